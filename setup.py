@@ -42,14 +42,14 @@ class BuildNative(build_ext):
             subprocess.run(command, check=True)
         except OSError as error:
             raise CompileError(
-                f"legato: its runtime is written in C, and no C compiler could be run ({compiler[0]}: {error.strerror}). "
-                "Install one (Debian and Ubuntu: apt-get install gcc libc6-dev), or name yours in CC."
+                f"legato: its runtime is C, but no C compiler could be run ({compiler[0]}: {error.strerror}). "
+                "Install one (Debian, Ubuntu: apt-get install gcc libc6-dev), or name one in CC."
             ) from error
         except subprocess.CalledProcessError as error:
             partial.unlink(missing_ok=True)
             raise CompileError(
-                f"legato: the C compiler failed on the runtime (exit status {error.returncode}); its messages are above. "
-                f"The command was: {shlex.join(command)}"
+                f"legato: the C compiler failed on the runtime (exit status {error.returncode}); its messages "
+                f"are above. The command was: {shlex.join(command)}"
             ) from error
         # Renamed into place, because a process that has mapped the old library must keep its old pages.
         partial.replace(target)

@@ -37,7 +37,8 @@ def main(folders: list[str]) -> int:
     print(f"{sum(counts.values()):7,}  in {len(counts)} files")
     for path, lines in counts.items():
         if lines > WARN:
-            print(f"{'error' if lines > FAIL else 'warning'}: {path} has {lines} lines, aim for {WARN}", file=sys.stderr)
+            level = "error" if lines > FAIL else "warning"
+            print(f"{level}: {path} has {lines} lines, aim for {WARN} at most", file=sys.stderr)
     return int(any(lines > FAIL for lines in counts.values()))
 
 

@@ -1,0 +1,61 @@
+# Everything that a person does with this repository. Each target does its own set-up in .venv: a machine with
+# Python 3.11 or newer, pip, make and a C compiler is enough.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+NATIVE := $(wildcard src/legato/runtime/native/*.[ch])
+SETUP  := pyproject.toml setup.py $(NATIVE)
+SOURCE := src tests tools setup.py
+export LEGATO_MODELS ?= $(CURDIR)/.models
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test lint bench models clean
+.DELETE_ON_ERROR:
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+venv: $(VENV)/.dev ## the environment for development: the package in place, test and lint tools (activate with . .venv/bin/activate)
+
+demo: $(VENV)/.demo ## reads a scanned page with Legato and with ONNX Runtime, side by side; writes out/page.png
+	$(BIN)/python -m tools.models --group demo
+	$(BIN)/python -m tools.demo
+
+test: lint models ## everything that must pass: lint, then all tests
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+lint: $(VENV)/.dev ## style, types, import contracts, file sizes
+	$(BIN)/ruff format --check $(SOURCE)
+	$(BIN)/ruff check $(SOURCE)
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python tools/sz.py
+
+bench: $(VENV)/.dev models ## ResNet-50 against ONNX Runtime on two threads
+	$(BIN)/legato bench $(LEGATO_MODELS)/resnet50.onnx --vs onnxruntime --threads 2
+
+models: $(VENV)/.dev ## the model files that tests and benchmarks use, made once, in .models or $$LEGATO_MODELS
+	$(BIN)/python -m tools.models
+
+clean: ## removes what was built, but not .venv and .models
+	rm -rf build dist out src/*.egg-info src/legato/runtime/native/*.so
+	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -f $(VENV)/.demo $(VENV)/.dev
+	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A venv without pip, filled by the pip that there is, for systems that package ensurepip apart.
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit("Legato needs Python 3.11 or newer; this is " + sys.version.split()[0] \
+	  + ". Name another one: make PYTHON=/path/to/python3") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); $(PYTHON) -m venv --without-pip $(VENV) \
+	  && $(PYTHON) -m pip --python $(BIN)/python install pip; }
+
+$(VENV)/.demo: $(SETUP) | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[demo]'
+	@touch $@
+
+$(VENV)/.dev: $(SETUP) | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[test,lint]'
+	@touch $@ $(VENV)/.demo
