@@ -33,7 +33,7 @@ def python(code: str) -> str:
 
 def test_no_file_is_too_long() -> None:
     long = {str(path): lines for path, lines in sz.line_counts(["src", "tests", "tools"]).items() if lines > sz.FAIL}
-    assert {} == long
+    assert long == {}
 
 
 def public_names(tree: ast.Module) -> Iterator[str]:
@@ -54,7 +54,7 @@ def test_public_names_are_listed(path: Path) -> None:
     module = import_module(".".join(path.parent.relative_to(ROOT / "src").parts))
     listed = getattr(module, "__all__", [])
     assert set() == names - set(listed), "public, but not in __all__"
-    assert [] == [name for name in listed if not hasattr(module, name)], "in __all__, but not there"
+    assert [name for name in listed if not hasattr(module, name)] == [], "in __all__, but not there"
     assert len(set(listed)) == len(listed)
 
 
