@@ -1,0 +1,1 @@
+"""Scalar expressions: shapes, subscripts and the values that loops compute."""

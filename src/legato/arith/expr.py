@@ -1,0 +1,480 @@
+"""The one scalar language of shapes, subscripts and loop bodies.
+
+    expr = Const(value, dtype)              a literal
+         | Var(name, dtype, lo, hi)         a dim, loop variable or scalar; compared by identity
+         | Binary(op, a, b)                 op is a member of `Op`
+         | Select(cond, a, b)               a where cond, else b; both sides are total
+    tir adds Cast, Load and Call: opaque atoms here.
+
+Two arithmetics share the nodes. On dtype `index` integers are unbounded, so terms may be reordered and cancelled; on
+every other dtype the operators are the machine's: integers wrap, floats round (IEEE 754), and only identities that
+hold bit for bit are applied. `floordiv` and `floormod` round towards minus infinity; on machine integers division by
+zero gives 0 and `floormod(a, 0)` gives 0, so every expression is total.
+
+Nodes are immutable and interned: structurally equal expressions are the same object, so `is`, dicts and sets work.
+Build with the functions below (`add`, `mul`, …) or Python's operators, which fold constants and trivial identities.
+"""
+
+from __future__ import annotations
+
+import enum
+import itertools
+import math
+from typing import ClassVar, Final
+from weakref import WeakValueDictionary
+
+from legato.base import dtype as dt
+from legato.base.dtype import DType
+from legato.base.errors import InternalError
+
+__all__ = ["Binary", "Const", "Expr", "ExprLike", "Op", "Select", "Var", "add", "bitand", "bitor", "bitxor", "cdiv",
+           "const", "eq", "expr", "floordiv", "floormod", "fresh", "ge", "gt", "interned", "land", "le", "lnot", "lor",
+           "lt", "max_", "min_", "mul", "ne", "select", "shl", "shr", "sub", "truediv"]  # fmt: skip
+
+
+class Op(enum.Enum):
+    """Binary operators; the value is the printed form."""
+
+    ADD = "+"
+    SUB = "-"
+    MUL = "*"
+    DIV = "/"  # floats only
+    FLOORDIV = "//"
+    FLOORMOD = "%"
+    MIN = "min"  # floats: NaN if either is NaN
+    MAX = "max"
+    SHL = "<<"  # the count is taken modulo the width
+    SHR = ">>"  # arithmetic on signed types
+    BITAND = "&"
+    BITOR = "|"
+    BITXOR = "^"
+    LT = "<"
+    LE = "<="
+    EQ = "=="
+    NE = "!="
+    AND = "and"  # bool; both sides are evaluated
+    OR = "or"
+
+
+COMPARISONS: Final = frozenset({Op.LT, Op.LE, Op.EQ, Op.NE})
+_interned: WeakValueDictionary[tuple[object, ...], Expr] = WeakValueDictionary()
+
+
+class Expr:
+    """A scalar expression; see the module's grammar."""
+
+    __slots__ = ("__weakref__", "dtype")
+    dtype: DType
+
+    def children(self) -> tuple[Expr, ...]:
+        return ()
+
+    def with_children(self, children: tuple[Expr, ...]) -> Expr:
+        return self
+
+    def __add__(self, other: ExprLike) -> Expr:
+        return add(self, expr(other, self.dtype))
+
+    def __radd__(self, other: ExprLike) -> Expr:
+        return add(expr(other, self.dtype), self)
+
+    def __sub__(self, other: ExprLike) -> Expr:
+        return sub(self, expr(other, self.dtype))
+
+    def __rsub__(self, other: ExprLike) -> Expr:
+        return sub(expr(other, self.dtype), self)
+
+    def __mul__(self, other: ExprLike) -> Expr:
+        return mul(self, expr(other, self.dtype))
+
+    def __rmul__(self, other: ExprLike) -> Expr:
+        return mul(expr(other, self.dtype), self)
+
+    def __truediv__(self, other: ExprLike) -> Expr:
+        return truediv(self, expr(other, self.dtype))
+
+    def __floordiv__(self, other: ExprLike) -> Expr:
+        return floordiv(self, expr(other, self.dtype))
+
+    def __rfloordiv__(self, other: ExprLike) -> Expr:
+        return floordiv(expr(other, self.dtype), self)
+
+    def __mod__(self, other: ExprLike) -> Expr:
+        return floormod(self, expr(other, self.dtype))
+
+    def __neg__(self) -> Expr:
+        return sub(const(0, self.dtype), self)
+
+    def __str__(self) -> str:
+        from legato.arith.printer import show  # the printer walks the nodes defined here
+
+        return show(self)
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+
+ExprLike = Expr | int | float | bool
+
+
+def interned(cls: type, *fields: object) -> Expr | None:
+    """The live node of `cls` with these fields, if there is one."""
+    return _interned.get((cls, *fields))
+
+
+class Const(Expr):
+    """A literal: int for integer and index types, float for floats, bool for bool."""
+
+    __slots__ = ("value",)
+    value: int | float | bool
+
+    def __new__(cls, value: int | float | bool, dtype: DType = dt.index) -> Const:
+        # Floats are told apart by repr: 0.0 and -0.0 are equal, and NaN is not equal to itself.
+        key = (cls, repr(value) if isinstance(value, float) else value, type(value), dtype)
+        found = _interned.get(key)
+        if found is None:
+            found = object.__new__(cls)
+            found.value, found.dtype = value, dtype
+            found = _interned.setdefault(key, found)
+        assert isinstance(found, Const)
+        return found
+
+
+class Var(Expr):
+    """A variable. Two variables are the same only if they are the same object; `name` is a hint for printing.
+
+    `lo` and `hi` (inclusive, None if unknown) bound its value: a dim has lo = 0, or its declared range.
+    """
+
+    __slots__ = ("hi", "lo", "name", "uid")
+    name: str
+    lo: int | None
+    hi: int | None
+    uid: int
+    _ids: ClassVar = itertools.count()
+
+    def __init__(self, name: str, dtype: DType = dt.index, lo: int | None = None, hi: int | None = None) -> None:
+        self.name, self.dtype, self.lo, self.hi = name, dtype, lo, hi
+        self.uid = next(Var._ids)
+
+
+class Binary(Expr):
+    """`a op b`; comparisons and AND/OR give bool, everything else the operands' dtype."""
+
+    __slots__ = ("a", "b", "op")
+    op: Op
+    a: Expr
+    b: Expr
+
+    def __new__(cls, op: Op, a: Expr, b: Expr) -> Binary:
+        key = (cls, op, a, b)
+        found = _interned.get(key)
+        if found is None:
+            if a.dtype != b.dtype:
+                raise InternalError(f"operands of {op.value} differ in dtype: {a.dtype} and {b.dtype} in {a} {op.value} {b}")
+            found = object.__new__(cls)
+            found.op, found.a, found.b = op, a, b
+            found.dtype = dt.bool_ if op in COMPARISONS else a.dtype
+            found = _interned.setdefault(key, found)
+        assert isinstance(found, Binary)
+        return found
+
+    def children(self) -> tuple[Expr, ...]:
+        return (self.a, self.b)
+
+    def with_children(self, children: tuple[Expr, ...]) -> Expr:
+        return binary(self.op, *children)
+
+
+class Select(Expr):
+    """`a` where `cond` (bool) holds, else `b`."""
+
+    __slots__ = ("a", "b", "cond")
+    cond: Expr
+    a: Expr
+    b: Expr
+
+    def __new__(cls, cond: Expr, a: Expr, b: Expr) -> Select:
+        key = (cls, cond, a, b)
+        found = _interned.get(key)
+        if found is None:
+            if a.dtype != b.dtype or cond.dtype != dt.bool_:
+                raise InternalError(f"select({cond.dtype}, {a.dtype}, {b.dtype}): wanted (bool, T, T)")
+            found = object.__new__(cls)
+            found.cond, found.a, found.b, found.dtype = cond, a, b, a.dtype
+            found = _interned.setdefault(key, found)
+        assert isinstance(found, Select)
+        return found
+
+    def children(self) -> tuple[Expr, ...]:
+        return (self.cond, self.a, self.b)
+
+    def with_children(self, children: tuple[Expr, ...]) -> Expr:
+        return select(*children)
+
+
+def const(value: int | float | bool, dtype: DType = dt.index) -> Const:
+    """The literal `value` of `dtype`; integers wrap to the type's width."""
+    if dtype.is_float:
+        return Const(float(value), dtype)
+    if dtype.is_bool:
+        return Const(bool(value), dtype)
+    return Const(wrap(int(value), dtype), dtype)
+
+
+def wrap(value: int, dtype: DType) -> int:
+    """`value` reduced to the range of a machine integer type; unchanged for index."""
+    if not dtype.is_int:
+        return value
+    value &= (1 << dtype.bits) - 1
+    return value - (1 << dtype.bits) if value > dtype.max else value
+
+
+def fresh(name: str, lo: int | None = 0, hi: int | None = None) -> Var:
+    """A new dim variable (lo = 0 unless told otherwise)."""
+    return Var(name, dt.index, lo, hi)
+
+
+def expr(value: ExprLike, dtype: DType = dt.index) -> Expr:
+    """`value` as an expression; Python numbers become literals of `dtype`."""
+    return value if isinstance(value, Expr) else const(value, dtype)
+
+
+def fold(op: Op, a: int | float | bool, b: int | float | bool, dtype: DType) -> int | float | bool | None:
+    """The value of `a op b` on literals of `dtype`, or None where folding is left to the machine (inexact floats)."""
+    if op in COMPARISONS or dtype.is_bool:
+        return _fold_logic(op, a, b)
+    if dtype.is_float:
+        return _fold_float(op, float(a), float(b))
+    return _fold_int(op, int(a), int(b), dtype)
+
+
+def _fold_logic(op: Op, a: int | float | bool, b: int | float | bool) -> bool | None:
+    match op:
+        case Op.LT:
+            return a < b
+        case Op.LE:
+            return a <= b
+        case Op.EQ:
+            return a == b
+        case Op.NE | Op.BITXOR:
+            return a != b
+        case Op.AND | Op.BITAND | Op.MUL | Op.MIN:
+            return bool(a) and bool(b)
+        case Op.OR | Op.BITOR | Op.ADD | Op.MAX:
+            return bool(a) or bool(b)
+        case _:
+            return None
+
+
+def _fold_float(op: Op, a: float, b: float) -> float | None:
+    # Only results that are the same in every float width: selections of an operand.
+    if op is Op.MIN and not (math.isnan(a) or math.isnan(b)) and a != b:
+        return min(a, b)
+    if op is Op.MAX and not (math.isnan(a) or math.isnan(b)) and a != b:
+        return max(a, b)
+    return None
+
+
+def _fold_int(op: Op, a: int, b: int, dtype: DType) -> int | None:
+    match op:
+        case Op.ADD:
+            value = a + b
+        case Op.SUB:
+            value = a - b
+        case Op.MUL:
+            value = a * b
+        case Op.FLOORDIV:
+            value = a // b if b else 0
+        case Op.FLOORMOD:
+            value = a % b if b else 0
+        case Op.MIN:
+            value = min(a, b)
+        case Op.MAX:
+            value = max(a, b)
+        case Op.SHL:
+            value = a << (b % dtype.bits)
+        case Op.SHR:
+            value = a >> (b % dtype.bits)
+        case Op.BITAND:
+            value = a & b
+        case Op.BITOR:
+            value = a | b
+        case Op.BITXOR:
+            value = a ^ b
+        case _:
+            return None
+    return wrap(value, dtype)
+
+
+def binary(op: Op, a: Expr, b: Expr) -> Expr:
+    """`a op b` with literals folded and identities applied that hold bit for bit on the dtype."""
+    if isinstance(a, Const) and isinstance(b, Const):
+        value = fold(op, a.value, b.value, a.dtype)
+        if value is not None:
+            return const(value, dt.bool_ if op in COMPARISONS else a.dtype)
+    if not a.dtype.is_float:
+        short = _identity(op, a, b)
+        if short is not None:
+            return short
+    return Binary(op, a, b)
+
+
+def _is(e: Expr, value: int) -> bool:
+    return isinstance(e, Const) and e.value == value and not e.dtype.is_float
+
+
+def _identity(op: Op, a: Expr, b: Expr) -> Expr | None:
+    """Identities of integers, index and bool."""
+    if op is Op.ADD:
+        return b if _is(a, 0) else a if _is(b, 0) else None
+    if op is Op.SUB:
+        return a if _is(b, 0) else const(0, a.dtype) if a is b and not a.dtype.is_bool else None
+    if op is Op.MUL:
+        if _is(a, 0) or _is(b, 1):
+            return a
+        return b if _is(b, 0) or _is(a, 1) else None
+    if op is Op.FLOORDIV and _is(b, 1):
+        return a
+    if op is Op.FLOORMOD and _is(b, 1):
+        return const(0, a.dtype)
+    if op in (Op.MIN, Op.MAX) and a is b:
+        return a
+    return _logic_identity(op, a, b)
+
+
+def _logic_identity(op: Op, a: Expr, b: Expr) -> Expr | None:
+    if op in (Op.EQ, Op.LE) and a is b:
+        return const(True, dt.bool_)
+    if op in (Op.NE, Op.LT) and a is b:
+        return const(False, dt.bool_)
+    if op is Op.AND:
+        return b if _is(a, 1) or _is(b, 0) else a if _is(b, 1) or _is(a, 0) or a is b else None
+    if op is Op.OR:
+        return b if _is(a, 0) or _is(b, 1) else a if _is(b, 0) or _is(a, 1) or a is b else None
+    return None
+
+
+def add(a: Expr, b: Expr) -> Expr:
+    """a + b."""
+    return binary(Op.ADD, a, b)
+
+
+def sub(a: Expr, b: Expr) -> Expr:
+    """a - b."""
+    return binary(Op.SUB, a, b)
+
+
+def mul(a: Expr, b: Expr) -> Expr:
+    """a * b."""
+    return binary(Op.MUL, a, b)
+
+
+def truediv(a: Expr, b: Expr) -> Expr:
+    """a / b on floats."""
+    if not a.dtype.is_float:
+        raise InternalError(f"true division needs floats, got {a.dtype}; use // or cast")
+    return binary(Op.DIV, a, b)
+
+
+def floordiv(a: Expr, b: Expr) -> Expr:
+    """a // b, rounding towards minus infinity; 0 where b is 0."""
+    return binary(Op.FLOORDIV, a, b)
+
+
+def floormod(a: Expr, b: Expr) -> Expr:
+    """a % b with the sign of b; 0 where b is 0."""
+    return binary(Op.FLOORMOD, a, b)
+
+
+def cdiv(a: Expr, b: ExprLike) -> Expr:
+    """a / b rounded up, for index and positive b."""
+    b = expr(b, a.dtype)
+    return floordiv(a + b - 1, b)
+
+
+def min_(a: Expr, b: Expr) -> Expr:
+    """The smaller of both (NaN if either is NaN)."""
+    return binary(Op.MIN, a, b)
+
+
+def max_(a: Expr, b: Expr) -> Expr:
+    """The larger of both (NaN if either is NaN)."""
+    return binary(Op.MAX, a, b)
+
+
+def shl(a: Expr, b: Expr) -> Expr:
+    """a << (b mod width)."""
+    return binary(Op.SHL, a, b)
+
+
+def shr(a: Expr, b: Expr) -> Expr:
+    """a >> (b mod width); arithmetic on signed types."""
+    return binary(Op.SHR, a, b)
+
+
+def bitand(a: Expr, b: Expr) -> Expr:
+    """Bitwise and."""
+    return binary(Op.BITAND, a, b)
+
+
+def bitor(a: Expr, b: Expr) -> Expr:
+    """Bitwise or."""
+    return binary(Op.BITOR, a, b)
+
+
+def bitxor(a: Expr, b: Expr) -> Expr:
+    """Bitwise exclusive or."""
+    return binary(Op.BITXOR, a, b)
+
+
+def lt(a: Expr, b: ExprLike) -> Expr:
+    """a < b."""
+    return binary(Op.LT, a, expr(b, a.dtype))
+
+
+def le(a: Expr, b: ExprLike) -> Expr:
+    """a <= b."""
+    return binary(Op.LE, a, expr(b, a.dtype))
+
+
+def gt(a: Expr, b: ExprLike) -> Expr:
+    """a > b, as b < a."""
+    return binary(Op.LT, expr(b, a.dtype), a)
+
+
+def ge(a: Expr, b: ExprLike) -> Expr:
+    """a >= b, as b <= a."""
+    return binary(Op.LE, expr(b, a.dtype), a)
+
+
+def eq(a: Expr, b: ExprLike) -> Expr:
+    """a == b."""
+    return binary(Op.EQ, a, expr(b, a.dtype))
+
+
+def ne(a: Expr, b: ExprLike) -> Expr:
+    """a != b."""
+    return binary(Op.NE, a, expr(b, a.dtype))
+
+
+def land(a: Expr, b: Expr) -> Expr:
+    """Logical and of bools."""
+    return binary(Op.AND, a, b)
+
+
+def lor(a: Expr, b: Expr) -> Expr:
+    """Logical or of bools."""
+    return binary(Op.OR, a, b)
+
+
+def lnot(a: Expr) -> Expr:
+    """Logical negation of a bool, as a == False."""
+    return eq(a, const(False, dt.bool_))
+
+
+def select(cond: Expr, a: Expr, b: Expr) -> Expr:
+    """`a` where `cond`, else `b`; a literal condition chooses at once."""
+    if isinstance(cond, Const):
+        return a if cond.value else b
+    return a if a is b else Select(cond, a, b)

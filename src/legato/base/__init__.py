@@ -1,0 +1,1 @@
+"""Foundations that depend on nothing of ours: errors, config, dtypes, spans, node walking, rewriting."""

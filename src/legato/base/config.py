@@ -1,0 +1,58 @@
+"""The one frozen configuration and the only reader of the environment."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+
+from legato.base.errors import LegatoError
+
+__all__ = ["Config", "config"]
+
+
+def _cache_dir() -> str:
+    return str(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "legato")
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Settings; each field is read from `LEGATO_<NAME>` once per process."""
+
+    cache_dir: str = ""  # where compiled kernels are kept; empty: $XDG_CACHE_HOME/legato
+    cache_bytes: int = 1 << 30  # the kernel cache is pruned to this size; 0 turns it off
+    threads: int = 0  # threads of the pool; 0: from affinity and the cgroup quota
+    jobs: int = 0  # compile workers; 0: as many as cores
+    verify: bool = False  # verify the module after every pass
+    time_passes: bool = False  # print the time of every pass to stderr
+    print_after: str = ""  # comma-separated pass names whose output is printed to stderr; "all" for every pass
+    dump_dir: str = ""  # write the IR after every pass there
+
+    @property
+    def kernel_cache(self) -> Path:
+        """The folder of the kernel cache."""
+        return Path(self.cache_dir or _cache_dir())
+
+
+_TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off", ""}
+
+
+def _read(name: str, kind: type, default: object) -> object:
+    text = os.environ.get(f"LEGATO_{name.upper()}")
+    if text is None:
+        return default
+    if kind is bool and text.lower() in _TRUE | _FALSE:
+        return text.lower() in _TRUE
+    if kind is int and text.strip().isdigit():
+        return int(text)
+    if kind is str:
+        return text
+    wanted = "0 or 1" if kind is bool else "a non-negative integer"
+    raise LegatoError(f"environment variable LEGATO_{name.upper()}: got {text!r}, wanted {wanted}")
+
+
+@cache
+def config() -> Config:
+    """The configuration of this process."""
+    return Config(**{f.name: _read(f.name, type(f.default), f.default) for f in fields(Config)})  # type: ignore[arg-type]  # _read keeps each field's type

@@ -1,0 +1,109 @@
+"""Element types of tensors and scalars."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from legato.base.errors import TypeCheckError
+
+__all__ = ["DType", "dtype", "bool_", "float16", "float32", "float64", "bfloat16", "int8", "int16", "int32", "int64",
+           "uint8", "uint16", "uint32", "uint64", "index", "ALL_DTYPES"]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """An element type: `kind` is one of float, bfloat, int, uint, bool; `bits` its width in memory."""
+
+    name: str
+    kind: str
+    bits: int
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"DType({self.name})"
+
+    @property
+    def bytes(self) -> int:
+        """Size of one element in memory."""
+        return self.bits // 8
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind in ("float", "bfloat")
+
+    @property
+    def is_int(self) -> bool:
+        """True for signed and unsigned integers (not bool)."""
+        return self.kind in ("int", "uint")
+
+    @property
+    def is_signed(self) -> bool:
+        return self.kind in ("int", "float", "bfloat")
+
+    @property
+    def is_bool(self) -> bool:
+        return self.kind == "bool"
+
+    @property
+    def min(self) -> int:
+        """Smallest value of an integer or bool type."""
+        return -(1 << (self.bits - 1)) if self.kind == "int" else 0
+
+    @property
+    def max(self) -> int:
+        """Largest value of an integer or bool type."""
+        if self.kind == "bool":
+            return 1
+        return (1 << (self.bits - 1)) - 1 if self.kind == "int" else (1 << self.bits) - 1
+
+    @property
+    def numpy(self) -> np.dtype[np.generic]:
+        """The NumPy dtype (ml_dtypes' for bfloat16)."""
+        return _numpy(self.name)
+
+
+@cache
+def _numpy(name: str) -> np.dtype[np.generic]:
+    if name == "bfloat16":
+        import ml_dtypes  # imported on use: it costs start-up time
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(name)
+
+
+bool_ = DType("bool", "bool", 8)
+float16 = DType("float16", "float", 16)
+float32 = DType("float32", "float", 32)
+float64 = DType("float64", "float", 64)
+bfloat16 = DType("bfloat16", "bfloat", 16)
+int8 = DType("int8", "int", 8)
+int16 = DType("int16", "int", 16)
+int32 = DType("int32", "int", 32)
+int64 = DType("int64", "int", 64)
+uint8 = DType("uint8", "uint", 8)
+uint16 = DType("uint16", "uint", 16)
+uint32 = DType("uint32", "uint", 32)
+uint64 = DType("uint64", "uint", 64)
+
+# Scalars that count and address: 64 bits, never overflows by construction. The type of dims, loop variables and
+# subscripts; no tensor holds it. Only here may the simplifier reason as if integers were unbounded.
+index = DType("index", "index", 64)
+
+ALL_DTYPES = (bool_, float16, float32, float64, bfloat16, int8, int16, int32, int64, uint8, uint16, uint32, uint64)
+_BY_NAME = {d.name: d for d in ALL_DTYPES}
+
+
+def dtype(name: str | DType | np.dtype[np.generic] | type) -> DType:
+    """The DType called `name` (a string, DType, or anything NumPy takes as a dtype); TypeCheckError if there is none."""
+    if isinstance(name, DType):
+        return name
+    text = name if isinstance(name, str) else np.dtype(name).name
+    found = _BY_NAME.get(text)
+    if found is None:
+        raise TypeCheckError(f"unknown dtype {text!r}", hint="one of " + ", ".join(_BY_NAME))
+    return found

@@ -1,0 +1,141 @@
+"""Every error that Legato raises on purpose.
+
+LegatoError
+├── CompileError            the program or model is at fault; has `span` and `hint`
+│   ├── ParseError          text that is not in the grammar
+│   ├── TypeCheckError      ill-typed program
+│   ├── VerifyError         ill-formed IR or tir handed in by a user
+│   ├── ImportModelError    a model file that cannot be read (corrupt, cyclic, missing data…)
+│   ├── UnsupportedError    a valid program that Legato cannot compile; lists every reason
+│   └── ScheduleError       a schedule primitive whose precondition does not hold
+├── RunError                a call with wrong inputs, or a failure while running
+│   └── InterruptError      also a KeyboardInterrupt: Ctrl-C during a call
+├── ArtifactError           a damaged, foreign or incompatible artifact file
+├── PlatformError           an operating system, CPU or toolchain that Legato does not support
+└── InternalError           a bug of ours, never the user's fault
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from legato.base.span import Span
+
+__all__ = [
+    "ArtifactError",
+    "CompileError",
+    "ImportModelError",
+    "InternalError",
+    "InterruptError",
+    "LegatoError",
+    "ParseError",
+    "PlatformError",
+    "RunError",
+    "ScheduleError",
+    "TypeCheckError",
+    "UnsupportedError",
+    "VerifyError",
+]
+
+
+class LegatoError(Exception):
+    """Base of all errors raised on purpose."""
+
+
+class CompileError(LegatoError):
+    """A fault of the program or model, with its place and, where one is known, its repair.
+
+    `details` are further lines (got, wanted); `source_line` is the text of the span's line, rendered with a caret.
+    """
+
+    kind = "error"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        span: Span | None = None,
+        hint: str | None = None,
+        details: Sequence[str] = (),
+        source_line: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.span = span
+        self.hint = hint
+        self.details = tuple(details)
+        self.source_line = source_line
+
+    def __str__(self) -> str:
+        lines = [f"{self.kind}: {self.message}"]
+        if self.span is not None:
+            lines.append(f"  at {self.span}")
+            if self.source_line is not None and self.span.column:
+                lines.append(f"  | {self.source_line}")
+                lines.append("  | " + " " * (self.span.column - 1) + "^" * max(1, self._caret_width()))
+        lines += [f"  {line}" for line in self.details]
+        if self.hint is not None:
+            lines.append(f"  hint: {self.hint}")
+        return "\n".join(lines)
+
+    def _caret_width(self) -> int:
+        assert self.span is not None
+        if self.span.end_line != self.span.line:
+            return 1
+        return self.span.end_column - self.span.column
+
+
+class ParseError(CompileError):
+    """Text that is not in the grammar."""
+
+    kind = "parse error"
+
+
+class TypeCheckError(CompileError):
+    """An ill-typed program."""
+
+    kind = "type error"
+
+
+class VerifyError(CompileError):
+    """Ill-formed IR or tir."""
+
+    kind = "malformed program"
+
+
+class ImportModelError(CompileError):
+    """A model file that cannot be read."""
+
+    kind = "import error"
+
+
+class UnsupportedError(CompileError):
+    """A valid program that Legato cannot compile; `details` lists every reason at once."""
+
+    kind = "unsupported"
+
+
+class ScheduleError(CompileError):
+    """A schedule primitive whose precondition does not hold; the program is unchanged."""
+
+    kind = "schedule error"
+
+
+class RunError(LegatoError):
+    """A call with wrong inputs, or a failure while running; the executable stays usable."""
+
+
+class InterruptError(RunError, KeyboardInterrupt):
+    """Ctrl-C during a call; the executable stays usable."""
+
+
+class ArtifactError(LegatoError):
+    """A damaged, foreign or incompatible artifact file."""
+
+
+class PlatformError(LegatoError):
+    """An operating system, CPU or toolchain that Legato does not support."""
+
+
+class InternalError(LegatoError):
+    """A bug in Legato. The message says what invariant broke; please report it."""

@@ -1,0 +1,98 @@
+"""Machines that code is compiled for: instruction set, registers, and nominal figures that schedules are derived from.
+
+Nothing here is measured: schedules, and therefore results, are the same wherever a target is compiled for.
+"""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from legato.base.dtype import DType
+from legato.base.errors import CompileError, PlatformError
+
+__all__ = ["TARGETS", "Target", "host", "target"]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An instruction set and the nominal machine behind it.
+
+    cpu and features are LLVM's names. Caches in bytes per core; `flops` is the nominal peak in float32 operations per
+    cycle and core, `bandwidth` the nominal memory bytes per cycle and core.
+    """
+
+    name: str
+    cpu: str
+    features: tuple[str, ...]
+    vector_bytes: int
+    vector_registers: int
+    fma: bool
+    masks: bool  # masked loads and stores cost no more than plain ones
+    triple: str = "x86_64-unknown-linux-gnu"
+    l1_bytes: int = 32 << 10
+    l2_bytes: int = 1 << 20
+    l3_bytes: int = 16 << 20
+    flops: int = 32
+    bandwidth: int = 6
+
+    def lanes(self, dtype: DType) -> int:
+        """Elements of `dtype` in one vector register."""
+        return max(1, self.vector_bytes // dtype.bytes)
+
+
+_V2 = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cx16")
+_V3 = (*_V2, "avx", "avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "movbe", "xsave")
+_V4 = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+_EXTRAS = {"avx512vnni": "avx512_vnni", "avx512bf16": "avx512_bf16"}  # LLVM's name: /proc/cpuinfo's
+
+TARGETS = {
+    t.name: t
+    for t in (
+        Target("x86-64-v2", "x86-64-v2", _V2, 16, 16, fma=False, masks=False, flops=8),
+        Target("x86-64-v3", "x86-64-v3", _V3, 32, 16, fma=True, masks=False, flops=32),
+        Target("x86-64-v4", "x86-64-v4", _V4, 64, 32, fma=True, masks=True, flops=32),
+    )
+}
+# Features of the levels under the names that Linux gives them where those differ from LLVM's.
+_LINUX = {"sse3": "pni", "sse4.1": "sse4_1", "sse4.2": "sse4_2", "bmi": "bmi1", "lzcnt": "abm"}
+
+
+def target(name: str | Target) -> Target:
+    """The target called `name`: a level of x86-64, a level with extras (`x86-64-v4+avx512vnni`), or "host"."""
+    if isinstance(name, Target):
+        return name
+    if name == "host":
+        return host()
+    base, *extras = name.split("+")
+    if base not in TARGETS or not set(extras) <= set(_EXTRAS):
+        hint = "one of host, " + ", ".join(TARGETS) + "; x86-64-v4 may be followed by +" + ", +".join(_EXTRAS)
+        raise CompileError(f"unknown target {name!r}", hint=hint)
+    found = TARGETS[base]
+    return replace(found, name=name, features=(*found.features, *sorted(extras))) if extras else found
+
+
+@cache
+def host() -> Target:
+    """The best target that this machine runs; PlatformError on anything but Linux on x86-64-v2 or newer."""
+    if platform.system() != "Linux" or platform.machine() not in ("x86_64", "AMD64"):
+        raise PlatformError(
+            f"Legato compiles for Linux on x86-64 only so far; this is {platform.system()} on {platform.machine()}"
+        )
+    flags = cpu_flags()
+    for level in reversed(TARGETS.values()):
+        if all(_LINUX.get(f, f) in flags for f in level.features):
+            extras = [llvm for llvm, linux in _EXTRAS.items() if linux in flags and level.vector_bytes == 64]
+            return target("+".join([level.name, *sorted(extras)]))
+    raise PlatformError("this CPU lacks SSE4.2 (x86-64-v2), which Legato needs")
+
+
+@cache
+def cpu_flags() -> frozenset[str]:
+    """The instruction-set flags that Linux reports for this CPU."""
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("flags"):
+            return frozenset(line.partition(":")[2].split())
+    return frozenset()

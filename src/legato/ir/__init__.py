@@ -1,0 +1,1 @@
+"""The language: expressions, types, modules, text."""

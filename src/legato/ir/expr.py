@@ -1,0 +1,415 @@
+"""The functional, typed language: Relay's expressions and three of Relax's.
+
+    expr = Var(name)                                  bound by a function, let or pattern
+         | GlobalVar(name)                            a function of the module
+         | Constant(data)                             an array
+         | Op                                         an operator; its record is the node (see `ir.op`)
+         | Constructor(name, inputs, belongs_to)      of a data type
+         | Function(params, body, ret_type, type_params, attrs)
+         | Call(op, args, attrs, type_args)           op: any expression of function type
+         | Let(var, value, body)
+         | If(cond, then, orelse)
+         | Match(data, clauses, complete)
+         | Tuple(fields) | TupleGetItem(value, index)
+         | RefCreate(value) | RefRead(ref) | RefWrite(ref, value)
+         | MatchCast(value, target)                   checks at run time that value has type target; binds target's new dims
+         | Dataflow(bindings, outputs)                pure bindings in order; gives the tuple of its outputs
+         | Shape(dims)                                dims as a value
+    pattern = PatternWildcard | PatternVar(var) | PatternConstructor(constructor, patterns) | PatternTuple(patterns)
+
+Nodes are immutable and compared by identity: a node used twice is computed once. Var and GlobalVar compare by a unique
+id, so a typed rebuild of `%x` is still `%x`. Every expression has a type `ty` (None before inference) and a `span`;
+`with_type` and the passes make new nodes. `repr` is one line and never recurses.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from legato.base import dtype as dt
+from legato.base.span import Span
+from legato.ir.types import Dim, GlobalTypeVar, Type, TypeVar, tensor_type
+
+if TYPE_CHECKING:
+    from legato.arith.expr import Var as DimVar
+
+__all__ = ["Call", "Clause", "Constant", "Constructor", "Dataflow", "Expr", "Function", "GlobalVar", "If", "Let",
+           "Match", "MatchCast", "Pattern", "PatternConstructor", "PatternTuple", "PatternVar", "PatternWildcard",
+           "RefCreate", "RefRead", "RefWrite", "Shape", "Tuple", "TupleGetItem", "Var", "constant"]  # fmt: skip
+
+_ids = itertools.count(1)
+NO_ATTRS: Mapping[str, Any] = MappingProxyType({})
+
+
+def _no_attrs() -> Mapping[str, Any]:
+    return NO_ATTRS
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class Expr:
+    """An expression; see the module's grammar."""
+
+    ty: Type | None = field(default=None, kw_only=True)
+    span: Span | None = field(default=None, kw_only=True)
+
+    def children(self) -> tuple[Expr, ...]:
+        return ()
+
+    def with_children(self, children: tuple[Any, ...]) -> Expr:
+        return self
+
+    def with_type(self, ty: Type | None) -> Self:
+        """This node with type `ty`; the same object where it has it already."""
+        return self if ty is self.ty else replace(self, ty=ty)
+
+    def __repr__(self) -> str:
+        shown = {f.name: getattr(self, f.name) for f in fields(self) if f.name in ("name", "index", "attrs")}
+        inner = ", ".join(f"{k}={v!r}" for k, v in shown.items() if v)
+        return f"<{type(self).__name__}{' ' if inner else ''}{inner}{'' if self.ty is None else f': {self.ty}'}>"
+
+    # Arithmetic on expressions goes through the one hook that `ops` sets; see `ir.sugar`.
+    def __add__(self, other: Any) -> Expr:
+        return _sugar("add", self, other)
+
+    def __radd__(self, other: Any) -> Expr:
+        return _sugar("add", other, self)
+
+    def __sub__(self, other: Any) -> Expr:
+        return _sugar("subtract", self, other)
+
+    def __rsub__(self, other: Any) -> Expr:
+        return _sugar("subtract", other, self)
+
+    def __mul__(self, other: Any) -> Expr:
+        return _sugar("multiply", self, other)
+
+    def __rmul__(self, other: Any) -> Expr:
+        return _sugar("multiply", other, self)
+
+    def __truediv__(self, other: Any) -> Expr:
+        return _sugar("divide", self, other)
+
+    def __rtruediv__(self, other: Any) -> Expr:
+        return _sugar("divide", other, self)
+
+    def __neg__(self) -> Expr:
+        return _sugar("negative", self)
+
+    def __lt__(self, other: Any) -> Expr:
+        return _sugar("less", self, other)
+
+    def __le__(self, other: Any) -> Expr:
+        return _sugar("less_equal", self, other)
+
+    def __gt__(self, other: Any) -> Expr:
+        return _sugar("greater", self, other)
+
+    def __ge__(self, other: Any) -> Expr:
+        return _sugar("greater_equal", self, other)
+
+    def __call__(self, *args: Expr, **attrs: Any) -> Expr:
+        return _sugar("", self, *args, **attrs)
+
+    def __getitem__(self, index: int) -> Expr:
+        return TupleGetItem(self, index)
+
+    def __iter__(self) -> Any:
+        raise TypeError(f"{type(self).__name__} cannot be iterated; index it or use its type's fields")
+
+
+def _sugar(name: str, *args: Any, **attrs: Any) -> Expr:
+    from legato.ir import sugar  # the module that `ops` sets; it types its hook with this one
+
+    return sugar.apply(name, *args, **attrs)
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class Var(Expr):
+    """A local variable; `ty` is its annotation or inferred type. Equal if the ids are equal."""
+
+    name: str
+    uid: int = field(default_factory=lambda: next(_ids), kw_only=True)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Var) and other.uid == self.uid
+
+    def __hash__(self) -> int:
+        return hash(("Var", self.uid))
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class GlobalVar(Expr):
+    """A function of the module. Equal if the ids are equal."""
+
+    name: str
+    uid: int = field(default_factory=lambda: next(_ids), kw_only=True)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GlobalVar) and other.uid == self.uid
+
+    def __hash__(self) -> int:
+        return hash(("GlobalVar", self.uid))
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class Constant(Expr):
+    """An array (read-only); always typed. Build with `constant`."""
+
+    data: np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class Constructor(Expr):
+    """A constructor of data type `belongs_to`; `tag` is its position there."""
+
+    name: str
+    inputs: tuple[Type, ...]
+    belongs_to: GlobalTypeVar
+    tag: int = 0
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class Function(Expr):
+    """A function; closures are allowed. `attrs` holds facts such as Primitive; type_params: TypeVars and dim variables."""
+
+    params: tuple[Var, ...]
+    body: Expr
+    ret_type: Type | None = None
+    type_params: tuple[TypeVar | DimVar, ...] = ()
+    attrs: Mapping[str, Any] = field(default_factory=_no_attrs)
+
+    def children(self) -> tuple[Expr, ...]:
+        return (*self.params, self.body)
+
+    def with_children(self, children: tuple[Any, ...]) -> Expr:
+        return replace(self, params=children[:-1], body=children[-1])
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class Call(Expr):
+    """An application. `attrs` is the operator's frozen attribute record (None for other callees)."""
+
+    op: Expr
+    args: tuple[Expr, ...]
+    attrs: Any = None
+    type_args: tuple[Type | Dim, ...] = ()
+
+    def children(self) -> tuple[Expr, ...]:
+        return (self.op, *self.args)
+
+    def with_children(self, children: tuple[Any, ...]) -> Expr:
+        return replace(self, op=children[0], args=children[1:])
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class Let(Expr):
+    """`let var = value; body`. A function value may call itself through `var`."""
+
+    var: Var
+    value: Expr
+    body: Expr
+
+    def children(self) -> tuple[Expr, ...]:
+        return (self.var, self.value, self.body)
+
+    def with_children(self, children: tuple[Any, ...]) -> Expr:
+        return replace(self, var=children[0], value=children[1], body=children[2])
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class If(Expr):
+    """`cond` is a rank-0 bool; only the taken branch is evaluated."""
+
+    cond: Expr
+    then: Expr
+    orelse: Expr
+
+    def children(self) -> tuple[Expr, ...]:
+        return (self.cond, self.then, self.orelse)
+
+    def with_children(self, children: tuple[Any, ...]) -> Expr:
+        return replace(self, cond=children[0], then=children[1], orelse=children[2])
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class Tuple(Expr):
+    """A tuple; `()` is the unit value."""
+
+    fields: tuple[Expr, ...]
+
+    def children(self) -> tuple[Expr, ...]:
+        return self.fields
+
+    def with_children(self, children: tuple[Any, ...]) -> Expr:
+        return replace(self, fields=children)
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class TupleGetItem(Expr):
+    """Field `index` of a tuple."""
+
+    value: Expr
+    index: int
+
+    def children(self) -> tuple[Expr, ...]:
+        return (self.value,)
+
+    def with_children(self, children: tuple[Any, ...]) -> Expr:
+        return replace(self, value=children[0])
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class RefCreate(Expr):
+    """A new cell holding `value`."""
+
+    value: Expr
+
+    def children(self) -> tuple[Expr, ...]:
+        return (self.value,)
+
+    def with_children(self, children: tuple[Any, ...]) -> Expr:
+        return replace(self, value=children[0])
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class RefRead(Expr):
+    """The cell's value."""
+
+    ref: Expr
+
+    def children(self) -> tuple[Expr, ...]:
+        return (self.ref,)
+
+    def with_children(self, children: tuple[Any, ...]) -> Expr:
+        return replace(self, ref=children[0])
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class RefWrite(Expr):
+    """Sets the cell; the result is the unit value."""
+
+    ref: Expr
+    value: Expr
+
+    def children(self) -> tuple[Expr, ...]:
+        return (self.ref, self.value)
+
+    def with_children(self, children: tuple[Any, ...]) -> Expr:
+        return replace(self, ref=children[0], value=children[1])
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class MatchCast(Expr):
+    """`value` seen at type `target`, checked at run time; dim variables new in `target` are bound by it."""
+
+    value: Expr
+    target: Type
+
+    def children(self) -> tuple[Expr, ...]:
+        return (self.value,)
+
+    def with_children(self, children: tuple[Any, ...]) -> Expr:
+        return replace(self, value=children[0])
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class Dataflow(Expr):
+    """Pure bindings, evaluated in order; the value is the tuple of `outputs`."""
+
+    bindings: tuple[tuple[Var, Expr], ...]
+    outputs: tuple[Expr, ...]
+
+    def children(self) -> tuple[Expr, ...]:
+        return (*(e for pair in self.bindings for e in pair), *self.outputs)
+
+    def with_children(self, children: tuple[Any, ...]) -> Expr:
+        split = 2 * len(self.bindings)
+        pairs = zip(children[:split:2], children[1:split:2], strict=True)
+        return replace(self, bindings=tuple(pairs), outputs=children[split:])
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class Shape(Expr):
+    """Dims as a value of ShapeType."""
+
+    dims: tuple[Dim, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Pattern:
+    """A pattern of a match clause."""
+
+    def children(self) -> tuple[Pattern, ...]:
+        return ()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PatternWildcard(Pattern):
+    """Matches anything."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PatternVar(Pattern):
+    """Matches anything and binds it."""
+
+    var: Var
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PatternConstructor(Pattern):
+    """Matches a value built by `constructor`."""
+
+    constructor: Constructor
+    patterns: tuple[Pattern, ...] = ()
+
+    def children(self) -> tuple[Pattern, ...]:
+        return self.patterns
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PatternTuple(Pattern):
+    """Matches a tuple field by field."""
+
+    patterns: tuple[Pattern, ...]
+
+    def children(self) -> tuple[Pattern, ...]:
+        return self.patterns
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Clause:
+    """One arm of a match."""
+
+    pattern: Pattern
+    body: Expr
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class Match(Expr):
+    """The body of the first clause whose pattern matches. `complete` promises that one always does (checked)."""
+
+    data: Expr
+    clauses: tuple[Clause, ...]
+    complete: bool = True
+
+    def children(self) -> tuple[Expr, ...]:
+        return (self.data, *(c.body for c in self.clauses))
+
+    def with_children(self, children: tuple[Any, ...]) -> Expr:
+        pairs = zip(self.clauses, children[1:], strict=True)
+        return replace(self, data=children[0], clauses=tuple(Clause(c.pattern, body) for c, body in pairs))
+
+
+def constant(value: Any, dtype: dt.DType | str | None = None, span: Span | None = None) -> Constant:
+    """`value` (anything NumPy takes) as a typed Constant; Python floats become float32, Python ints int32."""
+    if dtype is None and isinstance(value, bool | int | float):
+        dtype = {bool: dt.bool_, int: dt.int32, float: dt.float32}[type(value)]
+    data = np.array(value, dtype=None if dtype is None else dt.dtype(dtype).numpy)
+    data.setflags(write=False)
+    return Constant(data, ty=tensor_type(data.shape, dt.dtype(data.dtype)), span=span)

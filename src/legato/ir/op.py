@@ -1,0 +1,109 @@
+"""The operator record: everything that anyone needs to know about an operator, in one value.
+
+An `Op` is itself an expression (the callee of a Call). There is no registry: whoever has the object has the operator;
+`ops.table()` finds those of the package by looking, and a user's own operator has the same rights.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from legato.base.errors import TypeCheckError
+from legato.ir.expr import Expr
+from legato.ir.types import Dim, TensorType, Type
+
+if TYPE_CHECKING:
+    from legato.te.tensor import Tensor
+
+__all__ = ["Cost", "Fusion", "Op", "Relation", "Sample"]
+
+
+class Fusion(enum.IntEnum):
+    """How an operator may join others in one kernel; ordered from most to least willing."""
+
+    ELEMWISE = 0  # output element i reads input element i only
+    BROADCAST = 1  # elementwise up to broadcasting
+    INJECTIVE = 2  # each output element reads O(1) elements of each input (transpose, pad, slice…)
+    REDUCE = 3  # reductions: a consumer may not be fused behind it unless elementwise
+    CONTRACTION = 4  # sums of products with much reuse: the anchor of a group; elementwise consumers join its epilogue
+    TUPLE = 7
+    OPAQUE = 8  # never fused
+
+
+class Relation(Protocol):
+    """What a type relation may ask and say; `infer` implements it.
+
+    Dims given to `same` are unified: holes are solved, provably different dims are a TypeCheckError at the call's span,
+    undecided pairs become constraints that are checked at run time.
+    """
+
+    def same(self, a: Dim, b: Dim, what: str) -> Dim:
+        """Requires a == b and returns the better known of both; `what` names it in the message."""
+
+    def unify(self, a: Type, b: Type, what: str) -> Type:
+        """Requires two types to be equal; solves holes (un-annotated weights get their types here)."""
+
+    def fresh(self, name: str, hi: int | None = None) -> Dim:
+        """A new dim for a data-dependent extent (existential)."""
+
+    def value(self, arg: int) -> tuple[Dim, ...] | None:
+        """The symbolic value (flattened) of argument `arg` if it is a known small integer tensor."""
+
+    def fail(self, message: str, hint: str | None = None, details: Sequence[str] = ()) -> TypeCheckError:
+        """An error at this call, to be raised by the relation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One test case of an operator: types or arrays of the arguments, and attributes.
+
+    `args` are (shape, dtype) pairs filled with random data, or arrays. `exact` compares bit for bit with the reference,
+    otherwise `rtol` (relative to the largest |reference|) applies.
+    """
+
+    args: tuple[Any, ...]
+    attrs: dict[str, Any] = field(default_factory=dict)
+    rtol: float = 1e-5
+    exact: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Work of one call: arithmetic operations and bytes moved, as dims."""
+
+    flops: Dim
+    bytes: Dim
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class Op(Expr):
+    """An operator.
+
+    args:      argument names in order; a trailing "*name" takes one tuple or any number of arguments.
+    attrs:     the frozen dataclass of attributes, or None.
+    type_rel:  (relation, *arg_types, attrs) -> result type; None means "not enough known yet" (an argument's type may
+               hold holes). `attrs` is passed only where the operator has attributes. Raise `relation.fail(…)`.
+    reference: (*arrays, attrs) -> array or tuple of arrays, in NumPy: the definition. Computes in the dtype of its inputs.
+    compute:   (*te tensors, attrs, out_type) -> te tensor or tuple of them; None: run by its reference.
+    value:     (*symbolic values or None, attrs, *arg types) -> symbolic value: for shape arithmetic on small integers.
+    grad:      (builder, call, dy) -> gradients of the arguments.
+    cost:      (arg_types, out_type, attrs) -> Cost; None: one flop per output element.
+    stateful:  the result is not a function of the arguments alone: never merged, moved or folded.
+    """
+
+    name: str
+    args: tuple[str, ...]
+    type_rel: Callable[..., Type | None]
+    reference: Callable[..., Any]
+    attrs: type | None = None
+    compute: Callable[..., Tensor | tuple[Tensor, ...]] | None = None
+    value: Callable[..., tuple[Dim, ...] | None] | None = None
+    grad: Callable[..., Sequence[Expr]] | None = None
+    fusion: Fusion = Fusion.OPAQUE
+    cost: Callable[[Sequence[TensorType], Type, Any], Cost] | None = None
+    stateful: bool = False
+    samples: tuple[Sample, ...] = ()
+    doc: str = ""

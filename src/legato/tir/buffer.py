@@ -1,0 +1,123 @@
+"""Buffers: logical arrays and the physical layout that is a fact of each.
+
+A buffer is indexed logically. `Layout` says how the elements lie in memory: the order of dimensions from outermost
+to innermost, extra elements behind the innermost rows (stride padding), and a halo around the data that reads may
+touch (convolution padding without a copy).
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from legato.arith.expr import Expr, const
+from legato.base.dtype import DType
+
+__all__ = ["Buffer", "Layout", "Scope"]
+
+
+class Scope(enum.Enum):
+    """Where a buffer lives."""
+
+    GLOBAL = "global"  # memory behind a pointer: parameters, constants, the call's workspace
+    LOCAL = "local"  # a thread's own array on its stack
+    REGISTER = "register"  # vector registers: every index is a literal once loops are unrolled
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a buffer of `len(order)` logical dimensions lies in memory.
+
+    order: logical dimensions from outermost to innermost (`(0, 2, 3, 1)` keeps an NCHW tensor as NHWC).
+    halo:  (before, after) elements around the data, per logical dimension; they hold `halo_value`.
+    pad:   extra elements behind each row of the innermost dimension.
+    """
+
+    order: tuple[int, ...]
+    halo: tuple[tuple[int, int], ...] = ()
+    halo_value: float = 0.0
+    pad: int = 0
+
+    @staticmethod
+    def row_major(rank: int) -> Layout:
+        """The last dimension innermost, dense."""
+        return Layout(tuple(range(rank)))
+
+    @property
+    def is_row_major(self) -> bool:
+        """True for dense row-major order without halo."""
+        return self.order == tuple(range(len(self.order))) and self.is_dense
+
+    @property
+    def is_dense(self) -> bool:
+        """True if the elements are contiguous: no halo and no stride padding."""
+        return not self.pad and not any(h != (0, 0) for h in self.halo)
+
+    def halo_of(self, dim: int) -> tuple[int, int]:
+        """(before, after) of logical dimension `dim`."""
+        return self.halo[dim] if self.halo else (0, 0)
+
+
+class Buffer:
+    """A typed array. Compared by identity; `name` is a hint for printing."""
+
+    __slots__ = ("__weakref__", "dtype", "layout", "name", "scope", "shape")
+    name: str
+    shape: tuple[Expr, ...]
+    dtype: DType
+    layout: Layout
+    scope: Scope
+
+    def __init__(
+        self,
+        name: str,
+        shape: tuple[Expr, ...],
+        dtype: DType,
+        layout: Layout | None = None,
+        scope: Scope = Scope.GLOBAL,
+    ) -> None:
+        self.name, self.shape, self.dtype, self.scope = name, shape, dtype, scope
+        self.layout = layout or Layout.row_major(len(shape))
+
+    @property
+    def rank(self) -> int:
+        """Number of logical dimensions."""
+        return len(self.shape)
+
+    def strides(self) -> tuple[Expr, ...]:
+        """Distance in elements between neighbours along each logical dimension."""
+        strides: list[Expr] = [const(0)] * self.rank
+        step: Expr = const(1)
+        for dim in reversed(self.layout.order):
+            strides[dim] = step
+            before, after = self.layout.halo_of(dim)
+            extent = self.shape[dim] + (before + after)
+            if dim == self.layout.order[-1]:
+                extent = extent + self.layout.pad
+            step = step * extent
+        return tuple(strides)
+
+    def origin(self) -> Expr:
+        """Elements between the start of memory and the element at index (0, …, 0): the halo in front."""
+        total: Expr = const(0)
+        for dim, stride in enumerate(self.strides()):
+            total = total + stride * self.layout.halo_of(dim)[0]
+        return total
+
+    def elements(self) -> Expr:
+        """Elements that the buffer occupies in memory, halo and padding included."""
+        if not self.rank:
+            return const(1)
+        outer = self.layout.order[0]
+        return self.strides()[outer] * (self.shape[outer] + sum(self.layout.halo_of(outer)))
+
+    def offset(self, indices: tuple[Expr, ...]) -> Expr:
+        """Element offset of `self[indices]` from the start of the buffer's memory."""
+        total = self.origin()
+        for i, stride in zip(indices, self.strides(), strict=True):
+            total = total + i * stride
+        return total
+
+    def __repr__(self) -> str:
+        dims = ", ".join(map(str, self.shape))
+        return f"<buffer {self.name}: {self.dtype}[{dims}]>"

@@ -1,0 +1,118 @@
+"""Scalar expressions of loop programs: `arith`'s language plus what touches memory and machines.
+
+    expr += Load(buffer, indices)     an element of a buffer; indices are of dtype index, one per logical dimension
+          | Cast(a, dtype)            value conversion; float → int truncates towards zero and saturates, NaN gives 0
+          | Call(name, args, dtype)   an intrinsic of `tir.intrinsics` (exp, sqrt, fma, …)
+
+All are opaque atoms to `arith`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from legato.arith import expr as arith
+from legato.arith.expr import Expr, _interned, const
+from legato.base import dtype as dt
+from legato.base.dtype import DType
+from legato.base.errors import InternalError
+
+if TYPE_CHECKING:
+    from legato.tir.buffer import Buffer
+
+__all__ = ["Call", "Cast", "Load", "call", "cast"]
+
+
+class Load(Expr):
+    """`buffer[indices]`. Not a fixed value: a Store to the buffer between two Loads changes it."""
+
+    __slots__ = ("buffer", "indices")
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+
+    def __new__(cls, buffer: Buffer, indices: tuple[Expr, ...]) -> Load:
+        key = (cls, id(buffer), indices)
+        found = _interned.get(key)
+        if found is None:
+            if len(indices) != len(buffer.shape):
+                raise InternalError(f"{buffer.name} has {len(buffer.shape)} dimensions, got {len(indices)} indices")
+            for i in indices:
+                if i.dtype != dt.index:
+                    raise InternalError(f"index {i} of {buffer.name} has dtype {i.dtype}, wanted index")
+            found = object.__new__(cls)
+            found.buffer, found.indices, found.dtype = buffer, indices, buffer.dtype
+            found = _interned.setdefault(key, found)
+        assert isinstance(found, Load)
+        return found
+
+    def children(self) -> tuple[Expr, ...]:
+        return self.indices
+
+    def with_children(self, children: tuple[Expr, ...]) -> Expr:
+        return Load(self.buffer, children)
+
+
+class Cast(Expr):
+    """`a` converted to `dtype`; build with `cast`."""
+
+    __slots__ = ("a",)
+    a: Expr
+
+    def __new__(cls, a: Expr, dtype: DType) -> Cast:
+        key = (cls, a, dtype)
+        found = _interned.get(key)
+        if found is None:
+            found = object.__new__(cls)
+            found.a, found.dtype = a, dtype
+            found = _interned.setdefault(key, found)
+        assert isinstance(found, Cast)
+        return found
+
+    def children(self) -> tuple[Expr, ...]:
+        return (self.a,)
+
+    def with_children(self, children: tuple[Expr, ...]) -> Expr:
+        return cast(children[0], self.dtype)
+
+
+class Call(Expr):
+    """An intrinsic applied to scalars; build with `call`."""
+
+    __slots__ = ("args", "name")
+    name: str
+    args: tuple[Expr, ...]
+
+    def __new__(cls, name: str, args: tuple[Expr, ...], dtype: DType) -> Call:
+        key = (cls, name, args, dtype)
+        found = _interned.get(key)
+        if found is None:
+            found = object.__new__(cls)
+            found.name, found.args, found.dtype = name, args, dtype
+            found = _interned.setdefault(key, found)
+        assert isinstance(found, Call)
+        return found
+
+    def children(self) -> tuple[Expr, ...]:
+        return self.args
+
+    def with_children(self, children: tuple[Expr, ...]) -> Expr:
+        return Call(self.name, children, self.dtype)
+
+
+def cast(a: Expr, dtype: DType) -> Expr:
+    """`a` as `dtype`; the same object where it is that already, a literal where `a` is an integer literal."""
+    if a.dtype == dtype:
+        return a
+    if isinstance(a, arith.Const) and not isinstance(a.value, float) and not dtype.is_bool:
+        return const(a.value, dtype)
+    return Cast(a, dtype)
+
+
+def call(name: str, *args: Expr) -> Expr:
+    """The intrinsic `name` applied to `args`; the result dtype comes from the intrinsic's record."""
+    from legato.tir.intrinsics import INTRINSICS  # its records refer to NumPy references only
+
+    record = INTRINSICS.get(name)
+    if record is None or len(args) != record.arity:
+        raise InternalError(f"no intrinsic {name!r} of {len(args)} arguments")
+    return Call(name, args, dt.bool_ if record.predicate else args[0].dtype)

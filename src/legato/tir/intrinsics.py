@@ -1,0 +1,70 @@
+"""The scalar functions that loop programs may call, each with its meaning in NumPy.
+
+`bound` is the promised error of generated code in units in the last place of the dtype (0: exact).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+__all__ = ["INTRINSICS", "Intrinsic"]
+
+_erf = np.frompyfunc(math.erf, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Intrinsic:
+    """A scalar function: the result has the dtype of the first argument, or is bool for a predicate."""
+
+    name: str
+    arity: int
+    reference: Callable[..., Any]
+    bound: float = 0.0
+    predicate: bool = False
+
+
+def _erf_reference(x: Any) -> Any:
+    return np.asarray(_erf(np.asarray(x, np.float64)), np.float64).astype(np.asarray(x).dtype)
+
+
+def _fma(a: Any, b: Any, c: Any) -> Any:
+    wide = np.float64 if np.asarray(a).dtype.itemsize < 8 else np.longdouble
+    return (np.asarray(a, wide) * np.asarray(b, wide) + np.asarray(c, wide)).astype(np.asarray(a).dtype)
+
+
+_LIST = [
+    Intrinsic("exp", 1, np.exp, 2.5),
+    Intrinsic("log", 1, np.log, 2.5),
+    Intrinsic("sqrt", 1, np.sqrt),
+    Intrinsic("tanh", 1, np.tanh, 5.0),
+    Intrinsic("erf", 1, _erf_reference, 5.0),
+    Intrinsic("sin", 1, np.sin, 3.0),
+    Intrinsic("cos", 1, np.cos, 3.0),
+    Intrinsic("tan", 1, np.tan, 5.0),
+    Intrinsic("asin", 1, np.arcsin, 4.0),
+    Intrinsic("acos", 1, np.arccos, 4.0),
+    Intrinsic("atan", 1, np.arctan, 4.0),
+    Intrinsic("sinh", 1, np.sinh, 5.0),
+    Intrinsic("cosh", 1, np.cosh, 5.0),
+    Intrinsic("asinh", 1, np.arcsinh, 6.0),
+    Intrinsic("acosh", 1, np.arccosh, 6.0),
+    Intrinsic("atanh", 1, np.arctanh, 6.0),
+    Intrinsic("pow", 2, np.power, 16.0),
+    Intrinsic("fma", 3, _fma),
+    Intrinsic("neg", 1, np.negative),  # flips the sign bit: -0.0 for 0.0
+    Intrinsic("abs", 1, np.abs),
+    Intrinsic("floor", 1, np.floor),
+    Intrinsic("ceil", 1, np.ceil),
+    Intrinsic("trunc", 1, np.trunc),
+    Intrinsic("round", 1, np.rint),  # half to even
+    Intrinsic("isnan", 1, np.isnan, predicate=True),
+    Intrinsic("isinf", 1, np.isinf, predicate=True),
+    Intrinsic("bitnot", 1, np.invert),
+]
+INTRINSICS: Mapping[str, Intrinsic] = MappingProxyType({i.name: i for i in _LIST})

@@ -1,0 +1,309 @@
+"""The loop-level language: kernels and host functions.
+
+    func = Func(name, params, body, kind)                 kind: KERNEL | HOST; params: Buffer | Var (index scalars)
+    stmt = Block(stmts)
+         | For(var, extent, body, kind)                   var runs over [0, extent); kind: SERIAL UNROLL VECTOR PARALLEL
+         | If(cond, then, orelse)
+         | Let(var, value, body)                          a scalar, evaluated once
+         | Alloc(buffer, body)                            the buffer lives while body runs; contents undefined at first
+         | Store(buffer, indices, value)
+         | Check(cond, code)                              leaves the function with status `code` unless cond holds
+      host functions only:
+         | While(cond, body)
+         | View(buffer, base, offset, body)               buffer names the bytes of `base` from byte `offset` on
+         | Launch(kernel, args)                           runs a kernel over the thread pool; args as its params
+         | Invoke(func, args)                             calls another host function
+         | HostOp(index, args)                            runs operator `index` of the artifact by its reference
+
+Meaning of loop kinds: SERIAL runs in order. UNROLL is SERIAL that code generation expands. VECTOR has a literal extent
+and iterations that do not depend on each other: one vector lane each; an If inside becomes a mask. PARALLEL iterations
+are independent and are divided among the threads, [tid·n/nt, (tid+1)·n/nt); it may not be nested in another PARALLEL.
+A kernel either has no PARALLEL loop (it then runs on one thread) or does all its stores inside one.
+
+Nodes are immutable and compared by identity. `tir.interp` defines the meaning.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from legato.arith.expr import Expr, Var
+from legato.base.span import Span
+from legato.tir.buffer import Buffer
+
+__all__ = ["Alloc", "Block", "Check", "For", "Func", "FuncKind", "HostOp", "If", "Invoke", "Launch", "Let", "LoopKind",
+           "Param", "Stmt", "Store", "View", "While", "block"]  # fmt: skip
+
+
+class LoopKind(enum.Enum):
+    """How the iterations of a For run."""
+
+    SERIAL = "for"
+    UNROLL = "unroll"
+    VECTOR = "vector"
+    PARALLEL = "parallel"
+
+
+class FuncKind(enum.Enum):
+    """What calls a function: the thread pool (KERNEL) or a host function or the runtime (HOST)."""
+
+    KERNEL = "kernel"
+    HOST = "host"
+
+
+Param = Buffer | Var
+
+
+class Stmt:
+    """A statement; see the module's grammar. `children` are sub-statements, `exprs` the scalar operands."""
+
+    __slots__ = ()
+
+    def children(self) -> tuple[Stmt, ...]:
+        return ()
+
+    def with_children(self, children: tuple[Stmt, ...]) -> Stmt:
+        return self
+
+    def exprs(self) -> tuple[Expr, ...]:
+        return ()
+
+    def with_exprs(self, exprs: tuple[Expr, ...]) -> Stmt:
+        return self
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Block(Stmt):
+    """Statements in order; build with `block`."""
+
+    stmts: tuple[Stmt, ...]
+
+    def children(self) -> tuple[Stmt, ...]:
+        return self.stmts
+
+    def with_children(self, children: tuple[Stmt, ...]) -> Stmt:
+        return block(*children)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class For(Stmt):
+    """`for var in 0..extent`."""
+
+    var: Var
+    extent: Expr
+    body: Stmt
+    kind: LoopKind = LoopKind.SERIAL
+
+    def children(self) -> tuple[Stmt, ...]:
+        return (self.body,)
+
+    def with_children(self, children: tuple[Stmt, ...]) -> Stmt:
+        return For(self.var, self.extent, children[0], self.kind)
+
+    def exprs(self) -> tuple[Expr, ...]:
+        return (self.extent,)
+
+    def with_exprs(self, exprs: tuple[Expr, ...]) -> Stmt:
+        return For(self.var, exprs[0], self.body, self.kind)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class If(Stmt):
+    """`if cond then … else …`."""
+
+    cond: Expr
+    then: Stmt
+    orelse: Stmt | None = None
+
+    def children(self) -> tuple[Stmt, ...]:
+        return (self.then,) if self.orelse is None else (self.then, self.orelse)
+
+    def with_children(self, children: tuple[Stmt, ...]) -> Stmt:
+        return If(self.cond, *children)
+
+    def exprs(self) -> tuple[Expr, ...]:
+        return (self.cond,)
+
+    def with_exprs(self, exprs: tuple[Expr, ...]) -> Stmt:
+        return If(exprs[0], self.then, self.orelse)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Let(Stmt):
+    """`var = value` while body runs."""
+
+    var: Var
+    value: Expr
+    body: Stmt
+
+    def children(self) -> tuple[Stmt, ...]:
+        return (self.body,)
+
+    def with_children(self, children: tuple[Stmt, ...]) -> Stmt:
+        return Let(self.var, self.value, children[0])
+
+    def exprs(self) -> tuple[Expr, ...]:
+        return (self.value,)
+
+    def with_exprs(self, exprs: tuple[Expr, ...]) -> Stmt:
+        return Let(self.var, exprs[0], self.body)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Alloc(Stmt):
+    """Memory for `buffer` while body runs: the workspace (host, GLOBAL), the stack (LOCAL) or registers."""
+
+    buffer: Buffer
+    body: Stmt
+
+    def children(self) -> tuple[Stmt, ...]:
+        return (self.body,)
+
+    def with_children(self, children: tuple[Stmt, ...]) -> Stmt:
+        return Alloc(self.buffer, children[0])
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Store(Stmt):
+    """`buffer[indices] = value`."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    value: Expr
+
+    def exprs(self) -> tuple[Expr, ...]:
+        return (*self.indices, self.value)
+
+    def with_exprs(self, exprs: tuple[Expr, ...]) -> Stmt:
+        return Store(self.buffer, exprs[:-1], exprs[-1])
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Check(Stmt):
+    """Leaves the function with status `code` unless `cond` holds; `message` explains it to the user."""
+
+    cond: Expr
+    code: int
+    message: str = ""
+
+    def exprs(self) -> tuple[Expr, ...]:
+        return (self.cond,)
+
+    def with_exprs(self, exprs: tuple[Expr, ...]) -> Stmt:
+        return Check(exprs[0], self.code, self.message)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class While(Stmt):
+    """Runs body while cond holds (host)."""
+
+    cond: Expr
+    body: Stmt
+
+    def children(self) -> tuple[Stmt, ...]:
+        return (self.body,)
+
+    def with_children(self, children: tuple[Stmt, ...]) -> Stmt:
+        return While(self.cond, children[0])
+
+    def exprs(self) -> tuple[Expr, ...]:
+        return (self.cond,)
+
+    def with_exprs(self, exprs: tuple[Expr, ...]) -> Stmt:
+        return While(exprs[0], self.body)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class View(Stmt):
+    """`buffer` names the memory of `base` from byte `offset` on, while body runs (host)."""
+
+    buffer: Buffer
+    base: Buffer
+    offset: Expr
+    body: Stmt
+
+    def children(self) -> tuple[Stmt, ...]:
+        return (self.body,)
+
+    def with_children(self, children: tuple[Stmt, ...]) -> Stmt:
+        return View(self.buffer, self.base, self.offset, children[0])
+
+    def exprs(self) -> tuple[Expr, ...]:
+        return (self.offset,)
+
+    def with_exprs(self, exprs: tuple[Expr, ...]) -> Stmt:
+        return View(self.buffer, self.base, exprs[0], self.body)
+
+
+Arg = Buffer | Expr
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _CallStmt(Stmt):
+    """A call whose arguments are buffers (passed as pointers) and index scalars, as the callee's params."""
+
+    args: tuple[Arg, ...]
+
+    def exprs(self) -> tuple[Expr, ...]:
+        return tuple(a for a in self.args if isinstance(a, Expr))
+
+    def _new_args(self, exprs: tuple[Expr, ...]) -> tuple[Arg, ...]:
+        left = iter(exprs)
+        return tuple(next(left) if isinstance(a, Expr) else a for a in self.args)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Launch(_CallStmt):
+    """Runs kernel `kernel` over the thread pool and waits for it (host)."""
+
+    kernel: str
+
+    def with_exprs(self, exprs: tuple[Expr, ...]) -> Stmt:
+        return Launch(self._new_args(exprs), self.kernel)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Invoke(_CallStmt):
+    """Calls host function `func` (host)."""
+
+    func: str
+
+    def with_exprs(self, exprs: tuple[Expr, ...]) -> Stmt:
+        return Invoke(self._new_args(exprs), self.func)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class HostOp(_CallStmt):
+    """Runs operator number `op` of the artifact's table by its reference, outside native code (host)."""
+
+    op: int
+
+    def with_exprs(self, exprs: tuple[Expr, ...]) -> Stmt:
+        return HostOp(self._new_args(exprs), self.op)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Func:
+    """A kernel or host function. `constants` are buffers bound to named constants of the module (host functions)."""
+
+    name: str
+    params: tuple[Param, ...]
+    body: Stmt
+    kind: FuncKind = FuncKind.KERNEL
+    constants: tuple[tuple[Buffer, str], ...] = ()
+    span: Span | None = None
+
+    def with_body(self, body: Stmt) -> Func:
+        """This function with another body; the same object where it is the same."""
+        if body is self.body:
+            return self
+        return Func(self.name, self.params, body, self.kind, self.constants, self.span)
+
+
+def block(*stmts: Stmt) -> Stmt:
+    """Statements in order: nested blocks are flattened, a single statement stays itself."""
+    flat: list[Stmt] = []
+    for s in stmts:
+        flat += s.stmts if isinstance(s, Block) else (s,)
+    return flat[0] if len(flat) == 1 else Block(tuple(flat))
