@@ -1,0 +1,191 @@
+"""Walking, searching and rewriting loop programs. Iterative: a host function nests one View per planned tensor.
+
+Rewrites return the same object where nothing changed. They assume what `verify` checks: every variable and buffer is
+bound once, so a replacement never meets a binder of the same name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from legato.arith.expr import Expr, Var
+from legato.arith.substitute import nodes as expr_nodes
+from legato.arith.substitute import rewrite as rewrite_expr
+from legato.arith.substitute import substitute as substitute_expr
+from legato.arith.substitute import variables
+from legato.base.node import transform
+from legato.tir.buffer import Buffer
+from legato.tir.expr import Load
+from legato.tir.stmt import Alloc, For, Func, HostOp, Invoke, Launch, Let, Stmt, Store, View
+
+__all__ = ["bound_buffers", "bound_vars", "buffers_read", "buffers_used", "buffers_written", "expressions",
+           "fresh_copy", "loads", "loops", "map_exprs", "replace_buffer", "rewrite_loads", "rewrite_loads_in",
+           "statements", "substitute", "transform", "vars_used"]  # fmt: skip
+
+CALLS = (Launch, Invoke, HostOp)
+
+
+def statements(root: Stmt | Func) -> Iterator[Stmt]:
+    """Every statement under `root`, itself included, in program order (outer before inner)."""
+    stack = [root.body if isinstance(root, Func) else root]
+    while stack:
+        stmt = stack.pop()
+        yield stmt
+        stack += reversed(stmt.children())
+
+
+def expressions(root: Stmt | Func) -> Iterator[Expr]:
+    """Every distinct scalar node under `root`, operands before users; buffer shapes are not included."""
+    return expr_nodes(*(e for s in statements(root) for e in s.exprs()))
+
+
+def loops(root: Stmt | Func) -> Iterator[For]:
+    """The loops under `root` in program order."""
+    return (s for s in statements(root) if isinstance(s, For))
+
+
+def loads(root: Stmt | Func | Expr) -> Iterator[Load]:
+    """The distinct Loads under `root`, a Load inside another's subscripts first."""
+    found = expr_nodes(root) if isinstance(root, Expr) else expressions(root)
+    return (e for e in found if isinstance(e, Load))
+
+
+def buffers_read(root: Stmt | Func) -> tuple[Buffer, ...]:
+    """Buffers that `root` may read: those loaded from and those a call gets. A View is told apart from its base."""
+    found = dict.fromkeys(b for s in statements(root) if isinstance(s, CALLS) for b in s.args if isinstance(b, Buffer))
+    found |= dict.fromkeys(load.buffer for load in loads(root))
+    return tuple(found)
+
+
+def buffers_written(root: Stmt | Func) -> tuple[Buffer, ...]:
+    """Buffers that `root` may write: those stored to and those a call gets. A View is told apart from its base."""
+    return tuple(dict.fromkeys(b for s in statements(root) for b in _written_by(s)))
+
+
+def _written_by(stmt: Stmt) -> tuple[Buffer, ...]:
+    if isinstance(stmt, Store):
+        return (stmt.buffer,)
+    return tuple(b for b in stmt.args if isinstance(b, Buffer)) if isinstance(stmt, CALLS) else ()
+
+
+def buffers_used(root: Stmt | Func) -> tuple[Buffer, ...]:
+    """Buffers that `root` reads, writes or takes a view of."""
+    bases = [s.base for s in statements(root) if isinstance(s, View)]
+    return tuple(dict.fromkeys([*buffers_read(root), *buffers_written(root), *bases]))
+
+
+def bound_vars(root: Stmt | Func) -> tuple[Var, ...]:
+    """Variables bound under `root` by For and Let, in program order."""
+    return tuple(s.var for s in statements(root) if isinstance(s, For | Let))
+
+
+def bound_buffers(root: Stmt | Func) -> tuple[Buffer, ...]:
+    """Buffers bound under `root` by Alloc and View, in program order."""
+    return tuple(s.buffer for s in statements(root) if isinstance(s, Alloc | View))
+
+
+def vars_used(root: Stmt | Func) -> tuple[Var, ...]:
+    """Variables that occur in expressions under `root`, or in the shapes of the buffers bound there."""
+    found = dict.fromkeys(e for e in expressions(root) if isinstance(e, Var))
+    found |= dict.fromkeys(variables(*(d for b in bound_buffers(root) for d in b.shape)))
+    return tuple(found)
+
+
+def map_exprs(stmt: Stmt, f: Callable[[Expr], Expr]) -> Stmt:
+    """`stmt` with `f` applied to every operand expression (whole operands, not their parts)."""
+
+    def step(node: Stmt) -> Stmt | None:
+        old = node.exprs()
+        new = tuple([f(e) for e in old])
+        return None if new == old else node.with_exprs(new)
+
+    return transform(stmt, step)
+
+
+def substitute(stmt: Stmt, mapping: Mapping[Var, Expr]) -> Stmt:
+    """`stmt` with the free variables of `mapping` replaced, in the shapes of buffers bound inside as well."""
+    if not mapping:
+        return stmt
+    moved: dict[Buffer, Buffer] = {}
+    for buffer in bound_buffers(stmt):
+        shape = tuple(substitute_expr(d, mapping) for d in buffer.shape)
+        if shape != buffer.shape:
+            moved[buffer] = copy_buffer(buffer, shape=shape)
+    return map_exprs(replace_buffer(stmt, moved), lambda e: substitute_expr(e, mapping))
+
+
+def copy_buffer(buffer: Buffer, *, name: str | None = None, shape: tuple[Expr, ...] | None = None) -> Buffer:
+    """A new plain buffer like `buffer`, with another name or shape."""
+    new_shape = buffer.shape if shape is None else shape
+    return Buffer(name or buffer.name, new_shape, buffer.dtype, buffer.layout, buffer.scope)
+
+
+def rewrite_loads_in(e: Expr, f: Callable[[Load], Expr | None]) -> Expr:
+    """`e` with every Load replaced by `f(load)` (None keeps it); a Load's subscripts are rewritten before it."""
+    return rewrite_expr(e, lambda node: f(node) if isinstance(node, Load) else None)
+
+
+def rewrite_loads(stmt: Stmt, f: Callable[[Load], Expr | None]) -> Stmt:
+    """`stmt` with every Load replaced by `f(load)` (None keeps it)."""
+    return map_exprs(stmt, lambda e: rewrite_loads_in(e, f))
+
+
+def replace_buffer(stmt: Stmt, mapping: Mapping[Buffer, Buffer]) -> Stmt:
+    """`stmt` with buffers replaced wherever they occur: Loads, Stores, binders, call arguments.
+
+    A replacement has the rank and dtype of the original.
+    """
+    if not mapping:
+        return stmt
+
+    def load(old: Load) -> Expr | None:
+        new = mapping.get(old.buffer)
+        return None if new is None else Load(new, old.indices)
+
+    return transform(rewrite_loads(stmt, load), lambda node: _with_buffers(node, mapping))
+
+
+def _with_buffers(node: Stmt, mapping: Mapping[Buffer, Buffer]) -> Stmt | None:
+    if isinstance(node, Store | Alloc) and node.buffer in mapping:
+        return replace(node, buffer=mapping[node.buffer])
+    if isinstance(node, View) and (node.buffer in mapping or node.base in mapping):
+        return replace(node, buffer=mapping.get(node.buffer, node.buffer), base=mapping.get(node.base, node.base))
+    if isinstance(node, CALLS) and any(a in mapping for a in node.args if isinstance(a, Buffer)):
+        return replace(node, args=tuple(mapping.get(a, a) if isinstance(a, Buffer) else a for a in node.args))
+    return None
+
+
+def fresh_copy(stmt: Stmt) -> Stmt:
+    """`stmt` with new variables and buffers at every binder, so that both may stand in one function."""
+    new_vars: dict[Var, Expr] = {v: Var(v.name, v.dtype, v.lo, v.hi) for v in bound_vars(stmt)}
+    copy = substitute(stmt, new_vars)
+    copy = replace_buffer(copy, {b: copy_buffer(b) for b in bound_buffers(copy)})
+    return transform(copy, lambda node: _with_var(node, new_vars))
+
+
+def _with_var(node: Stmt, mapping: Mapping[Var, Expr]) -> Stmt | None:
+    if not isinstance(node, For | Let) or node.var not in mapping:
+        return None
+    var = mapping[node.var]
+    assert isinstance(var, Var)
+    return replace(node, var=var)
+
+
+def enclosing(root: Stmt | Func, wanted: Iterable[Stmt]) -> dict[Stmt, tuple[Stmt, ...]]:
+    """For each statement of `wanted`, the statements around it, outermost first (one path, where it is shared)."""
+    targets = set(wanted)
+    found: dict[Stmt, tuple[Stmt, ...]] = {}
+    path: list[Stmt] = []
+    stack: list[tuple[Stmt, bool]] = [(root.body if isinstance(root, Func) else root, False)]
+    while stack:
+        stmt, done = stack.pop()
+        if done:
+            path.pop()
+            continue
+        if stmt in targets:
+            found[stmt] = tuple(path)
+        path.append(stmt)
+        stack.append((stmt, True))
+        stack += [(child, False) for child in reversed(stmt.children())]
+    return found
