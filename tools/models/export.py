@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import sys
 import tempfile
 import time
@@ -74,9 +75,10 @@ def torchvision_models(folder: Path) -> Any:
     """
     found = next(folder.glob("torchvision-*.whl"), None)
     sys.path.insert(0, str(found or download(TORCHVISION, folder)))
-    library = torch.library.Library("torchvision", "DEF")
+    library = torch.library.Library("torchvision", "DEF")  # type: ignore[no-untyped-call]
     for operator in ("nms", "qnms"):
-        library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        schema = f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+        library.define(schema)  # type: ignore[no-untyped-call]
     from torchvision import models  # type: ignore[import-not-found]
 
     # The declarations live as long as the library object.
@@ -130,7 +132,11 @@ def minilm(folder: Path) -> nn.Module:
     return nets.SentenceEncoder(module)
 
 
-FREE = {"symbolic": ("batch", "length"), "axes": (0, 1), "opset": 18, "older": False}
+def text_net(build: Callable[[Path], nn.Module], outputs: tuple[str, ...], split: bool = False) -> Net:
+    """A network for sentences of any number and length."""
+    return Net(build, outputs, ("batch", "length"), (0, 1), opset=18, older=False, split=split)
+
+
 NETS = {
     "resnet18": Net(vision("resnet18")),
     "resnet50": Net(vision("resnet50")),
@@ -143,8 +149,8 @@ NETS = {
     "rnet": Net(loaded(nets.rnet, "rnet.pt"), ("boxes", "faces")),
     "onet": Net(loaded(nets.onet, "onet.pt"), ("boxes", "landmarks", "faces")),
     "crepe": Net(loaded(nets.Crepe, "crepe.pt"), ("scores",)),
-    "minilm": Net(minilm, ("embeddings",), **FREE),
-    "bert_base": Net(lambda _: nets.Bert(bert()), ("hidden", "pooled"), split=True, **FREE),
+    "minilm": text_net(minilm, ("embeddings",)),
+    "bert_base": text_net(lambda _: nets.Bert(bert()), ("hidden", "pooled"), split=True),
 }
 
 
@@ -160,7 +166,7 @@ def export(net: Net, module: nn.Module, feeds: Feeds, path: Path, symbolic: bool
     }  # fmt: skip
     if net.older:
         every = dict.fromkeys(feeds, names) | {name: {0: "batch"} for name in net.outputs if names}
-        kept = {"training": torch.onnx.TrainingMode.PRESERVE, "do_constant_folding": False}
+        kept: dict[str, Any] = {"training": torch.onnx.TrainingMode.PRESERVE, "do_constant_folding": False}
         torch.onnx.export(module, arguments, path, dynamo=False, dynamic_axes=every, **common, **kept)
     else:
         dims = {axis: torch.export.Dim(name) for axis, name in names.items()}
@@ -211,8 +217,10 @@ def produce(name: str, folder: Path) -> None:
 
 def main(folder: str, *names: str) -> None:
     """Export some networks, with a line about each."""
-    warnings.filterwarnings("ignore", category=DeprecationWarning)
-    warnings.filterwarnings("ignore", category=FutureWarning)
+    # The exporters warn about themselves: the older one of its age, the newer one of the operators it would know if
+    # torchvision were installed and of axes that it names once.
+    warnings.filterwarnings("ignore")
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     for name in names:
         start = time.perf_counter()
         produce(name, Path(folder))

@@ -34,5 +34,5 @@ def photos(count: int, size: int = 224) -> Array:
         picture = square(image(PHOTOS[index % len(PHOTOS)]), size)
         if index >= len(PHOTOS):
             picture = picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-        rows.append((np.asarray(picture, np.float32) / 255 - np.float32(MEAN)) / np.float32(STD))
+        rows.append((np.asarray(picture, np.float32) / 255 - np.array(MEAN)) / np.array(STD))
     return np.ascontiguousarray(np.stack(rows).transpose(0, 3, 1, 2), np.float32)

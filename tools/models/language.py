@@ -86,7 +86,7 @@ MODELS = (
         MINILM,
         lambda: (batch(SENTENCES[:1]), batch(SENTENCES[:3]), batch(SENTENCES, 40)),
         nearest,
-        ((), (1, 0, 0), (1, 0, 3, 2, 5, 4, 7, 6)),
+        ((), (1, 0, 1), (1, 0, 3, 2, 5, 4, 7, 6)),
         18,
         ("batch", "length"),
     ),

@@ -46,9 +46,9 @@ def windows(count: int) -> Feeds:
 def notes(outputs: Sequence[Array]) -> tuple[tuple[int, ...], ...]:
     """MIDI numbers of the notes that sound for a seventh of each window or longer.
 
-    The first output is the probability of [window, frame, key of a piano]; half is the threshold.
+    The second output is the probability of [window, frame, key of a piano]; half is the threshold.
     """
-    sounding = (outputs[0] > 0.5).mean(axis=1) > 1 / 7
+    sounding = (outputs[1] > 0.5).mean(axis=1) > 1 / 7
     return tuple(tuple(int(key) + LOWEST for key in np.flatnonzero(row)) for row in sounding)
 
 
