@@ -1,0 +1,77 @@
+"""The package builds where there is a C compiler, and says what is missing where there is none."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+NATIVE = "legato/runtime/native"
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A copy of what the build reads."""
+    copy = tmp_path / "tree"
+    skipped = shutil.ignore_patterns("__pycache__", "*.so", "*.egg-info")
+    shutil.copytree(ROOT / "src", copy / "src", ignore=skipped)
+    for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy / name)
+    (copy / "src" / NATIVE / "spare.c").write_text("int legato_spare(void);\nint legato_spare(void) { return 0; }\n")
+    return copy
+
+
+def build(tree: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`pip wheel` of the tree, with the setuptools that is here."""
+    command = [sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--wheel-dir", "wheels", "."]
+    return subprocess.run(command, cwd=tree, env=os.environ | environment, capture_output=True, text=True)
+
+
+def test_wheel_is_complete_and_imports_alone(tree: Path) -> None:
+    done = build(tree)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (wheel,) = (tree / "wheels").iterdir()
+    assert wheel.name.endswith("-py3-none-linux_x86_64.whl")
+    installed = tree / "installed"
+    with zipfile.ZipFile(wheel) as file:
+        names = set(file.namelist())
+        file.extractall(installed)
+    assert {"legato/py.typed", f"{NATIVE}/liblegato_rt.so", f"{NATIVE}/legato.h"} <= names
+    code = "import legato, legato.runtime; print(legato.__file__)"
+    environment = os.environ | {"PYTHONPATH": str(installed)}
+    shown = subprocess.run([sys.executable, "-c", code], cwd=tree, env=environment, capture_output=True, text=True)
+    assert shown.stdout.strip() == str(installed / "legato/__init__.py"), shown.stderr
+
+
+def test_no_compiler(tree: Path) -> None:
+    done = build(tree, CC="no-such-compiler")
+    assert done.returncode != 0
+    assert (
+        "error: legato: its runtime is C, but no C compiler could be run (no-such-compiler: No such file or "
+        "directory). Install one (Debian, Ubuntu: apt-get install gcc libc6-dev), or name one in CC."
+    ) in done.stdout + done.stderr
+
+
+def test_failing_compiler(tree: Path) -> None:
+    done = build(tree, CC="false")
+    assert done.returncode != 0
+    assert (
+        "error: legato: the C compiler failed on the runtime (exit status 1); its messages are above. "
+        "The command was: false -std=c11 "
+    ) in done.stdout + done.stderr
+
+
+def test_incomplete_tree(tree: Path) -> None:
+    for path in (tree / "src" / NATIVE).glob("*.c"):
+        path.unlink()
+    done = build(tree)
+    assert done.returncode != 0
+    assert (
+        "error: legato: no C sources in src/legato/runtime/native: this is not a complete copy of the source tree"
+    ) in done.stdout + done.stderr
