@@ -3,7 +3,7 @@
     expr = Const(value, dtype)              a literal
          | Var(name, dtype, lo, hi)         a dim, loop variable or scalar; compared by identity
          | Binary(op, a, b)                 op is a member of `Op`
-         | Select(cond, a, b)               a where cond, else b; both sides are total
+         | Select(cond, a, b)               a where cond, else b; lazy: a Load on the other side is not performed
     tir adds Cast, Load and Call: opaque atoms here.
 
 Two arithmetics share the nodes. On dtype `index` integers are unbounded, so terms may be reordered and cancelled; on
@@ -71,6 +71,10 @@ class Expr:
 
     def with_children(self, children: tuple[Expr, ...]) -> Expr:
         return self
+
+    def pieces(self) -> tuple[object, ...]:
+        """How the printer writes a node that is not defined here: text, operands, and things that have a name."""
+        raise InternalError(f"{type(self).__name__} does not say how it is printed")
 
     def __add__(self, other: ExprLike) -> Expr:
         return add(self, expr(other, self.dtype))
@@ -187,7 +191,7 @@ class Binary(Expr):
 
 
 class Select(Expr):
-    """`a` where `cond` (bool) holds, else `b`."""
+    """`a` where `cond` (bool) holds, else `b`. Lazy: a Load on the side not chosen is not performed, so guards may be written so."""
 
     __slots__ = ("a", "b", "cond")
     cond: Expr

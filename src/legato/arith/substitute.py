@@ -15,7 +15,7 @@ def substitute(e: Expr, mapping: Mapping[Var, Expr]) -> Expr:
 
     All replacements happen at once: variables inside the new expressions are left alone.
     """
-    return _rebuild(e, {**mapping}) if mapping else e
+    return _rebuild(e, dict(mapping.items())) if mapping else e
 
 
 def rewrite(e: Expr, f: Callable[[Expr], Expr | None]) -> Expr:

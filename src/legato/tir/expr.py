@@ -51,6 +51,9 @@ class Load(Expr):
     def with_children(self, children: tuple[Expr, ...]) -> Expr:
         return Load(self.buffer, children)
 
+    def pieces(self) -> tuple[object, ...]:
+        return (self.buffer, "[", *_commas(self.indices), "]")
+
 
 class Cast(Expr):
     """`a` converted to `dtype`; build with `cast`."""
@@ -73,6 +76,9 @@ class Cast(Expr):
 
     def with_children(self, children: tuple[Expr, ...]) -> Expr:
         return cast(children[0], self.dtype)
+
+    def pieces(self) -> tuple[object, ...]:
+        return (f"{self.dtype}(", self.a, ")")
 
 
 class Call(Expr):
@@ -97,6 +103,13 @@ class Call(Expr):
 
     def with_children(self, children: tuple[Expr, ...]) -> Expr:
         return Call(self.name, children, self.dtype)
+
+    def pieces(self) -> tuple[object, ...]:
+        return (f"{self.name}(", *_commas(self.args), ")")
+
+
+def _commas(exprs: tuple[Expr, ...]) -> list[object]:
+    return [piece for e in exprs for piece in (", ", e)][1:]
 
 
 def cast(a: Expr, dtype: DType) -> Expr:
