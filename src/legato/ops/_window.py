@@ -1,0 +1,201 @@
+"""What sliding windows (convolution, pooling) share: dimension orders, padding forms, extents, the pad stage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from legato.arith.expr import Expr, cdiv, const, floordiv, ge, land, lt, min_, select
+from legato.base import dtype as dt
+from legato.ir.op import Relation
+from legato.ir.types import Dim
+from legato.ops._tensors import Array, known_int
+from legato.te.tensor import Tensor, compute
+
+__all__ = ["DimOrder", "Window", "check_positive", "check_sliding", "data_order", "dim_order", "pad_stage", "pads",
+           "spatial_letters", "spread", "windows"]  # fmt: skip
+
+Ints = int | Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class DimOrder:
+    """Where each dimension of the canonical order (N C H W, O I H W, …) lies in a tensor."""
+
+    at: tuple[int, ...]
+
+    def canonical(self, dims: Sequence[Any]) -> tuple[Any, ...]:
+        """Per-dimension items of the tensor, put into canonical order."""
+        return tuple(dims[p] for p in self.at)
+
+    def actual(self, dims: Sequence[Any]) -> tuple[Any, ...]:
+        """Items in canonical order, put into the tensor's own order."""
+        placed: list[Any] = [None] * len(self.at)
+        for item, p in zip(dims, self.at, strict=True):
+            placed[p] = item
+        return tuple(placed)
+
+    def to_canonical(self, x: Array) -> Array:
+        """The array with its dimensions in canonical order (a view)."""
+        return np.transpose(x, self.at)
+
+    def from_canonical(self, x: Array) -> Array:
+        """A canonical array with its dimensions in the tensor's own order (a view)."""
+        return np.transpose(x, tuple(np.argsort(self.at)))
+
+
+def spatial_letters(rank: int) -> str:
+    """W, HW or DHW."""
+    return "DHW"[3 - rank :]
+
+
+def dim_order(layout: str, canonical: str) -> DimOrder | None:
+    """The order that `layout` names; None unless it is a permutation of `canonical`."""
+    if sorted(layout) != sorted(canonical):
+        return None
+    return DimOrder(tuple(layout.index(letter) for letter in canonical))
+
+
+def data_order(rel: Relation, layout: str, canonical: str, what: str) -> DimOrder:
+    """`dim_order`, or the relation's error."""
+    order = dim_order(layout, canonical)
+    if order is None:
+        raise rel.fail(f"{what} {layout!r} is not a permutation of {canonical!r}",
+                       hint="blocked layouts are the compiler's own business: give the logical order")  # fmt: skip
+    return order
+
+
+def spread(value: Ints, rank: int) -> tuple[int, ...]:
+    """One number per spatial dimension, from one for all or one for each."""
+    given = (value,) if isinstance(value, int) else tuple(value)
+    return given * rank if len(given) == 1 else given
+
+
+def pads(padding: Ints, rank: int) -> tuple[tuple[int, int], ...]:
+    """(before, after) of each spatial dimension.
+
+    `padding` is one number for all sides, one for each dimension, or all befores and then all afters
+    (top, left, bottom, right).
+    """
+    given = (padding,) if isinstance(padding, int) else tuple(padding)
+    if len(given) == 2 * rank:
+        return tuple(zip(given[:rank], given[rank:], strict=True))
+    return tuple((p, p) for p in spread(given, rank))
+
+
+def check_positive(rel: Relation, what: str, values: Sequence[int], count: int | None, least: int = 1) -> None:
+    """Fails unless there are `count` values (None: any number), none smaller than `least`."""
+    if len(values) != (len(values) if count is None else count) or any(v < least for v in values):
+        number = "" if count is None else f"{count} "
+        raise rel.fail(f"{what} must be {number}integers of at least {least}, got {list(values)}")
+
+
+def check_sliding(
+    rel: Relation,
+    rank: int,
+    strides: Ints,
+    dilation: Ints,
+    padding: Ints,
+    groups: int = 1,
+    kernel_size: Ints | None = None,
+) -> None:
+    """Fails unless these attributes of a sliding window fit `rank` spatial dimensions."""
+    check_positive(rel, "strides", spread(strides, rank), rank)
+    check_positive(rel, "dilation", spread(dilation, rank), rank)
+    check_positive(rel, "padding", padding if isinstance(padding, Sequence) else (padding,), None, least=0)
+    if len(pads(padding, rank)) != rank:
+        raise rel.fail(f"padding must be 1, {rank} or {2 * rank} integers, got {padding}")
+    check_positive(rel, "groups", (groups,), 1)
+    if kernel_size is not None:
+        check_positive(rel, "the kernel's size", spread(kernel_size, rank), rank)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """How windows slide along one dimension: position o, offset k reads `o·stride + k·dilation − before`."""
+
+    extent: Dim
+    kernel: Dim
+    stride: int = 1
+    dilation: int = 1
+    before: int = 0
+    after: int = 0
+    ceil: bool = False
+
+    @property
+    def reach(self) -> Dim:
+        """Elements from the first to the last that one window touches."""
+        return (self.kernel - 1) * self.dilation + 1
+
+    @property
+    def is_padded(self) -> bool:
+        """True if a window may touch elements outside the data."""
+        return bool(self.before or self.after or self.ceil)
+
+    @property
+    def count(self) -> Dim:
+        """Number of windows. With `ceil` the last may overhang, if it starts inside the data or the padding before."""
+        room = self.extent + (self.before + self.after) - self.reach
+        if not self.ceil:
+            return floordiv(room, const(self.stride)) + 1
+        count = cdiv(room, self.stride) + 1
+        reach = known_int(self.reach)
+        if reach is not None and self.after + self.stride <= reach:
+            return count
+        return min_(count, cdiv(self.extent + self.before, self.stride))
+
+    @property
+    def padded_extent(self) -> Dim:
+        """Extent of the padded data that all windows together touch, or more."""
+        if self.ceil:
+            return (self.count - 1) * self.stride + self.reach
+        return self.extent + (self.before + self.after)
+
+    def index(self, o: Expr, k: Expr) -> Expr:
+        """Subscript into the padded data."""
+        return o * self.stride + k * self.dilation
+
+
+def pad_stage(x: Tensor, dims: Sequence[int], along: Sequence[Window], value: Expr) -> Tensor:
+    """`x` with `value` around dimensions `dims`, wide enough for the windows; `x` itself where nothing is padded."""
+    padded = [(d, w) for d, w in zip(dims, along, strict=True) if w.is_padded]
+    if not padded:
+        return x
+    shape = list(x.shape)
+    for d, w in padded:
+        shape[d] = w.padded_extent
+
+    def element(*index: Expr) -> Expr:
+        source = list(index)
+        inside: Expr = const(True, dt.bool_)
+        for d, w in padded:
+            if w.before:
+                inside = land(inside, ge(index[d], w.before))
+            if w.after or w.ceil:
+                inside = land(inside, lt(index[d], w.extent + w.before))
+            source[d] = index[d] - w.before
+        return select(inside, x[tuple(source)], value)
+
+    return compute(shape, element, "pad")
+
+
+def windows(x: Array, along: Sequence[Window], fill: Any) -> Array:
+    """View of canonical `x` (N, C, spatial…) as (N, C, outputs…, kernel…); outside the data there is `fill`.
+
+    Extents of the windows must be literals.
+    """
+    rank = len(along)
+    widths = [(0, 0), (0, 0)]
+    for w in along:
+        total = known_int(w.padded_extent) or 0
+        widths.append((w.before, max(total - w.before - (known_int(w.extent) or 0), 0)))
+    if any(w.is_padded for w in along):
+        x = np.pad(x, widths, constant_values=fill)
+    reach = tuple(known_int(w.reach) or 0 for w in along)
+    view = np.lib.stride_tricks.sliding_window_view(x, reach, axis=tuple(range(2, 2 + rank)))
+    counts = [slice(0, ((known_int(w.count) or 1) - 1) * w.stride + 1, w.stride) for w in along]
+    taps = [slice(None, None, w.dilation) for w in along]
+    return view[(slice(None), slice(None), *counts, *taps)]
