@@ -16,10 +16,11 @@ from legato.ir.types import Dim, TensorType, Type
 from legato.te.tensor import Tensor, compute
 from legato.tir.expr import cast
 
-__all__ = ["Array", "DtypeName", "accumulator", "as_int", "cast_to", "contraction_cost", "known_int", "narrowed",
-           "product", "require_float", "require_int", "result_dtype", "tensor_bytes", "wide"]  # fmt: skip
+__all__ = ["Array", "DtypeName", "Index", "accumulator", "as_int", "cast_to", "contraction_cost", "known_int",
+           "narrowed", "product", "require_float", "require_int", "result_dtype", "tensor_bytes", "wide"]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
+Index = Any  # a NumPy subscript
 DtypeName = DType | str | None  # an attribute that names a dtype; "" and None name none
 
 

@@ -12,7 +12,7 @@ from legato.arith.expr import Expr, cdiv, const, floordiv, ge, land, lt, min_, s
 from legato.base import dtype as dt
 from legato.ir.op import Relation
 from legato.ir.types import Dim
-from legato.ops._tensors import Array, known_int
+from legato.ops._tensors import Array, Index, as_int, known_int
 from legato.te.tensor import Tensor, compute
 
 __all__ = ["DimOrder", "Window", "check_positive", "check_sliding", "data_order", "dim_order", "pad_stage", "pads",
@@ -190,12 +190,12 @@ def windows(x: Array, along: Sequence[Window], fill: Any) -> Array:
     rank = len(along)
     widths = [(0, 0), (0, 0)]
     for w in along:
-        total = known_int(w.padded_extent) or 0
-        widths.append((w.before, max(total - w.before - (known_int(w.extent) or 0), 0)))
+        widths.append((w.before, max(as_int(w.padded_extent - w.extent) - w.before, 0)))
     if any(w.is_padded for w in along):
         x = np.pad(x, widths, constant_values=fill)
-    reach = tuple(known_int(w.reach) or 0 for w in along)
+    reach = tuple(as_int(w.reach) for w in along)
     view = np.lib.stride_tricks.sliding_window_view(x, reach, axis=tuple(range(2, 2 + rank)))
-    counts = [slice(0, ((known_int(w.count) or 1) - 1) * w.stride + 1, w.stride) for w in along]
+    counts = [slice(0, max((as_int(w.count) - 1) * w.stride + 1, 0), w.stride) for w in along]
     taps = [slice(None, None, w.dilation) for w in along]
-    return view[(slice(None), slice(None), *counts, *taps)]
+    index: Index = (slice(None), slice(None), *counts, *taps)
+    return view[index]

@@ -23,6 +23,7 @@ from legato.ir.types import Dim, TensorType, Type, dims
 from legato.ops._tensors import (
     Array,
     DtypeName,
+    Index,
     accumulator,
     as_int,
     cast_to,
@@ -200,11 +201,12 @@ def _scatter(x: Array, w: Array, along: Sequence[_Spread], groups: int) -> Array
     full = [max(as_int((s.extent - 1) * s.stride + s.reach + 1), s.before + as_int(s.out)) for s in along]
     out = np.zeros((n, groups * w.shape[1], *full), shares.dtype)
     for tap in itertools.product(*map(range, taps)):
-        at = [slice(k * s.dilation, k * s.dilation + max((m - 1) * s.stride + 1, 0), s.stride)
-              for k, s, m in zip(tap, along, spatial, strict=True)]  # fmt: skip
-        out[..., *at] += shares[:, :, *tap]
-    kept = [slice(s.before, s.before + as_int(s.out)) for s in along]
-    return out[..., *kept]
+        at: Index = (..., *(slice(k * s.dilation, k * s.dilation + max((m - 1) * s.stride + 1, 0), s.stride)
+                            for k, s, m in zip(tap, along, spatial, strict=True)))  # fmt: skip
+        share: Index = (slice(None), slice(None), *tap)
+        out[at] += shares[share]
+    kept: Index = (..., *(slice(s.before, s.before + as_int(s.out)) for s in along))
+    return out[kept]
 
 
 def _compute(data: Tensor, weight: Tensor, a: Conv2DTransposeAttrs, out: TensorType) -> Tensor:

@@ -1,0 +1,169 @@
+"""einsum: sums of products given by an equation such as "bik,bkj->bij".
+
+Letters name dimensions; "..." stands for leading dimensions that broadcast; without "->" the result has, in
+alphabetical order after "...", the letters that occur once. The compute is one reduction of one product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from legato.arith.expr import Expr, const
+from legato.base import dtype as dt
+from legato.ir.op import Cost, Fusion, Op, Relation, Sample
+from legato.ir.types import Dim, TensorType, TupleType, Type
+from legato.ops._tensors import Array, accumulator, cast_to, known_int, narrowed, product, tensor_bytes
+from legato.te.tensor import Tensor, compute, reduce
+from legato.tir.expr import cast
+
+__all__ = ["EinsumAttrs", "einsum"]
+
+
+@dataclass(frozen=True, slots=True)
+class EinsumAttrs:
+    """The equation, in NumPy's notation."""
+
+    equation: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Equation:
+    """Labels of each operand's dimensions, of the result's and of the summed ones. "…0" is the last broadcast one."""
+
+    operands: tuple[tuple[str, ...], ...]
+    result: tuple[str, ...]
+    summed: tuple[str, ...]
+
+
+def _labels(term: str, dots: int) -> tuple[str, ...]:
+    """The labels of a term whose "..." stands for `dots` dimensions."""
+    before, ellipsis, after = term.partition("...")
+    spread = tuple(f"…{n}" for n in reversed(range(dots))) if ellipsis else ()
+    return (*before, *spread, *after)
+
+
+def _parse(equation: str, ranks: Sequence[int]) -> _Equation | str:
+    """The equation for operands of these ranks, or what is wrong with it."""
+    text = equation.replace(" ", "")
+    left, arrow, right = text.partition("->")
+    terms = left.split(",")
+    if len(terms) != len(ranks):
+        return f"has {len(terms)} operands, got {len(ranks)}"
+    dots = []
+    for term, rank in zip([*terms, right], [*ranks, len(right)], strict=True):
+        letters = term.replace("...", "", 1)
+        if not all(c.isalpha() for c in letters):
+            return f"has the malformed term {term!r}"
+        dots.append(rank - len(letters))
+    for term, rank, extra in zip(terms, ranks, dots, strict=False):
+        if extra < 0 or (extra > 0 and "..." not in term):
+            return f"gives {term!r} for an operand of rank {rank}"
+    operands = tuple(_labels(t, n) for t, n in zip(terms, dots, strict=False))
+    every = [label for labels in operands for label in labels]
+    shared = max(dots[:-1], default=0)
+    ellipsis = tuple(f"…{n}" for n in reversed(range(shared)))
+    result = _labels(right, shared)
+    if not arrow:
+        result = (*ellipsis, *sorted({c for c in every if c not in ellipsis and every.count(c) == 1}))
+    if len(set(result)) != len(result) or not set(result) <= set(every):
+        return f"gives the result {right!r}, which repeats a label or has one that no operand has"
+    if any(label not in result for label in ellipsis):
+        return 'leaves "..." out of the result'
+    return _Equation(operands, result, tuple(dict.fromkeys(c for c in every if c not in result)))
+
+
+def _extents(equation: _Equation, shapes: Sequence[Sequence[Dim]], rel: Relation | None) -> Mapping[str, Dim]:
+    """The dim of every label; broadcast labels skip dims of 1."""
+    found: dict[str, Dim] = {}
+    for labels, shape in zip(equation.operands, shapes, strict=True):
+        for label, d in zip(labels, shape, strict=True):
+            known = found.get(label)
+            if known is None or (label.startswith("…") and known_int(known) == 1):
+                found[label] = d
+            elif rel is not None and not (label.startswith("…") and known_int(d) == 1):
+                found[label] = rel.same(known, d, f"dimension {label!r}")
+    return found
+
+
+def _equation(a: EinsumAttrs, ranks: Sequence[int]) -> _Equation:
+    parsed = _parse(a.equation, ranks)
+    assert isinstance(parsed, _Equation)
+    return parsed
+
+
+def _relation(rel: Relation, data: Type, a: EinsumAttrs) -> Type | None:
+    fields = [f for f in data.fields if isinstance(f, TensorType)] if isinstance(data, TupleType) else []
+    if not isinstance(data, TupleType) or len(fields) != len(data.fields):
+        return None
+    parsed = _parse(a.equation, [f.rank for f in fields])
+    if isinstance(parsed, str):
+        raise rel.fail(f"the equation {a.equation!r} {parsed}")
+    if len({f.dtype for f in fields}) != 1:
+        raise rel.fail("operands must have one dtype, got " + ", ".join(str(f.dtype) for f in fields))
+    extents = _extents(parsed, [f.shape for f in fields], rel)
+    return TensorType(tuple(extents[label] for label in parsed.result), fields[0].dtype)
+
+
+def _reference(data: tuple[Array, ...], a: EinsumAttrs) -> Array:
+    dtype = dt.dtype(data[0].dtype)
+    operands = [cast_to(x, accumulator(dtype)) for x in data]
+    result = np.einsum(a.equation, *operands, optimize=len(operands) > 1)
+    return np.array(cast_to(np.asarray(result), dtype))
+
+
+def _compute(data: tuple[Tensor, ...], a: EinsumAttrs, out: TensorType) -> Tensor:
+    equation = _equation(a, [x.rank for x in data])
+    extents = _extents(equation, [x.shape for x in data], None)
+    total = accumulator(out.dtype)
+
+    def term(*index: Expr) -> Expr:
+        at = dict(zip((*equation.result, *equation.summed), index, strict=True))
+        value: Expr | None = None
+        for x, labels in zip(data, equation.operands, strict=True):
+            element = cast(x[tuple(_subscript(at, label, d) for label, d in zip(labels, x.shape, strict=True))], total)
+            value = element if value is None else value * element
+        assert value is not None
+        return value
+
+    if not equation.summed:
+        return narrowed(compute(out.shape, term, "einsum"), out.dtype)
+    return narrowed(reduce("sum", out.shape, [extents[s] for s in equation.summed], term, "einsum"), out.dtype)
+
+
+def _subscript(at: Mapping[str, Expr], label: str, d: Dim) -> Expr:
+    return const(0) if label.startswith("…") and known_int(d) == 1 else at[label]
+
+
+def _cost(args: Sequence[Type], out: Type, a: EinsumAttrs) -> Cost:
+    (data,) = args
+    fields = [f for f in data.fields if isinstance(f, TensorType)] if isinstance(data, TupleType) else []
+    equation = _equation(a, [f.rank for f in fields])
+    extents = _extents(equation, [f.shape for f in fields], None)
+    terms = product(extents[label] for label in (*equation.result, *equation.summed))
+    return Cost(terms * (2 * max(len(fields) - 1, 1)), tensor_bytes((*fields, out)))
+
+
+einsum = Op(
+    name="einsum",
+    args=("*data",),
+    attrs=EinsumAttrs,
+    type_rel=_relation,
+    reference=_reference,
+    compute=_compute,
+    fusion=Fusion.CONTRACTION,
+    cost=_cost,
+    samples=(
+        Sample(([((2, 3), "float32"), ((3, 4), "float32")],), {"equation": "ij,jk->ik"}),
+        Sample(([((2, 2, 3), "float32"), ((1, 3, 4), "float32")],), {"equation": "...ij,...jk"}),
+        Sample(([((3, 3), "float32")],), {"equation": "ii->i"}),
+        Sample(([((3, 3), "int32")],), {"equation": "ii"}, exact=True),
+        Sample(([((2, 3), "float32"), ((4,), "float32")],), {"equation": "ij,k->kji"}),
+        Sample(([((2, 3), "float32"), ((3, 2), "float32"), ((2,), "float32")],), {"equation": "ab,bc,c->a"}),
+    ),
+    doc="""Einstein summation: products of the operands' elements, summed over the labels that the result lacks.
+
+`equation` is NumPy's notation ("ij,jk->ik", "...ij,...jk", "ii->i"). All operands have one dtype.""",
+)

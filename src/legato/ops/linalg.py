@@ -1,0 +1,275 @@
+"""Matrix products and einsum. Each is one reduction of products; sums of 16-bit floats are formed in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from legato.arith.expr import Expr, const
+from legato.base import dtype as dt
+from legato.base.dtype import DType
+from legato.ir.op import Cost, Fusion, Op, Relation, Sample
+from legato.ir.types import Dim, TensorType, Type
+from legato.ops._tensors import (
+    Array,
+    DtypeName,
+    accumulator,
+    cast_to,
+    contraction_cost,
+    known_int,
+    narrowed,
+    product,
+    result_dtype,
+)
+from legato.te.tensor import Tensor, reduce
+from legato.tir.expr import cast
+
+__all__ = ["BatchMatmulAttrs", "DenseAttrs", "GeneralMatmulAttrs", "MatmulAttrs", "batch_matmul",
+           "dense", "matmul", "nn_matmul"]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class DenseAttrs:
+    """`units`: rows of the weight, needed only where its type is to be inferred."""
+
+    units: int | None = None
+    out_dtype: DtypeName = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MatmulAttrs:
+    """As DenseAttrs; `transpose_a`, `transpose_b`: the operand is given transposed."""
+
+    units: int | None = None
+    out_dtype: DtypeName = ""
+    transpose_a: bool = False
+    transpose_b: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BatchMatmulAttrs:
+    """`transpose_a`, `transpose_b`: the operand's last two dimensions are swapped. The default is Relay's."""
+
+    out_dtype: DtypeName = ""
+    transpose_a: bool = False
+    transpose_b: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class GeneralMatmulAttrs:
+    """The dtype of the result; "" is the operands'."""
+
+    out_dtype: DtypeName = ""
+
+
+# ------------------------------------------------------------------------------- shared by all products
+
+
+def _product_dtype(rel: Relation, a: TensorType, b: TensorType, named: DtypeName) -> DType:
+    if a.dtype != b.dtype and not named:
+        raise rel.fail(f"operands are {a.dtype} and {b.dtype}", hint="cast one, or name the result with out_dtype")
+    return result_dtype(named, a.dtype)
+
+
+def _broadcast_dim(rel: Relation, a: Dim, b: Dim) -> Dim:
+    """The dim of NumPy broadcasting: 1 stretches, everything else must be equal."""
+    for one, other in ((a, b), (b, a)):
+        if known_int(one) == 1:
+            return other
+    return rel.same(a, b, "batch dimensions")
+
+
+def _broadcast(rel: Relation, a: Sequence[Dim], b: Sequence[Dim]) -> tuple[Dim, ...]:
+    longer, shorter = (a, b) if len(a) >= len(b) else (b, a)
+    skipped = len(longer) - len(shorter)
+    return (*longer[:skipped], *(_broadcast_dim(rel, x, y) for x, y in zip(longer[skipped:], shorter, strict=True)))
+
+
+def _multiply(a: Array, b: Array, dtype: DType) -> Array:
+    total = accumulator(dtype)
+    return cast_to(np.matmul(cast_to(a, total), cast_to(b, total)), dtype)
+
+
+def _batch_index(t: Tensor, batch: Sequence[Expr], own: int) -> tuple[Expr, ...]:
+    """Subscripts into the leading dimensions of `t` (all but the last `own`) for a position in the result's batch."""
+    shape = t.shape[: t.rank - own]
+    used = batch[len(batch) - len(shape) :]
+    return tuple(const(0) if known_int(d) == 1 else i for d, i in zip(shape, used, strict=True))
+
+
+def _contract(a: Tensor, b: Tensor, out: TensorType, transpose_a: bool, transpose_b: bool) -> Tensor:
+    """out[…, i, j] = Σ_k a[…, i, k] · b[…, k, j]; operands of rank 1 lack i or j."""
+    own_a, own_b = min(a.rank, 2), min(b.rank, 2)
+    extent = a.shape[-1] if own_a == 1 or not transpose_a else a.shape[-2]
+    total = accumulator(out.dtype)
+
+    def term(*index: Expr) -> Expr:
+        *outer, k = index
+        j = [outer.pop()] if own_b == 2 else []
+        i = [outer.pop()] if own_a == 2 else []
+        left = (k, *i) if transpose_a else (*i, k)
+        right = (*j, k) if transpose_b else (k, *j)
+        x = a[(*_batch_index(a, outer, own_a), *left)]
+        y = b[(*_batch_index(b, outer, own_b), *right)]
+        return cast(x, total) * cast(y, total)
+
+    return narrowed(reduce("sum", out.shape, (extent,), term, "matmul"), out.dtype)
+
+
+def _product_cost(args: Sequence[TensorType], out: Type, inner: Dim) -> Cost:
+    assert isinstance(out, TensorType)
+    return contraction_cost(product(out.shape) * inner, args, out)
+
+
+# ------------------------------------------------------------------------------- nn.dense and nn.matmul
+
+
+def _dense_relation(rel: Relation, data: Type, weight: Type, a: DenseAttrs) -> Type | None:
+    return _nn_matmul_relation(rel, data, weight, MatmulAttrs(a.units, a.out_dtype, transpose_b=True))
+
+
+def _nn_matmul_relation(rel: Relation, data: Type, weight: Type, a: MatmulAttrs) -> Type | None:
+    if not isinstance(data, TensorType):
+        return None
+    if data.rank < 1 or (a.transpose_a and data.rank != 2):
+        raise rel.fail(f"the data must have rank {'2' if a.transpose_a else '1 or more'}, got rank {data.rank}")
+    *outer, k = (data.shape[1], data.shape[0]) if a.transpose_a else data.shape
+    known = weight if isinstance(weight, TensorType) and weight.rank == 2 else None
+    if known is None and a.units is None:
+        return None
+    units = known.shape[0 if a.transpose_b else 1] if known is not None and a.units is None else const(a.units or 0)
+    dtype = weight.dtype if isinstance(weight, TensorType) else data.dtype
+    wanted = TensorType((units, k) if a.transpose_b else (k, units), dtype)
+    typed = rel.unify(weight, wanted, "weight")
+    if not isinstance(typed, TensorType):
+        return None
+    units = typed.shape[0 if a.transpose_b else 1]
+    return TensorType((*outer, units), _product_dtype(rel, data, typed, a.out_dtype))
+
+
+def _dense_reference(data: Array, weight: Array, a: DenseAttrs) -> Array:
+    return _multiply(data, weight.T, result_dtype(a.out_dtype, dt.dtype(data.dtype)))
+
+
+def _nn_matmul_reference(data: Array, weight: Array, a: MatmulAttrs) -> Array:
+    left, right = data.T if a.transpose_a else data, weight.T if a.transpose_b else weight
+    return _multiply(left, right, result_dtype(a.out_dtype, dt.dtype(data.dtype)))
+
+
+dense = Op(
+    name="nn.dense",
+    args=("data", "weight"),
+    attrs=DenseAttrs,
+    type_rel=_dense_relation,
+    reference=_dense_reference,
+    compute=lambda x, w, a, out: _contract(x, w, out, False, True),
+    fusion=Fusion.CONTRACTION,
+    cost=lambda args, out, a: _product_cost(args, out, args[1].shape[1]),
+    samples=(
+        Sample((((2, 5), "float32"), ((3, 5), "float32"))),
+        Sample((((2, 2, 4), "float32"), ((3, 4), "float32")), {"units": 3}),
+        Sample((((4,), "float32"), ((2, 4), "float32"))),
+        Sample((((2, 6), "int8"), ((3, 6), "int8")), {"out_dtype": "int32"}, exact=True),
+        Sample((((2, 9), "float16"), ((3, 9), "float16")), rtol=2e-3),
+        Sample((((2, 0), "float32"), ((3, 0), "float32"))),
+    ),
+    doc="""data · weightᵀ: data (…, K), weight (units, K), result (…, units).
+
+An un-annotated weight gets its type from `units`. Sums are formed in `out_dtype` (default: the data's dtype).""",
+)
+
+nn_matmul = Op(
+    name="nn.matmul",
+    args=("tensor_a", "tensor_b"),
+    attrs=MatmulAttrs,
+    type_rel=_nn_matmul_relation,
+    reference=_nn_matmul_reference,
+    compute=lambda x, w, a, out: _contract(x, w, out, a.transpose_a, a.transpose_b),
+    fusion=Fusion.CONTRACTION,
+    cost=lambda args, out, a: _product_cost(args, out, args[1].shape[1 if a.transpose_b else 0]),
+    samples=(
+        Sample((((2, 5), "float32"), ((5, 3), "float32"))),
+        Sample((((5, 2), "float32"), ((3, 5), "float32")), {"transpose_a": True, "transpose_b": True}),
+        Sample((((2, 3, 5), "float32"), ((5, 3), "float32")), {"units": 3}),
+    ),
+    doc="""Matrix product tensor_a · tensor_b, each transposed first where its attribute says so.
+
+tensor_a (…, K) or, transposed, (K, M); tensor_b (K, units) or, transposed, (units, K); result (…, units).""",
+)
+
+
+# ------------------------------------------------------------------------------- nn.batch_matmul
+
+
+def _batch_relation(rel: Relation, x: Type, y: Type, a: BatchMatmulAttrs) -> Type | None:
+    if not isinstance(x, TensorType) or not isinstance(y, TensorType):
+        return None
+    if x.rank < 2 or x.rank != y.rank:
+        raise rel.fail(f"operands must have the same rank of at least 2, got ranks {x.rank} and {y.rank}")
+    *batch_x, m, k = (*x.shape[:-2], x.shape[-1], x.shape[-2]) if a.transpose_a else x.shape
+    *batch_y, k2, n = (*y.shape[:-2], y.shape[-1], y.shape[-2]) if a.transpose_b else y.shape
+    rel.same(k, k2, "the summed dimension")
+    return TensorType((*_broadcast(rel, batch_x, batch_y), m, n), _product_dtype(rel, x, y, a.out_dtype))
+
+
+def _batch_reference(x: Array, y: Array, a: BatchMatmulAttrs) -> Array:
+    left, right = np.swapaxes(x, -1, -2) if a.transpose_a else x, np.swapaxes(y, -1, -2) if a.transpose_b else y
+    return _multiply(left, right, result_dtype(a.out_dtype, dt.dtype(x.dtype)))
+
+
+batch_matmul = Op(
+    name="nn.batch_matmul",
+    args=("tensor_a", "tensor_b"),
+    attrs=BatchMatmulAttrs,
+    type_rel=_batch_relation,
+    reference=_batch_reference,
+    compute=lambda x, y, a, out: _contract(x, y, out, a.transpose_a, a.transpose_b),
+    fusion=Fusion.CONTRACTION,
+    cost=lambda args, out, a: _product_cost(args, out, args[0].shape[-2 if a.transpose_a else -1]),
+    samples=(
+        Sample((((2, 3, 4), "float32"), ((2, 5, 4), "float32"))),
+        Sample((((2, 4, 3), "float32"), ((1, 4, 5), "float32")), {"transpose_a": True, "transpose_b": False}),
+        Sample((((1, 2, 3), "int8"), ((2, 2, 3), "int8")), {"out_dtype": "int32"}, exact=True),
+    ),
+    doc="""Matrix products over leading batch dimensions, which broadcast.
+
+tensor_a (…, M, K) or, transposed, (…, K, M); tensor_b (…, N, K), or (…, K, N) if `transpose_b` is false.""",
+)
+
+
+# ------------------------------------------------------------------------------- matmul, NumPy's
+
+
+def _matmul_relation(rel: Relation, a: Type, b: Type, attrs: GeneralMatmulAttrs) -> Type | None:
+    if not isinstance(a, TensorType) or not isinstance(b, TensorType):
+        return None
+    if not a.rank or not b.rank:
+        raise rel.fail("scalars have no matrix product", hint="use multiply")
+    rel.same(a.shape[-1], b.shape[-1 if b.rank == 1 else -2], "the summed dimension")
+    batch = _broadcast(rel, a.shape[:-2], b.shape[:-2])
+    rows, columns = a.shape[-2:-1], b.shape[-1:] if b.rank > 1 else ()
+    return TensorType((*batch, *rows, *columns), _product_dtype(rel, a, b, attrs.out_dtype))
+
+
+matmul = Op(
+    name="matmul",
+    args=("a", "b"),
+    attrs=GeneralMatmulAttrs,
+    type_rel=_matmul_relation,
+    reference=lambda a, b, attrs: np.asarray(_multiply(a, b, result_dtype(attrs.out_dtype, dt.dtype(a.dtype)))),
+    compute=lambda a, b, attrs, out: _contract(a, b, out, False, False),
+    fusion=Fusion.CONTRACTION,
+    cost=lambda args, out, a: _product_cost(args, out, args[0].shape[-1]),
+    samples=(
+        Sample((((3, 4), "float32"), ((4, 2), "float32"))),
+        Sample((((2, 1, 3, 4), "float32"), ((5, 4, 2), "float32"))),
+        Sample((((4,), "float32"), ((4,), "float32"))),
+        Sample((((4,), "float32"), ((2, 4, 3), "float32"))),
+        Sample((((2, 3, 4), "int32"), ((4,), "int32")), exact=True),
+    ),
+    doc="""NumPy's matmul: the last two dimensions are matrices, those before them broadcast.
+
+An operand of rank 1 is a row (left) or a column (right), and its dimension of 1 is dropped from the result.""",
+)
