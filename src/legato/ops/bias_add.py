@@ -8,6 +8,7 @@ import numpy as np
 
 from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import TensorType, Type
+from legato.ops._rules import normalize_axis, tensor
 from legato.ops._tensors import Array
 from legato.te.tensor import compute
 
@@ -22,11 +23,9 @@ class BiasAddAttrs:
 
 
 def _bias_relation(rel: Relation, data: Type, bias: Type, a: BiasAddAttrs) -> Type | None:
-    if not isinstance(data, TensorType):
-        return None
-    if not -data.rank <= a.axis < data.rank:
-        raise rel.fail(f"axis {a.axis} is out of range for rank {data.rank}")
-    rel.unify(bias, TensorType((data.shape[a.axis],), data.dtype), "bias")
+    data = tensor(rel, data, "data")
+    axis = normalize_axis(rel, a.axis, data.rank)
+    rel.unify(bias, TensorType((data.shape[axis],), data.dtype), "bias")
     return data
 
 

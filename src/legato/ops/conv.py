@@ -19,6 +19,7 @@ from legato.arith.expr import Expr, const, floordiv
 from legato.base import dtype as dt
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type, dims
+from legato.ops._rules import tensor
 from legato.ops._tensors import (
     Array,
     DtypeName,
@@ -113,8 +114,7 @@ def _relation(rank: int, rel: Relation, data: Type, weight: Type, a: Conv2DAttrs
     kernel_order = data_order(rel, a.kernel_layout, "OI" + letters, "kernel_layout")
     out_order = data_order(rel, a.out_layout or a.data_layout, "NC" + letters, "out_layout")
     check_sliding(rel, rank, a.strides, a.dilation, a.padding, a.groups, a.kernel_size)
-    if not isinstance(data, TensorType):
-        return None
+    data = tensor(rel, data, "data")
     if data.rank != rank + 2:
         raise rel.fail(f"the data of a {rank}-d convolution has rank {rank + 2}, got rank {data.rank}")
     n, c, *spatial = order.canonical(data.shape)

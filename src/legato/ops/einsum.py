@@ -15,6 +15,7 @@ from legato.arith.expr import Expr, const
 from legato.base import dtype as dt
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, TupleType, Type
+from legato.ops._rules import known_dim, same_dtype, tensors
 from legato.ops._tensors import Array, accumulator, cast_to, known_int, narrowed, product, tensor_bytes
 from legato.te.tensor import Tensor, compute, reduce
 from legato.tir.expr import cast
@@ -81,6 +82,8 @@ def _extents(equation: _Equation, shapes: Sequence[Sequence[Dim]], rel: Relation
     for labels, shape in zip(equation.operands, shapes, strict=True):
         for label, d in zip(labels, shape, strict=True):
             known = found.get(label)
+            if rel is not None and label.startswith("…"):
+                known_dim(d)
             if known is None or (label.startswith("…") and known_int(known) == 1):
                 found[label] = d
             elif rel is not None and not (label.startswith("…") and known_int(d) == 1):
@@ -95,16 +98,13 @@ def _equation(a: EinsumAttrs, ranks: Sequence[int]) -> _Equation:
 
 
 def _relation(rel: Relation, data: Type, a: EinsumAttrs) -> Type | None:
-    fields = [f for f in data.fields if isinstance(f, TensorType)] if isinstance(data, TupleType) else []
-    if not isinstance(data, TupleType) or len(fields) != len(data.fields):
-        return None
+    fields = tensors(rel, data, "operands")
     parsed = _parse(a.equation, [f.rank for f in fields])
     if isinstance(parsed, str):
         raise rel.fail(f"the equation {a.equation!r} {parsed}")
-    if len({f.dtype for f in fields}) != 1:
-        raise rel.fail("operands must have one dtype, got " + ", ".join(str(f.dtype) for f in fields))
+    dtype = same_dtype(rel, *fields)
     extents = _extents(parsed, [f.shape for f in fields], rel)
-    return TensorType(tuple(extents[label] for label in parsed.result), fields[0].dtype)
+    return TensorType(tuple(extents[label] for label in parsed.result), dtype)
 
 
 def _reference(data: tuple[Array, ...], a: EinsumAttrs) -> Array:

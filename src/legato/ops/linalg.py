@@ -12,6 +12,7 @@ from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
+from legato.ops._rules import broadcast_shapes, tensor
 from legato.ops._tensors import (
     Array,
     DtypeName,
@@ -73,20 +74,6 @@ def _product_dtype(rel: Relation, a: TensorType, b: TensorType, named: DtypeName
     return result_dtype(named, a.dtype)
 
 
-def _broadcast_dim(rel: Relation, a: Dim, b: Dim) -> Dim:
-    """The dim of NumPy broadcasting: 1 stretches, everything else must be equal."""
-    for one, other in ((a, b), (b, a)):
-        if known_int(one) == 1:
-            return other
-    return rel.same(a, b, "batch dimensions")
-
-
-def _broadcast(rel: Relation, a: Sequence[Dim], b: Sequence[Dim]) -> tuple[Dim, ...]:
-    longer, shorter = (a, b) if len(a) >= len(b) else (b, a)
-    skipped = len(longer) - len(shorter)
-    return (*longer[:skipped], *(_broadcast_dim(rel, x, y) for x, y in zip(longer[skipped:], shorter, strict=True)))
-
-
 def _multiply(a: Array, b: Array, dtype: DType) -> Array:
     total = accumulator(dtype)
     return cast_to(np.matmul(cast_to(a, total), cast_to(b, total)), dtype)
@@ -131,8 +118,7 @@ def _dense_relation(rel: Relation, data: Type, weight: Type, a: DenseAttrs) -> T
 
 
 def _nn_matmul_relation(rel: Relation, data: Type, weight: Type, a: MatmulAttrs) -> Type | None:
-    if not isinstance(data, TensorType):
-        return None
+    data = tensor(rel, data, "data")
     if data.rank < 1 or (a.transpose_a and data.rank != 2):
         raise rel.fail(f"the data must have rank {'2' if a.transpose_a else '1 or more'}, got rank {data.rank}")
     *outer, k = (data.shape[1], data.shape[0]) if a.transpose_a else data.shape
@@ -204,14 +190,13 @@ tensor_a (…, K) or, transposed, (K, M); tensor_b (K, units) or, transposed, (u
 
 
 def _batch_relation(rel: Relation, x: Type, y: Type, a: BatchMatmulAttrs) -> Type | None:
-    if not isinstance(x, TensorType) or not isinstance(y, TensorType):
-        return None
+    x, y = tensor(rel, x), tensor(rel, y)
     if x.rank < 2 or x.rank != y.rank:
         raise rel.fail(f"operands must have the same rank of at least 2, got ranks {x.rank} and {y.rank}")
     *batch_x, m, k = (*x.shape[:-2], x.shape[-1], x.shape[-2]) if a.transpose_a else x.shape
     *batch_y, k2, n = (*y.shape[:-2], y.shape[-1], y.shape[-2]) if a.transpose_b else y.shape
     rel.same(k, k2, "the summed dimension")
-    return TensorType((*_broadcast(rel, batch_x, batch_y), m, n), _product_dtype(rel, x, y, a.out_dtype))
+    return TensorType((*broadcast_shapes(rel, batch_x, batch_y), m, n), _product_dtype(rel, x, y, a.out_dtype))
 
 
 def _batch_reference(x: Array, y: Array, a: BatchMatmulAttrs) -> Array:
@@ -243,12 +228,11 @@ tensor_a (…, M, K) or, transposed, (…, K, M); tensor_b (…, N, K), or (…,
 
 
 def _matmul_relation(rel: Relation, a: Type, b: Type, attrs: GeneralMatmulAttrs) -> Type | None:
-    if not isinstance(a, TensorType) or not isinstance(b, TensorType):
-        return None
+    a, b = tensor(rel, a), tensor(rel, b)
     if not a.rank or not b.rank:
         raise rel.fail("scalars have no matrix product", hint="use multiply")
     rel.same(a.shape[-1], b.shape[-1 if b.rank == 1 else -2], "the summed dimension")
-    batch = _broadcast(rel, a.shape[:-2], b.shape[:-2])
+    batch = broadcast_shapes(rel, a.shape[:-2], b.shape[:-2])
     rows, columns = a.shape[-2:-1], b.shape[-1:] if b.rank > 1 else ()
     return TensorType((*batch, *rows, *columns), _product_dtype(rel, a, b, attrs.out_dtype))
 
