@@ -82,7 +82,9 @@ class Cost:
 class Op(Expr):
     """An operator.
 
-    args:      argument names in order; a trailing "*name" takes one tuple or any number of arguments.
+    args:      argument names in order; a trailing "*name" is a tuple argument, which may be written as any number of
+               arguments (`ir.attrs.pack_args`): a call always holds one expression per name, and the rules below are
+               given a TupleType, a tuple of arrays, or a tuple of te tensors there.
     attrs:     the frozen dataclass of attributes, or None.
     type_rel:  (relation, *arg_types, attrs) -> result type; None means "not enough known yet" (an argument's type may
                hold holes). `attrs` is passed only where the operator has attributes. Raise `relation.fail(…)`.
@@ -107,3 +109,7 @@ class Op(Expr):
     stateful: bool = False
     samples: tuple[Sample, ...] = ()
     doc: str = ""
+
+    def tail(self, attrs: Any) -> tuple[Any, ...]:
+        """What follows the arguments where a rule of this record is called: `attrs`, or nothing if there are none."""
+        return () if self.attrs is None else (attrs,)

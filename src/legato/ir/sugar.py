@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from legato.base.errors import InternalError
-from legato.ir.expr import Expr
 
-__all__ = ["apply", "install"]
+if TYPE_CHECKING:
+    from legato.ir.expr import Expr
+    from legato.ir.op import Op
+
+__all__ = ["apply", "install", "operators"]
 
 _hook: Callable[..., Expr] | None = None
+_table: Callable[[], Mapping[str, Op]] | None = None
 
 
-def install(hook: Callable[..., Expr]) -> None:
-    """Sets the hook `(name, *args, **attrs) -> Expr`; name "" calls the first argument."""
-    global _hook
-    _hook = hook
+def install(hook: Callable[..., Expr], table: Callable[[], Mapping[str, Op]]) -> None:
+    """Sets the hook `(name, *args, **attrs) -> Expr` (name "" calls the first argument) and the operators by name."""
+    global _hook, _table
+    _hook, _table = hook, table
 
 
 def apply(name: str, *args: Any, **attrs: Any) -> Expr:
@@ -24,3 +28,10 @@ def apply(name: str, *args: Any, **attrs: Any) -> Expr:
     if _hook is None:
         raise InternalError("operators on expressions need legato.ops to be imported")
     return _hook(name, *args, **attrs)
+
+
+def operators() -> Mapping[str, Op]:
+    """Every operator by name."""
+    if _table is None:
+        raise InternalError("operators by name need legato.ops to be imported")
+    return _table()

@@ -1,0 +1,170 @@
+"""Writes inferred types into new nodes. Nodes that were typed so already stay the same objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from legato.arith.expr import Var as DimVar
+from legato.base.errors import TypeCheckError
+from legato.base.node import post_order
+from legato.infer.holes import has_holes
+from legato.infer.walk import Walk
+from legato.ir.expr import (
+    NO_ATTRS,
+    Call,
+    Clause,
+    Constant,
+    Constructor,
+    Expr,
+    Function,
+    GlobalVar,
+    Match,
+    Pattern,
+    PatternConstructor,
+    PatternTuple,
+    PatternVar,
+    Var,
+)
+from legato.ir.op import Op
+from legato.ir.types import Dim, FuncType, Type, TypeVar
+
+__all__ = ["Rebuild"]
+
+
+class Rebuild:
+    """New nodes from the tables of a finished walk."""
+
+    def __init__(self, walk: Walk) -> None:
+        self._walk = walk
+        self._new: dict[int, Expr] = {}
+        self._vars: dict[Var, Var] = {}
+        self._globals: dict[GlobalVar, GlobalVar] = {}
+
+    def function(self, func: Function) -> Function:
+        """`func` with every node typed."""
+        for node in post_order([func]):
+            if id(node) not in self._new:
+                self._new[id(node)] = self._node(node)
+        new = self._new[id(func)]
+        assert isinstance(new, Function)
+        return new
+
+    def _type(self, node: Expr, old: Type | None) -> Type:
+        """The type found for `node`; `old` itself where it is equal."""
+        ty = self._walk.solver.zonk(self._walk.need(node))
+        if has_holes(ty):
+            raise TypeCheckError(f"the type of {_name(node)} cannot be inferred", span=node.span, hint="annotate it")
+        return old if old is not None and ty == old else ty
+
+    def _node(self, node: Expr) -> Expr:
+        match node:
+            case Op() | Constant() | Constructor():
+                return node
+            case Var():
+                return self._var(node)
+            case GlobalVar():
+                return self._global(node)
+            case Call():
+                return self._call(node)
+            case Function():
+                return self._function(node)
+            case Match():
+                node = self._patterns(node)
+        old = node.children()
+        kids = tuple([self._new[id(c)] for c in old])
+        ty = self._type(node, node.ty)
+        if any(a is not b for a, b in zip(old, kids, strict=True)):
+            node = node.with_children(kids)
+        return node.with_type(ty)
+
+    def _var(self, node: Var) -> Var:
+        new = self._vars.get(node)
+        if new is None:
+            new = self._vars[node] = node.with_type(self._type(node, node.ty))
+        return new
+
+    def _global(self, node: GlobalVar) -> GlobalVar:
+        new = self._globals.get(node)
+        if new is None:
+            ty = self._walk.solver.zonk(self._walk.need(node))
+            new = node if has_holes(ty) or ty == node.ty else node.with_type(ty)
+            self._globals[node] = new
+        return new
+
+    def _call(self, node: Call) -> Call:
+        op = self._new[id(node.op)]
+        args = tuple([self._new[id(a)] for a in node.args])
+        ty = self._type(node, node.ty)
+        found = self._walk.type_args.get(id(node), ())
+        type_args = tuple(self._arg(a) for a in found) if found else node.type_args
+        if type_args == node.type_args:
+            type_args = node.type_args
+        same = op is node.op and ty is node.ty and type_args is node.type_args
+        if same and all(a is b for a, b in zip(args, node.args, strict=True)):
+            return node
+        return Call(op, args, node.attrs, type_args, ty=ty, span=node.span)
+
+    def _arg(self, arg: Type | Dim) -> Type | Dim:
+        solver = self._walk.solver
+        return solver.zonk(arg) if isinstance(arg, Type) else solver.dim(arg)
+
+    def _function(self, node: Function) -> Function:
+        opened = self._walk.opened[id(node)]
+        params = tuple([self._var(p) for p in node.params])
+        body = self._new[id(node.body)]
+        ty = self._type(node, node.ty)
+        assert isinstance(ty, FuncType)
+        ret = node.ret_type if node.ret_type == ty.ret else ty.ret
+        type_params: tuple[TypeVar | DimVar, ...] = opened.type_params
+        if type_params == node.type_params:
+            type_params = node.type_params
+        attrs = self._attrs(node)
+        same = body is node.body and ty is node.ty and ret is node.ret_type and attrs is node.attrs
+        if same and type_params is node.type_params and all(a is b for a, b in zip(params, node.params, strict=True)):
+            return node
+        return Function(params, body, ret, type_params, attrs, ty=ty, span=node.span)
+
+    def _attrs(self, node: Function) -> Mapping[str, Any]:
+        solver = self._walk.solver
+        found = tuple(
+            replace(c, a=solver.dim(c.a), b=solver.dim(c.b))
+            for c in self._walk.opened[id(node)].scope.constraints.values()
+        )
+        if found == node.attrs.get("constraints", ()):
+            return node.attrs
+        others = {k: v for k, v in node.attrs.items() if k != "constraints"}
+        return {**others, "constraints": found} if found else others or NO_ATTRS
+
+    def _patterns(self, node: Match) -> Match:
+        clauses = tuple(self._clause(c) for c in node.clauses)
+        return node if clauses == node.clauses else replace(node, clauses=clauses)
+
+    def _clause(self, clause: Clause) -> Clause:
+        pattern = self._pattern(clause.pattern)
+        return clause if pattern is clause.pattern else Clause(pattern, clause.body)
+
+    def _pattern(self, pattern: Pattern) -> Pattern:
+        match pattern:
+            case PatternVar(var):
+                new = self._var(var)
+                return pattern if new is var else PatternVar(new)
+            case PatternConstructor(con, patterns):
+                inner = tuple(self._pattern(p) for p in patterns)
+                return pattern if _same(inner, patterns) else PatternConstructor(con, inner)
+            case PatternTuple(patterns):
+                inner = tuple(self._pattern(p) for p in patterns)
+                return pattern if _same(inner, patterns) else PatternTuple(inner)
+            case _:
+                return pattern
+
+
+def _same(a: tuple[Pattern, ...], b: tuple[Pattern, ...]) -> bool:
+    return all(x is y for x, y in zip(a, b, strict=True))
+
+
+def _name(node: Expr) -> str:
+    if isinstance(node, Var):
+        return f"%{node.name}"
+    return f"a {type(node).__name__}"

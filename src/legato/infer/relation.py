@@ -1,0 +1,82 @@
+"""What a type relation talks to: one call of an operator, asked once, backed by the solver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from legato.base.errors import TypeCheckError
+from legato.infer.holes import NotYet
+from legato.infer.solver import Scope, Site, Solver
+from legato.ir.expr import Call
+from legato.ir.op import Op
+from legato.ir.types import Dim, Type
+
+__all__ = ["Asker", "ask"]
+
+ValueOf = Callable[[int], tuple[Dim, ...] | None]
+
+
+class Asker:
+    """One question to a type relation; implements `ir.op.Relation`."""
+
+    __slots__ = ("_call", "_op", "_scope", "_solver", "_types", "_value", "made")
+
+    def __init__(self, solver: Solver, op: Op, call: Call, types: Sequence[Type], scope: Scope, value: ValueOf) -> None:
+        self._solver, self._op, self._call = solver, op, call
+        self._types, self._scope, self._value = types, scope, value
+        self.made: list[Dim] = []
+
+    def _site(self, what: str) -> Site:
+        return Site(f"{self._op.name}: {what}", self._call.span, self._scope)
+
+    def same(self, a: Dim, b: Dim, what: str) -> Dim:
+        """Requires a == b and returns the better known of both; `what` names it in the message."""
+        if a is b:
+            return a
+        try:
+            return self._solver.same(a, b, self._site(what))
+        except TypeCheckError as error:
+            raise self._explain(error) from None
+
+    def unify(self, a: Type, b: Type, what: str) -> Type:
+        """Requires two types to be equal; fills holes."""
+        try:
+            return self._solver.zonk(self._solver.unify(a, b, self._site(what)))
+        except TypeCheckError as error:
+            raise self._explain(error) from None
+
+    def fresh(self, name: str, hi: int | None = None) -> Dim:
+        """A new dim for a data-dependent extent."""
+        new = self._solver.existential(name, hi, self._scope)
+        self.made.append(new)
+        return new
+
+    def value(self, arg: int) -> tuple[Dim, ...] | None:
+        """The symbolic value (flattened) of argument `arg` if it is a known small integer tensor."""
+        return self._value(arg)
+
+    def fail(self, message: str, hint: str | None = None, details: Sequence[str] = ()) -> TypeCheckError:
+        """An error at this call, to be raised by the relation."""
+        return TypeCheckError(
+            f"{self._op.name}: {message}", span=self._call.span, hint=hint, details=(*self._arguments(), *details)
+        )
+
+    def _arguments(self) -> list[str]:
+        names = [name.lstrip("*") for name in self._op.args]
+        width = max(map(len, names), default=0)
+        return [f"{name:<{width}} : {self._solver.zonk(ty)}" for name, ty in zip(names, self._types, strict=True)]
+
+    def _explain(self, error: TypeCheckError) -> TypeCheckError:
+        details = (*error.details, *self._arguments())
+        return TypeCheckError(error.message, span=error.span, hint=error.hint, details=details)
+
+
+def ask(asker: Asker, op: Op, call: Call, types: Sequence[Type]) -> Type | None:
+    """The result type of `call`, or None if too little is known yet."""
+    if len(types) != len(op.args):
+        names = ", ".join(op.args) or "none"
+        raise TypeCheckError(f"{op.name}: got {len(types)} arguments, wanted {len(op.args)} ({names})", span=call.span)
+    try:
+        return op.type_rel(asker, *types, *op.tail(call.attrs))
+    except NotYet:
+        return None

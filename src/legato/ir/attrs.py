@@ -1,0 +1,81 @@
+"""Attributes of operators: from keyword arguments to the operator's frozen dataclass, and the arguments as a call holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from legato.arith.expr import Expr as DimExpr
+from legato.base import dtype as dt
+from legato.base.errors import TypeCheckError
+from legato.base.span import Span
+from legato.ir.expr import Expr, Tuple
+from legato.ir.op import Op
+from legato.ir.types import TensorType
+
+__all__ = ["make_attrs", "pack_args"]
+
+
+def make_attrs(op: Op, given: Mapping[str, Any], span: Span | None = None) -> Any:
+    """The attribute record of `op` with the fields `given` (None where the operator has no attributes).
+
+    Lists become tuples, NumPy scalars Python numbers, and the text of a field called `…dtype` a DType.
+    TypeCheckError for an attribute that the operator does not have, or one that it needs.
+    """
+    if op.attrs is None:
+        if given:
+            raise TypeCheckError(f"{op.name} has no attributes", span=span, details=[f"got {', '.join(given)}"])
+        return None
+    known = {f.name for f in fields(op.attrs)}
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        wanted = ", ".join(f.name for f in fields(op.attrs))
+        message = f"{op.name} has no attribute {', '.join(map(repr, unknown))}"
+        raise TypeCheckError(message, span=span, hint=f"its attributes are {wanted}")
+    try:
+        return op.attrs(**{name: _plain(name, value) for name, value in given.items()})
+    except TypeError as error:  # the dataclass's own message names the missing fields
+        raise TypeCheckError(f"{op.name}: {str(error).split(') ', 1)[-1]}", span=span) from error
+
+
+def _plain(name: str, value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return tuple(_plain("", v) for v in value)
+    if isinstance(value, np.ndarray):
+        return tuple(_plain("", v) for v in value.tolist()) if value.ndim else value.item()
+    if isinstance(value, np.generic):
+        return value.item()
+    if name.endswith("dtype") and value is not None and value != "":
+        return dt.dtype(value)
+    return value
+
+
+def pack_args(op: Op, args: Sequence[Expr], span: Span | None = None) -> tuple[Expr, ...]:
+    """`args` as a call of `op` holds them: for a trailing "*name", everything from there on is one tuple expression.
+
+    A single argument there stays as it is: it is the tuple. TypeCheckError for a wrong number of arguments.
+    """
+    wanted, got = len(op.args), len(args)
+    variadic = bool(op.args) and op.args[-1].startswith("*")
+    if got == wanted and not (variadic and _is_tensor(args[-1])):
+        return tuple(args)
+    if variadic and got >= wanted - 1:
+        return (*args[: wanted - 1], Tuple(tuple(args[wanted - 1 :]), span=span))
+    names = ", ".join(op.args) or "no arguments"
+    raise TypeCheckError(f"{op.name}: got {got} arguments, wanted {wanted}: {names}", span=span)
+
+
+def _is_tensor(e: Expr) -> bool:
+    return isinstance(e.ty, TensorType)
+
+
+def dims_of(value: Any) -> tuple[DimExpr, ...]:
+    """The symbolic dims inside an attribute value (tuples are searched)."""
+    if isinstance(value, DimExpr):
+        return (value,)
+    if isinstance(value, tuple):
+        return tuple(d for v in value for d in dims_of(v))
+    return ()

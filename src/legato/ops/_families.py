@@ -1,0 +1,213 @@
+"""Constructors of operator families: one line per operator, the family's rules written once.
+
+    exp = unary("exp", np.exp, te.exp, doc="e^x.")
+    add = binary("add", np.add, lambda a, b: a + b, doc="Sum.")
+    less = compare("less", np.less, te.lt, doc="a < b.")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from legato.arith.expr import Const, Expr, const
+from legato.base import dtype as dt
+from legato.base.dtype import DType
+from legato.ir.op import Fusion, Op, Relation, Sample
+from legato.ir.types import Dim, TensorType, Type
+from legato.ops._rules import FLOAT, NUMBER, DTypeTest, broadcast_shapes, is_one, require_dtype, same_dtype, tensor
+from legato.te.tensor import Tensor, compute
+
+__all__ = ["EDGES", "Array", "DimRule", "Scalar", "binary", "broadcast_index", "broadcast_value", "compare",
+           "elementwise", "quiet", "unary"]  # fmt: skip
+
+Array = np.ndarray[Any, Any]
+Scalar = Callable[..., Expr]
+DimRule = Callable[..., "Dim | None"]
+
+# Values at which elementwise functions misbehave, if anywhere.
+EDGES = np.array(
+    [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 1e-30, 1e30, 88.0, -88.0, 104.0, -104.0],
+    np.float32,
+)
+
+
+def quiet(f: Callable[..., Any]) -> Callable[..., Any]:
+    """`f` without NumPy's warnings about NaN, overflow and division by zero: their results are what we define."""
+
+    def run(*args: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return f(*args)
+
+    run.__name__ = getattr(f, "__name__", "reference")
+    return run
+
+
+def elementwise(x: Tensor, f: Scalar, name: str = "t") -> Tensor:
+    """The tensor of `f(x[i])`."""
+    return compute(x.shape, lambda *i: f(x[i]), name=name)
+
+
+def unary(
+    name: str,
+    reference: Callable[[Any], Any],
+    scalar: Scalar,
+    *,
+    doc: str,
+    dtypes: DTypeTest = FLOAT,
+    result: DType | None = None,
+    value: DimRule | None = None,
+    samples: Sequence[Sample] | None = None,
+    exact: bool = False,
+    rtol: float = 1e-5,
+) -> Op:
+    """An elementwise function of one tensor; `result` is the dtype of the result if it is not the argument's.
+
+    `value` is the function on dims, for shape arithmetic. The default samples hold random data, edge values, rank 0,
+    an empty tensor, and narrow and wide floats.
+    """
+
+    def type_rel(relation: Relation, x: Type) -> Type:
+        ty = tensor(relation, x, "data")
+        require_dtype(relation, ty, dtypes, "data")
+        return ty if result is None else TensorType(ty.shape, result)
+
+    def run(x: Array) -> Array:
+        return np.asarray(reference(x), x.dtype if result is None else result.numpy)
+
+    def value_rule(x: Sequence[Dim] | None, ty: Type) -> tuple[Dim, ...] | None:
+        return None if x is None or value is None else _all_known([value(d) for d in x])
+
+    return Op(
+        name=name,
+        args=("data",),
+        type_rel=type_rel,
+        reference=quiet(run),
+        compute=lambda x, out_type: elementwise(x, scalar, name),
+        value=None if value is None else value_rule,
+        fusion=Fusion.ELEMWISE,
+        samples=tuple(_unary_samples(exact, rtol) if samples is None else samples),
+        doc=doc,
+    )
+
+
+def _unary_samples(exact: bool, rtol: float) -> list[Sample]:
+    arguments = [((3, 5), "float32"), EDGES, ((), "float32"), ((0, 4), "float32"), ((7,), "float64"), ((7,), "float16")]
+    return [Sample((a,), rtol=rtol, exact=exact) for a in arguments]
+
+
+def binary(
+    name: str,
+    reference: Callable[[Any, Any], Any],
+    scalar: Scalar,
+    *,
+    doc: str,
+    dtypes: DTypeTest = NUMBER,
+    result: DType | None = None,
+    value: DimRule | None = None,
+    samples: Sequence[Sample] | None = None,
+    exact: bool = False,
+    rtol: float = 1e-5,
+) -> Op:
+    """An elementwise function of two tensors of one dtype, broadcast by NumPy's rule; see `unary` for the rest."""
+
+    def type_rel(relation: Relation, a: Type, b: Type) -> Type:
+        left, right = tensor(relation, a, "lhs"), tensor(relation, b, "rhs")
+        dtype = same_dtype(relation, left, right)
+        require_dtype(relation, left, dtypes, "lhs")
+        if left.shape == right.shape:
+            return left if result is None else TensorType(left.shape, result)
+        return TensorType(broadcast_shapes(relation, left.shape, right.shape), result or dtype)
+
+    def run(a: Array, b: Array) -> Array:
+        return np.asarray(reference(a, b), a.dtype if result is None else result.numpy)
+
+    def build(a: Tensor, b: Tensor, out_type: TensorType) -> Tensor:
+        def body(*i: Expr) -> Expr:
+            return scalar(a[broadcast_index(i, a.shape)], b[broadcast_index(i, b.shape)])
+
+        return compute(out_type.shape, body, name=name)
+
+    return Op(
+        name=name,
+        args=("lhs", "rhs"),
+        type_rel=type_rel,
+        reference=quiet(run),
+        compute=build,
+        value=None if value is None else broadcast_value(value),
+        fusion=Fusion.BROADCAST,
+        samples=tuple(_binary_samples(dtypes, exact, rtol) if samples is None else samples),
+        doc=doc,
+    )
+
+
+def compare(name: str, reference: Callable[[Any, Any], Any], scalar: Scalar, *, doc: str, value: DimRule) -> Op:
+    """A comparison of two tensors of one dtype, broadcast; the result is bool. With NaN everything but `!=` is False."""
+
+    def anything(d: DType) -> bool:
+        return True
+
+    flags = np.array([False, True, False, True]), np.array([False, False, True, True])
+    samples = [*_binary_samples(NUMBER, True, 0.0), Sample(flags, exact=True)]
+    return binary(name, reference, scalar, doc=doc, dtypes=anything, result=dt.bool_, value=value, samples=samples)
+
+
+INT_A = np.array([7, -7, 7, -7, 0, 5, -(2**31), -(2**31), 2**31 - 1, 3, 1, -1], np.int32)
+INT_B = np.array([2, 2, -2, -2, 3, 0, -1, 0, 2**31 - 1, 40, -3, 33], np.int32)
+
+
+def _binary_samples(dtypes: DTypeTest, exact: bool, rtol: float) -> list[Sample]:
+    found: list[Sample] = []
+    if dtypes(dt.float32):
+        grid = np.repeat(EDGES[:12], 12), np.tile(EDGES[:12], 12)
+        found += [
+            Sample((((3, 4), "float32"), ((3, 4), "float32")), rtol=rtol, exact=exact),
+            Sample((((2, 1, 4), "float32"), ((3, 1), "float32")), rtol=rtol, exact=exact),
+            Sample((((), "float64"), ((5,), "float64")), rtol=rtol, exact=exact),
+            Sample((((4,), "float16"), ((4,), "float16")), rtol=rtol, exact=exact),
+            Sample(grid, rtol=rtol, exact=exact),
+        ]
+    if dtypes(dt.int32):
+        found += [
+            Sample((INT_A, INT_B), exact=True),
+            Sample((((2, 3), "int64"), ((3,), "int64")), exact=True),
+            Sample((((0, 3), "int8"), ((1, 3), "int8")), exact=True),
+            Sample((np.array([0, 1, 200, 255], np.uint8), np.array([3, 255, 100, 0], np.uint8)), exact=True),
+        ]
+    if dtypes(dt.bool_):
+        found.append(Sample((np.array([False, True, False, True]), np.array([False, False, True, True])), exact=True))
+    return found
+
+
+def broadcast_index(out: Sequence[Expr], shape: Sequence[Dim]) -> tuple[Expr, ...]:
+    """The index into a tensor of `shape` for index `out` of what it broadcasts to."""
+    inner = out[len(out) - len(shape) :]
+    return tuple(const(0) if is_one(d) else i for i, d in zip(inner, shape, strict=True))
+
+
+def broadcast_value(rule: DimRule) -> Callable[..., tuple[Dim, ...] | None]:
+    """The value rule of an elementwise operator whose meaning on dims is `rule` (None: not known)."""
+
+    def value(*args: Any) -> tuple[Dim, ...] | None:
+        half = len(args) // 2
+        values, types = args[:half], args[half:]
+        if any(v is None for v in values):
+            return None
+        shapes = [_static(t) for t in types]
+        places = [np.arange(len(v)).reshape(s) for v, s in zip(values, shapes, strict=True)]
+        columns = [p.ravel().tolist() for p in np.broadcast_arrays(*places)]
+        rows = zip(*columns, strict=True)
+        return _all_known([rule(*(v[i] for v, i in zip(values, row, strict=True))) for row in rows])
+
+    return value
+
+
+def _static(ty: Any) -> tuple[int, ...]:
+    return tuple(int(d.value) for d in ty.shape if isinstance(d, Const))
+
+
+def _all_known(found: Sequence[Dim | None]) -> tuple[Dim, ...] | None:
+    known = tuple(d for d in found if d is not None)
+    return known if len(known) == len(found) else None

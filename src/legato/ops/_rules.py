@@ -1,0 +1,158 @@
+"""What type relations have in common. Every helper raises the relation's own error, or NotYet where a hole is met.
+
+NotYet means "ask me again when more is known": `infer` catches it, so relations are straight-line code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from legato.arith.expr import Const, const
+from legato.base.dtype import DType
+from legato.infer.holes import Hole, NotYet, is_hole
+from legato.ir.op import Relation
+from legato.ir.types import Dim, TensorType, TupleType, Type
+
+__all__ = ["FLOAT", "INT", "NUMBER", "broadcast_shapes", "is_one", "known_dim", "normalize_axes", "normalize_axis",
+           "product", "require_dtype", "require_rank", "same_dtype", "same_shape", "tensor", "tensors"]  # fmt: skip
+
+DTypeTest = Callable[[DType], bool]
+
+
+def FLOAT(d: DType) -> bool:  # noqa: N802  # used as a constant: require_dtype(rel, x, FLOAT)
+    """Floating-point dtypes."""
+    return d.is_float
+
+
+def INT(d: DType) -> bool:  # noqa: N802
+    """Integer dtypes (bool is none)."""
+    return d.is_int
+
+
+def NUMBER(d: DType) -> bool:  # noqa: N802
+    """Everything but bool."""
+    return not d.is_bool
+
+
+def tensor(relation: Relation, ty: Type, what: str = "argument") -> TensorType:
+    """`ty` as a tensor type."""
+    if isinstance(ty, TensorType):
+        return ty
+    if isinstance(ty, Hole):
+        raise NotYet
+    raise relation.fail(f"the {what} must be a tensor", details=[f"got : {ty}"])
+
+
+def tensors(relation: Relation, ty: Type, what: str = "arguments", least: int = 1) -> tuple[TensorType, ...]:
+    """`ty` as a tuple of at least `least` tensors."""
+    if isinstance(ty, Hole):
+        raise NotYet
+    if not isinstance(ty, TupleType) or len(ty.fields) < least:
+        raise relation.fail(f"the {what} must be a tuple of {least} or more tensors", details=[f"got : {ty}"])
+    return tuple(tensor(relation, f, f"{what}[{n}]") for n, f in enumerate(ty.fields))
+
+
+def known_dim(d: Dim) -> Dim:
+    """`d`, which must not be a hole: for decisions such as "is it 1"."""
+    if is_hole(d):
+        raise NotYet
+    return d
+
+
+def is_one(d: Dim) -> bool:
+    """True for the literal 1."""
+    return isinstance(d, Const) and d.value == 1
+
+
+def require_rank(relation: Relation, ty: TensorType, *ranks: int, what: str = "argument") -> None:
+    """Fails unless the rank of `ty` is one of `ranks`."""
+    if ty.rank not in ranks:
+        wanted = " or ".join(map(str, ranks))
+        raise relation.fail(f"the {what} has rank {ty.rank}, wanted {wanted}")
+
+
+_KINDS = {"FLOAT": "a floating-point dtype", "INT": "an integer dtype", "NUMBER": "a number, not bool"}
+
+
+def require_dtype(relation: Relation, ty: TensorType, test: DTypeTest, what: str = "argument") -> None:
+    """Fails unless `test` holds for the dtype of `ty`."""
+    if not test(ty.dtype):
+        wanted = _KINDS.get(test.__name__, test.__name__)
+        raise relation.fail(f"the {what} has dtype {ty.dtype}, wanted {wanted}", hint="use cast")
+
+
+def same_dtype(relation: Relation, *types: TensorType) -> DType:
+    """The common dtype."""
+    for ty in types[1:]:
+        if ty.dtype != types[0].dtype:
+            raise relation.fail(f"the dtypes differ, {types[0].dtype} and {ty.dtype}", hint="use cast on one of them")
+    return types[0].dtype
+
+
+def same_shape(relation: Relation, a: Sequence[Dim], b: Sequence[Dim], what: str) -> tuple[Dim, ...]:
+    """The common shape."""
+    if len(a) != len(b):
+        raise relation.fail(f"{what}: the ranks differ, {len(a)} and {len(b)}")
+    return tuple(relation.same(x, y, f"{what}, dim {n}") for n, (x, y) in enumerate(zip(a, b, strict=True)))
+
+
+def normalize_axis(relation: Relation, axis: int, rank: int, what: str = "axis") -> int:
+    """`axis` counted from the front; -1 is the last of `rank`."""
+    if isinstance(axis, bool) or not isinstance(axis, int):
+        raise relation.fail(f"the {what} must be an integer, got {axis!r}")
+    if not -rank <= axis < rank:
+        _out_of_range(relation, axis, rank, what)
+    return axis % rank
+
+
+def _out_of_range(relation: Relation, axis: int, rank: int, what: str) -> NoReturn:
+    raise relation.fail(f"{what} {axis} is out of range for rank {rank}", hint=f"from {-rank} to {rank - 1}")
+
+
+def normalize_axes(relation: Relation, axes: Sequence[int] | int | None, rank: int, what: str = "axis") -> tuple[int, ...]:
+    """`axes` counted from the front, ascending; None means all of them."""
+    if axes is None:
+        return tuple(range(rank))
+    listed = (axes,) if isinstance(axes, int) else tuple(axes)
+    found = tuple(sorted(normalize_axis(relation, a, rank, what) for a in listed))
+    if len(set(found)) != len(found):
+        raise relation.fail(f"{what} {listed} names a dimension twice")
+    return found
+
+
+def broadcast_shapes(relation: Relation, *shapes: Sequence[Dim]) -> tuple[Dim, ...]:
+    """The shape that all `shapes` broadcast to, by NumPy's rule: aligned at the end, a literal 1 stretches.
+
+    A symbolic dim is never taken for a 1: against any other dim but a literal 1 it must be equal.
+    """
+    rank = max(map(len, shapes), default=0)
+    out: list[Dim] = []
+    for n in range(rank):
+        dims = [s[n - rank + len(s)] for s in shapes if n - rank + len(s) >= 0]
+        out.append(_broadcast_dim(relation, dims, n - rank))
+    return tuple(out)
+
+
+def _broadcast_dim(relation: Relation, dims: Sequence[Dim], axis: int) -> Dim:
+    result = dims[0]
+    for d in dims[1:]:
+        if d is result or is_one(d):
+            continue
+        if is_one(result):
+            result = d
+            continue
+        if is_hole(d) or is_hole(result):
+            raise NotYet
+        if isinstance(d, Const) and isinstance(result, Const):
+            raise relation.fail(f"the shapes do not broadcast: dim {axis} is {result} and {d}")
+        result = relation.same(result, d, f"broadcast dim {axis}")
+    return result
+
+
+def product(dims: Sequence[Dim]) -> Dim:
+    """The product of dims."""
+    total: Dim = const(1)
+    for d in dims:
+        total = total * d
+    return total

@@ -1,0 +1,225 @@
+"""Elementwise functions of two tensors, broadcast.
+
+Both operands have one dtype. Integers wrap; integer division and remainder by zero give 0; shift counts are taken
+modulo the width. `divide` and `mod` of integers round towards zero (Relay's truncation), `floor_divide` and
+`floor_mod` towards minus infinity. On floats division is IEEE 754's, and a remainder is a - q·b with the rounded
+quotient q (a itself for infinite b): exact while the quotient is below 2^24 in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from legato.arith import expr as arith
+from legato.arith.expr import Const, Expr, Var, const
+from legato.base.dtype import DType
+from legato.ir.op import Sample
+from legato.ir.types import Dim
+from legato.ops._families import INT_A, INT_B, Array, Scalar, binary
+from legato.ops._rules import INT
+from legato.te import math as te
+
+
+def _bits(d: DType) -> bool:
+    return not d.is_float
+
+
+def _bool(d: DType) -> bool:
+    return d.is_bool
+
+
+_bits.__name__, _bool.__name__ = "an integer dtype or bool", "bool"
+
+
+def _by_kind(ints: Callable[[Array, Array], Any], floats: Callable[[Array, Array], Any]) -> Callable[[Array, Array], Any]:
+    """A reference that differs between integers and floats."""
+    return lambda a, b: ints(a, b) if a.dtype.kind in "iu" else floats(a, b)
+
+
+def _scalar_by_kind(ints: Scalar, floats: Scalar) -> Scalar:
+    return lambda a, b: floats(a, b) if a.dtype.is_float else ints(a, b)
+
+
+def _floor_divide(a: Array, b: Array) -> Array:
+    return np.where(b == 0, 0, np.floor_divide(a, np.where(b == 0, 1, b))).astype(a.dtype)
+
+
+def _floor_mod(a: Array, b: Array) -> Array:
+    return np.where(b == 0, 0, np.mod(a, np.where(b == 0, 1, b))).astype(a.dtype)
+
+
+def _trunc_divide(a: Array, b: Array) -> Array:
+    quotient = _floor_divide(a, b)
+    inexact = (b != 0) & (quotient * b != a) & (quotient < 0)
+    return np.asarray(quotient + inexact.astype(a.dtype), a.dtype)
+
+
+def _trunc_mod(a: Array, b: Array) -> Array:
+    return np.where(b == 0, 0, np.fmod(a, np.where(b == 0, 1, b))).astype(a.dtype)
+
+
+def _float_floor_divide(a: Array, b: Array) -> Array:
+    return np.asarray(np.floor(a / b))
+
+
+def _float_floor_mod(a: Array, b: Array) -> Array:
+    """a - floor(a/b)·b; infinite b leaves a of b's sign alone, and carries any other a to b."""
+    at_infinity = np.where((a == 0) | ((a < 0) == (b < 0)), a, b)
+    return np.where(np.isinf(b) & np.isfinite(a), at_infinity, a - np.floor(a / b) * b).astype(a.dtype)
+
+
+def _te_floor_mod(a: Expr, b: Expr) -> Expr:
+    zero = te.literal(0, a)
+    same = te.lor(te.eq(a, zero), te.eq(te.lt(a, zero), te.lt(b, zero)))
+    return te.select(te.land(te.isinf(b), te.isfinite(a)), te.select(same, a, b), a - te.floor(a / b) * b)
+
+
+def _float_trunc_mod(a: Array, b: Array) -> Array:
+    return np.where(np.isinf(b) & np.isfinite(a), a, a - np.trunc(a / b) * b).astype(a.dtype)
+
+
+def _te_trunc_mod(a: Expr, b: Expr) -> Expr:
+    return te.select(te.land(te.isinf(b), te.isfinite(a)), a, a - te.trunc(a / b) * b)
+
+
+def _power(a: Array, b: Array) -> Array:
+    if a.dtype.kind not in "iu":
+        return np.asarray(np.power(a, b))
+    return _integer_power(a, b)
+
+
+def _integer_power(a: Array, b: Array) -> Array:
+    """a^b by repeated squaring, wrapping; a negative exponent gives the truncated reciprocal, 0 unless a is ±1."""
+    base, exponent = np.broadcast_arrays(a, b)
+    base = base.copy()
+    result = np.ones_like(base)
+    left = np.where(exponent < 0, 0, exponent).astype(np.uint64)
+    while left.any():
+        result = np.where(left & 1, result * base, result)
+        base = base * base
+        left = left >> np.uint64(1)
+    one, odd = np.asarray(1, a.dtype), (exponent & 1).astype(bool)
+    reciprocal = np.where(a == 1, one, np.where(a == -1, np.where(odd, -one, one), 0)) if a.dtype.kind == "i" else result
+    return np.where(exponent < 0, reciprocal, result).astype(a.dtype)
+
+
+def _te_power(a: Expr, b: Expr) -> Expr:
+    if a.dtype.is_float:
+        return te.power(a, b)
+    one, zero = te.literal(1, a), te.literal(0, a)
+    result, base, left = one, a, b
+    for _ in range(a.dtype.bits):
+        result = te.select(te.ne(arith.bitand(left, one), zero), result * base, result)
+        base, left = base * base, arith.shr(left, one)
+    if not a.dtype.is_signed:
+        return result
+    odd = te.ne(arith.bitand(b, one), zero)
+    minus = te.literal(-1, a)
+    reciprocal = te.select(te.eq(a, one), one, te.select(te.eq(a, minus), te.select(odd, minus, one), zero))
+    return te.select(te.lt(b, zero), reciprocal, result)
+
+
+def _shift(f: Callable[[Any, Any], Any]) -> Callable[[Array, Array], Any]:
+    def run(a: Array, b: Array) -> Array:
+        return np.asarray(f(a, (b & (a.dtype.itemsize * 8 - 1)).astype(a.dtype)))
+
+    return run
+
+
+def _dim_div(a: Dim, b: Dim) -> Dim | None:
+    """Truncating division of literals, and of a dim variable (never negative) by a positive literal."""
+    if not isinstance(b, Const):
+        return None
+    x, y = a, int(b.value)
+    if isinstance(x, Const):
+        quotient = abs(int(x.value)) // abs(y) if y else 0
+        return const(quotient if (x.value < 0) == (y < 0) else -quotient)
+    return x // y if y > 0 and isinstance(x, Var) and x.lo is not None and x.lo >= 0 else None
+
+
+def _dim_mod(a: Dim, b: Dim) -> Dim | None:
+    quotient = _dim_div(a, b)
+    if quotient is None:
+        return None
+    return const(0) if isinstance(b, Const) and not b.value else a - quotient * b
+
+
+def _bool_dims(rule: Callable[[bool, bool], bool]) -> Callable[[Dim, Dim], Dim | None]:
+    def value(a: Dim, b: Dim) -> Dim | None:
+        return const(int(rule(bool(a.value), bool(b.value)))) if isinstance(a, Const) and isinstance(b, Const) else None
+
+    return value
+
+
+_INTS = [
+    Sample((INT_A, INT_B), exact=True),
+    Sample((((2, 3), "int64"), ((3,), "int64")), exact=True),
+    Sample((np.array([0, 1, 200, 255], np.uint8), np.array([3, 255, 9, 0], np.uint8)), exact=True),
+]
+_POWERS = [
+    Sample((((3, 4), "float32"), ((3, 4), "float32")), rtol=1e-4),
+    Sample((np.array([0.0, -0.0, 2.0, -2.0, 1.0, -1.0, 0.5, np.inf, -np.inf, np.nan, 4.0], np.float32)[:, None],
+            np.array([0.0, 1.0, -1.0, 2.0, 3.0, 0.5, -0.5, np.inf, -np.inf, np.nan], np.float32)), rtol=1e-4),
+    Sample((np.array([2, -3, 0, 1, -1, 5, 7], np.int32), np.array([10, 3, 0, -5, -3, -1, 40], np.int32)), exact=True),
+]  # fmt: skip
+
+add = binary("add", np.add, lambda a, b: a + b, value=lambda a, b: a + b, doc="a + b.")
+subtract = binary("subtract", np.subtract, lambda a, b: a - b, value=lambda a, b: a - b, doc="a - b.")
+multiply = binary("multiply", np.multiply, lambda a, b: a * b, value=lambda a, b: a * b, doc="a * b.")
+divide = binary(
+    "divide", _by_kind(_trunc_divide, np.true_divide), _scalar_by_kind(te.truncdiv, arith.truediv), value=_dim_div,
+    doc="a / b; integers are rounded towards zero, and division by zero gives 0.",
+)  # fmt: skip
+floor_divide = binary(
+    "floor_divide", _by_kind(_floor_divide, _float_floor_divide),
+    _scalar_by_kind(arith.floordiv, lambda a, b: te.floor(a / b)), value=lambda a, b: a // b,
+    doc="a / b rounded down; integer division by zero gives 0.",
+)  # fmt: skip
+trunc_divide = binary(
+    "trunc_divide", _by_kind(_trunc_divide, lambda a, b: np.trunc(a / b)),
+    _scalar_by_kind(te.truncdiv, lambda a, b: te.trunc(a / b)), value=_dim_div,
+    doc="a / b rounded towards zero; integer division by zero gives 0.",
+)  # fmt: skip
+mod = binary(
+    "mod", _by_kind(_trunc_mod, _float_trunc_mod),
+    _scalar_by_kind(te.truncmod, _te_trunc_mod), value=_dim_mod,
+    doc="The remainder of a / b with the sign of a; 0 for integer division by zero.",
+)  # fmt: skip
+trunc_mod = binary(
+    "trunc_mod", _by_kind(_trunc_mod, _float_trunc_mod),
+    _scalar_by_kind(te.truncmod, _te_trunc_mod), value=_dim_mod,
+    doc="The remainder of a / b with the sign of a; 0 for integer division by zero.",
+)  # fmt: skip
+floor_mod = binary(
+    "floor_mod", _by_kind(_floor_mod, _float_floor_mod),
+    _scalar_by_kind(arith.floormod, _te_floor_mod), value=lambda a, b: a % b,
+    doc="The remainder of a / b with the sign of b; 0 for integer division by zero.",
+)  # fmt: skip
+power = binary(
+    "power", _power, _te_power, samples=_POWERS,
+    doc="a to the power b. Integers wrap; a negative integer exponent gives 0 unless a is 1 or -1.",
+)  # fmt: skip
+maximum = binary("maximum", np.maximum, te.max_, value=te.max_, exact=True, doc="The larger of a and b; NaN if either is NaN.")
+minimum = binary("minimum", np.minimum, te.min_, value=te.min_, exact=True, doc="The smaller of a and b; NaN if either is NaN.")
+left_shift = binary(
+    "left_shift", _shift(np.left_shift), arith.shl, dtypes=INT, samples=_INTS, doc="a << b, b modulo the width of the dtype."
+)
+right_shift = binary(
+    "right_shift", _shift(np.right_shift), arith.shr, dtypes=INT, samples=_INTS,
+    doc="a >> b, b modulo the width of the dtype; the sign is kept.",
+)  # fmt: skip
+bitwise_and = binary("bitwise_and", np.bitwise_and, arith.bitand, dtypes=_bits, doc="Bitwise and.")
+bitwise_or = binary("bitwise_or", np.bitwise_or, arith.bitor, dtypes=_bits, doc="Bitwise or.")
+bitwise_xor = binary("bitwise_xor", np.bitwise_xor, arith.bitxor, dtypes=_bits, doc="Bitwise exclusive or.")
+logical_and = binary(
+    "logical_and", np.logical_and, te.land, dtypes=_bool, value=_bool_dims(lambda a, b: a and b), doc="a and b, of bools."
+)
+logical_or = binary(
+    "logical_or", np.logical_or, te.lor, dtypes=_bool, value=_bool_dims(lambda a, b: a or b), doc="a or b, of bools."
+)
+logical_xor = binary(
+    "logical_xor", np.logical_xor, te.ne, dtypes=_bool, value=_bool_dims(lambda a, b: a != b), doc="Either a or b, of bools."
+)

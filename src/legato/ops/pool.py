@@ -1,0 +1,277 @@
+"""Maximum and average over sliding windows in one, two and three dimensions.
+
+A maximum sees −∞ (the smallest value of an integer dtype) outside the data and is NaN where a window holds a NaN.
+An average counts the elements inside the data, or with `count_include_pad` those inside data and padding; integer
+averages round towards zero. With `ceil_mode` a last window may overhang if it starts inside the data or the padding
+before it (the rule of PyTorch and ONNX).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from legato.arith.expr import Expr, const, max_, min_
+from legato.base import dtype as dt
+from legato.ir.op import Cost, Fusion, Op, Relation, Sample
+from legato.ir.types import Dim, TensorType, Type, dims
+from legato.ops._pooling import divided, floor_value, mean_of
+from legato.ops._rules import NUMBER, require_dtype, require_rank, tensor
+from legato.ops._tensors import Array, accumulator, as_int, cast_to, known_int, product, tensor_bytes
+from legato.ops._window import (
+    DimOrder,
+    Window,
+    check_positive,
+    check_sliding,
+    data_order,
+    dim_order,
+    pad_stage,
+    pads,
+    spatial_letters,
+    spread,
+    windows,
+)
+from legato.te.tensor import Tensor, compute, reduce
+from legato.tir.expr import cast
+
+__all__ = ["AvgPoolAttrs", "MaxPoolAttrs", "avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool2d",
+           "max_pool3d"]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class MaxPoolAttrs:
+    """`padding` is one number, one per dimension, or all befores then all afters; `out_layout` "" is the data's."""
+
+    pool_size: tuple[int, ...]
+    strides: tuple[int, ...] = (1, 1)
+    dilation: tuple[int, ...] = (1, 1)
+    padding: tuple[int, ...] = (0, 0)
+    layout: str = "NCHW"
+    out_layout: str = ""
+    ceil_mode: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MaxPool1DAttrs(MaxPoolAttrs):
+    """As MaxPoolAttrs, in one dimension."""
+
+    strides: tuple[int, ...] = (1,)
+    dilation: tuple[int, ...] = (1,)
+    padding: tuple[int, ...] = (0,)
+    layout: str = "NCW"
+
+
+@dataclass(frozen=True, slots=True)
+class MaxPool3DAttrs(MaxPoolAttrs):
+    """As MaxPoolAttrs, in three dimensions."""
+
+    strides: tuple[int, ...] = (1, 1, 1)
+    dilation: tuple[int, ...] = (1, 1, 1)
+    padding: tuple[int, ...] = (0, 0, 0)
+    layout: str = "NCDHW"
+
+
+@dataclass(frozen=True, slots=True)
+class AvgPoolAttrs(MaxPoolAttrs):
+    """As MaxPoolAttrs; `count_include_pad`: padding counts as elements of value 0."""
+
+    count_include_pad: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AvgPool1DAttrs(MaxPool1DAttrs):
+    """As AvgPoolAttrs, in one dimension."""
+
+    count_include_pad: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AvgPool3DAttrs(MaxPool3DAttrs):
+    """As AvgPoolAttrs, in three dimensions."""
+
+    count_include_pad: bool = False
+
+
+def _orders(a: MaxPoolAttrs) -> tuple[DimOrder, DimOrder]:
+    letters = "NC" + spatial_letters(len(a.layout) - 2)
+    data, out = dim_order(a.layout, letters), dim_order(a.out_layout or a.layout, letters)
+    assert data is not None
+    assert out is not None
+    return data, out
+
+
+def _windows(a: MaxPoolAttrs, spatial: Sequence[Dim]) -> list[Window]:
+    rank = len(spatial)
+    steps = zip(spread(a.strides, rank), spread(a.dilation, rank), pads(a.padding, rank), strict=True)
+    each = zip(spatial, dims(spread(a.pool_size, rank)), steps, strict=True)
+    return [Window(n, k, stride, dilation, *sides, a.ceil_mode) for n, k, (stride, dilation, sides) in each]
+
+
+def _relation(rank: int, rel: Relation, data: Type, a: MaxPoolAttrs) -> Type | None:
+    letters = spatial_letters(rank)
+    order = data_order(rel, a.layout, "NC" + letters, "layout")
+    out_order = data_order(rel, a.out_layout or a.layout, "NC" + letters, "out_layout")
+    check_positive(rel, "pool_size", spread(a.pool_size, rank), rank)
+    check_sliding(rel, rank, a.strides, a.dilation, a.padding)
+    data = tensor(rel, data, "data")
+    require_rank(rel, data, rank + 2, what="data")
+    require_dtype(rel, data, NUMBER, "data")
+    n, c, *spatial = order.canonical(data.shape)
+    along = _windows(a, spatial)
+    for w, letter in zip(along, letters, strict=True):
+        if (known_int(w.count) or 1) < 1:
+            raise rel.fail(f"the window reaches over {w.reach} elements of {letter}, "
+                           f"which has {w.extent} and padding {w.before} + {w.after}")  # fmt: skip
+    return TensorType(out_order.actual((n, c, *(w.count for w in along))), data.dtype)
+
+
+# ------------------------------------------------------------------------------- maximum
+
+
+def _max_reference(data: Array, a: MaxPoolAttrs) -> Array:
+    order, out_order = _orders(a)
+    x = order.to_canonical(data)
+    view = windows(x, _windows(a, dims(x.shape[2:])), floor_value(dt.dtype(x.dtype)))
+    return np.ascontiguousarray(out_order.from_canonical(view.max(axis=tuple(range(x.ndim, view.ndim)))))
+
+
+def _pooled(
+    data: Tensor, a: MaxPoolAttrs, out: TensorType, combiner: str, outside: Expr, f: Callable[[Expr], Expr]
+) -> Tensor:
+    """The reduction of `f` of the elements over each window."""
+    order, out_order = _orders(a)
+    spatial = order.canonical(data.shape)[2:]
+    along = _windows(a, spatial)
+    padded = pad_stage(data, order.at[2:], along, outside)
+
+    def term(*index: Expr) -> Expr:
+        n, c, *position = out_order.canonical(index[: out.rank])
+        source = [w.index(p, k) for w, p, k in zip(along, position, index[out.rank :], strict=True)]
+        return f(padded[order.actual((n, c, *source))])
+
+    return reduce(combiner, out.shape, [w.kernel for w in along], term, "pool")
+
+
+def _max_compute(data: Tensor, a: MaxPoolAttrs, out: TensorType) -> Tensor:
+    return _pooled(data, a, out, "max", const(floor_value(data.dtype), data.dtype), lambda x: x)
+
+
+# ------------------------------------------------------------------------------- average
+
+
+def _counted(w: Window, position: Any, include_pad: bool, smaller: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
+    """The taps [lo, hi) of the window at `position` that count; works on expressions and on integer arrays."""
+    start = position * w.stride - w.before
+    end = w.extent + w.after if include_pad else w.extent
+    first = -w.before if include_pad else 0
+    above = -smaller(start * 0, start - first)  # how far the window begins before what counts
+    return (above + (w.dilation - 1)) // w.dilation, smaller((end - start + (w.dilation - 1)) // w.dilation, w.kernel)
+
+
+def _all_count(w: Window, include_pad: bool) -> bool:
+    """True if every tap of every window counts."""
+    return not w.ceil and (include_pad or not w.is_padded)
+
+
+def _avg_reference(data: Array, a: AvgPoolAttrs) -> Array:
+    order, out_order = _orders(a)
+    x = order.to_canonical(data)
+    dtype = dt.dtype(x.dtype)
+    along = _windows(a, dims(x.shape[2:]))
+    view = cast_to(windows(x, along, 0), accumulator(dtype))
+    total = view.sum(axis=tuple(range(x.ndim, view.ndim)), dtype=view.dtype)
+    count = np.ones((1,) * len(along), np.int64)
+    for n, w in enumerate(along):
+        plain = Window(as_int(w.extent), as_int(w.kernel), w.stride, w.dilation, w.before, w.after)  # type: ignore[arg-type]
+        lo, hi = _counted(plain, np.arange(total.shape[2 + n]), a.count_include_pad, np.minimum)
+        shape = [1] * len(along)
+        shape[n] = -1
+        count = count * np.maximum(hi - lo, 0).reshape(shape)
+    return np.ascontiguousarray(out_order.from_canonical(cast_to(divided(total, np.maximum(count, 1)), dtype)))
+
+
+def _avg_compute(data: Tensor, a: AvgPoolAttrs, out: TensorType) -> Tensor:
+    order, out_order = _orders(a)
+    along = _windows(a, order.canonical(data.shape)[2:])
+    acc = accumulator(data.dtype)
+    total = _pooled(data, a, out, "sum", const(0, data.dtype), lambda x: cast(x, acc))
+
+    def element(*index: Expr) -> Expr:
+        count: Expr = const(1)
+        for w, p in zip(along, out_order.canonical(index)[2:], strict=True):
+            if _all_count(w, a.count_include_pad):
+                count = count * w.kernel
+                continue
+            lo, hi = _counted(w, p, a.count_include_pad, min_)
+            count = count * max_(hi - lo, const(0))
+        return cast(mean_of(total[index], max_(count, const(1))), out.dtype)
+
+    return compute(out.shape, element, "average")
+
+
+# ------------------------------------------------------------------------------- records
+
+
+def _cost(args: Sequence[TensorType], out: Type, a: MaxPoolAttrs) -> Cost:
+    assert isinstance(out, TensorType)
+    taps = product(spread(a.pool_size, out.rank - 2))
+    return Cost(product(out.shape) * taps, tensor_bytes((*args, out)))
+
+
+_DOC = """{What} over sliding windows of `pool_size`, in {dims}.
+
+Result extents are (extent + padding − (pool_size − 1)·dilation − 1) // strides + 1; `ceil_mode` rounds up instead.
+{more}"""
+_MAX = "Outside the data is −∞ (the smallest integer); NaN in a window gives NaN."
+_AVG = """The sum is divided by the number of elements inside the data; with `count_include_pad`, inside data and padding.
+A window without any gives 0. Integer averages round towards zero; sums of 16-bit floats are formed in float32."""
+
+
+def _pool(name: str, rank: int, attrs: type[MaxPoolAttrs], samples: tuple[Sample, ...]) -> Op:
+    largest = name == "max"
+    doc = _DOC.format(What="Maximum" if largest else "Average", dims=f"{rank} dimensions" if rank > 1 else "one dimension",
+                      more=_MAX if largest else _AVG)  # fmt: skip
+    return Op(
+        name=f"nn.{name}_pool{rank}d",
+        args=("data",),
+        attrs=attrs,
+        type_rel=partial(_relation, rank),
+        reference=_max_reference if largest else _avg_reference,
+        compute=_max_compute if largest else _avg_compute,
+        fusion=Fusion.REDUCE,
+        cost=_cost,
+        samples=samples,
+        doc=doc,
+    )
+
+
+_EDGES = np.array([[[[np.nan, 1.0, 2.0], [-np.inf, -np.inf, np.inf], [0.0, -0.0, 3.0]]]], np.float32)
+_1D = (
+    Sample((((2, 2, 7), "float32"),), {"pool_size": (3,), "strides": (2,), "padding": (1,), "ceil_mode": True}),
+    Sample((((1, 6, 2), "float32"),), {"pool_size": (2,), "layout": "NWC", "dilation": (2,)}),
+)
+_2D = (
+    Sample((((1, 2, 5, 6), "float32"),), {"pool_size": (3, 2), "strides": (2, 2), "padding": (1, 0, 1, 1)}),
+    Sample((((1, 4, 4, 2), "float32"),), {"pool_size": (2, 2), "strides": (3, 3), "layout": "NHWC", "ceil_mode": True}),
+    Sample((((1, 2, 5, 5), "int32"),), {"pool_size": (2, 2), "padding": (1, 1), "dilation": (2, 1)}, exact=True),
+    Sample((_EDGES,), {"pool_size": (2, 2), "padding": (1, 1)}),
+    Sample((((1, 1, 4, 4), "float16"),), {"pool_size": (3, 3), "out_layout": "NHWC"}, rtol=1e-3),
+)
+_3D = (Sample((((1, 2, 3, 4, 3), "float32"),), {"pool_size": (2, 2, 2), "padding": (1, 0, 1), "strides": (1, 2, 2)}),)
+_PAD_COUNTS = (
+    Sample((((1, 1, 5, 5), "float32"),),
+           {"pool_size": (3, 3), "strides": (2, 2), "padding": (1, 1), "count_include_pad": True}),
+    Sample((((1, 1, 6, 4), "float32"),), {"pool_size": (3, 3), "strides": (2, 2), "padding": (1, 1), "ceil_mode": True,
+                                          "count_include_pad": True}),
+)  # fmt: skip
+
+max_pool1d = _pool("max", 1, MaxPool1DAttrs, _1D)
+max_pool2d = _pool("max", 2, MaxPoolAttrs, _2D)
+max_pool3d = _pool("max", 3, MaxPool3DAttrs, _3D)
+avg_pool1d = _pool("avg", 1, AvgPool1DAttrs, _1D)
+avg_pool2d = _pool("avg", 2, AvgPoolAttrs, (*_2D, *_PAD_COUNTS))
+avg_pool3d = _pool("avg", 3, AvgPool3DAttrs, _3D)
