@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from legato.arith.expr import Expr, const, floordiv, lt, select
+from legato.base import dtype as dt
 from legato.base.dtype import DType
-from legato.ops._tensors import Array
+from legato.ops._tensors import Array, accumulator
 from legato.tir.expr import cast
 
-__all__ = ["divided", "floor_value", "mean_of"]
+__all__ = ["divided", "floor_value", "mean_dtype", "mean_of"]
 
 
 def floor_value(dtype: DType) -> float | int:
@@ -19,10 +20,15 @@ def floor_value(dtype: DType) -> float | int:
     return float("-inf") if dtype.is_float else dtype.min
 
 
+def mean_dtype(dtype: DType) -> DType:
+    """The dtype in which a mean over elements of `dtype` is formed."""
+    return dt.int32 if dtype.is_int and dtype.bits < 32 else accumulator(dtype)
+
+
 def divided(total: Array, count: Any) -> Array:
     """total / count in the dtype of `total`; integers round towards zero."""
     if np.issubdtype(total.dtype, np.integer):
-        return (np.sign(total) * (np.abs(total) // count)).astype(total.dtype)
+        return np.asarray(np.sign(total) * (np.abs(total) // count)).astype(total.dtype)
     return np.asarray(total / np.asarray(count).astype(total.dtype))
 
 

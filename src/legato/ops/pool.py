@@ -19,9 +19,9 @@ from legato.arith.expr import Expr, const, max_, min_
 from legato.base import dtype as dt
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type, dims
-from legato.ops._pooling import divided, floor_value, mean_of
+from legato.ops._pooling import divided, floor_value, mean_dtype, mean_of
 from legato.ops._rules import NUMBER, require_dtype, require_rank, tensor
-from legato.ops._tensors import Array, accumulator, as_int, cast_to, known_int, product, tensor_bytes
+from legato.ops._tensors import Array, as_int, cast_to, known_int, product, tensor_bytes
 from legato.ops._window import (
     DimOrder,
     Window,
@@ -182,7 +182,7 @@ def _avg_reference(data: Array, a: AvgPoolAttrs) -> Array:
     x = order.to_canonical(data)
     dtype = dt.dtype(x.dtype)
     along = _windows(a, dims(x.shape[2:]))
-    view = cast_to(windows(x, along, 0), accumulator(dtype))
+    view = cast_to(windows(x, along, 0), mean_dtype(dtype))
     total = view.sum(axis=tuple(range(x.ndim, view.ndim)), dtype=view.dtype)
     count = np.ones((1,) * len(along), np.int64)
     for n, w in enumerate(along):
@@ -197,7 +197,7 @@ def _avg_reference(data: Array, a: AvgPoolAttrs) -> Array:
 def _avg_compute(data: Tensor, a: AvgPoolAttrs, out: TensorType) -> Tensor:
     order, out_order = _orders(a)
     along = _windows(a, order.canonical(data.shape)[2:])
-    acc = accumulator(data.dtype)
+    acc = mean_dtype(data.dtype)
     total = _pooled(data, a, out, "sum", const(0, data.dtype), lambda x: cast(x, acc))
 
     def element(*index: Expr) -> Expr:
@@ -227,14 +227,13 @@ _DOC = """{What} over sliding windows of `pool_size`, in {dims}.
 Result extents are (extent + padding − (pool_size − 1)·dilation − 1) // strides + 1; `ceil_mode` rounds up instead.
 {more}"""
 _MAX = "Outside the data is −∞ (the smallest integer); NaN in a window gives NaN."
-_AVG = """The sum is divided by the number of elements inside the data; with `count_include_pad`, inside data and padding.
-A window without any gives 0. Integer averages round towards zero; sums of 16-bit floats are formed in float32."""
+_AVG = """The sum is divided by the number of elements inside the data (`count_include_pad`: inside data and padding); a
+window without any gives 0. Integer averages round towards zero; sums of 16-bit floats are formed in float32."""
 
 
 def _pool(name: str, rank: int, attrs: type[MaxPoolAttrs], samples: tuple[Sample, ...]) -> Op:
     largest = name == "max"
-    doc = _DOC.format(What="Maximum" if largest else "Average", dims=f"{rank} dimensions" if rank > 1 else "one dimension",
-                      more=_MAX if largest else _AVG)  # fmt: skip
+    what, more = ("Maximum", _MAX) if largest else ("Average", _AVG)
     return Op(
         name=f"nn.{name}_pool{rank}d",
         args=("data",),
@@ -245,7 +244,7 @@ def _pool(name: str, rank: int, attrs: type[MaxPoolAttrs], samples: tuple[Sample
         fusion=Fusion.REDUCE,
         cost=_cost,
         samples=samples,
-        doc=doc,
+        doc=_DOC.format(What=what, dims=f"{rank} dimensions" if rank > 1 else "one dimension", more=more),
     )
 
 

@@ -1,0 +1,230 @@
+"""Pooling whose windows are given by the result's extents: global and adaptive maxima and averages.
+
+Window o of O over I elements is [⌊o·I/O⌋, ⌈(o+1)·I/O⌉). Where all windows have one literal size (O is 1, or divides I)
+the reduction has exactly that extent; otherwise it covers the largest window and leaves out what is beyond the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from legato.arith.expr import Expr, cdiv, const, floordiv, lt, max_, select
+from legato.base import dtype as dt
+from legato.ir.op import Cost, Fusion, Op, Relation, Sample
+from legato.ir.types import Dim, TensorType, Type
+from legato.ops._pooling import divided, floor_value, mean_dtype, mean_of
+from legato.ops._rules import NUMBER, require_dtype, require_rank, tensor
+from legato.ops._tensors import Array, as_int, cast_to, known_int, product, tensor_bytes
+from legato.ops._window import DimOrder, data_order, dim_order, spatial_letters
+from legato.te.tensor import Tensor, compute, reduce
+from legato.tir.expr import cast
+
+__all__ = ["AdaptivePoolAttrs", "GlobalPoolAttrs", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
+           "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", "global_avg_pool2d",
+           "global_max_pool2d"]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalPoolAttrs:
+    """`out_layout` "" is the data's."""
+
+    layout: str = "NCHW"
+    out_layout: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptivePoolAttrs:
+    """`output_size`: one extent for all dimensions or one for each; () keeps the data's extents."""
+
+    output_size: int | Dim | tuple[int | Dim, ...] = ()
+    layout: str = "NCHW"
+    out_layout: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptivePool1DAttrs(AdaptivePoolAttrs):
+    """As AdaptivePoolAttrs, in one dimension."""
+
+    layout: str = "NCW"
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptivePool3DAttrs(AdaptivePoolAttrs):
+    """As AdaptivePoolAttrs, in three dimensions."""
+
+    layout: str = "NCDHW"
+
+
+Attrs = GlobalPoolAttrs | AdaptivePoolAttrs
+
+
+def _orders(a: Attrs) -> tuple[DimOrder, DimOrder]:
+    letters = "NC" + spatial_letters(len(a.layout) - 2)
+    data, out = dim_order(a.layout, letters), dim_order(a.out_layout or a.layout, letters)
+    assert data is not None
+    assert out is not None
+    return data, out
+
+
+def _sizes(a: Attrs, spatial: Sequence[Dim]) -> tuple[Dim, ...]:
+    """The result's spatial extents."""
+    if isinstance(a, GlobalPoolAttrs):
+        return (const(1),) * len(spatial)
+    given = a.output_size if isinstance(a.output_size, tuple) else (a.output_size,)
+    sizes = tuple(const(s) if isinstance(s, int) else s for s in given) or tuple(spatial)
+    return sizes * len(spatial) if len(sizes) == 1 else sizes
+
+
+def _relation(rank: int, rel: Relation, data: Type, a: Attrs) -> Type | None:
+    letters = "NC" + spatial_letters(rank)
+    order = data_order(rel, a.layout, letters, "layout")
+    out_order = data_order(rel, a.out_layout or a.layout, letters, "out_layout")
+    data = tensor(rel, data, "data")
+    require_rank(rel, data, rank + 2, what="data")
+    require_dtype(rel, data, NUMBER, "data")
+    n, c, *spatial = order.canonical(data.shape)
+    sizes = _sizes(a, spatial)
+    if len(sizes) != rank or any((known_int(s) or 0) < 0 for s in sizes):
+        raise rel.fail(f"output_size must be 1 or {rank} extents, got {[str(s) for s in sizes]}")
+    return TensorType(out_order.actual((n, c, *sizes)), data.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bins:
+    """How `extent` elements fall into `count` windows."""
+
+    extent: Dim
+    count: Dim
+
+    @property
+    def fixed(self) -> Dim | None:
+        """The size of every window, where it is the same for all."""
+        extent, count = known_int(self.extent), known_int(self.count)
+        if count == 1:
+            return self.extent
+        if self.extent is self.count:
+            return const(1)
+        return const(extent // count) if extent is not None and count and extent % count == 0 else None
+
+    @property
+    def largest(self) -> Dim:
+        """The size of the largest window, or more."""
+        return self.fixed or cdiv(self.extent, self.count) + 1
+
+    def start(self, o: Expr) -> Expr:
+        """The first element of window `o`."""
+        return o * self.fixed if self.fixed is not None else floordiv(o * self.extent, self.count)
+
+    def end(self, o: Expr) -> Expr:
+        """The element behind the last of window `o`."""
+        return self.start(o) + self.fixed if self.fixed is not None else cdiv((o + 1) * self.extent, self.count)
+
+
+def _reference(largest: bool, data: Array, a: Attrs) -> Array:
+    order, out_order = _orders(a)
+    x = order.to_canonical(data)
+    dtype = dt.dtype(x.dtype)
+    sizes = [as_int(s) for s in _sizes(a, [const(n) for n in x.shape[2:]])]
+    y = x if largest else cast_to(x, mean_dtype(dtype))
+    counts = np.ones((1,) * len(sizes), np.int64)
+    for axis, size in enumerate(sizes):
+        y, widths = _bin(y, axis + 2, size, largest)
+        counts = counts * widths.reshape([-1 if n == axis else 1 for n in range(len(sizes))])
+    y = y if largest else divided(y, np.maximum(counts, 1))
+    return np.ascontiguousarray(out_order.from_canonical(cast_to(y, dtype)))
+
+
+def _bin(x: Array, axis: int, count: int, largest: bool) -> tuple[Array, Array]:
+    """`x` reduced along `axis` into `count` windows, and the windows' sizes."""
+    extent = x.shape[axis]
+    edges = [(o * extent // count, -(-(o + 1) * extent // count)) for o in range(count)]
+    moved = np.moveaxis(x, axis, 0)
+    out = np.empty((count, *moved.shape[1:]), x.dtype)
+    for o, (lo, hi) in enumerate(edges):
+        window = moved[lo:hi]
+        out[o] = window.max(axis=0, initial=floor_value(dt.dtype(x.dtype))) if largest else window.sum(axis=0)
+    return np.moveaxis(out, 0, axis), np.array([hi - lo for lo, hi in edges], np.int64)
+
+
+def _compute(largest: bool, data: Tensor, a: Attrs, out: TensorType) -> Tensor:
+    order, out_order = _orders(a)
+    spatial = order.canonical(data.shape)[2:]
+    bins = [_Bins(n, s) for n, s in zip(spatial, out_order.canonical(out.shape)[2:], strict=True)]
+    acc = data.dtype if largest else mean_dtype(data.dtype)
+    outside = const(floor_value(acc) if largest else 0, acc)
+
+    def term(*index: Expr) -> Expr:
+        n, c, *position = out_order.canonical(index[: out.rank])
+        source = [b.start(o) + r for b, o, r in zip(bins, position, index[out.rank :], strict=True)]
+        value = cast(data[order.actual((n, c, *source))], acc)
+        for b, o, i in zip(bins, position, source, strict=True):
+            if b.fixed is None:
+                value = select(lt(i, b.end(o)), value, outside)
+        return value
+
+    pooled = reduce("max" if largest else "sum", out.shape, [b.largest for b in bins], term, "pool")
+    if largest:
+        return pooled
+
+    def mean(*index: Expr) -> Expr:
+        position = out_order.canonical(index)[2:]
+        count = product(b.fixed or b.end(o) - b.start(o) for b, o in zip(bins, position, strict=True))
+        return cast(mean_of(pooled[index], max_(count, const(1))), out.dtype)
+
+    return compute(out.shape, mean, "average")
+
+
+def _cost(args: Sequence[TensorType], out: Type, a: Attrs) -> Cost:
+    return Cost(product(args[0].shape), tensor_bytes((*args, out)))
+
+
+_DOC = """{What} over the windows [⌊o·I/O⌋, ⌈(o+1)·I/O⌉) of each of {rank} spatial dimensions: I the data's extent, O
+the result's, {size}. {more}"""
+
+
+def _pool(name: str, rank: int, attrs: type[Attrs], samples: tuple[Sample, ...]) -> Op:
+    largest, whole = "max" in name, "global" in name
+    more = "NaN in a window gives NaN." if largest else "Integer means round towards zero."
+    return Op(
+        name=f"nn.{name}_pool{rank}d",
+        args=("data",),
+        attrs=attrs,
+        type_rel=partial(_relation, rank),
+        reference=partial(_reference, largest),
+        compute=partial(_compute, largest),
+        fusion=Fusion.REDUCE,
+        cost=_cost,
+        samples=samples,
+        doc=_DOC.format(What="Maximum" if largest else "Average", rank=rank, more=more,
+                        size="which is 1" if whole else "given by `output_size`"),
+    )  # fmt: skip
+
+
+_EDGES = np.array([[[[np.nan, 1.0, 2.0], [-np.inf, -np.inf, np.inf]]]], np.float32)
+_GLOBAL = (
+    Sample((((2, 3, 3, 4), "float32"),)),
+    Sample((((2, 3, 4, 2), "float16"),), {"layout": "NHWC"}, rtol=1e-3),
+    Sample((((1, 2, 3, 3), "int8"),), exact=True),
+    Sample((_EDGES,)),
+)
+_1D = (Sample((((1, 2, 7), "float32"),), {"output_size": (3,)}), Sample((((1, 5, 2), "float32"),), {"layout": "NWC"}))
+_2D = (
+    Sample((((1, 2, 5, 6), "float32"),), {"output_size": (3, 3)}),
+    Sample((((1, 3, 4, 2), "int32"),), {"output_size": 2, "layout": "NHWC", "out_layout": "NCHW"}, exact=True),
+    Sample((((1, 1, 2, 3), "float32"),), {"output_size": (3, 5)}),
+    Sample((_EDGES,), {"output_size": (1, 2)}),
+)
+_3D = (Sample((((1, 1, 3, 4, 3), "float32"),), {"output_size": (2, 2, 1)}),)
+
+global_max_pool2d = _pool("global_max", 2, GlobalPoolAttrs, _GLOBAL)
+global_avg_pool2d = _pool("global_avg", 2, GlobalPoolAttrs, _GLOBAL)
+adaptive_max_pool1d = _pool("adaptive_max", 1, AdaptivePool1DAttrs, _1D)
+adaptive_avg_pool1d = _pool("adaptive_avg", 1, AdaptivePool1DAttrs, _1D)
+adaptive_max_pool2d = _pool("adaptive_max", 2, AdaptivePoolAttrs, _2D)
+adaptive_avg_pool2d = _pool("adaptive_avg", 2, AdaptivePoolAttrs, _2D)
+adaptive_max_pool3d = _pool("adaptive_max", 3, AdaptivePool3DAttrs, _3D)
+adaptive_avg_pool3d = _pool("adaptive_avg", 3, AdaptivePool3DAttrs, _3D)
