@@ -1,0 +1,93 @@
+"""Elementwise operators with one parameter per channel: nn.bias_add and nn.prelu."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from legato.arith.expr import gt, select
+from legato.ir.op import Fusion, Op, Relation, Sample
+from legato.ir.types import TensorType, Type
+from legato.ops._families import EDGES, quiet
+from legato.ops._rules import FLOAT, normalize_axis, require_dtype, tensor
+from legato.ops._tensors import Array
+from legato.te.tensor import compute
+
+__all__ = ["BiasAddAttrs", "PReluAttrs", "bias_add", "prelu"]
+
+
+@dataclass(frozen=True, slots=True)
+class BiasAddAttrs:
+    """`axis`: the dimension of the data along which the bias lies."""
+
+    axis: int = 1
+
+
+def _bias_relation(rel: Relation, data: Type, bias: Type, a: BiasAddAttrs) -> Type | None:
+    data = tensor(rel, data, "data")
+    axis = normalize_axis(rel, a.axis, data.rank)
+    rel.unify(bias, TensorType((data.shape[axis],), data.dtype), "bias")
+    return data
+
+
+def _bias_reference(data: Array, bias: Array, a: BiasAddAttrs) -> Array:
+    shape = [1] * data.ndim
+    shape[a.axis] = bias.shape[0]
+    return np.asarray(data + bias.reshape(shape))
+
+
+bias_add = Op(
+    name="nn.bias_add",
+    args=("data", "bias"),
+    attrs=BiasAddAttrs,
+    type_rel=_bias_relation,
+    reference=_bias_reference,
+    compute=lambda x, b, a, out: compute(out.shape, lambda *i: x[i] + b[i[a.axis]], "bias_add"),
+    fusion=Fusion.BROADCAST,
+    samples=(
+        Sample((((2, 3, 2), "float32"), ((3,), "float32")), exact=True),
+        Sample((((2, 3), "int32"), ((3,), "int32")), {"axis": -1}, exact=True),
+        Sample((np.array([[np.inf, np.nan]], np.float32), ((2,), "float32")), exact=True),
+    ),
+    doc="data + bias, the bias (a vector) lying along dimension `axis`; an un-annotated bias gets its type.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PReluAttrs:
+    """`axis`: the dimension along which the slopes lie."""
+
+    axis: int = 1
+
+
+def _prelu_relation(rel: Relation, data: Type, alpha: Type, a: PReluAttrs) -> Type:
+    ty = tensor(rel, data, "data")
+    require_dtype(rel, ty, FLOAT, "data")
+    axis = normalize_axis(rel, a.axis, ty.rank)
+    rel.unify(alpha, TensorType((ty.shape[axis],), ty.dtype), "alpha")
+    return ty
+
+
+def _prelu_reference(data: Array, alpha: Array, a: PReluAttrs) -> Array:
+    slopes = alpha.reshape([-1 if n == a.axis % data.ndim else 1 for n in range(data.ndim)])
+    return np.asarray(np.where(data > 0, data, data * slopes))
+
+
+prelu = Op(
+    name="nn.prelu",
+    args=("data", "alpha"),
+    attrs=PReluAttrs,
+    type_rel=_prelu_relation,
+    reference=quiet(_prelu_reference),
+    compute=lambda x, w, a, out: compute(
+        out.shape, lambda *i: select(gt(x[i], 0), x[i], x[i] * w[i[a.axis]]), "prelu"
+    ),
+    fusion=Fusion.BROADCAST,
+    samples=(
+        Sample((((2, 3, 2), "float32"), ((3,), "float32"))),
+        Sample((EDGES.reshape(6, 3), ((3,), "float32")), {"axis": -1}),
+        Sample((((2, 3), "float16"), ((3,), "float16")), rtol=2e-3),
+    ),
+    doc="x for x > 0, alpha·x below, with one slope for each index of dimension `axis`.",
+)
