@@ -1,0 +1,188 @@
+"""Index expressions as sums of products, so that literal parts and loop-invariant parts of addresses separate.
+
+    polynomial(e)   Σ coefficient · atom · atom…     symbolic, once per expression
+    resolve(…)      the same under the current binding of variables: a literal, scalar terms, and lane offsets
+
+An atom is a variable or an expression that is not a sum or product (floordiv, a Load, …).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from legato.arith.expr import Binary, Const, Expr, Op
+from legato.base.node import post_order
+from legato.codegen.builder import Builder
+from legato.codegen.value import Value, vector_constant
+
+__all__ = ["Affine", "Resolved"]
+
+Monomial = tuple[Expr, ...]
+Polynomial = dict[Monomial, int]
+_SUMS = frozenset({Op.ADD, Op.SUB, Op.MUL})
+_MAX_TERMS = 24  # a product of sums with more terms stays a product
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """const + Σ coefficient · scalar + one literal per lane (None: 0 in all) + Σ coefficient · vector."""
+
+    const: int
+    terms: tuple[tuple[Value, int], ...]
+    lanes: tuple[int, ...] | None
+    vectors: tuple[tuple[Value, int], ...]
+
+    @property
+    def is_literal(self) -> bool:
+        """Whether it is a known int in every lane."""
+        return not self.terms and not self.vectors
+
+
+class Affine:
+    """Resolves index expressions; `value(atom)` gives the current value of a variable or other atom."""
+
+    def __init__(self, builder: Builder, value: Callable[[Expr], Value]) -> None:
+        self.builder, self.value = builder, value
+        self.polynomials: dict[Expr, Polynomial] = {}
+        self.ranks: dict[Expr, int] = {}  # atoms in order of appearance: text must not depend on addresses
+
+    def polynomial(self, e: Expr) -> Polynomial:
+        """`e` as a sum of products of atoms."""
+        known = self.polynomials
+        if e not in known:
+            for node in post_order([e], lambda n: isinstance(n, Binary) and n.op in _SUMS and n not in known):
+                if node not in known:
+                    known[node] = self._polynomial(node)
+        return known[e]
+
+    def _polynomial(self, e: Expr) -> Polynomial:
+        if isinstance(e, Const):
+            return {(): int(e.value)} if e.value else {}
+        if isinstance(e, Binary) and e.op in _SUMS:
+            a, b = self.polynomials[e.a], self.polynomials[e.b]
+            if e.op is Op.ADD:
+                return add(a, b)
+            if e.op is Op.SUB:
+                return add(a, b, -1)
+            if len(a) * len(b) <= _MAX_TERMS:
+                return self._product(a, b)
+        self.ranks.setdefault(e, len(self.ranks))
+        return {(e,): 1}
+
+    def _product(self, a: Polynomial, b: Polynomial) -> Polynomial:
+        result: Polynomial = {}
+        for m, c in a.items():
+            for n, d in b.items():
+                key = (*m, *n)
+                if len(key) > 1:
+                    key = tuple(sorted(key, key=self.ranks.__getitem__))
+                result[key] = result.get(key, 0) + c * d
+        return {m: c for m, c in result.items() if c}
+
+    def resolve(self, poly: Polynomial) -> Resolved:
+        """`poly` under the current bindings."""
+        const = 0
+        terms: dict[str, tuple[Value, int]] = {}
+        lanes: tuple[int, ...] | None = None
+        vectors: list[tuple[Value, int]] = []
+        for atoms, factor in poly.items():
+            scalars: list[Value] = []
+            vector: Value | None = None
+            offsets: tuple[int, ...] | None = None
+            for atom in atoms:
+                v = self.value(atom)
+                known = v.const
+                if isinstance(known, tuple):
+                    offsets = known if offsets is None else tuple([x * y for x, y in zip(offsets, known, strict=True)])
+                elif known is not None:
+                    factor *= int(known)
+                elif v.lanes == 1:
+                    scalars.append(v)
+                else:
+                    vector = v if vector is None else self.builder.binary("mul", vector, v, hoist=True)
+            if not factor:
+                continue
+            if not scalars and vector is None:
+                if offsets is None:
+                    const += factor
+                elif lanes is None:
+                    lanes = tuple([factor * x for x in offsets])
+                else:
+                    lanes = tuple([old + factor * x for old, x in zip(lanes, offsets, strict=True)])
+                continue
+            product = self._scalar_product(scalars) if scalars else None
+            if offsets is None and vector is None and product is not None:
+                old = terms.get(product.text)
+                terms[product.text] = (product, factor if old is None else old[1] + factor)
+                continue
+            vectors.append((self._vector_product(vector, offsets, product), factor))
+        if lanes is not None and all(x == lanes[0] for x in lanes):
+            const, lanes = const + lanes[0], None
+        kept = sorted([t for t in terms.values() if t[1]], key=lambda t: t[0].level)
+        return Resolved(const, tuple(kept), lanes, tuple(vectors))
+
+    def _scalar_product(self, scalars: list[Value]) -> Value:
+        scalars.sort(key=lambda v: v.level)
+        product = scalars[0]
+        for v in scalars[1:]:
+            product = self.builder.binary("mul", product, v, hoist=True)
+        return product
+
+    def _vector_product(self, vector: Value | None, offsets: tuple[int, ...] | None, scalar: Value | None) -> Value:
+        factors = [v for v in (vector, vector_constant(offsets, "i64") if offsets else None, scalar) if v is not None]
+        product = factors[0]
+        for v in factors[1:]:
+            product = self.builder.binary("mul", product, v, hoist=True)
+        return product
+
+    # ---------------------------------------------------------------------------------------------- as values
+
+    def materialise(self, r: Resolved) -> Value:
+        """The i64 that `r` stands for: a literal, a scalar, or a vector."""
+        builder = self.builder
+        if r.is_literal:
+            if r.lanes is None:
+                return _literal(r.const)
+            return vector_constant(tuple([r.const + x for x in r.lanes]), "i64")
+        total = self.sum(r.terms)
+        if r.lanes is not None:
+            total = _plus(builder, total, vector_constant(tuple([r.const + x for x in r.lanes]), "i64"))
+        for v, c in r.vectors:
+            total = _plus(builder, total, scaled(builder, v, c))
+        if r.lanes is None and r.const:
+            total = _plus(builder, total, _literal(r.const))
+        assert total is not None
+        return total
+
+    def sum(self, terms: tuple[tuple[Value, int], ...]) -> Value | None:
+        """Σ coefficient · value, the most invariant terms first; None if there are none."""
+        total: Value | None = None
+        for v, c in terms:
+            total = _plus(self.builder, total, scaled(self.builder, v, c))
+        return total
+
+
+def add(a: Polynomial, b: Polynomial, sign: int = 1) -> Polynomial:
+    """a + sign·b."""
+    result = dict(a)
+    for m, c in b.items():
+        total = result.get(m, 0) + sign * c
+        if total:
+            result[m] = total
+        else:
+            result.pop(m, None)
+    return result
+
+
+def scaled(builder: Builder, v: Value, factor: int) -> Value:
+    """v · factor."""
+    return v if factor == 1 else builder.binary("mul", v, _literal(factor), hoist=True)
+
+
+def _plus(builder: Builder, a: Value | None, b: Value) -> Value:
+    return b if a is None else builder.binary("add", a, b, hoist=True)
+
+
+def _literal(value: int) -> Value:
+    return Value(str(value), "i64", 1, 0, value)

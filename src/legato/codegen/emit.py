@@ -1,0 +1,71 @@
+"""LLVM IR text of a module: kernels and host functions.
+
+    kernel   i32 @k(ptr args, i64 tid, i64 nt)        word i of args is param i: a pointer, or an index scalar
+    host     i32 @h(ptr call, ptr args)
+
+The text is final: nothing below runs IR passes on it. Vectors, phis and addresses are emitted in the form that the
+instruction selector wants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from legato.arith.expr import Var
+from legato.base.target import Target
+from legato.codegen.analysis import analyse
+from legato.codegen.builder import Builder
+from legato.codegen.expr import Evaluator
+from legato.codegen.intrinsics import Intrinsics
+from legato.codegen.stmt import Statements
+from legato.codegen.value import Value
+from legato.tir.buffer import Buffer
+from legato.tir.stmt import Func, FuncKind
+
+__all__ = ["emit_module"]
+
+
+def emit_module(
+    funcs: Sequence[Func],
+    target: Target,
+    constant_offsets: Mapping[str, int],
+    parallel: Mapping[str, bool] | None = None,
+) -> str:
+    """The LLVM IR of `funcs` for `target`.
+
+    `constant_offsets` says where each named constant lies in the constant segment. `parallel` says of kernels that are
+    launched but not in `funcs` (they are in other objects of the image) whether they have a PARALLEL loop.
+    """
+    parts = [f'target triple = "{target.triple}"']
+    parts += [_kernel(f, target) for f in funcs if f.kind is FuncKind.KERNEL]
+    parts.append(_attributes(target))
+    return "\n\n".join(parts) + "\n"
+
+
+def _attributes(target: Target) -> str:
+    width = 8 * target.vector_bytes
+    vectors = f'"prefer-vector-width"="{width}" "min-legal-vector-width"="{width}"'
+    names = f'nounwind "no-builtins" "frame-pointer"="none" {vectors}'
+    return f"attributes #0 = {{ {names} }}"
+
+
+def _kernel(func: Func, target: Target) -> str:
+    builder = Builder()
+    ev = Evaluator(builder, target, Intrinsics(builder, target), volatile=False)
+    bind_params(ev, func)
+    threads = (Value("%tid", "i64", 1, 0), Value("%nt", "i64", 1, 0))
+    Statements(ev, analyse(func), threads).run(func.body)
+    builder.line("ret i32 0")
+    lines = "\n".join(builder.lines())
+    return f'define hidden i32 @"{func.name}"(ptr %args, i64 %tid, i64 %nt) #0 {{\n{lines}\n}}'
+
+
+def bind_params(ev: Evaluator, func: Func) -> None:
+    """Reads the words of `%args` into the params of `func`."""
+    b = ev.builder
+    for n, param in enumerate(func.params):
+        word = b.pure(f"getelementptr i8, ptr %args, i64 {8 * n}", "ptr", 1, 0)
+        if isinstance(param, Buffer):
+            ev.memory.bind(param, b.pure(f"load ptr, ptr {word.text}, align 8", "ptr", 1, 0))
+        elif isinstance(param, Var):
+            ev.env[param] = b.pure(f"load i64, ptr {word.text}, align 8", "i64", 1, 0)

@@ -1,0 +1,273 @@
+"""Scalar expressions of a loop program as values: one scalar, or one element per lane of the current vector loop."""
+
+from __future__ import annotations
+
+from legato.arith.expr import COMPARISONS, Binary, Const, Expr, Op, Select, Var
+from legato.base import dtype as dt
+from legato.base.dtype import DType
+from legato.base.errors import InternalError
+from legato.base.node import post_order
+from legato.base.target import Target
+from legato.codegen import half
+from legato.codegen.affine import Affine, Polynomial, Resolved, add
+from legato.codegen.arithmetic import Arithmetic
+from legato.codegen.builder import Builder
+from legato.codegen.intrinsics import Intrinsics
+from legato.codegen.memory import Memory
+from legato.codegen.registers import Registers
+from legato.codegen.value import Value, boolean, literal, vector_constant
+from legato.tir.buffer import Buffer, Scope
+from legato.tir.expr import Call, Cast, Load
+
+__all__ = ["Evaluator"]
+
+_SUMS = frozenset({Op.ADD, Op.SUB, Op.MUL})
+
+
+class Evaluator:
+    """Evaluates expressions under an environment.
+
+    `mask` holds in the lanes that execute the current statement (None: in all). Values of one statement are shared
+    through `memo`, which whoever changes the environment or memory must clear.
+    """
+
+    def __init__(self, builder: Builder, target: Target, intrinsics: Intrinsics, *, volatile: bool) -> None:
+        self.builder = builder
+        self.affine = Affine(builder, self.value)
+        self.memory = Memory(builder, self.affine, volatile=volatile)
+        self.arithmetic = Arithmetic(builder, f16c="f16c" in target.features)
+        self.intrinsics = intrinsics
+        self.registers: dict[Buffer, Registers] = {}
+        self.env: dict[Var, Value] = {}
+        self.mask: Value | None = None
+        self.memo: dict[Expr, Value] = {}
+        self._orders: dict[Expr, list[Expr]] = {}
+        self._offsets: dict[tuple[Buffer, tuple[Expr, ...]], Polynomial] = {}
+        self._nonnegative: dict[Expr, bool] = {}
+        self._loads: dict[Expr, bool] = {}
+
+    def value(self, e: Expr) -> Value:
+        """The value of `e` here."""
+        found = self.memo.get(e)
+        if found is not None:
+            return found
+        if isinstance(e, Var):
+            return self._var(e)
+        if isinstance(e, Const):
+            return literal(e.value, e.dtype)
+        memo = self.memo
+        for node in self._order(e):
+            if node not in memo:
+                memo[node] = self._node(node)
+        return memo[e]
+
+    def _order(self, root: Expr) -> list[Expr]:
+        order = self._orders.get(root)
+        if order is None:
+            order = self._orders[root] = list(post_order([root], self._enters))
+        return order
+
+    def _enters(self, e: Expr) -> bool:
+        """Whether an expression's operands are evaluated before it: not those of index arithmetic, which is evaluated
+        as a whole, and not the sides of a Select that guards a load."""
+        if isinstance(e, Load):
+            return False
+        if isinstance(e, Binary):
+            return e.a.dtype is not dt.index
+        return not (isinstance(e, Select) and self._reads(e))
+
+    def _reads(self, e: Expr) -> bool:
+        """Whether a side of `e` loads."""
+        known = self._loads
+        if e not in known:
+            for node in post_order([e], lambda n: n not in known):
+                if node not in known:
+                    sides = (node.a, node.b) if isinstance(node, Select) else node.children()
+                    known[node] = isinstance(node, Load) or any(known[c] for c in sides)
+        return known[e]
+
+    def _var(self, v: Var) -> Value:
+        value = self.env.get(v)
+        if value is None:
+            raise InternalError(f"variable {v.name} is used where it is not defined")
+        return value
+
+    def _node(self, e: Expr) -> Value:
+        memo = self.memo
+        match e:
+            case Const():
+                return literal(e.value, e.dtype)
+            case Var():
+                return self._var(e)
+            case Load():
+                return self._load(e)
+            case Call():
+                return self._call(e, [memo[a] for a in e.args])
+            case Cast():
+                return self.arithmetic.cast(memo[e.a], e.a.dtype, e.dtype)
+            case Select():
+                return self._select(e)
+            case Binary():
+                return self._binary(e)
+            case _:
+                raise InternalError(f"code generation does not know the expression {type(e).__name__}")
+
+    def _binary(self, e: Binary) -> Value:
+        if e.a.dtype is not dt.index:
+            return self.arithmetic.binary(e.op, self.memo[e.a], self.memo[e.b], e.a.dtype)
+        if e.op in _SUMS:
+            return self.affine.materialise(self.affine.resolve(self.affine.polynomial(e)))
+        if e.op in COMPARISONS:
+            return self._compare(e.op, e.a, e.b)
+        return self.arithmetic.binary(e.op, self.value(e.a), self.value(e.b), dt.index, unsigned=self.nonnegative(e.a))
+
+    def _call(self, e: Call, args: list[Value]) -> Value:
+        dtype = e.args[0].dtype
+        result = self.intrinsics.call(e.name, args, dtype)
+        return result if e.dtype.is_bool else self.arithmetic.rounded(result, dtype)
+
+    # ---------------------------------------------------------------------------------------------- memory
+
+    def offset(self, buffer: Buffer, indices: tuple[Expr, ...]) -> Resolved:
+        """Element offset of `buffer[indices]` in the buffer's memory."""
+        key = (buffer, indices)
+        poly = self._offsets.get(key)
+        if poly is None:
+            poly = self._offsets[key] = self.affine.polynomial(buffer.offset(indices))
+        return self.affine.resolve(poly)
+
+    def _load(self, e: Load) -> Value:
+        where = self.offset(e.buffer, e.indices)
+        if e.buffer.scope is Scope.REGISTER:
+            return self._register(e.buffer).read(self.builder, where)
+        return self.from_memory(self.memory.load(e.buffer, where, self.mask), e.dtype)
+
+    def store(self, buffer: Buffer, indices: tuple[Expr, ...], value: Value) -> None:
+        """Stores `value` in the lanes of the mask."""
+        where = self.offset(buffer, indices)
+        if buffer.scope is Scope.REGISTER:
+            self._register(buffer).write(self.builder, where, value, self.mask)
+        else:
+            self.memory.store(buffer, where, self.to_memory(value, buffer.dtype), self.mask)
+
+    def _register(self, buffer: Buffer) -> Registers:
+        found = self.registers.get(buffer)
+        if found is None:
+            raise InternalError(f"buffer {buffer.name} is used where it is not defined")
+        return found
+
+    def from_memory(self, v: Value, dtype: DType) -> Value:
+        """A loaded element as it is held in registers."""
+        if dtype.is_bool:
+            return self.builder.binary("icmp ne", v, Value("0", "i8", 1, 0, 0), "i1")
+        if dtype.is_float and dtype.bits == 16:
+            return half.unpack(self.builder, v, dtype.name, f16c=self.arithmetic.f16c)
+        return v
+
+    def to_memory(self, v: Value, dtype: DType) -> Value:
+        """A value in registers as it is stored."""
+        if dtype.is_bool:
+            return self.builder.unary("zext", self.builder.splat(v, v.lanes), "i8")
+        if dtype.is_float and dtype.bits == 16:
+            return half.pack(self.builder, v, dtype.name, f16c=self.arithmetic.f16c)
+        return v
+
+    # ---------------------------------------------------------------------------------------------- select and compare
+
+    def _select(self, e: Select) -> Value:
+        if not self._reads(e):
+            return self._chosen(e.dtype, self.memo[e.cond], self.value(e.a), self.value(e.b))
+        # A chain of guards (a concatenation) may be long: it is walked, not recursed into.
+        outer, memo = self.mask, self.memo
+        chain: list[tuple[Value, Value]] = []
+        rest: Expr = e
+        while isinstance(rest, Select) and self._reads(rest):
+            cond = self.value(rest.cond)
+            if type(cond.const) is bool:
+                rest = rest.a if cond.const else rest.b
+                continue
+            chain.append((cond, self._guarded(rest.a, cond)))
+            self.mask, self.memo = self.both(self.mask, self.negated(cond)), dict(self.memo)
+            rest = rest.b
+        result = self.value(rest)
+        self.mask, self.memo = outer, memo
+        for cond, a in reversed(chain):
+            result = self._chosen(e.dtype, cond, a, result)
+        return result
+
+    def _chosen(self, dtype: DType, cond: Value, a: Value, b: Value) -> Value:
+        if dtype is dt.index and isinstance(cond.const, tuple) and a.const is not None and b.const is not None:
+            xs = a.const if isinstance(a.const, tuple) else (a.const,) * cond.lanes
+            ys = b.const if isinstance(b.const, tuple) else (b.const,) * cond.lanes
+            lanes = [int(x if c else y) for c, x, y in zip(cond.const, xs, ys, strict=True)]
+            return vector_constant(tuple(lanes), "i64")
+        return self.builder.select(cond, a, b, hoist=dtype is dt.index)
+
+    def _guarded(self, side: Expr, cond: Value) -> Value:
+        """The value of `side`, whose loads are performed only in lanes where `cond`."""
+        outer_mask, outer_memo = self.mask, self.memo
+        self.mask, self.memo = self.both(outer_mask, cond), dict(outer_memo)
+        value = self.value(side)
+        self.mask, self.memo = outer_mask, outer_memo
+        return value
+
+    def both(self, a: Value | None, b: Value) -> Value:
+        """The conjunction of a mask and a condition."""
+        return b if a is None else self.arithmetic.binary(Op.AND, a, b, dt.bool_)
+
+    def negated(self, cond: Value) -> Value:
+        """Where `cond` does not hold."""
+        return self.arithmetic.binary(Op.BITXOR, cond, boolean(True), dt.bool_)
+
+    def _compare(self, op: Op, a: Expr, b: Expr) -> Value:
+        """A comparison of index expressions, decided here if their difference is a literal."""
+        left, right = self.affine.polynomial(a), self.affine.polynomial(b)
+        r = self.affine.resolve(add(left, right, -1))
+        zero = literal(0, dt.index)
+        if r.is_literal:
+            return self.arithmetic.binary(op, self.affine.materialise(r), zero, dt.index)
+        if r.lanes is not None and not r.vectors:
+            return self._compare_lanes(op, r)
+        x = self.affine.materialise(self.affine.resolve(left))
+        y = self.affine.materialise(self.affine.resolve(right))
+        return self.arithmetic.binary(op, x, y, dt.index)
+
+    def _compare_lanes(self, op: Op, r: Resolved) -> Value:
+        """`lane offset op limit` in 32 bits: the scalar limit is clamped to just outside the range of the offsets."""
+        assert r.lanes is not None
+        low, high = min(r.lanes) - 1, max(r.lanes) + 1
+        scalars = Resolved(-r.const, tuple([(v, -c) for v, c in r.terms]), None, ())
+        limit = self.affine.materialise(scalars)
+        b = self.builder
+        limit = b.call("llvm.smax", b.call("llvm.smin", limit, literal(high, dt.int64), hoist=True),
+                       literal(low, dt.int64), hoist=True)  # fmt: skip
+        narrow = b.unary("trunc", limit, "i32", hoist=True)
+        offsets = vector_constant(r.lanes, "i32")
+        opcode = {Op.LT: "icmp slt", Op.LE: "icmp sle", Op.EQ: "icmp eq", Op.NE: "icmp ne"}[op]
+        return b.binary(opcode, offsets, narrow, "i1", hoist=True)
+
+    # ---------------------------------------------------------------------------------------------- ranges
+
+    def nonnegative(self, e: Expr) -> bool:
+        """Whether an index expression is known not to be negative."""
+        known = self._nonnegative
+        if e not in known:
+            for node in post_order([e], lambda n: n not in known):
+                if node not in known:
+                    known[node] = self._is_nonnegative(node)
+        return known[e]
+
+    def _is_nonnegative(self, e: Expr) -> bool:
+        match e:
+            case Const(value=value):
+                return value >= 0
+            case Var():
+                return e.lo is not None and e.lo >= 0
+            case Binary(op=Op.ADD | Op.MUL | Op.FLOORDIV | Op.MIN, a=a, b=b):
+                return self._nonnegative[a] and self._nonnegative[b]
+            case Binary(op=Op.MAX, a=a, b=b):
+                return self._nonnegative[a] or self._nonnegative[b]
+            case Binary(op=Op.FLOORMOD, b=b):
+                return self._nonnegative[b]
+            case _:
+                return False

@@ -1,0 +1,255 @@
+"""Statements of a loop program as basic blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from legato.arith.expr import Expr, Op
+from legato.base import dtype as dt
+from legato.base.errors import InternalError
+from legato.codegen.analysis import Analysis
+from legato.codegen.expr import Evaluator
+from legato.codegen.registers import Registers
+from legato.codegen.value import Value, expect_const, literal, vector_constant
+from legato.tir.buffer import Buffer, Scope
+from legato.tir.stmt import Alloc, Block, Check, For, If, Let, LoopKind, Stmt, Store
+
+__all__ = ["Statements"]
+
+_FIRST_CHECK = 256  # LG_CHECK of the runtime's header
+
+
+class Statements:
+    """Emits the statements that kernels and host functions share; `threads` is (tid, nt) in a kernel."""
+
+    def __init__(self, ev: Evaluator, analysis: Analysis, threads: tuple[Value, Value] | None) -> None:
+        self.ev, self.builder, self.analysis, self.threads = ev, ev.builder, analysis, threads
+        self.stack: dict[Buffer, tuple[int, Value]] = {}
+
+    def run(self, root: Stmt) -> None:
+        """Emits `root`. Bindings nest deeply and are walked; only loops and branches recurse."""
+        pending: list[Stmt | Callable[[], None]] = [root]
+        while pending:
+            item = pending.pop()
+            self.ev.memo = {}
+            match item:
+                case Block(stmts):
+                    pending += reversed(stmts)
+                case Store():
+                    self.ev.store(item.buffer, item.indices, self.ev.value(item.value))
+                case Let(var, value, body):
+                    self.ev.env[var] = self.ev.value(value)
+                    pending.append(body)
+                case Alloc(buffer, body):
+                    pending += (self.allocate(buffer), body)
+                case For():
+                    self._for(item)
+                case If():
+                    self._if(item)
+                case Check():
+                    self._check(item)
+                case Stmt():
+                    pending += self.other(item)
+                case _:
+                    item()
+
+    def other(self, stmt: Stmt) -> list[Stmt | Callable[[], None]]:
+        """Emits a statement of host functions; what is left to do, last first."""
+        raise InternalError(f"{type(stmt).__name__} has no place in a kernel")
+
+    def fail(self, status: str) -> None:
+        """Ends the current block: leaves the function with `status` (an i32 operand)."""
+        self.builder.line(f"ret i32 {status}")
+
+    # ---------------------------------------------------------------------------------------------- buffers
+
+    def allocate(self, buffer: Buffer) -> Callable[[], None]:
+        """Makes room for `buffer`; the result ends its life."""
+        count: Expr = buffer.elements()
+        elements = expect_const(self.ev.value(count), f"the size of the {buffer.scope.value} buffer {buffer.name}")
+        if buffer.scope is Scope.REGISTER:
+            width = self.analysis.widths.get(buffer, 1)
+            self.ev.registers[buffer] = Registers(buffer, elements, width, self.builder.lanes)
+            return lambda: self.ev.registers.__delitem__(buffer)
+        lanes, pointer = self.stack.get(buffer, (0, None))
+        if pointer is None or lanes != self.builder.lanes:
+            self.ev.memory.allocate(buffer, elements)
+            self.stack[buffer] = (self.builder.lanes, self.ev.memory.pointers[buffer])
+        return lambda: self.ev.memory.touch(buffer)
+
+    def _written_registers(self, stmt: Stmt) -> list[Registers]:
+        alive = self.ev.registers
+        return [alive[b] for b in self.analysis.written[stmt] if b in alive]
+
+    # ---------------------------------------------------------------------------------------------- loops
+
+    def _for(self, s: For) -> None:
+        extent = self.ev.value(s.extent)
+        known = extent.const if type(extent.const) is int else None
+        if s.kind is LoopKind.PARALLEL and self.threads is not None:
+            return self._parallel(s, extent)
+        if s.kind is LoopKind.VECTOR and known is None:
+            raise InternalError(f"the vector loop over {s.var.name} needs a literal extent, got {s.extent}")
+        if known is not None and (s.kind is LoopKind.UNROLL or known <= 1 or self._is_inner_vector(s)):
+            for i in range(known):
+                self.ev.env[s.var] = literal(i, dt.index)
+                self.run(s.body)
+            return None
+        if s.kind is LoopKind.VECTOR:
+            return self._vector(s, known or 0)
+        if extent.lanes > 1:
+            return self._divergent(s, extent)
+        return self._loop(s, literal(0, dt.index), extent, self.run)
+
+    def _is_inner_vector(self, s: For) -> bool:
+        # The outer vector loop has the lanes; iterations of the inner one may as well follow each other.
+        return s.kind is LoopKind.VECTOR and self.builder.lanes > 1
+
+    def _vector(self, s: For, extent: int) -> None:
+        self.builder.lanes = extent
+        self.ev.env[s.var] = vector_constant(tuple(range(extent)), "i64")
+        self.run(s.body)
+        self.builder.lanes = 1
+
+    def _parallel(self, s: For, extent: Value) -> None:
+        """This thread's share, [tid · extent / nt, (tid + 1) · extent / nt)."""
+        assert self.threads is not None
+        tid, nt = self.threads
+        b = self.builder
+        after = b.binary("add", tid, literal(1, dt.index), hoist=True)
+        first, end = (b.binary("udiv", b.binary("mul", t, extent, hoist=True), nt, hoist=True) for t in (tid, after))
+        self._loop(s, first, end, self.run)
+
+    def _divergent(self, s: For, extent: Value) -> None:
+        """A loop whose extent differs between lanes: to the largest, each lane masked beyond its own."""
+        rhs = f"call i64 @llvm.vector.reduce.smax.v{extent.lanes}i64(<{extent.lanes} x i64> {extent.text})"
+        longest = self.builder.pure(rhs, "i64", 1, extent.level)
+
+        def body(stmt: Stmt) -> None:
+            inside = self.ev.arithmetic.binary(Op.LT, self.ev.env[s.var], extent, dt.index)
+            self._masked(inside, stmt)
+
+        self._loop(s, literal(0, dt.index), longest, body)
+
+    def _loop(self, s: For, first: Value, end: Value, body: Callable[[Stmt], None]) -> None:
+        b = self.builder
+        surely = first.const is not None and end.const is not None
+        pre = b.before_loop()
+        loop, done = b.label("loop"), b.label("done")
+        if surely:
+            b.line(f"br label %{loop}")
+        else:
+            some = b.effect(f"icmp slt i64 {first.text}, {end.text}", "i1", 1)
+            b.line(f"br i1 {some.text}, label %{loop}, label %{done}")
+        before, counter = b.block, b.name()
+        b.start(loop)
+        phis: list[str] = []
+        b.out.append(phis)
+        b.open(pre)
+        level = b.here - 1
+        self.ev.env[s.var] = Value(counter, "i64", 1, level)
+        old = self._phi_slots(s, level)
+        body(s.body)
+        following = b.effect(f"add nuw nsw i64 {counter}, 1", "i64", 1)
+        more = b.effect(f"icmp slt i64 {following.text}, {end.text}", "i1", 1)
+        b.line(f"br i1 {more.text}, label %{loop}, label %{done}")
+        latch = b.block
+        phis.append(f"{counter} = phi i64 [ {first.text}, %{before} ], [ {following.text}, %{latch} ]")
+        for registers, slots, names in old:
+            for slot, name, new in zip(slots, names, registers.slots, strict=True):
+                ends = f"[ {slot.text}, %{before} ], [ {new.text}, %{latch} ]"
+                phis.append(f"{name} = phi {registers.slot_type} {ends}")
+        b.close()
+        b.start(done)
+        if not surely:
+            for registers, slots, _ in old:
+                self._join(registers, slots, before, list(registers.slots), latch)
+
+    def _phi_slots(self, s: Stmt, level: int) -> list[tuple[Registers, list[Value], list[str]]]:
+        """Replaces the slots that a loop writes by phis named here; forgets loads of memory that it writes."""
+        for buffer in self.analysis.written[s]:
+            if buffer in self.ev.memory.pointers:
+                self.ev.memory.touch(buffer)
+        result = []
+        for registers in self._written_registers(s):
+            names = [self.builder.name() for _ in registers.slots]
+            result.append((registers, registers.slots, names))
+            registers.slots = [Value(n, registers.ty, registers.width, level) for n in names]
+        return result
+
+    def _join(self, registers: Registers, a: list[Value], block_a: str, b: list[Value], block_b: str) -> None:
+        """At the start of a block with two predecessors: the slots that differ become phis."""
+        builder, slots = self.builder, []
+        for x, y in zip(a, b, strict=True):
+            if x.text == y.text:
+                slots.append(x)
+            else:
+                rhs = f"phi {registers.slot_type} [ {x.text}, %{block_a} ], [ {y.text}, %{block_b} ]"
+                slots.append(builder.effect(rhs, registers.ty, registers.width))
+        registers.slots = slots
+
+    # ---------------------------------------------------------------------------------------------- branches
+
+    def _if(self, s: If) -> None:
+        cond = self.ev.value(s.cond)
+        if type(cond.const) is bool:
+            chosen = s.then if cond.const else s.orelse
+            if chosen is not None:
+                self.run(chosen)
+        elif cond.lanes > 1:
+            self._masked(cond, s.then)
+            if s.orelse is not None:
+                self._masked(self.ev.negated(cond), s.orelse)
+        else:
+            self._branch(s, cond)
+
+    def _masked(self, cond: Value, body: Stmt) -> None:
+        """`body` in the lanes where `cond` holds."""
+        outer = self.ev.mask
+        mask = self.ev.both(outer, cond)
+        if mask.const is not False:
+            self.ev.mask = None if mask.const is True else mask
+            self.run(body)
+        self.ev.mask = outer
+
+    def _branch(self, s: If, cond: Value) -> None:
+        b = self.builder
+        then, other, join = b.label("then"), b.label("else"), b.label("join")
+        before, registers = b.block, self._written_registers(s)
+        old = [list(r.slots) for r in registers]
+        b.line(f"br i1 {cond.text}, label %{then}, label %{other if s.orelse is not None else join}")
+        end_then, slots_then = self._side(then, join, s.then, registers)
+        end_else, slots_else = before, old
+        if s.orelse is not None:
+            for r, slots in zip(registers, old, strict=True):
+                r.slots = slots
+            end_else, slots_else = self._side(other, join, s.orelse, registers)
+        b.start(join)
+        for r, x, y in zip(registers, slots_then, slots_else, strict=True):
+            self._join(r, x, end_then, y, end_else)
+
+    def _side(self, label: str, join: str, body: Stmt, registers: list[Registers]) -> tuple[str, list[list[Value]]]:
+        b = self.builder
+        b.start(label)
+        b.open()
+        self.run(body)
+        b.close()
+        b.line(f"br label %{join}")
+        return b.block, [list(r.slots) for r in registers]
+
+    def _check(self, s: Check) -> None:
+        bad = self.ev.negated(self.ev.value(s.cond))
+        if self.ev.mask is not None:
+            bad = self.ev.both(self.ev.mask, bad)
+        if bad.const is False:
+            return
+        self.fail_if(self.builder.any_lane(bad), str(_FIRST_CHECK + s.code))
+
+    def fail_if(self, bad: Value, status: str) -> None:
+        """Leaves the function with `status` where the i1 `bad` holds."""
+        b = self.builder
+        failed, going = b.label("fail"), b.label("go")
+        b.line(f"br i1 {bad.text}, label %{failed}, label %{going}")
+        b.start(failed)
+        self.fail(status)
+        b.start(going)
