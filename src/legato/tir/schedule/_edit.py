@@ -1,0 +1,196 @@
+"""What every primitive needs to find its place in a program and to put something else there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TypeVar
+
+from legato.arith.bounds import Bounds
+from legato.arith.expr import Const, Expr, Var
+from legato.arith.interval import Interval
+from legato.arith.linear import build, gather
+from legato.arith.substitute import rewrite, variables
+from legato.base import dtype as dt
+from legato.base.errors import ScheduleError
+from legato.tir.buffer import Buffer
+from legato.tir.expr import Load
+from legato.tir.stmt import Alloc, Block, For, Func, If, Let, Stmt, Store
+from legato.tir.walk import copy_buffer, statements, transform
+
+__all__ = ["Names", "alloc_path", "copied", "extents", "is_guard", "literal", "loop_path", "loop_var", "nest", "normal",
+           "ranges", "renamed", "replaced", "understood"]  # fmt: skip
+
+T = TypeVar("T", Var, Buffer)
+
+
+class Names:
+    """What the variables and buffers of a program part are called in a copy of it: `names[var]`, `names[buffer]`.
+
+    Whatever was not renamed is itself.
+    """
+
+    __slots__ = ("buffers", "vars")
+
+    def __init__(self, vars: Mapping[Var, Var] | None = None, buffers: Mapping[Buffer, Buffer] | None = None) -> None:
+        self.vars: Mapping[Var, Var] = MappingProxyType(dict(vars or {}))
+        self.buffers: Mapping[Buffer, Buffer] = MappingProxyType(dict(buffers or {}))
+
+    def __getitem__(self, key: T) -> T:
+        if isinstance(key, Var):
+            return self.vars.get(key, key)
+        return self.buffers.get(key, key)
+
+
+def loop_path(func: Func, var: Var) -> tuple[Stmt, ...]:
+    """The statements from the body of `func` down to the loop over `var`, both included."""
+    path = _path(func.body, lambda s: isinstance(s, For) and s.var is var)
+    if path is None:
+        names = ", ".join(s.var.name for s in statements(func) if isinstance(s, For))
+        raise ScheduleError(f"{func.name} has no loop {var.name}", details=[f"its loops: {names or 'none'}"])
+    return path
+
+
+def alloc_path(func: Func, buffer: Buffer) -> tuple[Stmt, ...]:
+    """The statements from the body of `func` down to the Alloc of `buffer`, both included."""
+    path = _path(func.body, lambda s: isinstance(s, Alloc) and s.buffer is buffer)
+    if path is None:
+        raise ScheduleError(f"{func.name} does not allocate {buffer.name}", hint="only intermediate buffers can move")
+    return path
+
+
+def _path(root: Stmt, wanted: Callable[[Stmt], bool]) -> tuple[Stmt, ...] | None:
+    parents: dict[Stmt, Stmt | None] = {root: None}
+    stack = [root]
+    while stack:
+        s = stack.pop()
+        if wanted(s):
+            path: list[Stmt] = []
+            at: Stmt | None = s
+            while at is not None:
+                path.append(at)
+                at = parents[at]
+            return tuple(reversed(path))
+        for child in reversed(s.children()):
+            parents[child] = s
+            stack.append(child)
+    return None
+
+
+def replaced(func: Func, path: tuple[Stmt, ...], new: Stmt) -> Func:
+    """`func` with the last statement of `path` replaced by `new`."""
+    old = path[-1]
+    for parent in reversed(path[:-1]):
+        new, old = parent.with_children(tuple(new if c is old else c for c in parent.children())), parent
+    return func.with_body(new)
+
+
+def understood(stmt: Stmt, primitive: str) -> None:
+    """Refuses statements of host functions: their effects are not analysed."""
+    for s in statements(stmt):
+        if not isinstance(s, Block | For | If | Let | Alloc | Store):
+            raise ScheduleError(f"{primitive}: a {type(s).__name__} cannot be moved", hint="schedule kernels only")
+
+
+def loop_var(name: str, extent: Expr) -> Var:
+    """A new variable over [0, extent)."""
+    return Var(name, dt.index, 0, int(extent.value) - 1 if isinstance(extent, Const) and extent.value else None)
+
+
+def literal(loop: For, primitive: str) -> int:
+    """The extent of a loop that must have a literal one."""
+    if not isinstance(loop.extent, Const):
+        raise ScheduleError(
+            f"{primitive}: the extent of {loop.var.name} is {loop.extent}, wanted a literal",
+            hint="split the loop first",
+        )
+    return int(loop.extent.value)
+
+
+def normal(e: Expr) -> Expr:
+    """`e` (of dtype index) as a sum with like terms collected."""
+    return build(*gather(e))
+
+
+def is_guard(s: Stmt) -> bool:
+    """True for an If without else whose condition reads no memory."""
+    return isinstance(s, If) and s.orelse is None and not _reads(s.cond)
+
+
+def _reads(e: Expr) -> bool:
+    stack = [e]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Load):
+            return True
+        stack += node.children()
+    return False
+
+
+def nest(loops: Iterable[For | If], body: Stmt) -> Stmt:
+    """`body` inside the heads of `loops` (loops and guards, outermost first)."""
+    for head in reversed(list(loops)):
+        body = head.with_children((body,))
+    return body
+
+
+def extents(stmts: Iterable[Stmt]) -> dict[Var, Expr]:
+    """The extents of the loops among `stmts`."""
+    return {s.var: s.extent for s in stmts if isinstance(s, For)}
+
+
+def ranges(stmts: Iterable[Stmt], outer: Mapping[Var, Interval] | None = None) -> dict[Var, Interval]:
+    """The values of the loop variables among `stmts` (outer loops first), on top of `outer`."""
+    found = dict(outer or {})
+    for s in stmts:
+        if isinstance(s, For):
+            _, most = Bounds(found).of(s.extent)
+            found[s.var] = Interval(0, None if most is None else max(most - 1, 0))
+    return found
+
+
+def renamed(stmt: Stmt, vars: Mapping[Var, Expr], buffers: Mapping[Buffer, Buffer] | None = None) -> Stmt:
+    """`stmt` with variables and buffers replaced: in expressions, at binders, in shapes of buffers bound inside.
+
+    A variable that is bound inside must be replaced by a variable. One pass over the program.
+    """
+    moved = dict(buffers or {})
+    for s in statements(stmt):
+        if isinstance(s, Alloc) and s.buffer not in moved and any(v in vars for v in variables(*s.buffer.shape)):
+            moved[s.buffer] = copy_buffer(s.buffer, shape=tuple(_substituted(d, vars) for d in s.buffer.shape))
+
+    def expr(node: Expr) -> Expr | None:
+        if isinstance(node, Var):
+            return vars.get(node)
+        if isinstance(node, Load) and node.buffer in moved:
+            return Load(moved[node.buffer], node.indices)
+        return None
+
+    def step(s: Stmt) -> Stmt | None:
+        old = s.exprs()
+        new = tuple([rewrite(e, expr) for e in old])
+        out = s if new == old else s.with_exprs(new)
+        if isinstance(out, Store | Alloc) and out.buffer in moved:
+            return replace(out, buffer=moved[out.buffer])
+        if isinstance(out, For | Let) and out.var in vars:
+            var = vars[out.var]
+            assert isinstance(var, Var)
+            return replace(out, var=var)
+        return out
+
+    return transform(stmt, step)
+
+
+def _substituted(e: Expr, vars: Mapping[Var, Expr]) -> Expr:
+    return rewrite(e, lambda node: vars.get(node) if isinstance(node, Var) else None)
+
+
+def copied(stmt: Stmt, vars: Mapping[Var, Expr] | None = None) -> tuple[Stmt, Names]:
+    """`stmt` with new variables and buffers at every binder, and what they are called now; `vars` are replaced too."""
+    new_vars = {s.var: Var(s.var.name, s.var.dtype, s.var.lo, s.var.hi) for s in statements(stmt)
+                if isinstance(s, For | Let)}  # fmt: skip
+    mapping: dict[Var, Expr] = {**(vars or {}), **new_vars}
+    new_buffers = {s.buffer: copy_buffer(s.buffer, shape=tuple(_substituted(d, mapping) for d in s.buffer.shape))
+                   for s in statements(stmt) if isinstance(s, Alloc)}  # fmt: skip
+    return renamed(stmt, mapping, new_buffers), Names(new_vars, new_buffers)

@@ -1,0 +1,79 @@
+"""Accumulations: statements of the form x = x op e."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from legato.arith.expr import Binary, Const, Expr, Op, const
+from legato.arith.substitute import nodes
+from legato.base.dtype import DType
+from legato.tir.buffer import Buffer
+from legato.tir.expr import Call, Load
+from legato.tir.stmt import Stmt, Store
+from legato.tir.walk import loads, statements
+
+__all__ = ["Update", "as_update", "commutes", "identity", "is_exact"]
+
+_ASSOCIATIVE = frozenset({Op.ADD, Op.MUL, Op.MIN, Op.MAX, Op.BITAND, Op.BITOR, Op.BITXOR, Op.AND, Op.OR})
+_SELECTING = frozenset({Op.MIN, Op.MAX, Op.AND, Op.OR})
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """`place = place op value` with an associative and commutative `op`; `value` does not read the place's buffer."""
+
+    store: Store
+    op: Op
+    value: Expr
+
+
+def as_update(store: Store) -> Update | None:
+    """`store` as an accumulation, or None. `x = fma(a, b, x)` counts as x = x + a·b with the product unrounded."""
+    place, value = Load(store.buffer, store.indices), store.value
+    found: Update | None = None
+    if isinstance(value, Binary) and value.op in _ASSOCIATIVE:
+        if value.a is place:
+            found = Update(store, value.op, value.b)
+        elif value.b is place:
+            found = Update(store, value.op, value.a)
+    elif isinstance(value, Call) and value.name == "fma" and value.args[2] is place:
+        found = Update(store, Op.ADD, value.args[0] * value.args[1])
+    if found is None or any(isinstance(n, Load) and n.buffer is store.buffer for n in nodes(found.value)):
+        return None
+    return found
+
+
+def commutes(stmt: Stmt, buffer: Buffer) -> Op | None:
+    """The operator, if all that `stmt` does with `buffer` is to accumulate with one: the order is free then."""
+    ops: set[Op] = set()
+    reads: set[Expr] = set()
+    for s in statements(stmt):
+        if isinstance(s, Store) and s.buffer is buffer:
+            update = as_update(s)
+            if update is None:
+                return None
+            ops.add(update.op)
+            reads.add(Load(buffer, s.indices))
+    seen = {x for x in loads(stmt) if x.buffer is buffer}
+    return ops.pop() if len(ops) == 1 and seen == reads else None
+
+
+def is_exact(op: Op, dtype: DType) -> bool:
+    """True if the order of operands changes no bit of the result."""
+    return op in _SELECTING or not dtype.is_float
+
+
+def identity(op: Op, dtype: DType) -> Const:
+    """The value e with x op e = x."""
+    match op:
+        case Op.MUL | Op.AND:
+            return const(1, dtype)
+        case Op.BITAND:
+            return const(1 if dtype.is_bool else -1, dtype)
+        case Op.MIN:
+            return const(math.inf, dtype) if dtype.is_float else const(dtype.max, dtype)
+        case Op.MAX:
+            return const(-math.inf, dtype) if dtype.is_float else const(dtype.min, dtype)
+        case _:
+            return const(0, dtype)

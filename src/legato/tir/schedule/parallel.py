@@ -1,0 +1,47 @@
+"""Loops whose iterations are divided among the threads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from legato.arith.expr import Var
+from legato.base.errors import ScheduleError
+from legato.tir.buffer import Scope
+from legato.tir.schedule._dependence import blamed, private
+from legato.tir.schedule._edit import loop_path, replaced, understood
+from legato.tir.stmt import Alloc, For, Func, LoopKind
+from legato.tir.walk import buffers_written, loops
+
+__all__ = ["parallel"]
+
+
+def parallel(func: Func, var: Var) -> Func:
+    """Divides the iterations of a serial loop among the threads; they must not depend on each other.
+
+    for i in n: s(i)   ->   parallel i in n: s(i)
+
+    Memory that a thread has for itself (LOCAL, REGISTER) must be allocated inside the loop to be stored to.
+    """
+    path = loop_path(func, var)
+    loop = path[-1]
+    assert isinstance(loop, For)
+    if loop.kind not in (LoopKind.SERIAL, LoopKind.PARALLEL):
+        raise ScheduleError(f"parallel: {var.name} is a {loop.kind.value} loop")
+    for other in [*path[:-1], *loops(loop.body)]:
+        if isinstance(other, For) and other.kind is LoopKind.PARALLEL:
+            raise ScheduleError(f"parallel: {var.name} and {other.var.name} are nested; one of them can be parallel")
+        if other in path and isinstance(other, For) and other.kind is LoopKind.VECTOR:
+            raise ScheduleError(f"parallel: {var.name} is inside the vector loop {other.var.name}")
+    understood(loop, "parallel")
+    outside = {s.buffer for s in path if isinstance(s, Alloc) and s.buffer.scope is not Scope.GLOBAL}
+    for buffer in buffers_written(loop):
+        if buffer in outside and buffer not in private(loop):
+            raise ScheduleError(
+                f"parallel: {buffer.name} ({buffer.scope.value}) is stored inside {var.name} but allocated outside",
+                hint="each thread would have its own; allocate it inside with sink_alloc or compute_at",
+            )
+    carriers = blamed(loop, path[:-1])
+    if carriers:
+        names = ", ".join(b.name for b in carriers)
+        raise ScheduleError(f"parallel: iterations of {var.name} may depend on each other through {names}")
+    return replaced(func, path, replace(loop, kind=LoopKind.PARALLEL))

@@ -1,0 +1,150 @@
+"""Random loop programs on int32, and what it means that a schedule preserves them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from legato.arith.expr import Const, Expr, Op, Var, binary, const, fresh, land, le, lt, select
+from legato.base import dtype as dt
+from legato.base.dtype import DType
+from legato.tir.buffer import Buffer
+from legato.tir.expr import Load
+from legato.tir.interp import run
+from legato.tir.stmt import Alloc, For, Func, Stmt, Store, block
+
+REDUCERS = (Op.ADD, Op.MUL, Op.MIN, Op.MAX, Op.BITXOR)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A function, its array arguments, and values for its scalar ones."""
+
+    func: Func
+    arrays: tuple[np.ndarray[Any, Any], ...]
+    scalars: tuple[int, ...] = ()
+
+    def outputs(self, func: Func | None = None, backwards: bool = False) -> list[np.ndarray[Any, Any]]:
+        """The arrays after running `func` (default: the program's own)."""
+        arrays = [a.copy() for a in self.arrays]
+        assert run(func or self.func, [*arrays, *self.scalars], backwards=backwards) == 0
+        return arrays
+
+
+def assert_same(program: Program, func: Func, rtol: float = 0.0) -> None:
+    """`func` computes what the program does, in whatever order parallel iterations run."""
+    for backwards in (False, True):
+        for got, want in zip(program.outputs(func, backwards), program.outputs(), strict=True):
+            if rtol:
+                np.testing.assert_allclose(got, want, rtol=rtol, atol=rtol)
+            else:
+                np.testing.assert_array_equal(got, want)
+
+
+def buffer(name: str, shape: tuple[Expr | int, ...], dtype: DType = dt.int32) -> Buffer:
+    """A row-major buffer."""
+    return Buffer(name, tuple(const(d) if isinstance(d, int) else d for d in shape), dtype)
+
+
+def nest(loops: list[tuple[Var, Expr]], body: Stmt) -> Stmt:
+    """`body` in serial loops, outermost first."""
+    for var, extent in reversed(loops):
+        body = For(var, extent, body)
+    return body
+
+
+class Builder:
+    """Draws a pipeline of stages: inputs, then stages that read earlier ones, the last of them the outputs."""
+
+    def __init__(self, draw: Any, symbolic: bool) -> None:
+        self.draw = draw
+        self.symbolic = symbolic
+        self.scalars: list[tuple[Var, int]] = []
+        self.inputs: list[Buffer] = []
+        self.stages: list[tuple[Buffer, list[Stmt]]] = []
+
+    def extent(self) -> Expr:
+        value = self.draw(st.integers(1, 6))
+        if self.symbolic and self.draw(st.booleans()):
+            var = fresh(f"n{len(self.scalars)}")
+            self.scalars.append((var, value))
+            return var
+        return const(value)
+
+    def value_of(self, e: Expr) -> int:
+        return int(e.value) if isinstance(e, Const) else dict(self.scalars)[e]  # type: ignore[index]
+
+    def index(self, loops: list[tuple[Var, Expr]], extent: Expr) -> tuple[Expr, Expr | None]:
+        """A subscript for a dimension, and the guard that it needs."""
+        if not loops:
+            return const(0), le(const(1), extent) if not isinstance(extent, Const) else None
+        var, size = self.draw(st.sampled_from(loops))
+        shift = self.draw(st.sampled_from([0, 0, 0, 1, -1]))
+        scale = self.draw(st.sampled_from([1, 1, 1, 2]))
+        e = var * scale + shift
+        if self.draw(st.booleans()) and len(loops) > 1:
+            e = e + self.draw(st.sampled_from(loops))[0]
+        if shift == 0 and e is var and size is extent:
+            return e, None
+        return e, land(le(const(0), e), lt(e, extent))
+
+    def load(self, loops: list[tuple[Var, Expr]]) -> Expr:
+        source = self.draw(st.sampled_from([*self.inputs, *(b for b, _ in self.stages)]))
+        parts = [self.index(loops, d) for d in source.shape]
+        value: Expr = Load(source, tuple(i for i, _ in parts))
+        for _, guard in parts:
+            if guard is not None:
+                value = select(guard, value, const(self.draw(st.integers(-2, 2)), dt.int32))
+        return value
+
+    def body(self, loops: list[tuple[Var, Expr]]) -> Expr:
+        value = self.load(loops)
+        for _ in range(self.draw(st.integers(0, 2))):
+            op = self.draw(st.sampled_from([Op.ADD, Op.SUB, Op.MUL, Op.MAX]))
+            value = binary(op, value, self.load(loops))
+        return value
+
+    def stage(self, name: str) -> None:
+        shape = [self.extent() for _ in range(self.draw(st.integers(1, 3)))]
+        axes = [(Var(f"{name}{d}", dt.index, 0), e) for d, e in enumerate(shape)]
+        out = buffer(name, tuple(shape))
+        place = tuple(v for v, _ in axes)
+        if not self.draw(st.booleans()):
+            self.stages.append((out, [nest(axes, Store(out, place, self.body(axes)))]))
+            return
+        red = [(Var(f"{name}r{d}", dt.index, 0), self.extent()) for d in range(self.draw(st.integers(1, 2)))]
+        op = self.draw(st.sampled_from(REDUCERS))
+        update = Store(out, place, binary(op, Load(out, place), self.body([*axes, *red])))
+        init = Store(out, place, const(self.draw(st.integers(-1, 1)), dt.int32))
+        if self.draw(st.booleans()):
+            self.stages.append((out, [nest(axes, block(init, nest(red, update)))]))
+        else:
+            again = [(Var(v.name, dt.index, 0), e) for v, e in axes]
+            moved = tuple(v for v, _ in again)
+            self.stages.append((out, [nest(again, Store(out, moved, init.value)), nest([*axes, *red], update)]))
+
+    def program(self, stages: int) -> Program:
+        for n in range(2):
+            shape = tuple(self.extent() for _ in range(self.draw(st.integers(1, 2))))
+            self.inputs.append(buffer(f"x{n}", shape))
+        for n in range(stages):
+            self.stage(f"s{n}")
+        last = self.stages[-1][0]
+        body: Stmt = block(*(s for _, stmts in self.stages for s in stmts))
+        for b, _ in reversed(self.stages[:-1]):
+            body = Alloc(b, body)
+        func = Func("f", (*self.inputs, last, *(v for v, _ in self.scalars)), body)
+        rng = np.random.default_rng(self.draw(st.integers(0, 99)))
+        arrays = []
+        for b in (*self.inputs, last):
+            arrays.append(rng.integers(-9, 10, [self.value_of(d) for d in b.shape], np.int32))
+        return Program(func, tuple(arrays), tuple(n for _, n in self.scalars))
+
+
+@st.composite
+def programs(draw: Any, stages: int = 2, symbolic: bool = True) -> Program:
+    """A pipeline of up to `stages` stages, some of them reductions, with guards, shifts and strides."""
+    return Builder(draw, symbolic and draw(st.booleans())).program(draw(st.integers(1, stages)))
