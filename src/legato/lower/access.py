@@ -1,0 +1,37 @@
+"""How loop bodies touch memory: strides along loop variables, and which dims of a buffer follow which axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from legato.arith.expr import Const, Expr, Var
+from legato.arith.simplify import simplify
+from legato.arith.substitute import substitute, variables
+from legato.te.tensor import Axis
+from legato.tir.expr import Load
+
+__all__ = ["depends", "follows", "stride"]
+
+
+def depends(e: Expr, var: Var) -> bool:
+    """True if `var` occurs in `e`."""
+    return var in variables(e)
+
+
+def stride(load: Load, var: Var) -> int | None:
+    """Elements between what `load` reads at `var` and at `var + 1`; None unless it is one literal everywhere."""
+    if not depends(load, var):
+        return 0
+    here = load.buffer.offset(load.indices)
+    step = simplify(substitute(here, {var: var + 1}) - here)
+    return int(step.value) if isinstance(step, Const) else None
+
+
+def follows(load: Load, axes: Sequence[Axis]) -> dict[int, int]:
+    """Which dimension of the buffer each axis walks along, where its index is the axis itself or a multiple plus rest."""
+    found: dict[int, int] = {}
+    for n, axis in enumerate(axes):
+        where = [d for d, index in enumerate(load.indices) if depends(index, axis.var)]
+        if len(where) == 1:
+            found[n] = where[0]
+    return found

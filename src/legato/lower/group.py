@@ -1,0 +1,134 @@
+"""A primitive function as a graph of te stages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from legato.arith.expr import Const, Expr, Var, const
+from legato.base.errors import InternalError
+from legato.base.node import post_order
+from legato.ir import expr as ir
+from legato.ir.op import Op
+from legato.ir.types import TensorType, TupleType, Type
+from legato.te import tensor as te
+from legato.te.tensor import Tensor
+
+__all__ = ["Group", "stages", "te_group", "tensor_types"]
+
+Value = Tensor | tuple["Value", ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Group:
+    """The stages of a primitive function: its parameters and results as tensors, and the dims that their shapes use."""
+
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    dims: tuple[Var, ...]
+
+
+def tensor_types(ty: Type | None) -> tuple[TensorType, ...]:
+    """The tensors inside `ty` (a tensor or nested tuples of them), in order."""
+    if isinstance(ty, TensorType):
+        return (ty,)
+    if isinstance(ty, TupleType):
+        return tuple(t for f in ty.fields for t in tensor_types(f))
+    raise InternalError(f"expected tensors, got {ty}")
+
+
+def te_group(func: ir.Function) -> Group:
+    """The stages that compute primitive function `func`."""
+    values: dict[int, Any] = {}
+    inputs: list[Tensor] = []
+    by_var: dict[ir.Var, Any] = {}
+    for param in func.params:
+        leaves = [te.placeholder(f"p{len(inputs) + n}", t.shape, t.dtype) for n, t in enumerate(tensor_types(param.ty))]
+        inputs += leaves
+        by_var[param] = _nest(param.ty, iter(leaves))
+    for node in post_order([func.body]):
+        values[id(node)] = _value(node, values, by_var)
+    outputs = tuple(_flat(values[id(func.body)]))
+    return Group(tuple(inputs), outputs, _dims((*inputs, *outputs)))
+
+
+def _nest(ty: Type | None, leaves: Iterator[Tensor]) -> Value:
+    if isinstance(ty, TupleType):
+        return tuple(_nest(f, leaves) for f in ty.fields)
+    return next(leaves)
+
+
+def _flat(value: Value) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    else:
+        for v in value:
+            yield from _flat(v)
+
+
+def _value(node: ir.Expr, values: dict[int, Any], by_var: dict[ir.Var, Any]) -> Any:
+    match node:
+        case ir.Var():
+            return by_var[node]
+        case ir.Constant():
+            return _scalar(node)
+        case ir.Op():
+            return node
+        case ir.Tuple():
+            return tuple(values[id(f)] for f in node.fields)
+        case ir.TupleGetItem():
+            return values[id(node.value)][node.index]
+        case ir.Call() if isinstance(node.op, Op) and node.op.compute is not None:
+            attrs = () if node.op.attrs is None else (node.attrs,)
+            return node.op.compute(*(values[id(a)] for a in node.args), *attrs, node.ty)
+        case _:
+            raise InternalError(f"a primitive function holds {node!r}")
+
+
+def _scalar(node: ir.Constant) -> Tensor:
+    ty = node.ty
+    if not isinstance(ty, TensorType) or ty.rank:
+        raise InternalError(f"a primitive function holds a constant of type {node.ty}: only scalars stay inside")
+    return te.compute((), lambda: const(node.data.item(), ty.dtype), "c")
+
+
+def _dims(tensors: Iterable[Tensor]) -> tuple[Var, ...]:
+    """The dim variables of the tensors' shapes, in order of first appearance."""
+    found: dict[Var, None] = {}
+    for t in stages(tuple(tensors), with_inputs=True):
+        exprs: list[Expr] = list(t.shape)
+        if isinstance(t.stage, te.Stage) and t.stage.reduction is not None:
+            exprs += [a.extent for a in t.stage.reduction.axes]
+        for e in exprs:
+            if not isinstance(e, Const):
+                found.update((v, None) for v in post_order([e]) if isinstance(v, Var))
+    return tuple(found)
+
+
+def stages(outputs: Iterable[Tensor], with_inputs: bool = False) -> list[Tensor]:
+    """The tensors that `outputs` are computed from, and themselves, producers first."""
+    order: list[Tensor] = []
+    seen: set[int] = set()
+    stack: list[tuple[Tensor, bool]] = [(t, False) for t in reversed(tuple(outputs))]
+    while stack:
+        tensor, done = stack.pop()
+        if done:
+            order.append(tensor)
+        elif id(tensor) not in seen:
+            seen.add(id(tensor))
+            stack.append((tensor, True))
+            stack += [(t, False) for t in reversed(reads(tensor))]
+    return order if with_inputs else [t for t in order if t.stage is not None]
+
+
+def reads(tensor: Tensor) -> list[Tensor]:
+    """The tensors that the stage of `tensor` reads."""
+    stage = tensor.stage
+    if stage is None:
+        return []
+    if isinstance(stage, te.Loops):
+        return list(stage.inputs)
+    init = [] if stage.reduction is None or stage.reduction.init is None else [stage.reduction.init]
+    found = {id(b): b for e in post_order([stage.body, *init]) for b in [getattr(e, "buffer", None)] if b is not None}
+    return [b for b in found.values() if isinstance(b, Tensor)]

@@ -1,0 +1,97 @@
+"""Inlining of stages: an element of an injective stage is computed where it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from legato.arith.expr import Binary, Const, Expr, Op, Select, le, lt
+from legato.arith.simplify import simplify
+from legato.arith.substitute import nodes, rewrite, substitute
+from legato.lower.group import stages
+from legato.te.tensor import Stage, Tensor
+from legato.tir.expr import Load
+
+__all__ = ["Pad", "detect_pad", "inline", "loads"]
+
+
+def inline(e: Expr, keep: Container[Tensor] = ()) -> Expr:
+    """`e` with every Load of a stage without reduction replaced by what the stage computes; stages in `keep` are read.
+
+    Stages may be chained thousands deep, so inner stages are inlined first, each once per distinct element.
+    """
+
+    bodies: dict[Tensor, Expr] = {}
+    inner = [b for b in _tensors(e) if _is_inlined(b, keep)]
+    for tensor in stages(inner):
+        if not _is_inlined(tensor, keep):
+            continue
+        assert isinstance(tensor.stage, Stage)
+        bodies[tensor] = rewrite(tensor.stage.body, lambda node: _from(bodies, node))
+    return rewrite(e, lambda node: _from(bodies, node)) if bodies else e
+
+
+def _from(bodies: dict[Tensor, Expr], node: Expr) -> Expr | None:
+    if not isinstance(node, Load) or node.buffer not in bodies:
+        return None
+    tensor = node.buffer
+    assert isinstance(tensor, Tensor)
+    assert isinstance(tensor.stage, Stage)
+    mapping = {a.var: i for a, i in zip(tensor.stage.axes, node.indices, strict=True)}
+    return substitute(bodies[tensor], mapping)
+
+
+def _is_inlined(buffer: object, keep: Container[Tensor]) -> bool:
+    if not isinstance(buffer, Tensor) or buffer in keep:
+        return False
+    return isinstance(buffer.stage, Stage) and buffer.stage.reduction is None
+
+
+def _tensors(e: Expr) -> list[Tensor]:
+    return list({id(x.buffer): x.buffer for x in loads(e) if isinstance(x.buffer, Tensor)}.values())
+
+
+def loads(e: Expr) -> list[Load]:
+    """The distinct Loads in `e`."""
+    return [n for n in nodes(e) if isinstance(n, Load)]
+
+
+class Pad:
+    """A stage that surrounds `source` with `value`: `before[d]` and `after[d]` elements along dimension d."""
+
+    __slots__ = ("after", "before", "source", "value")
+
+    def __init__(self, source: Tensor, before: tuple[int, ...], after: tuple[int, ...], value: float) -> None:
+        self.source, self.before, self.after, self.value = source, before, after, value
+
+
+def detect_pad(tensor: Tensor) -> Pad | None:
+    """How `tensor` pads another one, recognised from the structure of its stage; None if it does not.
+
+    The body must be select(i ≥ before and i < before + extent, source[i − before], constant), for literal widths.
+    """
+    stage = tensor.stage
+    if not isinstance(stage, Stage) or stage.reduction is not None or not isinstance(stage.body, Select):
+        return None
+    inside, read, fill = stage.body.cond, stage.body.a, stage.body.b
+    if not isinstance(read, Load) or not isinstance(fill, Const) or not isinstance(read.buffer, Tensor):
+        return None
+    before, after, wanted = [], [], set()
+    source = read.buffer
+    for axis, index, extent in zip(stage.axes, read.indices, source.shape, strict=True):
+        front = simplify(axis.var - index)
+        back = simplify(axis.extent - extent - front)
+        if not isinstance(front, Const) or not isinstance(back, Const) or front.value < 0 or back.value < 0:
+            return None
+        before.append(int(front.value))
+        after.append(int(back.value))
+        wanted |= {le(front, axis.var)} if front.value else set()
+        wanted |= {lt(axis.var, simplify(extent + front))} if back.value else set()
+    if {simplify(c) for c in _conjuncts(inside)} != {simplify(c) for c in wanted}:
+        return None
+    return Pad(source, tuple(before), tuple(after), float(fill.value))
+
+
+def _conjuncts(cond: Expr) -> list[Expr]:
+    if isinstance(cond, Binary) and cond.op is Op.AND:
+        return [*_conjuncts(cond.a), *_conjuncts(cond.b)]
+    return [] if isinstance(cond, Const) and cond.value is True else [cond]

@@ -1,0 +1,57 @@
+"""The order of an output's dimensions in memory, from the loop structure that computes it.
+
+A contraction wants the axes that only its constant operand follows (output channels) innermost: images are NHWC inside.
+Everything else keeps the order of the largest tensor that it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from legato.arith.expr import Const, Expr
+from legato.lower.access import follows
+from legato.lower.inline import loads
+from legato.te.tensor import Axis, Tensor
+from legato.tir.buffer import Layout
+from legato.tir.expr import Load
+
+__all__ = ["choose_order"]
+
+
+def choose_order(axes: Sequence[Axis], body: Expr, constants: Collection[Tensor], reduced: bool) -> Layout:
+    """The layout of a tensor over `axes` whose elements are `body` (all stages but inputs inlined)."""
+    reads = loads(body)
+    data = [r for r in reads if r.buffer not in constants]
+    fixed = [r for r in reads if r.buffer in constants]
+    main = max(data, key=_size, default=None)
+    if main is None or len(axes) < 2:
+        return Layout.row_major(len(axes))
+    place = _places(main, axes)
+    if reduced:
+        channel = {n for r in fixed for n in follows(r, axes)} - {n for r in data for n in follows(r, axes)}
+        place = {n: (1 if n in channel else 0, *p) for n, p in place.items()}
+    else:
+        place = {n: (0, *p) for n, p in place.items()}
+    return Layout(tuple(sorted(place, key=lambda n: place[n])))
+
+
+def _places(main: Load, axes: Sequence[Axis]) -> dict[int, tuple[int, ...]]:
+    """A sort key per axis: where the dimension that it follows in `main` lies in memory, or its own position."""
+    order = main.buffer.layout.order
+    along = follows(main, axes)
+    if len(set(along.values())) < len(along) or len(along) < len(axes) and main.buffer.layout.is_row_major:
+        return {n: (n,) for n in range(len(axes))}
+    last = -1
+    places: dict[int, tuple[int, ...]] = {}
+    for n in range(len(axes)):
+        last = order.index(along[n]) if n in along else last
+        places[n] = (last, n)
+    return places
+
+
+def _size(load: Load) -> int:
+    """The number of elements of what is read, symbolic dims counted as large."""
+    total = 1
+    for d in load.buffer.shape:
+        total *= int(d.value) if isinstance(d, Const) else 1 << 10
+    return total

@@ -1,0 +1,78 @@
+"""Constants re-laid at compile time: the array that a packing's stage describes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from legato.arith.expr import Binary, Const, Expr, Op, Select, Var
+from legato.arith.substitute import nodes
+from legato.base.errors import InternalError
+from legato.lower.schedule import Packing
+from legato.te.tensor import Stage
+from legato.tir.expr import Load
+
+__all__ = ["packed_array"]
+
+Array = np.ndarray[Any, Any]
+ARITHMETIC = {Op.ADD: np.add, Op.SUB: np.subtract, Op.MUL: np.multiply, Op.FLOORDIV: np.floor_divide,
+              Op.FLOORMOD: np.mod, Op.MIN: np.minimum, Op.MAX: np.maximum}  # fmt: skip
+
+
+def packed_array(packing: Packing, source: Array) -> Array:
+    """`source` as `packing` wants it: dimensions moved, the channel cut into blocks and filled up with zeros."""
+    stage = packing.packed.stage
+    assert isinstance(stage, Stage)
+    read = stage.body.a if isinstance(stage.body, Select) else stage.body
+    assert isinstance(read, Load)
+    axes = [a.var for a in stage.axes]
+    extents = [int(a.extent.value) for a in stage.axes if isinstance(a.extent, Const)]
+    cut = [d for d, index in enumerate(read.indices) if not isinstance(index, Var | Const)]
+    if len(cut) == 1 and axes[-1] in nodes(read.indices[cut[0]]):
+        return _moved(source, read.indices, axes, extents, cut[0])
+    return _gathered(source, read.indices, axes, extents)
+
+
+def _moved(source: Array, indices: tuple[Expr, ...], axes: list[Var], extents: list[int], cut: int) -> Array:
+    """Every index but the channel's (dimension `cut`, block · width + within) is an axis or a literal."""
+    within = len(axes) - 1
+    where = {index: d for d, index in enumerate(indices) if isinstance(index, Var)}
+    (block,) = [n for n, v in enumerate(axes[:-1]) if v not in where]
+    for d, index in enumerate(indices):
+        if isinstance(index, Const):
+            source = np.take(source, [int(index.value)], axis=d)
+    width, count = extents[within], extents[block]
+    missing = count * width - source.shape[cut]
+    if missing:
+        source = np.pad(source, [(0, missing if d == cut else 0) for d in range(source.ndim)])
+    split = source.reshape(*source.shape[:cut], count, width, *source.shape[cut + 1 :])
+    place = {d: d if d < cut else d + 1 for d in range(source.ndim)}
+    order = [cut if n == block else cut + 1 if n == within else place[where[v]] for n, v in enumerate(axes)]
+    order += [place[d] for d, index in enumerate(indices) if isinstance(index, Const)]
+    return np.ascontiguousarray(np.transpose(split, order).reshape(extents))
+
+
+def _gathered(source: Array, indices: tuple[Expr, ...], axes: list[Var], extents: list[int]) -> Array:
+    """Any index expressions: evaluated for every element, reads behind the end give zero."""
+    env = dict(zip(axes, np.ogrid[tuple(slice(0, e) for e in extents)], strict=True))
+    places = [_evaluate(i, env) for i in indices]
+    inside = np.ones(extents, np.bool_)
+    for d, p in enumerate(places):
+        inside &= p < source.shape[d]
+    clipped = tuple(np.minimum(p, n - 1) for p, n in zip(places, source.shape, strict=True))
+    return np.where(inside, source[clipped], np.zeros((), source.dtype))
+
+
+def _evaluate(e: Expr, env: dict[Var, Array]) -> Array:
+    values: dict[Expr, Array] = {}
+    for node in nodes(e):
+        if isinstance(node, Var):
+            values[node] = env[node]
+        elif isinstance(node, Const):
+            values[node] = np.asarray(node.value)
+        elif isinstance(node, Binary) and node.op in ARITHMETIC:
+            values[node] = ARITHMETIC[node.op](values[node.a], values[node.b])
+        else:
+            raise InternalError(f"a packed operand is indexed with {node}")
+    return values[e]

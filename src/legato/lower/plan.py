@@ -1,0 +1,145 @@
+"""The memory plan: every buffer that a host function allocates gets a place in one arena.
+
+Buffers whose lives do not overlap share memory. A life runs from the first statement that mentions the buffer to the
+last; a buffer that is alive anywhere in a loop and defined before it lives to the loop's end. Static sizes are placed
+largest first at the lowest free offset (greedy by size, Pisarchyk & Lee, "Efficient memory management for deep neural
+net inference", 2020); symbolic sizes share a slot when the slot is provably as large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from legato.arith.expr import Const, Expr, cdiv, const, le
+from legato.arith.simplify import prove, simplify
+from legato.base import dtype as dt
+from legato.arith.substitute import nodes
+from legato.tir.buffer import Buffer
+from legato.tir.expr import Load
+from legato.tir.stmt import Alloc, Func, Stmt, View, While
+from legato.tir.walk import buffers_used, statements
+
+__all__ = ["Plan", "plan_memory"]
+
+ALIGN = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Byte offsets of buffers in an arena of `size` bytes."""
+
+    offsets: dict[Buffer, Expr]
+    size: Expr
+
+
+@dataclass(slots=True)
+class _Life:
+    buffer: Buffer
+    first: int
+    last: int
+    bytes: Expr
+
+
+def plan_memory(func: Func, buffers: Sequence[Buffer]) -> tuple[Func, Plan]:
+    """`func` with one arena that holds `buffers` (which its body uses freely), and the plan."""
+    lives = _lives(func.body, buffers)
+    plan = _place(lives)
+    if not lives:
+        return func, plan
+    arena = Buffer("arena", (plan.size,), dt.uint8)
+    body = func.body
+    for life in reversed(lives):
+        body = View(life.buffer, arena, plan.offsets[life.buffer], body)
+    return func.with_body(Alloc(arena, body)), plan
+
+
+def buffer_bytes(buffer: Buffer) -> Expr:
+    """The memory of `buffer`, rounded up to the alignment."""
+    size = buffer.elements() * buffer.dtype.bytes
+    return simplify(cdiv(size, ALIGN) * ALIGN)
+
+
+def _lives(body: Stmt, buffers: Iterable[Buffer]) -> list[_Life]:
+    wanted = set(buffers)
+    lives: dict[Buffer, _Life] = {}
+    order = list(statements(body))
+    end_of = _loop_ends(order)
+    for time, stmt in enumerate(order):
+        if stmt.children():
+            used: Sequence[Buffer] = [e.buffer for e in _loads_of(stmt)]
+        else:
+            used = buffers_used(stmt)
+        for buffer in used:
+            if buffer not in wanted:
+                continue
+            life = lives.get(buffer)
+            if life is None:
+                lives[buffer] = _Life(buffer, time, time, buffer_bytes(buffer))
+            else:
+                life.last = max(life.last, time, *(end for start, end in end_of if life.first < start <= time <= end))
+    return list(lives.values())
+
+
+def _loads_of(stmt: Stmt) -> list[Load]:
+    return [e for root in stmt.exprs() for e in nodes(root) if isinstance(e, Load)]
+
+
+def _loop_ends(order: Sequence[Stmt]) -> list[tuple[int, int]]:
+    """(first, last) position of the statements of each While."""
+    position = {id(stmt): n for n, stmt in enumerate(order)}
+    return [
+        (position[id(stmt)], position[id(stmt)] + sum(1 for _ in statements(stmt)) - 1)
+        for stmt in order
+        if isinstance(stmt, While)
+    ]
+
+
+def _place(lives: Sequence[_Life]) -> Plan:
+    if all(isinstance(life.bytes, Const) for life in lives):
+        return _place_static(lives)
+    return _place_symbolic(lives)
+
+
+def _place_static(lives: Sequence[_Life]) -> Plan:
+    placed: list[tuple[int, int, _Life]] = []  # offset, end, life
+    offsets: dict[Buffer, Expr] = {}
+    total = 0
+    for life in sorted(lives, key=lambda x: (-_int(x.bytes), x.first)):
+        size, offset = _int(life.bytes), 0
+        for start, end, other in placed:
+            if other.last < life.first or life.last < other.first:
+                continue
+            if offset + size <= start:
+                break
+            offset = max(offset, end)
+        placed.append((offset, offset + size, life))
+        placed.sort(key=lambda p: p[0])
+        offsets[life.buffer] = const(offset)
+        total = max(total, offset + size)
+    return Plan(offsets, const(total))
+
+
+def _int(size: Expr) -> int:
+    assert isinstance(size, Const)
+    return int(size.value)
+
+
+def _place_symbolic(lives: Sequence[_Life]) -> Plan:
+    slots: list[tuple[Expr, int]] = []  # size, last use
+    slot_of: dict[Buffer, int] = {}
+    for life in sorted(lives, key=lambda x: x.first):
+        fit = next((n for n, (size, last) in enumerate(slots) if last < life.first and _fits(life.bytes, size)), None)
+        if fit is None:
+            fit = len(slots)
+            slots.append((life.bytes, life.last))
+        slots[fit] = (slots[fit][0], life.last)
+        slot_of[life.buffer] = fit
+    starts: list[Expr] = [const(0)]
+    for size, _ in slots:
+        starts.append(simplify(starts[-1] + size))
+    return Plan({b: starts[n] for b, n in slot_of.items()}, starts[-1])
+
+
+def _fits(size: Expr, slot: Expr) -> bool:
+    return size is slot or prove(le(size, slot))

@@ -1,0 +1,1 @@
+"""Schedule rules: loop nests for one tensor each, chosen by loop structure and never by operator."""

@@ -1,0 +1,42 @@
+"""The rule for tensors without reductions: a vector loop along memory, outer loops in parallel."""
+
+from __future__ import annotations
+
+from legato.arith.expr import Expr, Var, const
+from legato.arith.substitute import nodes, substitute
+from legato.base.target import Target
+from legato.lower.rules.nest import chunked, is_threaded, is_unit, lanes_for, parallel, vector_loop
+from legato.te.tensor import Stage, Tensor
+from legato.tir.stmt import Stmt, Store
+
+__all__ = ["elementwise"]
+
+CHUNK = 4096
+
+
+def elementwise(root: Tensor, body: Expr, target: Target) -> Stmt:
+    """The nest that stores `body` (everything inlined, over the axes of `root`'s stage) to `root`."""
+    assert isinstance(root.stage, Stage)
+    axes = [root.stage.axes[d] for d in root.layout.order]
+
+    def store(env: dict[Var, Expr]) -> Stmt:
+        index = tuple(env.get(a.var, a.var) for a in root.stage.axes)  # type: ignore[union-attr]  # asserted above
+        return Store(root, tuple(substitute(i, env) for i in index), substitute(body, env))
+
+    long = [a for a in axes if not is_unit(a.extent)]
+    units: dict[Var, Expr] = {a.var: const(0) for a in axes if is_unit(a.extent)}
+    if not long:
+        return store(units)
+    *outer, inner = long
+    lanes = lanes_for(target, [body])
+    threaded = is_threaded([a.extent for a in long], len(list(nodes(body))) // 4 + 1)
+    if not outer and threaded:
+        return chunked(inner.extent, lanes, CHUNK, lambda i: store({**units, inner.var: i}))
+
+    def row(values: list[Expr]) -> Stmt:
+        env = {**units, **{a.var: v for a, v in zip(outer, values, strict=True)}}
+        return vector_loop(inner.extent, lanes, lambda i: store({**env, inner.var: i}))
+
+    return parallel([a.extent for a in outer], row, threaded)
+
+

@@ -1,0 +1,145 @@
+"""Building blocks of the rules: loops over axes, vector loops with tails, parallel outer loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from legato.arith.expr import Const, Expr, Var, cdiv, const, floordiv, floormod, lt, min_
+from legato.arith.simplify import simplify
+from legato.base.target import Target
+from legato.te.tensor import Axis
+from legato.tir.expr import Load
+from legato.arith.substitute import nodes
+from legato.tir.stmt import For, If, LoopKind, Stmt, block
+
+__all__ = ["Body", "extent_of", "is_unit", "lanes_for", "loop", "parallel", "serial", "vector_loop", "work"]
+
+Body = Callable[[Expr], Stmt]
+GRAIN = 1 << 14  # element operations below which a kernel stays on one thread: a fork-join costs about a microsecond
+PIECES = 16  # iterations that a parallel loop should have at least, so that threads share evenly
+
+
+def extent_of(e: Expr) -> int | None:
+    """The value of a literal extent."""
+    return int(e.value) if isinstance(e, Const) else None
+
+
+def is_unit(e: Expr) -> bool:
+    """True for the literal extent 1."""
+    return extent_of(e) == 1
+
+
+def lanes_for(target: Target, exprs: Iterable[Expr]) -> int:
+    """Vector lanes such that the widest value in `exprs` fills one register (index arithmetic not counted)."""
+    widest = max((n.dtype.bytes for e in exprs for n in nodes(e) if _is_value(n)), default=4)
+    return max(1, target.vector_bytes // widest)
+
+
+def _is_value(e: Expr) -> bool:
+    return e.dtype.kind != "index" and not isinstance(e, Const) and (not e.dtype.is_bool or isinstance(e, Load))
+
+
+def loop(name: str, extent: Expr, body: Body, kind: LoopKind = LoopKind.SERIAL) -> Stmt:
+    """A loop of `kind`; its body alone where the extent is 1."""
+    if is_unit(extent):
+        return body(const(0))
+    var = Var(name, lo=0)
+    return For(var, extent, body(var), kind)
+
+
+def serial(axes: Sequence[Axis], body: Callable[[dict[Var, Expr]], Stmt], env: dict[Var, Expr] | None = None) -> Stmt:
+    """A serial nest over `axes`; the body gets the value of each axis variable."""
+    env = dict(env or {})
+    if not axes:
+        return body(env)
+    first, rest = axes[0], axes[1:]
+    return loop(first.var.name, first.extent, lambda v: serial(rest, body, {**env, first.var: v}))
+
+
+def parallel(extents: Sequence[Expr], body: Callable[[list[Expr]], Stmt], threaded: bool) -> Stmt:
+    """A loop nest over `extents`. If `threaded`, leading loops are fused into one PARALLEL loop, as many as needed."""
+    taken = 0
+    if threaded:
+        pieces: int | None = 1
+        while taken < len(extents) and (pieces is not None and pieces < PIECES):
+            size = extent_of(extents[taken])
+            pieces = None if size is None else pieces * size
+            taken += 1
+    outer, inner = list(extents[:taken]), list(extents[taken:])
+
+    def rest(values: list[Expr], left: list[Expr]) -> Stmt:
+        if not left:
+            return body(values)
+        return loop("i", left[0], lambda v: rest([*values, v], left[1:]))
+
+    if not outer or all(is_unit(e) for e in outer):
+        return rest([const(0)] * len(outer), inner)
+    total: Expr = const(1)
+    for e in outer:
+        total = total * e
+    var = Var("p", lo=0)
+    return For(var, simplify(total), rest(_unfused(var, outer), inner), LoopKind.PARALLEL)
+
+
+def _unfused(var: Expr, extents: Sequence[Expr]) -> list[Expr]:
+    """The value of each of the fused loops at iteration `var` of the fused one."""
+    values: list[Expr] = []
+    left: Expr = var
+    for n, extent in enumerate(reversed(extents)):
+        first = n == len(extents) - 1
+        values.append(const(0) if is_unit(extent) else left if first else floormod(left, extent))
+        left = floordiv(left, extent)
+    return values[::-1]
+
+
+def vector_loop(extent: Expr, lanes: int, body: Body) -> Stmt:
+    """`body(i)` for i in 0..extent, `lanes` at a time; the tail is a shorter vector, or a masked one."""
+    known = extent_of(extent)
+    full = floordiv(extent, const(lanes))
+    parts: list[Stmt] = []
+    if known is None or known >= lanes:
+        parts.append(loop("v", full, lambda v: _vector(lanes, lambda lane: body(v * lanes + lane))))
+    rest = simplify(floormod(extent, const(lanes)))
+    left = extent_of(rest)
+    if left is None:
+        start = full * lanes
+        tail = _vector(lanes, lambda lane: If(lt(start + lane, extent), body(start + lane)))
+        parts.append(If(lt(const(0), rest), tail))
+    elif left:
+        parts.append(_vector(left, lambda lane: body(full * lanes + lane)))
+    return block(*parts)
+
+
+def _vector(lanes: int, body: Body) -> Stmt:
+    if lanes == 1:
+        return body(const(0))
+    var = Var("l", lo=0, hi=lanes - 1)
+    return For(var, const(lanes), body(var), LoopKind.VECTOR)
+
+
+def chunked(extent: Expr, lanes: int, chunk: int, body: Body) -> Stmt:
+    """One long axis in parallel chunks of vectors."""
+    def piece(p: Expr) -> Stmt:
+        start = p * chunk
+        length = simplify(min_(const(chunk), extent - start))
+        return vector_loop(length, lanes, lambda i: body(start + i))
+
+    var = Var("p", lo=0)
+    return For(var, simplify(cdiv(extent, chunk)), piece(var), LoopKind.PARALLEL)
+
+
+def work(extents: Iterable[Expr], per_element: int = 1) -> int | None:
+    """Element operations of a nest; None where an extent is symbolic."""
+    total = per_element
+    for e in extents:
+        size = extent_of(e)
+        if size is None:
+            return None
+        total *= size
+    return total
+
+
+def is_threaded(extents: Iterable[Expr], per_element: int = 1) -> bool:
+    """True if the nest is worth a fork-join, or might be (symbolic extents)."""
+    total = work(extents, per_element)
+    return total is None or total >= GRAIN

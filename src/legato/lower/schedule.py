@@ -1,0 +1,426 @@
+"""A group's stages → kernels: which tensors are stored, by which rule, in which layout.
+
+Walks from the outputs. A stage without reductions is inlined where it is read. A tensor that is stored becomes one
+kernel: `elementwise` without reductions, `tile` for one reduction with a kept axis along memory (contractions, windows),
+`row` for reductions along memory. What a rule cannot hold (a reduction inside a reduction, padding around a contraction,
+an operand whose order in memory does not fit) is stored in a temporary by a kernel of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from legato.arith.expr import Const, Expr, Select, Var, cdiv, const, lt, select
+from legato.arith.simplify import simplify
+from legato.arith.substitute import rewrite, substitute, variables
+from legato.base.target import Target
+from legato.lower.access import depends, stride
+from legato.lower.group import Group, stages
+from legato.lower.inline import Pad, detect_pad, inline, loads
+from legato.lower.layout import choose_order
+from legato.lower.rules.elementwise import elementwise
+from legato.lower.rules.halo import fill_halo
+from legato.lower.rules.nest import is_unit
+from legato.lower.rules.row import RowJob, RowReduction, row
+from legato.lower.rules.tile import TileJob, TileShape, pick_shape, tile
+from legato.te.tensor import Axis, Loops, Reduction, Stage, Tensor
+from legato.tir.buffer import Buffer, Layout
+from legato.tir.expr import Load
+from legato.tir.stmt import For, Func, LoopKind, Stmt, block
+from legato.tir.walk import bound_buffers, bound_vars, buffers_read, buffers_written, expressions, statements
+
+__all__ = ["Kernel", "Packing", "Schedule", "schedule"]
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """A constant laid out for sequential reading: `packed` holds what its stage computes from `source`."""
+
+    packed: Tensor
+    source: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel and the tensors it is called with, in the order of its buffer parameters."""
+
+    func: Func
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Buffer, ...]
+    dims: tuple[Var, ...]
+
+
+@dataclass(slots=True)
+class Schedule:
+    """The kernels of a group, in order, and the constants that they want packed."""
+
+    kernels: list[Kernel] = field(default_factory=list)
+    packings: list[Packing] = field(default_factory=list)
+
+
+def schedule(group: Group, constants: Sequence[Tensor], wanted: Sequence[Layout | None], target: Target) -> Schedule:
+    """Kernels that compute the outputs of `group`.
+
+    The inputs' layouts are facts; `wanted` fixes the layouts of outputs (None: the rule chooses; a halo only, if its
+    order is empty). Outputs that are not computed by a stage of their own (an input returned as it is) are copied.
+    """
+    work = _Scheduler(set(constants), target)
+    for out, want in zip(group.outputs, wanted, strict=True):
+        work.wanted.setdefault(out, want)
+    work.use_halos(group.outputs)
+    for out in group.outputs:
+        work.store(out)
+    return work.result
+
+
+class _Scheduler:
+    def __init__(self, constants: set[Tensor], target: Target) -> None:
+        self.constants, self.target = constants, target
+        self.wanted: dict[Tensor, Layout | None] = {}
+        self.stored: set[Tensor] = set()
+        self.result = Schedule()
+
+    def use_halos(self, outputs: Sequence[Tensor]) -> None:
+        """Reads padding from the halo of an input where that holds it, instead of padding."""
+        for t in stages(outputs):
+            pad = detect_pad(t)
+            if pad is not None and pad.source.stage is None and _covers(pad.source.layout, pad):
+                assert isinstance(t.stage, Stage)
+                assert isinstance(t.stage.body, Select)
+                t.stage = Stage(t.stage.axes, t.stage.body.a)
+
+    # Storing
+
+    def store(self, tensor: Tensor) -> None:
+        """Appends the kernels that store `tensor`, and before them those of the temporaries it needs."""
+        if tensor in self.stored or tensor.stage is None:
+            return
+        self.stored.add(tensor)
+        if isinstance(tensor.stage, Loops):
+            self._loops(tensor.stage)
+            return
+        self._keep_order(tensor)
+        assert isinstance(tensor.stage, Stage)
+        body = self._scheduled(tensor, tensor.stage)
+        if not tensor.layout.is_dense:
+            threaded = any(isinstance(s, For) and s.kind is LoopKind.PARALLEL for s in statements(body))
+            body = block(body, fill_halo(tensor, self.target, threaded))
+        self._kernel(tensor, body)
+
+    def _keep_order(self, tensor: Tensor) -> None:
+        """Where the order that is wanted is not the one that a contraction computes well, it is copied into that order."""
+        want, stage = self.wanted.get(tensor), tensor.stage
+        if want is None or not want.order or not isinstance(stage, Stage):
+            return
+        body = inline(stage.body, self.stored)
+        reductions = [tensor] if stage.reduction is not None else [t for t in _read(body) if _is_reduction(t)]
+        if len(reductions) != 1 or not isinstance(reductions[0].stage, Stage):
+            return
+        inner = inline(reductions[0].stage.body, self.stored)
+        natural = choose_order(reductions[0].stage.axes, inner, self.constants, reduced=True).order
+        if _order_of_long(tensor, natural) == _order_of_long(tensor, want.order):
+            return
+        copy = Tensor(tensor.name, tensor.shape, tensor.dtype, stage)
+        self.store(copy)
+        axes = tuple(Axis(Var(a.var.name, lo=0), a.extent) for a in stage.axes)
+        tensor.stage = Stage(axes, copy[tuple(a.var for a in axes)])
+
+    def _loops(self, stage: Loops) -> None:
+        for t in stage.inputs:
+            self.store(t)
+        for t in stage.outputs:
+            self.stored.add(t)
+            t.layout = Layout.row_major(t.rank)
+        self._kernel(stage.outputs[0], stage.body)
+
+    def _kernel(self, tensor: Tensor, body: Stmt) -> None:
+        own = set(bound_buffers(body))
+        written = [b for b in buffers_written(body) if b not in own]
+        read = [b for b in buffers_read(body) if b not in own and b not in written]
+        bound = set(bound_vars(body))
+        shapes = [d for b in (*read, *written) for d in b.shape]
+        used = [e for e in expressions(body) if isinstance(e, Var)]
+        dims = [v for v in dict.fromkeys((*used, *variables(*shapes))) if v not in bound]
+        func = Func(tensor.name, (*read, *written, *dims), body)
+        self.result.kernels.append(Kernel(func, tuple(read), tuple(written), tuple(dims)))
+
+    def _scheduled(self, tensor: Tensor, stage: Stage) -> Stmt:
+        if stage.reduction is None:
+            body = inline(stage.body, self.stored)
+            reductions = [t for t in _read(body) if _is_reduction(t) and t not in self.stored]
+            if not reductions:
+                self._settle(body)
+                body = inline(stage.body, self.stored)
+                self._choose_layout(tensor, body, reduced=False)
+                return elementwise(tensor, body, self.target)
+            if len(reductions) == 1 and self._is_epilogue(tensor, body, reductions[0]):
+                return self._reduced(tensor, body, reductions[0])
+        else:
+            index = tuple(a.var for a in stage.axes)
+            return self._reduced(tensor, Load(tensor, index), tensor)
+        job = self._row_job(tensor, body)
+        if job is not None:
+            return row(job, self.target)
+        for t in reductions:
+            self.store(t)
+        return self._scheduled(tensor, stage)
+
+    def _settle(self, body: Expr) -> None:
+        """Stores what `body` reads that is neither an input nor stored yet (outputs of loop programs)."""
+        for t in _read(body):
+            self.store(t)
+
+    def _is_epilogue(self, tensor: Tensor, body: Expr, reduction: Tensor) -> bool:
+        """True if each element of `tensor` reads just the same element of `reduction`."""
+        assert isinstance(tensor.stage, Stage)
+        index = tuple(a.var for a in tensor.stage.axes)
+        return all(x.indices == index for x in loads(body) if x.buffer is reduction)
+
+    # One reduction
+
+    def _reduced(self, tensor: Tensor, body: Expr, reduction: Tensor) -> Stmt:
+        """`tensor` = body, which reads `reduction` (`tensor` itself, if it is the reduction) at the same element."""
+        assert isinstance(tensor.stage, Stage)
+        assert isinstance(reduction.stage, Stage)
+        assert reduction.stage.reduction is not None
+        same = {a.var: b.var for a, b in zip(reduction.stage.axes, tensor.stage.axes, strict=True)}
+        inner = substitute(self._operands(reduction.stage.body), dict(same))
+        body = self._epilogue(tensor, body, reduction)
+        axes = tensor.stage.axes
+        old = reduction.stage.reduction
+        init = None if old.init is None else substitute(inline(old.init, self.stored), dict(same))
+        red_axes = tuple(Axis(a.var, substitute(a.extent, dict(same))) for a in old.axes)
+        red = Reduction(old.combiner, red_axes, init)
+        self._choose_layout(tensor, inner, reduced=True)
+        order = _units_first([axes[d] for d in tensor.layout.order])
+        shape = pick_shape(order[-1].extent, [inner], self.target) if order else TileShape(1, 1, 1)
+        if not order or is_unit(order[-1].extent) or self._prefers_rows(inner, order, red):
+            job = RowJob(
+                tensor, tuple(order), (), (RowReduction(reduction, (), red, inner),), tuple(a.var for a in axes), body
+            )
+            return row(job, self.target)
+        return self._tiled(tensor, body, reduction, inner, red, order, shape)
+
+    def _operands(self, body: Expr) -> Expr:
+        """The body of a reduction with stages inlined, but padding, reductions and loop programs stored first."""
+        inner = inline(body, self.stored)
+        while True:
+            pending = [t for t in _read(inner) if t.stage is not None and t not in self.stored]
+            pads = [t for t in self._pads(body) if t not in self.stored]
+            if not pending and not pads:
+                return inner
+            for t in (*pending, *pads):
+                self.store(t)
+            inner = inline(body, self.stored)
+
+    def _pads(self, body: Expr) -> list[Tensor]:
+        """Stages that pad what the reduction reads."""
+        return [t for t in stages(_read(body)) if isinstance(t.stage, Stage) and detect_pad(t) is not None]
+
+    def _epilogue(self, tensor: Tensor, body: Expr, reduction: Tensor) -> Expr:
+        self._settle_but(body, reduction)
+        return body if tensor is reduction else inline(body, self.stored)
+
+    def _settle_but(self, body: Expr, reduction: Tensor) -> None:
+        for t in _read(body):
+            if t is not reduction:
+                self.store(t)
+
+    def _prefers_rows(self, inner: Expr, order: Sequence[Axis], red: Reduction) -> bool:
+        """True if memory runs along the reduction and nothing is gained by keeping a tile: no operand is reused."""
+        vector = order[-1].var
+        reads = loads(inner)
+        if any(not depends(x, vector) for x in reads):
+            return False
+        return any(stride(x, red.axes[-1].var) == 1 for x in reads) and any(stride(x, vector) != 1 for x in reads)
+
+    def _tiled(
+        self,
+        tensor: Tensor,
+        body: Expr,
+        reduction: Tensor,
+        inner: Expr,
+        red: Reduction,
+        order: Sequence[Axis],
+        shape: TileShape,
+    ) -> Stmt:
+        assert isinstance(tensor.stage, Stage)
+        channel = order[-1]
+        block_var, within = Var("ob", lo=0), Var("oi", lo=0)
+        packed: dict[Load, Expr] = {}
+        for x in loads(inner):
+            tensor_read = x.buffer
+            if isinstance(tensor_read, Tensor) and self._wants_packing(x, order, red):
+                packed[x] = self._packed(x, order, red, shape, block_var, within)
+        inner = rewrite(inner, lambda e: packed.get(e) if isinstance(e, Load) else None)
+        operands = {x.buffer for x in loads(inner) if x in packed.values()}
+        weight = sum(_bytes(b) for b in operands if all(isinstance(d, Const) for d in b.shape))
+        job = TileJob(
+            out=tensor,
+            axes=tensor.stage.axes,
+            order=tuple(order),
+            reduction=red,
+            body=inner,
+            dtype=reduction.dtype,
+            epilogue=lambda total: rewrite(
+                body, lambda e: total if isinstance(e, Load) and e.buffer is reduction else None
+            ),
+            block=block_var,
+            within=within,
+            packed=frozenset(operands),
+            blocks_first=weight > self.target.l2_bytes // 2,
+        )
+        assert channel is job.order[-1]
+        return tile(job, shape, self.target)
+
+    def _wants_packing(self, x: Load, order: Sequence[Axis], red: Reduction) -> bool:
+        """Operands that follow the channel but no row are reused by every row: constants are packed at compile time,
+        others where their order in memory does not fit."""
+        if not depends(x, order[-1].var) or any(depends(x, a.var) for a in order[:-1] if self._is_row(a, order)):
+            return False
+        if not any(depends(x, a.var) for a in red.axes):
+            return False
+        if x.buffer in self.constants:
+            return True
+        return stride(x, order[-1].var) != 1
+
+    def _is_row(self, axis: Axis, order: Sequence[Axis]) -> bool:
+        """The axis that tiles run along: the last but the channel's."""
+        rows = [a for a in order[:-1] if not is_unit(a.extent)]
+        return bool(rows) and rows[-1] is axis
+
+    def _packed(
+        self, x: Load, order: Sequence[Axis], red: Reduction, shape: TileShape, block_var: Var, within: Var
+    ) -> Load:
+        """`x` read from a copy laid out [other axes][channel block][reduction][channel in block], padded with zeros."""
+        channel = order[-1]
+        others = [a for a in order[:-1] if depends(x, a.var)]
+        reduced = [a for a in red.axes if depends(x, a.var)]
+        blocks = simplify(cdiv(channel.extent, shape.width))
+        axes = [
+            *(Axis(Var(a.var.name, lo=0), a.extent) for a in others),
+            Axis(Var("ob", lo=0), blocks),
+            *(Axis(Var(a.var.name, lo=0), a.extent) for a in reduced),
+            Axis(Var("oi", lo=0), const(shape.width)),
+        ]
+        n = len(others)
+        which = axes[n].var * shape.width + axes[-1].var
+        env: dict[Var, Expr] = {channel.var: which}
+        env |= {a.var: b.var for a, b in zip(others, axes[:n], strict=True)}
+        env |= {a.var: b.var for a, b in zip(reduced, axes[n + 1 : -1], strict=True)}
+        value = substitute(x, env)
+        if not (isinstance(channel.extent, Const) and int(channel.extent.value) % shape.width == 0):
+            value = select(lt(which, channel.extent), value, const(0, x.dtype))
+        packed = Tensor(f"packed_{x.buffer.name}", [a.extent for a in axes], x.dtype, Stage(tuple(axes), value))
+        source = x.buffer
+        if source in self.constants:
+            assert isinstance(source, Tensor)
+            self.stored.add(packed)
+            self.result.packings.append(Packing(packed, source))
+        else:
+            self.wanted[packed] = Layout.row_major(packed.rank)
+            self.store(packed)
+        return packed[(*(a.var for a in others), block_var, *(a.var for a in reduced), within)]
+
+    # Rows
+
+    def _row_job(self, tensor: Tensor, body: Expr) -> RowJob | None:
+        """The job for `row` if every reduction that `body` needs is a function of the same outer axes of `tensor`."""
+        assert isinstance(tensor.stage, Stage)
+        axes = tensor.stage.axes
+        found: dict[Tensor, RowReduction] = {}
+        pending = [x for x in loads(body) if _is_reduction(x.buffer) and x.buffer not in self.stored]
+        outer_vars: set[Var] = {v for x in pending for i in x.indices for v in variables(i)}
+        if not outer_vars <= {a.var for a in axes}:
+            return None
+        while pending:
+            x = pending.pop()
+            t = x.buffer
+            assert isinstance(t, Tensor)
+            if t in found:
+                if found[t].indices != x.indices:
+                    return None
+                continue
+            job = self._row_reduction(t, x.indices)
+            if job is None:
+                return None
+            found[t] = job
+            more = [y for y in loads(job.body) if _is_reduction(y.buffer) and y.buffer not in self.stored]
+            if any(not {v for i in y.indices for v in variables(i)} <= outer_vars for y in more):
+                return None
+            pending += more
+        order = [t for t in stages(list(found)) if t in found]
+        self._choose_layout(tensor, body, reduced=False)
+        physical = _units_first([axes[d] for d in tensor.layout.order])
+        outer = tuple(a for a in physical if a.var in outer_vars)
+        inner = tuple(a for a in physical if a.var not in outer_vars)
+        if not _runs_along(order, found):
+            return None
+        return RowJob(tensor, outer, inner, tuple(found[t] for t in order), tuple(a.var for a in axes), body)
+
+    def _row_reduction(self, t: Tensor, indices: tuple[Expr, ...]) -> RowReduction | None:
+        assert isinstance(t.stage, Stage)
+        assert t.stage.reduction is not None
+        env = {a.var: i for a, i in zip(t.stage.axes, indices, strict=True)}
+        body = inline(t.stage.body, self.stored)
+        if any(x.buffer.stage is not None and not _is_reduction(x.buffer) and x.buffer not in self.stored
+               for x in loads(body) if isinstance(x.buffer, Tensor)):  # fmt: skip
+            return None
+        # Each reduction of the row gets loop variables of its own.
+        red = t.stage.reduction
+        axes = tuple(Axis(a.var, substitute(a.extent, env)) for a in red.axes)
+        init = None if red.init is None else substitute(inline(red.init, self.stored), env)
+        return RowReduction(t, indices, Reduction(red.combiner, axes, init), substitute(body, env))
+
+    # Layout
+
+    def _choose_layout(self, tensor: Tensor, body: Expr, reduced: bool) -> None:
+        want = self.wanted.get(tensor)
+        if want is not None and want.order:
+            tensor.layout = want
+            return
+        assert isinstance(tensor.stage, Stage)
+        chosen = choose_order(tensor.stage.axes, body, self.constants, reduced)
+        tensor.layout = chosen if want is None else Layout(chosen.order, want.halo, want.halo_value)
+
+
+def _runs_along(order: Sequence[Tensor], found: dict[Tensor, RowReduction]) -> bool:
+    """True if each reduction reads memory along its last axis, so that rows are worth vectors."""
+    for t in order:
+        r = found[t]
+        strides = [stride(x, r.reduction.axes[-1].var) for x in loads(r.body) if x.buffer not in found]
+        if strides and 1 not in strides:
+            return False
+    return True
+
+
+def _order_of_long(tensor: Tensor, order: Sequence[int]) -> list[int]:
+    """`order` without dimensions of extent 1, whose place does not matter."""
+    return [d for d in order if not is_unit(tensor.shape[d])]
+
+
+def _covers(layout: Layout, pad: Pad) -> bool:
+    """True if the halo is as wide as the padding and holds its value."""
+    widths = [layout.halo_of(d) for d in range(len(layout.order))]
+    wide = all(h[0] >= b and h[1] >= a for h, b, a in zip(widths, pad.before, pad.after, strict=True))
+    return wide and layout.halo_value == pad.value
+
+
+def _units_first(axes: Sequence[Axis]) -> list[Axis]:
+    """The axes with those of extent 1 moved to the front: the last one is worth a vector loop."""
+    return [*(a for a in axes if is_unit(a.extent)), *(a for a in axes if not is_unit(a.extent))]
+
+
+def _read(body: Expr) -> list[Tensor]:
+    return list(dict.fromkeys(x.buffer for x in loads(body) if isinstance(x.buffer, Tensor)))
+
+
+def _is_reduction(b: Buffer) -> bool:
+    return isinstance(b, Tensor) and isinstance(b.stage, Stage) and b.stage.reduction is not None
+
+
+def _bytes(b: Buffer) -> int:
+    """Bytes of a buffer of static shape."""
+    return b.dtype.bytes * math.prod(int(d.value) for d in b.shape if isinstance(d, Const))

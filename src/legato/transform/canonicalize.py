@@ -1,0 +1,79 @@
+"""Canonical forms, so that later passes see one way of saying a thing.
+
+    nn.bias_add(x, b)                     =>  add(x, reshape(b))
+    nn.batch_norm(x, γ, β, μ, σ²).0       =>  add(multiply(x, s), t)      with s = γ / √(σ² + ε), t = β − μ·s
+    nn.dropout(x).0                       =>  x
+    (a, b).0                              =>  a
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from legato.base.node import transform
+from legato.infer.builder import Builder
+from legato.ir.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, constant
+from legato.ir.module import Module
+from legato.ir.types import TensorType
+from legato.ops.channelwise import bias_add
+from legato.ops.norm import batch_norm
+from legato.transform.pass_ import FunctionPass
+
+__all__ = ["Canonicalize"]
+
+
+@dataclass(frozen=True, slots=True)
+class Canonicalize(FunctionPass):
+    """Module → module in canonical form."""
+
+    name = "canonicalize"
+
+    def function(self, func: Function, mod: Module) -> Function:
+        body = transform(func.body, _canonical)
+        return func if body is func.body else replace(func, body=body)
+
+
+def _canonical(node: Expr) -> Expr | None:
+    match node:
+        case Call() if node.op is bias_add:
+            return _bias_add(node)
+        case TupleGetItem(value=Call() as call, index=0) if call.op is batch_norm:
+            return _batch_norm(call)
+        case TupleGetItem(value=Tuple() as value):
+            return value.fields[node.index]
+        case _:
+            return None
+
+
+def along(data: np.ndarray[tuple[int, ...], np.dtype[np.generic]], axis: int, rank: int) -> Constant:
+    """A vector as a constant that broadcasts along `axis` of a tensor of `rank`."""
+    return constant(data.reshape([-1 if d == axis % rank else 1 for d in range(rank)]))
+
+
+def _bias_add(node: Call) -> Expr | None:
+    x, bias = node.args
+    if not isinstance(x.ty, TensorType):
+        return None
+    rank, axis = x.ty.rank, node.attrs.axis % x.ty.rank
+    b = Builder(span=node.span)
+    if isinstance(bias, Constant):
+        return b.add(x, along(bias.data, axis, rank))
+    shape = tuple(-1 if d == axis else 1 for d in range(rank))
+    return b.add(x, b.reshape(bias, newshape=shape))
+
+
+def _batch_norm(call: Call) -> Expr | None:
+    """Only for constant statistics in a dtype whose arithmetic is its own."""
+    x, *params = call.args
+    if not isinstance(x.ty, TensorType) or x.ty.dtype.bits < 32:
+        return None
+    if not all(isinstance(p, Constant) for p in params):
+        return None
+    gamma, beta, mean, var = (p.data.astype(np.float64) for p in params if isinstance(p, Constant))
+    scale = (gamma if call.attrs.scale else 1.0) / np.sqrt(var + call.attrs.epsilon)
+    shift = (beta if call.attrs.center else 0.0) - mean * scale
+    rank, dtype, b = x.ty.rank, x.ty.dtype.numpy, Builder(span=call.span)
+    scaled = b.multiply(x, along(scale.astype(dtype), call.attrs.axis, rank))
+    return b.add(scaled, along(shift.astype(dtype), call.attrs.axis, rank))

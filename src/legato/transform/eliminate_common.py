@@ -1,0 +1,55 @@
+"""Common subexpression elimination: equal calls of the same operands become one node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from legato.base.node import transform
+from legato.ir.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
+from legato.ir.module import Module
+from legato.ir.op import Op
+from legato.transform.pass_ import FunctionPass
+
+__all__ = ["EliminateCommon"]
+
+SMALL = 1 << 10  # constants up to this size are compared by value
+
+
+@dataclass(frozen=True, slots=True)
+class EliminateCommon(FunctionPass):
+    """Module → module in which an operator is applied to the same operands once."""
+
+    name = "eliminate-common"
+
+    def function(self, func: Function, mod: Module) -> Function:
+        known: dict[tuple[object, ...], Expr] = {}
+        kept: list[Expr] = []  # ids are keys, so the nodes they name must live
+
+        def step(node: Expr) -> Expr | None:
+            key = _key(node)
+            if key is None:
+                return None
+            kept.append(node)
+            return known.setdefault(key, node)
+
+        body = transform(func.body, step)
+        return func if body is func.body else replace(func, body=body)
+
+
+def _ident(e: Expr) -> object:
+    return e if isinstance(e, Var) else id(e)
+
+
+def _key(node: Expr) -> tuple[object, ...] | None:
+    """What makes two nodes the same computation; None for nodes that are never merged."""
+    match node:
+        case Call(op=Op() as op) if not op.stateful:
+            return ("call", id(op), node.attrs, *map(_ident, node.args))
+        case Tuple():
+            return ("tuple", *map(_ident, node.fields))
+        case TupleGetItem():
+            return ("get", node.index, _ident(node.value))
+        case Constant() if node.data.nbytes <= SMALL:
+            return ("constant", node.data.dtype.str, node.data.dtype.name, node.data.shape, node.data.tobytes())
+        case _:
+            return None

@@ -1,0 +1,85 @@
+"""Constant folding: calls of constants are evaluated by the operators' references, conditions of constants are decided."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from legato.base.node import transform
+from legato.ir.expr import Call, Constant, Expr, Function, If, Tuple, TupleGetItem, constant
+from legato.ir.module import Module
+from legato.ir.op import Op
+from legato.ir.types import TensorType, TupleType, Type
+from legato.transform.pass_ import FunctionPass
+
+__all__ = ["FoldConstant"]
+
+
+@dataclass(frozen=True, slots=True)
+class FoldConstant(FunctionPass):
+    """Module → module whose constant parts are constants.
+
+    A result that is much larger than what it is computed from stays a call: `full((1 << 20, 64))` is no constant.
+    """
+
+    name = "fold-constant"
+    growth: int = 1 << 16  # bytes by which a result may exceed its operands
+
+    def function(self, func: Function, mod: Module) -> Function:
+        body = transform(func.body, self._fold)
+        return func if body is func.body else replace(func, body=body)
+
+    def _fold(self, node: Expr) -> Expr | None:
+        match node:
+            case Call(op=Op()) if all(_is_constant(a) for a in node.args):
+                return self._call(node)
+            case TupleGetItem(value=Tuple() as value):
+                return value.fields[node.index]
+            case If(cond=Constant() as cond):
+                return node.then if cond.data.item() else node.orelse
+            case _:
+                return None
+
+    def _call(self, call: Call) -> Expr | None:
+        op = call.op
+        assert isinstance(op, Op)
+        if op.stateful or call.ty is None or not self._is_small(call):
+            return None
+        with np.errstate(all="ignore"):
+            value = op.reference(*(_value(a) for a in call.args), *op.tail(call.attrs))
+        return _wrapped(value, call.ty)
+
+    def _is_small(self, call: Call) -> bool:
+        size = _bytes(call.ty)
+        return size is not None and size <= sum(_bytes(a.ty) or 0 for a in call.args) + self.growth
+
+
+def _is_constant(e: Expr) -> bool:
+    return isinstance(e, Constant) or (isinstance(e, Tuple) and all(_is_constant(f) for f in e.fields))
+
+
+def _value(e: Expr) -> Any:
+    if isinstance(e, Tuple):
+        return tuple(_value(f) for f in e.fields)
+    assert isinstance(e, Constant)
+    return e.data
+
+
+def _wrapped(value: Any, ty: Type) -> Expr:
+    if isinstance(ty, TupleType):
+        return Tuple(tuple(_wrapped(v, t) for v, t in zip(value, ty.fields, strict=True)), ty=ty)
+    assert isinstance(ty, TensorType)
+    return constant(np.asarray(value), ty.dtype)
+
+
+def _bytes(ty: Type | None) -> int | None:
+    """The size of a value of `ty`; None unless every shape is static."""
+    if isinstance(ty, TupleType):
+        parts = [_bytes(f) for f in ty.fields]
+        return None if None in parts else sum(p for p in parts if p is not None)
+    if not isinstance(ty, TensorType) or not ty.is_static:
+        return None
+    return math.prod(ty.static_shape()) * ty.dtype.bytes

@@ -1,0 +1,103 @@
+"""Passes: named functions from module to module, and what watches them run."""
+
+from __future__ import annotations
+
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from legato.base.config import Config, config
+from legato.base.errors import CompileError, InternalError
+from legato.ir.expr import Function
+from legato.ir.module import Module
+
+__all__ = ["FunctionPass", "Observer", "Pass", "run"]
+
+
+class Pass(ABC):
+    """A transformation of modules. Subclasses are frozen dataclasses whose fields are the options.
+
+    A pass never mutates, prints or times; it returns the same module where nothing changed.
+    """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def __call__(self, mod: Module) -> Module:
+        """The transformed module."""
+
+
+class FunctionPass(Pass):
+    """A pass that treats each graph-level function on its own."""
+
+    @abstractmethod
+    def function(self, func: Function, mod: Module) -> Function:
+        """The transformed function; the same object where nothing changed."""
+
+    def __call__(self, mod: Module) -> Module:
+        return mod.with_functions(
+            {gv: self.function(f, mod) if isinstance(f, Function) else f for gv, f in mod.functions.items()}
+        )
+
+
+@dataclass(slots=True)
+class Observer:
+    """Watches a pipeline: times, prints, dumps and keeps modules as `config` and the caller ask."""
+
+    settings: Config = field(default_factory=config)
+    keep: frozenset[str] = frozenset()  # names of passes whose output is kept; "*" keeps all
+    verify: Callable[[Module], None] | None = None
+    progress: Callable[[str], None] | None = None
+    times: dict[str, float] = field(default_factory=dict)
+    kept: dict[str, Module] = field(default_factory=dict)
+    _count: int = 0
+
+    def before(self, name: str) -> None:
+        """Called before pass `name`."""
+        if self.progress is not None:
+            self.progress(name)
+
+    def after(self, name: str, old: Module, new: Module, seconds: float) -> None:
+        """Called after pass `name`."""
+        self._count += 1
+        self.times[name] = self.times.get(name, 0.0) + seconds
+        if name in self.keep or "*" in self.keep:
+            self.kept[name] = new
+        if self.verify is not None:
+            self.verify(new)
+        self._print(name, old, new, seconds)
+
+    def _print(self, name: str, old: Module, new: Module, seconds: float) -> None:
+        s = self.settings
+        if s.time_passes:
+            print(f"{name:24s} {seconds * 1e3:9.2f} ms{' (unchanged)' if new is old else ''}", file=sys.stderr)
+        if s.print_after and (s.print_after == "all" or name in s.print_after.split(",")):
+            print(f"// after {name}{' (unchanged)' if new is old else ''}\n{new}", file=sys.stderr)
+        if s.dump_dir:
+            folder = Path(s.dump_dir)
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"{self._count:02d}_{name}.txt").write_text(str(new))
+
+
+def run(mod: Module, passes: Sequence[Pass], observer: Observer | None = None) -> Module:
+    """`mod` after `passes` in order. A pass that breaks is named in the InternalError, with those that ran before it."""
+    observer = observer or Observer()
+    done: list[str] = []
+    for p in passes:
+        observer.before(p.name)
+        start = time.perf_counter()
+        try:
+            new = p(mod)
+        except CompileError:
+            raise
+        except (AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            history = f" after {', '.join(done)}" if done else ""
+            raise InternalError(f"pass {p.name} failed{history}: {type(error).__name__}: {error}") from error
+        observer.after(p.name, mod, new, time.perf_counter() - start)
+        mod = new
+        done.append(p.name)
+    return mod

@@ -1,0 +1,125 @@
+"""Algebraic simplification: local rewrites that need no more than an operator, its operands and their types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from legato.base.node import transform
+from legato.infer.builder import Builder
+from legato.ir.expr import Call, Constant, Expr, Function, TupleGetItem
+from legato.ir.module import Module
+from legato.ir.op import Op
+from legato.ir.types import TensorType
+from legato.transform.pass_ import FunctionPass
+
+__all__ = ["Simplify"]
+
+Rule = Callable[[Call], Expr | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Simplify(FunctionPass):
+    """Module → simpler module with the same values, bit for bit."""
+
+    name = "simplify"
+
+    def function(self, func: Function, mod: Module) -> Function:
+        body = transform(func.body, _step)
+        return func if body is func.body else replace(func, body=body)
+
+
+def _step(node: Expr) -> Expr | None:
+    if isinstance(node, TupleGetItem):
+        return _field(node)
+    if not isinstance(node, Call) or not isinstance(node.op, Op):
+        return None
+    for rule in RULES.get(node.op.name, ()):
+        new = rule(node)
+        if new is not None:
+            return new
+    return None
+
+
+def _same_type(call: Call) -> Expr | None:
+    """reshape, cast, broadcast_to… to the type that the operand has already."""
+    return call.args[0] if call.args[0].ty == call.ty else None
+
+
+def _twice(call: Call) -> Expr | None:
+    """reshape(reshape(x)) = reshape(x), for operators whose outcome depends on the result type alone."""
+    inner = call.args[0]
+    if not isinstance(inner, Call) or inner.op is not call.op or not isinstance(call.ty, TensorType):
+        return None
+    return _reshaped(inner.args[0], call.ty, call)
+
+
+def _reshaped(x: Expr, ty: TensorType, like: Call) -> Expr:
+    return Builder(span=like.span).op("reshape")(x, newshape=ty.shape)
+
+
+def _as_reshape(call: Call) -> Expr | None:
+    """squeeze, expand_dims and batch_flatten are reshapes."""
+    return _reshaped(call.args[0], call.ty, call) if isinstance(call.ty, TensorType) else None
+
+
+def _transposes(call: Call) -> Expr | None:
+    """transpose(transpose(x)): one permutation; none where it is the identity."""
+    axes = _axes(call)
+    if axes is None:
+        return None
+    if axes == tuple(range(len(axes))):
+        return call.args[0]
+    inner = call.args[0]
+    if not isinstance(inner, Call) or inner.op is not call.op:
+        return None
+    first = _axes(inner)
+    assert first is not None
+    return Builder(span=call.span).op("transpose")(inner.args[0], axes=tuple(first[a] for a in axes))
+
+
+def _axes(call: Call) -> tuple[int, ...] | None:
+    """The permutation of a transpose, spelled out."""
+    ty = call.args[0].ty
+    if not isinstance(ty, TensorType):
+        return None
+    axes = call.attrs.axes
+    return tuple(range(ty.rank))[::-1] if not axes else tuple(a % ty.rank for a in axes)
+
+
+def _by_one(call: Call) -> Expr | None:
+    """x · 1 and x / 1, where the type stays."""
+    x, c = call.args
+    if isinstance(c, Constant) and x.ty == call.ty and bool((c.data == 1).all()):
+        return x
+    return None
+
+
+def _field(node: TupleGetItem) -> Expr | None:
+    """A field of split is a slice: it can be fused into what reads it."""
+    call = node.value
+    if not isinstance(call, Call) or not isinstance(call.op, Op) or call.op.name != "split":
+        return None
+    ty, data = node.ty, call.args[0].ty
+    if not isinstance(ty, TensorType) or not isinstance(data, TensorType) or call.ty is None:
+        return None
+    axis = call.attrs.axis % data.rank
+    fields = getattr(call.ty, "fields", ())
+    begin = sum((f.shape[axis] for f in fields[: node.index]), start=ty.shape[axis] * 0)
+    return Builder(span=node.span).op("strided_slice")(
+        call.args[0], begin=(begin,), end=(begin + ty.shape[axis],), strides=(1,), axes=(axis,)
+    )
+
+
+RULES: dict[str, tuple[Rule, ...]] = {
+    "reshape": (_same_type, _twice),
+    "squeeze": (_as_reshape,),
+    "expand_dims": (_as_reshape,),
+    "nn.batch_flatten": (_as_reshape,),
+    "cast": (_same_type,),
+    "broadcast_to": (_same_type,),
+    "transpose": (_transposes,),
+    "multiply": (_by_one,),
+    "divide": (_by_one,),
+    "copy": (_same_type,),
+}
