@@ -1,0 +1,232 @@
+"""Normalisation by given statistics (batch) or by sums of squares (L2, local response)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from legato.arith.expr import Expr, const, ge, land, lt, max_, select
+from legato.ir.op import Cost, Fusion, Op, Relation, Sample
+from legato.ir.types import TensorType, TupleType, Type
+from legato.ops._families import EDGES, quiet
+from legato.ops._normalise import compute_dtype, numpy_dtype, over_axes, parameter, sum_over, vector_shape
+from legato.ops._rules import FLOAT, normalize_axes, normalize_axis, require_dtype, tensor
+from legato.ops._tensors import Array, accumulator, cast_to, product, tensor_bytes, wide
+from legato.te import math as te
+from legato.te.tensor import Tensor, compute, reduce
+from legato.tir.expr import cast
+
+__all__ = ["BatchNormAttrs", "L2NormalizeAttrs", "LRNAttrs", "batch_norm", "l2_normalize", "lrn"]
+
+
+# ------------------------------------------------------------------------------- batch
+
+
+@dataclass(frozen=True, slots=True)
+class BatchNormAttrs:
+    """`axis`: the channels; `center`, `scale`: whether beta, gamma are applied."""
+
+    axis: int = 1
+    epsilon: float = 1e-5
+    center: bool = True
+    scale: bool = True
+
+
+def _batch_relation(
+    rel: Relation, data: Type, gamma: Type, beta: Type, mean: Type, variance: Type, a: BatchNormAttrs
+) -> Type:
+    ty = tensor(rel, data, "data")
+    require_dtype(rel, ty, FLOAT, "data")
+    axis = normalize_axis(rel, a.axis, ty.rank)
+    shape = (ty.shape[axis],)
+    for name, arg in (("gamma", gamma), ("beta", beta), ("moving_mean", mean), ("moving_var", variance)):
+        parameter(rel, arg, shape, ty, name)
+    kept = [TensorType(shape, p.dtype if isinstance(p, TensorType) else ty.dtype) for p in (mean, variance)]
+    return TupleType((ty, *kept))
+
+
+def _batch_reference(
+    data: Array, gamma: Array, beta: Array, mean: Array, variance: Array, a: BatchNormAttrs
+) -> tuple[Array, Array, Array]:
+    dtype = numpy_dtype(data, gamma, beta, mean, variance)
+    x, g, b, m, v = (cast_to(p, dtype) for p in (data, gamma, beta, mean, variance))
+    scale = x.dtype.type(1) / np.sqrt(v + x.dtype.type(a.epsilon))
+    shape = vector_shape(x, a.axis)
+    y = (x - m.reshape(shape)) * (scale * g if a.scale else scale).reshape(shape)
+    y = y + b.reshape(shape) if a.center else y
+    return np.asarray(y).astype(data.dtype), mean.copy(), variance.copy()
+
+
+def _batch_compute(
+    x: Tensor, gamma: Tensor, beta: Tensor, mean: Tensor, variance: Tensor, a: BatchNormAttrs, out: TupleType
+) -> tuple[Tensor, Tensor, Tensor]:
+    dtype = compute_dtype(*(t.dtype for t in (x, gamma, beta, mean, variance)))
+
+    def factor(c: Expr) -> Expr:
+        root = te.rsqrt(cast(variance[c], dtype) + a.epsilon)
+        return root * cast(gamma[c], dtype) if a.scale else root
+
+    scale = compute(gamma.shape, factor, "scale")
+
+    def element(*i: Expr) -> Expr:
+        c = i[a.axis]
+        value = (cast(x[i], dtype) - cast(mean[c], dtype)) * scale[c]
+        return cast(value + cast(beta[c], dtype) if a.center else value, x.dtype)
+
+    kept = [compute(t.shape, lambda c, t=t: t[c], "kept") for t in (mean, variance)]
+    return compute(x.shape, element, "batch_norm"), kept[0], kept[1]
+
+
+def _cost(args: Sequence[TensorType], out: Type, a: object) -> Cost:
+    return Cost(product(args[0].shape) * 4, tensor_bytes((args[0], args[0])))
+
+
+_C = ((3,), "float32")
+_VARIANCE = np.array([0.5, 0.0, 2.0], np.float32)
+
+batch_norm = Op(
+    name="nn.batch_norm",
+    args=("data", "gamma", "beta", "moving_mean", "moving_var"),
+    attrs=BatchNormAttrs,
+    type_rel=_batch_relation,
+    reference=quiet(_batch_reference),
+    compute=_batch_compute,
+    fusion=Fusion.BROADCAST,
+    cost=_cost,
+    samples=(
+        Sample((((2, 3, 2, 2), "float32"), _C, _C, _C, _VARIANCE)),
+        Sample((((2, 2, 3), "float32"), _C, _C, _C, _VARIANCE), {"axis": -1, "scale": False, "epsilon": 1e-3}),
+        Sample((((2, 3), "float16"), _C, _C, _C, _VARIANCE), {"center": False}, rtol=2e-3),
+        Sample((EDGES.reshape(6, 3), _C, _C, _C, _VARIANCE)),
+    ),
+    doc="""((data − moving_mean)/√(moving_var + epsilon) · gamma + beta, moving_mean, moving_var), as in inference.
+
+The four parameters are vectors along dimension `axis`; un-annotated they get their types.""",
+)
+
+# ------------------------------------------------------------------------------- L2
+
+
+@dataclass(frozen=True, slots=True)
+class L2NormalizeAttrs:
+    """`eps`: the least sum of squares; `axis`: the dimensions that are summed (() is all)."""
+
+    eps: float
+    axis: int | tuple[int, ...] = ()
+
+
+def _axes(a: L2NormalizeAttrs, rank: int) -> tuple[int, ...]:
+    listed = (a.axis,) if isinstance(a.axis, int) else a.axis
+    return tuple(sorted(d % rank for d in listed)) or tuple(range(rank))
+
+
+def _l2_relation(rel: Relation, data: Type, a: L2NormalizeAttrs) -> Type:
+    ty = tensor(rel, data, "data")
+    require_dtype(rel, ty, FLOAT, "data")
+    normalize_axes(rel, a.axis, ty.rank)
+    return ty
+
+
+def _l2_reference(data: Array, a: L2NormalizeAttrs) -> Array:
+    x = wide(data)
+    squares = (x * x).sum(axis=_axes(a, x.ndim), keepdims=True)
+    return np.asarray(x / np.sqrt(np.maximum(squares, x.dtype.type(a.eps)))).astype(data.dtype)
+
+
+def _l2_compute(x: Tensor, a: L2NormalizeAttrs, out: TensorType) -> Tensor:
+    groups, acc = over_axes(x.shape, _axes(a, x.rank)), accumulator(x.dtype)
+    squares = sum_over(groups, lambda i: cast(x[i], acc) * cast(x[i], acc), "squares")
+    norm = compute(groups.shape, lambda *g: te.sqrt(max_(squares[g], const(a.eps, acc))), "norm")
+    return compute(x.shape, lambda *i: cast(cast(x[i], acc) / norm[groups.of(i)], x.dtype), "l2_normalize")
+
+
+l2_normalize = Op(
+    name="nn.l2_normalize",
+    args=("data",),
+    attrs=L2NormalizeAttrs,
+    type_rel=_l2_relation,
+    reference=quiet(_l2_reference),
+    compute=_l2_compute,
+    fusion=Fusion.REDUCE,
+    cost=_cost,
+    samples=(
+        Sample((((2, 3, 4), "float32"),), {"eps": 1e-10, "axis": (1,)}),
+        Sample((((2, 3), "float16"),), {"eps": 1e-3}, rtol=2e-3),
+        Sample((np.zeros((2, 2), np.float32),), {"eps": 1e-6, "axis": -1}),
+    ),
+    doc="data/√max(Σ data², eps), summed over `axis`.",
+)
+
+# ------------------------------------------------------------------------------- local response
+
+
+@dataclass(frozen=True, slots=True)
+class LRNAttrs:
+    """The number of neighbours, their dimension, and the three constants."""
+
+    size: int = 5
+    axis: int = 1
+    bias: float = 2.0
+    alpha: float = 0.0001
+    beta: float = 0.75
+
+
+def _lrn_relation(rel: Relation, data: Type, a: LRNAttrs) -> Type:
+    ty = tensor(rel, data, "data")
+    require_dtype(rel, ty, FLOAT, "data")
+    normalize_axis(rel, a.axis, ty.rank)
+    if a.size < 1:
+        raise rel.fail(f"size must be 1 or more, got {a.size}")
+    return ty
+
+
+def _lrn_reference(data: Array, a: LRNAttrs) -> Array:
+    x = np.moveaxis(wide(data), a.axis, 0)
+    before = (a.size - 1) // 2
+    squares = np.zeros((x.shape[0] + a.size - 1, *x.shape[1:]), x.dtype)
+    squares[before : before + x.shape[0]] = x * x
+    total = np.zeros_like(x)
+    for k in range(a.size):
+        total += squares[k : k + x.shape[0]]
+    scale = (total * x.dtype.type(a.alpha / a.size) + x.dtype.type(a.bias)) ** x.dtype.type(a.beta)
+    return np.ascontiguousarray(np.moveaxis(x / scale, 0, a.axis)).astype(data.dtype)
+
+
+def _lrn_compute(x: Tensor, a: LRNAttrs, out: TensorType) -> Tensor:
+    axis, acc, before = a.axis % x.rank, accumulator(x.dtype), (a.size - 1) // 2
+
+    def square(*index: Expr) -> Expr:
+        i, k = index[:-1], index[-1]
+        c = i[axis] + k - before
+        value = cast(x[(*i[:axis], c, *i[axis + 1 :])], acc)
+        return select(land(ge(c, 0), lt(c, x.shape[axis])), value * value, const(0, acc))
+
+    total = reduce("sum", x.shape, (a.size,), square, "squares")
+
+    def element(*i: Expr) -> Expr:
+        scale = te.power(total[i] * (a.alpha / a.size) + a.bias, const(a.beta, acc))
+        return cast(cast(x[i], acc) / scale, x.dtype)
+
+    return compute(x.shape, element, "lrn")
+
+
+lrn = Op(
+    name="nn.lrn",
+    args=("data",),
+    attrs=LRNAttrs,
+    type_rel=_lrn_relation,
+    reference=quiet(_lrn_reference),
+    compute=_lrn_compute,
+    fusion=Fusion.REDUCE,
+    cost=_cost,
+    samples=(
+        Sample((((1, 6, 2, 2), "float32"),), {"alpha": 0.5}),
+        Sample((((1, 2, 5), "float32"),), {"size": 2, "axis": -1, "bias": 1.0, "beta": 0.5}),
+        Sample((((1, 4, 2), "float16"),), {"size": 3}, rtol=2e-3),
+    ),
+    doc="""data/(bias + alpha/size · Σ data²)^beta, summed over `size` neighbours along `axis`.
+
+The neighbours are those from (size − 1) // 2 before to size // 2 behind; none outside the data.""",
+)
