@@ -1,0 +1,161 @@
+"""The `#[metadata]` section: the arrays that a text refers to as `meta[relay.Constant][i]`.
+
+It is JSON, one object whose key "relay.Constant" holds a list. Each entry has "dtype", "shape" and one of
+
+    "data":   the elements in row-major order, as numbers or booleans
+    "bits":   the elements in row-major order, as the hexadecimal digits of their little-endian bytes
+    "tensor": the name of an array in the safetensors file beside the text; for arrays of more than 1024 bytes
+
+"data" is written where it gives back the same bits, "bits" otherwise (NaN, ±Inf).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from legato.base import dtype as dt
+from legato.base.errors import CompileError, ParseError
+
+__all__ = ["INLINE_BYTES", "KEY", "Metadata", "read"]
+
+Array = np.ndarray[Any, Any]
+Fail = Callable[[str, int], ParseError]  # (message, offset into the section) -> the error
+
+KEY: Final = "relay.Constant"
+INLINE_BYTES: Final = 1024
+
+
+class Metadata:
+    """The arrays that a text being printed refers to, in order of their first occurrence."""
+
+    def __init__(self) -> None:
+        self._arrays: list[Array] = []
+        self._index: dict[int, int] = {}
+
+    def refer(self, owner: object, data: Array) -> str:
+        """The text of a reference to `data`; the same for the same `owner` (by identity), which the caller keeps alive."""
+        found = self._index.setdefault(id(owner), len(self._arrays))
+        if found == len(self._arrays):
+            self._arrays.append(data)
+        return f"meta[{KEY}][{found}]"
+
+    def section(self) -> str:
+        """The section's text; empty if nothing was referred to."""
+        if not self._arrays:
+            return ""
+        entries = ",\n  ".join(json.dumps(_entry(i, a)) for i, a in enumerate(self._arrays))
+        return f'#[metadata]\n{{"{KEY}": [\n  {entries}\n]}}\n'
+
+    def tensors(self) -> dict[str, Array]:
+        """The arrays that the section only names, by name."""
+        return {_tensor_name(i): a for i, a in enumerate(self._arrays) if a.nbytes > INLINE_BYTES}
+
+
+def _tensor_name(index: int) -> str:
+    return f"constant_{index}"
+
+
+def _entry(index: int, data: Array) -> dict[str, Any]:
+    entry: dict[str, Any] = {"dtype": dt.dtype(data.dtype).name, "shape": list(data.shape)}
+    if data.nbytes > INLINE_BYTES:
+        return entry | {"tensor": _tensor_name(index)}
+    numbers = _numbers(data)
+    if numbers is not None:
+        return entry | {"data": numbers}
+    return entry | {"bits": data.tobytes().hex()}
+
+
+def _numbers(data: Array) -> list[Any] | None:
+    """The elements as JSON numbers or booleans that give back the same bits, or None."""
+    if not dt.dtype(data.dtype).is_float:
+        values: list[Any] = data.ravel().tolist()
+        return values
+    if not np.isfinite(data.astype(np.float64)).all():
+        return None
+    short = [float(str(v)) for v in data.ravel()]
+    again = np.array(short, data.dtype)
+    return short if again.tobytes() == data.tobytes() else None
+
+
+def read(text: str, tensors: Mapping[str, Array] | None, fail: Fail) -> list[Array]:
+    """The arrays of the section `text`, read-only. `tensors` are those of the side file; `fail` makes a ParseError."""
+    try:
+        section = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise fail(f"the metadata section is not JSON: {error.msg}", error.pos) from None
+    except RecursionError:
+        raise fail("the metadata section is nested too deeply", 0) from None
+    if not isinstance(section, dict) or not isinstance(section.get(KEY, []), list):
+        raise fail(f'the metadata section is not of the form {{"{KEY}": [ … ]}}', 0)
+    arrays = []
+    for i, entry in enumerate(section.get(KEY, [])):
+        try:
+            data = _array(entry, tensors)
+        except (_BadEntry, CompileError) as error:
+            reason = error.message if isinstance(error, CompileError) else str(error)
+            raise fail(f"meta[{KEY}][{i}]: {reason}", 0) from None
+        data.setflags(write=False)
+        arrays.append(data)
+    return arrays
+
+
+class _BadEntry(Exception):
+    """What is wrong with an entry."""
+
+
+def _array(entry: Any, tensors: Mapping[str, Array] | None) -> Array:
+    if not isinstance(entry, dict):
+        raise _BadEntry("expected an object with dtype, shape and data")
+    shape, name = entry.get("shape"), entry.get("dtype")
+    if not isinstance(name, str):
+        raise _BadEntry('"dtype" is missing')
+    if not isinstance(shape, list) or not all(type(d) is int and d >= 0 for d in shape) or len(shape) > 64:
+        raise _BadEntry('"shape" is not a list of at most 64 sizes')
+    dtype = dt.dtype(name)
+    if "tensor" in entry:
+        return _from_side_file(entry["tensor"], tuple(shape), dtype, tensors)
+    flat = _from_bits(entry["bits"], dtype) if "bits" in entry else _from_data(entry.get("data"), dtype)
+    if flat.size != math.prod(shape):
+        raise _BadEntry(f"shape {tuple(shape)} has {math.prod(shape)} elements, got {flat.size}")
+    try:
+        return flat.reshape(shape)
+    except ValueError:
+        raise _BadEntry(f"shape {tuple(shape)} is too large") from None
+
+
+def _from_side_file(name: Any, shape: tuple[int, ...], dtype: dt.DType, tensors: Mapping[str, Array] | None) -> Array:
+    if tensors is None:
+        raise _BadEntry(f"{name!r} lies in a side file: read the text with load_text, or pass constants=")
+    data = tensors.get(name) if isinstance(name, str) else None
+    if data is None:
+        raise _BadEntry(f"the side file has no tensor {name!r}")
+    if data.shape != shape or dt.dtype(data.dtype) != dtype:
+        raise _BadEntry(f"tensor {name!r} is {data.dtype}{list(data.shape)}, expected {dtype}{list(shape)}")
+    return data.view()  # the caller's array stays writable
+
+
+def _from_bits(bits: Any, dtype: dt.DType) -> Array:
+    try:
+        raw = bytes.fromhex(bits) if isinstance(bits, str) else b""
+    except ValueError:
+        raise _BadEntry('"bits" is not hexadecimal') from None
+    if not isinstance(bits, str) or len(raw) % dtype.bytes:
+        raise _BadEntry(f'"bits" is not the hexadecimal text of {dtype} elements')
+    return np.frombuffer(raw, dtype.numpy).copy()
+
+
+def _from_data(data: Any, dtype: dt.DType) -> Array:
+    wanted = (bool,) if dtype.is_bool else (int, float) if dtype.is_float else (int,)
+    if not isinstance(data, list) or not all(type(v) in wanted for v in data):
+        raise _BadEntry(f'"data" is not a list of {dtype} elements')
+    if dtype.is_int and not all(dtype.min <= v <= dtype.max for v in data):
+        raise _BadEntry(f'"data" has an element that does not fit {dtype}')
+    try:
+        return np.array(data, dtype.numpy)
+    except OverflowError:
+        raise _BadEntry(f'"data" has an element that does not fit {dtype}') from None

@@ -1,0 +1,172 @@
+"""Types, dims and attribute values as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from legato.arith.expr import Const, Var
+from legato.arith.expr import Expr as DimExpr
+from legato.arith.printer import show as show_dim
+from legato.base.dtype import DType
+from legato.base.errors import CompileError
+from legato.base.lexer import quote
+from legato.ir._literals import float_text
+from legato.ir._metadata import Metadata
+from legato.ir._names import TYPE_WORDS, Names, bare, identifier
+from legato.ir.constraint import Constraint
+from legato.ir.types import (
+    Dim,
+    FuncType,
+    GlobalTypeVar,
+    HoleType,
+    Kind,
+    RefType,
+    ShapeType,
+    TensorType,
+    TupleType,
+    Type,
+    TypeCall,
+    TypeVar,
+)
+
+__all__ = ["TypePrinter"]
+
+
+class TypePrinter:
+    """Prints types with one set of names for the dims and type variables in them."""
+
+    def __init__(self, taken: frozenset[str] = frozenset()) -> None:
+        self._names = Names(TYPE_WORDS | taken)
+        self._given: dict[Var | TypeVar, str] = {}
+        self._bound: set[Var | TypeVar] = set()
+
+    def name(self, var: Any) -> str:
+        """The name of a dim or type variable; always the same for the same one."""
+        found = self._given.get(var)
+        if found is None:
+            default = "d" if isinstance(var, Var) else "T"
+            found = self._given[var] = self._names.unique(identifier(var.name, default))
+        return found
+
+    def unbound(self) -> tuple[Var, ...]:
+        """The dims printed so far that no printed binder binds, in order."""
+        return tuple(v for v in self._given if isinstance(v, Var) and v not in self._bound)
+
+    def dim(self, dim: Dim) -> str:
+        """A dim."""
+        if isinstance(dim, Const):
+            return str(dim.value)
+        return show_dim(dim, self.name)
+
+    def dims(self, dims: tuple[Dim, ...]) -> str:
+        """A shape in parentheses."""
+        return _tuple([self.dim(d) for d in dims])
+
+    def binder(self, var: Var | TypeVar) -> str:
+        """A type parameter with its kind: `A`, `n: ShapeVar`, `n: ShapeVar(1, 512)`."""
+        name = self.name(var)
+        self._bound.add(var)
+        if isinstance(var, TypeVar):
+            return name if var.kind is Kind.TYPE else f"{name}: {var.kind.value}"
+        if (var.lo, var.hi) == (0, None):
+            return f"{name}: ShapeVar"
+        lo, hi = ("?" if bound is None else str(bound) for bound in (var.lo, var.hi))
+        return f"{name}: ShapeVar({lo}, {hi})"
+
+    def binders(self, bound: tuple[Var | TypeVar, ...], inner: tuple[Var, ...] = ()) -> str:
+        """Type parameters in brackets, with the dims that the body introduces behind `;`; empty if there are none."""
+        if not bound and not inner:
+            return ""
+        own = ", ".join(map(self.binder, bound))
+        return f"[{own}; {', '.join(map(self.binder, inner))}]" if inner else f"[{own}]"
+
+    def type(self, ty: Type) -> str:
+        """A type (types nest shallowly: the parser bounds their depth)."""
+        match ty:
+            case TensorType(shape, dtype):
+                return f"Tensor[{self.dims(shape)}, {dtype}]" if shape else str(dtype)
+            case TupleType(members):
+                return _tuple([self.type(t) for t in members])
+            case FuncType(params, ret, bound):
+                head = self.binders(bound)
+                inner = ", ".join(map(self.type, params))
+                return f"fn {head}({inner}) -> {self.type(ret)}"
+            case RefType(value):
+                return f"ref({self.type(value)})"
+            case TypeVar():
+                return self.name(ty)
+            case GlobalTypeVar(name):
+                return type_name(name)
+            case TypeCall(func, args):
+                return f"{self.type(func)}[{', '.join(map(self.type, args))}]"
+            case ShapeType(dims):
+                return "Shape" if dims is None else f"Shape[{self.dims(dims)}]"
+            case HoleType():
+                return "_"
+            case _:
+                return repr(ty)
+
+    def value(self, value: Any, metadata: Metadata, where: str) -> str:
+        """An attribute's value; CompileError for one that the text format cannot hold (`where` names it)."""
+        match value:
+            case None | bool():
+                return str(value)
+            case int() | np.integer():
+                return str(int(value))
+            case float() | np.floating():
+                return float_text(float(value))
+            case str():
+                return quote(value)
+            case DType(name):
+                return name
+            case DimExpr():
+                return f"dim[{self.dim(value)}]"
+            case TensorType() if value.shape:
+                return self.type(value)
+            case Type():
+                return f"type[{self.type(value)}]"
+            case np.ndarray():
+                return metadata.refer(value, value)
+            case Constraint(a, b, what):
+                return f"constraint[{self.dim(a)}, {self.dim(b)}, {quote(what)}]"
+            case list() | tuple():
+                return f"[{', '.join(self.value(v, metadata, where) for v in value)}]"
+            case Mapping() if all(isinstance(k, str) for k in value):
+                inner = ", ".join(f"{quote(k)}: {self.value(v, metadata, where)}" for k, v in value.items())
+                return f"{{{inner}}}"
+            case _:
+                raise CompileError(f"{where} holds a {type(value).__name__}, which has no text form")
+
+    def attrs(self, attrs: Any, metadata: Metadata, where: str) -> list[str]:
+        """`name=value` for each entry of a mapping, or for each field of a record that differs from its default."""
+        if isinstance(attrs, Mapping):
+            pairs = list(attrs.items())
+        elif is_dataclass(attrs):
+            pairs = [(f.name, v) for f in fields(attrs) if not is_default(f, v := getattr(attrs, f.name))]
+        else:
+            pairs = []
+        return [f"{bare(name)}={self.value(v, metadata, f'attribute {name} of {where}')}" for name, v in pairs]
+
+
+def is_default(field: Any, value: Any) -> bool:
+    """True if `value` is the default of a dataclass field, in type and sign too."""
+    default = field.default
+    if default is MISSING:
+        default = None if field.default_factory is MISSING else field.default_factory()
+        if default is None:
+            return False
+    return type(default) is type(value) and repr(default) == repr(value)
+
+
+def type_name(name: str) -> str:
+    """The name of a data type; quoted where it would read as another type."""
+    plain = bare(name)
+    return plain if plain not in TYPE_WORDS and plain != "_" else quote(name)
+
+
+def _tuple(items: list[str]) -> str:
+    return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
