@@ -138,6 +138,10 @@ class Affine:
 
     # ---------------------------------------------------------------------------------------------- as values
 
+    def scaled(self, v: Value, factor: int) -> Value:
+        """v · factor, a literal where `v` is one."""
+        return _literal(v.const * factor) if type(v.const) is int else scaled(self.builder, v, factor)
+
     def materialise(self, r: Resolved) -> Value:
         """The i64 that `r` stands for: a literal, a scalar, or a vector."""
         builder = self.builder

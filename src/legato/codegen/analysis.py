@@ -17,11 +17,11 @@ __all__ = ["Analysis", "analyse", "is_parallel"]
 @dataclass(frozen=True, slots=True)
 class Analysis:
     """`written`: buffers stored to under each For, If and While; `widths`: the vector width that most accesses to a
-    register buffer have; `launches`: the largest number of arguments of a call."""
+    register buffer have; `words`: the largest number of arguments of a call."""
 
     written: dict[Stmt, tuple[Buffer, ...]]
     widths: dict[Buffer, int]
-    launches: int
+    words: int
 
 
 def is_parallel(func: Func) -> bool:
@@ -39,7 +39,7 @@ def analyse(func: Func) -> Analysis:
     """Walks `func` once."""
     written: dict[Stmt, dict[Buffer, None]] = {}
     accesses: dict[Buffer, Counter[int]] = {}
-    launches = 0
+    words = 0
     stack: list[tuple[Stmt, tuple[Stmt, ...], tuple[tuple[Var, int], ...]]] = [(func.body, (), ())]
     while stack:
         stmt, around, lanes = stack.pop()
@@ -47,7 +47,7 @@ def analyse(func: Func) -> Analysis:
             for outer in around:
                 written[outer][buffer] = None
         if isinstance(stmt, Launch | Invoke | HostOp):
-            launches = max(launches, len(stmt.args))
+            words = max(words, len(stmt.args))
         if lanes:
             _count(stmt, lanes, accesses)
         if isinstance(stmt, For | If | While):
@@ -58,7 +58,7 @@ def analyse(func: Func) -> Analysis:
             lanes = ((stmt.var, extent),)
         stack += [(child, around, lanes) for child in reversed(stmt.children())]
     widths = {b: max(c, key=lambda width: (c[width], width)) for b, c in accesses.items()}
-    return Analysis({s: tuple(b) for s, b in written.items()}, widths, launches)
+    return Analysis({s: tuple(b) for s, b in written.items()}, widths, words)
 
 
 def _written_by(stmt: Stmt) -> tuple[Buffer, ...]:

@@ -12,15 +12,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from legato.arith.expr import Var
+from legato.base import dtype as dt
 from legato.base.target import Target
-from legato.codegen.analysis import analyse
+from legato.codegen.analysis import analyse, is_parallel
 from legato.codegen.builder import Builder
 from legato.codegen.expr import Evaluator
+from legato.codegen.host import HostStatements, recursive
 from legato.codegen.intrinsics import Intrinsics
 from legato.codegen.stmt import Statements
-from legato.codegen.value import Value
+from legato.codegen.value import Value, literal
 from legato.tir.buffer import Buffer
-from legato.tir.stmt import Func, FuncKind
+from legato.tir.stmt import Func, FuncKind, Invoke
+from legato.tir.walk import statements
 
 __all__ = ["emit_module"]
 
@@ -36,10 +39,24 @@ def emit_module(
     `constant_offsets` says where each named constant lies in the constant segment. `parallel` says of kernels that are
     launched but not in `funcs` (they are in other objects of the image) whether they have a PARALLEL loop.
     """
-    parts = [f'target triple = "{target.triple}"']
-    parts += [_kernel(f, target) for f in funcs if f.kind is FuncKind.KERNEL]
-    parts.append(_attributes(target))
-    return "\n\n".join(parts) + "\n"
+    known = {**(parallel or {}), **{f.name: is_parallel(f) for f in funcs if f.kind is FuncKind.KERNEL}}
+    hosts = [f for f in funcs if f.kind is FuncKind.HOST]
+    loops = recursive({f.name: _invoked(f) for f in hosts})
+    parts, declared = [f'target triple = "{target.triple}"'], dict[str, str]()
+    for f in funcs:
+        if f.kind is FuncKind.KERNEL:
+            parts.append(_kernel(f, target))
+        else:
+            text, called = _host(f, target, constant_offsets, known, counts_depth=f.name in loops)
+            parts.append(text)
+            declared |= called
+    for f in funcs:
+        declared.pop(f.name, None)
+    return "\n\n".join([*parts, *declared.values(), _attributes(target)]) + "\n"
+
+
+def _invoked(func: Func) -> frozenset[str]:
+    return frozenset(s.func for s in statements(func) if isinstance(s, Invoke))
 
 
 def _attributes(target: Target) -> str:
@@ -58,6 +75,24 @@ def _kernel(func: Func, target: Target) -> str:
     builder.line("ret i32 0")
     lines = "\n".join(builder.lines())
     return f'define hidden i32 @"{func.name}"(ptr %args, i64 %tid, i64 %nt) #0 {{\n{lines}\n}}'
+
+
+def _host(
+    func: Func, target: Target, offsets: Mapping[str, int], parallel: Mapping[str, bool], *, counts_depth: bool
+) -> tuple[str, dict[str, str]]:
+    """The text of a host function, and declarations of the symbols that it uses."""
+    builder = Builder()
+    ev = Evaluator(builder, target, Intrinsics(builder, target), volatile=True)
+    bind_params(ev, func)
+    body = HostStatements(ev, analyse(func), parallel)
+    body.constants(func.constants, offsets)
+    frame = body.push(literal(0, dt.index)) if counts_depth else None
+    body.run(func.body)
+    if frame is not None:
+        body.pop(frame)
+    builder.line("ret i32 0")
+    lines = "\n".join(builder.lines())
+    return f'define hidden i32 @"{func.name}"(ptr %call, ptr %args) #0 {{\n{lines}\n}}', body.called
 
 
 def bind_params(ev: Evaluator, func: Func) -> None:

@@ -44,6 +44,13 @@ class Memory:
         self.pointers[buffer] = pointer
         self.touch(buffer)
 
+    def pointer(self, buffer: Buffer) -> Value:
+        """The start of `buffer`'s memory."""
+        pointer = self.pointers.get(buffer)
+        if pointer is None:
+            raise InternalError(f"buffer {buffer.name} is used where it is not defined")
+        return pointer
+
     def touch(self, buffer: Buffer) -> None:
         """Forgets loads of `buffer`: it was, or may be, stored to."""
         self._version += 1
@@ -64,10 +71,7 @@ class Memory:
 
     def _address(self, buffer: Buffer, r: Resolved) -> tuple[Value, int]:
         """Pointer to the variable part of `r` (elements) in `buffer`, and its guaranteed alignment."""
-        pointer = self.pointers.get(buffer)
-        if pointer is None:
-            raise InternalError(f"buffer {buffer.name} is used where it is not defined")
-        size = buffer.dtype.bytes
+        pointer, size = self.pointer(buffer), buffer.dtype.bytes
         align = _LOCAL_ALIGN if buffer.scope is Scope.LOCAL else size
         builder, terms = self.builder, r.terms
         start = 0

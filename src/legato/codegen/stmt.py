@@ -14,9 +14,11 @@ from legato.codegen.value import Value, expect_const, literal, vector_constant
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.stmt import Alloc, Block, Check, For, If, Let, LoopKind, Stmt, Store
 
-__all__ = ["Statements"]
+__all__ = ["Pending", "Statements"]
 
 _FIRST_CHECK = 256  # LG_CHECK of the runtime's header
+Pending = Stmt | Callable[[], None]
+Phis = list[tuple[Registers, list[Value], list[str]]]
 
 
 class Statements:
@@ -28,7 +30,7 @@ class Statements:
 
     def run(self, root: Stmt) -> None:
         """Emits `root`. Bindings nest deeply and are walked; only loops and branches recurse."""
-        pending: list[Stmt | Callable[[], None]] = [root]
+        pending: list[Pending] = [root]
         while pending:
             item = pending.pop()
             self.ev.memo = {}
@@ -53,7 +55,7 @@ class Statements:
                 case _:
                     item()
 
-    def other(self, stmt: Stmt) -> list[Stmt | Callable[[], None]]:
+    def other(self, stmt: Stmt) -> list[Pending]:
         """Emits a statement of host functions; what is left to do, last first."""
         raise InternalError(f"{type(stmt).__name__} has no place in a kernel")
 
@@ -148,34 +150,38 @@ class Statements:
         b.open(pre)
         level = b.here - 1
         self.ev.env[s.var] = Value(counter, "i64", 1, level)
-        old = self._phi_slots(s, level)
+        old = self.phi_slots(s, level)
         body(s.body)
         following = b.effect(f"add nuw nsw i64 {counter}, 1", "i64", 1)
         more = b.effect(f"icmp slt i64 {following.text}, {end.text}", "i1", 1)
         b.line(f"br i1 {more.text}, label %{loop}, label %{done}")
         latch = b.block
         phis.append(f"{counter} = phi i64 [ {first.text}, %{before} ], [ {following.text}, %{latch} ]")
-        for registers, slots, names in old:
-            for slot, name, new in zip(slots, names, registers.slots, strict=True):
-                ends = f"[ {slot.text}, %{before} ], [ {new.text}, %{latch} ]"
-                phis.append(f"{name} = phi {registers.slot_type} {ends}")
+        self.end_phis(phis, old, before)
         b.close()
         b.start(done)
         if not surely:
             for registers, slots, _ in old:
                 self._join(registers, slots, before, list(registers.slots), latch)
 
-    def _phi_slots(self, s: Stmt, level: int) -> list[tuple[Registers, list[Value], list[str]]]:
+    def phi_slots(self, s: Stmt, level: int) -> Phis:
         """Replaces the slots that a loop writes by phis named here; forgets loads of memory that it writes."""
         for buffer in self.analysis.written[s]:
             if buffer in self.ev.memory.pointers:
                 self.ev.memory.touch(buffer)
-        result = []
+        result: Phis = []
         for registers in self._written_registers(s):
             names = [self.builder.name() for _ in registers.slots]
             result.append((registers, registers.slots, names))
             registers.slots = [Value(n, registers.ty, registers.width, level) for n in names]
         return result
+
+    def end_phis(self, phis: list[str], old: Phis, before: str) -> None:
+        """Writes the phis that `phi_slots` named, from the slots before the loop and those of the current block."""
+        for registers, slots, names in old:
+            for slot, name, new in zip(slots, names, registers.slots, strict=True):
+                ends = f"[ {slot.text}, %{before} ], [ {new.text}, %{self.builder.block} ]"
+                phis.append(f"{name} = phi {registers.slot_type} {ends}")
 
     def _join(self, registers: Registers, a: list[Value], block_a: str, b: list[Value], block_b: str) -> None:
         """At the start of a block with two predecessors: the slots that differ become phis."""
