@@ -17,7 +17,7 @@ from legato.ir.types import Dim
 from legato.ops._tensors import Array, known_int
 from legato.tir.expr import cast
 
-__all__ = ["MODES", "guarded", "inside", "place", "places", "targets", "wrapped"]
+__all__ = ["MODES", "covers", "guarded", "inside", "place", "places", "targets", "wrapped"]
 
 MODES = ("clip", "wrap", "fast")
 
@@ -43,6 +43,12 @@ def guarded(dims: Sequence[Dim], value: Expr) -> Expr:
         if (known_int(n) or 0) <= 0:
             some = land(some, gt(n, 0))
     return select(some, value, const(0, value.dtype))
+
+
+def covers(n: Dim, asked: Dim) -> bool:
+    """Whether every index below `asked` is known to be below `n`."""
+    have, want = known_int(n), known_int(asked)
+    return n is asked or (have is not None and want is not None and want <= have)
 
 
 def inside(i: Expr, n: Dim) -> Expr:

@@ -13,7 +13,7 @@ import numpy as np
 from legato.arith.expr import Expr, const, floordiv, floormod
 from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
-from legato.ops._indexing import MODES, guarded, place, places
+from legato.ops._indexing import MODES, covers, guarded, place, places
 from legato.ops._rules import INT, known_dim, normalize_axis, require_dtype, tensor
 from legato.ops._tensors import Array, known_int, product
 from legato.te.tensor import Tensor, compute
@@ -178,17 +178,11 @@ def _gather_compute(data: Tensor, indices: Tensor, a: GatherAttrs, out: TensorTy
 
     def element(*i: Expr) -> Expr:
         extents = zip(i, data.shape, out.shape, strict=True)
-        at = [j if _covers(n, asked) else place(j, n, "clip") for j, n, asked in extents]
+        at = [j if covers(n, asked) else place(j, n, "clip") for j, n, asked in extents]
         at[axis] = place(indices[i], data.shape[axis], "fast")
         return guarded(data.shape, data[tuple(at)])
 
     return compute(out.shape, element, "gather")
-
-
-def _covers(n: Dim, asked: Dim) -> bool:
-    """Whether every index below `asked` is known to be below `n`."""
-    have, want = known_int(n), known_int(asked)
-    return n is asked or (have is not None and want is not None and want <= have)
 
 
 gather = Op(
@@ -214,7 +208,7 @@ A negative subscript counts from the end; one outside is clamped. Elsewhere indi
 
 @dataclass(frozen=True, slots=True)
 class GatherNDAttrs:
-    """`batch_dims`: leading dimensions that data and result share; `index_rank`: the length of one index, if dynamic."""
+    """`batch_dims`: leading dimensions that data and result share; `index_rank`: the length of an index, if dynamic."""
 
     batch_dims: int = 0
     index_rank: int | None = None
@@ -278,5 +272,6 @@ gather_nd = Op(
     ),
     doc="""result[y…, z…] = data[indices[0, y…], indices[1, y…], …, z…].
 
-The first dimension of indices holds the subscripts (Relay's order; ONNX has them last). A negative subscript counts from the end; one outside is clamped.""",
+The first dimension of indices holds the subscripts (Relay's order; ONNX has them last). A negative
+subscript counts from the end; one outside is clamped.""",
 )

@@ -1,0 +1,244 @@
+"""Writing at places that data gives: scatter_elements and scatter_nd.
+
+Updates are applied in row-major order, so the result is the same for any number of threads. A negative subscript counts
+from the end; an update whose place is outside the data is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from legato.arith.expr import Expr, Var, const, land, lt, max_, min_
+from legato.base import dtype as dt
+from legato.ir.op import Fusion, Op, Relation, Sample
+from legato.ir.types import Dim, TensorType, Type
+from legato.ops._families import quiet
+from legato.ops._indexing import covers, inside, targets, wrapped
+from legato.ops._rules import INT, known_dim, normalize_axis, require_dtype, same_dtype, same_shape, tensor
+from legato.ops._tensors import Array, Index, known_int
+from legato.te.tensor import Tensor, loops
+from legato.tir.stmt import For, If, Let, Stmt, Store, block
+
+__all__ = ["ScatterElementsAttrs", "ScatterNDAttrs", "scatter_elements", "scatter_nd"]
+
+
+def _first(old: Any, new: Any) -> Any:
+    return new
+
+
+UpdateRule = Callable[[Expr], Expr]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reduction:
+    """How an update is combined with what is there: on scalars, and in place on arrays at subscripts."""
+
+    scalar: Callable[[Expr, Expr], Expr]
+    at: Callable[[Array, Index, Array], None]
+
+
+def _put(out: Array, index: Index, new: Array) -> None:
+    out[index] = new  # of a repeated subscript NumPy keeps the last value
+
+
+_REDUCTIONS: Mapping[str, _Reduction] = MappingProxyType(
+    {
+        "update": _Reduction(_first, _put),
+        "add": _Reduction(lambda old, new: old + new, np.add.at),
+        "mul": _Reduction(lambda old, new: old * new, np.multiply.at),
+        "min": _Reduction(min_, np.minimum.at),
+        "max": _Reduction(max_, np.maximum.at),
+    }
+)
+
+
+def _reduction(rel: Relation, name: str, dtype: dt.DType) -> None:
+    if name not in _REDUCTIONS:
+        raise rel.fail(f"no reduction {name!r}", hint="one of " + ", ".join(_REDUCTIONS))
+    if dtype.is_bool and name != "update":
+        raise rel.fail(f"the reduction {name!r} needs numbers, got bool")
+
+
+def _nest(extents: Sequence[Dim], body: Callable[[tuple[Expr, ...]], Stmt], name: str) -> Stmt:
+    """Loops over `extents` around `body(subscripts)`."""
+    variables = [Var(f"{name}{d}", dt.index, 0) for d in range(len(extents))]
+    stmt = body(tuple(variables))
+    for v, extent in zip(reversed(variables), reversed(extents), strict=True):
+        stmt = For(v, extent, stmt)
+    return stmt
+
+
+def _guarded_store(out: Tensor, index: Sequence[Expr], conditions: Sequence[Expr], value: UpdateRule) -> Stmt:
+    """`out[index] = value(out[index])` where all conditions hold."""
+    here = tuple(index)
+    store: Stmt = Store(out, here, value(out[here]))
+    condition: Expr = const(True, dt.bool_)
+    for c in conditions:
+        condition = land(condition, c)
+    return If(condition, store)
+
+
+def _let(values: Sequence[Expr], body: Callable[[list[Expr]], Stmt]) -> Stmt:
+    """`body` with each value bound to a variable."""
+    names = [Var(f"at{n}", dt.index, None) for n in range(len(values))]
+    stmt = body(list(names))
+    for name, value in zip(reversed(names), reversed(values), strict=True):
+        stmt = Let(name, value, stmt)
+    return stmt
+
+
+# ------------------------------------------------------------------------------- scatter_elements
+
+
+@dataclass(frozen=True, slots=True)
+class ScatterElementsAttrs:
+    """The dimension along which indices point; `reduction`: update, add, mul, min or max."""
+
+    axis: int = 0
+    reduction: str = "update"
+
+
+def _elements_relation(rel: Relation, data: Type, indices: Type, updates: Type, a: ScatterElementsAttrs) -> Type:
+    x, i, u = tensor(rel, data, "data"), tensor(rel, indices, "indices"), tensor(rel, updates, "updates")
+    require_dtype(rel, i, INT, "indices")
+    normalize_axis(rel, a.axis, x.rank)
+    if x.rank != i.rank:
+        raise rel.fail(f"data has rank {x.rank} but indices have rank {i.rank}")
+    same_shape(rel, i.shape, u.shape, "indices and updates")
+    _reduction(rel, a.reduction, same_dtype(rel, x, u))
+    return x
+
+
+def _elements_reference(data: Array, indices: Array, updates: Array, a: ScatterElementsAttrs) -> Array:
+    out, axis = data.copy(), a.axis % data.ndim
+    at, kept = targets(indices, data.shape[axis])
+    grid: list[Array] = list(np.indices(indices.shape))
+    for d, n in enumerate(data.shape):
+        kept = kept & (grid[d] < n) if d != axis else kept
+    grid[axis] = at
+    _REDUCTIONS[a.reduction].at(out, tuple(g[kept] for g in grid), updates[kept])
+    return out
+
+
+def _elements_compute(
+    data: Tensor, indices: Tensor, updates: Tensor, a: ScatterElementsAttrs, out: TensorType
+) -> Tensor:
+    axis, combine = a.axis % data.rank, _REDUCTIONS[a.reduction].scalar
+
+    def update(y: Tensor, j: tuple[Expr, ...]) -> Stmt:
+        def write(at: list[Expr]) -> Stmt:
+            place = [*j[:axis], *at, *j[axis + 1 :]]
+            extents = zip(j, data.shape, indices.shape, strict=True)
+            beyond = [lt(i, n) for d, (i, n, m) in enumerate(extents) if d != axis and not covers(n, m)]
+            conditions = [inside(at[0], data.shape[axis]), *beyond]
+            return _guarded_store(y, place, conditions, lambda old: combine(old, updates[j]))
+
+        return _let([wrapped(indices[j], data.shape[axis])], write)
+
+    def program(y: Tensor) -> Stmt:
+        copied = _nest(data.shape, lambda i: Store(y, i, data[i]), "i")
+        return block(copied, _nest(indices.shape, lambda j: update(y, j), "j"))
+
+    return loops([(out.shape, out.dtype)], (data, indices, updates), program, "scatter")[0]
+
+
+_AT = np.array([[1, 0, -1], [1, 7, 0]], np.int32)
+
+scatter_elements = Op(
+    name="scatter_elements",
+    args=("data", "indices", "updates"),
+    attrs=ScatterElementsAttrs,
+    type_rel=_elements_relation,
+    reference=quiet(_elements_reference),
+    compute=_elements_compute,
+    fusion=Fusion.OPAQUE,
+    samples=(
+        *(Sample((((3, 3), "float32"), _AT, ((2, 3), "float32")), {"reduction": r}, exact=True) for r in _REDUCTIONS),
+        Sample((((2, 4), "int64"), _AT, ((2, 3), "int64")), {"axis": -1, "reduction": "add"}, exact=True),
+        Sample((np.array([np.nan, 1.0], np.float32), np.array([0, 1, 1]), np.array([1, np.nan, 0], np.float32)),
+               {"reduction": "max"}, exact=True),
+    ),
+    doc="""data, with result[i, indices[i, j, k], k] = updates[i, j, k] for axis 1, in row-major order of the updates.
+
+`reduction` combines with what is there instead of replacing it. Places outside the data are dropped.""",
+)  # fmt: skip
+
+# ------------------------------------------------------------------------------- scatter_nd
+
+
+@dataclass(frozen=True, slots=True)
+class ScatterNDAttrs:
+    """`mode`: update, add, mul, min or max."""
+
+    mode: str = "update"
+
+
+def _nd_relation(rel: Relation, data: Type, indices: Type, updates: Type, a: ScatterNDAttrs) -> Type:
+    x, i, u = tensor(rel, data, "data"), tensor(rel, indices, "indices"), tensor(rel, updates, "updates")
+    require_dtype(rel, i, INT, "indices")
+    if not i.rank:
+        raise rel.fail("indices must have rank 1 or more")
+    depth = known_int(known_dim(i.shape[0]))
+    if depth is None or depth > x.rank:
+        raise rel.fail(f"indices of {i.shape[0]} subscripts do not fit data of rank {x.rank}")
+    same_shape(rel, (*i.shape[1:], *x.shape[depth:]), u.shape, "updates")
+    _reduction(rel, a.mode, same_dtype(rel, x, u))
+    return x
+
+
+def _nd_reference(data: Array, indices: Array, updates: Array, a: ScatterNDAttrs) -> Array:
+    out, depth = data.copy(), indices.shape[0]
+    grid: list[Array] = list(np.indices(updates.shape))
+    kept, index = np.ones(updates.shape, bool), []
+    for d in range(depth):
+        at, valid = targets(indices[d], data.shape[d])
+        shape = (*at.shape, *(1,) * (updates.ndim - at.ndim))
+        index.append(np.broadcast_to(at.reshape(shape), updates.shape))
+        kept = kept & valid.reshape(shape)
+    index += grid[indices.ndim - 1 :]
+    _REDUCTIONS[a.mode].at(out, tuple(g[kept] for g in index), updates[kept])
+    return out
+
+
+def _nd_compute(data: Tensor, indices: Tensor, updates: Tensor, a: ScatterNDAttrs, out: TensorType) -> Tensor:
+    depth, outer = known_int(indices.shape[0]) or 0, indices.rank - 1
+    combine = _REDUCTIONS[a.mode].scalar
+
+    def update(y: Tensor, j: tuple[Expr, ...]) -> Stmt:
+        def write(at: list[Expr]) -> Stmt:
+            conditions = [inside(i, n) for i, n in zip(at, data.shape[:depth], strict=True)]
+            return _guarded_store(y, [*at, *j[outer:]], conditions, lambda old: combine(old, updates[j]))
+
+        return _let([wrapped(indices[(const(d), *j[:outer])], data.shape[d]) for d in range(depth)], write)
+
+    def program(y: Tensor) -> Stmt:
+        copied = _nest(data.shape, lambda i: Store(y, i, data[i]), "i")
+        return block(copied, _nest(updates.shape, lambda j: update(y, j), "j"))
+
+    return loops([(out.shape, out.dtype)], (data, indices, updates), program, "scatter")[0]
+
+
+_PAIRS = np.array([[0, 2, -1, 9], [1, 1, 0, 0]], np.int64)
+
+scatter_nd = Op(
+    name="scatter_nd",
+    args=("data", "indices", "updates"),
+    attrs=ScatterNDAttrs,
+    type_rel=_nd_relation,
+    reference=quiet(_nd_reference),
+    compute=_nd_compute,
+    fusion=Fusion.OPAQUE,
+    samples=(
+        *(Sample((((3, 2), "float32"), _PAIRS, ((4,), "float32")), {"mode": m}, exact=True) for m in _REDUCTIONS),
+        Sample((((3, 2), "int32"), np.array([[1, 1, -5]], np.int32), ((3, 2), "int32")), {"mode": "add"}, exact=True),
+    ),
+    doc="""data, with result[indices[0, y…], indices[1, y…], …, z…] = updates[y…, z…].
+
+The first dimension of indices holds the subscripts (Relay's order; ONNX has them last). Updates are applied in
+row-major order; `mode` combines with what is there instead of replacing it. Places outside the data are dropped.""",
+)
