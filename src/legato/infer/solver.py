@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from legato.arith.expr import Const, Var, fresh
-from legato.infer._dims import prove_equal, provably_different, solve
+from legato.arith.linear import solve
+from legato.arith.prove import prove_equal, provably_different
 from legato.arith.substitute import substitute, variables
 from legato.base.errors import TypeCheckError
 from legato.base.span import Span
@@ -260,7 +261,7 @@ class Solver:
         return self._decide(a, b, site)
 
     def _decide(self, a: Dim, b: Dim, site: Site) -> Dim:
-        better, other = (b, a) if isinstance(b, Const) else (a, b)
+        better = b if isinstance(b, Const) else a
         if prove_equal(a, b):
             return better
         if provably_different(a, b):
@@ -271,11 +272,14 @@ class Solver:
         return better
 
     def _solve_or_wait(self, a: Dim, b: Dim, waits: list[DimHole], site: Site) -> Dim:
-        if len(waits) == 1:
-            found = solve(a, b, waits[0])
-            if found is not None:
-                self._fill_dim(waits[0], found)
-                return self.dim(a)
+        found = solve(a, b, waits)
+        if found == {}:
+            return a
+        if found is not None:
+            for h, d in found.items():
+                assert isinstance(h, DimHole)
+                self._fill_dim(h, d)
+            return self._same(self.dim(a), self.dim(b), site)
         done = False
 
         def again() -> None:

@@ -20,17 +20,17 @@ __all__ = ["FLOAT", "INT", "NUMBER", "broadcast_shapes", "is_one", "known_dim", 
 DTypeTest = Callable[[DType], bool]
 
 
-def FLOAT(d: DType) -> bool:  # noqa: N802  # used as a constant: require_dtype(rel, x, FLOAT)
+def FLOAT(d: DType) -> bool:  # used as a constant: require_dtype(rel, x, FLOAT)
     """Floating-point dtypes."""
     return d.is_float
 
 
-def INT(d: DType) -> bool:  # noqa: N802
+def INT(d: DType) -> bool:
     """Integer dtypes (bool is none)."""
     return d.is_int
 
 
-def NUMBER(d: DType) -> bool:  # noqa: N802
+def NUMBER(d: DType) -> bool:
     """Everything but bool."""
     return not d.is_bool
 

@@ -1,0 +1,42 @@
+"""Facts and conversions of element types that several families need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from legato.base import dtype as dt
+from legato.base.dtype import DType
+from legato.ops._families import Array
+from legato.ops._tensors import accumulator
+
+__all__ = ["convert", "largest", "smallest", "wide_numpy"]
+
+
+def wide_numpy(x: Array) -> np.dtype[Any]:
+    """The NumPy dtype in which `x` is accumulated."""
+    return accumulator(dt.dtype(x.dtype)).numpy
+
+
+def smallest(d: DType) -> Any:
+    """The identity of max."""
+    return d.numpy.type(-np.inf) if d.is_float else d.numpy.type(d.min)
+
+
+def largest(d: DType) -> Any:
+    """The identity of min."""
+    return d.numpy.type(np.inf) if d.is_float else d.numpy.type(d.max)
+
+
+def convert(x: Array, d: DType) -> Array:
+    """`x` as `d`: float to integer truncates and saturates (NaN gives 0), integers wrap, anything but 0 is True."""
+    if d.is_bool:
+        return np.asarray(x != 0)
+    if not d.is_int or x.dtype.kind in "iub":
+        return np.asarray(x).astype(d.numpy)
+    wide = x.astype(np.float64)
+    inside = np.where(np.isnan(wide), 0.0, np.trunc(wide))
+    below, above = inside <= float(d.min), inside >= float(d.max)
+    exact = np.where(below | above, 0.0, inside).astype(d.numpy)
+    return np.where(below, d.numpy.type(d.min), np.where(above, d.numpy.type(d.max), exact)).astype(d.numpy)

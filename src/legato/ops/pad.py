@@ -1,0 +1,139 @@
+"""Padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from legato.arith.expr import Const, Expr, const
+from legato.arith.simplify import simplify
+from legato.ir.op import Fusion, Op, Relation, Sample
+from legato.ir.types import Dim, TensorType, Type
+from legato.ops._families import Array
+from legato.ops._moving import as_dim, as_int
+from legato.ops._rules import known_dim, tensor
+from legato.te import math as te
+from legato.te.tensor import Tensor, compute
+
+__all__ = ["PadAttrs"]
+
+MODES = ("constant", "edge", "reflect")
+
+
+@dataclass(frozen=True, slots=True)
+class PadAttrs:
+    """(before, after) of each dim; a literal below 0 cuts off. Mode: constant, edge, or reflect (without the edge)."""
+
+    pad_width: tuple[tuple[Dim | int, Dim | int], ...]
+    pad_mode: str = "constant"
+
+
+def _widths(attrs: PadAttrs) -> list[tuple[Dim, Dim]]:
+    return [(as_dim(a), as_dim(b)) for a, b in attrs.pad_width]
+
+
+def _pad_type(relation: Relation, x: Type, pad_value: Type, attrs: PadAttrs) -> Type:
+    ty = tensor(relation, x, "data")
+    relation.unify(pad_value, TensorType((), ty.dtype), "pad_value")
+    if len(attrs.pad_width) != ty.rank:
+        raise relation.fail(f"pad_width has {len(attrs.pad_width)} entries for rank {ty.rank}")
+    if attrs.pad_mode not in MODES:
+        raise relation.fail(f"pad_mode must be one of {', '.join(MODES)}, got {attrs.pad_mode!r}")
+    shape = tuple(simplify(known_dim(d) + a + b) for d, (a, b) in zip(ty.shape, _widths(attrs), strict=True))
+    for n, (d, out) in enumerate(zip(ty.shape, shape, strict=True)):
+        if isinstance(out, Const) and out.value < 0:
+            raise relation.fail(f"pad_width cuts more from dim {n} than its extent {d}")
+        if attrs.pad_mode != "constant" and isinstance(d, Const) and d.value == 0 and out is not d:
+            raise relation.fail(f"dim {n} has extent 0: pad_mode {attrs.pad_mode!r} has nothing to repeat")
+    return TensorType(shape, ty.dtype)
+
+
+def _source_index(i: Array, extent: int, mode: str) -> Array:
+    """Which element stands at unpadded position i."""
+    if mode == "edge":
+        return np.clip(i, 0, max(extent - 1, 0))
+    period = max(2 * (extent - 1), 1)
+    folded = np.mod(i, period)
+    return np.minimum(folded, period - folded) if extent > 1 else np.zeros_like(i)
+
+
+def _pad_reference(x: Array, pad_value: Array, attrs: PadAttrs) -> Array:
+    for axis, (before, after) in enumerate(_widths(attrs)):
+        a, extent = as_int(before), x.shape[axis]
+        i = np.arange(extent + a + as_int(after)) - a
+        if attrs.pad_mode != "constant":
+            x = np.take(x, _source_index(i, extent, attrs.pad_mode), axis)
+            continue
+        inside = (i >= 0) & (i < extent)
+        shape = (*x.shape[:axis], len(i), *x.shape[axis + 1 :])
+        padded = np.full(shape, pad_value[()], x.dtype)
+        place = (slice(None),) * axis
+        padded[(*place, inside)] = np.take(x, i[inside], axis)
+        x = padded
+    return x
+
+
+def _pad_compute(x: Tensor, pad_value: Tensor, attrs: PadAttrs, out_type: TensorType) -> Tensor:
+    widths = _widths(attrs)
+    if attrs.pad_mode == "constant":
+        return compute(out_type.shape, lambda *i: _constant(x, pad_value, widths, i), "pad")
+
+    def body(*i: Expr) -> Expr:
+        parts = zip(i, x.shape, widths, strict=True)
+        return x[tuple(_source(v, d, w, attrs.pad_mode) for v, d, w in parts)]
+
+    return compute(out_type.shape, body, "pad")
+
+
+def _constant(x: Tensor, pad_value: Tensor, widths: Sequence[tuple[Dim, Dim]], i: Sequence[Expr]) -> Expr:
+    inside: Expr | None = None
+    for v, d, (before, after) in zip(i, x.shape, widths, strict=True):
+        tests = [] if _never_pads(before) else [te.le(before, v)]
+        tests += [] if _never_pads(after) else [te.lt(v, d + before)]
+        for test in tests:
+            inside = test if inside is None else te.land(inside, test)
+    element = x[tuple(v - before for v, (before, _) in zip(i, widths, strict=True))]
+    return element if inside is None else te.select(inside, element, pad_value[()])
+
+
+def _never_pads(width: Dim) -> bool:
+    return isinstance(width, Const) and width.value <= 0
+
+
+def _source(v: Expr, extent: Dim, width: tuple[Dim, Dim], mode: str) -> Expr:
+    """The index of the element that stands at padded position v (symbolic extents are taken to be at least 1)."""
+    if all(isinstance(w, Const) and w.value == 0 for w in width):
+        return v
+    i, last = v - width[0], extent - 1
+    if mode == "edge":
+        return te.min_(te.max_(i, const(0)), last)
+    if isinstance(extent, Const) and extent.value <= 1:
+        return const(0)
+    if isinstance(extent, Const) and all(isinstance(w, Const) and w.value < extent.value for w in width):
+        return te.select(te.lt(i, const(0)), const(0) - i, te.select(te.lt(last, i), last * 2 - i, i))
+    period = te.max_(last * 2, const(1))
+    folded = i % period
+    return te.min_(te.min_(folded, period - folded), te.max_(last, const(0)))
+
+
+pad = Op(
+    name="nn.pad",
+    args=("data", "pad_value"),
+    attrs=PadAttrs,
+    type_rel=_pad_type,
+    reference=_pad_reference,
+    compute=_pad_compute,
+    fusion=Fusion.INJECTIVE,
+    samples=(
+        Sample((((2, 3), "float32"), ((), "float32")), {"pad_width": ((1, 2), (0, 1))}, exact=True),
+        Sample((((2, 3), "float32"), ((), "float32")), {"pad_width": ((0, 0), (-1, 2))}, exact=True),
+        Sample((((0, 2), "int8"), ((), "int8")), {"pad_width": ((1, 1), (0, 0))}, exact=True),
+        Sample((((3, 4), "float32"), ((), "float32")), {"pad_width": ((1, 2), (3, 0)), "pad_mode": "edge"}, exact=True),
+        Sample((((3, 4), "float32"), ((), "float32")), {"pad_width": ((2, 1), (0, 3)), "pad_mode": "reflect"}, exact=True),
+        Sample((((3, 1), "float32"), ((), "float32")), {"pad_width": ((7, 9), (1, 1)), "pad_mode": "reflect"}, exact=True),
+        Sample((((), "float32"), ((), "float32")), {"pad_width": ()}, exact=True),
+    ),
+    doc="Adds elements around a tensor: `pad_value`, the nearest element (edge), or the mirrored tensor (reflect).",
+)

@@ -1,0 +1,195 @@
+"""Elementwise choice and conversion: where, clip, cast."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from legato.arith.expr import Const, Expr, const
+from legato.base import dtype as dt
+from legato.base.dtype import DType
+from legato.ir.op import Fusion, Op, Relation, Sample
+from legato.ir.types import Dim, TensorType, Type
+from legato.ops._dtypes import convert
+from legato.ops._families import EDGES, Array, broadcast_index, broadcast_value, elementwise, quiet
+from legato.ops._rules import NUMBER, broadcast_shapes, require_dtype, same_dtype, tensor
+from legato.te import math as te
+from legato.te.tensor import Tensor, compute
+
+__all__ = ["CastAttrs", "ClipAttrs"]
+
+# ------------------------------------------------------------------ where
+
+
+def _where_type(relation: Relation, condition: Type, x: Type, y: Type) -> Type:
+    choose = tensor(relation, condition, "condition")
+    a, b = tensor(relation, x, "x"), tensor(relation, y, "y")
+    if not choose.dtype.is_bool:
+        raise relation.fail(f"the condition has dtype {choose.dtype}, wanted bool", hint="use cast or a comparison")
+    return TensorType(broadcast_shapes(relation, choose.shape, a.shape, b.shape), same_dtype(relation, a, b))
+
+
+def _where_compute(condition: Tensor, x: Tensor, y: Tensor, out_type: TensorType) -> Tensor:
+    def body(*i: Expr) -> Expr:
+        choose, a, b = (t[broadcast_index(i, t.shape)] for t in (condition, x, y))
+        return te.select(choose, a, b)
+
+    return compute(out_type.shape, body, "where")
+
+
+def _where_dim(choose: Dim, a: Dim, b: Dim) -> Dim | None:
+    if a is b:
+        return a
+    return (a if choose.value else b) if isinstance(choose, Const) else None
+
+
+_CHOICE = np.array([[True], [False], [True]])
+where = Op(
+    name="where",
+    args=("condition", "x", "y"),
+    type_rel=_where_type,
+    reference=np.where,
+    compute=_where_compute,
+    value=broadcast_value(_where_dim),
+    fusion=Fusion.BROADCAST,
+    samples=(
+        Sample((_CHOICE, ((3, 4), "float32"), ((4,), "float32")), exact=True),
+        Sample((_CHOICE, ((), "int64"), ((1, 2), "int64")), exact=True),
+        Sample((np.array([True, False]), np.array([np.nan, 1], np.float32), np.array([2, np.inf], np.float32)), exact=True),
+    ),
+    doc="x where the condition holds, else y; all three are broadcast.",
+)
+
+
+# ------------------------------------------------------------------ clip
+
+
+@dataclass(frozen=True, slots=True)
+class ClipAttrs:
+    """The bounds; infinities leave a side open."""
+
+    a_min: float = -math.inf
+    a_max: float = math.inf
+
+
+def _clip_type(relation: Relation, x: Type, attrs: ClipAttrs) -> Type:
+    ty = tensor(relation, x, "data")
+    require_dtype(relation, ty, NUMBER, "data")
+    if math.isnan(attrs.a_min) or math.isnan(attrs.a_max):
+        raise relation.fail(f"a bound is NaN: a_min={attrs.a_min}, a_max={attrs.a_max}")
+    return ty
+
+
+def _bound(value: float, d: DType, up: bool) -> int | float:
+    """The bound as a number of the dtype: for integers rounded inwards and clamped to the range."""
+    if d.is_float:
+        return value
+    if math.isinf(value):
+        return d.max if value > 0 else d.min
+    return min(max(math.ceil(value) if up else math.floor(value), d.min), d.max)
+
+
+def _clip_reference(x: Array, attrs: ClipAttrs) -> Array:
+    d = dt.dtype(x.dtype)
+    lo, hi = (x.dtype.type(_bound(v, d, up)) for v, up in ((attrs.a_min, True), (attrs.a_max, False)))
+    return np.asarray(np.minimum(np.maximum(x, lo), hi), x.dtype)
+
+
+def _clip_compute(x: Tensor, attrs: ClipAttrs, out_type: TensorType) -> Tensor:
+    lo, hi = (te.literal(_bound(v, x.dtype, up), x.dtype) for v, up in ((attrs.a_min, True), (attrs.a_max, False)))
+
+    def body(v: Expr) -> Expr:
+        low = v if attrs.a_min == -math.inf else te.max_(v, lo)
+        return low if attrs.a_max == math.inf else te.min_(low, hi)
+
+    return elementwise(x, body, "clip")
+
+
+def _clip_value(x: Sequence[Dim] | None, attrs: ClipAttrs, ty: TensorType) -> tuple[Dim, ...] | None:
+    if x is None:
+        return None
+    lo, hi = (const(int(_bound(v, ty.dtype, up))) for v, up in ((attrs.a_min, True), (attrs.a_max, False)))
+    low = x if attrs.a_min == -math.inf else [te.max_(d, lo) for d in x]
+    return tuple(low if attrs.a_max == math.inf else [te.min_(d, hi) for d in low])
+
+
+clip = Op(
+    name="clip",
+    args=("data",),
+    attrs=ClipAttrs,
+    type_rel=_clip_type,
+    reference=quiet(_clip_reference),
+    compute=_clip_compute,
+    value=_clip_value,
+    fusion=Fusion.ELEMWISE,
+    samples=(
+        Sample((((3, 4), "float32"),), {"a_min": -0.5, "a_max": 0.5}, exact=True),
+        Sample((EDGES,), {"a_min": 0.0, "a_max": 6.0}, exact=True),
+        Sample((EDGES,), {"a_min": 0.0}, exact=True),
+        Sample((np.array([-128, -3, 0, 4, 127], np.int8),), {"a_min": -2.5, "a_max": 300.0}, exact=True),
+        Sample((((3,), "float32"),), {"a_min": 1.0, "a_max": -1.0}, exact=True),
+    ),
+    doc="Elements below a_min become a_min, those above a_max (then) a_max; NaN stays NaN.",
+)
+
+
+# ------------------------------------------------------------------ cast
+
+
+@dataclass(frozen=True, slots=True)
+class CastAttrs:
+    """The dtype to convert to."""
+
+    dtype: DType
+
+
+def _cast_type(relation: Relation, x: Type, attrs: CastAttrs) -> Type:
+    return TensorType(tensor(relation, x, "data").shape, attrs.dtype)
+
+
+def _cast_compute(x: Tensor, attrs: CastAttrs, out_type: TensorType) -> Tensor:
+    def body(v: Expr) -> Expr:
+        if attrs.dtype.is_bool and not v.dtype.is_bool:
+            return te.ne(v, te.literal(0, v))
+        return te.cast(v, attrs.dtype)
+
+    return elementwise(x, body, "cast")
+
+
+def _cast_value(x: Sequence[Dim] | None, attrs: CastAttrs, ty: TensorType) -> tuple[Dim, ...] | None:
+    if x is None or not attrs.dtype.is_bool or ty.dtype.is_bool:
+        return None if x is None else tuple(x)
+    known = [const(int(d.value != 0)) for d in x if isinstance(d, Const)]
+    return tuple(known) if len(known) == len(x) else None
+
+
+def _cast_reference(x: Array, attrs: CastAttrs) -> Any:
+    return convert(x, attrs.dtype)
+
+
+_TO_INT = np.array([0.0, 1.9, -1.9, 300.0, -300.0, 3e9, -3e9, 1e20, np.inf, -np.inf, np.nan], np.float32)
+cast = Op(
+    name="cast",
+    args=("data",),
+    attrs=CastAttrs,
+    type_rel=_cast_type,
+    reference=quiet(_cast_reference),
+    compute=_cast_compute,
+    value=_cast_value,
+    fusion=Fusion.ELEMWISE,
+    samples=(
+        *(Sample((_TO_INT,), {"dtype": d}, exact=True) for d in ("int8", "uint8", "int32", "int64", "bool", "float64")),
+        Sample((np.array([-1, 0, 300, -(2**31)], np.int32),), {"dtype": "uint8"}, exact=True),
+        Sample((np.array([-1, 0, 7], np.int64),), {"dtype": "float32"}, exact=True),
+        Sample((np.array([True, False]),), {"dtype": "int32"}, exact=True),
+        Sample((np.array([2, 0, -1], np.int32),), {"dtype": "bool"}, exact=True),
+        Sample((((3, 4), "float32"),), {"dtype": "float16"}, exact=True),
+        Sample((((3, 4), "float32"),), {"dtype": "bfloat16"}, exact=True),
+        Sample((((3, 4), "float16"),), {"dtype": "float32"}, exact=True),
+    ),
+    doc="Converts elements. Float to integer truncates and saturates, NaN gives 0; integers wrap; to bool: not equal 0.",
+)

@@ -1,0 +1,142 @@
+"""Rectangular parts of a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from legato.arith.expr import Const, Expr, cdiv, const, max_, min_
+from legato.arith.simplify import simplify
+from legato.ir.op import Fusion, Op, Relation, Sample
+from legato.ir.types import Dim, TensorType, Type
+from legato.ops._families import Array
+from legato.ops._moving import as_dim, as_int, by_reference, total
+from legato.ops._rules import known_dim, normalize_axis, tensor
+from legato.te.tensor import Tensor, compute
+
+__all__ = ["StridedSliceAttrs"]
+
+TO_THE_END = 2**31 - 1  # a bound at least this large means "to the end", as exporters write it
+
+
+@dataclass(frozen=True, slots=True)
+class StridedSliceAttrs:
+    """Where the slice begins and ends (exclusive) on each of `axes` (None: the first ones), and its steps.
+
+    As in Python: literal bounds below 0 count from the end, and bounds outside are clamped. A symbolic bound counts
+    from the front. With slice_mode "size", `end` holds extents (-1: to the end) and steps must be 1.
+    """
+
+    begin: tuple[Dim | int, ...]
+    end: tuple[Dim | int, ...]
+    strides: tuple[int, ...] = (1,)
+    axes: tuple[int, ...] | None = None
+    slice_mode: str = "end"
+
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """Elements start, start + step, … of one dim; `count` of them."""
+
+    start: Dim
+    step: int
+    count: Dim
+
+
+def _bound(value: Dim | int, extent: Dim, step: int) -> Dim:
+    """A bound clamped to where a slice with this step may begin or end: [0, extent], or [-1, extent - 1] going back."""
+    if isinstance(value, Const):
+        value = int(value.value)
+    lowest, highest = (const(0), extent) if step > 0 else (const(-1), extent - 1)
+    if isinstance(value, Expr):
+        return simplify(min_(value, highest))
+    if value >= TO_THE_END:
+        return highest
+    if value <= -TO_THE_END:
+        return lowest
+    if isinstance(extent, Const):
+        counted = value + int(extent.value) if value < 0 else value
+        return const(min(max(counted, as_int(lowest)), as_int(highest)))
+    if value < 0:
+        return simplify(max_(extent + value, lowest))
+    return const(0) if value == 0 and step > 0 else simplify(min_(const(value), highest))
+
+
+def _range(extent: Dim, begin: Dim | int, end: Dim | int, step: int, size: bool) -> _Range:
+    if size:
+        start = _bound(begin, extent, 1)
+        if end == -1:
+            return _Range(start, 1, simplify(extent - start))
+        end = start + as_dim(end)
+    start, stop = _bound(begin, extent, step), _bound(end, extent, step)
+    length = stop - start if step > 0 else start - stop
+    return _Range(start, step, simplify(max_(cdiv(length, abs(step)), const(0))))
+
+
+def ranges(shape: Sequence[Dim], attrs: StridedSliceAttrs) -> list[_Range]:
+    """What the slice takes of each dim."""
+    found = [_Range(const(0), 1, d) for d in shape]
+    axes = range(len(attrs.begin)) if attrs.axes is None else [a % len(shape) for a in attrs.axes]
+    for n, axis in enumerate(axes):
+        step = attrs.strides[n] if n < len(attrs.strides) else attrs.strides[-1] if len(attrs.strides) == 1 else 1
+        found[axis] = _range(shape[axis], attrs.begin[n], attrs.end[n], step, attrs.slice_mode == "size")
+    return found
+
+
+def _slice_type(relation: Relation, x: Type, attrs: StridedSliceAttrs) -> Type:
+    ty = tensor(relation, x, "data")
+    _check(relation, ty, attrs)
+    for d in ty.shape:
+        known_dim(d)
+    return TensorType(tuple(r.count for r in ranges(ty.shape, attrs)), ty.dtype)
+
+
+def _check(relation: Relation, ty: TensorType, attrs: StridedSliceAttrs) -> None:
+    axes = tuple(range(len(attrs.begin))) if attrs.axes is None else attrs.axes
+    if not len(attrs.begin) == len(attrs.end) == len(axes):
+        raise relation.fail(f"begin, end and axes have {len(attrs.begin)}, {len(attrs.end)} and {len(axes)} entries")
+    for axis in axes:
+        normalize_axis(relation, axis, ty.rank)
+    if not attrs.strides or 0 in attrs.strides:
+        raise relation.fail(f"strides must not be empty or 0, got {attrs.strides}")
+    if attrs.slice_mode not in ("end", "size"):
+        raise relation.fail(f"slice_mode must be 'end' or 'size', got {attrs.slice_mode!r}")
+    if attrs.slice_mode == "size" and any(s != 1 for s in attrs.strides):
+        raise relation.fail("slice_mode 'size' takes steps of 1 only")
+
+
+def _slice_reference(x: Array, attrs: StridedSliceAttrs) -> Array:
+    for axis, r in enumerate(ranges(total(x), attrs)):
+        start, count = as_int(r.start), as_int(r.count)
+        if (start, r.step, count) != (0, 1, x.shape[axis]):
+            x = np.take(x, start + r.step * np.arange(count), axis)
+    return x
+
+
+def _slice_compute(x: Tensor, attrs: StridedSliceAttrs, out_type: TensorType) -> Tensor:
+    parts = ranges(x.shape, attrs)
+    return compute(out_type.shape, lambda *i: x[tuple(r.start + v * r.step for r, v in zip(parts, i, strict=True))], "slice")
+
+
+strided_slice = Op(
+    name="strided_slice",
+    args=("data",),
+    attrs=StridedSliceAttrs,
+    type_rel=_slice_type,
+    reference=_slice_reference,
+    compute=_slice_compute,
+    value=by_reference(_slice_reference),
+    fusion=Fusion.INJECTIVE,
+    samples=(
+        Sample((((5, 6), "float32"),), {"begin": (1, 2), "end": (4, 6)}, exact=True),
+        Sample((((5, 6), "float32"),), {"begin": (0,), "end": (5,), "strides": (2,), "axes": (1,)}, exact=True),
+        Sample((((5,), "float32"),), {"begin": (-1,), "end": (-6,), "strides": (-1,)}, exact=True),
+        Sample((((5,), "int64"),), {"begin": (3,), "end": (-(2**31),), "strides": (-2,)}, exact=True),
+        Sample((((5,), "float32"),), {"begin": (2,), "end": (2**31 - 1,)}, exact=True),
+        Sample((((5,), "float32"),), {"begin": (4,), "end": (1,)}, exact=True),
+        Sample((((5, 4), "float32"),), {"begin": (1, 1), "end": (2, -1), "slice_mode": "size"}, exact=True),
+    ),
+    doc="A rectangular part of a tensor, with steps.",
+)
