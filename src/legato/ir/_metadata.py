@@ -38,7 +38,7 @@ class Metadata:
         self._index: dict[int, int] = {}
 
     def refer(self, owner: object, data: Array) -> str:
-        """The text of a reference to `data`; the same for the same `owner` (by identity), which the caller keeps alive."""
+        """The text of a reference to `data`; the same for the same `owner`, an object that the caller keeps alive."""
         found = self._index.setdefault(id(owner), len(self._arrays))
         if found == len(self._arrays):
             self._arrays.append(data)

@@ -12,12 +12,12 @@ from legato.base.lexer import quote
 __all__ = ["KEYWORDS", "TYPE_WORDS", "Names", "bare", "identifier", "sigil"]
 
 # Words that begin an expression or statement of their own; an operator or constructor so called is quoted.
-KEYWORDS: Final = frozenset(
-    "let fn def if else type match extern free_var free_dim ref ref_read ref_write meta True False None "
-    "dataflow match_cast shape dim output".split()
-)
+KEYWORDS: Final = frozenset({
+    "let", "fn", "def", "if", "else", "type", "match", "extern", "free_var", "free_dim", "ref", "ref_read", "ref_write",
+    "meta", "True", "False", "None", "dataflow", "match_cast", "shape", "dim", "output",
+})  # fmt: skip
 # Words that mean something inside types and dims; no type variable or dim is called so.
-TYPE_WORDS: Final = KEYWORDS | {d.name for d in dt.ALL_DTYPES} | set("Tensor Shape and or min max select".split())
+TYPE_WORDS: Final = KEYWORDS | {"Tensor", "Shape", "and", "or", "min", "max", "select"} | {d.name for d in dt.ALL_DTYPES}
 
 _IDENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*\Z")
 _NUMBER_LIKE: Final = re.compile(r"(?:inf|nan)(?:bf16|f16|f32|f64|f)\Z")

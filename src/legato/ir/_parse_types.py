@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from collections.abc import Iterator
 from typing import Any, Final
 
 from legato.arith.expr import Const, const, fresh
@@ -15,7 +14,6 @@ from legato.arith.parser import Scope as DimScope
 from legato.arith.parser import parse_expr as parse_dim
 from legato.arith.substitute import nodes
 from legato.base import dtype as dt
-from legato.base.errors import ParseError
 from legato.base.lexer import Token, number, unquote
 from legato.base.tokens import TokenStream
 from legato.ir._names import TYPE_WORDS
@@ -36,12 +34,15 @@ from legato.ir.types import (
     scalar_type,
 )
 
-__all__ = ["MAX_NESTING", "TypeParser", "name_of"]
+__all__ = ["MAX_NESTING", "TypeParser", "fit", "name_of"]
 
 MAX_NESTING: Final = 100
 _DTYPES: Final = {d.name: d for d in dt.ALL_DTYPES}
 _KINDS: Final = {k.value: k for k in Kind}
 _CONSTANTS: Final = {"None": None, "nullptr": None, "True": True, "False": False}
+_TYPES: Final = (
+    "types are Tensor[(…), dtype], a dtype for a scalar, (…), fn (…) -> T, ref(T), Shape[(…)] and the module's data types"
+)
 _DIM_OPERATORS: Final = ("+", "-", "*", "//", "%")
 
 Bound = tuple[TypeVar | DimVar, ...]
@@ -112,23 +113,20 @@ class TypeParser:
     def binders(self) -> tuple[Bound, Bound]:
         """Optional type parameters in brackets, which are declared, and those behind `;`: dims of the body."""
         stream = self._stream
-        groups: list[list[TypeVar | DimVar]] = [[], []]
         if not stream.accept("["):
             return (), ()
-        group = groups[0]
-        while not stream.accept("]"):
-            if stream.at(";") and group is groups[0]:
-                group = groups[1]
-            elif stream.peek().kind == "ident":
-                group.append(self.binder())
-                if stream.at("]", ";"):
-                    continue
-                if not stream.at(","):
-                    raise stream.unexpected("`,` or `]`")
-            else:
-                raise stream.unexpected("a type parameter")
-            stream.next()
-        return tuple(groups[0]), tuple(groups[1])
+        own = self._binder_list()
+        inner = self._binder_list() if stream.accept(";") else ()
+        stream.expect("]")
+        return own, inner
+
+    def _binder_list(self) -> Bound:
+        group: list[TypeVar | DimVar] = []
+        while self._stream.at_kind("ident"):
+            group.append(self.binder())
+            if not self._stream.accept(","):
+                break
+        return tuple(group)
 
     def binder(self) -> TypeVar | DimVar:
         """One type parameter `A`, `A: Kind`, `n: ShapeVar` or `n: ShapeVar(lo, hi)`, which is declared."""
@@ -180,7 +178,7 @@ class TypeParser:
         """A dim; `?` is a fresh one."""
         stream, token = self._stream, self._stream.peek()
         if stream.accept("?"):
-            return self._new("d")
+            return self._add(fresh("d"))
         found = parse_dim(stream, _Dims(stream, self._names, self._new))
         for node in nodes(found):
             if isinstance(node, Const):
@@ -191,13 +189,17 @@ class TypeParser:
         return found
 
     def _new(self, name: str) -> DimVar:
-        var = fresh(name)
+        """The dim of a name that is not in scope."""
+        var = self._add(fresh(name))
         if self._parameters is None:
-            if name != "d":
-                self._names[name] = var
+            self._names[name] = var
         else:
-            self._parameters.append(var)
             self.declare(name, var)
+        return var
+
+    def _add(self, var: DimVar) -> DimVar:
+        if self._parameters is not None:
+            self._parameters.append(var)
         return var
 
     def dims(self, close: str) -> tuple[Dim, ...]:
@@ -219,15 +221,23 @@ class TypeParser:
 
     def type(self) -> Type:
         """A type; ParseError where it is nested deeper than the limit."""
-        with self._nested():
-            return self._type()
+        self.enter()
+        found = self._type()
+        self.leave()
+        return found
 
-    @contextmanager
-    def _nested(self) -> Iterator[None]:
+    def types(self, close: str) -> tuple[Type, ...]:
+        """Types up to the closing bracket, which is read."""
+        return tuple(self._list(self.type, close))
+
+    def enter(self) -> None:
+        """Goes one level deeper; ParseError beyond the limit."""
         self._depth += 1
         if self._depth > self._limit:
-            raise self._stream.error(f"nested deeper than {self._limit}: types, patterns and attributes")
-        yield
+            raise self._stream.error(f"types, patterns and attributes may be nested {self._limit} deep, not more")
+
+    def leave(self) -> None:
+        """Comes back from one level."""
         self._depth -= 1
 
     def _type(self) -> Type:
@@ -281,11 +291,11 @@ class TypeParser:
         bound, _ = self.binders()
         self._parameters = outer
         stream.expect("(")
-        params = self._list(self.type, ")")
+        params = self.types(")")
         stream.expect("->")
         ret = self.type()
         self.release(mark)
-        return FuncType(tuple(params), ret, bound)
+        return FuncType(params, ret, bound)
 
     def _ref(self, token: Token) -> Type:
         self._stream.expect("(")
@@ -300,14 +310,14 @@ class TypeParser:
         if token.kind == "ident" and name in self._names:
             var = self._names[name]
             if isinstance(var, DimVar):
-                raise stream.error(f"`{name}` is a dim, not a type", token, hint=f"a tensor type is Tensor[({name},), float32]")
+                hint = f"a tensor type is Tensor[({name},), float32]"
+                raise stream.error(f"`{name}` is a dim, not a type", token, hint=hint)
             func = var
         if func is None:
-            raise stream.error(f"unknown type `{name}`", token, hint="types are Tensor[(…), dtype], a dtype for a scalar, "
-                               "(…), fn (…) -> T, ref(T), Shape[(…)], and the data types of the module")  # fmt: skip
+            raise stream.error(f"unknown type `{name}`", token, hint=_TYPES)
         if not stream.accept("["):
             return func
-        return TypeCall(func, tuple(self._list(self.type, "]")))
+        return TypeCall(func, self.types("]"))
 
     def type_args(self) -> tuple[Type | Dim, ...]:
         """The type arguments of a call behind `[`, which has been read: types, and dims."""
@@ -324,8 +334,10 @@ class TypeParser:
 
     def value(self) -> Any:
         """An attribute's value."""
-        with self._nested():
-            return self._value()
+        self.enter()
+        found = self._value()
+        self.leave()
+        return found
 
     def _value(self) -> Any:
         stream, token = self._stream, self._stream.peek()
@@ -441,8 +453,3 @@ def _fit(value: Any, make: Callable[[int], Any]) -> Any:
     if isinstance(value, tuple):
         return tuple(_fit(v, make) for v in value)
     return make(value) if type(value) is int else value
-
-
-def as_parse_error(stream: TokenStream, token: Token, message: str, details: Sequence[str], hint: str | None) -> ParseError:
-    """An error of the operator record as one of the text."""
-    return stream.error("; ".join([message, *details]), token, hint=hint)

@@ -95,7 +95,7 @@ def operands(node: Expr) -> tuple[Expr, ...]:
 
 
 def slots(node: Expr) -> tuple[int, ...]:
-    """For each operand, the scope of the node that it is evaluated in: an index into `binders`, or -1 for the node's own."""
+    """For each operand, where it is evaluated: the index of a scope that the node opens, or -1 for the node's own."""
     match node:
         case Function():
             return (0,)

@@ -1,0 +1,282 @@
+"""What of expressions does not nest in the text: names, literals, references, patterns, attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, Final
+
+import numpy as np
+
+from legato.base import dtype as dt
+from legato.base.errors import ParseError
+from legato.base.lexer import Token, number
+from legato.base.tokens import TokenStream
+from legato.ir._literals import array_of
+from legato.ir._metadata import KEY
+from legato.ir._parse_types import TypeParser, name_of
+from legato.ir.expr import (
+    Call,
+    Constant,
+    Constructor,
+    Expr,
+    GlobalVar,
+    Pattern,
+    PatternConstructor,
+    PatternTuple,
+    PatternVar,
+    PatternWildcard,
+    Shape,
+    Var,
+)
+from legato.ir.op import Op
+from legato.ir.types import GlobalTypeVar, scalar_type, tensor_type
+
+__all__ = ["GROWS", "Known", "LeafParser"]
+
+GROWS: Final = ("(", ".", "[")  # what may follow an operand and make more of it
+
+
+@dataclass(slots=True)
+class Known:
+    """What the names of a text mean. `globals` grows as functions are named; `arrays` reads the metadata when asked."""
+
+    ops: Mapping[str, Op]
+    types: dict[str, GlobalTypeVar] = field(default_factory=dict)
+    constructors: dict[str, Constructor | None] = field(default_factory=dict)  # None: the name of several
+    globals: dict[str, tuple[GlobalVar, Token]] = field(default_factory=dict)
+    arrays: Callable[[], Sequence[np.ndarray[Any, Any]]] = tuple
+
+
+class LeafParser:
+    """Reads leaves at a stream's position; knows the variables and graph bindings of one definition."""
+
+    def __init__(self, stream: TokenStream, known: Known) -> None:
+        self.stream = stream
+        self.types = TypeParser(stream, known.types, lambda: self.constant().data)
+        self._known = known
+        self._tokens = stream.tokens
+        self._vars: dict[str, Var] = {}
+        self._undo: list[tuple[str, Var | None]] = []
+        self._graph: dict[str, Expr] = {}
+        self._constants: dict[int, Constant] = {}
+
+    # ------------------------------------------------------------------ scopes
+
+    def _declare(self, name: str, var: Var) -> None:
+        self._undo.append((name, self._vars.get(name)))
+        self._vars[name] = var
+
+    def _release(self, mark: int) -> None:
+        while len(self._undo) > mark:
+            name, old = self._undo.pop()
+            if old is None:
+                del self._vars[name]
+            else:
+                self._vars[name] = old
+
+    def _var(self) -> tuple[str, Var]:
+        """`%x` or `%x: T` where it is bound; not declared yet."""
+        stream = self.stream
+        token = stream.expect_kind("local")
+        if self._is_graph(token):
+            raise stream.error(f"`%{token.text}` names a graph binding, not a variable", token,
+                               hint='variables have a letter in their name, or quotes: %"0"')  # fmt: skip
+        if stream.at("{") and stream.at("virtual_device", ahead=1):
+            while not stream.accept("}") and not stream.at_kind("eof"):
+                stream.next()
+        ty = self.types.type() if stream.accept(":") else None
+        return token.text, Var(token.text, ty=ty, span=stream.span(token))
+
+    def _is_graph(self, token: Token) -> bool:
+        return token.text.isdigit() and token.end - token.start == len(token.text) + 1
+
+    def free(self) -> None:
+        """Reads a free_var or free_dim statement."""
+        stream = self.stream
+        if stream.next().text == "free_dim":
+            self.types.binder()
+        else:
+            self._declare(*self._var())
+        stream.expect(";")
+
+    def _quick(self) -> Expr | None:
+        """An operand that is one token, with nothing behind it that would make it more; None where it is not."""
+        stream = self.stream
+        token, after = self._tokens[stream.pos], self._tokens[min(stream.pos + 1, len(self._tokens) - 1)]
+        if token.kind not in ("local", "global", "int", "float") or after.text in GROWS:
+            return None
+        return self._leaf()
+
+    def _leaf(self) -> Expr:
+        """A variable, global or number."""
+        token = self._tokens[self.stream.pos]
+        if token.kind == "local":
+            found = (self._graph if self._is_graph(token) else self._vars).get(token.text)
+            if found is None:
+                raise self._unknown_local(token)
+            self.stream.pos += 1
+            return found
+        if token.kind == "global":
+            self.stream.pos += 1
+            return self._known.globals.setdefault(token.text, (GlobalVar(token.text), token))[0]
+        return self._literal()
+
+    def _unknown_local(self, token: Token) -> ParseError:
+        if self._is_graph(token):
+            hint = f"a graph binding `%{token.text} = …;` comes before its use"
+            return self.stream.error(f"`%{token.text}` is not bound here", token, hint=hint)
+        return self.stream.error(f"unknown variable `%{token.text}`", token, hint=_close(token.text, self._vars, "%"))
+
+    def _literal(self) -> Constant:
+        stream = self.stream
+        first, sign = stream.peek(), 1
+        while stream.accept("-"):
+            sign = -sign
+        token = stream.peek()
+        if token.kind not in ("int", "float"):
+            raise stream.error("- stands before numbers only", first, hint="negative(x) negates an expression")
+        stream.next()
+        value, dtype = number(token)
+        if dtype is None and token.kind == "float":
+            hint = f"write {token.text}f for float32, {token.text}f64 for float64"
+            raise stream.error(f"invalid number `{token.text}`: a float literal needs a suffix", token, hint=hint)
+        value = sign * value
+        if dtype is None:
+            dtype = dt.int32 if dt.int32.min <= value <= dt.int32.max else dt.int64
+        data = array_of(value, dtype)
+        if data is None or (value in (float("inf"), float("-inf")) and not token.text.startswith("inf")):
+            raise stream.error(f"{'-' * (sign < 0)}{token.text} does not fit {dtype}", token)
+        return Constant(data, ty=scalar_type(dtype), span=stream.span(first))
+
+    def _index(self) -> int:
+        token = self.stream.expect_kind("int", "the index of a tuple's field")
+        value, dtype = number(token)
+        if dtype is not None or value >= 1 << 31:
+            raise self.stream.error(f"`{token.text}` is no index of a tuple's field", token)
+        return int(value)
+
+    def _attribute_follows(self) -> bool:
+        return self.stream.at_kind("ident", "string") and self.stream.at("=", ahead=1)
+
+    def attribute(self, attrs: dict[str, Any]) -> None:
+        """Reads `name=value` into `attrs`."""
+        if not self._attribute_follows():
+            raise self.stream.unexpected("name=value")
+        token = self.stream.next()
+        name = name_of(self.stream, token)
+        if name in attrs:
+            raise self.stream.error(f"attribute `{name}` is given twice", token)
+        self.stream.expect("=")
+        attrs[name] = self.types.value()
+
+    def _named(self, token: Token) -> Expr:
+        """A constructor (called, where it takes nothing) or an operator."""
+        name = name_of(self.stream, token)
+        if name in self._known.constructors:
+            found = self._constructor(token, name)
+            if found.inputs:
+                return found
+            if self.stream.at("(") and self.stream.at(")", ahead=1):
+                self.stream.pos += 2
+            return Call(found, (), span=self.stream.span(token))
+        op = self._known.ops.get(name)
+        if op is None:
+            hint = _close(name, [*self._known.ops, *self._known.constructors], "")
+            raise self.stream.error(f"unknown operator or constructor `{name}`", token, hint=hint)
+        return op
+
+    def _itself(self) -> Expr:
+        """`&name`: the operator, though a constructor has the same name; or a constructor without calling it."""
+        token = self.stream.next()
+        if token.kind not in ("ident", "string"):
+            self.stream.pos -= 1
+            raise self.stream.unexpected("the name of an operator or constructor")
+        name = name_of(self.stream, token)
+        op = self._known.ops.get(name)
+        return self._constructor(token, name) if op is None else op
+
+    def _constructor(self, token: Token, name: str) -> Constructor:
+        found = self._known.constructors.get(name)
+        if found is None:
+            if name in self._known.constructors:
+                hint = "put the type's name before it: Type.Constructor"
+                raise self.stream.error(f"several data types have a constructor `{name}`", token, hint=hint)
+            hint = _close(name, self._known.constructors, "")
+            raise self.stream.error(f"unknown constructor `{name}`", token, hint=hint)
+        return found
+
+    def _bool(self) -> Expr:
+        token = self.stream.next()
+        data = array_of(token.text == "True", dt.bool_)
+        assert data is not None
+        return Constant(data, ty=scalar_type(dt.bool_), span=self.stream.span(token))
+
+    def constant(self) -> Constant:
+        """`meta[relay.Constant][i]`: the same constant for the same i."""
+        stream = self.stream
+        first = stream.next()
+        stream.expect("[")
+        key = stream.expect_kind("ident", f"`{KEY}`")
+        if key.text != KEY:
+            raise stream.error(f"cannot read meta[{key.text}]", key, hint=f"only meta[{KEY}] is supported")
+        stream.expect("]")
+        stream.expect("[")
+        token = stream.expect_kind("int")
+        index = int(number(token)[0])
+        arrays = self._known.arrays()
+        if index >= len(arrays):
+            raise stream.error(f"meta[{KEY}] has {len(arrays)} entries, there is no entry {index}", token)
+        stream.expect("]")
+        known = self._constants.get(index)
+        if known is None:
+            data = arrays[index]
+            ty = tensor_type(data.shape, dt.dtype(data.dtype))
+            known = self._constants[index] = Constant(data, ty=ty, span=stream.span(first))
+        return known
+
+    def _shape(self) -> Expr:
+        stream = self.stream
+        first = stream.next()
+        stream.expect("[")
+        return Shape(self.types.dims("]"), span=stream.span(first))
+
+    def _pattern(self) -> Pattern:
+        self.types.enter()
+        found = self._pattern_here()
+        self.types.leave()
+        return found
+
+    def _pattern_here(self) -> Pattern:
+        stream, token = self.stream, self.stream.peek()
+        if token.kind == "local":
+            name, var = self._var()
+            self._declare(name, var)
+            return PatternVar(var)
+        if stream.accept("_"):
+            return PatternWildcard()
+        if stream.accept("("):
+            patterns, comma = self._patterns()
+            return patterns[0] if len(patterns) == 1 and not comma else PatternTuple(tuple(patterns))
+        if token.kind not in ("ident", "string"):
+            raise stream.unexpected("a pattern")
+        stream.next()
+        constructor = self._constructor(token, name_of(stream, token))
+        return PatternConstructor(constructor, tuple(self._patterns()[0]) if stream.accept("(") else ())
+
+    def _patterns(self) -> tuple[list[Pattern], bool]:
+        """Patterns up to `)`, and whether a comma stood before it."""
+        stream, patterns, comma = self.stream, [], False
+        while not stream.accept(")"):
+            patterns.append(self._pattern())
+            comma = stream.accept(",") is not None
+            if not comma and not stream.at(")"):
+                raise stream.unexpected("`,` or `)`")
+        return patterns, comma
+
+
+def _close(name: str, known: Iterable[str], mark: str) -> str | None:
+    """A hint at names that look alike."""
+    found = get_close_matches(name, list(known), 3)
+    return f"did you mean {' or '.join(f'`{mark}{n}`' for n in found)}?" if found else None
