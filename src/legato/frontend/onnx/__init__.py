@@ -1,0 +1,67 @@
+"""ONNX models → Legato modules: operator sets 7 to the newest of the installed `onnx` package.
+
+    mod = from_onnx("model.onnx")                                       one function, @main
+    mod = from_onnx("model.onnx", shapes={"x": (1, 3, "h", "w:32..960")})
+    mod = from_onnx(model_proto, custom={"my.domain::Twice": twice})
+    report = check("model.onnx")                                        what it is, and what of it cannot be compiled
+
+`shapes` says what the dims of inputs are: a number fixes one, a text names it (equal names are equal dims; a range may
+follow: "w:32..960"), None leaves it as the file has it. `custom` gives converters of operators, Legato's own or new:
+
+    def twice(b: Emitter, x: Expr, *, scale: float = 2.0) -> Expr:      keyword-only parameters are the attributes
+        return b.multiply(x, scale)
+
+How a model becomes a module: `reader` parses the file; `graph` orders and checks its nodes; `importer` walks them and
+asks `signature` for the converter of each, which lies in a file of `operators`; converters write with `emitter`, whose
+`dims` turns the tensors in which exporters compute shapes into dims. `inputs` types the inputs, `tensors` and
+`external` read weights. Only protobuf's classes of the `onnx` package are used: none of its code sees the model.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from legato.ir.module import Module
+
+if TYPE_CHECKING:
+    import onnx
+
+    from legato.frontend.onnx.importer import Custom
+    from legato.frontend.onnx.report import Report
+
+__all__ = ["check", "from_onnx"]
+
+DimLike = int | str | None
+
+
+def from_onnx(
+    model: str | os.PathLike[str] | bytes | onnx.ModelProto,
+    *,
+    shapes: Mapping[str, Sequence[DimLike]] | None = None,
+    custom: Custom | None = None,
+) -> Module:
+    """The module of an ONNX model: a path, a file's content, or a message. Its function is @main.
+
+    Initializers become constants, external data is mapped from files beside the model (only where a path is given). The
+    function's attribute `output_names` has the names of the outputs. Raises ImportModelError for a file that cannot be
+    read, UnsupportedError with every node that cannot be compiled, TypeCheckError for an ill-typed model.
+    """
+    from legato.frontend.onnx.importer import Importer  # onnx is imported on use
+    from legato.frontend.onnx.reader import read
+
+    return Importer(read(model), shapes, custom).module()
+
+
+def check(
+    model: str | os.PathLike[str] | bytes | onnx.ModelProto,
+    *,
+    shapes: Mapping[str, Sequence[DimLike]] | None = None,
+    custom: Custom | None = None,
+) -> Report:
+    """What a model is, and everything of it that cannot be compiled; ImportModelError only where it cannot be read."""
+    from legato.frontend.onnx.importer import Importer
+    from legato.frontend.onnx.reader import read
+
+    return Importer(read(model), shapes, custom).report()

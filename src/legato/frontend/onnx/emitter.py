@@ -1,0 +1,212 @@
+"""What converters write programs with: the builder, and questions about what is known of an input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from legato.arith.expr import Const, const
+from legato.base.dtype import DType
+from legato.base.dtype import dtype as as_dtype
+from legato.base.errors import ImportModelError, UnsupportedError
+from legato.base.span import Span
+from legato.frontend.onnx.tensors import Array
+from legato.infer.builder import Builder
+from legato.ir.expr import Call, Constant, Expr
+from legato.ir.op import Op
+from legato.ir.types import Dim, TensorType, tensor_type
+from legato.ops import table
+
+__all__ = ["Emitter"]
+
+_FOLD = 64  # elements: constants up to this size are computed during import where a converter asks for them
+
+
+class Emitter(Builder):
+    """A builder for converters. `opset` is the operator set of the node, `outputs` how many outputs it has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        table()  # names of operators mean something from here on
+        self.opset = 0
+        self.outputs = 1
+        self._folded: dict[int, tuple[Expr, Array | None]] = {}
+
+    # ------------------------------------------------------------------ what is known
+
+    def type_of(self, x: Expr) -> TensorType:
+        """The tensor type of `x`."""
+        if not isinstance(x.ty, TensorType):
+            raise UnsupportedError("an input that is not a tensor")
+        return x.ty
+
+    def dtype(self, x: Expr) -> DType:
+        """The element type of `x`."""
+        return self.type_of(x).dtype
+
+    def rank(self, x: Expr) -> int:
+        """The rank of `x`."""
+        return self.type_of(x).rank
+
+    def dims_of(self, x: Expr) -> tuple[Dim, ...]:
+        """The dims of `x`."""
+        return self.type_of(x).shape
+
+    def sizes(self, x: Expr, what: str) -> tuple[int, ...]:
+        """The dims of `x`, which must be literals."""
+        found = tuple(int(d.value) for d in self.dims_of(x) if isinstance(d, Const))
+        if len(found) != self.rank(x):
+            raise UnsupportedError(f"{what} of shape {self.type_of(x)}: its dimensions must be known")
+        return found
+
+    def known(self, d: Dim, what: str) -> int:
+        """A dim that must be a literal."""
+        if not isinstance(d, Const):
+            raise UnsupportedError(f"{what} is symbolic: it must be known")
+        return int(d.value)
+
+    def axis(self, axis: int, rank: int) -> int:
+        """`axis` counted from the front."""
+        if not -rank <= axis < rank:
+            raise ImportModelError(f"axis {axis} is out of range for rank {rank}")
+        return axis % rank
+
+    def array(self, x: Expr) -> Array | None:
+        """The elements of `x` where they are known and few, or where it is a constant; else None."""
+        if isinstance(x, Constant):
+            return x.data
+        value = self.value_of(x)
+        if value is not None and all(isinstance(d, Const) for d in value):
+            flat = [d.value for d in value if isinstance(d, Const)]
+            return np.array(flat, self.dtype(x).numpy).reshape(self.sizes(x, "a value"))
+        return self._fold(x)
+
+    def dims(self, x: Expr, what: str) -> tuple[Dim, ...]:
+        """The elements of an integer tensor as dims; UnsupportedError where they depend on the data."""
+        value = self.value_of(x)
+        if value is not None:
+            return value
+        array = self.array(x)
+        if array is None:
+            raise UnsupportedError(f"{what} depends on the data: it must follow from the shapes of the inputs")
+        return tuple(const(int(v)) for v in array.ravel())
+
+    def ints(self, x: Expr, what: str) -> tuple[int, ...]:
+        """The elements of an integer tensor; UnsupportedError where they are not known at compile time."""
+        found = self.dims(x, what)
+        known = tuple(int(d.value) for d in found if isinstance(d, Const))
+        if len(known) != len(found):
+            raise UnsupportedError(f"{what} depends on symbolic dims: it must be known at compile time")
+        return known
+
+    def scalar(self, x: Expr, what: str) -> int | float | bool:
+        """The one element of `x`; UnsupportedError where it is not known."""
+        found = self.array(x)
+        if found is None:
+            raise UnsupportedError(f"{what} is known only at run time")
+        if found.size != 1:
+            raise ImportModelError(f"{what} has {found.size} elements, wanted one")
+        element = found.reshape(())
+        return bool(element) if element.dtype == np.bool_ else element.astype(np.float64).item() if (
+            self.dtype(x).is_float) else int(element)
+
+    def floats(self, x: Expr, what: str) -> tuple[float, ...]:
+        """The elements of `x` as floats; UnsupportedError where they are not known."""
+        found = self.array(x)
+        if found is None:
+            raise UnsupportedError(f"{what} are known only at run time")
+        return tuple(float(v) for v in found.ravel())
+
+    # ------------------------------------------------------------------ folding of small constants
+
+    def _fold(self, x: Expr) -> Array | None:
+        """The value of an expression over small constants, by the operators' references; iterative."""
+        stack = [x]
+        while stack:
+            node = stack[-1]
+            if id(node) in self._folded:
+                stack.pop()
+                continue
+            waiting = [a for a in _operands(node) if id(a) not in self._folded]
+            if waiting and _is_foldable(node):
+                stack += waiting
+                continue
+            stack.pop()
+            self._folded[id(node)] = (node, self._evaluate(node))
+        return self._folded[id(x)][1]
+
+    def _evaluate(self, node: Expr) -> Array | None:
+        if isinstance(node, Constant):
+            return node.data if node.data.size <= _FOLD else None
+        if not _is_foldable(node):
+            return None
+        assert isinstance(node, Call)
+        assert isinstance(node.op, Op)
+        args = [self._folded[id(a)][1] for a in node.args]
+        known = [a for a in args if a is not None]
+        if len(known) != len(args):
+            return None
+        return np.asarray(node.op.reference(*known, *node.op.tail(node.attrs)))
+
+    # ------------------------------------------------------------------ what converters often write
+
+    def weight(self, array: Array, name: str) -> Constant:
+        """`array` as a constant called `name` in messages; not copied."""
+        array.setflags(write=False)
+        return Constant(array, ty=tensor_type(array.shape, as_dtype(array.dtype)), span=Span(name))
+
+    def like(self, value: float, x: Expr) -> Constant:
+        """A rank-0 constant of the element type of `x`."""
+        return self.constant(value, self.dtype(x))
+
+    def to(self, x: Expr, dtype: DType) -> Expr:
+        """`x` as `dtype`."""
+        return x if self.dtype(x) == dtype else self.cast(x, dtype=dtype)
+
+    def broadcast(self, x: Expr, shape: Sequence[Dim]) -> Expr:
+        """`x` broadcast to `shape`; itself where it has that shape."""
+        return x if self.dims_of(x) == tuple(shape) else self.broadcast_to(x, shape=tuple(shape))
+
+    def extent(self, d: Dim, dtype: DType) -> Expr:
+        """A dim as a rank-0 tensor."""
+        if isinstance(d, Const):
+            return self.constant(int(d.value), dtype)
+        return self.squeeze(self.arange(start=d, stop=d + 1, step=1, dtype=dtype), axis=(0,))
+
+    def is_scalar(self, x: Expr, value: float) -> bool:
+        """True if `x` has one element, which is known to be `value`."""
+        if any(not self.is_one(d) for d in self.dims_of(x)):
+            return False
+        found = self.array(x)
+        return found is not None and found.size == 1 and bool(found.reshape(()) == value)
+
+    @staticmethod
+    def is_one(d: Dim) -> bool:
+        """True for the literal 1."""
+        return isinstance(d, Const) and d.value == 1
+
+    @staticmethod
+    def product(dims: Sequence[Dim]) -> Dim:
+        """The product of dims."""
+        total: Dim = const(1)
+        for d in dims:
+            total = total * d
+        return total
+
+
+def _operands(node: Expr) -> Sequence[Expr]:
+    return node.args if isinstance(node, Call) else ()
+
+
+def _is_foldable(node: Expr) -> bool:
+    """Calls of operators on tensors whose result is a small tensor of known shape."""
+    if not (isinstance(node, Call) and isinstance(node.op, Op)) or node.op.stateful:
+        return False
+    ty = node.ty
+    if not isinstance(ty, TensorType) or not ty.is_static or any(not isinstance(a.ty, TensorType) for a in node.args):
+        return False
+    count = 1
+    for d in ty.static_shape():
+        count *= d
+    return count <= _FOLD

@@ -1,0 +1,358 @@
+"""The walk over a model's nodes, each of which a converter turns into expressions.
+
+Bodies (the graph, local functions that are called, branches that are taken) are frames on a stack, so nesting costs no
+recursion; a function is expanded where it is called. What cannot be converted is gathered, and its outputs are unknown
+from then on: nodes that need them are passed over, except that an operator without a converter is listed in any case.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap, Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto
+
+from legato.base.errors import CompileError, ImportModelError, TypeCheckError, UnsupportedError
+from legato.base.span import Span
+from legato.frontend.onnx.emitter import Emitter
+from legato.frontend.onnx.graph import Step, reads, schedule, subgraphs
+from legato.frontend.onnx.inputs import Dims, Shapes, check_size, input_types
+from legato.frontend.onnx.reader import Source, opsets_of
+from legato.frontend.onnx.report import Report, Unsupported, unsupported_error
+from legato.frontend.onnx.signature import find, signature
+from legato.frontend.onnx.tensors import element_count, element_type, to_array
+from legato.ir.expr import Constant, Expr, Function, Tuple, Var
+from legato.ir.module import Module
+from legato.ir.types import TensorType, TupleType, Type
+
+__all__ = ["Custom", "Importer"]
+
+MAX_NODES = 1_000_000  # after the expansion of local functions
+
+Custom = Mapping[str, Callable[..., Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Unknown:
+    """The value of an output that could not be made; `why` is said where something needs it (None: said already)."""
+
+    why: Unsupported | None = None
+
+
+_UNKNOWN = _Unknown()
+Value = Expr | None | _Unknown
+FunctionKey = tuple[str, str, str]
+
+
+@dataclass(slots=True)
+class _Frame:
+    """A body being imported.
+
+    `names` are the values so far; `results` pairs the body's outputs with the names that they get in `target`.
+    `attributes` are those of the call that a function body stands for, `active` the functions being expanded.
+    """
+
+    steps: Iterator[Step]
+    names: ChainMap[str, Value]
+    opsets: Mapping[str, int]
+    prefix: str = ""
+    results: Sequence[tuple[str, str]] = ()
+    target: ChainMap[str, Value] | None = None
+    attributes: Mapping[str, AttributeProto] = field(default_factory=dict)
+    active: frozenset[FunctionKey] = frozenset()
+
+    def get(self, name: str) -> Value:
+        """The value called `name`; None for an input that is left out."""
+        return self.names[name] if name else None
+
+
+class Importer:
+    """One import. `run` gives the function; `unsupported` is what could not be converted."""
+
+    def __init__(self, source: Source, shapes: Shapes | None, custom: Custom | None) -> None:
+        self.source, self.graph = source, source.model.graph
+        self.b = Emitter()
+        self.unsupported: list[Unsupported] = []
+        self._faults: list[CompileError] = []
+        self._custom = {_operator_key(name): function for name, function in (custom or {}).items()}
+        self._functions = {(_domain(f.domain), f.name, f.overload): f for f in source.model.functions}
+        self._bodies: dict[tuple[FunctionKey, tuple[str, ...]], tuple[Step, ...]] = {}
+        self._initializers = self._find_initializers()
+        self._count = 0
+        self._input_types = self._types(shapes)
+
+    # ------------------------------------------------------------------ the graph
+
+    def _find_initializers(self) -> dict[str, TensorProto]:
+        found: dict[str, TensorProto] = {}
+        for tensor in self.graph.initializer:
+            if tensor.name in found:
+                raise ImportModelError(f"{self.source.name}: initializer {tensor.name!r} is defined twice")
+            found[tensor.name] = tensor
+        return found
+
+    def _types(self, shapes: Shapes | None) -> dict[str, TensorType]:
+        values = [value for value in self.graph.input if value.name not in self._initializers]
+        names = Counter(value.name for value in values)
+        for name, times in names.items():
+            if times > 1:
+                raise ImportModelError(f"{self.source.name}: input {name!r} is defined twice")
+        return input_types(values, shapes, Dims())
+
+    def run(self) -> Function | None:
+        """The model as a function; None where an output is unknown."""
+        params = {name: self.b.var(name, ty) for name, ty in self._input_types.items()}
+        outputs = [value.name for value in self.graph.output]
+        if not outputs:
+            raise ImportModelError(f"{self.source.name}: the graph has no output")
+        given = {*params, *self._initializers, *(s.values.name for s in self.graph.sparse_initializer)}
+        steps = schedule(self.graph.node, given, outputs, self.source.name)
+        top = _Frame(iter(steps), ChainMap(dict[str, Value](params)), self.source.opsets)
+        self._seed(top, self._initializers, steps, outputs)
+        for sparse in self.graph.sparse_initializer:
+            why = Unsupported(sparse.values.name, "initializer", "", 0, "a sparse tensor")
+            top.names[sparse.values.name] = _Unknown(why)
+        self._walk(top)
+        results = [self._needed(top.get(name)) for name in outputs]
+        known = [value for value in results if isinstance(value, Expr)]
+        self.outputs = {n: v.ty if isinstance(v, Expr) else None for n, v in zip(outputs, results, strict=True)}
+        if self.unsupported or self._faults or len(known) != len(outputs):
+            return None
+        body = known[0] if len(known) == 1 else self.b.tuple_(known)
+        return self.b.function(tuple(params.values()), body, attrs={"output_names": tuple(outputs)})
+
+    def module(self) -> Module:
+        """The model as a module with one function, `main`.
+
+        UnsupportedError lists everything that cannot be compiled; TypeCheckError where the model is ill-typed.
+        """
+        function = self.run()
+        if self.unsupported:
+            raise unsupported_error(self.source.name, self.unsupported)
+        if self._faults:
+            raise self._faults[0]
+        assert function is not None
+        return Module.from_expr(function)
+
+    def report(self) -> Report:
+        """What the model is, and everything of it that cannot be compiled."""
+        self.run()
+        model = self.source.model
+        weights = [(element_count(t.dims, t.name), t.data_type) for t in self.graph.initializer]
+        return Report(
+            name=self.source.name,
+            inputs=dict(self._input_types),
+            outputs=self.outputs,
+            ir_version=model.ir_version,
+            opsets=dict(self.source.opsets),
+            producer=f"{model.producer_name} {model.producer_version}".strip(),
+            nodes=sum(self._operators().values()),
+            operators=self._operators(),
+            parameters=sum(count for count, _ in weights),
+            bytes=sum(count * element_type(code, "a weight").bytes for count, code in weights),
+            unsupported=tuple(self.unsupported),
+        )
+
+    def _operators(self) -> Counter[str]:
+        """How many nodes there are of each operator, those in subgraphs and local functions included."""
+        found: Counter[str] = Counter()
+        nodes = [*self.graph.node, *(n for f in self.source.model.functions for n in f.node)]
+        while nodes:
+            node = nodes.pop()
+            domain = _domain(node.domain)
+            found[f"{domain}::{node.op_type}" if domain else node.op_type] += 1
+            nodes += [inner for graph in subgraphs(node) for inner in graph.node]
+        return Counter(dict(sorted(found.items())))
+
+    # ------------------------------------------------------------------ frames
+
+    def _walk(self, top: _Frame) -> None:
+        stack = [top]
+        while stack:
+            frame = stack[-1]
+            step = next(frame.steps, None)
+            if step is not None:
+                self._count += 1
+                if self._count > MAX_NODES:
+                    raise ImportModelError(f"{self.source.name}: local functions expand to over {MAX_NODES} nodes")
+                inner = self._step(frame, step)
+                if inner is not None:
+                    stack.append(inner)
+                continue
+            stack.pop()
+            if frame.target is not None:
+                for outer, name in frame.results:
+                    frame.target[outer] = frame.get(name)
+
+    def _seed(
+        self, frame: _Frame, tensors: Mapping[str, TensorProto], steps: Sequence[Step], outputs: Sequence[str]
+    ) -> None:
+        """Constants for the initializers of a graph that its nodes or outputs use."""
+        used = {*outputs, *(name for step in steps for name in reads(step.node))}
+        for name, tensor in tensors.items():
+            if name not in used:
+                continue
+            try:
+                array = to_array(tensor, self.source.folder, f"initializer {name!r}")
+            except UnsupportedError as error:
+                frame.names[name] = _Unknown(Unsupported(frame.prefix + name, "initializer", "", 0, error.message))
+                continue
+            frame.names[name] = self.b.weight(array, frame.prefix + name)
+
+    def _step(self, frame: _Frame, step: Step) -> _Frame | None:
+        """Converts one node, or gives the frame of the body that it stands for."""
+        node = step.node
+        name, domain = frame.prefix + str(step), _domain(node.domain)
+        opset = frame.opsets.get(domain, 0)
+        with self.b.at(Span(name)):
+            try:
+                function = self._functions.get((domain, node.op_type, node.overload))
+                if function is not None and (domain, node.op_type) not in self._custom:
+                    return self._call(frame, node, function, name)
+                if node.op_type == "If" and not domain:
+                    return self._branch(frame, node, name)
+                self._convert(frame, node, opset)
+            except UnsupportedError as error:
+                self._note(name, node.op_type, domain, error.message, opset)
+            except TypeCheckError as error:
+                self._faults.append(error)
+            except ImportModelError as error:
+                raise _located(error, Span(name)) from None
+        for output in node.output:
+            if output and output not in frame.names:
+                frame.names[output] = _UNKNOWN
+        return None
+
+    def _note(self, node: str, operator: str, domain: str, reason: str, opset: int = 0) -> None:
+        self.unsupported.append(Unsupported(node, operator, domain, opset, reason))
+
+    # ------------------------------------------------------------------ one node
+
+    def _convert(self, frame: _Frame, node: NodeProto, opset: int) -> None:
+        domain = _domain(node.domain)
+        converter = self._custom.get((domain, node.op_type)) or find(domain, node.op_type, opset)
+        if converter is None:
+            raise UnsupportedError("no such operator in Legato")
+        schema = signature(converter)
+        attributes = schema.convert(self._attributes(frame, node), node.op_type, self.source.folder)
+        inputs = schema.arrange([self._needed(frame.get(name)) for name in node.input], node.op_type)
+        if any(isinstance(value, _Unknown) for value in inputs):
+            return
+        self.b.opset, self.b.outputs = opset, len(node.output)
+        self._bind(frame, node, converter(self.b, *inputs, **attributes), opset)
+
+    def _needed(self, value: Value) -> Value:
+        """`value`; where it could not be made, the reason is listed."""
+        if isinstance(value, _Unknown) and value.why is not None and value.why not in self.unsupported:
+            self.unsupported.append(value.why)
+        return value
+
+    def _bind(self, frame: _Frame, node: NodeProto, result: Any, opset: int) -> None:
+        values = result if isinstance(result, tuple) else (result,)
+        while len(values) == 1 and isinstance(values[0], Expr) and isinstance(values[0].ty, TupleType):
+            value = values[0]
+            values = tuple(self.b.get(value, n) for n in range(len(value.ty.fields)))
+        for output, value in zip(node.output, values, strict=False):
+            if output:
+                if isinstance(value.ty, TensorType):
+                    check_size(value.ty, f"{output!r}")
+                frame.names[output] = value
+        assert self.b.span is not None
+        for n, output in enumerate(node.output[len(values) :], len(values)):
+            why = Unsupported(self.b.span.source, node.op_type, _domain(node.domain), opset, f"its output number {n + 1}")
+            frame.names[output] = _Unknown(why)
+
+    def _attributes(self, frame: _Frame, node: NodeProto) -> dict[str, AttributeProto]:
+        """The attributes of a node by name; in a function body some refer to those of the call."""
+        found: dict[str, AttributeProto] = {}
+        for attribute in node.attribute:
+            if attribute.name in found:
+                raise ImportModelError(f"attribute {attribute.name} is given twice")
+            if not attribute.ref_attr_name:
+                found[attribute.name] = attribute
+            elif attribute.ref_attr_name in frame.attributes:
+                renamed = AttributeProto()
+                renamed.CopyFrom(frame.attributes[attribute.ref_attr_name])
+                renamed.name = attribute.name
+                found[attribute.name] = renamed
+        return found
+
+    # ------------------------------------------------------------------ bodies
+
+    def _call(self, frame: _Frame, node: NodeProto, function: FunctionProto, name: str) -> _Frame:
+        """The frame of a local function's body."""
+        key = (_domain(function.domain), function.name, function.overload)
+        if key in frame.active:
+            raise ImportModelError(f"local function {function.name} calls itself")
+        if len(node.input) > len(function.input) or len(node.output) > len(function.output):
+            raise ImportModelError(f"local function {function.name} takes {len(function.input)} inputs and gives "
+                                   f"{len(function.output)} outputs, got {len(node.input)} and {len(node.output)}")  # fmt: skip
+        values = [frame.get(given) for given in node.input]
+        values += [None] * (len(function.input) - len(values))
+        results = [(outer, inner) for outer, inner in zip(node.output, function.output, strict=False) if outer]
+        wanted = tuple(inner for _, inner in results)
+        steps = self._bodies.get((key, wanted))
+        if steps is None:
+            steps = schedule(function.node, set(function.input), wanted, f"function {function.name}")
+            self._bodies[key, wanted] = steps
+        defaults = {attribute.name: attribute for attribute in function.attribute_proto}
+        names: ChainMap[str, Value] = ChainMap(dict(zip(function.input, values, strict=True)))
+        return _Frame(iter(steps), names, opsets_of(function), name + "/", results, frame.names,
+                      {**defaults, **self._attributes(frame, node)}, frame.active | {key})  # fmt: skip
+
+    def _branch(self, frame: _Frame, node: NodeProto, name: str) -> _Frame | None:
+        """The frame of the branch of an If whose condition is known."""
+        graphs = {attribute.name: attribute.g for attribute in node.attribute}
+        if {"then_branch", "else_branch"} - graphs.keys() or len(node.input) != 1:
+            raise ImportModelError("If needs a condition and two branches")
+        cond = frame.get(node.input[0])
+        known = self.b.array(cond) if isinstance(cond, Expr) else None
+        if known is None:
+            for output in node.output:
+                frame.names[output] = _UNKNOWN
+            if isinstance(cond, Expr):
+                raise UnsupportedError("its condition is known only at run time: control flow is not imported yet")
+            return None
+        if known.size != 1:
+            raise ImportModelError(f"the condition of If has {known.size} elements, wanted one")
+        return self._graph_frame(frame, graphs["then_branch" if known.all() else "else_branch"], node, name)
+
+    def _graph_frame(self, frame: _Frame, graph: GraphProto, node: NodeProto, name: str) -> _Frame:
+        if len(graph.output) != len(node.output):
+            raise ImportModelError(f"the branch gives {len(graph.output)} outputs, wanted {len(node.output)}")
+        tensors = {tensor.name: tensor for tensor in graph.initializer}
+        results = [(outer, value.name) for outer, value in zip(node.output, graph.output, strict=True) if outer]
+        given = _Given(tensors, frame.names)
+        steps = schedule(graph.node, given, [inner for _, inner in results], f"graph {graph.name}")
+        inner = _Frame(iter(steps), frame.names.new_child(), frame.opsets, name + "/", results, frame.names,
+                       frame.attributes, frame.active)  # fmt: skip
+        self._seed(inner, tensors, steps, [name for _, name in results])
+        return inner
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """The names that a subgraph sees: its own initializers, and what is around it."""
+
+    own: Mapping[str, TensorProto]
+    outer: ChainMap[str, Value]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.own or name in self.outer
+
+
+def _located(error: ImportModelError, span: Span) -> ImportModelError:
+    if error.span is not None:
+        return error
+    return ImportModelError(error.message, span=span, hint=error.hint, details=error.details)
+
+
+def _domain(domain: str) -> str:
+    return "" if domain == "ai.onnx" else domain
+
+
+def _operator_key(name: str) -> tuple[str, str]:
+    domain, separator, operator = name.rpartition("::")
+    return (_domain(domain), operator) if separator else ("", name)

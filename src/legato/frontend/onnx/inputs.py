@@ -1,0 +1,155 @@
+"""The types of a graph's inputs: dims from the file, overridden by the caller's `shapes`.
+
+A dimension that the file names (`dim_param`) is a dim variable, the same wherever the name is the same. Exporters also
+write "", "?" or -1: these dims are all different. In `shapes` a number fixes a dim, a text names it ("h", or with its
+range "h:32..960", either end may be left out), None leaves it as the file has it. What is said of a named dim of the
+file holds wherever the file uses that name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from onnx import TensorShapeProto, ValueInfoProto
+
+from legato.arith.expr import Const, Var, const
+from legato.base.errors import ImportModelError, UnsupportedError
+from legato.frontend.onnx.tensors import MAX_ELEMENTS, element_count, element_type
+from legato.ir.types import Dim, TensorType
+
+__all__ = ["DimLike", "Dims", "Shapes", "check_size", "input_types", "value_type"]
+
+DimLike = int | str | None
+Shapes = Mapping[str, Sequence[DimLike]]
+
+_UNNAMED = ("", "?", "-1", "None")
+_RANGED = re.compile(r"\s*([^:]+?)\s*(?::\s*(\d*)\s*\.\.\s*(\d*)\s*)?")
+
+
+class Dims:
+    """The dim variables of one import, by name."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Dim] = {}
+
+    def named(self, name: str) -> Dim:
+        """The dim called `name`, made where it is new."""
+        if name not in self._known:
+            self._known[name] = Var(_identifier(name), lo=0)
+        return self._known[name]
+
+    def fresh(self, hint: str) -> Dim:
+        """A dim unlike any other."""
+        return Var(_identifier(hint), lo=0)
+
+    def given(self, value: int | str, where: str) -> Dim:
+        """The dim that an item of `shapes` says."""
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            raise ImportModelError(f"{where}: got {value!r}, wanted a number, a name or None")
+        if isinstance(value, int):
+            if value < 0:
+                raise ImportModelError(f"{where}: got {value}, wanted a number of elements, a name or None")
+            return const(value)
+        match = _RANGED.fullmatch(value)
+        if match is None:
+            raise ImportModelError(f"{where}: got {value!r}, wanted a name, or a name and its range as in 'h:32..960'")
+        name, lo, hi = match.groups()
+        if lo is None:
+            return self.named(name)
+        return self._ranged(name, int(lo or 0), int(hi) if hi else None, where)
+
+    def _ranged(self, name: str, lo: int, hi: int | None, where: str) -> Dim:
+        known = self._known.setdefault(name, Var(_identifier(name), lo=lo, hi=hi))
+        if not isinstance(known, Var) or (known.lo, known.hi) != (lo, hi):
+            raise ImportModelError(f"{where}: dim {name!r} is given twice, with different ranges",
+                                   hint="give the range where the name comes first")  # fmt: skip
+        return known
+
+    def bind(self, name: str, dim: Dim, where: str) -> None:
+        """Says that the file's dim `name` is `dim`."""
+        if self._known.setdefault(name, dim) is not dim:
+            raise ImportModelError(f"{where}: dim {name!r} of the model is both {self._known[name]} and {dim}")
+
+
+def _identifier(name: str) -> str:
+    text = re.sub(r"\W+", "_", name).strip("_") or "d"
+    return f"d{text}" if text[0].isdigit() else text
+
+
+def input_types(values: Sequence[ValueInfoProto], shapes: Shapes | None, dims: Dims) -> dict[str, TensorType]:
+    """The type of each input by name.
+
+    ImportModelError where an input has no type or rank, or `shapes` does not fit; UnsupportedError for inputs that are
+    not tensors and for element types that Legato does not have.
+    """
+    shapes = shapes or {}
+    unknown = [name for name in shapes if name not in {value.name for value in values}]
+    if unknown:
+        known = ", ".join(value.name for value in values)
+        raise ImportModelError(f"shapes: the model has no input {', '.join(map(repr, unknown))}", hint=f"it has {known}")
+    overrides = {value.name: _overrides(value, shapes[value.name], dims) for value in values if value.name in shapes}
+    return {value.name: value_type(value, dims, overrides.get(value.name)) for value in values}
+
+
+def _overrides(value: ValueInfoProto, items: Sequence[DimLike], dims: Dims) -> list[Dim | None]:
+    where = f"shapes[{value.name!r}]"
+    if isinstance(items, str) or not isinstance(items, Sequence):
+        raise ImportModelError(f"{where}: got {items!r}, wanted one item per dimension")
+    declared = _declared(value)
+    if declared is not None and len(declared) != len(items):
+        raise ImportModelError(f"{where}: got {len(items)} dimensions, but the model's input has {len(declared)}")
+    found = [None if item is None else dims.given(item, f"{where}[{axis}]") for axis, item in enumerate(items)]
+    for axis, (dim, own) in enumerate(zip(found, declared or (), strict=False)):
+        if dim is not None and own.dim_param not in _UNNAMED:
+            dims.bind(own.dim_param, dim, f"{where}[{axis}]")
+    return found
+
+
+def _declared(value: ValueInfoProto) -> Sequence[TensorShapeProto.Dimension] | None:
+    tensor = value.type.tensor_type
+    return tuple(tensor.shape.dim) if tensor.HasField("shape") else None
+
+
+def value_type(value: ValueInfoProto, dims: Dims, overrides: Sequence[Dim | None] | None = None) -> TensorType:
+    """The type of a value as the file declares it, with `overrides` in place of its dims."""
+    what = f"input {value.name!r}"
+    kind = value.type.WhichOneof("value")
+    if kind is None:
+        raise ImportModelError(f"{what} has no type")
+    if kind != "tensor_type":
+        raise UnsupportedError(f"{what} is a {kind.removesuffix('_type').replace('_', ' ')}, not a tensor")
+    dtype = element_type(value.type.tensor_type.elem_type, what)
+    declared = _declared(value)
+    if declared is None and overrides is None:
+        raise ImportModelError(f"{what} has no shape", hint=f"give one: shapes={{{value.name!r}: (1, 'n', …)}}")
+    own = [_own(dim, f"{value.name}_{axis}", dims) for axis, dim in enumerate(declared or ())]
+    given = overrides or [None] * len(own)
+    shape = tuple(
+        (own[axis] if axis < len(own) else dims.fresh(f"{value.name}_{axis}")) if dim is None else dim
+        for axis, dim in enumerate(given)
+    )
+    ty = TensorType(shape, dtype)
+    check_size(ty, what)
+    return ty
+
+
+def _own(dim: TensorShapeProto.Dimension, hint: str, dims: Dims) -> Dim:
+    if dim.HasField("dim_value") and dim.dim_value >= 0:
+        return const(dim.dim_value)
+    if dim.dim_param in _UNNAMED:
+        return dims.fresh(hint)
+    return dims.named(dim.dim_param)
+
+
+def check_size(ty: TensorType, what: str) -> None:
+    """ImportModelError where the known dims of `ty` alone make it absurdly large."""
+    literals = [int(d.value) for d in ty.shape if isinstance(d, Const)]
+    if ty.is_static:
+        element_count(literals, what)
+        return
+    product = 1
+    for d in literals:
+        product *= max(d, 1)
+    if product > MAX_ELEMENTS:
+        raise ImportModelError(f"{what}: shape {ty} has more than {MAX_ELEMENTS} elements")

@@ -1,0 +1,121 @@
+"""Activation functions and softmax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from legato.frontend.onnx.emitter import Emitter
+from legato.ir.expr import Expr
+
+_SELU = (1.67326319217681884765625, 1.05070102214813232421875)
+
+
+def relu(b: Emitter, x: Expr) -> Expr:
+    return b.nn.relu(x)
+
+
+def leaky_relu(b: Emitter, x: Expr, *, alpha: float = 0.01) -> Expr:
+    return b.nn.leaky_relu(x, alpha=alpha)
+
+
+def prelu(b: Emitter, x: Expr, slope: Expr) -> Expr:
+    """A slope for each channel, or anything else that broadcasts."""
+    rank, dims = b.rank(x), b.dims_of(slope)
+    if b.dtype(x).is_float and rank > 1 and len(dims) == rank - 1 and all(b.is_one(d) for d in dims[1:]):
+        if not b.is_one(dims[0]):
+            return b.nn.prelu(x, b.reshape(slope, newshape=(-1,)), axis=1)
+    return b.where(b.less(x, b.like(0, x)), b.multiply(x, slope), x)
+
+
+def elu(b: Emitter, x: Expr, *, alpha: float = 1.0) -> Expr:
+    return b.nn.elu(x, alpha=alpha)
+
+
+def selu(b: Emitter, x: Expr, *, alpha: float = _SELU[0], gamma: float = _SELU[1]) -> Expr:
+    if np.allclose((alpha, gamma), _SELU, rtol=1e-6):
+        return b.nn.selu(x)
+    return b.multiply(b.nn.elu(x, alpha=alpha), b.like(gamma, x))
+
+
+def celu(b: Emitter, x: Expr, *, alpha: float = 1.0) -> Expr:
+    return b.nn.celu(x, alpha=alpha)
+
+
+def gelu(b: Emitter, x: Expr, *, approximate: str = "none") -> Expr:
+    return b.nn.gelu(x, approximate=approximate)
+
+
+def mish(b: Emitter, x: Expr) -> Expr:
+    return b.nn.mish(x)
+
+
+def hard_sigmoid(b: Emitter, x: Expr, *, alpha: float = 0.2, beta: float = 0.5) -> Expr:
+    return b.nn.hard_sigmoid(x, alpha=alpha, beta=beta)
+
+
+def hard_swish(b: Emitter, x: Expr) -> Expr:
+    return b.nn.hard_swish(x)
+
+
+def swish(b: Emitter, x: Expr, *, alpha: float = 1.0) -> Expr:
+    return b.nn.silu(x) if alpha == 1.0 else b.multiply(x, b.sigmoid(b.multiply(x, b.like(alpha, x))))
+
+
+def softplus(b: Emitter, x: Expr) -> Expr:
+    return b.nn.softplus(x)
+
+
+def softsign(b: Emitter, x: Expr) -> Expr:
+    return b.nn.softsign(x)
+
+
+def thresholded_relu(b: Emitter, x: Expr, *, alpha: float = 1.0) -> Expr:
+    return b.nn.thresholded_relu(x, alpha=alpha)
+
+
+def shrink(b: Emitter, x: Expr, *, bias: float = 0.0, lambd: float = 0.5) -> Expr:
+    below = b.where(b.less(x, b.like(-lambd, x)), b.add(x, b.like(bias, x)), b.like(0, x))
+    return b.where(b.greater(x, b.like(lambd, x)), b.subtract(x, b.like(bias, x)), below)
+
+
+# ------------------------------------------------------------------ softmax
+# Before operator set 13 the axes from `axis` on were one; since then it is one axis.
+
+
+def softmax(b: Emitter, x: Expr, *, axis: int = 1) -> Expr:
+    return _on_rows(b, x, axis, b.nn.softmax)
+
+
+def softmax_13(b: Emitter, x: Expr, *, axis: int = -1) -> Expr:
+    return b.nn.softmax(x, axis=b.axis(axis, b.rank(x)))
+
+
+def log_softmax(b: Emitter, x: Expr, *, axis: int = 1) -> Expr:
+    return _on_rows(b, x, axis, b.nn.log_softmax)
+
+
+def log_softmax_13(b: Emitter, x: Expr, *, axis: int = -1) -> Expr:
+    return b.nn.log_softmax(x, axis=b.axis(axis, b.rank(x)))
+
+
+def hardmax(b: Emitter, x: Expr, *, axis: int = 1) -> Expr:
+    return _on_rows(b, x, axis, lambda y, axis: hardmax_13(b, y, axis=axis))
+
+
+def hardmax_13(b: Emitter, x: Expr, *, axis: int = -1) -> Expr:
+    """One where the first largest element along `axis` is, else zero."""
+    axis = b.axis(axis, b.rank(x))
+    depth = b.sizes(x, "the input")[axis]
+    return b.one_hot(b.argmax(x, axis=(axis,)), b.like(1, x), b.like(0, x), depth=depth, axis=axis, dtype=b.dtype(x))
+
+
+def _on_rows(b: Emitter, x: Expr, axis: int, f: Callable[..., Expr]) -> Expr:
+    rank = b.rank(x)
+    axis = axis % rank if -rank <= axis < rank else b.axis(axis, rank + 1)
+    if axis == rank - 1:
+        return f(x, axis=axis)
+    shape = b.dims_of(x)
+    rows = b.reshape(x, newshape=(b.product(shape[:axis]), b.product(shape[axis:])), allowzero=True)
+    return b.reshape(f(rows, axis=1), newshape=shape, allowzero=True)

@@ -1,0 +1,91 @@
+"""Reading and writing at places that data gives; sorting and scanning."""
+
+from __future__ import annotations
+
+from legato.base import dtype as dt
+from legato.base.errors import ImportModelError, UnsupportedError
+from legato.frontend.onnx.emitter import Emitter
+from legato.ir.expr import Expr
+
+_REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "min": "min", "max": "max"}
+
+
+def gather(b: Emitter, data: Expr, indices: Expr, *, axis: int = 0) -> Expr:
+    return b.take(data, indices, axis=b.axis(axis, b.rank(data)), mode="fast")
+
+
+def gather_elements(b: Emitter, data: Expr, indices: Expr, *, axis: int = 0) -> Expr:
+    return b.gather(data, indices, axis=b.axis(axis, b.rank(data)))
+
+
+def gather_nd(b: Emitter, data: Expr, indices: Expr, *, batch_dims: int = 0) -> Expr:
+    return b.gather_nd(data, _subscripts_first(b, indices), batch_dims=batch_dims)
+
+
+def _subscripts_first(b: Emitter, indices: Expr) -> Expr:
+    """Relay has the subscripts of an element along the first dim, ONNX along the last."""
+    rank = b.rank(indices)
+    if rank == 0:
+        raise ImportModelError("indices have rank 0")
+    return indices if rank == 1 else b.transpose(indices, axes=(rank - 1, *range(rank - 1)))
+
+
+def scatter(b: Emitter, data: Expr, indices: Expr, updates: Expr, *, axis: int = 0) -> Expr:
+    return scatter_elements(b, data, indices, updates, axis=axis)
+
+
+def scatter_elements(
+    b: Emitter, data: Expr, indices: Expr, updates: Expr, *, axis: int = 0, reduction: str = "none"
+) -> Expr:
+    return b.scatter_elements(data, indices, updates, axis=b.axis(axis, b.rank(data)), reduction=_reduction(reduction))
+
+
+def scatter_nd(b: Emitter, data: Expr, indices: Expr, updates: Expr, *, reduction: str = "none") -> Expr:
+    return b.scatter_nd(data, _subscripts_first(b, indices), updates, mode=_reduction(reduction))
+
+
+def _reduction(name: str) -> str:
+    if name not in _REDUCTIONS:
+        raise ImportModelError(f"reduction is {name!r}, wanted one of {', '.join(_REDUCTIONS)}")
+    return _REDUCTIONS[name]
+
+
+def one_hot(b: Emitter, indices: Expr, depth: Expr, values: Expr, *, axis: int = -1) -> Expr:
+    """`values` is (off, on); an index below 0 counts from the end."""
+    (extent,) = b.dims(depth if b.dtype(depth).is_int else b.to(depth, dt.int64), "the depth")
+    places = indices if b.dtype(indices).is_int and b.dtype(indices).is_signed else b.to(indices, dt.int64)
+    zero = b.like(0, places)
+    wrapped = b.where(b.less(places, zero), b.add(places, b.extent(extent, b.dtype(places))), places)
+    off, on = (b.take(values, b.constant(n, "int64"), axis=0) for n in (0, 1))
+    return b.one_hot(wrapped, on, off, depth=extent, axis=b.axis(axis, b.rank(indices) + 1), dtype=b.dtype(values))
+
+
+def top_k(b: Emitter, x: Expr, *, axis: int = -1, k: int) -> Expr:
+    return _top_k(b, x, k, axis, True)
+
+
+def top_k_10(b: Emitter, x: Expr, k: Expr, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Expr:  # noqa: A002
+    """The elements are always in order: `sorted` asks for no less."""
+    (count,) = b.ints(k, "k")
+    return _top_k(b, x, count, axis, bool(largest))
+
+
+def _top_k(b: Emitter, x: Expr, k: int, axis: int, largest: bool) -> Expr:
+    if k < 1:
+        raise UnsupportedError(f"k is {k}")
+    return b.topk(x, k=k, axis=b.axis(axis, b.rank(x)), ret_type="both", is_ascend=not largest, dtype="int64")
+
+
+def cum_sum(b: Emitter, x: Expr, axis: Expr, *, exclusive: int = 0, reverse: int = 0) -> Expr:
+    return _scan(b, x, axis, "cumsum", exclusive, reverse)
+
+
+def cum_prod(b: Emitter, x: Expr, axis: Expr, *, exclusive: int = 0, reverse: int = 0) -> Expr:
+    return _scan(b, x, axis, "cumprod", exclusive, reverse)
+
+
+def _scan(b: Emitter, x: Expr, axis: Expr, name: str, exclusive: int, reverse: int) -> Expr:
+    along = b.axis(int(b.scalar(axis, "the axis")), b.rank(x))
+    y = b.reverse(x, axis=along) if reverse else x
+    y = b.call(name, y, axis=along, exclusive=bool(exclusive))
+    return b.reverse(y, axis=along) if reverse else y

@@ -1,0 +1,302 @@
+"""Elementwise arithmetic, comparisons, logic, bits and conversions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+
+import numpy as np
+
+from legato.base import dtype as dt
+from legato.base.errors import ImportModelError, UnsupportedError
+from legato.frontend.onnx.emitter import Emitter
+from legato.frontend.onnx.tensors import element_type
+from legato.ir.expr import Expr
+
+# ------------------------------------------------------------------ of one tensor
+
+
+def abs_(b: Emitter, x: Expr) -> Expr:
+    return b.abs(x)
+
+
+def neg(b: Emitter, x: Expr) -> Expr:
+    return b.negative(x)
+
+
+def sign(b: Emitter, x: Expr) -> Expr:
+    return b.sign(x)
+
+
+def floor(b: Emitter, x: Expr) -> Expr:
+    return b.floor(x)
+
+
+def ceil(b: Emitter, x: Expr) -> Expr:
+    return b.ceil(x)
+
+
+def round_(b: Emitter, x: Expr) -> Expr:
+    return b.round(x)
+
+
+def reciprocal(b: Emitter, x: Expr) -> Expr:
+    return b.divide(b.like(1, x), x)
+
+
+def sqrt(b: Emitter, x: Expr) -> Expr:
+    return b.sqrt(x)
+
+
+def exp(b: Emitter, x: Expr) -> Expr:
+    return b.exp(x)
+
+
+def log(b: Emitter, x: Expr) -> Expr:
+    return b.log(x)
+
+
+def erf(b: Emitter, x: Expr) -> Expr:
+    return b.erf(x)
+
+
+def sin(b: Emitter, x: Expr) -> Expr:
+    return b.sin(x)
+
+
+def cos(b: Emitter, x: Expr) -> Expr:
+    return b.cos(x)
+
+
+def tan(b: Emitter, x: Expr) -> Expr:
+    return b.tan(x)
+
+
+def asin(b: Emitter, x: Expr) -> Expr:
+    return b.asin(x)
+
+
+def acos(b: Emitter, x: Expr) -> Expr:
+    return b.acos(x)
+
+
+def atan(b: Emitter, x: Expr) -> Expr:
+    return b.atan(x)
+
+
+def sinh(b: Emitter, x: Expr) -> Expr:
+    return b.sinh(x)
+
+
+def cosh(b: Emitter, x: Expr) -> Expr:
+    return b.cosh(x)
+
+
+def tanh(b: Emitter, x: Expr) -> Expr:
+    return b.tanh(x)
+
+
+def asinh(b: Emitter, x: Expr) -> Expr:
+    return b.asinh(x)
+
+
+def acosh(b: Emitter, x: Expr) -> Expr:
+    return b.acosh(x)
+
+
+def atanh(b: Emitter, x: Expr) -> Expr:
+    return b.atanh(x)
+
+
+def sigmoid(b: Emitter, x: Expr) -> Expr:
+    return b.sigmoid(x)
+
+
+def is_nan(b: Emitter, x: Expr) -> Expr:
+    return b.isnan(x)
+
+
+def is_inf(b: Emitter, x: Expr, *, detect_negative: int = 1, detect_positive: int = 1) -> Expr:
+    if detect_negative and detect_positive:
+        return b.isinf(x)
+    if detect_negative or detect_positive:
+        return b.equal(x, b.like(-np.inf if detect_negative else np.inf, x))
+    return b.not_equal(b.cast(x, dtype="bool"), b.cast(x, dtype="bool"))
+
+
+# ------------------------------------------------------------------ of two tensors, or more
+
+
+def add(b: Emitter, x: Expr, y: Expr) -> Expr:
+    return b.add(x, y)
+
+
+def sub(b: Emitter, x: Expr, y: Expr) -> Expr:
+    return b.subtract(x, y)
+
+
+def mul(b: Emitter, x: Expr, y: Expr) -> Expr:
+    return b.multiply(x, y)
+
+
+def div(b: Emitter, x: Expr, y: Expr) -> Expr:
+    return b.divide(x, y)
+
+
+def mod(b: Emitter, x: Expr, y: Expr, *, fmod: int = 0) -> Expr:
+    return b.mod(x, y) if fmod else b.floor_mod(x, y)
+
+
+def pow_(b: Emitter, x: Expr, y: Expr) -> Expr:
+    """The dtypes may differ: the result has the base's, and is computed in floats if either is one."""
+    if b.is_scalar(y, 2):
+        return b.multiply(x, x)
+    base, exponent = b.dtype(x), b.dtype(y)
+    if base == exponent:
+        return b.power(x, y)
+    common = base if base.is_float or not exponent.is_float else exponent
+    return b.to(b.power(b.to(x, common), b.to(y, common)), base)
+
+
+def _fold(f: Callable[[Expr, Expr], Expr], xs: tuple[Expr, ...]) -> Expr:
+    if not xs:
+        raise ImportModelError("no input")
+    return reduce(f, xs)
+
+
+def max_(b: Emitter, *xs: Expr) -> Expr:
+    return _fold(b.maximum, xs)
+
+
+def min_(b: Emitter, *xs: Expr) -> Expr:
+    return _fold(b.minimum, xs)
+
+
+def sum_(b: Emitter, *xs: Expr) -> Expr:
+    return _fold(b.add, xs)
+
+
+def mean(b: Emitter, *xs: Expr) -> Expr:
+    total = _fold(b.add, xs)
+    return b.divide(total, b.like(len(xs), total)) if len(xs) > 1 else total
+
+
+def clip_6(b: Emitter, x: Expr, *, min: float = -np.inf, max: float = np.inf) -> Expr:  # noqa: A002
+    return b.clip(x, a_min=min, a_max=max)
+
+
+def clip_11(b: Emitter, x: Expr, lo: Expr | None = None, hi: Expr | None = None) -> Expr:
+    bounds = [None if bound is None else b.array(bound) for bound in (lo, hi)]
+    if b.dtype(x).is_float and all(known is not None or bound is None for known, bound in zip(bounds, (lo, hi), strict=True)):
+        low, high = (None if known is None else float(known.reshape(())) for known in bounds)
+        return b.clip(x, a_min=-np.inf if low is None else low, a_max=np.inf if high is None else high)
+    x = x if lo is None else b.maximum(x, lo)
+    return x if hi is None else b.minimum(x, hi)
+
+
+def where(b: Emitter, condition: Expr, x: Expr, y: Expr) -> Expr:
+    return b.where(condition, x, y)
+
+
+# ------------------------------------------------------------------ comparisons and logic
+
+
+def equal(b: Emitter, x: Expr, y: Expr) -> Expr:
+    return b.equal(x, y)
+
+
+def greater(b: Emitter, x: Expr, y: Expr) -> Expr:
+    return b.greater(x, y)
+
+
+def greater_or_equal(b: Emitter, x: Expr, y: Expr) -> Expr:
+    return b.greater_equal(x, y)
+
+
+def less(b: Emitter, x: Expr, y: Expr) -> Expr:
+    return b.less(x, y)
+
+
+def less_or_equal(b: Emitter, x: Expr, y: Expr) -> Expr:
+    return b.less_equal(x, y)
+
+
+def and_(b: Emitter, x: Expr, y: Expr) -> Expr:
+    return b.logical_and(x, y)
+
+
+def or_(b: Emitter, x: Expr, y: Expr) -> Expr:
+    return b.logical_or(x, y)
+
+
+def xor(b: Emitter, x: Expr, y: Expr) -> Expr:
+    return b.logical_xor(x, y)
+
+
+def not_(b: Emitter, x: Expr) -> Expr:
+    return b.logical_not(x)
+
+
+# ------------------------------------------------------------------ bits
+
+
+def bitwise_and(b: Emitter, x: Expr, y: Expr) -> Expr:
+    return b.bitwise_and(x, y)
+
+
+def bitwise_or(b: Emitter, x: Expr, y: Expr) -> Expr:
+    return b.bitwise_or(x, y)
+
+
+def bitwise_xor(b: Emitter, x: Expr, y: Expr) -> Expr:
+    return b.bitwise_xor(x, y)
+
+
+def bitwise_not(b: Emitter, x: Expr) -> Expr:
+    return b.bitwise_not(x)
+
+
+def bit_shift(b: Emitter, x: Expr, y: Expr, *, direction: str) -> Expr:
+    if direction not in ("LEFT", "RIGHT"):
+        raise ImportModelError(f"direction is {direction!r}, wanted LEFT or RIGHT")
+    return b.left_shift(x, y) if direction == "LEFT" else b.right_shift(x, y)
+
+
+# ------------------------------------------------------------------ conversions
+
+
+def cast(b: Emitter, x: Expr, *, to: int, saturate: int = 1, round_mode: str = "up") -> Expr:
+    """`saturate` and `round_mode` speak of 8-bit floats only, which Legato does not have."""
+    return b.to(x, element_type(to, "the result"))
+
+
+def cast_like(b: Emitter, x: Expr, like: Expr, *, saturate: int = 1, round_mode: str = "up") -> Expr:
+    return b.to(x, b.dtype(like))
+
+
+def bit_cast(b: Emitter, x: Expr, *, to: int) -> Expr:
+    dtype = element_type(to, "the result")
+    if dtype.bits != b.dtype(x).bits or dt.bool_ in (dtype, b.dtype(x)):
+        raise UnsupportedError(f"bits of {b.dtype(x)} as {dtype}")
+    return b.reinterpret(x, dtype=dtype)
+
+
+def identity(b: Emitter, x: Expr) -> Expr:
+    return x
+
+
+def dropout_7(b: Emitter, x: Expr, *, ratio: float = 0.5) -> Expr | tuple[Expr, Expr]:
+    """Nothing is dropped when a model runs; the mask says so."""
+    return (x, b.full_like(x, 1)) if b.outputs > 1 else x
+
+
+def dropout_10(b: Emitter, x: Expr, *, ratio: float = 0.5) -> Expr | tuple[Expr, Expr]:
+    return (x, b.full_like(b.cast(x, dtype="bool"), True)) if b.outputs > 1 else x
+
+
+def dropout_12(
+    b: Emitter, x: Expr, ratio: Expr | None = None, training_mode: Expr | None = None, *, seed: int = 0
+) -> Expr | tuple[Expr, Expr]:
+    if training_mode is not None and b.scalar(training_mode, "training_mode"):
+        raise UnsupportedError("training mode")
+    return dropout_10(b, x)

@@ -1,0 +1,274 @@
+"""Convolutions, pooling and matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from legato.arith.expr import Const, cdiv, const, max_
+from legato.base.errors import ImportModelError, UnsupportedError
+from legato.frontend.onnx.emitter import Emitter
+from legato.ir.expr import Expr
+from legato.ir.types import Dim
+
+# ------------------------------------------------------------------ windows
+
+
+@dataclass(frozen=True, slots=True)
+class _Windows:
+    """How windows move over the spatial dims; one entry per dim. `pads`: all befores, then all afters."""
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    pads: tuple[int, ...]
+
+    @property
+    def reach(self) -> tuple[int, ...]:
+        """Elements from the first to the last that one window touches."""
+        return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
+
+
+def _windows(
+    b: Emitter, x: Expr, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], pads: Sequence[int],
+    auto_pad: str,
+) -> _Windows:  # fmt: skip
+    """The windows that the attributes describe on `x` (N, C, spatial…), automatic padding worked out."""
+    rank = b.rank(x) - 2
+    if rank not in (1, 2, 3):
+        raise UnsupportedError(f"{rank} spatial dimensions; 1 to 3 are possible")
+    strides, dilations = tuple(strides) or (1,) * rank, tuple(dilations) or (1,) * rank
+    for name, values, wanted in (("kernel_shape", kernel, rank), ("strides", strides, rank), ("dilations", dilations, rank)):
+        if len(values) != wanted or min(values) < 1:
+            raise ImportModelError(f"{name} is {list(values)}, wanted {wanted} positive integers")
+    if pads and len(pads) != 2 * rank:
+        raise ImportModelError(f"pads is {list(pads)}, wanted {2 * rank} integers")
+    plain = _Windows(tuple(kernel), strides, dilations, tuple(pads) or (0,) * 2 * rank)
+    if auto_pad == "NOTSET":
+        return plain
+    if auto_pad == "VALID":
+        return _Windows(plain.kernel, strides, dilations, (0,) * 2 * rank)
+    totals = [
+        _same_total(d, stride, reach)
+        for d, stride, reach in zip(b.dims_of(x)[2:], strides, plain.reach, strict=True)
+    ]
+    return _Windows(plain.kernel, strides, dilations, _divided(totals, auto_pad))
+
+
+def _same_total(extent: Dim, stride: int, reach: int) -> int:
+    """Padding with which there are extent / stride windows, rounded up."""
+    if stride == 1:
+        return reach - 1
+    total = max_((cdiv(extent, stride) - 1) * stride + reach - extent, const(0))
+    if not isinstance(total, Const):
+        raise UnsupportedError("automatic padding with strides, of a dimension that is symbolic")
+    return int(total.value)
+
+
+def _divided(totals: Sequence[int], auto_pad: str) -> tuple[int, ...]:
+    """Befores and afters; an odd element goes to the end (SAME_UPPER) or the beginning (SAME_LOWER)."""
+    if auto_pad not in ("SAME_UPPER", "SAME_LOWER"):
+        raise ImportModelError(f"auto_pad is {auto_pad!r}, wanted NOTSET, SAME_UPPER, SAME_LOWER or VALID")
+    small, large = tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
+    return small + large if auto_pad == "SAME_UPPER" else large + small
+
+
+def _kernel(b: Emitter, weight: Expr, given: Sequence[int]) -> tuple[int, ...]:
+    """The spatial extents of a weight, which `given` must repeat if it says anything."""
+    found = b.sizes(weight, "the weight")[2:]
+    if given and tuple(given) != found:
+        raise ImportModelError(f"kernel_shape is {list(given)}, but the weight has {list(found)}")
+    return found
+
+
+# ------------------------------------------------------------------ convolutions
+
+
+def conv(
+    b: Emitter,
+    x: Expr,
+    weight: Expr,
+    bias: Expr | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: tuple[int, ...] = (),
+    group: int = 1,
+    kernel_shape: tuple[int, ...] = (),
+    pads: tuple[int, ...] = (),
+    strides: tuple[int, ...] = (),
+) -> Expr:
+    w = _windows(b, x, _kernel(b, weight, kernel_shape), strides, dilations, pads, auto_pad)
+    pads = w.pads
+    if min(pads) < 0:  # negative padding cuts off
+        x, pads = _padded(b, x, pads), (0,) * len(pads)
+    y = b.call(f"nn.conv{len(w.kernel)}d", x, weight,
+               strides=w.strides, padding=pads, dilation=w.dilations, groups=group)  # fmt: skip
+    return y if bias is None else b.nn.bias_add(y, bias, axis=1)
+
+
+def conv_transpose(
+    b: Emitter,
+    x: Expr,
+    weight: Expr,
+    bias: Expr | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: tuple[int, ...] = (),
+    group: int = 1,
+    kernel_shape: tuple[int, ...] = (),
+    output_padding: tuple[int, ...] = (),
+    output_shape: tuple[int, ...] = (),
+    pads: tuple[int, ...] = (),
+    strides: tuple[int, ...] = (),
+) -> Expr:
+    same = auto_pad in ("SAME_UPPER", "SAME_LOWER")
+    w = _windows(b, x, _kernel(b, weight, kernel_shape), strides, dilations, pads, "NOTSET" if same else auto_pad)
+    rank = len(w.kernel)
+    extra = output_padding or (0,) * rank
+    around = w.pads
+    if output_shape or same:
+        extents = b.dims_of(x)[2:]
+        wanted = output_shape[-rank:] or tuple(d * s for d, s in zip(extents, w.strides, strict=True))
+        totals = [
+            (d - 1) * s + e + reach - o
+            for d, s, e, reach, o in zip(extents, w.strides, extra, w.reach, wanted, strict=True)
+        ]
+        around, extra = _transposed_padding(totals, extra, "SAME_UPPER" if auto_pad == "SAME_UPPER" else "SAME_LOWER")
+    y = b.call(f"nn.conv{rank}d_transpose", x, weight, strides=w.strides, padding=around,
+               output_padding=extra, dilation=w.dilations, groups=group)  # fmt: skip
+    return y if bias is None else b.nn.bias_add(y, bias, axis=1)
+
+
+def _transposed_padding(
+    totals: Sequence[Dim], extra: Sequence[int], auto_pad: str
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Padding and output padding; what is missing to the wanted extent is padded at the end of the output."""
+    known = [int(t.value) for t in totals if isinstance(t, Const)]
+    if len(known) != len(totals):
+        raise UnsupportedError("output_shape or automatic padding, of a dimension that is symbolic")
+    around = _divided([max(t, 0) for t in known], auto_pad)
+    return around, tuple(e - min(t, 0) for e, t in zip(extra, known, strict=True))
+
+
+# ------------------------------------------------------------------ pooling
+
+
+def max_pool(
+    b: Emitter,
+    x: Expr,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: tuple[int, ...] = (),
+    kernel_shape: tuple[int, ...],
+    pads: tuple[int, ...] = (),
+    storage_order: int = 0,
+    strides: tuple[int, ...] = (),
+) -> Expr:
+    """`storage_order` speaks of the second output only, which is not supported."""
+    w = _windows(b, x, kernel_shape, strides, dilations, pads, auto_pad)
+    return b.call(f"nn.max_pool{len(w.kernel)}d", x, pool_size=w.kernel, strides=w.strides, dilation=w.dilations,
+                  padding=w.pads, ceil_mode=bool(ceil_mode))  # fmt: skip
+
+
+def average_pool(
+    b: Emitter,
+    x: Expr,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    count_include_pad: int = 0,
+    dilations: tuple[int, ...] = (),
+    kernel_shape: tuple[int, ...],
+    pads: tuple[int, ...] = (),
+    strides: tuple[int, ...] = (),
+) -> Expr:
+    w = _windows(b, x, kernel_shape, strides, dilations, pads, auto_pad)
+    return b.call(f"nn.avg_pool{len(w.kernel)}d", x, pool_size=w.kernel, strides=w.strides, dilation=w.dilations,
+                  padding=w.pads, ceil_mode=bool(ceil_mode), count_include_pad=bool(count_include_pad))  # fmt: skip
+
+
+def lp_pool(
+    b: Emitter,
+    x: Expr,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: tuple[int, ...] = (),
+    kernel_shape: tuple[int, ...],
+    p: int = 2,
+    pads: tuple[int, ...] = (),
+    strides: tuple[int, ...] = (),
+) -> Expr:
+    """The p-norm of each window: its mean of |x|^p, times the number of elements, to the power 1/p."""
+    if ceil_mode:
+        raise UnsupportedError("ceil_mode")
+    count = 1
+    for k in kernel_shape:
+        count *= k
+    powers = b.power(b.abs(x), b.like(p, x))
+    mean = average_pool(b, powers, auto_pad=auto_pad, count_include_pad=1, dilations=dilations,
+                        kernel_shape=kernel_shape, pads=pads, strides=strides)  # fmt: skip
+    return b.power(b.multiply(mean, b.like(count, x)), b.like(1 / p, x))
+
+
+def _spatial(b: Emitter, x: Expr) -> tuple[int, ...]:
+    if b.rank(x) < 3:
+        raise ImportModelError(f"the input has rank {b.rank(x)}, wanted batch, channels and spatial dimensions")
+    return tuple(range(2, b.rank(x)))
+
+
+def global_average_pool(b: Emitter, x: Expr) -> Expr:
+    axes = _spatial(b, x)
+    return b.nn.global_avg_pool2d(x) if len(axes) == 2 else b.mean(x, axis=axes, keepdims=True)
+
+
+def global_max_pool(b: Emitter, x: Expr) -> Expr:
+    axes = _spatial(b, x)
+    return b.nn.global_max_pool2d(x) if len(axes) == 2 else b.max(x, axis=axes, keepdims=True)
+
+
+def global_lp_pool(b: Emitter, x: Expr, *, p: int = 2) -> Expr:
+    powers = b.power(b.abs(x), b.like(p, x))
+    return b.power(b.sum(powers, axis=_spatial(b, x), keepdims=True), b.like(1 / p, x))
+
+
+def _padded(b: Emitter, x: Expr, pads: Sequence[int]) -> Expr:
+    half = len(pads) // 2
+    width = ((0, 0), (0, 0), *zip(pads[:half], pads[half:], strict=True))
+    return b.nn.pad(x, b.like(0, x), pad_width=width)
+
+
+# ------------------------------------------------------------------ products
+
+
+def mat_mul(b: Emitter, x: Expr, y: Expr) -> Expr:
+    return b.matmul(x, y)
+
+
+def gemm(
+    b: Emitter,
+    x: Expr,
+    y: Expr,
+    c: Expr | None = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,  # noqa: N803
+    transB: int = 0,  # noqa: N803
+) -> Expr:
+    """alpha · x′ · y′ + beta · c."""
+    if b.rank(x) != 2 or b.rank(y) != 2:
+        raise ImportModelError(f"operands of ranks {b.rank(x)} and {b.rank(y)}, wanted matrices")
+    if transB and not transA:
+        z = b.nn.dense(x, y)
+    else:
+        z = b.nn.matmul(x, y, transpose_a=bool(transA), transpose_b=bool(transB))
+    z = z if alpha == 1.0 else b.multiply(z, b.like(alpha, z))
+    if c is None or beta == 0.0:
+        return z
+    return b.add(z, c if beta == 1.0 else b.multiply(c, b.like(beta, c)))
+
+
+def einsum(b: Emitter, *xs: Expr, equation: str) -> Expr:
+    return b.einsum(*xs, equation=equation)

@@ -1,0 +1,109 @@
+"""Normalisations."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from legato.base import dtype as dt
+from legato.base.errors import ImportModelError, UnsupportedError
+from legato.frontend.onnx.emitter import Emitter
+from legato.frontend.onnx.tensors import element_type
+from legato.ir.expr import Expr
+
+
+def batch_normalization(
+    b: Emitter,
+    x: Expr,
+    scale: Expr,
+    bias: Expr,
+    mean: Expr,
+    variance: Expr,
+    *,
+    epsilon: float = 1e-5,
+    momentum: float = 0.9,
+    spatial: int = 1,
+    training_mode: int = 0,
+) -> Expr:
+    """`momentum` matters in training only; `spatial` is of operator sets below 9."""
+    if training_mode:
+        raise UnsupportedError("training mode")
+    if not spatial and b.rank(x) > 2:
+        raise UnsupportedError("statistics for each position (spatial=0)")
+    gamma, beta, mean, variance = (b.to(p, b.dtype(x)) for p in (scale, bias, mean, variance))
+    return b.get(b.nn.batch_norm(x, gamma, beta, mean, variance, axis=1, epsilon=epsilon), 0)
+
+
+def instance_normalization(b: Emitter, x: Expr, scale: Expr, bias: Expr, *, epsilon: float = 1e-5) -> Expr:
+    return b.nn.instance_norm(x, scale, bias, axis=1, epsilon=epsilon)
+
+
+def layer_normalization(
+    b: Emitter,
+    x: Expr,
+    scale: Expr,
+    bias: Expr | None = None,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,
+) -> Expr | tuple[Expr, Expr, Expr]:
+    """The statistics are further outputs, of dtype `stash_type`."""
+    axis = b.axis(axis, b.rank(x))
+    axes = tuple(range(axis, b.rank(x)))
+    shape = b.dims_of(x)[axis:]
+    gamma = b.broadcast(scale, shape)
+    beta = b.full(b.like(0, x), shape=shape) if bias is None else b.broadcast(bias, shape)
+    y = b.nn.layer_norm(x, gamma, beta, axis=axes, epsilon=epsilon, center=bias is not None, scale=True)
+    if b.outputs == 1:
+        return y
+    wide = b.to(x, element_type(stash_type, "stash_type"))
+    mean = b.mean(wide, axis=axes, keepdims=True)
+    variance = b.variance(wide, mean, axis=axes, keepdims=True)
+    return y, mean, b.rsqrt(b.add(variance, b.like(epsilon, wide)))
+
+
+def rms_normalization(b: Emitter, x: Expr, scale: Expr, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1) -> Expr:
+    axis = b.axis(axis, b.rank(x))
+    gamma = b.broadcast(scale, b.dims_of(x)[axis:])
+    return b.nn.rms_norm(x, gamma, axes=tuple(range(axis, b.rank(x))), epsilon=epsilon)
+
+
+def group_normalization(
+    b: Emitter, x: Expr, scale: Expr, bias: Expr, *, epsilon: float = 1e-5, num_groups: int, stash_type: int = 1
+) -> Expr:
+    """Scale and bias per group."""
+    channels = b.known(b.dims_of(x)[1], "the number of channels")
+    if num_groups < 1 or channels % num_groups:
+        raise ImportModelError(f"{channels} channels do not divide into {num_groups} groups")
+    each = channels // num_groups
+    gamma, beta = (b.repeat(p, repeats=each, axis=0) for p in (scale, bias))
+    return group_normalization_21(b, x, gamma, beta, epsilon=epsilon, num_groups=num_groups)
+
+
+def group_normalization_21(
+    b: Emitter, x: Expr, scale: Expr, bias: Expr, *, epsilon: float = 1e-5, num_groups: int, stash_type: int = 1
+) -> Expr:
+    """Scale and bias per channel."""
+    return b.nn.group_norm(x, scale, bias, num_groups=num_groups, axis=1, epsilon=epsilon)
+
+
+def lp_normalization(b: Emitter, x: Expr, *, axis: int = -1, p: int = 2) -> Expr:
+    """x / ‖x‖; where the norm is 0, 0."""
+    axes = (b.axis(axis, b.rank(x)),)
+    if p not in (1, 2):
+        raise ImportModelError(f"p is {p}, wanted 1 or 2")
+    powers = b.abs(x) if p == 1 else b.multiply(x, x)
+    total = b.sum(powers, axis=axes, keepdims=True)
+    norm = total if p == 1 else b.sqrt(total)
+    zero = b.like(0, x)
+    return b.where(b.equal(norm, zero), zero, b.divide(x, norm))
+
+
+def mean_variance_normalization(b: Emitter, x: Expr, *, axes: tuple[int, ...] = (0, 2, 3)) -> Expr:
+    mean = b.mean(x, axis=axes, keepdims=True)
+    deviation = b.sqrt(b.variance(x, mean, axis=axes, keepdims=True))
+    return b.divide(b.subtract(x, mean), b.add(deviation, b.like(1e-9, x)))
+
+
+def lrn(b: Emitter, x: Expr, *, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0, size: int) -> Expr:
+    return b.nn.lrn(x, size=size, axis=1, alpha=alpha, beta=beta, bias=bias)

@@ -1,0 +1,289 @@
+"""Shapes: asking for them, changing them, making tensors of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from legato.arith.expr import Const, cdiv
+from legato.base.errors import ImportModelError, UnsupportedError
+from legato.frontend.onnx.emitter import Emitter
+from legato.frontend.onnx.tensors import element_type
+from legato.ir.expr import Expr
+from legato.ir.types import Dim
+
+Array = NDArray[Any]
+
+# ------------------------------------------------------------------ constants and shapes as tensors
+
+
+def constant(
+    b: Emitter,
+    *,
+    value: Array | None = None,
+    value_float: float | None = None,
+    value_floats: tuple[float, ...] | None = None,
+    value_int: int | None = None,
+    value_ints: tuple[int, ...] | None = None,
+) -> Expr:
+    number: Array | None = value
+    if value_float is not None or value_floats is not None:
+        number = np.array(value_floats if value_float is None else value_float, np.float32)
+    if value_int is not None or value_ints is not None:
+        number = np.array(value_ints if value_int is None else value_int, np.int64)
+    if number is None:
+        raise ImportModelError("Constant has no value")
+    return b.weight(number, b.span.source if b.span else "")
+
+
+def shape(b: Emitter, x: Expr, *, start: int = 0, end: int | None = None) -> Expr:
+    rank = b.rank(x)
+    first, last, _ = slice(start, end).indices(rank)
+    whole = b.call("shape_of", x, dtype="int64")
+    if (first, last) == (0, rank):
+        return whole
+    return b.strided_slice(whole, begin=(first,), end=(max(first, last),), strides=(1,), axes=(0,))
+
+
+def size(b: Emitter, x: Expr) -> Expr:
+    return b.ndarray_size(x, dtype="int64")
+
+
+def constant_of_shape(b: Emitter, shape: Expr, *, value: Array | None = None) -> Expr:
+    if value is not None and value.size != 1:
+        raise ImportModelError(f"value has {value.size} elements, wanted one")
+    fill = np.float32(0) if value is None else value.reshape(())
+    return b.full(b.constant(fill), shape=b.dims(shape, "the shape"))
+
+
+def range_(b: Emitter, start: Expr, limit: Expr, delta: Expr) -> Expr:
+    dtype = b.dtype(start)
+    if dtype.is_float:
+        first, last, by = (b.scalar(x, "a bound of Range") for x in (start, limit, delta))
+        return b.arange(start=float(first), stop=float(last), step=float(by), dtype=dtype)
+    (begin,), (end,) = b.dims(start, "the start of Range"), b.dims(limit, "the limit of Range")
+    (step,) = b.ints(delta, "the delta of Range")
+    if step == 0:
+        raise ImportModelError("delta is 0")
+    return b.arange(start=begin, stop=end, step=step, dtype=dtype)
+
+
+def eye_like(b: Emitter, x: Expr, *, dtype: int | None = None, k: int = 0) -> Expr:
+    if b.rank(x) != 2:
+        raise ImportModelError(f"the input has rank {b.rank(x)}, wanted a matrix")
+    rows, columns = b.sizes(x, "the input")
+    result = b.dtype(x) if dtype is None else element_type(dtype, "the result")
+    return b.constant(np.eye(rows, columns, k), result)
+
+
+# ------------------------------------------------------------------ the same elements, another shape
+
+
+def reshape(b: Emitter, x: Expr, shape: Expr, *, allowzero: int = 0) -> Expr:
+    wanted = b.dims(shape, "the new shape")
+    return b.reshape(x, newshape=_codes(wanted), allowzero=bool(allowzero))
+
+
+def _codes(dims: Sequence[Dim]) -> tuple[Dim | int, ...]:
+    """Literals as ints: -1 and 0 are codes."""
+    return tuple(int(d.value) if isinstance(d, Const) else d for d in dims)
+
+
+def flatten(b: Emitter, x: Expr, *, axis: int = 1) -> Expr:
+    rank, dims = b.rank(x), b.dims_of(x)
+    axis = axis if axis == rank else b.axis(axis, rank)
+    if axis == 1:
+        return b.nn.batch_flatten(x)
+    return b.reshape(x, newshape=(b.product(dims[:axis]), b.product(dims[axis:])), allowzero=True)
+
+
+def squeeze(b: Emitter, x: Expr, *, axes: tuple[int, ...] | None = None) -> Expr:
+    if axes is None:
+        axes = tuple(n for n, d in enumerate(b.dims_of(x)) if b.is_one(d))
+    found = tuple(b.axis(a, b.rank(x)) for a in axes)
+    return b.squeeze(x, axis=found) if found else x
+
+
+def squeeze_13(b: Emitter, x: Expr, axes: Expr | None = None) -> Expr:
+    return squeeze(b, x, axes=None if axes is None else b.ints(axes, "the axes"))
+
+
+def unsqueeze(b: Emitter, x: Expr, *, axes: tuple[int, ...]) -> Expr:
+    rank = b.rank(x) + len(axes)
+    found = sorted(b.axis(a, rank) for a in axes)
+    if len(set(found)) != len(found):
+        raise ImportModelError(f"axes {list(axes)} name one axis twice")
+    for axis in found:
+        x = b.expand_dims(x, axis=axis, num_newaxis=1)
+    return x
+
+
+def unsqueeze_13(b: Emitter, x: Expr, axes: Expr) -> Expr:
+    return unsqueeze(b, x, axes=b.ints(axes, "the axes"))
+
+
+def transpose(b: Emitter, x: Expr, *, perm: tuple[int, ...] | None = None) -> Expr:
+    axes = tuple(reversed(range(b.rank(x)))) if perm is None else perm
+    return x if axes == tuple(range(b.rank(x))) else b.transpose(x, axes=axes)
+
+
+def expand(b: Emitter, x: Expr, shape: Expr) -> Expr:
+    """Broadcasts both ways: where the shape says 1, the input's dim stays."""
+    wanted, dims = list(b.dims(shape, "the shape")), list(b.dims_of(x))
+    rank = max(len(wanted), len(dims))
+    one = b.dims(b.int64([1]), "one")
+    wanted, dims = [*one * (rank - len(wanted)), *wanted], [*one * (rank - len(dims)), *dims]
+    return b.broadcast(x, [_broadcast_dim(b, d, w) for d, w in zip(dims, wanted, strict=True)])
+
+
+def _broadcast_dim(b: Emitter, own: Dim, wanted: Dim) -> Dim:
+    if b.is_one(own):
+        return wanted
+    return own if b.is_one(wanted) or isinstance(own, Const) else wanted
+
+
+def tile_6(b: Emitter, x: Expr, repeats: Expr) -> Expr:
+    return b.tile(x, reps=b.dims(repeats, "the repeats"))
+
+
+def depth_to_space(b: Emitter, x: Expr, *, blocksize: int, mode: str = "DCR") -> Expr:
+    if mode not in ("DCR", "CRD"):
+        raise ImportModelError(f"mode is {mode!r}, wanted DCR or CRD")
+    n, c, h, w = _image(b, x)
+    block = _positive(blocksize)
+    depth = c // (block * block)
+    if mode == "DCR":
+        x = b.reshape(x, newshape=(n, block, block, depth, h, w), allowzero=True)
+        x = b.transpose(x, axes=(0, 3, 4, 1, 5, 2))
+    else:
+        x = b.reshape(x, newshape=(n, depth, block, block, h, w), allowzero=True)
+        x = b.transpose(x, axes=(0, 1, 4, 2, 5, 3))
+    return b.reshape(x, newshape=(n, depth, h * block, w * block), allowzero=True)
+
+
+def space_to_depth(b: Emitter, x: Expr, *, blocksize: int, mode: str = "DCR") -> Expr:
+    if mode not in ("DCR", "CRD"):
+        raise ImportModelError(f"mode is {mode!r}, wanted DCR or CRD")
+    n, c, h, w = _image(b, x)
+    block = _positive(blocksize)
+    x = b.reshape(x, newshape=(n, c, h // block, block, w // block, block), allowzero=True)
+    x = b.transpose(x, axes=(0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4))
+    return b.reshape(x, newshape=(n, c * (block * block), h // block, w // block), allowzero=True)
+
+
+def _image(b: Emitter, x: Expr) -> tuple[Dim, Dim, Dim, Dim]:
+    if b.rank(x) != 4:
+        raise ImportModelError(f"the input has rank {b.rank(x)}, wanted 4")
+    n, c, h, w = b.dims_of(x)
+    return n, c, h, w
+
+
+def _positive(block: int) -> int:
+    if block < 1:
+        raise ImportModelError(f"blocksize is {block}, wanted a positive number")
+    return block
+
+
+# ------------------------------------------------------------------ putting together and taking apart
+
+
+def concat(b: Emitter, *xs: Expr, axis: int) -> Expr:
+    if not xs:
+        raise ImportModelError("Concat has no input")
+    return b.concatenate(*xs, axis=b.axis(axis, b.rank(xs[0])))
+
+
+def split(b: Emitter, x: Expr, *, axis: int = 0, split: tuple[int, ...] | None = None) -> Expr:  # noqa: A002
+    return _split(b, x, b.axis(axis, b.rank(x)), split, b.outputs)
+
+
+def split_13(b: Emitter, x: Expr, split: Expr | None = None, *, axis: int = 0, num_outputs: int | None = None) -> Expr:
+    sizes = None if split is None else b.dims(split, "the sizes of the parts")
+    return _split(b, x, b.axis(axis, b.rank(x)), sizes, num_outputs or b.outputs)
+
+
+def _split(b: Emitter, x: Expr, axis: int, sizes: Sequence[Dim | int] | None, parts: int) -> Expr:
+    """Parts of the given sizes, or equal ones, of which the last may be smaller."""
+    extent = b.dims_of(x)[axis]
+    if sizes is None:
+        if not isinstance(extent, Const) or extent.value % parts == 0:
+            return b.split(x, indices_or_sections=parts, axis=axis)
+        sizes = [cdiv(extent, parts)] * (parts - 1)
+    cuts: list[Dim | int] = []
+    for size in sizes[: parts - 1]:
+        cuts.append(size if not cuts else cuts[-1] + size)
+    return b.split(x, indices_or_sections=tuple(cuts), axis=axis)
+
+
+def pad_2(b: Emitter, x: Expr, *, mode: str = "constant", pads: tuple[int, ...], value: float = 0.0) -> Expr:
+    return _pad(b, x, pads, b.like(value, x), range(b.rank(x)), mode)
+
+
+def pad_11(
+    b: Emitter, x: Expr, pads: Expr, value: Expr | None = None, axes: Expr | None = None, *, mode: str = "constant"
+) -> Expr:
+    fill = b.like(0, x) if value is None else value
+    if b.rank(fill):
+        fill = b.reshape(fill, newshape=())
+    along = range(b.rank(x)) if axes is None else [b.axis(a, b.rank(x)) for a in b.ints(axes, "the axes")]
+    return _pad(b, x, b.dims(pads, "the padding"), fill, along, mode)
+
+
+def _pad(b: Emitter, x: Expr, pads: Sequence[Dim | int], value: Expr, axes: Sequence[int], mode: str) -> Expr:
+    if mode not in ("constant", "edge", "reflect"):
+        raise UnsupportedError(f"padding mode {mode!r}")
+    if len(pads) != 2 * len(axes):
+        raise ImportModelError(f"{len(pads)} pads for {len(axes)} axes")
+    width: list[tuple[Dim | int, Dim | int]] = [(0, 0)] * b.rank(x)
+    for n, axis in enumerate(axes):
+        width[axis] = (_literal(pads[n]), _literal(pads[n + len(axes)]))
+    return b.nn.pad(x, value, pad_width=tuple(width), pad_mode=mode)
+
+
+def _literal(d: Dim | int) -> Dim | int:
+    return int(d.value) if isinstance(d, Const) else d
+
+
+def slice_(
+    b: Emitter, x: Expr, *, axes: tuple[int, ...] | None = None, ends: tuple[int, ...], starts: tuple[int, ...]
+) -> Expr:
+    found = tuple(range(len(starts))) if axes is None else axes
+    return _slice(b, x, starts, ends, found, (1,) * len(starts))
+
+
+def slice_10(
+    b: Emitter, x: Expr, starts: Expr, ends: Expr, axes: Expr | None = None, steps: Expr | None = None
+) -> Expr:
+    begin, end = b.dims(starts, "the starts"), b.dims(ends, "the ends")
+    along = tuple(range(len(begin))) if axes is None else b.ints(axes, "the axes")
+    by = (1,) * len(begin) if steps is None else b.ints(steps, "the steps")
+    return _slice(b, x, begin, end, along, by)
+
+
+def _slice(
+    b: Emitter, x: Expr, begin: Sequence[Dim | int], end: Sequence[Dim | int], axes: Sequence[int], steps: Sequence[int]
+) -> Expr:
+    if not len(begin) == len(end) == len(axes) == len(steps):
+        raise ImportModelError(f"{len(begin)} starts, {len(end)} ends, {len(axes)} axes and {len(steps)} steps")
+    if 0 in steps:
+        raise ImportModelError("a step is 0")
+    along = tuple(b.axis(a, b.rank(x)) for a in axes)
+    if len(set(along)) != len(along):
+        raise ImportModelError(f"axes {list(axes)} name one axis twice")
+    return b.strided_slice(x, begin=tuple(map(_literal, begin)), end=tuple(map(_literal, end)), strides=tuple(steps),
+                           axes=along)  # fmt: skip
+
+
+def trilu(b: Emitter, x: Expr, k: Expr | None = None, *, upper: int = 1) -> Expr:
+    """The part on and above (below) the k-th diagonal; elsewhere 0."""
+    if b.rank(x) < 2:
+        raise ImportModelError(f"the input has rank {b.rank(x)}, wanted a matrix or more")
+    diagonal = 0 if k is None else int(b.scalar(k, "k"))
+    rows, columns = b.dims_of(x)[-2:]
+    row = b.expand_dims(b.arange(start=0, stop=rows, step=1, dtype="int64"), axis=1, num_newaxis=1)
+    column = b.arange(start=diagonal * -1, stop=columns - diagonal, step=1, dtype="int64")
+    kept = b.greater_equal(column, row) if upper else b.less_equal(column, row)
+    return b.where(kept, x, b.like(0, x))

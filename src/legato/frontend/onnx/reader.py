@@ -1,0 +1,133 @@
+"""From a path, bytes or a ModelProto to a model that is known to be ONNX, of versions that Legato reads.
+
+Only protobuf's own parser sees the bytes: a bounded message, no recursion of ours, nothing executed.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError
+
+from legato.base.errors import ImportModelError, UnsupportedError
+from legato.frontend.onnx.external import Folder
+
+__all__ = ["MAX_BYTES", "MIN_OPSET", "Source", "opsets_of", "read"]
+
+MAX_BYTES = (1 << 31) - 1  # protobuf's limit for one message
+MIN_OPSET = 7
+MAX_OPSET = max(version for _, _, version, *_ in onnx.helper.VERSION_TABLE)
+
+_MAGIC = {
+    b"PK\x03\x04": "a zip archive (PyTorch, Keras and NumPy files are such)",
+    b"\x89HDF": "an HDF5 file (older Keras models are such)",
+    b"\x80\x02": "a Python pickle",
+    b"\x80\x04": "a Python pickle",
+    b"\x1f\x8b": "a gzip file",
+    b"\x7fELF": "a native library or program",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A model as read: its protobuf message, what to call it in messages, and the folder of its external data."""
+
+    model: onnx.ModelProto
+    name: str
+    folder: Folder | None
+    opsets: Mapping[str, int]  # version by domain; the default domain is ""
+
+
+def read(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Source:
+    """Reads a model from a path, the content of a file, or a message.
+
+    ImportModelError where it is not ONNX, truncated or corrupt; UnsupportedError for versions that are not read.
+    External data is found only where a path is given.
+    """
+    if isinstance(model, onnx.ModelProto):
+        return _checked(model, "the model", None)
+    if isinstance(model, bytes):
+        return _checked(_parse(model, "the model"), "the model", None)
+    if not isinstance(model, str | os.PathLike):
+        wanted = "a path, bytes or an onnx.ModelProto"
+        raise ImportModelError(f"from_onnx: got {type(model).__name__}, wanted {wanted}")
+    path = Path(model)
+    try:
+        folder = Folder(path.parent)
+        content = _content(folder.open(path.name), path)
+    except OSError as error:
+        raise ImportModelError(f"{path}: {error.strerror}") from None
+    return _checked(_parse(content, str(path)), str(path), folder)
+
+
+def _content(descriptor: int, path: Path) -> bytes:
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise ImportModelError(f"{path}: not a regular file")
+        if status.st_size > MAX_BYTES:
+            message = f"{path}: {status.st_size} bytes, but an ONNX file has at most {MAX_BYTES}"
+            raise ImportModelError(message, hint="larger models keep their weights in external data files")
+        return file.read()
+
+
+def _parse(content: bytes, name: str) -> onnx.ModelProto:
+    model = onnx.ModelProto()
+    if not content:
+        raise ImportModelError(f"{name}: not an ONNX file: it is empty")
+    for magic, what in _MAGIC.items():
+        if content.startswith(magic):
+            raise ImportModelError(f"{name}: not an ONNX file: it is {what}")
+    if content[4:8] == b"TFL3":
+        raise ImportModelError(f"{name}: not an ONNX file: it is a TensorFlow Lite file")
+    try:
+        model.ParseFromString(content)
+    except DecodeError:
+        # Every exporter writes the IR version first: field 1, a varint.
+        raise _damaged(name) if content[:1] == b"\x08" else _foreign(name) from None
+    if not model.ir_version and not model.HasField("graph"):
+        raise _foreign(name)
+    return model
+
+
+def _foreign(name: str) -> ImportModelError:
+    return ImportModelError(f"{name}: not an ONNX file: its first bytes are no ONNX model")
+
+
+def _damaged(name: str, what: str = "") -> ImportModelError:
+    hint = "compare its size and checksum with the original's"
+    return ImportModelError(f"{name}: truncated or corrupt ONNX file{what}", hint=hint)
+
+
+def _checked(model: onnx.ModelProto, name: str, folder: Folder | None) -> Source:
+    if not model.HasField("graph"):
+        raise _damaged(name, ": it has no graph")
+    if not model.opset_import:
+        raise _damaged(name, ": it names no operator set")
+    if model.ir_version > onnx.IR_VERSION:
+        message = f"{name}: ONNX IR version {model.ir_version}, but version {onnx.IR_VERSION} is the newest known"
+        raise UnsupportedError(message, hint=f"a newer onnx package may know it (onnx {onnx.__version__} is installed)")
+    try:
+        opsets = opsets_of(model)
+    except UnicodeDecodeError:
+        raise _damaged(name, ": a name in it is not UTF-8") from None
+    _check_default_opset(opsets.get(""), name)
+    return Source(model, name, folder, opsets)
+
+
+def opsets_of(proto: onnx.ModelProto | onnx.FunctionProto) -> dict[str, int]:
+    """Operator set versions by domain; "ai.onnx" is the default domain, ""."""
+    return {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in proto.opset_import}
+
+
+def _check_default_opset(version: int | None, name: str) -> None:
+    if version is None or MIN_OPSET <= version <= MAX_OPSET:
+        return
+    message = f"{name}: ONNX operator set {version}, but {MIN_OPSET} to {MAX_OPSET} are read"
+    hint = "export the model with a newer operator set" if version < MIN_OPSET else "a newer onnx package may know it"
+    raise UnsupportedError(message, hint=hint)

@@ -1,0 +1,58 @@
+"""What a model is and what of it Legato cannot compile: one value, for people and for `legato check`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from legato.base.errors import UnsupportedError
+from legato.ir.types import Type
+
+__all__ = ["Report", "Unsupported", "unsupported_error"]
+
+_SHOWN = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """A node that cannot be imported. `opset` is the version of its domain's operator set, 0 if the model names none."""
+
+    node: str
+    operator: str
+    domain: str
+    opset: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.node}: {self.domain or 'ai.onnx'}.{self.operator} of operator set {self.opset}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A model as `check` sees it.
+
+    `inputs`, `outputs`: types by name (None where an output depends on something unsupported); `operators`: nodes per
+    operator, those of other domains as "domain::Operator"; `parameters`: elements in all weights, `bytes` their size.
+    """
+
+    name: str
+    inputs: Mapping[str, Type]
+    outputs: Mapping[str, Type | None]
+    ir_version: int
+    opsets: Mapping[str, int]
+    producer: str
+    nodes: int
+    operators: Mapping[str, int]
+    parameters: int
+    bytes: int
+    unsupported: tuple[Unsupported, ...]
+
+
+def unsupported_error(name: str, found: Sequence[Unsupported]) -> UnsupportedError:
+    """The error that lists everything that `found` holds."""
+    details = [str(item) for item in found[:_SHOWN]]
+    if len(found) > _SHOWN:
+        details.append(f"… and {len(found) - _SHOWN} more")
+    nodes = "one node" if len(found) == 1 else f"{len(found)} nodes"
+    operators = ", ".join(dict.fromkeys(item.operator for item in found))
+    return UnsupportedError(f"{name}: {nodes} cannot be compiled ({operators})", details=details)

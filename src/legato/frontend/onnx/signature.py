@@ -1,0 +1,157 @@
+"""Converters: one typed Python function per ONNX operator and version, found by looking through `operators`.
+
+    def leaky_relu(b: Emitter, x: Expr, *, alpha: float = 0.01) -> Expr:
+        return b.nn.leaky_relu(x, alpha=alpha)
+
+The name is the operator's, in lower case; underscores do not count, a trailing one avoids a Python word (`max_`). A
+number at the end is the operator set since which the function holds (`softmax_13`; none: the first). Parameters after
+the emitter are the inputs: with a default of None an optional one, `*xs` any number. Keyword-only parameters are the
+attributes, their annotations and defaults the schema. The result is one expression, or a tuple of several.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any
+
+import numpy as np
+from onnx import AttributeProto
+
+from legato.base.errors import ImportModelError, InternalError, UnsupportedError
+from legato.frontend.onnx.external import Folder
+from legato.frontend.onnx.tensors import to_array
+
+__all__ = ["Converter", "Signature", "find", "signature", "table"]
+
+Converter = Callable[..., Any]
+_VERSIONED = re.compile(r"(.*?)(?:_(\d+))?$")
+_KINDS = {AttributeProto.FLOAT: "a number", AttributeProto.INT: "an integer", AttributeProto.STRING: "a string",
+          AttributeProto.TENSOR: "a tensor", AttributeProto.FLOATS: "numbers", AttributeProto.INTS: "integers",
+          AttributeProto.STRINGS: "strings"}  # fmt: skip
+
+
+@cache
+def table() -> Mapping[tuple[str, str], tuple[tuple[int, Converter], ...]]:
+    """The converters of every operator, newest first, with the operator set each holds from; keys: domain and name.
+
+    A module's `DOMAIN` says whose operators it has ("" is ONNX's own). Names are without case and underscores.
+    """
+    package = import_module("legato.frontend.onnx.operators")
+    found: dict[tuple[str, str], dict[int, Converter]] = {}
+    for info in iter_modules(package.__path__):
+        module = import_module(f"{package.__name__}.{info.name}")
+        for name, value in vars(module).items():
+            if not inspect.isfunction(value) or name.startswith("_") or value.__module__ != module.__name__:
+                continue
+            match = _VERSIONED.match(name)
+            assert match is not None  # it matches everything
+            key = (getattr(module, "DOMAIN", ""), match[1].replace("_", ""))
+            if found.setdefault(key, {}).setdefault(int(match[2] or 1), value) is not value:
+                raise InternalError(f"ONNX operator {name} is defined twice")
+    return {key: tuple(sorted(versions.items(), reverse=True)) for key, versions in found.items()}
+
+
+def find(domain: str, operator: str, opset: int) -> Converter | None:
+    """The converter of an operator as of operator set `opset`."""
+    versions = table().get((domain, operator.lower()), ())
+    return next((function for since, function in versions if since <= opset), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a converter takes. `attributes`: annotation and default (`inspect.Parameter.empty`: required) by name."""
+
+    inputs: tuple[str, ...]
+    required: int
+    variadic: bool
+    attributes: Mapping[str, tuple[Any, Any]]
+
+    def arrange(self, inputs: Sequence[Any], operator: str) -> Sequence[Any]:
+        """`inputs` (None: left out) checked against the parameters."""
+        given = list(inputs)
+        while given and given[-1] is None:
+            given.pop()
+        if len(given) > len(self.inputs) and not self.variadic:
+            raise ImportModelError(f"{operator} has {len(given)} inputs, wanted at most {len(self.inputs)}")
+        missing = [name for n, name in enumerate(self.inputs[: self.required]) if n >= len(given) or given[n] is None]
+        if missing or (self.variadic and None in given[len(self.inputs) :]):
+            raise ImportModelError(f"{operator} lacks its input {', '.join(missing)}")
+        return given
+
+    def convert(self, given: Mapping[str, AttributeProto], operator: str, folder: Folder | None) -> dict[str, Any]:
+        """The attributes as keyword arguments.
+
+        UnsupportedError for one that the operator's converter does not know, ImportModelError for a wrong kind.
+        """
+        unknown = [name for name in given if name not in self.attributes]
+        if unknown:
+            raise UnsupportedError(f"attribute {', '.join(unknown)}")
+        absent = [n for n, (_, default) in self.attributes.items() if default is inspect.Parameter.empty and n not in given]
+        if absent:
+            raise ImportModelError(f"{operator} lacks its attribute {', '.join(absent)}")
+        return {name: _value(proto, self.attributes[name][0], operator, folder) for name, proto in given.items()}
+
+
+@cache
+def signature(function: Converter) -> Signature:
+    """The signature of a converter."""
+    hints = typing.get_type_hints(function)
+    inputs: list[str] = []
+    required, variadic, attributes = 0, False, dict[str, tuple[Any, Any]]()
+    for name, parameter in list(inspect.signature(function).parameters.items())[1:]:
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            attributes[name] = (_plain(hints[name]), parameter.default)
+        elif parameter.kind is parameter.VAR_POSITIONAL:
+            variadic = True
+        else:
+            inputs.append(name)
+            required += parameter.default is parameter.empty
+    return Signature(tuple(inputs), required, variadic, attributes)
+
+
+def _plain(hint: Any) -> Any:
+    """The annotation of an attribute without its None."""
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        (hint,) = (arg for arg in typing.get_args(hint) if arg is not type(None))
+    return hint
+
+
+def _value(proto: AttributeProto, wanted: Any, operator: str, folder: Folder | None) -> Any:
+    item = typing.get_args(wanted)[0] if typing.get_origin(wanted) is tuple else None
+    found: Any = None
+    if proto.type == AttributeProto.INT and wanted in (int, bool, float):
+        found = wanted(proto.i)
+    elif proto.type == AttributeProto.FLOAT and wanted is float:
+        found = proto.f
+    elif proto.type == AttributeProto.STRING and wanted is str:
+        found = _text(proto.s)
+    elif proto.type == AttributeProto.TENSOR and typing.get_origin(wanted) is np.ndarray:
+        found = to_array(proto.t, folder, f"attribute {proto.name} of {operator}")
+    elif proto.type == AttributeProto.INTS and item in (int, float):
+        found = tuple(item(i) for i in proto.ints)
+    elif proto.type == AttributeProto.FLOATS and item is float:
+        found = tuple(proto.floats)
+    elif proto.type == AttributeProto.STRINGS and item is str:
+        found = tuple(_text(s) for s in proto.strings)
+    else:
+        kind = _KINDS.get(proto.type, f"of kind {proto.type}")
+        raise ImportModelError(f"attribute {proto.name} of {operator} is {kind}, wanted {_shown(wanted)}")
+    return found
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def _shown(wanted: Any) -> str:
+    if typing.get_origin(wanted) is tuple:
+        return f"several {typing.get_args(wanted)[0].__name__}"
+    return "a tensor" if typing.get_origin(wanted) is np.ndarray else str(wanted.__name__)

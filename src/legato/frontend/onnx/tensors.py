@@ -1,0 +1,127 @@
+"""TensorProto to NumPy: every size is checked against the bytes that are there before anything is allocated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import TensorProto
+
+from legato.base import dtype as dt
+from legato.base.dtype import DType
+from legato.base.errors import ImportModelError, UnsupportedError
+from legato.frontend.onnx.external import Folder
+
+__all__ = ["MAX_ELEMENTS", "element_count", "element_type", "to_array", "type_name"]
+
+Array = NDArray[Any]
+
+MAX_ELEMENTS = 1 << 36  # of one tensor; beyond it a shape is taken for an error
+
+_DTYPES = {
+    TensorProto.FLOAT: dt.float32,
+    TensorProto.UINT8: dt.uint8,
+    TensorProto.INT8: dt.int8,
+    TensorProto.UINT16: dt.uint16,
+    TensorProto.INT16: dt.int16,
+    TensorProto.INT32: dt.int32,
+    TensorProto.INT64: dt.int64,
+    TensorProto.BOOL: dt.bool_,
+    TensorProto.FLOAT16: dt.float16,
+    TensorProto.DOUBLE: dt.float64,
+    TensorProto.UINT32: dt.uint32,
+    TensorProto.UINT64: dt.uint64,
+    TensorProto.BFLOAT16: dt.bfloat16,
+}
+# The field that holds the elements of a dtype where there is no raw data; int32_data also holds 16-bit floats, as bits.
+_FIELDS = {dt.float32: "float_data", dt.float64: "double_data", dt.int64: "int64_data", dt.uint32: "uint64_data",
+           dt.uint64: "uint64_data"}  # fmt: skip
+
+
+def type_name(code: int) -> str:
+    """ONNX's name of an element type."""
+    return str(TensorProto.DataType.Name(code)) if code in TensorProto.DataType.values() else f"number {code}"
+
+
+def element_type(code: int, what: str) -> DType:
+    """The dtype of an ONNX element type; UnsupportedError for strings, complex numbers and types below 8 bits."""
+    found = _DTYPES.get(code)
+    if found is not None:
+        return found
+    if code == TensorProto.UNDEFINED or code not in TensorProto.DataType.values():
+        raise ImportModelError(f"{what}: unknown element type {code}")
+    raise UnsupportedError(f"{what}: element type {type_name(code)}")
+
+
+def element_count(shape: Sequence[int], what: str) -> int:
+    """The product of `shape`; ImportModelError for negative dimensions and absurd sizes."""
+    if any(d < 0 for d in shape):
+        raise ImportModelError(f"{what}: negative dimension in shape {_show(shape)}")
+    count = math.prod(shape)
+    if count > MAX_ELEMENTS:
+        raise ImportModelError(f"{what}: shape {_show(shape)} has {count} elements; at most {MAX_ELEMENTS} are accepted")
+    return count
+
+
+def _show(shape: Sequence[int]) -> str:
+    shown = [str(d) for d in shape[:8]] + ["…"] * (len(shape) > 8)
+    return f"({', '.join(shown)})"
+
+
+def to_array(tensor: TensorProto, folder: Folder | None, what: str) -> Array:
+    """The tensor's elements, read-only where they are not copied.
+
+    `what` names the tensor in messages. ImportModelError where data and shape disagree, or external data cannot be read.
+    """
+    dtype = element_type(tensor.data_type, what)
+    shape = tuple(tensor.dims)
+    count = element_count(shape, what)
+    if tensor.HasField("segment"):
+        raise UnsupportedError(f"{what}: a tensor stored in segments")
+    if tensor.data_location == TensorProto.EXTERNAL:
+        flat = _decoded(_external(tensor, folder, count * dtype.bytes, what), dtype)
+    elif tensor.HasField("raw_data"):
+        raw = tensor.raw_data
+        if len(raw) != count * dtype.bytes:
+            message = f"{what}: {len(raw)} bytes of data, but {dtype} of shape {_show(shape)} needs {count * dtype.bytes}"
+            raise ImportModelError(message)
+        flat = _decoded(np.frombuffer(raw, np.uint8), dtype)
+    else:
+        flat = _typed(tensor, dtype, count, what)
+    return flat.reshape(shape)
+
+
+def _external(tensor: TensorProto, folder: Folder | None, size: int, what: str) -> NDArray[np.uint8]:
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    if folder is None:
+        message = f"{what}: external data file {entries.get('location', '')!r}, but the model has no folder"
+        raise ImportModelError(message, hint="give the path of the model file, not its content")
+    return folder.slice(entries, size, what)
+
+
+def _decoded(raw: NDArray[np.uint8], dtype: DType) -> Array:
+    """Little-endian bytes as elements; a copy only where they are not aligned."""
+    if dtype.is_bool:
+        return raw != 0  # any other byte than 0 and 1 must not reach a bool array
+    elements = raw.view(dtype.numpy)
+    return elements if elements.flags.aligned else elements.copy()
+
+
+def _typed(tensor: TensorProto, dtype: DType, count: int, what: str) -> Array:
+    values = getattr(tensor, _FIELDS.get(dtype, "int32_data"))
+    if len(values) != count:
+        raise ImportModelError(f"{what}: {len(values)} elements, but its shape has {count}")
+    if dtype in (dt.float16, dt.bfloat16):
+        return _fitting(np.array(values, np.int64), dt.uint16, what).view(dtype.numpy)
+    if dtype.is_float or dtype in (dt.int64, dt.uint64):
+        return np.array(values, dtype.numpy)
+    return _fitting(np.array(values, np.uint64 if dtype == dt.uint32 else np.int64), dtype, what)
+
+
+def _fitting(values: Array, dtype: DType, what: str) -> Array:
+    if values.size and (values.min() < dtype.min or values.max() > dtype.max):
+        raise ImportModelError(f"{what}: values that do not fit its element type {dtype}")
+    return values.astype(dtype.numpy)
