@@ -13,7 +13,7 @@ from pathlib import Path
 from legato.base.dtype import DType
 from legato.base.errors import CompileError, PlatformError
 
-__all__ = ["TARGETS", "Target", "host", "target"]
+__all__ = ["TARGETS", "Target", "host", "missing_features", "target"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,3 +96,9 @@ def cpu_flags() -> frozenset[str]:
         if line.startswith("flags"):
             return frozenset(line.partition(":")[2].split())
     return frozenset()
+
+
+def missing_features(t: Target) -> tuple[str, ...]:
+    """The features of `t`, by LLVM's names, that this machine's CPU lacks: code for `t` runs here if there are none."""
+    flags = cpu_flags()
+    return tuple(f for f in t.features if _EXTRAS.get(f, _LINUX.get(f, f)) not in flags)

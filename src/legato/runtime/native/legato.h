@@ -23,7 +23,7 @@ typedef int32_t lg_status;
 enum {
     LG_OK = 0,
     LG_MEMORY = 1,    /* the workspace cap, or the system's memory, is exhausted */
-    LG_INTERRUPT = 2, /* lg_interrupt was called */
+    LG_INTERRUPT = 2, /* lg_interrupt was called, or Ctrl-C was pressed */
     LG_HOST_OP = 3,   /* an operator run by its reference failed */
     LG_DEPTH = 4,     /* calls nest too deeply */
     LG_CHECK = 256
@@ -42,12 +42,14 @@ typedef struct {
     uint32_t size;    /* sizeof(lg_services) */
     /* Runs `kernel` on the thread pool and waits. `parallel` 0: on this thread only (tid 0 of 1). */
     lg_status (*launch)(lg_call *call, lg_kernel kernel, const lg_word *args, int64_t parallel);
-    /* `bytes` of 64-byte aligned memory that lives until the matching pop; frames nest. NULL: LG_MEMORY or LG_DEPTH. */
+    /* `bytes` of 64-byte aligned memory that lives until the matching pop; frames nest. On NULL return LG_MEMORY: lg_run
+     * reports LG_DEPTH in its place where calls nest too deeply. Every recursive host function pushes a frame (of 0
+     * bytes, if it needs none), because this is where depth is checked. A function that fails need not pop. */
     void *(*push)(lg_call *call, int64_t bytes);
     void (*pop)(lg_call *call, void *frame);
     /* Runs operator `op` of the artifact's table through the embedder's callback. */
     lg_status (*host_op)(lg_call *call, int64_t op, const lg_word *args);
-    /* LG_INTERRUPT if lg_interrupt was called during this call; generated loops ask once per iteration. */
+    /* LG_INTERRUPT if this call is to end early; generated loops ask once per iteration. */
     lg_status (*poll)(lg_call *call);
 } lg_services;
 

@@ -1,0 +1,109 @@
+"""Arguments of a call: whatever holds an array becomes a NumPy array, without a copy where that is possible."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Final
+
+import numpy as np
+
+from legato.base.errors import RunError
+from legato.runtime.program import FunctionInfo, Structure, TensorInfo
+from legato.runtime.signature import fault
+
+__all__ = ["as_array", "by_name", "check_out", "check_overlap", "pack", "ready"]
+
+_PROTOCOLS: Final = ("__array_interface__", "__array_struct__", "__array__")
+
+
+def as_array(value: object, name: str) -> np.ndarray:
+    """`value` as a NumPy array over the same memory, if it has __dlpack__ or NumPy's array protocol; else RunError.
+
+    Lists and numbers are refused: they have no dtype of their own.
+    """
+    if isinstance(value, np.ndarray | np.generic):
+        return np.asarray(value)
+    if hasattr(value, "__dlpack__"):
+        try:
+            return np.from_dlpack(value)
+        except (BufferError, RuntimeError, TypeError, ValueError) as error:
+            raise RunError(f'input "{name}": this {_kind(value)} gives no CPU array by DLPack: {error}') from error
+    if any(hasattr(value, protocol) for protocol in _PROTOCOLS):
+        return np.asarray(value)
+    raise fault(
+        f'input "{name}": not an array', _kind(value), "a NumPy array or anything with __dlpack__",
+        "numpy.asarray(x, dtype=…)",
+    )  # fmt: skip
+
+
+def _kind(value: object) -> str:
+    cls = type(value)
+    return cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__.partition('.')[0]}.{cls.__name__}"
+
+
+def ready(array: np.ndarray, tensor: TensorInfo, dtype: np.dtype[np.generic]) -> np.ndarray:
+    """`array` contiguous and aligned, copied if it was not; RunError if its dtype is another than `dtype`."""
+    if array.dtype != dtype:
+        if array.dtype.newbyteorder() == dtype:
+            return np.ascontiguousarray(array, dtype).reshape(array.shape)
+        got = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
+        hint = f"x.astype({tensor.dtype!r}) converts it"
+        raise fault(f'input "{tensor.name}": wrong dtype', got, tensor.type, hint)
+    flags = array.flags
+    if flags.c_contiguous and flags.aligned:
+        return array
+    return np.array(array, order="C", copy=True)
+
+
+def check_out(out: object, tensor: TensorInfo, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> np.ndarray:
+    """`out`, if the output `tensor` of this shape can be written into it; else RunError."""
+    what = f'out "{tensor.name}"'
+    wanted = f"{tensor.dtype}[{', '.join(map(str, shape))}]"
+    if not isinstance(out, np.ndarray):
+        raise fault(f"{what}: not a NumPy array", _kind(out), wanted)
+    if out.dtype != dtype or out.shape != shape:
+        raise fault(f"{what}: wrong shape or dtype", f"{out.dtype}[{', '.join(map(str, out.shape))}]", wanted)
+    if not out.flags.c_contiguous or not out.flags.aligned:
+        raise fault(f"{what}: not contiguous", f"strides of {out.strides} bytes", f"{wanted} in C order, aligned")
+    if not out.flags.writeable:
+        raise fault(f"{what}: not writable", "a read-only array", "an array to write into")
+    return out
+
+
+def check_overlap(info: FunctionInfo, inputs: Sequence[np.ndarray], outs: Sequence[np.ndarray | None]) -> None:
+    """RunError if an array to write into (None: none was given) shares memory with an input or with another one."""
+    taken = [(f'input "{tensor.name}"', array) for tensor, array in zip(info.inputs, inputs, strict=True)]
+    for tensor, out in zip(info.outputs, outs, strict=True):
+        if out is None:
+            continue
+        for other, array in taken:
+            if np.may_share_memory(out, array):
+                raise RunError(
+                    f'out "{tensor.name}" shares memory with {other}\n'
+                    "  hint: inputs are still read while outputs are written; give an array of its own"
+                )
+        taken.append((f'out "{tensor.name}"', out))
+
+
+def by_name(
+    kind: str, tensors: Sequence[TensorInfo], values: Mapping[str, object], *, complete: bool
+) -> list[object | None]:
+    """`values` in the order of `tensors`, None for absent ones; RunError for unknown and (`complete`) absent ones."""
+    known = {tensor.name: tensor for tensor in tensors}
+    for name in values:
+        if name not in known:
+            close = get_close_matches(str(name), known, n=1)
+            hint = f"\n  hint: did you mean {close[0]!r}?" if close else ""
+            raise RunError(f"no {kind} is called {name!r}; there are {', '.join(map(str, tensors))}{hint}")
+    missing = [str(tensor) for name, tensor in known.items() if name not in values]
+    if complete and missing:
+        raise RunError(f"missing {kind}s: {', '.join(missing)}")
+    return [values.get(name) for name in known]
+
+
+def pack(structure: Structure, outputs: Sequence[np.ndarray]) -> object:
+    """The outputs, nested in tuples as `structure` says."""
+    if isinstance(structure, int):
+        return outputs[structure]
+    return tuple(pack(part, outputs) for part in structure)

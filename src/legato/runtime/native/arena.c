@@ -1,0 +1,167 @@
+/* The workspace's memory: a stack of frames in chunks that never move. */
+#include "internal.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#define ALIGN 64
+#define HUGE_PAGE (2ll << 20)
+#define MAX_BYTES (1ll << 46)
+#define MIN_CHUNK (256ll << 10)
+#define MAX_GROWTH (64ll << 20) /* chunks double up to here */
+#define MAX_DEPTH 100000
+#define STACK_RESERVE (1ll << 20) /* what a kernel and a callback may still need of the thread's stack */
+
+/* ---- blocks from the system ---- */
+
+static int64_t padded(int64_t bytes) {
+    return bytes >= 2 * HUGE_PAGE ? (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE : bytes;
+}
+
+void *lg_alloc(int64_t bytes) {
+    if (bytes <= 0 || bytes > MAX_BYTES)
+        return NULL;
+    int64_t size = padded(bytes), slack = size >= 2 * HUGE_PAGE ? HUGE_PAGE : 0;
+    uint8_t *got = mmap(NULL, (size_t)(size + slack), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (got == MAP_FAILED)
+        return NULL;
+    if (!slack)
+        return got;
+    /* Cut to a multiple of the huge page on both sides. */
+    int64_t front = (int64_t)(-(uintptr_t)got & (HUGE_PAGE - 1));
+    if (front)
+        munmap(got, (size_t)front);
+    if (slack - front)
+        munmap(got + front + size, (size_t)(slack - front));
+    madvise(got + front, (size_t)size, MADV_HUGEPAGE);
+    return got + front;
+}
+
+void lg_free(void *data, int64_t bytes) {
+    if (data)
+        munmap(data, (size_t)padded(bytes));
+}
+
+/* ---- chunks ---- */
+
+static lg_chunk *new_chunk(int64_t bytes, lg_chunk *prev) {
+    lg_chunk *chunk = malloc(sizeof *chunk);
+    uint8_t *data = chunk ? lg_alloc(bytes) : NULL;
+    if (!data) {
+        free(chunk);
+        return NULL;
+    }
+    *chunk = (lg_chunk){.prev = prev, .data = data, .capacity = bytes};
+    if (prev)
+        prev->next = chunk;
+    return chunk;
+}
+
+static void free_chunks(lg_chunk *chunk) {
+    while (chunk) {
+        lg_chunk *next = chunk->next;
+        lg_free(chunk->data, chunk->capacity);
+        free(chunk);
+        chunk = next;
+    }
+}
+
+/* The chunk after `current`, empty and with room for `size`. */
+static lg_chunk *next_chunk(lg_arena *arena, int64_t size) {
+    lg_chunk *current = arena->current, *next = current ? current->next : arena->first;
+    if (next && next->capacity >= size)
+        return next;
+    free_chunks(next);
+    if (current)
+        current->next = NULL;
+    else
+        arena->first = NULL;
+    int64_t growth = arena->in_use < MAX_GROWTH ? arena->in_use : MAX_GROWTH;
+    int64_t bytes = growth < MIN_CHUNK ? MIN_CHUNK : growth;
+    next = new_chunk(bytes < size ? size : bytes, current);
+    if (!current)
+        arena->first = next;
+    return next;
+}
+
+bool lg_arena_reserve(lg_arena *arena, int64_t bytes) {
+    if (arena->limit && bytes > arena->limit)
+        return false;
+    if (bytes <= 0 || (arena->first && arena->first->capacity >= bytes))
+        return true;
+    lg_arena_free(arena);
+    arena->first = arena->current = new_chunk(bytes, NULL);
+    return arena->first != NULL;
+}
+
+/* ---- frames ---- */
+
+/* The lowest address that frames of this thread's stack may reach. */
+static uintptr_t stack_floor(void) {
+    static _Thread_local uintptr_t floor = 0;
+    pthread_attr_t attr;
+    void *low;
+    size_t size;
+    if (floor)
+        return floor;
+    floor = 1; /* where the system does not say, depth alone is checked */
+    if (pthread_getattr_np(pthread_self(), &attr))
+        return floor;
+    if (!pthread_attr_getstack(&attr, &low, &size))
+        floor = (uintptr_t)low + (size / 2 < STACK_RESERVE ? size / 2 : STACK_RESERVE);
+    pthread_attr_destroy(&attr);
+    return floor;
+}
+
+void *lg_arena_push(lg_arena *arena, int64_t bytes, lg_status *why) {
+    *why = LG_DEPTH;
+    if (arena->depth == MAX_DEPTH || (uintptr_t)__builtin_frame_address(0) < stack_floor())
+        return NULL;
+    *why = LG_MEMORY;
+    if (bytes < 0 || bytes > MAX_BYTES)
+        return NULL;
+    int64_t size = bytes ? (bytes + ALIGN - 1) / ALIGN * ALIGN : ALIGN;
+    if (arena->limit && size > arena->limit - arena->in_use)
+        return NULL;
+    lg_chunk *chunk = arena->current;
+    if (!chunk || size > chunk->capacity - chunk->used) {
+        chunk = next_chunk(arena, size);
+        if (!chunk)
+            return NULL;
+        arena->current = chunk;
+    }
+    uint8_t *frame = chunk->data + chunk->used;
+    chunk->used += size;
+    arena->in_use += size;
+    arena->depth++;
+    if (arena->in_use > arena->peak)
+        arena->peak = arena->in_use;
+    return frame;
+}
+
+void lg_arena_pop(lg_arena *arena, void *frame) {
+    lg_chunk *chunk = arena->current;
+    int64_t used = (uint8_t *)frame - chunk->data;
+    arena->in_use -= chunk->used - used;
+    arena->depth--;
+    chunk->used = used;
+    if (!used && chunk->prev)
+        arena->current = chunk->prev;
+}
+
+void lg_arena_reset(lg_arena *arena) {
+    if (arena->first) {
+        free_chunks(arena->first->next);
+        arena->first->next = NULL;
+        arena->first->used = 0;
+    }
+    arena->current = arena->first;
+    arena->in_use = arena->depth = 0;
+}
+
+void lg_arena_free(lg_arena *arena) {
+    free_chunks(arena->first);
+    arena->first = arena->current = NULL;
+    arena->in_use = arena->depth = 0;
+}

@@ -1,0 +1,80 @@
+/* Legato: the runtime library, as an embedder sees it. Everything is thread-safe except that a workspace serves one call
+ * at a time. Sizes are bytes. Linux; no dependencies but libc and pthreads.
+ */
+#ifndef LEGATO_RT_H
+#define LEGATO_RT_H
+
+#include "legato.h"
+
+#define LG_API __attribute__((visibility("default")))
+
+/* LG_ABI_VERSION that the library was built with. */
+LG_API int32_t lg_abi_version(void);
+
+/* ---- machine -------------------------------------------------------------------------------------------------- */
+
+enum { LG_MAX_THREADS = 256 };
+
+/* How many threads run at once here: the CPUs of this process's affinity mask, or fewer where a cgroup's CPU quota
+ * (rounded up) allows fewer. At least 1. Looked up once per process. */
+LG_API int32_t lg_cpu_count(void);
+
+/* The smallest CPU quota of this process's cgroups (version 1 and 2) and all their ancestors, in CPUs; 0 if there is
+ * none. `root` is put before every path that is read: "" outside tests. */
+LG_API double lg_cgroup_cpus(const char *root);
+
+/* Worker threads that the pool of this process has started so far. */
+LG_API int32_t lg_pool_workers(void);
+
+/* ---- code ----------------------------------------------------------------------------------------------------- */
+
+/* Maps a code image of `size` bytes of which the first `code_size` are executable, the rest read-only. Each of the
+ * `count` relocations is the offset of an 8-byte word that holds an offset into the image and becomes an address.
+ * NULL: a relocation lies outside the image (errno EINVAL) or the system refused (its errno). */
+LG_API void *lg_image_load(const uint8_t *bytes, int64_t size, int64_t code_size, const int64_t *relocations,
+                           int64_t count);
+LG_API void lg_image_unload(void *base, int64_t size);
+
+/* ---- memory --------------------------------------------------------------------------------------------------- */
+
+/* Zeroed memory, 64-byte aligned (large blocks lie on huge pages where the system has them). NULL: out of memory. */
+LG_API void *lg_alloc(int64_t bytes);
+LG_API void lg_free(void *data, int64_t bytes);
+
+/* CRC32C (Castagnoli; RFC 3720) of `size` bytes, continuing from `crc` (0 to begin). */
+LG_API uint32_t lg_crc32c(uint32_t crc, const uint8_t *data, int64_t size);
+
+/* CRC32C of each piece of `chunk` bytes (the last may be shorter) into `sums`, of ceil(size / chunk) entries. */
+LG_API void lg_crc32c_chunks(const uint8_t *data, int64_t size, int64_t chunk, uint32_t *sums);
+
+/* ---- calls ---------------------------------------------------------------------------------------------------- */
+
+/* Runs operator `op` of the artifact's table; returns LG_OK or LG_HOST_OP. */
+typedef lg_status (*lg_host_op)(void *user, int64_t op, const lg_word *args);
+
+/* What one call at a time works in: an arena of nested frames. `limit` bounds its bytes; 0: memory is the bound.
+ * NULL: out of memory. */
+typedef struct lg_workspace lg_workspace;
+LG_API lg_workspace *lg_workspace_new(const uint8_t *constants, int64_t limit, lg_host_op host_op, void *user);
+LG_API void lg_workspace_free(lg_workspace *workspace);
+
+/* The most bytes that frames have occupied at once in any call so far. */
+LG_API int64_t lg_workspace_peak(const lg_workspace *workspace);
+
+/* The bytes that the workspace holds between calls. */
+LG_API int64_t lg_workspace_held(const lg_workspace *workspace);
+
+/* lg_run takes over SIGINT (Ctrl-C) until it returns, and then returns LG_INTERRUPT if there was one. For the main
+ * thread only; calls may nest. */
+enum { LG_RUN_SIGINT = 1 };
+
+/* Runs `entry` and returns its status. `reserve` bytes of workspace are made ready before and are what is kept
+ * afterwards. Kernels run on up to `threads` threads (0: lg_cpu_count), or on this one while another call has the
+ * pool: results do not depend on it. */
+LG_API lg_status lg_run(lg_workspace *workspace, lg_host entry, const lg_word *words, int64_t reserve, int32_t threads,
+                        int32_t flags);
+
+/* Ends the workspace's current call with LG_INTERRUPT at its next launch or loop iteration. From any thread. */
+LG_API void lg_interrupt(lg_workspace *workspace);
+
+#endif

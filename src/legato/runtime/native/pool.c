@@ -1,0 +1,225 @@
+/* The thread pool: one per process, used by one call at a time as a gang.
+ *
+ * The caller hands each worker its share through the worker's mailbox, one cache line: the job's fields, then `go`, a
+ * count of jobs. The worker answers by setting `done` to the same count. Whoever waits spins a while, then yields, then
+ * sleeps on a futex; who sleeps says so first, so that a store of go or done is followed by a look at `asleep`.
+ */
+#include "internal.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LINE 128 /* two cache lines: processors fetch them in pairs */
+#define STACK (8ul << 20)
+
+/* How long to spin, in nanoseconds. */
+#define SPIN_CALL 300000 /* for the next kernel of a call, or for the end of this one */
+#define SPIN_IDLE 50000  /* for the next call */
+#define SPIN_CROWDED 2000 /* where more threads run than there are CPUs */
+#define YIELDS 50
+
+typedef struct {
+    _Alignas(LINE) _Atomic uint32_t go;
+    _Atomic uint32_t asleep; /* the worker */
+    int32_t tid, nt;
+    lg_kernel kernel;
+    const lg_word *args;
+    _Alignas(LINE) _Atomic uint32_t done;
+    _Atomic uint32_t caller_asleep;
+    lg_status status;
+} lg_worker;
+
+_Atomic int32_t lg_calls;
+uint32_t lg_generation;
+
+static _Atomic int32_t gang_taken;
+static _Atomic int32_t gang_threads;            /* of the launch in progress or the last one */
+static _Atomic int32_t worker_count;            /* changed by the gang's holder only */
+static lg_worker *workers[LG_MAX_THREADS - 1];  /* the same */
+static int32_t most_workers;                    /* the same: what the system grants, as far as this call knows */
+static int64_t pauses_per_us = 50;
+
+/* ---- waiting ---- */
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t value) {
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+static void futex_wake(_Atomic uint32_t *word) {
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+static int64_t now_ns(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * 1000000000ll + time.tv_nsec;
+}
+
+/* A pause takes 10 to 150 cycles, depending on the processor: measured when the pool starts. */
+static void measure_pause(void) {
+    int64_t best = INT64_MAX;
+    for (int attempt = 0; attempt < 3; attempt++) {
+        int64_t start = now_ns();
+        for (int i = 0; i < 500; i++)
+            lg_pause();
+        int64_t time = now_ns() - start;
+        best = time < best ? time : best;
+    }
+    int64_t rate = 500 * 1000 / (best < 1 ? 1 : best);
+    pauses_per_us = rate < 1 ? 1 : rate;
+}
+
+static int64_t spin_pauses(void) {
+    bool taken = atomic_load_explicit(&gang_taken, memory_order_relaxed);
+    int32_t running = atomic_load_explicit(&lg_calls, memory_order_relaxed);
+    if (taken)
+        running += atomic_load_explicit(&gang_threads, memory_order_relaxed) - 1;
+    int64_t time = running > lg_cpu_count() ? SPIN_CROWDED : taken ? SPIN_CALL : SPIN_IDLE;
+    return time * pauses_per_us / 1000;
+}
+
+/* Returns once *word is not `old`; `asleep` tells the one who changes it to wake us. */
+static void wait_for_change(_Atomic uint32_t *word, uint32_t old, _Atomic uint32_t *asleep) {
+    for (int64_t n = 0; (n & 63) || n < spin_pauses(); n++) {
+        if (atomic_load_explicit(word, memory_order_acquire) != old)
+            return;
+        lg_pause();
+    }
+    for (int n = 0; n < YIELDS; n++) {
+        sched_yield();
+        if (atomic_load_explicit(word, memory_order_acquire) != old)
+            return;
+    }
+    atomic_store(asleep, 1);
+    while (atomic_load(word) == old)
+        futex_wait(word, old);
+    atomic_store_explicit(asleep, 0, memory_order_relaxed);
+}
+
+/* ---- workers ---- */
+
+static void *work(void *argument) {
+    lg_worker *self = argument;
+    lg_fp_enter();
+    for (uint32_t job = 0;;) {
+        wait_for_change(&self->go, job, &self->asleep);
+        job = atomic_load_explicit(&self->go, memory_order_acquire);
+        self->status = self->kernel(self->args, self->tid, self->nt);
+        atomic_store(&self->done, job);
+        if (atomic_load(&self->caller_asleep))
+            futex_wake(&self->done);
+    }
+    return NULL;
+}
+
+static bool start_thread(lg_worker *worker) {
+    pthread_attr_t attr;
+    pthread_t thread;
+    sigset_t all, saved;
+    if (pthread_attr_init(&attr))
+        return false;
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attr, STACK);
+    /* Signals are for the program's own threads. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &saved);
+    bool started = !pthread_create(&thread, &attr, work, worker);
+    pthread_sigmask(SIG_SETMASK, &saved, NULL);
+    pthread_attr_destroy(&attr);
+    if (started)
+        pthread_setname_np(thread, "legato");
+    return started;
+}
+
+/* Starts workers up to `wanted`; fewer where the system refuses. Returns how many there are. */
+static int32_t grow(int32_t wanted) {
+    int32_t count = atomic_load_explicit(&worker_count, memory_order_relaxed);
+    wanted = wanted < most_workers ? wanted : most_workers;
+    if (!count)
+        measure_pause();
+    for (; count < wanted; count++) {
+        lg_worker *worker = aligned_alloc(LINE, sizeof *worker);
+        if (worker)
+            *worker = (lg_worker){.tid = count + 1};
+        if (!worker || !start_thread(worker)) {
+            free(worker);
+            most_workers = count; /* asked again by the next call */
+            break;
+        }
+        workers[count] = worker;
+    }
+    atomic_store_explicit(&worker_count, count, memory_order_relaxed);
+    return count;
+}
+
+int32_t lg_pool_workers(void) {
+    return atomic_load_explicit(&worker_count, memory_order_relaxed);
+}
+
+/* ---- the gang ---- */
+
+bool lg_gang_take(void) {
+    int32_t nobody = 0;
+    if (atomic_load_explicit(&gang_taken, memory_order_relaxed) ||
+        !atomic_compare_exchange_strong(&gang_taken, &nobody, 1))
+        return false;
+    most_workers = LG_MAX_THREADS - 1;
+    return true;
+}
+
+void lg_gang_release(void) {
+    atomic_store_explicit(&gang_taken, 0, memory_order_release);
+}
+
+static lg_status join(lg_worker *worker, uint32_t job) {
+    if (atomic_load_explicit(&worker->done, memory_order_acquire) != job)
+        wait_for_change(&worker->done, job - 1, &worker->caller_asleep);
+    return worker->status;
+}
+
+lg_status lg_gang_run(lg_kernel kernel, const lg_word *args, int32_t threads) {
+    int32_t count = atomic_load_explicit(&worker_count, memory_order_relaxed);
+    if (count < threads - 1)
+        count = grow(threads - 1);
+    count = count < threads - 1 ? count : threads - 1;
+    atomic_store_explicit(&gang_threads, count + 1, memory_order_relaxed);
+    for (int32_t i = 0; i < count; i++) {
+        lg_worker *worker = workers[i];
+        worker->kernel = kernel;
+        worker->args = args;
+        worker->nt = count + 1;
+        uint32_t job = atomic_load_explicit(&worker->go, memory_order_relaxed) + 1;
+        atomic_store_explicit(&worker->go, job, memory_order_release);
+    }
+    atomic_thread_fence(memory_order_seq_cst);
+    for (int32_t i = 0; i < count; i++)
+        if (atomic_load_explicit(&workers[i]->asleep, memory_order_relaxed))
+            futex_wake(&workers[i]->go);
+    lg_status status = kernel(args, 0, count + 1);
+    for (int32_t i = 0; i < count; i++) {
+        lg_status its = join(workers[i], atomic_load_explicit(&workers[i]->go, memory_order_relaxed));
+        status = status ? status : its;
+    }
+    return status;
+}
+
+/* ---- fork ---- */
+
+/* The child has one thread. The workers it sees are the parent's: forgotten here, started anew on demand. */
+static void forget_workers(void) {
+    atomic_store(&worker_count, 0);
+    atomic_store(&gang_taken, 0);
+    atomic_store(&lg_calls, 0);
+    lg_generation++;
+}
+
+__attribute__((constructor)) static void watch_fork(void) {
+    pthread_atfork(NULL, NULL, forget_workers);
+}

@@ -1,0 +1,136 @@
+"""Signatures at work: from the shapes of a call's inputs to the values of dims, checked, and the shapes of outputs.
+
+A dim takes its value from the first input that has it as a plain size; then everything is checked: computed sizes,
+ranges, constraints. What follows from input shapes alone is a `Plan`, made once for each combination of shapes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from legato.base.dtype import dtype
+from legato.base.errors import RunError
+from legato.runtime.program import FunctionInfo, TensorInfo
+from legato.runtime.size import compile_size, names, show
+
+__all__ = ["Plan", "Signature", "fault"]
+
+MAX_BYTES: Final = 2**46
+Shape = tuple[int, ...]
+
+
+def fault(what: str, got: object, wanted: object, hint: str | None = None) -> RunError:
+    """The error of an argument: what is wrong with which, what was got and wanted, and what to do."""
+    lines = [what, f"  got:    {got}", f"  wanted: {wanted}"]
+    return RunError("\n".join([*lines, f"  hint: {hint}"] if hint else lines))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """What follows from the shapes of a call's inputs."""
+
+    dims: tuple[tuple[int, int], ...]  # (word, value)
+    outputs: tuple[tuple[Shape, np.dtype[np.generic]], ...]
+    workspace: int  # bytes
+
+
+class Signature:
+    """A function's signature, ready to be applied to shapes."""
+
+    __slots__ = ("_constraints", "_output_sizes", "_sizes", "_sources", "_workspace", "dim_words", "dtypes", "info",
+                 "input_words", "output_dtypes", "output_words")  # fmt: skip
+
+    def __init__(self, info: FunctionInfo) -> None:
+        self.info = info
+        dims = [dim.name for dim in info.dims]
+        self.dtypes = tuple(dtype(tensor.dtype).numpy for tensor in info.inputs)
+        self.output_dtypes = tuple(dtype(tensor.dtype).numpy for tensor in info.outputs)
+        self._sources = [_source(info, name) for name in dims]
+        self._sizes = [[compile_size(size, dims) for size in tensor.shape] for tensor in info.inputs]
+        self._output_sizes = [[compile_size(size, dims) for size in tensor.shape] for tensor in info.outputs]
+        self._constraints = [(compile_size(c.a, dims), compile_size(c.b, dims), c) for c in info.constraints]
+        self._workspace = compile_size(info.workspace, dims)
+        words = list(enumerate(info.words))
+        self.input_words = tuple((word, int(which)) for word, (kind, which) in words if kind == "input")
+        self.output_words = tuple((word, int(which)) for word, (kind, which) in words if kind == "output")
+        self.dim_words = tuple((word, dims.index(str(which))) for word, (kind, which) in words if kind == "dim")
+
+    def plan(self, shapes: Sequence[Shape]) -> Plan:
+        """The plan for inputs of these shapes; RunError where they do not fit the signature."""
+        for tensor, shape in zip(self.info.inputs, shapes, strict=True):
+            if len(shape) != len(tensor.shape):
+                raise _wrong_rank(tensor, shape)
+        env = [shapes[tensor][axis] for tensor, axis in self._sources]
+        self._check_sizes(shapes, env)
+        self._check_ranges(env)
+        for a, b, constraint in self._constraints:
+            if a(env) != b(env):
+                wanted = f"{show(constraint.a)} = {show(constraint.b)}"
+                raise fault(f"{constraint.what}: the sizes do not fit", f"{a(env)} and {b(env)}", wanted)
+        return Plan(
+            dims=tuple((word, env[dim]) for word, dim in self.dim_words),
+            outputs=tuple(self._output(i, env) for i in range(len(self.info.outputs))),
+            workspace=self._workspace(env),
+        )
+
+    def _check_sizes(self, shapes: Sequence[Shape], env: list[int]) -> None:
+        for tensor, sizes, shape in zip(self.info.inputs, self._sizes, shapes, strict=True):
+            for axis, (size, got) in enumerate(zip(sizes, shape, strict=True)):
+                if size(env) != got:
+                    raise self._wrong_size(tensor, axis, shape, env)
+
+    def _check_ranges(self, env: list[int]) -> None:
+        for dim, value, (index, axis) in zip(self.info.dims, env, self._sources, strict=True):
+            if value < dim.lo or (dim.hi is not None and value > dim.hi):
+                tensor = self.info.inputs[index]
+                raise fault(f'input "{tensor.name}": dimension {axis} is out of range', value, dim.range)
+
+    def _wrong_size(self, tensor: TensorInfo, axis: int, shape: Shape, env: list[int]) -> RunError:
+        size = tensor.shape[axis]
+        wanted = tensor.type
+        if not isinstance(size, int):
+            known = dict(zip((dim.name for dim in self.info.dims), env, strict=True))
+            sources = dict(zip(known, self._sources, strict=True))
+            where = [
+                f'{n} = {known[n]} (dimension {sources[n][1]} of input "{self.info.inputs[sources[n][0]].name}")'
+                for n in dict.fromkeys(names(size))
+            ]
+            wanted += f" where {', '.join(where)}"
+        return fault(f'input "{tensor.name}": wrong size of dimension {axis}', _typed(tensor, shape), wanted)
+
+    def _output(self, index: int, env: list[int]) -> tuple[Shape, np.dtype[np.generic]]:
+        tensor, kind = self.info.outputs[index], self.output_dtypes[index]
+        shape = tuple(size(env) for size in self._output_sizes[index])
+        if any(extent < 0 for extent in shape):
+            values = zip((dim.name for dim in self.info.dims), env, strict=True)
+            dims = ", ".join(f"{name} = {value}" for name, value in values)
+            raise RunError(f'output "{tensor.name}" would have the shape {shape}: {tensor.type} with {dims}')
+        if math.prod(shape) * kind.itemsize > MAX_BYTES:
+            raise RunError(f'output "{tensor.name}" would have the shape {shape}: more than {MAX_BYTES} bytes')
+        return shape, kind
+
+
+def _source(info: FunctionInfo, name: str) -> tuple[int, int]:
+    """The first (input, axis) whose size is the dim itself."""
+    return next((i, axis) for i, t in enumerate(info.inputs) for axis, size in enumerate(t.shape) if size == name)
+
+
+def _typed(tensor: TensorInfo, shape: Shape) -> str:
+    return f"{tensor.dtype}[{', '.join(map(str, shape))}]"
+
+
+def _wrong_rank(tensor: TensorInfo, shape: Shape) -> RunError:
+    hint = None
+    if len(shape) == len(tensor.shape) - 1:
+        hint = "x[None] puts a dimension of size 1 in front"
+    elif len(shape) == len(tensor.shape) + 1 and 1 in shape:
+        hint = f"x.squeeze({shape.index(1)}) removes a dimension of size 1"
+    return fault(
+        f'input "{tensor.name}": {len(shape)} dimensions instead of {len(tensor.shape)}',
+        _typed(tensor, shape), tensor.type, hint,
+    )  # fmt: skip

@@ -1,0 +1,129 @@
+"""What one call at a time works in: the arguments in words, the arena, the callback for operators run in Python."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from legato.base.dtype import dtype
+from legato.base.errors import RunError
+from legato.runtime.binding import HOST_OP, library
+from legato.runtime.program import HostOpInfo, TensorInfo
+from legato.runtime.size import compile_size
+
+__all__ = ["HostRunner", "Workspace", "host_callback"]
+
+# Runs an operator by its reference: its record and inputs (to be read only) give its outputs.
+HostRunner = Callable[[HostOpInfo, Sequence[np.ndarray]], Sequence[np.ndarray]]
+
+
+class Words(Protocol):
+    """A C array of 8-byte words."""
+
+    def __getitem__(self, index: int, /) -> int: ...
+
+
+Callback = Callable[[list[BaseException], int, Words], int]
+
+_OK, _HOST_OP_FAILED = 0, 3  # LG_OK, LG_HOST_OP
+
+
+class Workspace:
+    """One call's state, reused from call to call.
+
+    words: the array of arguments; plan: whose dims are in it. failures: what operators run in Python have raised.
+    """
+
+    __slots__ = ("_callback", "_free", "failures", "handle", "plan", "words", "words_address")
+
+    def __init__(self, words: int, constants: int, limit: int, callback: Callback | None) -> None:
+        lib = library()
+        self._free = lib.lg_workspace_free
+        self.words = (ctypes.c_int64 * max(words, 1))()
+        self.words_address = ctypes.addressof(self.words)
+        self.plan: object = None
+        self.failures: list[BaseException] = []
+        failures = self.failures  # not self: a cycle would keep the arena until the next garbage collection
+        self._callback = None if callback is None else HOST_OP(lambda user, op, args: callback(failures, op, args))
+        self.handle: int = lib.lg_workspace_new(constants, limit, self._callback, None) or 0
+        if not self.handle:
+            raise RunError("out of memory: no room for a workspace")
+
+    @property
+    def peak(self) -> int:
+        """The most bytes that frames have occupied at once in any call so far."""
+        return int(library().lg_workspace_peak(self.handle))
+
+    @property
+    def held(self) -> int:
+        """The bytes that are kept between calls."""
+        return int(library().lg_workspace_held(self.handle))
+
+    def __del__(self) -> None:
+        if getattr(self, "handle", 0):
+            self._free(self.handle)
+
+
+def host_callback(ops: Sequence[HostOpInfo], run: HostRunner) -> Callback:
+    """What a workspace calls for operator `op`: it reads the words (inputs, outputs, dims) and stores the outputs."""
+    kernels = [_HostOp(op, run) for op in ops]
+
+    def callback(failures: list[BaseException], op: int, args: Words) -> int:
+        try:
+            kernels[op](args)
+        except BaseException as error:  # nothing may pass through C: the call fails, and raises it then
+            failures.append(error)
+            return _HOST_OP_FAILED
+        return _OK
+
+    return callback
+
+
+class _HostOp:
+    """One operator of the table, ready to be run on words."""
+
+    __slots__ = ("_info", "_run", "_tensors")
+
+    def __init__(self, info: HostOpInfo, run: HostRunner) -> None:
+        self._info, self._run = info, run
+        self._tensors = [
+            (tensor, dtype(tensor.dtype).numpy, [compile_size(size, info.dims) for size in tensor.shape])
+            for tensor in (*info.inputs, *info.outputs)
+        ]
+
+    def __call__(self, args: Words) -> None:
+        info, count = self._info, len(self._tensors)
+        env = [args[count + i] for i in range(len(info.dims))]
+        arrays = [
+            _view(args[i], tuple(size(env) for size in sizes), kind) for i, (_, kind, sizes) in enumerate(self._tensors)
+        ]
+        inputs, outputs = arrays[: len(info.inputs)], arrays[len(info.inputs) :]
+        for array in inputs:
+            array.flags.writeable = False
+        results = self._run(info, inputs)
+        if len(results) != len(outputs):
+            raise RunError(f"operator {info.op} gave {len(results)} results; its type has {len(outputs)}")
+        for tensor, out, result in zip(info.outputs, outputs, results, strict=True):
+            _store(info, tensor, out, np.asarray(result))
+
+
+def _view(pointer: int, shape: tuple[int, ...], kind: np.dtype[np.generic]) -> np.ndarray:
+    """The array at an address."""
+    size = kind.itemsize
+    for extent in shape:
+        size *= extent
+    if not size:
+        return np.empty(shape, kind)
+    data = (ctypes.c_uint8 * size).from_address(pointer)
+    return np.frombuffer(memoryview(data), kind).reshape(shape)
+
+
+def _store(info: HostOpInfo, tensor: TensorInfo, out: np.ndarray, result: np.ndarray) -> None:
+    if result.shape != out.shape or result.dtype != out.dtype:
+        raise RunError(
+            f"operator {info.op} gave {result.dtype}{list(result.shape)}; its type says {out.dtype}{list(out.shape)}"
+        )
+    out[...] = result
