@@ -20,7 +20,9 @@ from __future__ import annotations
 import enum
 import itertools
 import math
-from typing import ClassVar, Final
+import operator
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Final, Self
 from weakref import WeakValueDictionary
 
 from legato.base import dtype as dt
@@ -72,6 +74,10 @@ class Expr:
     def with_children(self, children: tuple[Expr, ...]) -> Expr:
         return self
 
+    def limits(self) -> tuple[int | None, int | None]:
+        """The least and largest value of an index node that is not defined here; None where unknown."""
+        return None, None
+
     def pieces(self) -> tuple[object, ...]:
         """How the printer writes a node that is not defined here: text, operands, and things that have a name."""
         raise InternalError(f"{type(self).__name__} does not say how it is printed")
@@ -118,7 +124,7 @@ class Expr:
         return f"<{self}>"
 
 
-ExprLike = Expr | int | float | bool
+ExprLike = Expr | float
 
 
 def interned(cls: type, *fields: object) -> Expr | None:
@@ -130,9 +136,9 @@ class Const(Expr):
     """A literal: int for integer and index types, float for floats, bool for bool."""
 
     __slots__ = ("value",)
-    value: int | float | bool
+    value: float | bool
 
-    def __new__(cls, value: int | float | bool, dtype: DType = dt.index) -> Const:
+    def __new__(cls, value: float | bool, dtype: DType = dt.index) -> Self:
         # Floats are told apart by repr: 0.0 and -0.0 are equal, and NaN is not equal to itself.
         key = (cls, repr(value) if isinstance(value, float) else value, type(value), dtype)
         found = _interned.get(key)
@@ -140,7 +146,7 @@ class Const(Expr):
             found = object.__new__(cls)
             found.value, found.dtype = value, dtype
             found = _interned.setdefault(key, found)
-        assert isinstance(found, Const)
+        assert isinstance(found, cls)
         return found
 
 
@@ -170,17 +176,18 @@ class Binary(Expr):
     a: Expr
     b: Expr
 
-    def __new__(cls, op: Op, a: Expr, b: Expr) -> Binary:
+    def __new__(cls, op: Op, a: Expr, b: Expr) -> Self:
         key = (cls, op, a, b)
         found = _interned.get(key)
         if found is None:
             if a.dtype != b.dtype:
-                raise InternalError(f"operands of {op.value} differ in dtype: {a.dtype} and {b.dtype} in {a} {op.value} {b}")
+                dtypes = f"{a.dtype} and {b.dtype}"
+                raise InternalError(f"operands of {op.value} differ in dtype: {dtypes} in {a} {op.value} {b}")
             found = object.__new__(cls)
             found.op, found.a, found.b = op, a, b
             found.dtype = dt.bool_ if op in COMPARISONS else a.dtype
             found = _interned.setdefault(key, found)
-        assert isinstance(found, Binary)
+        assert isinstance(found, cls)
         return found
 
     def children(self) -> tuple[Expr, ...]:
@@ -191,14 +198,14 @@ class Binary(Expr):
 
 
 class Select(Expr):
-    """`a` where `cond` (bool) holds, else `b`. Lazy: a Load on the side not chosen is not performed, so guards may be written so."""
+    """`a` where `cond` (bool) holds, else `b`. Lazy: a Load on the side not chosen is not performed (a guard)."""
 
     __slots__ = ("a", "b", "cond")
     cond: Expr
     a: Expr
     b: Expr
 
-    def __new__(cls, cond: Expr, a: Expr, b: Expr) -> Select:
+    def __new__(cls, cond: Expr, a: Expr, b: Expr) -> Self:
         key = (cls, cond, a, b)
         found = _interned.get(key)
         if found is None:
@@ -207,7 +214,7 @@ class Select(Expr):
             found = object.__new__(cls)
             found.cond, found.a, found.b, found.dtype = cond, a, b, a.dtype
             found = _interned.setdefault(key, found)
-        assert isinstance(found, Select)
+        assert isinstance(found, cls)
         return found
 
     def children(self) -> tuple[Expr, ...]:
@@ -217,7 +224,7 @@ class Select(Expr):
         return select(*children)
 
 
-def const(value: int | float | bool, dtype: DType = dt.index) -> Const:
+def const(value: float | bool, dtype: DType = dt.index) -> Const:
     """The literal `value` of `dtype`; integers wrap to the type's width."""
     if dtype.is_float:
         return Const(float(value), dtype)
@@ -244,7 +251,7 @@ def expr(value: ExprLike, dtype: DType = dt.index) -> Expr:
     return value if isinstance(value, Expr) else const(value, dtype)
 
 
-def fold(op: Op, a: int | float | bool, b: int | float | bool, dtype: DType) -> int | float | bool | None:
+def fold(op: Op, a: float | bool, b: float | bool, dtype: DType) -> float | bool | None:
     """The value of `a op b` on literals of `dtype`, or None where folding is left to the machine (inexact floats)."""
     if op in COMPARISONS or dtype.is_bool:
         return _fold_logic(op, a, b)
@@ -253,7 +260,7 @@ def fold(op: Op, a: int | float | bool, b: int | float | bool, dtype: DType) -> 
     return _fold_int(op, int(a), int(b), dtype)
 
 
-def _fold_logic(op: Op, a: int | float | bool, b: int | float | bool) -> bool | None:
+def _fold_logic(op: Op, a: float | bool, b: float | bool) -> bool | None:
     match op:
         case Op.LT:
             return a < b
@@ -280,35 +287,27 @@ def _fold_float(op: Op, a: float, b: float) -> float | None:
     return None
 
 
+_INT_OPS: Final[Mapping[Op, Callable[[int, int], int]]] = {
+    Op.ADD: operator.add,
+    Op.SUB: operator.sub,
+    Op.MUL: operator.mul,
+    Op.FLOORDIV: lambda a, b: a // b if b else 0,
+    Op.FLOORMOD: lambda a, b: a % b if b else 0,
+    Op.MIN: min,
+    Op.MAX: max,
+    Op.BITAND: operator.and_,
+    Op.BITOR: operator.or_,
+    Op.BITXOR: operator.xor,
+}
+
+
 def _fold_int(op: Op, a: int, b: int, dtype: DType) -> int | None:
-    match op:
-        case Op.ADD:
-            value = a + b
-        case Op.SUB:
-            value = a - b
-        case Op.MUL:
-            value = a * b
-        case Op.FLOORDIV:
-            value = a // b if b else 0
-        case Op.FLOORMOD:
-            value = a % b if b else 0
-        case Op.MIN:
-            value = min(a, b)
-        case Op.MAX:
-            value = max(a, b)
-        case Op.SHL:
-            value = a << (b % dtype.bits)
-        case Op.SHR:
-            value = a >> (b % dtype.bits)
-        case Op.BITAND:
-            value = a & b
-        case Op.BITOR:
-            value = a | b
-        case Op.BITXOR:
-            value = a ^ b
-        case _:
-            return None
-    return wrap(value, dtype)
+    if op is Op.SHL:
+        return wrap(a << (b % dtype.bits), dtype)
+    if op is Op.SHR:
+        return wrap(a >> (b % dtype.bits), dtype)
+    f = _INT_OPS.get(op)
+    return None if f is None else wrap(f(a, b), dtype)
 
 
 def binary(op: Op, a: Expr, b: Expr) -> Expr:

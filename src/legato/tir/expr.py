@@ -9,7 +9,7 @@ All are opaque atoms to `arith`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from legato.arith import expr as arith
 from legato.arith.expr import Expr, _interned, const
@@ -30,7 +30,7 @@ class Load(Expr):
     buffer: Buffer
     indices: tuple[Expr, ...]
 
-    def __new__(cls, buffer: Buffer, indices: tuple[Expr, ...]) -> Load:
+    def __new__(cls, buffer: Buffer, indices: tuple[Expr, ...]) -> Self:
         key = (cls, id(buffer), indices)
         found = _interned.get(key)
         if found is None:
@@ -42,7 +42,7 @@ class Load(Expr):
             found = object.__new__(cls)
             found.buffer, found.indices, found.dtype = buffer, indices, buffer.dtype
             found = _interned.setdefault(key, found)
-        assert isinstance(found, Load)
+        assert isinstance(found, cls)
         return found
 
     def children(self) -> tuple[Expr, ...]:
@@ -61,14 +61,14 @@ class Cast(Expr):
     __slots__ = ("a",)
     a: Expr
 
-    def __new__(cls, a: Expr, dtype: DType) -> Cast:
+    def __new__(cls, a: Expr, dtype: DType) -> Self:
         key = (cls, a, dtype)
         found = _interned.get(key)
         if found is None:
             found = object.__new__(cls)
             found.a, found.dtype = a, dtype
             found = _interned.setdefault(key, found)
-        assert isinstance(found, Cast)
+        assert isinstance(found, cls)
         return found
 
     def children(self) -> tuple[Expr, ...]:
@@ -76,6 +76,10 @@ class Cast(Expr):
 
     def with_children(self, children: tuple[Expr, ...]) -> Expr:
         return cast(children[0], self.dtype)
+
+    def limits(self) -> tuple[int | None, int | None]:
+        source = self.a.dtype
+        return (source.min, source.max) if source.is_int or source.is_bool else (None, None)
 
     def pieces(self) -> tuple[object, ...]:
         return (f"{self.dtype}(", self.a, ")")
@@ -88,14 +92,14 @@ class Call(Expr):
     name: str
     args: tuple[Expr, ...]
 
-    def __new__(cls, name: str, args: tuple[Expr, ...], dtype: DType) -> Call:
+    def __new__(cls, name: str, args: tuple[Expr, ...], dtype: DType) -> Self:
         key = (cls, name, args, dtype)
         found = _interned.get(key)
         if found is None:
             found = object.__new__(cls)
             found.name, found.args, found.dtype = name, args, dtype
             found = _interned.setdefault(key, found)
-        assert isinstance(found, Call)
+        assert isinstance(found, cls)
         return found
 
     def children(self) -> tuple[Expr, ...]:
@@ -109,7 +113,10 @@ class Call(Expr):
 
 
 def _commas(exprs: tuple[Expr, ...]) -> list[object]:
-    return [piece for e in exprs for piece in (", ", e)][1:]
+    pieces: list[object] = []
+    for e in exprs:
+        pieces += (", ", e)
+    return pieces[1:]
 
 
 def cast(a: Expr, dtype: DType) -> Expr:
