@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from legato.arith.expr import Expr, const, floormod, ge, gt, land, lt, max_, min_, select
+from legato.arith.expr import Expr, Var, const, floormod, ge, gt, land, lt, max_, min_, select
 from legato.base import dtype as dt
 from legato.ir.types import Dim
 from legato.ops._tensors import Array, known_int
@@ -40,7 +40,7 @@ def guarded(dims: Sequence[Dim], value: Expr) -> Expr:
     """`value`, which reads from dimensions `dims`; 0 where one of them is empty."""
     some: Expr = const(True, dt.bool_)
     for n in dims:
-        if (known_int(n) or 0) <= 0:
+        if (known_int(n) or 0) <= 0 and not (isinstance(n, Var) and (n.lo or 0) > 0):
             some = land(some, gt(n, 0))
     return select(some, value, const(0, value.dtype))
 

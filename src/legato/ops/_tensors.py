@@ -16,8 +16,8 @@ from legato.ir.types import Dim, TensorType, Type
 from legato.te.tensor import Tensor, compute
 from legato.tir.expr import cast
 
-__all__ = ["Array", "DtypeName", "Index", "accumulator", "as_int", "cast_to", "contraction_cost", "known_int",
-           "narrowed", "product", "require_float", "require_int", "result_dtype", "tensor_bytes", "wide"]  # fmt: skip
+__all__ = ["Array", "DtypeName", "Index", "accumulator", "as_int", "cast_to", "contraction_cost", "converted",
+           "known_int", "narrowed", "product", "require_choice", "result_dtype", "tensor_bytes", "wide"]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
 Index = Any  # a NumPy subscript
@@ -37,6 +37,13 @@ def wide(x: Array) -> Array:
 def cast_to(x: Array, dtype: DType) -> Array:
     """`x` as `dtype`, by NumPy's conversion."""
     return x.astype(dtype.numpy, copy=False)
+
+
+def converted(x: Array, dtype: DType) -> Array:
+    """`x` as `dtype`; floats to integers truncate and saturate, and NaN gives 0, as a cast in a kernel does."""
+    if dtype.is_int and not np.issubdtype(x.dtype, np.integer):
+        x = np.clip(np.nan_to_num(np.trunc(x)), dtype.min, dtype.max)
+    return cast_to(x, dtype)
 
 
 def narrowed(x: Tensor, dtype: DType, name: str = "narrow") -> Tensor:
@@ -86,13 +93,7 @@ def result_dtype(named: DtypeName, dtype: DType) -> DType:
     return dt.dtype(named) if named else dtype
 
 
-def require_float(rel: Relation, ty: TensorType, what: str) -> None:
-    """Fails unless `ty` holds floats."""
-    if not ty.dtype.is_float:
-        raise rel.fail(f"{what} works on floats, got {ty.dtype}", hint="cast the argument first")
-
-
-def require_int(rel: Relation, ty: TensorType, what: str) -> None:
-    """Fails unless `ty` holds integers."""
-    if not ty.dtype.is_int:
-        raise rel.fail(f"{what} must be integers, got {ty.dtype}", hint="cast them to int32 or int64")
+def require_choice(rel: Relation, name: str, value: str, choices: Iterable[str]) -> None:
+    """Fails unless attribute `name` has one of the `choices`."""
+    if value not in choices:
+        raise rel.fail(f"no {name} {value!r}", hint="one of " + ", ".join(c for c in choices if c))

@@ -14,7 +14,7 @@ from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import TupleType, Type
 from legato.ops._families import EDGES, quiet
 from legato.ops._rules import FLOAT, NUMBER, DTypeTest, require_dtype, tensor
-from legato.ops._tensors import Array, accumulator, product, tensor_bytes, wide
+from legato.ops._tensors import Array, accumulator, product, require_choice, tensor_bytes, wide
 from legato.te import math as te
 from legato.te.tensor import Tensor, compute
 from legato.tir.expr import cast
@@ -42,8 +42,8 @@ def _activation(
     """
 
     def relation(rel: Relation, data: Type, *rest: Any) -> Type:
-        if rest and getattr(rest[0], "approximate", "none") not in ("none", "tanh"):
-            raise rel.fail(f"approximate must be 'none' or 'tanh', got {rest[0].approximate!r}")
+        if rest and isinstance(rest[0], GeluAttrs):
+            require_choice(rel, "approximate", rest[0].approximate, ("none", "tanh"))
         ty = tensor(rel, data, "data")
         require_dtype(rel, ty, dtypes, "data")
         return ty

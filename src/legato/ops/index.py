@@ -15,7 +15,7 @@ from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._indexing import MODES, covers, guarded, place, places
 from legato.ops._rules import INT, known_dim, normalize_axis, require_dtype, tensor
-from legato.ops._tensors import Array, known_int, product
+from legato.ops._tensors import Array, known_int, product, require_choice
 from legato.te.tensor import Tensor, compute
 
 __all__ = ["GatherAttrs", "GatherNDAttrs", "TakeAttrs", "gather", "gather_nd", "take"]
@@ -36,8 +36,7 @@ class TakeAttrs:
 def _take_relation(rel: Relation, data: Type, indices: Type, a: TakeAttrs) -> Type:
     x, i = tensor(rel, data, "data"), tensor(rel, indices, "indices")
     require_dtype(rel, i, INT, "indices")
-    if a.mode not in MODES:
-        raise rel.fail(f"mode must be one of {', '.join(MODES)}, got {a.mode!r}")
+    require_choice(rel, "mode", a.mode, MODES)
     if a.axis is None:
         if a.batch_dims:
             raise rel.fail("batch_dims needs an axis")

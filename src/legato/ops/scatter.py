@@ -20,7 +20,7 @@ from legato.ir.types import Dim, TensorType, Type
 from legato.ops._families import quiet
 from legato.ops._indexing import covers, inside, targets, wrapped
 from legato.ops._rules import INT, known_dim, normalize_axis, require_dtype, same_dtype, same_shape, tensor
-from legato.ops._tensors import Array, Index, known_int
+from legato.ops._tensors import Array, Index, known_int, require_choice
 from legato.te.tensor import Tensor, loops
 from legato.tir.stmt import For, If, Let, Stmt, Store, block
 
@@ -58,8 +58,7 @@ _REDUCTIONS: Mapping[str, _Reduction] = MappingProxyType(
 
 
 def _reduction(rel: Relation, name: str, dtype: dt.DType) -> None:
-    if name not in _REDUCTIONS:
-        raise rel.fail(f"no reduction {name!r}", hint="one of " + ", ".join(_REDUCTIONS))
+    require_choice(rel, "reduction", name, _REDUCTIONS)
     if dtype.is_bool and name != "update":
         raise rel.fail(f"the reduction {name!r} needs numbers, got bool")
 

@@ -18,7 +18,7 @@ from legato.base.dtype import DType
 from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, TupleType, Type
 from legato.ops._rules import normalize_axis, tensor
-from legato.ops._tensors import Array, DtypeName, as_int, known_int, result_dtype
+from legato.ops._tensors import Array, DtypeName, as_int, known_int, require_choice, result_dtype
 from legato.te.tensor import Tensor, compute, loops
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load, call, cast
@@ -229,8 +229,7 @@ def _count(a: TopKAttrs, n: Dim) -> Dim:
 def _topk_relation(rel: Relation, data: Type, a: TopKAttrs) -> Type:
     ty = tensor(rel, data, "data")
     axis = normalize_axis(rel, a.axis, ty.rank)
-    if a.ret_type not in ("both", "values", "indices"):
-        raise rel.fail(f"ret_type must be both, values or indices, got {a.ret_type!r}")
+    require_choice(rel, "ret_type", a.ret_type, ("both", "values", "indices"))
     k, n = _count(a, ty.shape[axis]), known_int(ty.shape[axis])
     if n is not None and (known_int(k) or 0) > n:
         raise rel.fail(f"k is {k}, but dimension {axis} has {n} elements")

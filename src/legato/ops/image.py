@@ -1,0 +1,315 @@
+"""Resizing images: image.resize1d, resize2d and resize3d; nn.upsampling and upsampling3d.
+
+Interpolation is separable: one stage for each dimension whose extent changes. Source coordinates are exact rationals
+(`_resize`). Integers and 16-bit floats are interpolated in float32; integers are then truncated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from legato.arith.expr import Expr, const, lor, select
+from legato.base import dtype as dt
+from legato.base.dtype import DType
+from legato.ir.op import Cost, Fusion, Op, Relation, Sample
+from legato.ir.types import Dim, TensorType, Type
+from legato.ops._indexing import guarded
+from legato.ops._resize import COORDINATES, METHODS, ROUNDINGS, Axis, Method, line, scaled_extent
+from legato.ops._rules import NUMBER, require_dtype, require_rank, tensor
+from legato.ops._tensors import (
+    Array,
+    DtypeName,
+    accumulator,
+    as_int,
+    converted,
+    product,
+    require_choice,
+    result_dtype,
+    tensor_bytes,
+)
+from legato.ops._window import data_order, dim_order, spatial_letters
+from legato.te.tensor import Tensor, compute
+from legato.tir.expr import cast
+
+__all__ = ["Resize1DAttrs", "Resize2DAttrs", "Resize3DAttrs", "Upsampling3DAttrs", "UpsamplingAttrs", "resize1d",
+           "resize2d", "resize3d", "upsampling", "upsampling3d"]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Resize2DAttrs:
+    """`size`: the new extents; `roi`: starts then ends, for tf_crop_and_resize; `scale`: factors to use instead of the
+    ratios of extents; `rounding_method` "" is round for align_corners, else floor."""
+
+    size: tuple[int | Dim, ...]
+    roi: tuple[float, ...] = ()
+    layout: str = "NCHW"
+    method: str = "linear"
+    coordinate_transformation_mode: str = "half_pixel"
+    rounding_method: str = ""
+    cubic_alpha: float = -0.5
+    cubic_exclude: int = 0
+    extrapolation_value: float = 0.0
+    out_dtype: DtypeName = ""
+    scale: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Resize1DAttrs(Resize2DAttrs):
+    """As Resize2DAttrs, in one dimension."""
+
+    layout: str = "NCW"
+
+
+@dataclass(frozen=True, slots=True)
+class Resize3DAttrs(Resize2DAttrs):
+    """As Resize2DAttrs, in three dimensions."""
+
+    layout: str = "NCDHW"
+
+
+def _spatial(layout: str) -> tuple[int, ...]:
+    """The dimensions of `layout` that are resized."""
+    order = dim_order(layout, "NC" + spatial_letters(len(layout) - 2))
+    assert order is not None
+    return order.at[2:]
+
+
+def _sizes(a: Resize2DAttrs) -> tuple[Dim, ...]:
+    return tuple(const(s) if isinstance(s, int) else s for s in a.size)
+
+
+def _relation(rank: int, rel: Relation, data: Type, a: Resize2DAttrs) -> Type:
+    order = data_order(rel, a.layout, "NC" + spatial_letters(rank), "layout")
+    require_choice(rel, "method", a.method, METHODS)
+    require_choice(rel, "rounding_method", a.rounding_method, ROUNDINGS)
+    require_choice(rel, "coordinate_transformation_mode", a.coordinate_transformation_mode, COORDINATES)
+    if len(a.size) != rank or (a.scale and len(a.scale) != rank) or (a.roi and len(a.roi) != 2 * rank):
+        raise rel.fail(f"size and scale take {rank} numbers and roi {2 * rank}")
+    if any(s <= 0 for s in a.scale) or any(isinstance(s, int) and s < 0 for s in a.size):
+        raise rel.fail("sizes must not be negative and scales must be positive")
+    ty = tensor(rel, data, "data")
+    require_rank(rel, ty, rank + 2, what="data")
+    require_dtype(rel, ty, NUMBER, "data")
+    n, c, *_ = order.canonical(ty.shape)
+    return TensorType(order.actual((n, c, *_sizes(a))), result_dtype(a.out_dtype, ty.dtype))
+
+
+def _axes(a: Resize2DAttrs, shape: Sequence[Dim]) -> dict[int, Axis]:
+    """The dimensions that change, innermost last."""
+    mode, found = a.coordinate_transformation_mode, {}
+    rounding = a.rounding_method or ("round" if mode == "align_corners" else "floor")
+    method = Method(METHODS[a.method], rounding, a.cubic_alpha, bool(a.cubic_exclude))
+    spatial = _spatial(a.layout)
+    for k, (d, m) in enumerate(zip(spatial, _sizes(a), strict=True)):
+        n, scale = shape[d], a.scale[k] if a.scale else None
+        roi = (a.roi[k], a.roi[k + len(spatial)]) if a.roi else (0.0, 1.0)
+        same = n is m and scale in (None, 1.0) and mode not in ("tf_crop_and_resize", "tf_half_pixel_for_nn")
+        if not same:
+            found[d] = Axis(n, m, line(mode, n, m, scale, roi), method)
+    return dict(sorted(found.items()))
+
+
+def _working_dtype(a: Resize2DAttrs, dtype: DType) -> DType:
+    """The dtype of interpolated values."""
+    return dtype if METHODS[a.method] == "nearest" else accumulator(dtype) if dtype.is_float else dt.float32
+
+
+def _reference(data: Array, a: Resize2DAttrs) -> Array:
+    dtype = dt.dtype(data.dtype)
+    axes = _axes(a, [const(n) for n in data.shape])
+    x = data.astype(_working_dtype(a, dtype).numpy)
+    if 0 in data.shape:
+        return np.zeros([as_int(axes[d].m) if d in axes else n for d, n in enumerate(data.shape)], data.dtype)
+    for d, axis in axes.items():
+        if axis.method.kind == "nearest":
+            x = np.take(x, axis.nearest_all(), axis=d)
+            continue
+        shape = [-1 if n == d else 1 for n in range(x.ndim)]
+        terms = [np.take(x, i, axis=d) * w.reshape(shape) for i, w in axis.taps_all(dt.dtype(x.dtype))]
+        x = sum(terms[1:], terms[0])
+    if a.coordinate_transformation_mode == "tf_crop_and_resize":
+        for d, axis in axes.items():
+            outside = axis.outside_all().reshape([-1 if n == d else 1 for n in range(x.ndim)])
+            x = np.where(outside, x.dtype.type(a.extrapolation_value), x)
+    return np.ascontiguousarray(converted(x, result_dtype(a.out_dtype, dtype)))
+
+
+def _compute(data: Tensor, a: Resize2DAttrs, out: TensorType) -> Tensor:
+    axes = _axes(a, data.shape)
+    if METHODS[a.method] == "nearest":
+        x = _nearest_stage(data, axes)
+    else:
+        x = data
+        for d, axis in axes.items():
+            x = _weighted_stage(x, d, axis, _working_dtype(a, data.dtype))
+    crop = a.coordinate_transformation_mode == "tf_crop_and_resize"
+
+    def element(*i: Expr) -> Expr:
+        value = cast(x[i], out.dtype)
+        if not crop:
+            return value
+        outside: Expr = const(False, dt.bool_)
+        for d, axis in axes.items():
+            outside = lor(outside, axis.outside(i[d]))
+        return select(outside, const(a.extrapolation_value, out.dtype), value)
+
+    return compute(out.shape, element, "resized") if crop or x.dtype != out.dtype or x is data else x
+
+
+def _nearest_stage(x: Tensor, axes: dict[int, Axis]) -> Tensor:
+    shape = [axes[d].m if d in axes else n for d, n in enumerate(x.shape)]
+    sources = [n for axis in axes.values() for n in axis.source_dims]
+
+    def element(*i: Expr) -> Expr:
+        return guarded(sources, x[tuple(axes[d].nearest(j) if d in axes else j for d, j in enumerate(i))])
+
+    return compute(shape, element, "nearest")
+
+
+def _weighted_stage(x: Tensor, d: int, axis: Axis, dtype: DType) -> Tensor:
+    """`x` interpolated along dimension `d`."""
+
+    def element(*i: Expr) -> Expr:
+        terms = [cast(x[(*i[:d], j, *i[d + 1 :])], dtype) * w for j, w in axis.taps(i[d], dtype)]
+        return guarded(axis.source_dims, sum(terms[1:], terms[0]))
+
+    return compute((*x.shape[:d], axis.m, *x.shape[d + 1 :]), element, "interpolated")
+
+
+def _cost(args: Sequence[TensorType], out: Type, a: Resize2DAttrs) -> Cost:
+    assert isinstance(out, TensorType)
+    taps = {"nearest": 1, "linear": 4, "cubic": 10}[METHODS[a.method]]
+    return Cost(product(out.shape) * taps, tensor_bytes((*args, out)))
+
+
+_DOC = """data with its {rank} spatial dimensions resized to `size`.
+
+method: nearest_neighbor, linear or cubic (Keys' kernel with `cubic_alpha`; `cubic_exclude` leaves out taps beyond the
+edge, which otherwise repeats). `coordinate_transformation_mode` is ONNX's: half_pixel, pytorch_half_pixel,
+half_pixel_symmetric, align_corners, asymmetric, tf_half_pixel_for_nn, or tf_crop_and_resize with `roi` and
+`extrapolation_value`. `rounding_method`, for nearest: round (up at .5), floor, ceil, round_prefer_floor,
+round_prefer_ceil; "" is round for align_corners, else floor."""
+
+
+def _resize(rank: int, attrs: type[Resize2DAttrs], samples: tuple[Sample, ...]) -> Op:
+    return Op(
+        name=f"image.resize{rank}d",
+        args=("data",),
+        attrs=attrs,
+        type_rel=partial(_relation, rank),
+        reference=_reference,
+        compute=_compute,
+        fusion=Fusion.INJECTIVE,
+        cost=_cost,
+        samples=samples,
+        doc=_DOC.format(rank=rank),
+    )
+
+
+def _case(size: tuple[int, ...], mode: str, method: str, **more: Any) -> dict[str, Any]:
+    return {"size": size, "coordinate_transformation_mode": mode, "method": method, **more}
+
+
+_X = ((1, 2, 3, 4), "float32")
+
+resize1d = _resize(1, Resize1DAttrs, (
+    Sample((((2, 2, 5), "float32"),), {"size": (8,)}),
+    Sample((((1, 5, 2), "float32"),), {"size": (3,), "layout": "NWC", "method": "cubic"}),
+))  # fmt: skip
+
+resize2d = _resize(2, Resize2DAttrs, (
+    Sample((_X,), {"size": (5, 2)}),
+    *(Sample((_X,), _case((4, 6), m, "linear")) for m in COORDINATES[1:]),
+    *(Sample((_X,), _case((6, 3), "half_pixel", "nearest_neighbor", rounding_method=r), exact=True) for r in ROUNDINGS),
+    Sample((_X,), _case((6, 8), "asymmetric", "nearest_neighbor"), exact=True),
+    Sample((_X,), _case((1, 3), "align_corners", "nearest_neighbor"), exact=True),
+    Sample((_X,), _case((5, 5), "half_pixel", "cubic", cubic_alpha=-0.75)),
+    Sample((_X,), _case((5, 3), "half_pixel", "cubic", cubic_exclude=1)),
+    Sample((_X,), _case((3, 3), "tf_crop_and_resize", "linear", roi=(-0.25, 0.25, 0.5, 1.5), extrapolation_value=9.0)),
+    Sample((_X,), _case((1, 5), "half_pixel", "linear", scale=(0.6, 1.3))),
+    Sample((((1, 3, 3, 1), "uint8"),), {"size": (5, 4), "layout": "NHWC"}),
+    Sample((((1, 1, 2, 2), "float16"),), {"size": (3, 2), "out_dtype": "float32"}, rtol=1e-3),
+))  # fmt: skip
+
+resize3d = _resize(3, Resize3DAttrs, (
+    Sample((((1, 1, 2, 3, 2), "float32"),), {"size": (3, 3, 4)}),
+    Sample((((1, 1, 2, 2, 2), "float32"),), {"size": (4, 2, 4), "method": "nearest_neighbor"}, exact=True),
+))  # fmt: skip
+
+# ------------------------------------------------------------------------------- upsampling
+
+
+@dataclass(frozen=True, slots=True)
+class UpsamplingAttrs:
+    """The factors; `method`: nearest_neighbor, bilinear or bicubic."""
+
+    scale_h: float = 1.0
+    scale_w: float = 1.0
+    layout: str = "NCHW"
+    method: str = "nearest_neighbor"
+    align_corners: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Upsampling3DAttrs:
+    """The factors; `method`: nearest_neighbor or trilinear."""
+
+    scale_d: float = 1.0
+    scale_h: float = 1.0
+    scale_w: float = 1.0
+    layout: str = "NCDHW"
+    method: str = "nearest_neighbor"
+    coordinate_transformation_mode: str = "asymmetric"
+
+
+def _as_resize(shape: Sequence[Dim], a: UpsamplingAttrs | Upsampling3DAttrs) -> Resize2DAttrs:
+    """The resize that an upsampling of data of `shape` is."""
+    factors: tuple[float, ...]
+    if isinstance(a, Upsampling3DAttrs):
+        factors, mode = (a.scale_d, a.scale_h, a.scale_w), a.coordinate_transformation_mode
+    else:
+        factors, mode = (a.scale_h, a.scale_w), "align_corners" if a.align_corners else "asymmetric"
+    size = tuple(scaled_extent(shape[d], f) for d, f in zip(_spatial(a.layout), factors, strict=True))
+    return Resize2DAttrs(size, layout=a.layout, method=a.method, coordinate_transformation_mode=mode, scale=factors)
+
+
+def _upsampling_relation(rank: int, rel: Relation, data: Type, a: UpsamplingAttrs | Upsampling3DAttrs) -> Type:
+    data_order(rel, a.layout, "NC" + spatial_letters(rank), "layout")
+    ty = tensor(rel, data, "data")
+    require_rank(rel, ty, rank + 2, what="data")
+    return _relation(rank, rel, ty, _as_resize(ty.shape, a))
+
+
+def _upsampling(name: str, rank: int, attrs: type, samples: tuple[Sample, ...]) -> Op:
+    return Op(
+        name=name,
+        args=("data",),
+        attrs=attrs,
+        type_rel=partial(_upsampling_relation, rank),
+        reference=lambda x, a: _reference(x, _as_resize([const(n) for n in x.shape], a)),
+        compute=lambda x, a, out: _compute(x, _as_resize(x.shape, a), out),
+        fusion=Fusion.INJECTIVE,
+        cost=lambda args, out, a: _cost(args, out, _as_resize(args[0].shape, a)),
+        samples=samples,
+        doc="""data with its spatial extents multiplied by the scales, in asymmetric (or align_corners) coordinates.
+
+The extents are rounded to the nearest integer; nearest_neighbor rounds coordinates down.""",
+    )
+
+
+upsampling = _upsampling("nn.upsampling", 2, UpsamplingAttrs, (
+    Sample((_X,), {"scale_h": 2.0, "scale_w": 3.0}, exact=True),
+    Sample((_X,), {"scale_h": 1.5, "scale_w": 2.0, "method": "bilinear", "align_corners": True}),
+    Sample((((1, 3, 2, 2), "float32"),), {"scale_h": 2.0, "scale_w": 0.5, "method": "bicubic", "layout": "NHWC"}),
+))  # fmt: skip
+
+upsampling3d = _upsampling("nn.upsampling3d", 3, Upsampling3DAttrs, (
+    Sample((((1, 1, 2, 2, 1), "float32"),), {"scale_d": 2.0, "scale_w": 2.0}, exact=True),
+    Sample((((1, 1, 2, 2, 1), "float32"),), {"scale_h": 2.0, "method": "trilinear",
+                                            "coordinate_transformation_mode": "half_pixel"}),
+))  # fmt: skip
