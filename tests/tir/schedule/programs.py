@@ -67,12 +67,11 @@ class Builder:
         self.stages: list[tuple[Buffer, list[Stmt]]] = []
 
     def extent(self) -> Expr:
-        value = self.draw(st.integers(1, 6))
         if self.symbolic and self.draw(st.booleans()):
             var = fresh(f"n{len(self.scalars)}")
-            self.scalars.append((var, value))
+            self.scalars.append((var, self.draw(st.integers(0, 6))))
             return var
-        return const(value)
+        return const(self.draw(st.integers(1, 6)))
 
     def value_of(self, e: Expr) -> int:
         return int(e.value) if isinstance(e, Const) else dict(self.scalars)[e]  # type: ignore[index]

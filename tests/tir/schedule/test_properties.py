@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from legato.base.errors import ScheduleError
 from legato.tir import schedule as s
+from legato.tir.buffer import Buffer, Layout, Scope
 from legato.tir.stmt import Block, Func
-from legato.tir.walk import loops
+from legato.tir.walk import bound_buffers, loads, loops
 from tests.tir.schedule.programs import Program, assert_same, programs
 
 Draw = Callable[[Any], Any]
@@ -71,8 +72,88 @@ def _fission(func: Func, draw: Draw) -> Func:
     )[0]
 
 
-PRIMITIVES: list[Primitive] = [_split, _split_peeled, _split_balanced, _reorder, _fuse, _unroll, _vectorize, _parallel,
-                               _fission]  # fmt: skip
+def _buffer(func: Func, draw: Draw) -> Buffer:
+    """A buffer of the function, an allocated one rather than a parameter."""
+    inside = list(bound_buffers(func))
+    return draw(st.sampled_from(inside + [p for p in func.params if isinstance(p, Buffer)]))
+
+
+def _inner_buffer(func: Func, draw: Draw) -> Buffer:
+    inside = list(bound_buffers(func))
+    if not inside:
+        raise ScheduleError("none")
+    return draw(st.sampled_from(inside))
+
+
+def _compute_at(func: Func, draw: Draw) -> Func:
+    return s.compute_at(func, _inner_buffer(func, draw), _loop(func, draw))[0]
+
+
+def _compute_at_each(func: Func, draw: Draw) -> Func:
+    buffer = _inner_buffer(func, draw)
+    readers = [f.var for f in loops(func) if any(x.buffer is buffer for x in loads(f))]
+    if not readers:
+        raise ScheduleError("none")
+    return s.compute_at_each(
+        func, buffer, draw(st.lists(st.sampled_from(readers), min_size=1, max_size=2, unique=True))
+    )[0]
+
+
+def _inline(func: Func, draw: Draw) -> Func:
+    return s.inline(func, _inner_buffer(func, draw))
+
+
+def _set_scope(func: Func, draw: Draw) -> Func:
+    return s.set_scope(func, _inner_buffer(func, draw), draw(st.sampled_from([Scope.LOCAL, Scope.REGISTER])))[0]
+
+
+def _set_layout(func: Func, draw: Draw) -> Func:
+    buffer = _buffer(func, draw)
+    order = draw(st.permutations(range(buffer.rank)))
+    return s.set_layout(func, buffer, Layout(tuple(order), pad=draw(st.integers(0, 2))))[0]
+
+
+def _cache_read(func: Func, draw: Draw) -> Func:
+    return s.cache_read(func, _buffer(func, draw), _loop(func, draw))[0]
+
+
+def _cache_write(func: Func, draw: Draw) -> Func:
+    where = draw(st.booleans()) and _loop(func, draw)
+    return s.cache_write(func, _buffer(func, draw), where or None)[0]
+
+
+def _lift_alloc(func: Func, draw: Draw) -> Func:
+    return s.lift_alloc(func, _inner_buffer(func, draw), _loop(func, draw))
+
+
+def _sink_alloc(func: Func, draw: Draw) -> Func:
+    return s.sink_alloc(func, _inner_buffer(func, draw), _loop(func, draw))
+
+
+def _rfactor(func: Func, draw: Draw) -> Func:
+    return s.rfactor(func, _loop(func, draw))[0]
+
+
+def _partition(func: Func, draw: Draw) -> Func:
+    return s.partition(func, _loop(func, draw), draw(st.integers(-1, 7)))[0]
+
+
+def _overlap_tail(func: Func, draw: Draw) -> Func:
+    return s.overlap_tail(func, _loop(func, draw), draw(st.integers(1, 4)))[0]
+
+
+def _tidy(func: Func, draw: Draw) -> Func:
+    tidied = s.tidy(func)
+    if not list(loops(tidied)):
+        raise ScheduleError("nothing is left to schedule")
+    return tidied
+
+
+PRIMITIVES: list[Primitive] = [
+    _split, _split_peeled, _split_balanced, _reorder, _fuse, _unroll, _vectorize, _parallel, _fission, _compute_at,
+    _compute_at_each, _inline, _set_scope, _set_layout, _cache_read, _cache_write, _lift_alloc, _sink_alloc, _rfactor,
+    _partition, _overlap_tail, _tidy,
+]  # fmt: skip
 RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 

@@ -23,7 +23,7 @@ from legato.tir.schedule._edit import ranges
 from legato.tir.stmt import Alloc, For, Let, Stmt, Store
 from legato.tir.walk import statements
 
-__all__ = ["Access", "Dependence", "accesses", "blamed", "conflicts", "private"]
+__all__ = ["Access", "Agreement", "Dependence", "accesses", "blamed", "conflicts", "private"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +67,17 @@ def conflicts(
             if a.is_write or b.is_write]  # fmt: skip
 
 
-class _Agreement:
-    def __init__(self, shared: frozenset[Var], inner: AbstractSet[Var], bounds: Bounds, volatile: AbstractSet[Buffer]):
+class Agreement:
+    """Two iterations that differ in the variables `shared` and `inner`; `volatile` memory changes in between."""
+
+    def __init__(
+        self, shared: AbstractSet[Var], inner: AbstractSet[Var], bounds: Bounds, volatile: AbstractSet[Buffer]
+    ):
         self.shared, self.inner, self.bounds, self.volatile = shared, inner, bounds, volatile
         self.known: set[Expr] = set()  # atoms with the same value in both iterations
 
     def solve(self, a: tuple[Expr, ...], b: tuple[Expr, ...]) -> set[Var]:
+        """The variables of `shared` that are equal whenever the subscripts `a` in one equal `b` in the other."""
         equations = list(zip(a, b, strict=True))
         while True:
             before = len(self.known), len(equations)
@@ -154,7 +159,7 @@ class Dependence:
 
     def agreeing(self, a: Access, b: Access) -> set[Var]:
         """Those of `shared` on which two iterations must agree if `a` in one and `b` in the other touch one element."""
-        return _Agreement(self.shared, self.inner, self.bounds, self.volatile).solve(a.indices, b.indices)
+        return Agreement(self.shared, self.inner, self.bounds, self.volatile).solve(a.indices, b.indices)
 
     def separated(self, pairs: Iterable[tuple[Access, Access]]) -> set[Var]:
         """The variables on which iterations agree in every one of the conflicting `pairs`."""

@@ -128,7 +128,7 @@ def _reads(e: Expr) -> bool:
     return False
 
 
-def nest(loops: Iterable[For | If], body: Stmt) -> Stmt:
+def nest(loops: Iterable[For | If | Let], body: Stmt) -> Stmt:
     """`body` inside the heads of `loops` (loops and guards, outermost first)."""
     for head in reversed(list(loops)):
         body = head.with_children((body,))
