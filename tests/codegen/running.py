@@ -1,23 +1,26 @@
-"""Runs compiled functions in this process: the image is mapped executable and called through ctypes."""
+"""Runs compiled functions in this process: images are mapped by the runtime, kernels are called through ctypes."""
 
 from __future__ import annotations
 
 import ctypes
-import mmap
-import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from legato.base.target import Target
+from legato.base.target import TARGETS, Target, missing_features
 from legato.codegen.compile import compile_object
 from legato.codegen.emit import emit_module
 from legato.codegen.link import Image, link
+from legato.runtime.binding import HOST_OP, CodeImage, library
+from legato.tir import interp
 from legato.tir.buffer import Buffer
 from legato.tir.stmt import Func
 
 Array = np.ndarray[Any, Any]
+HostOpCallback = Callable[[int, Any], int]
+RUNNABLE = [t for t in TARGETS.values() if not missing_features(t)]
+_KERNEL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 
 class Mapped:
@@ -25,18 +28,24 @@ class Mapped:
 
     def __init__(self, image: Image) -> None:
         self.image = image
-        self.map = mmap.mmap(-1, len(image.data), prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
-        self.base = ctypes.addressof(ctypes.c_char.from_buffer(self.map))
-        data = bytearray(image.data)
-        for slot in image.relocations:
-            (value,) = struct.unpack_from("<q", data, slot)
-            struct.pack_into("<q", data, slot, value + self.base)
-        self.map[:] = bytes(data)
+        data = np.frombuffer(image.data, np.uint8)
+        self.code = CodeImage(data, image.code_size, np.array(image.relocations, np.int64))
 
     def kernel(self, name: str) -> Any:
         """The kernel `name` as a Python function of (words, tid, nt)."""
-        kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-        return kind(self.base + self.image.exports[name])
+        return _KERNEL(self.code.address + self.image.exports[name])
+
+    def run_host(
+        self, name: str, words: Array, constants: Array | None = None, host_op: HostOpCallback | None = None
+    ) -> int:
+        """Status of the host function `name`, run by the runtime on two threads."""
+        lib = library()
+        callback = HOST_OP(lambda _, op, args: host_op(op, args) if host_op else 3)
+        base = constants.ctypes.data if constants is not None else 0
+        workspace = lib.lg_workspace_new(base, 1 << 24, callback, None)
+        status = lib.lg_run(workspace, self.code.address + self.image.exports[name], words.ctypes.data, 0, 2, 0)
+        lib.lg_workspace_free(workspace)
+        return int(status)
 
 
 def build(funcs: Sequence[Func], target: Target, offsets: Mapping[str, int] | None = None) -> Mapped:
@@ -45,44 +54,52 @@ def build(funcs: Sequence[Func], target: Target, offsets: Mapping[str, int] | No
     return Mapped(link([compile_object(text, target)], [f.name for f in funcs]))
 
 
-def full_shape(buffer: Buffer, shape: Sequence[int]) -> tuple[int, ...]:
-    """Extents in memory, outermost first."""
-    order = buffer.layout.order
-    full = [shape[d] + sum(buffer.layout.halo_of(d)) for d in order]
-    if full:
-        full[-1] += buffer.layout.pad
-    return tuple(full)
-
-
-def to_memory(buffer: Buffer, array: Array) -> Array:
-    """A logical array as it lies in memory, in the middle of guard bytes."""
-    full = full_shape(buffer, array.shape)
-    memory = np.full(full, buffer.layout.halo_value, array.dtype)
-    logical(buffer, memory, array.shape)[...] = array
-    return memory
-
-
-def logical(buffer: Buffer, memory: Array, shape: Sequence[int]) -> Array:
-    """The logical part of memory (a view)."""
-    order = buffer.layout.order
-    before = [buffer.layout.halo_of(d)[0] for d in range(len(order))]
-    view = memory.transpose([order.index(d) for d in range(len(order))])
-    inner = (..., *(slice(b, b + n) for b, n in zip(before, shape, strict=True)))
-    return view[inner]
+def _in_memory(buffer: Buffer, array: Array) -> tuple[Array, Array]:
+    """The flat memory of a buffer (undefined where it has no data) and the view of it that is the logical array."""
+    memory = interp._physical(buffer, array, buffer.name)
+    return memory, interp._logical(buffer, memory, array.shape)
 
 
 def run(func: Func, args: Sequence[Any], target: Target, *, threads: int = 1) -> int:
     """Compiles and runs a kernel on arrays (changed in place) and ints; every thread's share in turn."""
-    code = build([func], target)
-    kernel = code.kernel(func.name)
-    memories = [to_memory(p, a) if isinstance(p, Buffer) else a for p, a in zip(func.params, args, strict=True)]
-    words = (ctypes.c_int64 * max(1, len(args)))()
-    for n, m in enumerate(memories):
-        words[n] = m.ctypes.data if isinstance(m, np.ndarray) else m
+    kernel = build([func], target).kernel
+    places = [_in_memory(p, a) if isinstance(p, Buffer) else a for p, a in zip(func.params, args, strict=True)]
+    words = np.array([p[0].ctypes.data if isinstance(p, tuple) else p for p in places] or [0], np.int64)
+    code = kernel(func.name)
     status = 0
     for tid in range(threads):
-        status = status or kernel(ctypes.addressof(words), tid, threads)
-    for param, arg, memory in zip(func.params, args, memories, strict=True):
-        if isinstance(param, Buffer):
-            arg[...] = logical(param, memory, arg.shape)
+        status = status or code(words.ctypes.data, tid, threads)
+    for arg, place in zip(args, places, strict=True):
+        if isinstance(place, tuple):
+            arg[...] = place[1]
     return int(status)
+
+
+def copies(args: Sequence[Any]) -> list[Any]:
+    """The same arguments in memory of their own."""
+    return [a.copy() if isinstance(a, np.ndarray) else a for a in args]
+
+
+def check(func: Func, args: Sequence[Any], *, threads: int = 1, rtol: float = 0.0, atol: float = 0.0) -> int:
+    """Runs `func` in the interpreter and compiled for every target that this machine runs, and compares the results.
+
+    Exactly, unless tolerances are given. The arguments are changed as the interpreter says; returns its status.
+    """
+    got = [copies(args) for _ in RUNNABLE]
+    status = interp.run(func, args)
+    status += 256 if status else 0
+    for target, mine in zip(RUNNABLE, got, strict=True):
+        assert run(func, mine, target, threads=threads) == status, target.name
+        for actual, expected, param in zip(mine, args, func.params, strict=True):
+            if isinstance(actual, np.ndarray):
+                compare(actual, expected, f"{param.name} on {target.name}", rtol, atol)
+    return status
+
+
+def compare(actual: Array, expected: Array, what: str, rtol: float, atol: float) -> None:
+    """AssertionError where the arrays differ by more than the tolerances; NaN equals NaN."""
+    if actual.dtype.kind in "fV":
+        wide = [x.astype(np.float64) for x in (actual, expected)]
+        np.testing.assert_allclose(*wide, rtol=rtol, atol=atol, err_msg=what, equal_nan=True)
+    else:
+        np.testing.assert_array_equal(actual, expected, err_msg=what)

@@ -188,7 +188,7 @@ class Arithmetic:
             wide = self._int_to_float(v, source, dt.float64)
             return self._float_to_float(wide, dt.float64, target)
         signed = source.kind == "int" or source is dt.index
-        return self.b.unary("sitofp" if signed else "uitofp", v, TYPES[target.name])
+        return self.rounded(self.b.unary("sitofp" if signed else "uitofp", v, TYPES[target.name]), target)
 
     def _float_to_float(self, v: Value, source: DType, target: DType) -> Value:
         if source is dt.float64:
