@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from legato.arith.simplify import simplify
 from legato.base.errors import TypeCheckError
 from legato.infer.holes import NotYet
 from legato.infer.solver import Scope, Site, Solver
 from legato.ir.expr import Call
 from legato.ir.op import Op
-from legato.ir.types import Dim, Type
+from legato.ir.types import Dim, TensorType, TupleType, Type
 
 __all__ = ["Asker", "ask"]
 
@@ -72,11 +73,23 @@ class Asker:
 
 
 def ask(asker: Asker, op: Op, call: Call, types: Sequence[Type]) -> Type | None:
-    """The result type of `call`, or None if too little is known yet."""
+    """The result type of `call`, its dims in normal form, or None if too little is known yet."""
     if len(types) != len(op.args):
         names = ", ".join(op.args) or "none"
         raise TypeCheckError(f"{op.name}: got {len(types)} arguments, wanted {len(op.args)} ({names})", span=call.span)
     try:
-        return op.type_rel(asker, *types, *op.tail(call.attrs))
+        found = op.type_rel(asker, *types, *op.tail(call.attrs))
     except NotYet:
         return None
+    return None if found is None else _normal(found)
+
+
+def _normal(ty: Type) -> Type:
+    """`ty` with its dims simplified; the same object where they are so already."""
+    if isinstance(ty, TensorType):
+        shape = tuple([simplify(d) for d in ty.shape])
+        return ty if shape == ty.shape else TensorType(shape, ty.dtype)
+    if isinstance(ty, TupleType):
+        fields = tuple(_normal(f) for f in ty.fields)
+        return ty if all(a is b for a, b in zip(fields, ty.fields, strict=True)) else TupleType(fields)
+    return ty

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from legato.arith.expr import Const, cdiv
+from legato.arith.expr import Const, cdiv, const
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.tensors import element_type
@@ -16,6 +16,8 @@ from legato.ir.expr import Expr
 from legato.ir.types import Dim
 
 Array = NDArray[Any]
+
+_TO_THE_END = 10**9
 
 # ------------------------------------------------------------------ constants and shapes as tensors
 
@@ -134,8 +136,7 @@ def expand(b: Emitter, x: Expr, shape: Expr) -> Expr:
     """Broadcasts both ways: where the shape says 1, the input's dim stays."""
     wanted, dims = list(b.dims(shape, "the shape")), list(b.dims_of(x))
     rank = max(len(wanted), len(dims))
-    one = b.dims(b.int64([1]), "one")
-    wanted, dims = [*one * (rank - len(wanted)), *wanted], [*one * (rank - len(dims)), *dims]
+    wanted, dims = ([const(1)] * (rank - len(d)) + d for d in (wanted, dims))
     return b.broadcast(x, [_broadcast_dim(b, d, w) for d, w in zip(dims, wanted, strict=True)])
 
 
@@ -273,8 +274,22 @@ def _slice(
     along = tuple(b.axis(a, b.rank(x)) for a in axes)
     if len(set(along)) != len(along):
         raise ImportModelError(f"axes {list(axes)} name one axis twice")
-    return b.strided_slice(x, begin=tuple(map(_literal, begin)), end=tuple(map(_literal, end)), strides=tuple(steps),
-                           axes=along)  # fmt: skip
+    cut = [
+        (axis, _literal(first), _end(last, b.dims_of(x)[axis], step), step)
+        for axis, first, last, step in zip(along, begin, end, steps, strict=True)
+    ]
+    cut = [(axis, first, last, step) for axis, first, last, step in cut
+           if not (step == 1 and isinstance(first, int) and first == 0 and last is b.dims_of(x)[axis])]  # fmt: skip
+    if not cut:
+        return x
+    axes, begin, end, steps = zip(*cut, strict=True)
+    return b.strided_slice(x, begin=begin, end=end, strides=steps, axes=axes)
+
+
+def _end(end: Dim | int, extent: Dim, step: int) -> Dim | int:
+    """Where a slice ends; a large number, which exporters write for the end, is the end."""
+    end = _literal(end)
+    return extent if step > 0 and isinstance(end, int) and end >= _TO_THE_END else end
 
 
 def trilu(b: Emitter, x: Expr, k: Expr | None = None, *, upper: int = 1) -> Expr:
