@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from legato.arith.expr import Expr, Var
 from legato.base.node import post_order
 
-__all__ = ["rewrite", "substitute", "variables"]
+__all__ = ["replace", "rewrite", "substitute", "variables"]
 
 
 def substitute(e: Expr, mapping: Mapping[Var, Expr]) -> Expr:
@@ -16,6 +16,11 @@ def substitute(e: Expr, mapping: Mapping[Var, Expr]) -> Expr:
     All replacements happen at once: variables inside the new expressions are left alone.
     """
     return _rebuild(e, dict(mapping.items())) if mapping else e
+
+
+def replace(e: Expr, parts: Mapping[Expr, Expr]) -> Expr:
+    """`e` with whole subexpressions replaced, outermost first; the same object where none occurs."""
+    return _rebuild(e, dict(parts)) if parts else e
 
 
 def rewrite(e: Expr, f: Callable[[Expr], Expr | None]) -> Expr:

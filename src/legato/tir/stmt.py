@@ -72,8 +72,16 @@ class Stmt:
     def with_exprs(self, exprs: tuple[Expr, ...]) -> Stmt:
         return self
 
+    def __str__(self) -> str:
+        from legato.tir.printer import show_stmt  # the printer walks the classes defined here
 
-@dataclass(frozen=True, eq=False, slots=True)
+        return show_stmt(self)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Block(Stmt):
     """Statements in order; build with `block`."""
 
@@ -86,7 +94,7 @@ class Block(Stmt):
         return block(*children)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class For(Stmt):
     """`for var in 0..extent`."""
 
@@ -108,7 +116,7 @@ class For(Stmt):
         return For(self.var, exprs[0], self.body, self.kind)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class If(Stmt):
     """`if cond then … else …`."""
 
@@ -129,7 +137,7 @@ class If(Stmt):
         return If(exprs[0], self.then, self.orelse)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Let(Stmt):
     """`var = value` while body runs."""
 
@@ -150,7 +158,7 @@ class Let(Stmt):
         return Let(self.var, exprs[0], self.body)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Alloc(Stmt):
     """Memory for `buffer` while body runs: the workspace (host, GLOBAL), the stack (LOCAL) or registers."""
 
@@ -164,7 +172,7 @@ class Alloc(Stmt):
         return Alloc(self.buffer, children[0])
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Store(Stmt):
     """`buffer[indices] = value`."""
 
@@ -179,7 +187,7 @@ class Store(Stmt):
         return Store(self.buffer, exprs[:-1], exprs[-1])
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Check(Stmt):
     """Leaves the function with status `code` unless `cond` holds; `message` explains it to the user."""
 
@@ -194,7 +202,7 @@ class Check(Stmt):
         return Check(exprs[0], self.code, self.message)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class While(Stmt):
     """Runs body while cond holds (host)."""
 
@@ -214,7 +222,7 @@ class While(Stmt):
         return While(exprs[0], self.body)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class View(Stmt):
     """`buffer` names the memory of `base` from byte `offset` on, while body runs (host)."""
 
@@ -239,7 +247,7 @@ class View(Stmt):
 Arg = Buffer | Expr
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class _CallStmt(Stmt):
     """A call whose arguments are buffers (passed as pointers) and index scalars, as the callee's params."""
 
@@ -253,7 +261,7 @@ class _CallStmt(Stmt):
         return tuple(next(left) if isinstance(a, Expr) else a for a in self.args)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Launch(_CallStmt):
     """Runs kernel `kernel` over the thread pool and waits for it (host)."""
 
@@ -263,7 +271,7 @@ class Launch(_CallStmt):
         return Launch(self._new_args(exprs), self.kernel)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Invoke(_CallStmt):
     """Calls host function `func` (host)."""
 
@@ -273,7 +281,7 @@ class Invoke(_CallStmt):
         return Invoke(self._new_args(exprs), self.func)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class HostOp(_CallStmt):
     """Runs operator number `op` of the artifact's table by its reference, outside native code (host)."""
 
@@ -283,7 +291,7 @@ class HostOp(_CallStmt):
         return HostOp(self._new_args(exprs), self.op)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Func:
     """A kernel or host function. `constants` are buffers bound to named constants of the module (host functions)."""
 
@@ -299,6 +307,14 @@ class Func:
         if body is self.body:
             return self
         return Func(self.name, self.params, body, self.kind, self.constants, self.span)
+
+    def __str__(self) -> str:
+        from legato.tir.printer import show  # the printer walks the classes defined here
+
+        return show(self)
+
+    def __repr__(self) -> str:
+        return f"<{self.kind.value} @{self.name}>"
 
 
 def block(*stmts: Stmt) -> Stmt:
