@@ -65,6 +65,10 @@ def _dim_abs(d: Dim) -> Dim | None:
     return const(abs(d.value)) if isinstance(d, Const) else None
 
 
+def _not_dim(d: Dim) -> Dim | None:
+    return const(int(not d.value)) if isinstance(d, Const) else None
+
+
 exp = unary("exp", np.exp, te.exp, doc="e to the power x.")
 log = unary("log", np.log, te.log, doc="Natural logarithm; -inf at 0, NaN below.")
 log2 = unary("log2", np.log2, _log_by(2), doc="Logarithm to base 2.")
@@ -121,8 +125,9 @@ isfinite = unary(
     doc="True where x is neither NaN nor infinite.",
 )  # fmt: skip
 logical_not = unary(
-    "logical_not", np.logical_not, te.lnot, dtypes=lambda d: d.is_bool, samples=_FLAGS, doc="Negation of a bool."
-)
+    "logical_not", np.logical_not, te.lnot, dtypes=lambda d: d.is_bool, value=_not_dim, samples=_FLAGS,
+    doc="Negation of a bool.",
+)  # fmt: skip
 bitwise_not = unary(
     "bitwise_not", np.invert, te.bitnot, dtypes=_bits, samples=[*_INTS, *_WORDS, *_FLAGS],
     doc="All bits flipped; the negation of a bool.",

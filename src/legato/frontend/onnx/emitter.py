@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,13 +14,14 @@ from legato.base.errors import ImportModelError, UnsupportedError
 from legato.base.span import Span
 from legato.frontend.onnx.tensors import Array
 from legato.infer.builder import Builder
-from legato.ir.expr import Call, Constant, Expr
+from legato.ir.expr import Call, Constant, Expr, Tuple
 from legato.ir.op import Op
 from legato.ir.types import Dim, TensorType, tensor_type
 from legato.ops import table
 
 __all__ = ["Emitter"]
 
+_Folded = "Array | tuple[Any, ...] | None"
 _FOLD = 64  # elements: constants up to this size are computed during import where a converter asks for them
 
 
@@ -31,7 +33,7 @@ class Emitter(Builder):
         table()  # names of operators mean something from here on
         self.opset = 0
         self.outputs = 1
-        self._folded: dict[int, tuple[Expr, Array | None]] = {}
+        self._folded: dict[int, tuple[Expr, _Folded]] = {}
 
     # ------------------------------------------------------------------ what is known
 
@@ -73,14 +75,9 @@ class Emitter(Builder):
         return axis % rank
 
     def array(self, x: Expr) -> Array | None:
-        """The elements of `x` where they are known and few, or where it is a constant; else None."""
-        if isinstance(x, Constant):
-            return x.data
-        value = self.value_of(x)
-        if value is not None and all(isinstance(d, Const) for d in value):
-            flat = [d.value for d in value if isinstance(d, Const)]
-            return np.array(flat, self.dtype(x).numpy).reshape(self.sizes(x, "a value"))
-        return self._fold(x)
+        """The elements of `x` where it is a constant, or where they are few and known; else None."""
+        found = x.data if isinstance(x, Constant) else self._fold(x)
+        return None if isinstance(found, tuple) else found
 
     def dims(self, x: Expr, what: str) -> tuple[Dim, ...]:
         """The elements of an integer tensor as dims; UnsupportedError where they depend on the data."""
@@ -120,7 +117,7 @@ class Emitter(Builder):
 
     # ------------------------------------------------------------------ folding of small constants
 
-    def _fold(self, x: Expr) -> Array | None:
+    def _fold(self, x: Expr) -> _Folded:
         """The value of an expression over small constants, by the operators' references; iterative."""
         stack = [x]
         while stack:
@@ -129,25 +126,28 @@ class Emitter(Builder):
                 stack.pop()
                 continue
             waiting = [a for a in _operands(node) if id(a) not in self._folded]
-            if waiting and _is_foldable(node):
+            if waiting:
                 stack += waiting
                 continue
             stack.pop()
             self._folded[id(node)] = (node, self._evaluate(node))
         return self._folded[id(x)][1]
 
-    def _evaluate(self, node: Expr) -> Array | None:
+    def _evaluate(self, node: Expr) -> _Folded:
         if isinstance(node, Constant):
             return node.data if node.data.size <= _FOLD else None
-        if not _is_foldable(node):
+        value = self.value_of(node)
+        if value is not None and isinstance(node.ty, TensorType) and all(isinstance(d, Const) for d in value):
+            flat = [d.value for d in value if isinstance(d, Const)]
+            return np.array(flat, node.ty.dtype.numpy).reshape(node.ty.static_shape())
+        args = [self._folded[id(a)][1] for a in _operands(node)]
+        if any(a is None for a in args):
             return None
-        assert isinstance(node, Call)
-        assert isinstance(node.op, Op)
-        args = [self._folded[id(a)][1] for a in node.args]
-        known = [a for a in args if a is not None]
-        if len(known) != len(args):
-            return None
-        return np.asarray(node.op.reference(*known, *node.op.tail(node.attrs)))
+        if isinstance(node, Tuple):
+            return tuple(args)
+        if isinstance(node, Call) and isinstance(node.op, Op) and _is_foldable(node):
+            return np.asarray(node.op.reference(*args, *node.op.tail(node.attrs)))
+        return None
 
     # ------------------------------------------------------------------ what converters often write
 
@@ -196,15 +196,16 @@ class Emitter(Builder):
 
 
 def _operands(node: Expr) -> Sequence[Expr]:
-    return node.args if isinstance(node, Call) else ()
+    """What the value of a small tensor is computed from."""
+    if isinstance(node, Tuple):
+        return node.fields
+    return node.args if isinstance(node, Call) and _is_foldable(node) else ()
 
 
-def _is_foldable(node: Expr) -> bool:
-    """Calls of operators on tensors whose result is a small tensor of known shape."""
-    if not (isinstance(node, Call) and isinstance(node.op, Op)) or node.op.stateful:
-        return False
+def _is_foldable(node: Call) -> bool:
+    """Calls of operators whose result is a small tensor of known shape."""
     ty = node.ty
-    if not isinstance(ty, TensorType) or not ty.is_static or any(not isinstance(a.ty, TensorType) for a in node.args):
+    if not isinstance(node.op, Op) or node.op.stateful or not isinstance(ty, TensorType) or not ty.is_static:
         return False
     count = 1
     for d in ty.static_shape():

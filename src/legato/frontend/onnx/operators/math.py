@@ -274,11 +274,6 @@ def cast_like(b: Emitter, x: Expr, like: Expr, *, saturate: int = 1, round_mode:
     return b.to(x, b.dtype(like))
 
 
-def bit_cast(b: Emitter, x: Expr, *, to: int) -> Expr:
-    dtype = element_type(to, "the result")
-    if dtype.bits != b.dtype(x).bits or dt.bool_ in (dtype, b.dtype(x)):
-        raise UnsupportedError(f"bits of {b.dtype(x)} as {dtype}")
-    return b.reinterpret(x, dtype=dtype)
 
 
 def identity(b: Emitter, x: Expr) -> Expr:

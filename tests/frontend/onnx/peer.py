@@ -1,0 +1,57 @@
+"""What the frontend's tests share: small ONNX models by hand, and the values that Legato's interpreter gives for one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from numpy.typing import NDArray
+from onnx import helper, numpy_helper
+
+from legato.frontend.onnx import from_onnx
+from legato.interp import evaluate
+
+Array = NDArray[Any]
+Shape = Sequence[int | str | None]
+
+
+def value(name: str, shape: Shape | None, dtype: str = "float32") -> onnx.ValueInfoProto:
+    """A tensor's declaration."""
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape)
+
+
+def model(
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Sequence[onnx.ValueInfoProto],
+    outputs: Sequence[str] = ("y",),
+    weights: Mapping[str, Array] | None = None,
+    opset: int = 17,
+    **more: Any,
+) -> onnx.ModelProto:
+    """A model; the types of the outputs are left open. `more` goes to `make_model`."""
+    tensors = [numpy_helper.from_array(array, name) for name, array in (weights or {}).items()]
+    results = [onnx.ValueInfoProto(name=name) for name in outputs]
+    graph = helper.make_graph(list(nodes), "g", list(inputs), results, tensors)
+    opsets = more.pop("opset_imports", None) or [helper.make_opsetid("", opset)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=more.pop("ir_version", 8), **more)
+
+
+def legato_outputs(proto: onnx.ModelProto, feeds: Mapping[str, Array], **options: Any) -> tuple[Array, ...]:
+    """The outputs by the frontend and the interpreter."""
+    module = from_onnx(proto, **options)
+    params = [param.name for param in module["main"].params]
+    result = evaluate(module, [feeds[name] for name in params])
+    return result if isinstance(result, tuple) else (result,)
+
+
+def ort_outputs(proto: onnx.ModelProto, feeds: Mapping[str, Array]) -> tuple[Array, ...]:
+    """The outputs by ONNX Runtime, unoptimised."""
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 3
+    options.intra_op_num_threads = 1
+    session = ort.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return tuple(session.run(None, dict(feeds)))
