@@ -16,6 +16,7 @@ from legato.arith.expr import Expr, cdiv, const, floordiv, lt, max_, select
 from legato.base import dtype as dt
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
+from legato.ops._families import quiet
 from legato.ops._pooling import divided, floor_value, mean_dtype, mean_of
 from legato.ops._rules import NUMBER, require_dtype, require_rank, tensor
 from legato.ops._tensors import Array, as_int, cast_to, known_int, product, tensor_bytes
@@ -194,7 +195,7 @@ def _pool(name: str, rank: int, attrs: type[Attrs], samples: tuple[Sample, ...])
         args=("data",),
         attrs=attrs,
         type_rel=partial(_relation, rank),
-        reference=partial(_reference, largest),
+        reference=quiet(partial(_reference, largest)),
         compute=partial(_compute, largest),
         fusion=Fusion.REDUCE,
         cost=_cost,

@@ -19,6 +19,7 @@ from legato.arith.expr import Expr, const, floordiv
 from legato.base import dtype as dt
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type, dims
+from legato.ops._families import quiet
 from legato.ops._rules import tensor
 from legato.ops._tensors import (
     Array,
@@ -231,7 +232,7 @@ def _convolution(rank: int, attrs: type[Conv2DAttrs], samples: tuple[Sample, ...
         args=("data", "weight"),
         attrs=attrs,
         type_rel=partial(_relation, rank),
-        reference=_reference,
+        reference=quiet(_reference),
         compute=_compute,
         fusion=Fusion.CONTRACTION,
         cost=_cost,

@@ -15,6 +15,7 @@ from legato.arith.expr import Expr, const
 from legato.base import dtype as dt
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, TupleType, Type
+from legato.ops._families import quiet
 from legato.ops._rules import known_dim, same_dtype, tensors
 from legato.ops._tensors import Array, accumulator, cast_to, known_int, narrowed, product, tensor_bytes
 from legato.te.tensor import Tensor, compute, reduce
@@ -151,17 +152,17 @@ einsum = Op(
     args=("*data",),
     attrs=EinsumAttrs,
     type_rel=_relation,
-    reference=_reference,
+    reference=quiet(_reference),
     compute=_compute,
     fusion=Fusion.CONTRACTION,
     cost=_cost,
     samples=(
-        Sample(([((2, 3), "float32"), ((3, 4), "float32")],), {"equation": "ij,jk->ik"}),
-        Sample(([((2, 2, 3), "float32"), ((1, 3, 4), "float32")],), {"equation": "...ij,...jk"}),
-        Sample(([((3, 3), "float32")],), {"equation": "ii->i"}),
-        Sample(([((3, 3), "int32")],), {"equation": "ii"}, exact=True),
-        Sample(([((2, 3), "float32"), ((4,), "float32")],), {"equation": "ij,k->kji"}),
-        Sample(([((2, 3), "float32"), ((3, 2), "float32"), ((2,), "float32")],), {"equation": "ab,bc,c->a"}),
+        Sample((((2, 3), "float32"), ((3, 4), "float32")), {"equation": "ij,jk->ik"}),
+        Sample((((2, 2, 3), "float32"), ((1, 3, 4), "float32")), {"equation": "...ij,...jk"}),
+        Sample((((3, 3), "float32"),), {"equation": "ii->i"}),
+        Sample((((3, 3), "int32"),), {"equation": "ii"}, exact=True),
+        Sample((((2, 3), "float32"), ((4,), "float32")), {"equation": "ij,k->kji"}),
+        Sample((((2, 3), "float32"), ((3, 2), "float32"), ((2,), "float32")), {"equation": "ab,bc,c->a"}),
     ),
     doc="""Einstein summation: products of the operands' elements, summed over the labels that the result lacks.
 

@@ -18,6 +18,7 @@ from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
+from legato.ops._families import quiet
 from legato.ops._indexing import guarded
 from legato.ops._resize import COORDINATES, METHODS, ROUNDINGS, Axis, Method, line, scaled_extent
 from legato.ops._rules import NUMBER, require_dtype, require_rank, tensor
@@ -202,7 +203,7 @@ def _resize(rank: int, attrs: type[Resize2DAttrs], samples: tuple[Sample, ...]) 
         args=("data",),
         attrs=attrs,
         type_rel=partial(_relation, rank),
-        reference=_reference,
+        reference=quiet(_reference),
         compute=_compute,
         fusion=Fusion.INJECTIVE,
         cost=_cost,

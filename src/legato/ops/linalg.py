@@ -76,7 +76,8 @@ def _product_dtype(rel: Relation, a: TensorType, b: TensorType, named: DtypeName
 
 def _multiply(a: Array, b: Array, dtype: DType) -> Array:
     total = accumulator(dtype)
-    return cast_to(np.matmul(cast_to(a, total), cast_to(b, total)), dtype)
+    with np.errstate(all="ignore"):
+        return cast_to(np.matmul(cast_to(a, total), cast_to(b, total)), dtype)
 
 
 def _batch_index(t: Tensor, batch: Sequence[Expr], own: int) -> tuple[Expr, ...]:

@@ -19,6 +19,7 @@ from legato.arith.expr import Expr, const, max_, min_
 from legato.base import dtype as dt
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type, dims
+from legato.ops._families import quiet
 from legato.ops._pooling import divided, floor_value, mean_dtype, mean_of
 from legato.ops._rules import NUMBER, require_dtype, require_rank, tensor
 from legato.ops._tensors import Array, as_int, cast_to, known_int, product, tensor_bytes
@@ -239,7 +240,7 @@ def _pool(name: str, rank: int, attrs: type[MaxPoolAttrs], samples: tuple[Sample
         args=("data",),
         attrs=attrs,
         type_rel=partial(_relation, rank),
-        reference=_max_reference if largest else _avg_reference,
+        reference=quiet(_max_reference if largest else _avg_reference),
         compute=_max_compute if largest else _avg_compute,
         fusion=Fusion.REDUCE,
         cost=_cost,
