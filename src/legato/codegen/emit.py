@@ -19,6 +19,7 @@ from legato.codegen.builder import Builder
 from legato.codegen.expr import Evaluator
 from legato.codegen.host import HostStatements, recursive
 from legato.codegen.intrinsics import Intrinsics
+from legato.codegen.outlined import definitions
 from legato.codegen.stmt import Statements
 from legato.codegen.value import Value, literal
 from legato.tir.buffer import Buffer
@@ -42,17 +43,18 @@ def emit_module(
     known = {**(parallel or {}), **{f.name: is_parallel(f) for f in funcs if f.kind is FuncKind.KERNEL}}
     hosts = [f for f in funcs if f.kind is FuncKind.HOST]
     loops = recursive({f.name: _invoked(f) for f in hosts})
+    outlined: set[str] = set()
     parts, declared = [f'target triple = "{target.triple}"'], dict[str, str]()
     for f in funcs:
         if f.kind is FuncKind.KERNEL:
-            parts.append(_kernel(f, target))
+            parts.append(_kernel(f, target, outlined))
         else:
-            text, called = _host(f, target, constant_offsets, known, counts_depth=f.name in loops)
+            text, called = _host(f, target, constant_offsets, known, outlined, counts_depth=f.name in loops)
             parts.append(text)
             declared |= called
     for f in funcs:
         declared.pop(f.name, None)
-    return "\n\n".join([*parts, *declared.values(), _attributes(target)]) + "\n"
+    return "\n\n".join([*parts, *declared.values(), *definitions(outlined), _attributes(target)]) + "\n"
 
 
 def _invoked(func: Func) -> frozenset[str]:
@@ -66,9 +68,9 @@ def _attributes(target: Target) -> str:
     return f"attributes #0 = {{ {names} }}"
 
 
-def _kernel(func: Func, target: Target) -> str:
+def _kernel(func: Func, target: Target, outlined: set[str]) -> str:
     builder = Builder()
-    ev = Evaluator(builder, target, Intrinsics(builder, target), volatile=False)
+    ev = Evaluator(builder, target, Intrinsics(builder, target, outlined), volatile=False)
     bind_params(ev, func)
     threads = (Value("%tid", "i64", 1, 0), Value("%nt", "i64", 1, 0))
     Statements(ev, analyse(func), threads).run(func.body)
@@ -78,11 +80,17 @@ def _kernel(func: Func, target: Target) -> str:
 
 
 def _host(
-    func: Func, target: Target, offsets: Mapping[str, int], parallel: Mapping[str, bool], *, counts_depth: bool
+    func: Func,
+    target: Target,
+    offsets: Mapping[str, int],
+    parallel: Mapping[str, bool],
+    outlined: set[str],
+    *,
+    counts_depth: bool,
 ) -> tuple[str, dict[str, str]]:
     """The text of a host function, and declarations of the symbols that it uses."""
     builder = Builder()
-    ev = Evaluator(builder, target, Intrinsics(builder, target), volatile=True)
+    ev = Evaluator(builder, target, Intrinsics(builder, target, outlined), volatile=True)
     bind_params(ev, func)
     body = HostStatements(ev, analyse(func), parallel)
     body.constants(func.constants, offsets)

@@ -113,6 +113,10 @@ class Evaluator:
                 raise InternalError(f"code generation does not know the expression {type(e).__name__}")
 
     def _binary(self, e: Binary) -> Value:
+        if e.a.dtype.is_float and e.op in (Op.FLOORDIV, Op.FLOORMOD):
+            name = "floordiv" if e.op is Op.FLOORDIV else "floormod"
+            result = self.intrinsics.call(name, [self.memo[e.a], self.memo[e.b]], e.a.dtype)
+            return self.arithmetic.rounded(result, e.a.dtype)
         if e.a.dtype is not dt.index:
             return self.arithmetic.binary(e.op, self.memo[e.a], self.memo[e.b], e.a.dtype)
         if e.op in _SUMS:
