@@ -1,0 +1,290 @@
+"""What every loop program must satisfy.
+
+* Scopes: a variable or buffer is used only where a parameter, constant or enclosing statement binds it, also in shapes
+  of buffers bound here; each is bound once in a function.
+* Dtypes: loops, extents, subscripts, offsets and scalar arguments are index; conditions are bool; a stored or let-bound
+  value has the dtype of its place; subscripts are as many as dimensions; intrinsics exist.
+* Parameters are GLOBAL buffers and index scalars. A register buffer has a literal shape.
+* A VECTOR loop has a literal extent. PARALLEL loops occur in kernels, not inside each other or a VECTOR loop. A kernel
+  that has one stores to GLOBAL memory only inside one, stores there to no LOCAL memory of outside, and reads in no
+  PARALLEL loop what another one writes (threads do not wait for each other in between).
+* While, View, Launch, Invoke and HostOp occur in host functions; so do Allocs of GLOBAL memory once scheduling is done.
+
+Whether accesses are in bounds is not checked here: `tir.interp` does that on concrete arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from legato.arith.expr import Const, Expr, Var
+from legato.base import dtype as dt
+from legato.base.errors import VerifyError
+from legato.base.node import post_order
+from legato.tir.buffer import Buffer, Scope
+from legato.tir.expr import Call, Load
+from legato.tir.intrinsics import INTRINSICS
+from legato.tir.printer import show_stmt
+from legato.tir.stmt import (
+    Alloc,
+    Block,
+    Check,
+    For,
+    Func,
+    FuncKind,
+    HostOp,
+    If,
+    Invoke,
+    Launch,
+    Let,
+    LoopKind,
+    Stmt,
+    Store,
+    View,
+    While,
+)
+from legato.tir.walk import buffers_read, buffers_written, loops
+
+__all__ = ["verify", "verify_all"]
+
+_HOST_ONLY = (While, View, Launch, Invoke, HostOp)
+
+
+def verify_all(functions: Mapping[str, Func], *, final: bool = False) -> None:
+    """Raises VerifyError unless every function is well-formed and every call fits its target."""
+    for func in functions.values():
+        verify(func, functions, final=final)
+
+
+def verify(func: Func, functions: Mapping[str, Func] | None = None, *, final: bool = False) -> None:
+    """Raises VerifyError unless `func` is well-formed; with `functions`, unless its calls fit what they call, too.
+
+    `final` adds what code generation needs: a kernel allocates LOCAL and REGISTER memory only, of literal shape.
+    """
+    _Verifier(func, functions, final).run()
+
+
+@dataclass(slots=True)
+class _Verifier:
+    """A walk with the statements around (`path`) and what is bound there (`scope`)."""
+
+    func: Func
+    functions: Mapping[str, Func] | None
+    final: bool
+    scope: set[Var | Buffer] = field(default_factory=set)
+    bound: set[Var | Buffer] = field(default_factory=set)
+    path: list[Stmt] = field(default_factory=list)
+
+    def run(self) -> None:
+        for p in self.func.params:
+            self.bind(p)
+            if isinstance(p, Var) and p.dtype != dt.index:
+                raise self.error(f"parameter {p.name} has dtype {p.dtype}, wanted index")
+        for buffer, _ in self.func.constants:
+            self.bind(buffer)
+        for p in [*self.func.params, *(b for b, _ in self.func.constants)]:
+            if isinstance(p, Buffer):
+                self.buffer(p)
+                if p.scope is not Scope.GLOBAL:
+                    raise self.error(f"parameter {p.name} is a {p.scope.value} buffer, wanted a global one")
+        self.walk()
+        if self.func.kind is FuncKind.KERNEL:
+            self.parallel_loops()
+
+    def walk(self) -> None:
+        todo: list[tuple[Stmt, bool]] = [(self.func.body, False)]
+        while todo:
+            s, done = todo.pop()
+            if done:
+                self.path.pop()
+                self.unbind(s)
+                continue
+            self.path.append(s)
+            self.enter(s)
+            todo.append((s, True))
+            todo += [(child, False) for child in reversed(s.children())]
+
+    def error(self, message: str) -> VerifyError:
+        where = [f"in {self.func.kind.value} @{self.func.name}"]
+        if self.path:
+            where.append(f"at {_head(self.path[-1])}")
+        return VerifyError(message, span=self.func.span, details=where)
+
+    # Names
+
+    def bind(self, named: Var | Buffer) -> None:
+        if named in self.bound:
+            raise self.error(f"{named.name} is bound twice")
+        self.bound.add(named)
+        self.scope.add(named)
+
+    def unbind(self, s: Stmt) -> None:
+        if isinstance(s, For | Let):
+            self.scope.discard(s.var)
+        elif isinstance(s, Alloc | View):
+            self.scope.discard(s.buffer)
+
+    def buffer(self, b: Buffer) -> None:
+        """Checks the shape and layout of a buffer that is bound here."""
+        for d in b.shape:
+            self.expr(d, dt.index, f"a dim of {b.name}")
+        order, halo = b.layout.order, b.layout.halo
+        if sorted(order) != list(range(b.rank)) or len(halo) not in (0, b.rank):
+            raise self.error(f"the layout of {b.name} does not fit its rank, {b.rank}")
+        if b.scope is Scope.REGISTER and not all(isinstance(d, Const) for d in b.shape):
+            raise self.error(f"the register buffer {b.name} has a shape that is not literal")
+
+    def used(self, b: Buffer) -> None:
+        if b not in self.scope:
+            raise self.error(f"buffer {b.name} is used where it is not bound")
+
+    def expr(self, e: Expr, dtype: dt.DType, what: str) -> None:
+        """Checks an operand and its dtype."""
+        if e.dtype != dtype:
+            raise self.error(f"{what} has dtype {e.dtype}, wanted {dtype}")
+        self.parts(e)
+
+    def parts(self, e: Expr) -> None:
+        """Checks the variables, buffers and intrinsics in an expression."""
+        for node in post_order([e]):
+            if isinstance(node, Var):
+                if node not in self.scope:
+                    raise self.error(f"variable {node.name} is used where it is not bound")
+            elif isinstance(node, Load):
+                self.used(node.buffer)
+            elif isinstance(node, Call) and node.name not in INTRINSICS:
+                raise self.error(f"there is no intrinsic {node.name}")
+
+    # Statements
+
+    def enter(self, s: Stmt) -> None:
+        """Checks one statement without those in it, and binds what it binds."""
+        if isinstance(s, _HOST_ONLY) and self.func.kind is not FuncKind.HOST:
+            raise self.error(f"a kernel has no {type(s).__name__}")
+        match s:
+            case For():
+                self.loop(s)
+            case If() | While() | Check():
+                self.expr(s.cond, dt.bool_, "the condition")
+            case Let():
+                self.parts(s.value)
+                if s.value.dtype != s.var.dtype:
+                    raise self.error(f"{s.var.name} has dtype {s.var.dtype}, its value has {s.value.dtype}")
+                self.bind(s.var)
+            case Alloc():
+                self.alloc(s.buffer)
+            case View():
+                self.used(s.base)
+                self.expr(s.offset, dt.index, "the offset")
+                self.bind(s.buffer)
+                self.buffer(s.buffer)
+            case Store():
+                self.store(s)
+            case Launch() | Invoke() | HostOp():
+                self.call(s)
+            case Block():
+                pass
+            case _:
+                raise self.error(f"{type(s).__name__} is no statement")
+
+    def alloc(self, b: Buffer) -> None:
+        self.bind(b)
+        self.buffer(b)
+        if not self.final or self.func.kind is FuncKind.HOST:
+            return
+        if b.scope is Scope.GLOBAL:
+            raise self.error(f"a kernel cannot allocate global memory, and {b.name} is global")
+        if not all(isinstance(d, Const) for d in b.shape):
+            raise self.error(f"{b.name} lies on the stack and has a shape that is not literal")
+
+    def loop(self, s: For) -> None:
+        if s.var.dtype != dt.index:
+            raise self.error(f"the loop variable {s.var.name} has dtype {s.var.dtype}, wanted index")
+        self.expr(s.extent, dt.index, "the extent")
+        self.bind(s.var)
+        if s.kind is LoopKind.VECTOR and not isinstance(s.extent, Const):
+            raise self.error(f"the vector loop over {s.var.name} has an extent that is not literal")
+        if s.kind is LoopKind.PARALLEL:
+            if self.func.kind is FuncKind.HOST:
+                raise self.error("a host function has no parallel loops")
+            around = [p for p in self.path[:-1] if isinstance(p, For)]
+            for p in around:
+                if p.kind in (LoopKind.PARALLEL, LoopKind.VECTOR):
+                    outer = f"the {p.kind.value} loop over {p.var.name}"
+                    raise self.error(f"the parallel loop over {s.var.name} is inside {outer}")
+
+    def store(self, s: Store) -> None:
+        self.used(s.buffer)
+        if len(s.indices) != s.buffer.rank:
+            raise self.error(f"{s.buffer.name} has {s.buffer.rank} dimensions, got {len(s.indices)} subscripts")
+        for i in s.indices:
+            self.expr(i, dt.index, f"a subscript of {s.buffer.name}")
+        self.expr(s.value, s.buffer.dtype, f"the value for {s.buffer.name}")
+
+    def call(self, s: Launch | Invoke | HostOp) -> None:
+        for a in s.args:
+            if isinstance(a, Buffer):
+                self.used(a)
+            else:
+                self.expr(a, dt.index, f"argument {a}")
+        if self.functions is None or isinstance(s, HostOp):
+            return
+        name, kind = (s.kernel, FuncKind.KERNEL) if isinstance(s, Launch) else (s.func, FuncKind.HOST)
+        callee = self.functions.get(name)
+        if callee is None or callee.kind is not kind:
+            raise self.error(f"there is no {kind.value} @{name}")
+        if len(callee.params) != len(s.args):
+            raise self.error(f"@{name} takes {len(callee.params)} arguments, got {len(s.args)}")
+        for p, a in zip(callee.params, s.args, strict=True):
+            wanted, got = _fact(p), _fact(a)
+            if wanted != got:
+                raise self.error(f"parameter {p.name} of @{name} is {wanted}, got {got}")
+
+    # Threads
+
+    def parallel_loops(self) -> None:
+        self.path.clear()
+        parallel = [s for s in loops(self.func) if s.kind is LoopKind.PARALLEL]
+        if not parallel:
+            return
+        self.outside()
+        for n, one in enumerate(parallel):
+            written = set(buffers_written(one))
+            for m, other in enumerate(parallel):
+                shared = [b.name for b in buffers_read(other) if b in written and b.scope is Scope.GLOBAL]
+                if n != m and shared:
+                    self.path.append(other)
+                    message = f"the parallel loop over {other.var.name} reads {shared[0]}"
+                    raise self.error(f"{message}, which the one over {one.var.name} writes")
+
+    def outside(self) -> None:
+        """Checks the stores of a kernel with a parallel loop against where they stand."""
+        own: set[Buffer] = set()  # allocated inside the parallel loop that is open
+        todo: list[tuple[Stmt, bool]] = [(self.func.body, False)]
+        while todo:
+            s, inside = todo.pop()
+            if isinstance(s, Store) and inside != (s.buffer in own or s.buffer.scope is Scope.GLOBAL):
+                self.path.append(s)
+                if inside:
+                    raise self.error(f"threads share {s.buffer.name}: it is allocated outside the parallel loop")
+                if s.buffer.scope is Scope.GLOBAL:
+                    raise self.error(f"a store to {s.buffer.name} is outside the parallel loop: every thread does it")
+                self.path.pop()
+            if isinstance(s, Alloc) and inside:
+                own.add(s.buffer)
+            inside = inside or (isinstance(s, For) and s.kind is LoopKind.PARALLEL)
+            todo += [(child, inside) for child in s.children()]
+
+
+def _head(s: Stmt) -> str:
+    return show_stmt(s).splitlines()[0]
+
+
+def _fact(a: Buffer | Expr) -> str:
+    """What must agree between a parameter and its argument."""
+    if isinstance(a, Expr):
+        return f"a scalar of {a.dtype}"
+    halo = [a.layout.halo_of(d) for d in range(a.rank)]
+    facts = f"order {a.layout.order}" + (f", halo {halo}" if any(h != (0, 0) for h in halo) else "")
+    return f"{a.dtype} of rank {a.rank}, {facts}" + (f", pad {a.layout.pad}" if a.layout.pad else "")
