@@ -1,0 +1,78 @@
+"""Legato: deep-learning models become fast native programs.
+
+    exe = legato.compile("model.onnx")
+    y = exe(x)
+    exe.save("model.legato");  exe = legato.load("model.legato")
+
+Everything is imported on use: `import legato` costs no more than NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from legato.ir.module import Module
+    from legato.ir.op import Op
+    from legato.runtime.executable import Executable
+
+__all__ = ["__version__", "compile", "from_onnx", "load", "parse"]
+
+__version__ = "0.1.0"
+
+
+def compile(  # noqa: A001  # the name that users look for
+    model: object,
+    *,
+    target: str = "host",
+    shapes: Mapping[str, Sequence[object]] | None = None,
+    threads: int | None = None,
+    keep: Iterable[str] = (),
+    ops: Iterable[Op] = (),
+    custom: Mapping[str, Callable[..., Any]] | None = None,
+    memory_limit: int = 0,
+    progress: Callable[[str], None] | None = None,
+) -> Executable:
+    """The executable of `model`.
+
+    model:   a path to a .onnx or .relay file, an onnx.ModelProto, or a Module.
+    target:  "host", or a level of x86-64 ("x86-64-v2", "x86-64-v3", "x86-64-v4").
+    shapes:  shapes of inputs by name, replacing the model's; strings name symbolic dims.
+    threads: default number of threads of calls; it does not enter the code, and results do not depend on it.
+    keep:    stages whose text `exe.module_after(stage)` shall give.
+    ops:     operators of your own; custom: converters of your own for ONNX operators, by "domain::Op".
+    memory_limit: of the workspace of one call, in bytes; 0: none.
+
+    Raises CompileError (with what was wrong, where, and a hint) and PlatformError.
+    """
+    from legato.base.target import target as as_target
+    from legato.driver import CompileOptions, compile_module, load_model
+
+    options = CompileOptions(as_target(target), threads, frozenset(keep), tuple(ops), progress, memory_limit)
+    return compile_module(load_model(model, shapes=shapes, ops=options.ops, custom=custom), options).executable
+
+
+def load(path: str | Path, *, threads: int | None = None, memory_limit: int = 0) -> Executable:
+    """The executable in an artifact file; ArtifactError for a damaged or foreign one."""
+    from legato.runtime.executable import load as load_artifact
+
+    return load_artifact(path, threads=threads, memory_limit=memory_limit)
+
+
+def from_onnx(model: object, **options: Any) -> Module:
+    """The module of an ONNX model (a path, bytes or an onnx.ModelProto); see `legato.frontend.onnx.from_onnx`."""
+    from legato.frontend.onnx import from_onnx as convert
+
+    return convert(model, **options)
+
+
+def parse(text: str, *, ops: Iterable[Op] = ()) -> Module:
+    """The typed module that `text` in Relay's format describes; ParseError or TypeCheckError with the place."""
+    from legato.driver import operators
+    from legato.infer.infer import infer
+    from legato.ir.parser import parse as read
+
+    return infer(read(text, ops=operators(ops)))

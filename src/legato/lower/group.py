@@ -73,7 +73,7 @@ def _value(node: ir.Expr, values: dict[int, Any], by_var: dict[ir.Var, Any]) -> 
             return by_var[node]
         case ir.Constant():
             return _scalar(node)
-        case ir.Op():
+        case Op():
             return node
         case ir.Tuple():
             return tuple(values[id(f)] for f in node.fields)

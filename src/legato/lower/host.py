@@ -8,13 +8,14 @@ are run by their reference. A function that calls itself in tail position become
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from legato.arith.expr import Const, Expr, Var, const, lnot
-from legato.arith.simplify import prove_equal
+from legato.arith.expr import Expr, Var, const, eq
+from legato.arith.prove import prove_equal
 from legato.arith.substitute import substitute
 from legato.base import dtype as dt
-from legato.base.errors import InternalError, UnsupportedError
+from legato.base.errors import UnsupportedError
+from legato.base.target import Target
 from legato.ir import expr as ir
 from legato.ir.call_tir import CALL_TIR, CallTirAttrs
 from legato.ir.let import chain
@@ -25,6 +26,7 @@ from legato.lower.copy import copy_kernel
 from legato.lower.group import tensor_types
 from legato.lower.plan import Plan, plan_memory
 from legato.tir.buffer import Buffer, Layout
+from legato.tir.equal import program_key
 from legato.tir.expr import Load
 from legato.tir.stmt import Check, Func, FuncKind, HostOp, If, Invoke, Launch, Stmt, Store, While, block
 
@@ -48,12 +50,22 @@ class HostOpRecord:
 class HostProgram:
     """What host lowering gathers: host functions, extra kernels, constants, check messages, host operators, plans."""
 
+    target: Target
     functions: dict[str, Func] = field(default_factory=dict)
     kernels: dict[str, Func] = field(default_factory=dict)
     constants: dict[str, ir.Constant] = field(default_factory=dict)
     checks: list[str] = field(default_factory=list)
     host_ops: list[HostOpRecord] = field(default_factory=list)
     plans: dict[str, Plan] = field(default_factory=dict)
+    copies: dict[str, str] = field(default_factory=dict)  # names of copy kernels by what they are
+
+    def copy(self, kernel: Func) -> str:
+        """The name of copy kernel `kernel`, which joins the kernels unless an equal one is there."""
+        key = program_key(kernel)
+        name = self.copies.setdefault(key, f"copy_{len(self.copies)}")
+        if name not in self.kernels:
+            self.kernels[name] = replace(kernel, name=name)
+        return name
 
     def constant(self, node: ir.Constant) -> str:
         """The name of `node` in the constant segment."""
@@ -68,9 +80,9 @@ class HostProgram:
         return self.checks.index(message)
 
 
-def lower_hosts(mod: Module) -> HostProgram:
+def lower_hosts(mod: Module, target: Target) -> HostProgram:
     """The host functions of every graph-level function of `mod`, whose kernels are its loop-level functions."""
-    program = HostProgram()
+    program = HostProgram(target)
     for gv, func in mod.functions.items():
         if isinstance(func, Func):
             program.kernels[gv.name] = func
@@ -118,8 +130,6 @@ class _Lowering:
     def _constraints(self) -> list[Stmt]:
         found: list[Stmt] = []
         for c in self.func.attrs.get("constraints", ()):
-            from legato.arith.expr import eq
-
             found.append(Check(eq(c.a, c.b), self.program.check(str(c.what))))
         return found
 
@@ -249,10 +259,9 @@ class _Lowering:
         return outs
 
     def _copy(self, source: Buffer, target: Buffer) -> Stmt:
-        kernel = copy_kernel(source, target)
-        name = kernel.name
-        self.program.kernels.setdefault(name, kernel)
-        return Launch((source, target, *(p for p in kernel.params if isinstance(p, Var))), name)
+        kernel = copy_kernel(source, target, self.program.target)
+        dims = tuple(p for p in kernel.params if isinstance(p, Var))
+        return Launch((source, target, *dims), self.program.copy(kernel))
 
     # Tail recursion
 

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from legato.arith.expr import Const, Expr, cdiv, const, le
-from legato.arith.simplify import prove, simplify
+from legato.arith.prove import prove
+from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.arith.substitute import nodes
 from legato.tir.buffer import Buffer

@@ -22,7 +22,7 @@ from legato.lower.inline import Pad, detect_pad, inline, loads
 from legato.lower.layout import choose_order
 from legato.lower.rules.elementwise import elementwise
 from legato.lower.rules.halo import fill_halo
-from legato.lower.rules.nest import is_unit
+from legato.lower.rules.nest import extent_of, is_unit
 from legato.lower.rules.row import RowJob, RowReduction, row
 from legato.lower.rules.tile import TileJob, TileShape, pick_shape, tile
 from legato.te.tensor import Axis, Loops, Reduction, Stage, Tensor
@@ -175,8 +175,14 @@ class _Scheduler:
     def _is_epilogue(self, tensor: Tensor, body: Expr, reduction: Tensor) -> bool:
         """True if each element of `tensor` reads just the same element of `reduction`."""
         assert isinstance(tensor.stage, Stage)
-        index = tuple(a.var for a in tensor.stage.axes)
-        return all(x.indices == index for x in loads(body) if x.buffer is reduction)
+        axes = tensor.stage.axes
+
+        def same(x: Load) -> bool:
+            return len(axes) == len(x.indices) and all(
+                i is a.var or (is_unit(a.extent) and extent_of(i) == 0) for i, a in zip(x.indices, axes, strict=True)
+            )
+
+        return all(same(x) for x in loads(body) if x.buffer is reduction)
 
     # One reduction
 

@@ -18,7 +18,7 @@ from legato.ir.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, 
 from legato.ir.module import Module
 from legato.ir.types import TensorType
 from legato.ops.channelwise import bias_add
-from legato.ops.norm import batch_norm
+from legato.ops.rescale import batch_norm
 from legato.transform.pass_ import FunctionPass
 
 __all__ = ["Canonicalize"]

@@ -1,0 +1,202 @@
+"""compile(): the one module that knows every layer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import legato.ops
+from legato.base.errors import CompileError, UnsupportedError
+from legato.base.target import Target
+from legato.base.target import target as as_target
+from legato.codegen.build import build_objects
+from legato.codegen.cache import KernelCache
+from legato.codegen.emit import emit_module
+from legato.codegen.link import link
+from legato.ir import expr as ir
+from legato.ir.attrs_json import attrs_from_json, attrs_to_json
+from legato.ir.module import Module
+from legato.ir.op import Op
+from legato.lower.functions import lower_functions
+from legato.lower.host import HostProgram, lower_hosts
+from legato.lower.signature import function_info, host_op_info
+from legato.pipelines import DEFAULT
+from legato.runtime.executable import Executable
+from legato.runtime.parts import constant_offsets
+from legato.runtime.program import HostOpInfo, Program
+from legato.transform.pass_ import Observer, run
+from legato.tir.stmt import For, Func, LoopKind
+from legato.tir.walk import statements
+
+__all__ = ["CompileOptions", "Compiled", "compile_module", "load_model"]
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class CompileOptions:
+    """How to compile; `keep` names stages whose IR the executable shall hold as text ("*" for all)."""
+
+    target: Target
+    threads: int | None = None
+    keep: frozenset[str] = frozenset()
+    ops: tuple[Op, ...] = ()
+    progress: Progress | None = None
+    memory_limit: int = 0
+
+
+def load_model(
+    model: object,
+    *,
+    shapes: Mapping[str, Sequence[object]] | None = None,
+    ops: Iterable[Op] = (),
+    custom: Mapping[str, Callable[..., Any]] | None = None,
+) -> Module:
+    """`model` as a module: a Module itself, the path of a .onnx or .relay file, or an onnx.ModelProto."""
+    if isinstance(model, Module):
+        return model
+    if isinstance(model, ir.Function):
+        return Module.from_expr(model)
+    if isinstance(model, str | Path) and Path(model).suffix in (".relay", ".rly", ".txt"):
+        from legato.ir.files import load_text
+
+        return load_text(Path(model), ops=operators(ops))
+    is_path = isinstance(model, str | Path)
+    if is_path or isinstance(model, bytes) or type(model).__name__ == "ModelProto":
+        from legato.frontend.onnx import from_onnx
+
+        return from_onnx(model, shapes=shapes, custom=custom)
+    raise CompileError(
+        f"cannot compile a {type(model).__name__}",
+        hint="give a path to a .onnx or .relay file, an onnx.ModelProto, or a legato Module",
+    )
+
+
+def operators(extra: Iterable[Op] = ()) -> dict[str, Op]:
+    """The package's operators and `extra`, by name; a name of the package's cannot be taken."""
+    found = dict(legato.ops.table())
+    for op in extra:
+        if op.name in found and found[op.name] is not op:
+            raise CompileError(f"an operator called {op.name!r} exists already")
+        found[op.name] = op
+    return found
+
+
+@dataclass(slots=True)
+class Compiled:
+    """The executable and how it came about: seconds per stage, modules that were kept."""
+
+    executable: Executable
+    seconds: dict[str, float] = field(default_factory=dict)
+    modules: dict[str, Module] = field(default_factory=dict)
+
+
+def compile_module(mod: Module, options: CompileOptions) -> Compiled:
+    """`mod`, whose function @main is the program, as an executable."""
+    clock = _Clock(options.progress)
+    observer = Observer(keep=options.keep, progress=options.progress)
+    with clock("passes"):
+        mod = run(mod, DEFAULT, observer)
+    with clock("lower"):
+        lowered = lower_functions(mod, options.target)
+        _keep(observer, options, "lower", lowered)
+        program = lower_hosts(lowered, options.target)
+    with clock("emit"):
+        constants = [(name, np.ascontiguousarray(node.data)) for name, node in program.constants.items()]
+        modules = _modules(program, options.target, constant_offsets(constants))
+    with clock("codegen"):
+        objects, compiled = build_objects(modules, options.target, cache=KernelCache.default())
+    with clock("link"):
+        image = link(objects, list(program.functions))
+        info = _program(lowered, program, image.exports, options, observer)
+        info.stats.update(kernels=len(program.kernels), compiled=compiled)  # type: ignore[attr-defined]  # a dict, made above
+        executable = Executable.from_parts(
+            info,
+            image.data,
+            image.code_size,
+            image.relocations,
+            constants,
+            threads=options.threads,
+            memory_limit=options.memory_limit,
+            host_ops=host_runner(options.ops) if info.host_ops else None,
+        )
+    return Compiled(executable, clock.seconds, observer.kept)
+
+
+class _Clock:
+    def __init__(self, progress: Progress | None) -> None:
+        self.seconds: dict[str, float] = {}
+        self.progress = progress
+
+    def __call__(self, stage: str) -> _Stage:
+        if self.progress is not None:
+            self.progress(stage)
+        return _Stage(self, stage)
+
+
+@dataclass(slots=True)
+class _Stage:
+    clock: _Clock
+    name: str
+    start: float = 0.0
+
+    def __enter__(self) -> None:
+        self.start = time.perf_counter()
+
+    def __exit__(self, *exc: object) -> None:
+        self.clock.seconds[self.name] = time.perf_counter() - self.start
+
+
+def _keep(observer: Observer, options: CompileOptions, name: str, mod: Module) -> None:
+    if name in options.keep or "*" in options.keep:
+        observer.kept[name] = mod
+
+
+def _modules(program: HostProgram, target: Target, offsets: Mapping[str, int]) -> list[str]:
+    """One LLVM module per kernel, and one for all host functions."""
+    kernels = [emit_module([k], target, {}) for k in program.kernels.values()]
+    threaded = {name: _is_parallel(k) for name, k in program.kernels.items()}
+    return [*kernels, emit_module(list(program.functions.values()), target, offsets, threaded)]
+
+
+def _is_parallel(kernel: Func) -> bool:
+    return any(isinstance(s, For) and s.kind is LoopKind.PARALLEL for s in statements(kernel))
+
+
+def _program(
+    mod: Module, program: HostProgram, exports: Mapping[str, int], options: CompileOptions, observer: Observer
+) -> Program:
+    main = mod["main"]
+    if not isinstance(main, ir.Function):
+        raise UnsupportedError("@main is a loop-level function", hint="compile a module whose @main is a graph function")
+    info = function_info(main, exports["main"], program.plans["main"].size)
+    return Program(
+        target=options.target.name,
+        functions={"main": info},
+        checks=tuple(program.checks),
+        host_ops=tuple(host_op_info(r, attrs_to_json(r.attrs)) for r in program.host_ops),
+        stats={"host_operators": len(program.host_ops)},
+        stages={name: str(m) for name, m in observer.kept.items()},
+        version=legato.__version__,
+    )
+
+
+def host_runner(extra: Iterable[Op] = ()) -> Callable[[HostOpInfo, Sequence[np.ndarray]], Sequence[np.ndarray]]:
+    """Runs operators by their references, for programs that have operators without a loop definition."""
+    known = operators(extra)
+
+    def run_op(info: HostOpInfo, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        op = known.get(info.op)
+        if op is None:
+            raise UnsupportedError(f"the program needs operator {info.op!r}", hint="pass it as ops=[…] to load")
+        attrs = attrs_from_json(op.attrs, info.attrs)
+        with np.errstate(all="ignore"):
+            value = op.reference(*inputs, *op.tail(attrs))
+        return tuple(np.asarray(v) for v in value) if isinstance(value, tuple) else (np.asarray(value),)
+
+    return run_op

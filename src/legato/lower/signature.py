@@ -1,0 +1,108 @@
+"""What the runtime must know of a host function: its tensors, dims and words, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from legato.arith.expr import Binary, Const, Expr, Select, Var
+from legato.arith.simplify import simplify
+from legato.base.errors import InternalError, UnsupportedError
+from legato.ir import expr as ir
+from legato.ir.types import TensorType, TupleType, Type
+from legato.lower.group import tensor_types
+from legato.lower.host import HostOpRecord, function_dims
+from legato.runtime.program import Constraint, DimInfo, FunctionInfo, HostOpInfo, Structure, TensorInfo, Word
+from legato.runtime.size import Size
+
+__all__ = ["function_info", "host_op_info"]
+
+
+def function_info(func: ir.Function, offset: int, workspace: Expr) -> FunctionInfo:
+    """The signature of graph function `func`, whose code begins at `offset` of the image."""
+    names = _dim_names(function_dims(func))
+    inputs = [
+        TensorInfo(name, str(t.dtype), _sizes(t, names))
+        for p in func.params
+        for name, t in _named(p.name, tensor_types(p.ty))
+    ]
+    assert isinstance(func.body.ty, Type)
+    out_types = tensor_types(func.body.ty)
+    out_names = func.attrs.get("output_names") or _default_names(len(out_types))
+    outputs = [TensorInfo(n, str(t.dtype), _sizes(t, names)) for n, t in zip(out_names, out_types, strict=True)]
+    words: list[Word] = [("input", n) for n in range(len(inputs))]
+    words += [("dim", name) for name in names.values()]
+    words += [("output", n) for n in range(len(outputs))]
+    return FunctionInfo(
+        offset=offset,
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        structure=_structure(func.body.ty, iter(range(len(outputs)))),
+        dims=tuple(DimInfo(name, v.lo or 0, v.hi) for v, name in names.items()),
+        words=tuple(words),
+        workspace=size_of(workspace, names),
+        constraints=tuple(
+            Constraint(size_of(c.a, names), size_of(c.b, names), c.what) for c in func.attrs.get("constraints", ())
+        ),
+    )
+
+
+def _named(name: str, types: Sequence[TensorType]) -> list[tuple[str, TensorType]]:
+    return [(name, types[0])] if len(types) == 1 else [(f"{name}.{n}", t) for n, t in enumerate(types)]
+
+
+def _default_names(count: int) -> list[str]:
+    return ["output"] if count == 1 else [f"output{n}" for n in range(count)]
+
+
+def _dim_names(dims: Sequence[Var]) -> dict[Var, str]:
+    """A name of its own for each dim."""
+    names: dict[Var, str] = {}
+    for dim in dims:
+        name, n = dim.name, 1
+        while name in names.values():
+            name, n = f"{dim.name}_{n}", n + 1
+        names[dim] = name
+    return names
+
+
+def _structure(ty: Type, numbers: object) -> Structure:
+    if isinstance(ty, TupleType):
+        return tuple(_structure(f, numbers) for f in ty.fields)
+    return next(numbers)  # type: ignore[call-overload,no-any-return]  # an iterator of ints
+
+
+def _sizes(ty: TensorType, names: dict[Var, str]) -> tuple[Size, ...]:
+    return tuple(size_of(d, names) for d in ty.shape)
+
+
+def size_of(e: Expr, names: dict[Var, str]) -> Size:
+    """An index expression as data."""
+    e = simplify(e)
+    match e:
+        case Const():
+            return int(e.value)
+        case Var():
+            if e not in names:
+                raise UnsupportedError(f"the dim {e.name} is known only while the program runs")
+            return names[e]
+        case Binary():
+            return (e.op.value, size_of(e.a, names), size_of(e.b, names))
+        case Select():
+            return ("select", size_of(e.cond, names), size_of(e.a, names), size_of(e.b, names))
+        case _:
+            raise InternalError(f"a dim holds {e}")
+
+
+def host_op_info(record: HostOpRecord, attrs: str) -> HostOpInfo:
+    """How the runtime describes an operator that is run by its reference; its dims are numbered words."""
+    extents = [d for t in (*record.inputs, *record.outputs) for d in t.shape]
+    names = iter([f"d{n}" for n in range(len(extents))])
+
+    def info(prefix: str, types: Sequence[TensorType]) -> tuple[TensorInfo, ...]:
+        return tuple(
+            TensorInfo(f"{prefix}{n}", str(t.dtype), tuple(next(names) for _ in t.shape)) for n, t in enumerate(types)
+        )
+
+    inputs = info("in", record.inputs)
+    outputs = info("out", record.outputs)
+    return HostOpInfo(record.op.name, attrs, inputs, outputs, tuple(f"d{n}" for n in range(len(extents))))
