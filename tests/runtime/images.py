@@ -104,6 +104,7 @@ def functions() -> dict[str, FunctionInfo]:
         "nest": function("nest", [pair], [one]),
         "check": function("check", [x], [y], ["n"]),
         "by_host": function("by_host", [x], [y], ["n"]),
+        "launch_then_host": function("launch_then_host", [x], [y], ["n"]),
         "table": function("table", [one_of("x")], [one]),
         "nonsense": function("nonsense", [one_of("x")], [one]),
     }  # fmt: skip

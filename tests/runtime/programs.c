@@ -152,6 +152,18 @@ lg_status by_host(lg_call *call, const lg_word *args) {
     return call->services->host_op(call, 0, args);
 }
 
+/* Takes the pool by a launch that does nothing of note, then runs operator 0 on x, then launches again; words: x, y, n */
+lg_status launch_then_host(lg_call *call, const lg_word *args) {
+    int64_t counters[2] = {0, 0};
+    lg_word words[2] = {{.p = counters}, {.i = 2}};
+    lg_status status = call->services->launch(call, count_kernel, words, 1);
+    if (!status)
+        status = call->services->host_op(call, 0, args);
+    if (!status)
+        status = call->services->launch(call, count_kernel, words, 1);
+    return status ? status : counters[0] == 2 && counters[1] == 2 ? LG_OK : LG_CHECK + 1;
+}
+
 /* y = names[x % 2] through a table of addresses, which needs relocations; words: x, y */
 static const int64_t odd = 1111, even = 2222;
 static const int64_t *const volatile names[2] = {&even, &odd};

@@ -99,7 +99,7 @@ def crc32c_chunks(data: np.ndarray, chunk: int) -> np.ndarray:
 class Memory:
     """Zeroed bytes, 64-byte aligned, on huge pages where they are large; RunError if there are not so many."""
 
-    __slots__ = ("_free", "address", "size")
+    __slots__ = ("__weakref__", "_free", "address", "size")
 
     def __init__(self, size: int) -> None:
         lib = library()
@@ -127,7 +127,7 @@ class CodeImage:
     8-byte words that hold offsets into the image.
     """
 
-    __slots__ = ("_unload", "address", "size")
+    __slots__ = ("__weakref__", "_unload", "address", "size")
 
     def __init__(self, image: np.ndarray, code_size: int, relocations: np.ndarray) -> None:
         lib = library()

@@ -13,7 +13,7 @@ from typing import Final, NoReturn
 import numpy as np
 
 from legato.base.config import config
-from legato.base.errors import InternalError, InterruptError, PlatformError, RunError
+from legato.base.errors import InternalError, InterruptError, LegatoError, PlatformError, RunError
 from legato.base.target import missing_features, target
 from legato.runtime import artifact
 from legato.runtime.arrays import as_array, by_name, check_out, check_overlap, pack, ready
@@ -22,7 +22,7 @@ from legato.runtime.parts import Parts, join_constants
 from legato.runtime.program import HostOpInfo, Program, TensorInfo
 from legato.runtime.signature import Plan, Shape, Signature
 from legato.runtime.size import Formula
-from legato.runtime.workspace import HostRunner, Workspace, host_callback
+from legato.runtime.workspace import Failure, HostRunner, Workspace, host_callback
 
 __all__ = ["Executable", "load"]
 
@@ -182,9 +182,10 @@ class Executable:
         status = self._run(
             workspace.handle, self._entry, workspace.words_address, plan.workspace, self.threads, on_main
         )
-        if status:
-            self._fail(status, workspace, plan)
+        failure = workspace.failures.pop() if workspace.failures else None
         self._free.append(workspace)
+        if status:
+            self._fail(status, failure, plan)
 
     def _new_workspace(self) -> Workspace:
         # Checked here, not earlier: an executable for another machine may be made, looked at and saved.
@@ -193,16 +194,13 @@ class Executable:
             raise PlatformError(f"compiled for {self.target}, but this CPU lacks {', '.join(missing)}")
         return Workspace(len(self._signature.info.words), self._parts.constants_address, self._limit, self._callback)
 
-    def _fail(self, status: int, workspace: Workspace, plan: Plan) -> NoReturn:
+    def _fail(self, status: int, failure: Failure | None, plan: Plan) -> NoReturn:
         """Raise what `status` stands for."""
         checks = self.program.checks
         if status == _INTERRUPT:
             raise InterruptError("interrupted by Ctrl-C")
-        if status == _HOST_OP and workspace.failures:
-            failure = workspace.failures[-1]
-            if isinstance(failure, RunError) or not isinstance(failure, Exception):
-                raise failure
-            raise RunError(f"{failure}") from failure
+        if status == _HOST_OP and failure is not None:
+            raise _host_error(*failure) from failure[1]
         if status == _MEMORY:
             raise RunError(self._memory_message(plan))
         if status == _DEPTH:
@@ -313,6 +311,13 @@ def _empty(shape: Shape, kind: np.dtype[np.generic]) -> np.ndarray:
 
 def _refuse_op(info: HostOpInfo, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
     raise RunError(
-        f"operator {info.op} has no native code and is run by its reference, which this process does not have\n"
+        "it has no native code and is run by its reference, which was not given\n"
         "  hint: load the artifact with legato.load, in an installation that has the compiler"
     )
+
+
+def _host_error(op: str, failure: BaseException) -> RunError:
+    if isinstance(failure, KeyboardInterrupt):
+        return InterruptError("interrupted by Ctrl-C")
+    kind = "" if isinstance(failure, LegatoError) else f"{type(failure).__name__}: "
+    return RunError(f"operator {op} failed: {kind}{failure}")

@@ -12,7 +12,7 @@ from typing import Final
 from legato.base.dtype import ALL_DTYPES
 from legato.base.errors import ArtifactError
 from legato.runtime.reader import Reader
-from legato.runtime.size import Size, names, show
+from legato.runtime.size import Size, SizeError, names, parse_size, show
 
 __all__ = ["ABI", "FORMAT", "Constraint", "DimInfo", "FunctionInfo", "HostOpInfo", "Program", "Structure",
            "TensorInfo", "Word", "program_from_json"]  # fmt: skip
@@ -135,6 +135,7 @@ def _faults(f: FunctionInfo) -> Iterator[str]:
     if len(set(dims)) != len(dims):
         yield f"two dims have the same name: {', '.join(dims)}"
     yield from (f"dim {name!r} is not the plain size of any input" for name in dims if name not in plain)
+    yield from filter(None, map(_too_big, sizes))
     yield from (f"{show(size)} mentions unknown dim {n!r}" for size in sizes for n in names(size) if n not in dims)
     if sorted(_leaves(f.structure)) != list(range(len(f.outputs))):
         yield f"the output structure {f.structure} does not list each of {len(f.outputs)} outputs once"
@@ -142,6 +143,14 @@ def _faults(f: FunctionInfo) -> Iterator[str]:
     for kind, which in f.words:
         if which not in dims if kind == "dim" else which not in range(tensors_of.get(kind, 0)):
             yield f"argument word ({kind}, {which}) refers to nothing"
+
+
+def _too_big(size: Size) -> str | None:
+    try:
+        parse_size(size)
+    except SizeError as error:
+        return str(error)
+    return None
 
 
 def _leaves(structure: Structure) -> Iterator[int]:

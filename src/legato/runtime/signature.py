@@ -72,10 +72,13 @@ class Signature:
             if a(env) != b(env):
                 wanted = f"{show(constraint.a)} = {show(constraint.b)}"
                 raise fault(f"{constraint.what}: the sizes do not fit", f"{a(env)} and {b(env)}", wanted)
+        workspace = self._workspace(env)
+        if workspace > MAX_BYTES:
+            raise RunError(f"this call's workspace is planned at {workspace} bytes: more than {MAX_BYTES}")
         return Plan(
             dims=tuple((word, env[dim]) for word, dim in self.dim_words),
             outputs=tuple(self._output(i, env) for i in range(len(self.info.outputs))),
-            workspace=self._workspace(env),
+            workspace=workspace,
         )
 
     def _check_sizes(self, shapes: Sequence[Shape], env: list[int]) -> None:

@@ -13,12 +13,12 @@ from typing import Final
 
 from legato.base.errors import InternalError
 
-__all__ = ["OPERATORS", "Formula", "Size", "SizeError", "compile_size", "names", "parse_size", "show"]
+__all__ = ["OPERATORS", "Formula", "Size", "SizeError", "combine", "compile_size", "names", "parse_size", "show"]
 
 Size = int | str | tuple["Size", ...]
 Evaluator = Callable[[Sequence[int]], int]
 
-MAX_DEPTH: Final = 100
+MAX_DEPTH: Final = 200
 MAX_NODES: Final = 10_000
 
 
@@ -73,6 +73,13 @@ def _parse(data: object, depth: int, budget: list[int]) -> Size:
     if not isinstance(op, str) or (op not in OPERATORS and op != _SELECT) or not arity_ok:
         raise SizeError(f"unknown operator {op!r} on {len(operands)} operands")
     return (op, *(_parse(operand, depth - 1, budget) for operand in operands))
+
+
+def combine(op: str, a: Size, b: Size) -> Size:
+    """`a op b`, where the operator takes many operands as one flat node: long sums do not nest deeply."""
+    if op in _MANY and isinstance(a, tuple) and a[0] == op:
+        return (*a, b)
+    return (op, a, b)
 
 
 def names(size: Size) -> Iterator[str]:

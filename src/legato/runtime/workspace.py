@@ -11,10 +11,10 @@ import numpy as np
 from legato.base.dtype import dtype
 from legato.base.errors import RunError
 from legato.runtime.binding import HOST_OP, library
-from legato.runtime.program import HostOpInfo, TensorInfo
+from legato.runtime.program import HostOpInfo
 from legato.runtime.size import compile_size
 
-__all__ = ["HostRunner", "Workspace", "host_callback"]
+__all__ = ["Failure", "HostRunner", "Workspace", "host_callback"]
 
 # Runs an operator by its reference: its record and inputs (to be read only) give its outputs.
 HostRunner = Callable[[HostOpInfo, Sequence[np.ndarray]], Sequence[np.ndarray]]
@@ -26,7 +26,8 @@ class Words(Protocol):
     def __getitem__(self, index: int, /) -> int: ...
 
 
-Callback = Callable[[list[BaseException], int, Words], int]
+Failure = tuple[str, BaseException]
+Callback = Callable[[list[Failure], int, Words], int]
 
 _OK, _HOST_OP_FAILED = 0, 3  # LG_OK, LG_HOST_OP
 
@@ -37,7 +38,7 @@ class Workspace:
     words: the array of arguments; plan: whose dims are in it. failures: what operators run in Python have raised.
     """
 
-    __slots__ = ("_callback", "_free", "failures", "handle", "plan", "words", "words_address")
+    __slots__ = ("__weakref__", "_callback", "_free", "failures", "handle", "plan", "words", "words_address")
 
     def __init__(self, words: int, constants: int, limit: int, callback: Callback | None) -> None:
         lib = library()
@@ -45,7 +46,7 @@ class Workspace:
         self.words = (ctypes.c_int64 * max(words, 1))()
         self.words_address = ctypes.addressof(self.words)
         self.plan: object = None
-        self.failures: list[BaseException] = []
+        self.failures: list[Failure] = []
         failures = self.failures  # not self: a cycle would keep the arena until the next garbage collection
         self._callback = None if callback is None else HOST_OP(lambda user, op, args: callback(failures, op, args))
         self.handle: int = lib.lg_workspace_new(constants, limit, self._callback, None) or 0
@@ -71,11 +72,11 @@ def host_callback(ops: Sequence[HostOpInfo], run: HostRunner) -> Callback:
     """What a workspace calls for operator `op`: it reads the words (inputs, outputs, dims) and stores the outputs."""
     kernels = [_HostOp(op, run) for op in ops]
 
-    def callback(failures: list[BaseException], op: int, args: Words) -> int:
+    def callback(failures: list[Failure], op: int, args: Words) -> int:
         try:
             kernels[op](args)
         except BaseException as error:  # nothing may pass through C: the call fails, and raises it then
-            failures.append(error)
+            failures.append((ops[op].op, error))
             return _HOST_OP_FAILED
         return _OK
 
@@ -90,7 +91,7 @@ class _HostOp:
     def __init__(self, info: HostOpInfo, run: HostRunner) -> None:
         self._info, self._run = info, run
         self._tensors = [
-            (tensor, dtype(tensor.dtype).numpy, [compile_size(size, info.dims) for size in tensor.shape])
+            (dtype(tensor.dtype).numpy, [compile_size(size, info.dims) for size in tensor.shape])
             for tensor in (*info.inputs, *info.outputs)
         ]
 
@@ -98,16 +99,16 @@ class _HostOp:
         info, count = self._info, len(self._tensors)
         env = [args[count + i] for i in range(len(info.dims))]
         arrays = [
-            _view(args[i], tuple(size(env) for size in sizes), kind) for i, (_, kind, sizes) in enumerate(self._tensors)
+            _view(args[i], tuple(size(env) for size in sizes), kind) for i, (kind, sizes) in enumerate(self._tensors)
         ]
         inputs, outputs = arrays[: len(info.inputs)], arrays[len(info.inputs) :]
         for array in inputs:
             array.flags.writeable = False
         results = self._run(info, inputs)
         if len(results) != len(outputs):
-            raise RunError(f"operator {info.op} gave {len(results)} results; its type has {len(outputs)}")
-        for tensor, out, result in zip(info.outputs, outputs, results, strict=True):
-            _store(info, tensor, out, np.asarray(result))
+            raise RunError(f"gave {len(results)} results; its type has {len(outputs)}")
+        for out, result in zip(outputs, results, strict=True):
+            _store(out, np.asarray(result))
 
 
 def _view(pointer: int, shape: tuple[int, ...], kind: np.dtype[np.generic]) -> np.ndarray:
@@ -121,9 +122,7 @@ def _view(pointer: int, shape: tuple[int, ...], kind: np.dtype[np.generic]) -> n
     return np.frombuffer(memoryview(data), kind).reshape(shape)
 
 
-def _store(info: HostOpInfo, tensor: TensorInfo, out: np.ndarray, result: np.ndarray) -> None:
+def _store(out: np.ndarray, result: np.ndarray) -> None:
     if result.shape != out.shape or result.dtype != out.dtype:
-        raise RunError(
-            f"operator {info.op} gave {result.dtype}{list(result.shape)}; its type says {out.dtype}{list(out.shape)}"
-        )
+        raise RunError(f"gave {result.dtype}{list(result.shape)}; its type says {out.dtype}{list(out.shape)}")
     out[...] = result

@@ -14,6 +14,7 @@ struct lg_workspace {
     bool on_main;          /* SIGINT concerns this call */
     uint32_t generation;   /* lg_generation when has_gang was last right */
     uint32_t sigints;      /* sigint_count when the call began */
+    struct sigaction theirs; /* the program's own action on SIGINT, while ours is in place */
     lg_status push_failed; /* why push returned NULL */
     lg_fp caller_fp;
     _Atomic int32_t interrupted;
@@ -28,17 +29,20 @@ static void on_sigint(int signal) {
     atomic_fetch_add_explicit(&sigint_count, 1, memory_order_relaxed);
 }
 
+static void give_sigint_back(const lg_workspace *ws) {
+    sigaction(SIGINT, &ws->theirs, NULL);
+}
+
 /* Takes SIGINT over, unless the process ignores it. */
-static bool take_sigint(struct sigaction *saved) {
+static bool take_sigint(lg_workspace *ws) {
     struct sigaction ours = {.sa_handler = on_sigint, .sa_flags = SA_RESTART};
     sigemptyset(&ours.sa_mask);
-    if (sigaction(SIGINT, &ours, saved))
+    if (sigaction(SIGINT, &ours, &ws->theirs))
         return false;
-    if (!(saved->sa_flags & SA_SIGINFO) && saved->sa_handler == SIG_IGN) {
-        sigaction(SIGINT, saved, NULL);
-        return false;
-    }
-    return true;
+    bool ignored = !(ws->theirs.sa_flags & SA_SIGINFO) && ws->theirs.sa_handler == SIG_IGN;
+    if (ignored)
+        give_sigint_back(ws);
+    return !ignored;
 }
 
 static bool is_interrupted(const lg_workspace *ws) {
@@ -92,8 +96,12 @@ static lg_status host_op(lg_call *call, int64_t op, const lg_word *args) {
         return LG_INTERRUPT;
     if (!ws->host_op)
         return LG_HOST_OP;
+    /* The callback is the embedder's code: it gets the embedder's floating-point state and signal handling. */
     lg_fp_leave(ws->caller_fp);
+    if (ws->on_main)
+        give_sigint_back(ws);
     lg_status status = ws->host_op(ws->user, op, args);
+    ws->on_main = ws->on_main && take_sigint(ws);
     ws->caller_fp = lg_fp_enter();
     return status;
 }
@@ -165,7 +173,6 @@ static lg_status run_entry(lg_workspace *ws, lg_host entry, const lg_word *words
 
 lg_status lg_run(lg_workspace *ws, lg_host entry, const lg_word *words, int64_t reserve, int32_t threads,
                  int32_t flags) {
-    struct sigaction saved;
     if (!lg_arena_reserve(&ws->arena, reserve))
         return LG_MEMORY;
     ws->threads = clamp_threads(threads);
@@ -174,10 +181,10 @@ lg_status lg_run(lg_workspace *ws, lg_host entry, const lg_word *words, int64_t 
     ws->push_failed = LG_OK;
     atomic_store_explicit(&ws->interrupted, 0, memory_order_relaxed);
     ws->sigints = atomic_load_explicit(&sigint_count, memory_order_relaxed);
-    ws->on_main = (flags & LG_RUN_SIGINT) && take_sigint(&saved);
+    ws->on_main = (flags & LG_RUN_SIGINT) && take_sigint(ws);
     lg_status status = run_entry(ws, entry, words);
     if (ws->on_main)
-        sigaction(SIGINT, &saved, NULL);
+        give_sigint_back(ws);
     lg_arena_reset(&ws->arena);
     /* A Ctrl-C after the last kernel is not lost either. */
     return status == LG_OK && is_interrupted(ws) ? LG_INTERRUPT : status;

@@ -1,4 +1,4 @@
-/* CRC32C: by the processor's instruction where there is one, else by table. */
+/* CRC32C: by the processor's instruction where there is one, else (and under LG_PORTABLE, for tests) by table. */
 #include "internal.h"
 
 #include <pthread.h>
@@ -25,7 +25,7 @@ static uint32_t by_table(uint32_t crc, const uint8_t *data, int64_t size) {
     return crc;
 }
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(LG_PORTABLE)
 __attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t crc, const uint8_t *data, int64_t size) {
     uint64_t sum = crc, word;
     for (; size >= 8; size -= 8, data += 8) {
@@ -39,7 +39,7 @@ __attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t crc, c
 #endif
 
 uint32_t lg_crc32c(uint32_t crc, const uint8_t *data, int64_t size) {
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(LG_PORTABLE)
     if (__builtin_cpu_supports("sse4.2"))
         return ~by_instruction(~crc, data, size);
 #endif

@@ -1,8 +1,10 @@
 /* The thread pool: one per process, used by one call at a time as a gang.
  *
  * The caller hands each worker its share through the worker's mailbox, one cache line: the job's fields, then `go`, a
- * count of jobs. The worker answers by setting `done` to the same count. Whoever waits spins a while, then yields, then
- * sleeps on a futex; who sleeps says so first, so that a store of go or done is followed by a look at `asleep`.
+ * count of jobs. The worker claims the share by raising `claimed` to that count, runs it, and sets `done` to it. When
+ * the caller has done its own share it claims those that no worker has begun, so a call never waits for a thread that
+ * the system does not run; shares and their results are the same whoever computes them. Whoever waits spins a while,
+ * then yields, then sleeps on a futex, and says so first: a store of go or done is followed by a look at `asleep`.
  */
 #include "internal.h"
 
@@ -27,6 +29,7 @@
 
 typedef struct {
     _Alignas(LINE) _Atomic uint32_t go;
+    _Atomic uint32_t claimed;
     _Atomic uint32_t asleep; /* the worker */
     int32_t tid, nt;
     lg_kernel kernel;
@@ -54,6 +57,12 @@ static void futex_wait(_Atomic uint32_t *word, uint32_t value) {
 
 static void futex_wake(_Atomic uint32_t *word) {
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+/* After *word was changed: wakes who waits for that, once. */
+static void wake(_Atomic uint32_t *word, _Atomic uint32_t *asleep) {
+    if (atomic_load_explicit(asleep, memory_order_relaxed) && atomic_exchange(asleep, 0))
+        futex_wake(word);
 }
 
 static int64_t now_ns(void) {
@@ -97,13 +106,22 @@ static void wait_for_change(_Atomic uint32_t *word, uint32_t old, _Atomic uint32
         if (atomic_load_explicit(word, memory_order_acquire) != old)
             return;
     }
-    atomic_store(asleep, 1);
-    while (atomic_load(word) == old)
+    for (atomic_store(asleep, 1); atomic_load(word) == old; atomic_store(asleep, 1))
         futex_wait(word, old);
     atomic_store_explicit(asleep, 0, memory_order_relaxed);
 }
 
 /* ---- workers ---- */
+
+/* Whether the share of `job` is the one's who asks: worker and caller may, and one of them gets it. */
+static bool claim(lg_worker *worker, uint32_t job) {
+    uint32_t before = job - 1;
+    return atomic_compare_exchange_strong(&worker->claimed, &before, job);
+}
+
+static lg_status run_share(const lg_worker *worker) {
+    return worker->kernel(worker->args, worker->tid, worker->nt);
+}
 
 static void *work(void *argument) {
     lg_worker *self = argument;
@@ -111,10 +129,12 @@ static void *work(void *argument) {
     for (uint32_t job = 0;;) {
         wait_for_change(&self->go, job, &self->asleep);
         job = atomic_load_explicit(&self->go, memory_order_acquire);
-        self->status = self->kernel(self->args, self->tid, self->nt);
-        atomic_store(&self->done, job);
-        if (atomic_load(&self->caller_asleep))
-            futex_wake(&self->done);
+        if (!claim(self, job))
+            continue;
+        self->status = run_share(self);
+        atomic_store_explicit(&self->done, job, memory_order_release);
+        atomic_thread_fence(memory_order_seq_cst); /* done is seen before we look whether the caller sleeps */
+        wake(&self->done, &self->caller_asleep);
     }
     return NULL;
 }
@@ -178,7 +198,20 @@ void lg_gang_release(void) {
     atomic_store_explicit(&gang_taken, 0, memory_order_release);
 }
 
-static lg_status join(lg_worker *worker, uint32_t job) {
+/* Runs the shares that their workers have not begun. */
+static void take_over(int32_t count) {
+    for (int32_t i = 0; i < count; i++) {
+        lg_worker *worker = workers[i];
+        uint32_t job = atomic_load_explicit(&worker->go, memory_order_relaxed);
+        if (atomic_load_explicit(&worker->claimed, memory_order_relaxed) == job || !claim(worker, job))
+            continue;
+        worker->status = run_share(worker);
+        atomic_store_explicit(&worker->done, job, memory_order_relaxed);
+    }
+}
+
+static lg_status join(lg_worker *worker) {
+    uint32_t job = atomic_load_explicit(&worker->go, memory_order_relaxed);
     if (atomic_load_explicit(&worker->done, memory_order_acquire) != job)
         wait_for_change(&worker->done, job - 1, &worker->caller_asleep);
     return worker->status;
@@ -198,13 +231,13 @@ lg_status lg_gang_run(lg_kernel kernel, const lg_word *args, int32_t threads) {
         uint32_t job = atomic_load_explicit(&worker->go, memory_order_relaxed) + 1;
         atomic_store_explicit(&worker->go, job, memory_order_release);
     }
-    atomic_thread_fence(memory_order_seq_cst);
+    atomic_thread_fence(memory_order_seq_cst); /* the same for go */
     for (int32_t i = 0; i < count; i++)
-        if (atomic_load_explicit(&workers[i]->asleep, memory_order_relaxed))
-            futex_wake(&workers[i]->go);
+        wake(&workers[i]->go, &workers[i]->asleep);
     lg_status status = kernel(args, 0, count + 1);
+    take_over(count);
     for (int32_t i = 0; i < count; i++) {
-        lg_status its = join(workers[i], atomic_load_explicit(&workers[i]->go, memory_order_relaxed));
+        lg_status its = join(workers[i]);
         status = status ? status : its;
     }
     return status;

@@ -1,0 +1,167 @@
+/* The runtime library without Python, to be run under sanitizers: many callers, forks, interrupts, arenas, bad images.
+ * Ends with status 0 or says what went wrong. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "legato_rt.h"
+
+#define CALLERS 8
+#define ROWS 13
+#define LAUNCHES 200
+
+static void require(int condition, const char *what) {
+    if (condition)
+        return;
+    fprintf(stderr, "failed: %s\n", what);
+    _exit(1);
+}
+
+static lg_status add_kernel(const lg_word *args, int64_t tid, int64_t nt) {
+    int64_t *y = args[0].p;
+    for (int64_t i = tid * ROWS / nt; i < (tid + 1) * ROWS / nt; i++)
+        y[i] += args[1].i;
+    return LG_OK;
+}
+
+/* y[ROWS] += 1, LAUNCHES times, with nested frames in between */
+static lg_status program(lg_call *call, const lg_word *args) {
+    for (int64_t i = 0; i < LAUNCHES; i++) {
+        int64_t *outer = call->services->push(call, 8 * ROWS);
+        int64_t *inner = outer ? call->services->push(call, (i % 7) * 100000) : NULL;
+        if (!inner)
+            return LG_MEMORY;
+        memset(outer, 0, 8 * ROWS);
+        lg_word words[2] = {{.p = outer}, {.i = 1}};
+        lg_status status = call->services->launch(call, add_kernel, words, 1);
+        if (status)
+            return status;
+        for (int64_t row = 0; row < ROWS; row++)
+            ((int64_t *)args[0].p)[row] += outer[row];
+        call->services->pop(call, inner);
+        call->services->pop(call, outer);
+    }
+    return LG_OK;
+}
+
+static lg_status endless(lg_call *call, const lg_word *args) {
+    (void)args;
+    for (;;) {
+        lg_status status = call->services->poll(call);
+        if (status)
+            return status;
+    }
+}
+
+static void call_once(lg_workspace *workspace, int32_t threads) {
+    int64_t y[ROWS] = {0};
+    lg_word words[1] = {{.p = y}};
+    require(lg_run(workspace, program, words, 4096, threads, 0) == LG_OK, "status of the program");
+    for (int i = 0; i < ROWS; i++)
+        require(y[i] == LAUNCHES, "every share ran once per launch");
+}
+
+static void *caller(void *argument) {
+    lg_workspace *workspace = lg_workspace_new(NULL, 0, NULL, NULL);
+    for (int32_t i = 0; i < 20; i++)
+        call_once(workspace, 1 + (i + *(int *)argument) % 5);
+    require(lg_workspace_peak(workspace) >= 600000, "peak");
+    require(lg_workspace_held(workspace) == 4096, "only what was reserved is held");
+    lg_workspace_free(workspace);
+    return NULL;
+}
+
+static void *run_endless(void *workspace) {
+    require(lg_run(workspace, endless, NULL, 0, 1, 0) == LG_INTERRUPT, "lg_interrupt ends a call");
+    return NULL;
+}
+
+static void test_callers(void) {
+    pthread_t threads[CALLERS];
+    int numbers[CALLERS];
+    for (int i = 0; i < CALLERS; i++) {
+        numbers[i] = i;
+        pthread_create(&threads[i], NULL, caller, &numbers[i]);
+    }
+    for (int i = 0; i < CALLERS; i++)
+        pthread_join(threads[i], NULL);
+}
+
+static void test_fork(lg_workspace *workspace) {
+    for (int i = 0; i < 5; i++) {
+        pid_t child = fork();
+        if (!child) {
+            call_once(workspace, 3);
+            _exit(0);
+        }
+        int status;
+        waitpid(child, &status, 0);
+        require(WIFEXITED(status) && !WEXITSTATUS(status), "a forked child calls");
+        call_once(workspace, 3);
+    }
+}
+
+static void test_interrupt(lg_workspace *workspace) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, run_endless, workspace);
+    usleep(10000);
+    lg_interrupt(workspace);
+    pthread_join(thread, NULL);
+    call_once(workspace, 2);
+}
+
+static void test_image(void) {
+    uint8_t image[8192] = {0};
+    int64_t inside = 4096, outside = 8192 - 7, negative = -8;
+    uint64_t target = 16;
+    memcpy(image + inside, &target, sizeof target);
+    uint8_t *base = lg_image_load(image, sizeof image, 100, &inside, 1);
+    require(base && *(uint8_t **)(base + inside) == base + 16, "relocation");
+    lg_image_unload(base, sizeof image);
+    require(!lg_image_load(image, sizeof image, 100, &outside, 1) && errno == EINVAL, "relocation behind the image");
+    require(!lg_image_load(image, sizeof image, 100, &negative, 1) && errno == EINVAL, "relocation before it");
+    require(!lg_image_load(image, sizeof image, sizeof image + 1, NULL, 0) && errno == EINVAL, "too much code");
+}
+
+static void test_crc(void) {
+    uint8_t zeros[32] = {0}, ones[32], ramp[32];
+    for (int i = 0; i < 32; i++) {
+        ones[i] = 255;
+        ramp[i] = (uint8_t)i;
+    }
+    require(lg_crc32c(0, zeros, 32) == 0x8A9136AA, "CRC32C of zeros (RFC 3720, B.4)");
+    require(lg_crc32c(0, ones, 32) == 0x62A8AB43, "CRC32C of ones");
+    require(lg_crc32c(0, ramp, 32) == 0x46DD794E, "CRC32C of 0 to 31");
+    require(lg_crc32c(lg_crc32c(0, ramp, 5), ramp + 5, 27) == 0x46DD794E, "CRC32C in two parts");
+    require(lg_crc32c(0, (const uint8_t *)"123456789", 9) == 0xE3069283, "CRC32C of the check string");
+}
+
+static void test_limits(void) {
+    int64_t y[ROWS] = {0};
+    lg_word words[1] = {{.p = y}};
+    lg_workspace *workspace = lg_workspace_new(NULL, 100000, NULL, NULL);
+    require(lg_run(workspace, program, words, 0, 1, 0) == LG_MEMORY, "the limit holds for frames");
+    require(lg_run(workspace, program, words, 100001, 1, 0) == LG_MEMORY, "the limit holds for the reserve");
+    lg_workspace_free(workspace);
+    uint8_t *block = lg_alloc(5 << 20);
+    require(block && ((uintptr_t)block & 63) == 0 && block[(5 << 20) - 1] == 0, "lg_alloc");
+    lg_free(block, 5 << 20);
+}
+
+int main(int argc, char **argv) {
+    lg_workspace *workspace = lg_workspace_new(NULL, 0, NULL, NULL);
+    test_crc();
+    test_image();
+    test_limits();
+    call_once(workspace, 4);
+    if (argc < 2 || strcmp(argv[1], "no-fork"))
+        test_fork(workspace);
+    test_interrupt(workspace);
+    test_callers();
+    lg_workspace_free(workspace);
+    return 0;
+}
