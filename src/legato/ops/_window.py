@@ -148,6 +148,12 @@ class Window:
         return min_(count, cdiv(self.extent + self.before, self.stride))
 
     @property
+    def is_empty(self) -> bool:
+        """True if it is known that no window fits."""
+        count = known_int(self.count)
+        return count is not None and count < 1
+
+    @property
     def padded_extent(self) -> Dim:
         """Extent of the padded data that all windows together touch, or more."""
         if self.ceil:

@@ -128,7 +128,7 @@ def _relation(rank: int, rel: Relation, data: Type, weight: Type, a: Conv2DAttrs
         raise rel.fail(f"{channels} output channels are not divisible by {a.groups} groups")
     along = _windows(a, spatial, kernel)
     for w, letter in zip(along, letters, strict=True):
-        if (known_int(w.count) or 1) < 1:
+        if w.is_empty:
             raise rel.fail(f"the kernel reaches over {w.reach} elements of {letter}, "
                            f"which has {w.extent} and padding {w.before} + {w.after}")  # fmt: skip
     shape = out_order.actual((n, o, *(w.count for w in along)))

@@ -22,7 +22,7 @@ from legato.ir.types import Dim, TensorType, Type, dims
 from legato.ops._families import quiet
 from legato.ops._pooling import divided, floor_value, mean_dtype, mean_of
 from legato.ops._rules import NUMBER, require_dtype, require_rank, tensor
-from legato.ops._tensors import Array, as_int, cast_to, known_int, product, tensor_bytes
+from legato.ops._tensors import Array, as_int, cast_to, product, tensor_bytes
 from legato.ops._window import (
     DimOrder,
     Window,
@@ -124,7 +124,7 @@ def _relation(rank: int, rel: Relation, data: Type, a: MaxPoolAttrs) -> Type | N
     n, c, *spatial = order.canonical(data.shape)
     along = _windows(a, spatial)
     for w, letter in zip(along, letters, strict=True):
-        if (known_int(w.count) or 1) < 1:
+        if w.is_empty:
             raise rel.fail(f"the window reaches over {w.reach} elements of {letter}, "
                            f"which has {w.extent} and padding {w.before} + {w.after}")  # fmt: skip
     return TensorType(out_order.actual((n, c, *(w.count for w in along))), data.dtype)
