@@ -174,6 +174,10 @@ class Emitter(Builder):
             return self.constant(int(d.value), dtype)
         return self.squeeze(self.arange(start=d, stop=d + 1, step=1, dtype=dtype), axis=(0,))
 
+    def columns(self, x: Expr, begin: int, end: int, step: int = 1) -> Expr:
+        """A range of the last dim of `x`."""
+        return self.strided_slice(x, begin=(begin,), end=(end,), strides=(step,), axes=(self.rank(x) - 1,))
+
     def is_scalar(self, x: Expr, value: float) -> bool:
         """True if `x` has one element, which is known to be `value`."""
         if any(not self.is_one(d) for d in self.dims_of(x)):

@@ -7,7 +7,6 @@ from functools import reduce
 
 import numpy as np
 
-from legato.base import dtype as dt
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.tensors import element_type
@@ -257,9 +256,15 @@ def bitwise_not(b: Emitter, x: Expr) -> Expr:
 
 
 def bit_shift(b: Emitter, x: Expr, y: Expr, *, direction: str) -> Expr:
+    """A count below 0 or beyond the width leaves nothing but, of a negative number shifted right, its sign."""
     if direction not in ("LEFT", "RIGHT"):
         raise ImportModelError(f"direction is {direction!r}, wanted LEFT or RIGHT")
-    return b.left_shift(x, y) if direction == "LEFT" else b.right_shift(x, y)
+    dtype, is_left = b.dtype(x), direction == "LEFT"
+    zero, last = b.like(0, y), b.like(dtype.bits - 1, y)
+    within = b.logical_and(b.greater_equal(y, zero), b.less_equal(y, last))
+    shifted = b.left_shift(x, y) if is_left else b.right_shift(x, y)
+    nothing = b.right_shift(x, last) if dtype.is_signed and not is_left else b.like(0, x)
+    return b.where(within, shifted, nothing)
 
 
 # ------------------------------------------------------------------ conversions

@@ -1,0 +1,185 @@
+"""Attention and what goes with it in language models, written out in simpler operators."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from legato.arith.expr import Const
+from legato.base import dtype as dt
+from legato.base.errors import ImportModelError, UnsupportedError
+from legato.frontend.onnx.emitter import Emitter
+from legato.frontend.onnx.tensors import element_type
+from legato.ir.expr import Expr
+from legato.ir.types import Dim
+
+
+def attention(
+    b: Emitter,
+    q: Expr,
+    k: Expr,
+    v: Expr,
+    mask: Expr | None = None,
+    past_key: Expr | None = None,
+    past_value: Expr | None = None,
+    nonpad_kv_seqlen: Expr | None = None,
+    *,
+    is_causal: int = 0,
+    kv_num_heads: int | None = None,
+    left_window_size: int = -1,
+    q_num_heads: int | None = None,
+    qk_matmul_output_mode: int = 0,
+    right_window_size: int = -1,
+    scale: float | None = None,
+    softcap: float = 0.0,
+    softmax_precision: int | None = None,
+) -> tuple[Expr, ...]:
+    """softmax(q · kᵀ · scale + bias) · v; further outputs: keys and values with the past, the scores at some stage."""
+    is_flat = b.rank(q) == 3
+    q, k, v = _heads(b, q, q_num_heads), _heads(b, k, kv_num_heads), _heads(b, v, kv_num_heads)
+    past: Dim | None = None
+    if past_key is not None and past_value is not None:
+        past = b.dims_of(past_key)[2]
+        k, v = b.concatenate(past_key, k, axis=2), b.concatenate(past_value, v, axis=2)
+    present = (k, v)
+    k, v = _shared(b, q, k), _shared(b, q, v)
+    if scale is None:
+        scale = 1 / math.sqrt(b.known(b.dims_of(q)[3], "the size of a head"))
+    raw = b.matmul(b.multiply(q, b.like(scale, q)), b.transpose(k, axes=(0, 1, 3, 2)))
+    capped = raw if softcap == 0.0 else b.multiply(b.tanh(b.divide(raw, b.like(softcap, raw))), b.like(softcap, raw))
+    allowed = _window(b, q, k, past, nonpad_kv_seqlen, is_causal, left_window_size, right_window_size)
+    biased = _biased(b, capped, mask, allowed)
+    weights = _weights(b, biased, softmax_precision, biased is not capped)
+    y = b.matmul(b.to(weights, b.dtype(v)), v)
+    if is_flat:
+        n, heads, length, size = b.dims_of(y)
+        y = b.reshape(b.transpose(y, axes=(0, 2, 1, 3)), newshape=(n, length, heads * size), allowzero=True)
+    stages = (raw, capped, biased, b.to(weights, b.dtype(raw)))
+    if not 0 <= qk_matmul_output_mode < len(stages):
+        raise ImportModelError(f"qk_matmul_output_mode is {qk_matmul_output_mode}, wanted 0 to 3")
+    return (y, *present, stages[qk_matmul_output_mode])
+
+
+def _heads(b: Emitter, x: Expr, heads: int | None) -> Expr:
+    """(batch, heads, length, size), from that or from (batch, length, heads · size)."""
+    if b.rank(x) == 4:
+        return x
+    if b.rank(x) != 3 or not heads:
+        raise ImportModelError(f"queries, keys or values of rank {b.rank(x)} need the attributes q_num_heads and kv_num_heads")
+    n, length, hidden = b.dims_of(x)
+    size = b.known(hidden, "the hidden size")
+    if size % heads:
+        raise ImportModelError(f"a hidden size of {size} does not divide into {heads} heads")
+    return b.transpose(b.reshape(x, newshape=(n, length, heads, size // heads), allowzero=True), axes=(0, 2, 1, 3))
+
+
+def _shared(b: Emitter, q: Expr, x: Expr) -> Expr:
+    """Keys or values, repeated where several heads of the queries share one."""
+    wanted, own = (b.known(b.dims_of(e)[1], "the number of heads") for e in (q, x))
+    if own < 1 or wanted % own:
+        raise ImportModelError(f"{wanted} heads of queries cannot share {own} of keys and values")
+    return x if wanted == own else b.repeat(x, repeats=wanted // own, axis=1)
+
+
+def _window(
+    b: Emitter, q: Expr, k: Expr, past: Dim | None, nonpad: Expr | None, causal: int, left: int, right: int
+) -> Expr | None:
+    """Which keys each query may see, as a bool tensor that broadcasts to the scores; None: all."""
+    rows, columns = b.dims_of(q)[2], b.dims_of(k)[2]
+    key = b.arange(start=0, stop=columns, step=1, dtype="int64")
+    row = b.expand_dims(b.arange(start=0, stop=rows, step=1, dtype="int64"), axis=1, num_newaxis=1)
+    found: list[Expr] = []
+    if nonpad is not None:
+        valid = b.reshape(b.to(nonpad, dt.int64), newshape=(-1, 1, 1, 1))
+        found.append(b.less(key, valid))
+        row = row if past is not None else b.add(row, b.subtract(valid, b.extent(rows, dt.int64)))
+    if past is not None:
+        row = b.add(row, b.extent(past, dt.int64))
+    if causal:
+        found.append(b.less_equal(key, row))
+    if left >= 0:
+        found.append(b.greater_equal(key, b.subtract(row, b.like(left, row))))
+    if right >= 0:
+        found.append(b.less_equal(key, b.add(row, b.like(right, row))))
+    allowed = found[0] if found else None
+    for more in found[1:]:
+        allowed = b.logical_and(allowed, more)
+    return allowed
+
+
+def _biased(b: Emitter, scores: Expr, mask: Expr | None, allowed: Expr | None) -> Expr:
+    """Scores with the mask applied: a bool one excludes, a float one is added."""
+    if mask is not None:
+        missing = _shorter(b, b.dims_of(mask)[-1], b.dims_of(scores)[-1])
+        if missing:
+            width = (*((0, 0),) * (b.rank(mask) - 1), (0, missing))
+            fill = b.like(0 if b.dtype(mask).is_bool else -np.inf, mask)
+            mask = b.nn.pad(mask, fill, pad_width=width)
+        if b.dtype(mask).is_bool:
+            allowed = mask if allowed is None else b.logical_and(allowed, mask)
+        else:
+            scores = b.add(scores, b.to(mask, b.dtype(scores)))
+    return scores if allowed is None else b.where(allowed, scores, b.like(-np.inf, scores))
+
+
+def _shorter(b: Emitter, own: Dim, wanted: Dim) -> int:
+    """How many columns a mask lacks."""
+    if own is wanted or b.is_one(own):
+        return 0
+    if isinstance(own, Const) and isinstance(wanted, Const):
+        return int(wanted.value) - int(own.value)
+    raise UnsupportedError(f"a mask of {own} columns for {wanted} keys")
+
+
+def _weights(b: Emitter, scores: Expr, precision: int | None, is_masked: bool) -> Expr:
+    """Softmax over the keys; a query that may see none has weights of zero."""
+    if precision is not None:
+        scores = b.to(scores, element_type(precision, "softmax_precision"))
+    weights = b.nn.softmax(scores, axis=-1)
+    if not is_masked:
+        return weights
+    peak = b.max(scores, axis=(-1,), keepdims=True)
+    return b.where(b.equal(peak, b.like(-np.inf, scores)), b.like(0, weights), weights)
+
+
+def rotary_embedding(
+    b: Emitter,
+    x: Expr,
+    cos: Expr,
+    sin: Expr,
+    positions: Expr | None = None,
+    *,
+    interleaved: int = 0,
+    num_heads: int = 0,
+    rotary_embedding_dim: int = 0,
+) -> Expr:
+    """Pairs of elements of each head, turned by the angle of their position."""
+    is_flat = b.rank(x) == 3
+    flat = b.dims_of(x)
+    x = _heads(b, x, num_heads)
+    if positions is not None:
+        cos, sin = (b.take(table, positions, axis=0, mode="fast") for table in (cos, sin))
+    cos, sin = (b.expand_dims(table, axis=1, num_newaxis=1) for table in (cos, sin))
+    size = b.known(b.dims_of(x)[3], "the size of a head")
+    turned = rotary_embedding_dim or size
+    if turned % 2 or turned > size:
+        raise ImportModelError(f"{turned} elements of a head of {size} cannot be turned in pairs")
+    part, rest = b.columns(x, 0, turned), b.columns(x, turned, size)
+    half = turned // 2
+    bounds = ((0, turned, 2), (1, turned, 2)) if interleaved else ((0, half, 1), (half, turned, 1))
+    first, second = (b.columns(part, *bound) for bound in bounds)
+    real = b.subtract(b.multiply(cos, first), b.multiply(sin, second))
+    imaginary = b.add(b.multiply(sin, first), b.multiply(cos, second))
+    if interleaved:
+        pairs = b.stack(real, imaginary, axis=4)
+        part = b.reshape(pairs, newshape=b.dims_of(part), allowzero=True)
+    else:
+        part = b.concatenate(real, imaginary, axis=3)
+    y = part if turned == size else b.concatenate(part, rest, axis=3)
+    return b.reshape(b.transpose(y, axes=(0, 2, 1, 3)), newshape=flat, allowzero=True) if is_flat else y
+
+
+def swi_glu(b: Emitter, gate: Expr, x: Expr, *, alpha: float = 1.0) -> Expr:
+    swish = b.nn.silu(gate) if alpha == 1.0 else b.multiply(gate, b.sigmoid(b.multiply(gate, b.like(alpha, gate))))
+    return b.multiply(swish, x)
