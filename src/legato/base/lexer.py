@@ -89,6 +89,7 @@ class Lines:
         )
 
 
+MAX_NUMBER = 400  # characters of a number: the time to convert one grows with their square
 _NAME = r'[A-Za-z0-9_]+(?:/[A-Za-z0-9_]+)*|"(?:[^"\\\n]|\\.)*"'
 _TOKENS = re.compile(
     r"""(?P<space>[ \t\r\n]+)
@@ -165,6 +166,8 @@ class _Lexer:
         if kind == "metadata":
             self.tokens.append(Token(kind, self.text[end:], pos, len(self.text)))
             return len(self.text)
+        if kind in ("float", "int") and end - pos > MAX_NUMBER:
+            raise self.source.error(f"this number has more than {MAX_NUMBER} characters", pos, end)
         if kind in ("float", "int") and self._after_dot(pos):  # %t.0.1 is two projections
             digits = _DIGITS.match(self.text, pos)
             kind, end = "int", end if digits is None else digits.end()

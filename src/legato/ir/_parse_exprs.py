@@ -131,7 +131,8 @@ class ExprParser(LeafParser):
             value = yield self._operand()
         if not self._binary_follows():
             return value
-        operands, operators = [value], []
+        operands: list[Expr] = [value]
+        operators: list[Token] = []
         while self._binary_follows():
             token = self.stream.next()
             self._reduce(operands, operators, _BINARY[token.text][0], first)
@@ -177,7 +178,9 @@ class ExprParser(LeafParser):
 
     def _arguments(self) -> Rule:
         """Arguments and attributes up to `)`, which is read."""
-        stream, args, attrs = self.stream, [], {}
+        stream = self.stream
+        args: list[Expr] = []
+        attrs: dict[str, Any] = {}
         while True:
             token = self._tokens[stream.pos]
             if token.kind == "punct" and token.text == ")":
@@ -291,7 +294,8 @@ class ExprParser(LeafParser):
         return Function(tuple(params), body, ret, (*bound, *implicit), attrs, span=stream.span(first))
 
     def _params(self) -> tuple[list[Var], dict[str, Any]]:
-        stream, attrs = self.stream, {}
+        stream = self.stream
+        attrs: dict[str, Any] = {}
         params: dict[str, Var] = {}
         stream.expect("(")
         while not stream.accept(")"):
@@ -363,7 +367,7 @@ class ExprParser(LeafParser):
         return Dataflow(tuple(bindings), tuple(outputs), span=stream.span(first))
 
 
-_RULES: Final[Mapping[str, Callable[[ExprParser], Any]]] = {
+_RULES: Final[Mapping[str, Callable[[ExprParser], Expr | Rule]]] = {
     "fn": ExprParser._fn,
     "if": ExprParser._if,
     "match": ExprParser._match,

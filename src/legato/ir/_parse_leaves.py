@@ -183,8 +183,8 @@ class LeafParser:
             return Call(found, (), span=self.stream.span(token))
         op = self._known.ops.get(name)
         if op is None:
-            hint = _close(name, [*self._known.ops, *self._known.constructors], "")
-            raise self.stream.error(f"unknown operator or constructor `{name}`", token, hint=hint)
+            close = _close(name, [*self._known.ops, *self._known.constructors], "")
+            raise self.stream.error(f"unknown operator or constructor `{name}`", token, hint=close)
         return op
 
     def _itself(self) -> Expr:
@@ -203,8 +203,8 @@ class LeafParser:
             if name in self._known.constructors:
                 hint = "put the type's name before it: Type.Constructor"
                 raise self.stream.error(f"several data types have a constructor `{name}`", token, hint=hint)
-            hint = _close(name, self._known.constructors, "")
-            raise self.stream.error(f"unknown constructor `{name}`", token, hint=hint)
+            close = _close(name, self._known.constructors, "")
+            raise self.stream.error(f"unknown constructor `{name}`", token, hint=close)
         return found
 
     def _bool(self) -> Expr:

@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from legato.arith.expr import Const, const, fresh
 from legato.arith.expr import Expr as DimExpr
 from legato.arith.expr import Var as DimVar
+from legato.arith.expr import const, fresh
 from legato.arith.parser import Scope as DimScope
 from legato.arith.parser import parse_expr as parse_dim
-from legato.arith.substitute import nodes
 from legato.base import dtype as dt
 from legato.base.lexer import Token, number, unquote
 from legato.base.tokens import TokenStream
@@ -41,7 +40,7 @@ _DTYPES: Final = {d.name: d for d in dt.ALL_DTYPES}
 _KINDS: Final = {k.value: k for k in Kind}
 _CONSTANTS: Final = {"None": None, "nullptr": None, "True": True, "False": False}
 _TYPES: Final = (
-    "types are Tensor[(…), dtype], a dtype for a scalar, (…), fn (…) -> T, ref(T), Shape[(…)] and the module's data types"
+    "types are Tensor[(…), dtype], a dtype (a scalar), (…), fn (…) -> T, ref(T), Shape[(…)] and the module's data types"
 )
 _DIM_OPERATORS: Final = ("+", "-", "*", "//", "%")
 
@@ -165,12 +164,7 @@ class TypeParser:
         value, dtype = number(token)
         if dtype is not None:
             raise stream.error("expected a plain integer", token, hint="drop the suffix")
-        return sign * int(self._fits(int(value), token))
-
-    def _fits(self, value: int, token: Token) -> int:
-        if abs(value) >= 1 << 63:
-            raise self._stream.error(f"{value} does not fit 64 bits", token)
-        return value
+        return sign * int(value)
 
     # ------------------------------------------------------------------ dims
 
@@ -180,9 +174,6 @@ class TypeParser:
         if stream.accept("?"):
             return self._add(fresh("d"))
         found = parse_dim(stream, _Dims(stream, self._names, self._new))
-        for node in nodes(found):
-            if isinstance(node, Const):
-                self._fits(int(node.value), token)
         if found.dtype != dt.index:
             hint = "dims are plain integers, names and + - * // % min max over them"
             raise stream.error(f"expected a dim, got a scalar of dtype {found.dtype}", token, hint=hint)
@@ -368,7 +359,7 @@ class TypeParser:
             if stream.at(*_DIM_OPERATORS):
                 stream.pos = start
                 return self.dim()
-            return sign * self._fits(int(number(token)[0]), token)
+            return sign * int(number(token)[0])
         if token.kind != "float":
             stream.pos -= 1
             raise stream.unexpected("a number")
@@ -436,7 +427,7 @@ class _Dims(DimScope):
             if token.text in TYPE_WORDS or "." in token.text:
                 raise self.stream.error(f"`{token.text}` cannot name a dim", token)
             return self._new(token.text)
-        if isinstance(found, TypeVar):
+        if not isinstance(found, DimVar):
             raise self.stream.error(f"`{token.text}` is a type, not a dim", token)
         return found
 

@@ -113,33 +113,33 @@ class TypePrinter:
     def value(self, value: Any, metadata: Metadata, where: str) -> str:
         """An attribute's value; CompileError for one that the text format cannot hold (`where` names it)."""
         match value:
-            case None | bool():
-                return str(value)
-            case int() | np.integer():
-                return str(int(value))
-            case float() | np.floating():
-                return float_text(float(value))
-            case str():
-                return quote(value)
-            case DType(name):
-                return name
-            case DimExpr():
-                return f"dim[{self.dim(value)}]"
-            case TensorType() if value.shape:
-                return self.type(value)
-            case Type():
-                return f"type[{self.type(value)}]"
-            case np.ndarray():
-                return metadata.refer(value, value)
-            case Constraint(a, b, what):
-                return f"constraint[{self.dim(a)}, {self.dim(b)}, {quote(what)}]"
             case list() | tuple():
                 return f"[{', '.join(self.value(v, metadata, where) for v in value)}]"
             case Mapping() if all(isinstance(k, str) for k in value):
                 inner = ", ".join(f"{quote(k)}: {self.value(v, metadata, where)}" for k, v in value.items())
                 return f"{{{inner}}}"
+            case np.ndarray():
+                return metadata.refer(value, value)
+            case DType(name):
+                return name
+            case DimExpr() | Type() | Constraint():
+                return self._scalar_value(value)
             case _:
-                raise CompileError(f"{where} holds a {type(value).__name__}, which has no text form")
+                text = _plain_value(value)
+                if text is None:
+                    raise CompileError(f"{where} holds a {type(value).__name__}, which has no text form")
+                return text
+
+    def _scalar_value(self, value: DimExpr | Type | Constraint) -> str:
+        match value:
+            case Constraint(a, b, what):
+                return f"constraint[{self.dim(a)}, {self.dim(b)}, {quote(what)}]"
+            case DimExpr():
+                return self.name(value) if isinstance(value, Var) else f"dim[{self.dim(value)}]"
+            case TensorType() if value.shape:
+                return self.type(value)
+            case _:
+                return f"type[{self.type(value)}]"
 
     def attrs(self, attrs: Any, metadata: Metadata, where: str) -> list[str]:
         """`name=value` for each entry of a mapping, or for each field of a record that differs from its default."""
@@ -150,6 +150,20 @@ class TypePrinter:
         else:
             pairs = []
         return [f"{bare(name)}={self.value(v, metadata, f'attribute {name} of {where}')}" for name, v in pairs]
+
+
+def _plain_value(value: Any) -> str | None:
+    match value:
+        case None | bool():
+            return str(value)
+        case int() | np.integer():
+            return str(int(value))
+        case float() | np.floating():
+            return float_text(float(value))
+        case str():
+            return quote(value)
+        case _:
+            return None
 
 
 def is_default(field: Any, value: Any) -> bool:

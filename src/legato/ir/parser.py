@@ -34,8 +34,8 @@
     meta    = "meta" "[" "relay.Constant" "]" "[" int "]"
     pattern = "_" | %x [":" type] | Ctor ["(" pattern,* ")"] | "(" pattern,* ")"
 
-    type    = dtype | "Tensor" "[" "(" dim,* ")" "," dtype "]" | "(" type,* ")" | "fn" [binders] "(" type,* ")" "->" type
-            | "ref" "(" type ")" | Name ["[" type,* "]"] | A | "_" | "Shape" ["[" "(" dim,* ")" "]"]
+    type    = dtype | "Tensor" "[" "(" dim,* ")" "," dtype "]" | "(" type,* ")" | "ref" "(" type ")" | A | "_"
+            | "fn" [binders] "(" type,* ")" "->" type | Name ["[" type,* "]"] | "Shape" ["[" "(" dim,* ")" "]"]
     dim     = int | n | "?" | dim ("+" | "-" | "*" | "//" | "%") dim | "(" dim ")" | ("min" | "max") "(" dim "," dim ")"
     value   = "None" | "True" | "False" | int | float | "string" | dtype | "[" value,* "]" | "(" value,* ")"
             | "{" ("string" ":" value),* "}" | meta | n | "dim" "[" dim "]" | "type" "[" type "]"
@@ -55,7 +55,7 @@ Attributes are fields of the operator's record, lists are tuples. Strings have J
 `(x)` is x and `(x,)` a tuple of one, in expressions, types and patterns. Comments: // … and nested /* … */.
 
 What is read is not typed: types are those that the text states. Limits: 2**28 characters; types, patterns and
-attribute values nest 100 deep (expressions as deep as memory allows); integers in dims have 64 bits.
+attribute values nest 100 deep (expressions as deep as memory allows); numbers have at most 400 characters.
 """
 
 from __future__ import annotations
@@ -80,6 +80,7 @@ from legato.ir.module import GlobalFunc, Module
 from legato.ir.op import Op
 from legato.ir.printer import VERSION
 from legato.ir.types import GlobalTypeVar, Type, TypeData, TypeVar
+from legato.tir.parser import parse_function
 
 __all__ = ["MAX_TEXT", "parse", "parse_expr", "parse_type"]
 
@@ -288,8 +289,6 @@ class _ModuleParser:
         self._functions[gv] = func
 
     def _tensor_program(self) -> None:
-        from legato.tir.parser import parse_function
-
         gv = self._defined(self._stream.peek(1))
         self._functions[gv] = parse_function(self._stream)
 

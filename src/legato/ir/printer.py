@@ -6,6 +6,7 @@ Printing is linear in the size of the program and never recurses on its depth.
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 
@@ -18,11 +19,12 @@ from legato.ir._print_types import TypePrinter, type_name
 from legato.ir.expr import Expr, Function
 from legato.ir.module import Module
 from legato.ir.types import Type, TypeData
+from legato.tir.printer import show as show_tir
 
 __all__ = ["VERSION", "show", "show_type", "show_with_tensors"]
 
 VERSION = "0.0.5"
-Array = np.ndarray[object, np.dtype[np.generic]]
+Array = np.ndarray[Any, Any]
 
 
 def show(x: Module | Expr, *, metadata: bool = True, types: bool = False) -> str:
@@ -69,8 +71,6 @@ def _module(module: Module, context: Context) -> str:
         if isinstance(func, Function):
             parts.append(layout(ExprPrinter(func, context).function(f"def {sigil('@', gv.name)}")))
         else:
-            from legato.tir.printer import show as show_tir
-
             parts.append(show_tir(func).removesuffix("\n"))
     return "\n\n".join([f'#[version = "{VERSION}"]', *parts]) + "\n"
 

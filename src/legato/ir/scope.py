@@ -28,7 +28,7 @@ from legato.ir.expr import (
     Var,
 )
 
-__all__ = ["Placement", "Scope", "binders", "operands", "pattern_vars", "place", "slots"]
+__all__ = ["Placement", "Scope", "binders", "operands", "pattern_vars", "place", "post_order", "slots"]
 
 
 class Scope:
@@ -140,7 +140,7 @@ def pattern_vars(pattern: Pattern) -> Iterator[Var]:
 
 def place(root: Expr) -> Placement:
     """The placement of every node reachable from `root`."""
-    order = list(_post_order(root))
+    order = list(post_order(root))
     outermost = Scope()
     of: dict[int, Scope] = {id(root): outermost}
     inner: dict[int, tuple[Scope, ...]] = {}
@@ -148,9 +148,9 @@ def place(root: Expr) -> Placement:
     for node in reversed(order):  # parents first: when a node is met, every use of it is known
         own = of[id(node)]
         kids = operands(node)
-        if not kids:
-            continue
-        opened = inner[id(node)] = tuple(Scope(own) for _ in binders(node))
+        opened = tuple(Scope(own) for _ in binders(node))
+        if opened:
+            inner[id(node)] = opened
         for kid, slot in zip(kids, slots(node), strict=True):
             scope = own if slot < 0 else opened[slot]
             known = of.get(id(kid))
@@ -159,7 +159,8 @@ def place(root: Expr) -> Placement:
     return Placement(order, outermost, of, inner, uses)
 
 
-def _post_order(root: Expr) -> Iterator[Expr]:
+def post_order(root: Expr) -> Iterator[Expr]:
+    """Every node reachable from `root`, operands first, left to right, each once; binders are not visited."""
     seen: set[int] = set()
     stack: list[tuple[Expr, bool]] = [(root, False)]
     while stack:

@@ -1,0 +1,98 @@
+"""Modules in text files, with their large constants in a safetensors file beside."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from legato.base import dtype as dt
+from legato.base.errors import ParseError
+from legato.ir.module import Module
+from legato.ir.op import Op
+from legato.ir.parser import parse
+from legato.ir.printer import show_with_tensors
+
+__all__ = ["load_text", "save_text", "side_file"]
+
+Array = np.ndarray[Any, Any]
+
+
+def side_file(path: str | Path) -> Path:
+    """Where the large constants of a module saved as `path` lie: `model.relay.safetensors` beside `model.relay`."""
+    return Path(f"{path}.safetensors")
+
+
+def save_text(module: Module, path: str | Path) -> None:
+    """Writes a module as text, and its constants of more than 1 KB into `side_file(path)`.
+
+    Each file is replaced at once or not at all; a side file that is not needed any more is removed. OSError where
+    writing fails.
+    """
+    text, tensors = show_with_tensors(module)
+    side = side_file(path)
+    if tensors:
+        _replace(side, lambda temporary: _write_tensors(tensors, temporary))
+    _replace(Path(path), lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    if not tensors:
+        side.unlink(missing_ok=True)
+
+
+def load_text(path: str | Path, *, ops: Mapping[str, Op] | Sequence[Op]) -> Module:
+    """The module that `save_text` wrote, untyped; `ops` are the operators that it may use.
+
+    ParseError for a text or side file that is damaged or does not fit the other; OSError where reading fails.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ParseError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from None
+    side = side_file(path)
+    tensors = _read_tensors(side) if side.exists() else None
+    return parse(text, source=str(path), ops=ops, constants=tensors)
+
+
+def _replace(path: Path, write: Callable[[Path], object]) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        write(temporary)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _write_tensors(tensors: Mapping[str, Array], path: Path) -> None:
+    from safetensors import TensorSpec, serialize_file  # imported on use: it costs start-up time
+
+    arrays = {name: np.ascontiguousarray(data) for name, data in tensors.items()}
+    specs = {
+        name: TensorSpec(dtype=data.dtype.name, shape=data.shape, data_ptr=data.ctypes.data, data_len=data.nbytes)
+        for name, data in arrays.items()
+    }
+    serialize_file(specs, path)
+
+
+def _read_tensors(path: Path) -> dict[str, Array]:
+    from safetensors import SafetensorError, deserialize
+
+    try:
+        found: list[tuple[str, dict[str, Any]]] = deserialize(path.read_bytes())  # type: ignore[no-untyped-call]  # a C function
+    except SafetensorError as error:
+        raise ParseError(f"{path} is not a safetensors file: {error}") from None
+    return {name: _array(path, name, tensor) for name, tensor in found}
+
+
+_NAMES = {"BF16": dt.bfloat16, "BOOL": dt.bool_} | {
+    f"{d.kind[0].upper()}{d.bits}": d for d in dt.ALL_DTYPES if d.kind in ("int", "uint", "float")
+}
+
+
+def _array(path: Path, name: str, tensor: Mapping[str, Any]) -> Array:
+    dtype = _NAMES.get(tensor["dtype"])
+    if dtype is None:
+        raise ParseError(f"{path}: tensor {name!r} has dtype {tensor['dtype']}, which no tensor type has")
+    return np.frombuffer(tensor["data"], dtype.numpy).reshape(tensor["shape"])
+
