@@ -1,5 +1,6 @@
 /* The runtime library without Python, to be run under sanitizers: many callers, forks, interrupts, arenas, bad images.
  * Ends with status 0 or says what went wrong. */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,0 +1,35 @@
+"""The C library by itself, under the compiler's sanitizers."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.runtime.images import NATIVE
+
+STRESS = Path(__file__).parent / "stress.c"
+FLAGS = ["-std=c11", "-g", "-O1", "-Wall", "-Wextra", "-Wno-tsan", "-Werror", "-pthread"]
+
+
+# ThreadSanitizer does not support threads in forked children. -DLG_PORTABLE: CRC32C without the instruction.
+@pytest.mark.parametrize(
+    ("flags", "arguments"),
+    [
+        ([], []),
+        (["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-DLG_PORTABLE"], []),
+        (["-fsanitize=thread"], ["no-fork"]),
+    ],
+    ids=["plain", "address", "thread"],
+)
+def test_stress(tmp_path: Path, flags: list[str], arguments: list[str]) -> None:
+    sources = sorted(NATIVE.glob("*.c"))
+    program = tmp_path / "stress"
+    command = ["cc", *FLAGS, *flags, "-I", NATIVE, "-o", program, STRESS, *sources]
+    built = subprocess.run(command, capture_output=True, text=True)
+    if "cannot find" in built.stderr and flags:
+        pytest.skip("this C compiler comes without sanitizers")
+    assert (built.returncode, built.stderr) == (0, "")
+    done = subprocess.run([program, *arguments], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
