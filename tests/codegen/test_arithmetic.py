@@ -56,11 +56,11 @@ def elementwise(f: Any, sources: list[np.ndarray], dtypes: list[DType], out: DTy
     n = len(sources[0])
     ins = [buffer(f"x{k}", (n,), t) for k, t in enumerate(dtypes)]
     scalars, vectors = buffer("s", (n,), out), buffer("v", (n,), out)
-    i, io, l = index("i"), index("o"), index("l")
-    j = io * LANES + l
+    i, io, lane = index("i"), index("o"), index("l")
+    j = io * LANES + lane
     body = block(
         loop(i, n, put(scalars, (i,), f(*(at(b, i) for b in ins)))),
-        loop(io, n // LANES, loop(l, LANES, put(vectors, (j,), f(*(at(b, j) for b in ins))), "vector")),
+        loop(io, n // LANES, loop(lane, LANES, put(vectors, (j,), f(*(at(b, j) for b in ins))), "vector")),
     )
     results = [np.zeros(n, out.numpy) for _ in range(2)]
     check(Func("f", (*ins, scalars, vectors), body), [*sources, *results])

@@ -25,9 +25,9 @@ LANES = 16
 def compiled(name: str, args: list[np.ndarray], dtype: DType, target: Target) -> np.ndarray:
     n = len(args[0])
     ins, out = [buffer(f"x{k}", (n,), dtype) for k in range(len(args))], buffer("out", (n,), dtype)
-    i, l = index(), index()
-    j = i * LANES + l
-    body = loop(i, n // LANES, loop(l, LANES, put(out, (j,), call(name, *(at(b, j) for b in ins))), "vector"))
+    i, lane = index(), index()
+    j = i * LANES + lane
+    body = loop(i, n // LANES, loop(lane, LANES, put(out, (j,), call(name, *(at(b, j) for b in ins))), "vector"))
     result = np.zeros(n, dtype.numpy)
     run(Func("f", (*ins, out), body), [*args, result], target)
     return result
