@@ -125,8 +125,8 @@ def test_messages(name: str, shapes: list[Any], attrs: dict[str, Any], message: 
 
 # ------------------------------------------------------------------------------- symbolic computes
 
-FAMILIES = ("activation", "adaptive_pool", "blocks", "channelwise", "conv", "conv_transpose", "image", "index", "linalg",
-            "norm", "one_hot", "pool", "rescale", "scatter", "softmax", "sort")  # fmt: skip
+FAMILIES = ("activation", "adaptive_pool", "blocks", "channelwise", "conv", "conv_transpose", "image", "index",
+            "linalg", "norm", "one_hot", "pool", "rescale", "scatter", "softmax", "sort")  # fmt: skip
 CASES = [
     pytest.param(op, s, id=f"{op.name}-{n}")
     for op in table().values()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ from legato.ops._tensors import Array, Index, as_int, known_int
 from legato.te.tensor import Tensor, compute
 
 __all__ = ["DimOrder", "Window", "check_positive", "check_sliding", "data_order", "dim_order", "pad_stage", "pads",
-           "spatial_letters", "spread", "windows"]  # fmt: skip
+           "spatial_letters", "spread", "taps"]  # fmt: skip
 
 Ints = int | Sequence[int]
 
@@ -188,20 +189,18 @@ def pad_stage(x: Tensor, dims: Sequence[int], along: Sequence[Window], value: Ex
     return compute(shape, element, "pad")
 
 
-def windows(x: Array, along: Sequence[Window], fill: Any) -> Array:
-    """View of canonical `x` (N, C, spatial…) as (N, C, outputs…, kernel…); outside the data there is `fill`.
+def taps(x: Array, along: Sequence[Window], fill: Any) -> Iterator[tuple[Index, Array]]:
+    """For each offset inside the kernel, what all windows read there: (offset, view of shape N, C, outputs…).
 
-    Extents of the windows must be literals.
+    `x` is canonical (N, C, spatial…); outside it is `fill`. Extents of the windows must be literals.
     """
-    rank = len(along)
-    widths = [(0, 0), (0, 0)]
-    for w in along:
-        widths.append((w.before, max(as_int(w.padded_extent - w.extent) - w.before, 0)))
     if any(w.is_padded for w in along):
-        x = np.pad(x, widths, constant_values=fill)
-    reach = tuple(as_int(w.reach) for w in along)
-    view = np.lib.stride_tricks.sliding_window_view(x, reach, axis=tuple(range(2, 2 + rank)))
-    counts = [slice(0, max((as_int(w.count) - 1) * w.stride + 1, 0), w.stride) for w in along]
-    taps = [slice(None, None, w.dilation) for w in along]
-    index: Index = (slice(None), slice(None), *counts, *taps)
-    return view[index]
+        ends = [max(as_int(w.padded_extent - w.extent) - w.before, 0) for w in along]
+        sides = ((w.before, end) for w, end in zip(along, ends, strict=True))
+        x = np.pad(x, [(0, 0), (0, 0), *sides], constant_values=fill)
+    for offset in itertools.product(*(range(as_int(w.kernel)) for w in along)):
+        cut = []
+        for w, k in zip(along, offset, strict=True):
+            first, count = k * w.dilation, as_int(w.count)
+            cut.append(slice(first, first + max((count - 1) * w.stride + 1, 0), w.stride))
+        yield offset, x[(slice(None), slice(None), *cut)]

@@ -25,6 +25,7 @@ from legato.ops._tensors import (
     Array,
     DtypeName,
     accumulator,
+    as_int,
     cast_to,
     contraction_cost,
     known_int,
@@ -42,7 +43,7 @@ from legato.ops._window import (
     pads,
     spatial_letters,
     spread,
-    windows,
+    taps,
 )
 from legato.te.tensor import Tensor, reduce
 from legato.tir.expr import cast
@@ -170,14 +171,25 @@ def _reference(data: Array, weight: Array, a: Conv2DAttrs) -> Array:
 
 def _correlate(x: Array, w: Array, along: Sequence[Window], groups: int) -> Array:
     """Canonical convolution as one matrix product per image and group (im2col)."""
-    view = windows(x, along, 0)
-    n, rank = x.shape[0], len(along)
-    outs, taps = view.shape[2 : 2 + rank], view.shape[2 + rank :]
-    columns = np.moveaxis(view, range(2 + rank, 2 + 2 * rank), range(2, 2 + rank))
-    inner = w.shape[1] * math.prod(taps)
+    (n, c), outs = x.shape[:2], [as_int(v.count) for v in along]
+    if groups == c and w.shape[0] == c:
+        return _depthwise(x, w, along, outs)
+    columns = np.empty((n, c, *w.shape[2:], *outs), x.dtype)
+    for offset, view in taps(x, along, 0):
+        columns[(slice(None), slice(None), *offset)] = view
+    inner = w.shape[1] * math.prod(w.shape[2:])
     columns = columns.reshape(n, groups, inner, math.prod(outs))
-    product_ = w.reshape(groups, w.shape[0] // groups, inner) @ columns
-    return product_.reshape(n, w.shape[0], *outs)
+    result = w.reshape(groups, w.shape[0] // groups, inner) @ columns
+    return np.asarray(result).reshape(n, w.shape[0], *outs)
+
+
+def _depthwise(x: Array, w: Array, along: Sequence[Window], outs: Sequence[int]) -> Array:
+    """One channel per group: the sum over the kernel of shifted, scaled images."""
+    total = np.zeros((*x.shape[:2], *outs), x.dtype)
+    for offset, view in taps(x, along, 0):
+        factor = w[(slice(None), 0, *offset)]
+        total += view * factor.reshape(-1, *(1,) * len(along))
+    return total
 
 
 def _compute(data: Tensor, weight: Tensor, a: Conv2DAttrs, out: TensorType) -> Tensor:
@@ -192,11 +204,11 @@ def _compute(data: Tensor, weight: Tensor, a: Conv2DAttrs, out: TensorType) -> T
 
     def term(*index: Expr) -> Expr:
         n, channel, *position = out_order.canonical(index[: rank + 2])
-        taps, rest = index[rank + 2 : 2 * rank + 2], index[2 * rank + 2 :]
+        offset, rest = index[rank + 2 : 2 * rank + 2], index[2 * rank + 2 :]
         r = const(0) if depthwise else rest[0]
-        source = [w.index(p, k) for w, p, k in zip(along, position, taps, strict=True)]
+        source = [w.index(p, k) for w, p, k in zip(along, position, offset, strict=True)]
         x = padded[order.actual((n, first(channel) + r, *source))]
-        return cast(x, total) * cast(weight[kernel_order.actual((channel, r, *taps))], total)
+        return cast(x, total) * cast(weight[kernel_order.actual((channel, r, *offset))], total)
 
     extents = kernel if depthwise else [*kernel, inner]
     return narrowed(reduce("sum", out.shape, extents, term, "conv"), out.dtype)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from functools import reduce as reduce_pairs
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ from legato.ops._window import (
     pads,
     spatial_letters,
     spread,
-    windows,
+    taps,
 )
 from legato.te.tensor import Tensor, compute, reduce
 from legato.tir.expr import cast
@@ -136,8 +137,9 @@ def _relation(rank: int, rel: Relation, data: Type, a: MaxPoolAttrs) -> Type | N
 def _max_reference(data: Array, a: MaxPoolAttrs) -> Array:
     order, out_order = _orders(a)
     x = order.to_canonical(data)
-    view = windows(x, _windows(a, dims(x.shape[2:])), floor_value(dt.dtype(x.dtype)))
-    return np.ascontiguousarray(out_order.from_canonical(view.max(axis=tuple(range(x.ndim, view.ndim)))))
+    views = taps(x, _windows(a, dims(x.shape[2:])), floor_value(dt.dtype(x.dtype)))
+    largest = reduce_pairs(np.maximum, (view for _, view in views))
+    return np.array(out_order.from_canonical(largest), order="C")  # a copy even where one tap is the data itself
 
 
 def _pooled(
@@ -183,8 +185,7 @@ def _avg_reference(data: Array, a: AvgPoolAttrs) -> Array:
     x = order.to_canonical(data)
     dtype = dt.dtype(x.dtype)
     along = _windows(a, dims(x.shape[2:]))
-    view = cast_to(windows(x, along, 0), mean_dtype(dtype))
-    total = view.sum(axis=tuple(range(x.ndim, view.ndim)), dtype=view.dtype)
+    total = reduce_pairs(np.add, (view for _, view in taps(cast_to(x, mean_dtype(dtype)), along, 0)))
     count = np.ones((1,) * len(along), np.int64)
     for n, w in enumerate(along):
         plain = Window(as_int(w.extent), as_int(w.kernel), w.stride, w.dilation, w.before, w.after)  # type: ignore[arg-type]
