@@ -24,12 +24,12 @@ from legato.lower.rules.elementwise import elementwise
 from legato.lower.rules.halo import fill_halo
 from legato.lower.rules.nest import extent_of, is_unit
 from legato.lower.rules.row import RowJob, RowReduction, row
-from legato.lower.rules.tile import TileJob, TileShape, pick_shape, tile
+from legato.lower.rules.tile import TileJob, TileShape, combine, pick_shape, tile
 from legato.te.tensor import Axis, Loops, Reduction, Stage, Tensor
 from legato.tir.buffer import Buffer, Layout
 from legato.tir.expr import Load
 from legato.tir.stmt import For, Func, LoopKind, Stmt, block
-from legato.tir.walk import bound_buffers, bound_vars, buffers_read, buffers_written, expressions, statements
+from legato.tir.walk import bound_buffers, bound_vars, buffers_read, expressions, statements
 
 __all__ = ["Kernel", "Packing", "Schedule", "schedule"]
 
@@ -69,6 +69,7 @@ def schedule(group: Group, constants: Sequence[Tensor], wanted: Sequence[Layout 
     work = _Scheduler(set(constants), target)
     for out, want in zip(group.outputs, wanted, strict=True):
         work.wanted.setdefault(out, want)
+    work.normalise(group.outputs)
     work.use_halos(group.outputs)
     for out in group.outputs:
         work.store(out)
@@ -81,6 +82,15 @@ class _Scheduler:
         self.wanted: dict[Tensor, Layout | None] = {}
         self.stored: set[Tensor] = set()
         self.result = Schedule()
+
+    def normalise(self, outputs: Sequence[Tensor]) -> None:
+        """A reduction over no axes is no reduction: its value is the body's."""
+        for t in stages(outputs):
+            stage = t.stage
+            if isinstance(stage, Stage) and stage.reduction is not None and not stage.reduction.axes:
+                init, body = stage.reduction.init, stage.body
+                combined = body if init is None else combine(stage.reduction.combiner, init, body, self.target)
+                t.stage = Stage(stage.axes, combined)
 
     def use_halos(self, outputs: Sequence[Tensor]) -> None:
         """Reads padding from the halo of an input where that holds it, instead of padding."""
@@ -107,7 +117,7 @@ class _Scheduler:
         if not tensor.layout.is_dense:
             threaded = any(isinstance(s, For) and s.kind is LoopKind.PARALLEL for s in statements(body))
             body = block(body, fill_halo(tensor, self.target, threaded))
-        self._kernel(tensor, body)
+        self._kernel((tensor,), body)
 
     def _keep_order(self, tensor: Tensor) -> None:
         """Where the order that is wanted is not the one that a contraction computes well, it is copied into that order."""
@@ -133,17 +143,17 @@ class _Scheduler:
         for t in stage.outputs:
             self.stored.add(t)
             t.layout = Layout.row_major(t.rank)
-        self._kernel(stage.outputs[0], stage.body)
+        self._kernel(stage.outputs, stage.body)
 
-    def _kernel(self, tensor: Tensor, body: Stmt) -> None:
+    def _kernel(self, outputs: Sequence[Tensor], body: Stmt) -> None:
         own = set(bound_buffers(body))
-        written = [b for b in buffers_written(body) if b not in own]
+        written: list[Buffer] = list(outputs)  # in full: an output without elements is stored by nobody
         read = [b for b in buffers_read(body) if b not in own and b not in written]
         bound = set(bound_vars(body))
         shapes = [d for b in (*read, *written) for d in b.shape]
         used = [e for e in expressions(body) if isinstance(e, Var)]
         dims = [v for v in dict.fromkeys((*used, *variables(*shapes))) if v not in bound]
-        func = Func(tensor.name, (*read, *written, *dims), body)
+        func = Func(outputs[0].name, (*read, *written, *dims), body)
         self.result.kernels.append(Kernel(func, tuple(read), tuple(written), tuple(dims)))
 
     def _scheduled(self, tensor: Tensor, stage: Stage) -> Stmt:
