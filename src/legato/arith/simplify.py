@@ -33,7 +33,7 @@ def simplify(
 
     `limits` gives exclusive upper bounds that are expressions: the extents of loops over symbolic dims.
     """
-    if type(e) is Var or type(e) is Const:
+    if type(e) is Const:
         return e
     return Simplifier(ranges, limits)(e) if ranges or limits else _simplify(e)
 
@@ -132,7 +132,7 @@ class Simplifier:
             return self._sum(*parts)
         kids = e.children()
         if not kids:
-            return e
+            return self._leaf(e)
         memo = self._memo
         if type(e) is Binary:
             return self._binary(e.op, memo[e.a], memo[e.b])
@@ -140,6 +140,12 @@ class Simplifier:
             return select(memo[e.cond], memo[e.a], memo[e.b])
         new = tuple([memo[k] for k in kids])
         return e if new == kids else e.with_children(new)
+
+    def _leaf(self, e: Expr) -> Expr:
+        if type(e) is not Var or e.dtype is not dt.index:
+            return e
+        lo, hi = self.bounds.of(e)
+        return const(lo) if lo is not None and lo == hi else e
 
     def _sum(self, terms: Terms, total: int) -> Expr:
         out: Terms = {}

@@ -9,19 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from legato.arith.expr import Expr, Var
+from legato.arith.bounds import Bounds, bounds
+from legato.arith.expr import Const, Expr, Var
+from legato.arith.interval import Interval
 from legato.arith.substitute import nodes as expr_nodes
 from legato.arith.substitute import rewrite as rewrite_expr
 from legato.arith.substitute import substitute as substitute_expr
 from legato.arith.substitute import variables
+from legato.base import dtype as dt
 from legato.base.node import transform
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Load
 from legato.tir.stmt import Alloc, For, Func, HostOp, Invoke, Launch, Let, Stmt, Store, View
 
 __all__ = ["bound_buffers", "bound_vars", "buffers_read", "buffers_used", "buffers_written", "expressions",
-           "fresh_copy", "loads", "loops", "map_exprs", "replace_buffer", "rewrite_loads", "rewrite_loads_in",
-           "statements", "substitute", "transform", "vars_used"]  # fmt: skip
+           "fresh_copy", "has_load", "loads", "loop_limits", "loop_ranges", "loops", "map_exprs", "replace_buffer",
+           "rewrite_loads", "rewrite_loads_in", "statements", "substitute", "transform", "vars_used"]  # fmt: skip
 
 CALLS = (Launch, Invoke, HostOp)
 
@@ -90,6 +93,28 @@ def vars_used(root: Stmt | Func) -> tuple[Var, ...]:
     found = dict.fromkeys(e for e in expressions(root) if isinstance(e, Var))
     found |= dict.fromkeys(variables(*(d for b in bound_buffers(root) for d in b.shape)))
     return tuple(found)
+
+
+def has_load(e: Expr) -> bool:
+    """True if the value of `e` depends on memory, so that a Store may change it."""
+    return any(isinstance(node, Load) for node in expr_nodes(e))
+
+
+def loop_ranges(root: Stmt | Func, outer: Mapping[Var, Interval] | None = None) -> dict[Var, Interval]:
+    """The values of every variable bound under `root` (loops and index Lets), on top of `outer`."""
+    found = dict(outer or {})
+    for s in statements(root):
+        if isinstance(s, For):
+            _, most = Bounds(found).of(s.extent)
+            found[s.var] = Interval(0, None if most is None else most - 1)
+        elif isinstance(s, Let) and s.var.dtype == dt.index:
+            found[s.var] = bounds(s.value, found)
+    return found
+
+
+def loop_limits(root: Stmt | Func) -> dict[Var, Expr]:
+    """The extents of the loops under `root` that are not literals and do not depend on memory."""
+    return {s.var: s.extent for s in loops(root) if not isinstance(s.extent, Const) and not has_load(s.extent)}
 
 
 def map_exprs(stmt: Stmt, f: Callable[[Expr], Expr]) -> Stmt:
