@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from legato.arith.expr import Var
 from legato.base.errors import ScheduleError
 from legato.tir import schedule as s
 from legato.tir.buffer import Buffer, Layout, Scope
-from legato.tir.stmt import Block, Func
-from legato.tir.walk import bound_buffers, loads, loops
+from legato.tir.simplify import simplify
+from legato.tir.stmt import Block, For, Func, LoopKind, Stmt
+from legato.tir.verify import verify
+from legato.tir.walk import bound_buffers, buffers_written, loads, loops, transform
 from tests.tir.schedule.programs import Program, assert_same, programs
 
 Draw = Callable[[Any], Any]
@@ -64,12 +68,14 @@ def _parallel(func: Func, draw: Draw) -> Func:
 
 
 def _fission(func: Func, draw: Draw) -> Func:
-    loop = draw(st.sampled_from(list(loops(func))))
-    inner = draw(st.sampled_from([loop, *loops(loop.body)]))
-    count = len(inner.body.stmts) if isinstance(inner.body, Block) else 1
-    return s.fission(
-        func, [loop.var, inner.var] if inner is not loop else loop.var, draw(st.integers(1, max(1, count - 1)))
-    )[0]
+    blocks = [f for f in loops(func) if isinstance(f.body, Block)]
+    if not blocks:
+        raise ScheduleError("none")
+    inner = draw(st.sampled_from(blocks))
+    assert isinstance(inner.body, Block)
+    outer = draw(st.sampled_from([f for f in loops(func) if inner in list(loops(f))]))
+    at = draw(st.integers(1, max(1, len(inner.body.stmts) - 1)))
+    return s.fission(func, [outer.var, inner.var] if inner is not outer else inner.var, at)[0]
 
 
 def _buffer(func: Func, draw: Draw) -> Buffer:
@@ -85,18 +91,24 @@ def _inner_buffer(func: Func, draw: Draw) -> Buffer:
     return draw(st.sampled_from(inside))
 
 
+def _readers(func: Func, buffer: Buffer) -> list[Var]:
+    """Loops that read `buffer` and do not store to it."""
+    found = [f for f in loops(func) if any(x.buffer is buffer for x in loads(f))]
+    readers = [f.var for f in found if buffer not in buffers_written(f)]
+    if not readers:
+        raise ScheduleError("none")
+    return readers
+
+
 def _compute_at(func: Func, draw: Draw) -> Func:
-    return s.compute_at(func, _inner_buffer(func, draw), _loop(func, draw))[0]
+    buffer = _inner_buffer(func, draw)
+    return s.compute_at(func, buffer, draw(st.sampled_from(_readers(func, buffer))))[0]
 
 
 def _compute_at_each(func: Func, draw: Draw) -> Func:
     buffer = _inner_buffer(func, draw)
-    readers = [f.var for f in loops(func) if any(x.buffer is buffer for x in loads(f))]
-    if not readers:
-        raise ScheduleError("none")
-    return s.compute_at_each(
-        func, buffer, draw(st.lists(st.sampled_from(readers), min_size=1, max_size=2, unique=True))
-    )[0]
+    several = st.lists(st.sampled_from(_readers(func, buffer)), min_size=1, max_size=2, unique=True)
+    return s.compute_at_each(func, buffer, draw(several))[0]
 
 
 def _inline(func: Func, draw: Draw) -> Func:
@@ -114,7 +126,8 @@ def _set_layout(func: Func, draw: Draw) -> Func:
 
 
 def _cache_read(func: Func, draw: Draw) -> Func:
-    return s.cache_read(func, _buffer(func, draw), _loop(func, draw))[0]
+    buffer = _buffer(func, draw)
+    return s.cache_read(func, buffer, draw(st.sampled_from(_readers(func, buffer))))[0]
 
 
 def _cache_write(func: Func, draw: Draw) -> Func:
@@ -142,17 +155,17 @@ def _overlap_tail(func: Func, draw: Draw) -> Func:
     return s.overlap_tail(func, _loop(func, draw), draw(st.integers(1, 4)))[0]
 
 
-def _tidy(func: Func, draw: Draw) -> Func:
-    tidied = s.tidy(func)
-    if not list(loops(tidied)):
+def _simplify(func: Func, draw: Draw) -> Func:
+    simple = simplify(func)
+    if not list(loops(simple)):
         raise ScheduleError("nothing is left to schedule")
-    return tidied
+    return simple
 
 
 PRIMITIVES: list[Primitive] = [
     _split, _split_peeled, _split_balanced, _reorder, _fuse, _unroll, _vectorize, _parallel, _fission, _compute_at,
     _compute_at_each, _inline, _set_scope, _set_layout, _cache_read, _cache_write, _lift_alloc, _sink_alloc, _rfactor,
-    _partition, _overlap_tail, _tidy,
+    _partition, _overlap_tail, _simplify,
 ]  # fmt: skip
 RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
@@ -170,4 +183,15 @@ def test_sequences_preserve_meaning(program: Program, data: st.DataObject) -> No
         except ScheduleError:
             continue
     if applied:
+        verify(_without_threads(func))
         assert_same(program, func)
+
+
+def _without_threads(func: Func) -> Func:
+    """`func` with serial loops for parallel ones: what may be parallel together is known only when a schedule ends."""
+
+    def step(stmt: Stmt) -> Stmt | None:
+        parallel = isinstance(stmt, For) and stmt.kind is LoopKind.PARALLEL
+        return replace(stmt, kind=LoopKind.SERIAL) if parallel else None
+
+    return func.with_body(transform(func.body, step))

@@ -2,7 +2,7 @@
 
 Each checks that it is legal (ScheduleError says why not), edits, and returns the new function with the new loop
 variables. Loops are named by their variable, stages by their buffer; both keep their identity unless told otherwise.
-Subscripts are only collected on the way: `tidy` the result once.
+Subscripts are only collected on the way: `tir.simplify` the result once.
 """
 
 from legato.tir.schedule._edit import Names
@@ -21,11 +21,10 @@ from legato.tir.schedule.reorder import reorder
 from legato.tir.schedule.rfactor import rfactor
 from legato.tir.schedule.set_scope import set_layout, set_scope
 from legato.tir.schedule.split import Part, split, split_balanced, split_peeled
-from legato.tir.schedule.tidy import tidy
 from legato.tir.schedule.unroll import unroll
 from legato.tir.schedule.vectorize import vectorize
 
 __all__ = ["IndexMap", "Names", "Part", "apply_index_map", "cache_read", "cache_write", "compute_at", "compute_at_each",
            "fission", "fuse", "index_map", "inline", "lift_alloc", "overlap_tail", "pack", "parallel", "partition",
            "reorder", "rfactor", "set_layout", "set_scope", "sink_alloc", "split", "split_balanced", "split_peeled",
-           "tidy", "unroll", "vectorize"]  # fmt: skip
+           "unroll", "vectorize"]  # fmt: skip

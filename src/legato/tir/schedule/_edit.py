@@ -14,13 +14,13 @@ from legato.arith.linear import build, gather
 from legato.arith.substitute import rewrite, variables
 from legato.base import dtype as dt
 from legato.base.errors import ScheduleError
-from legato.tir.buffer import Buffer
+from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
 from legato.tir.stmt import Alloc, Block, For, Func, If, Let, Stmt, Store
-from legato.tir.walk import copy_buffer, statements, transform
+from legato.tir.walk import copy_buffer, has_load, statements, transform
 
-__all__ = ["Names", "alloc_path", "copied", "extents", "is_guard", "literal", "loop_path", "loop_var", "nest", "normal",
-           "ranges", "renamed", "replaced", "understood"]  # fmt: skip
+__all__ = ["Names", "alloc_path", "check_scope", "copied", "extents", "is_guard", "limits", "literal", "loop_path",
+           "loop_var", "nest", "normal", "ranges", "renamed", "replaced", "understood"]  # fmt: skip
 
 T = TypeVar("T", Var, Buffer)
 
@@ -93,9 +93,9 @@ def understood(stmt: Stmt, primitive: str) -> None:
             raise ScheduleError(f"{primitive}: a {type(s).__name__} cannot be moved", hint="schedule kernels only")
 
 
-def loop_var(name: str, extent: Expr) -> Var:
-    """A new variable over [0, extent)."""
-    return Var(name, dt.index, 0, int(extent.value) - 1 if isinstance(extent, Const) and extent.value else None)
+def loop_var(name: str) -> Var:
+    """A new loop variable."""
+    return Var(name, dt.index, 0)
 
 
 def literal(loop: For, primitive: str) -> int:
@@ -108,6 +108,15 @@ def literal(loop: For, primitive: str) -> int:
     return int(loop.extent.value)
 
 
+def check_scope(buffer: Buffer, primitive: str) -> None:
+    """Refuses a register buffer whose shape is not literal."""
+    if buffer.scope is Scope.REGISTER and not all(isinstance(d, Const) for d in buffer.shape):
+        shape = ", ".join(str(d) for d in buffer.shape)
+        raise ScheduleError(
+            f"{primitive}: {buffer.name} would have the shape ({shape}), wanted a literal one in registers"
+        )
+
+
 def normal(e: Expr) -> Expr:
     """`e` (of dtype index) as a sum with like terms collected."""
     return build(*gather(e))
@@ -115,17 +124,7 @@ def normal(e: Expr) -> Expr:
 
 def is_guard(s: Stmt) -> bool:
     """True for an If without else whose condition reads no memory."""
-    return isinstance(s, If) and s.orelse is None and not _reads(s.cond)
-
-
-def _reads(e: Expr) -> bool:
-    stack = [e]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, Load):
-            return True
-        stack += node.children()
-    return False
+    return isinstance(s, If) and s.orelse is None and not has_load(s.cond)
 
 
 def nest(loops: Iterable[For | If | Let], body: Stmt) -> Stmt:
@@ -140,13 +139,21 @@ def extents(stmts: Iterable[Stmt]) -> dict[Var, Expr]:
     return {s.var: s.extent for s in stmts if isinstance(s, For)}
 
 
+def limits(stmts: Iterable[Stmt]) -> dict[Var, Expr]:
+    """The extents of the loops among `stmts` that are not literals and do not depend on memory."""
+    found = extents(stmts).items()
+    return {v: e for v, e in found if not isinstance(e, Const) and not has_load(e)}
+
+
 def ranges(stmts: Iterable[Stmt], outer: Mapping[Var, Interval] | None = None) -> dict[Var, Interval]:
-    """The values of the loop variables among `stmts` (outer loops first), on top of `outer`."""
+    """The values of the variables that `stmts` (outer ones first) bind, on top of `outer`."""
     found = dict(outer or {})
     for s in stmts:
         if isinstance(s, For):
             _, most = Bounds(found).of(s.extent)
             found[s.var] = Interval(0, None if most is None else max(most - 1, 0))
+        elif isinstance(s, Let) and s.var.dtype == dt.index:
+            found[s.var] = Interval(*Bounds(found).of(s.value))
     return found
 
 

@@ -12,7 +12,7 @@ from legato.arith.substitute import nodes
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Load
 from legato.tir.schedule._dependence import Access
-from legato.tir.schedule._edit import extents, ranges
+from legato.tir.schedule._edit import extents, limits, ranges
 from legato.tir.stmt import For, Let, Stmt, Store
 from legato.tir.walk import statements
 
@@ -40,8 +40,8 @@ class Region:
         self.inner = {s.var for s in inside if isinstance(s, For | Let)}
         self.stored = {s.buffer for s in inside if isinstance(s, Store)}
         outer = ranges(path)
-        self.simplify = Simplifier(outer, {v: e for v, e in extents(path).items() if not isinstance(e, Const)})
-        self.limits = ranges(inside, outer)
+        self.simplify = Simplifier(outer, limits(path))
+        self.ranges = ranges(inside, outer)
 
     def box(self, buffer: Buffer, accesses: Iterable[Access]) -> Box:
         """The box of all `accesses` to `buffer`; the whole extent where a subscript is not understood."""
@@ -99,7 +99,8 @@ class Region:
         if found is None:
             return None
         lo, _, slack = found
-        return Span(self.simplify(lo), self.simplify(slack + 1))
+        size = self.simplify(slack + 1)
+        return Span(self.simplify(lo), size if self.holds(size) else max_(size, const(0)))  # a loop may not run at all
 
     def _bounds(self, e: Expr) -> Bounds | None:
         """The bounds of a simplified expression; None if it is not understood."""
@@ -138,7 +139,7 @@ class Region:
     def _variable(self, v: Var) -> Bounds | None:
         size = self.sizes.get(v)
         if size is None or not self._is_outer(size):
-            given = self.limits.get(v)
+            given = self.ranges.get(v)
             if given is None or given.hi is None or v not in self.sizes:
                 return None
             size = const(given.hi + 1)

@@ -9,7 +9,7 @@ from legato.base.errors import ScheduleError
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
 from legato.tir.schedule._dependence import accesses
-from legato.tir.schedule._edit import loop_path, loop_var, replaced, understood
+from legato.tir.schedule._edit import check_scope, loop_path, loop_var, replaced, understood
 from legato.tir.schedule._region import Box, Region
 from legato.tir.schedule.compute_at import rebased
 from legato.tir.stmt import Alloc, For, Func, If, LoopKind, Stmt, Store, block
@@ -40,7 +40,8 @@ def cache_read(func: Func, buffer: Buffer, var: Var, scope: Scope = Scope.LOCAL)
     region = Region(loop.body, path)
     box = region.box(buffer, found)
     new = Buffer(f"{buffer.name}_local", tuple(s.size for s in box), buffer.dtype, scope=scope)
-    vars = [loop_var(f"{buffer.name}{d}", s.size) for d, s in enumerate(box)]
+    check_scope(new, "cache_read")
+    vars = [loop_var(f"{buffer.name}{d}") for d in range(buffer.rank)]
     body = block(_copy(buffer, new, box, vars, region), rebased(loop.body, buffer, new, box))
     return replaced(func, path, loop.with_children((Alloc(new, body),))), new, vars
 

@@ -9,7 +9,7 @@ from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
 from legato.tir.schedule._cover import Place, roots, uncovered
 from legato.tir.schedule._dependence import accesses
-from legato.tir.schedule._edit import copied, is_guard, loop_path, nest, normal, replaced, understood
+from legato.tir.schedule._edit import check_scope, copied, is_guard, loop_path, nest, normal, replaced, understood
 from legato.tir.schedule._region import Box, Region
 from legato.tir.schedule.compute_at import rebased
 from legato.tir.stmt import Alloc, For, Func, If, Let, LoopKind, Stmt, Store, block
@@ -48,6 +48,7 @@ def cache_write(
     region = Region(part, path)
     box = region.box(buffer, found)
     tile = Buffer(f"{buffer.name}_tile", tuple(s.size for s in box), buffer.dtype, scope=scope)
+    check_scope(tile, "cache_write")
     copies: list[Stmt] = []
     vars: list[list[Var]] = []
     for root in roots(part, path, buffer):

@@ -10,7 +10,7 @@ from legato.base.errors import ScheduleError
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
 from legato.tir.schedule._dependence import accesses
-from legato.tir.schedule._edit import Names, copied, loop_path, loop_var, normal, replaced
+from legato.tir.schedule._edit import Names, check_scope, copied, loop_path, loop_var, normal, replaced
 from legato.tir.schedule._region import Box, Region
 from legato.tir.schedule._stage import Stage, find_stage, without_stage
 from legato.tir.stmt import Alloc, For, Func, If, LoopKind, Stmt, Store, block
@@ -111,6 +111,7 @@ def _placed(stage: Stage, loop: For, path: tuple[Stmt, ...], scope: Scope | None
     region = Region(loop.body, path)
     box = region.box(old, [a for a in accesses(loop.body) if not a.is_write])
     new = Buffer(old.name, tuple(s.size for s in box), old.dtype, old.layout, scope or old.scope)
+    check_scope(new, "compute_at")
     parts: list[Stmt] = []
     vars: dict[Var, Var] = {}
     buffers: dict[Buffer, Buffer] = {}
@@ -129,7 +130,7 @@ def _resized(
     stmt: Stmt, old: Buffer, new: Buffer, box: Box, axes: Mapping[Var, int], region: Region
 ) -> tuple[Stmt, dict[Var, Var]]:
     """A producer with its loops over `axes` cut down to the box."""
-    vars = {v: loop_var(v.name, box[d].size) for v, d in axes.items()}
+    vars = {v: loop_var(v.name) for v in axes}
     values = {v: box[d].lo + w for v, d in axes.items() for w in [vars[v]]}
 
     def expr(node: Expr) -> Expr | None:

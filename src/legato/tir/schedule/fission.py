@@ -40,7 +40,7 @@ def fission(func: Func, vars: Var | Sequence[Var], at: int = 1) -> tuple[Func, N
     understood(chain[0], "fission")
     first, second = block(*stmts[:at]), block(*stmts[at:])
     _check(low[: top + 1], heads, first, second)
-    again: dict[Var, Var] = {h.var: loop_var(h.var.name, h.extent) for h in heads if isinstance(h, For)}
+    again: dict[Var, Var] = {h.var: loop_var(h.var.name) for h in heads if isinstance(h, For)}
     mapping: dict[Var, Expr] = {**again}
     before = renamed(nest(heads, first), mapping)
     return replaced(func, low[: top + 1], block(before, nest(heads, second))), Names(again)

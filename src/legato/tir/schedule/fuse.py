@@ -31,6 +31,6 @@ def fuse(func: Func, outer: Var, inner: Var) -> tuple[Func, Var]:
     if LoopKind.VECTOR in (first.kind, second.kind) or second.kind is LoopKind.PARALLEL:
         raise ScheduleError(f"fuse: cannot fuse a {first.kind.value} loop with a {second.kind.value} loop")
     total: Expr = normal(first.extent * second.extent)
-    var = loop_var(f"{outer.name}{inner.name}", total)
+    var = loop_var(f"{outer.name}{inner.name}")
     parts = {outer: floordiv(var, second.extent), inner: floormod(var, second.extent)}
     return replaced(func, path, For(var, total, renamed(second.body, parts), first.kind)), var

@@ -35,7 +35,7 @@ def overlap_tail(func: Func, var: Var, factor: int) -> tuple[Func, Var, Var, Nam
     if isinstance(n, Const) and int(n.value) < factor:
         raise ScheduleError(f"overlap_tail: {var.name} has {n} iterations, wanted at least {factor}")
     tiles = cdiv(n, factor)
-    outer, inner = loop_var(f"{var.name}o", tiles), loop_var(f"{var.name}i", const(factor))
+    outer, inner = loop_var(f"{var.name}o"), loop_var(f"{var.name}i")
     start = Var(f"{var.name}b", var.dtype, 0)
     body = Let(
         start, min_(outer * factor, n - factor), For(inner, const(factor), renamed(loop.body, {var: start + inner}))
@@ -43,7 +43,7 @@ def overlap_tail(func: Func, var: Var, factor: int) -> tuple[Func, Var, Var, Nam
     main = For(outer, tiles, body, loop.kind)
     if isinstance(n, Const):
         return replaced(func, path, main), outer, inner, None
-    again = loop_var(var.name, n)
+    again = loop_var(var.name)
     short, names = copied(loop.body, {var: again})
     new = If(le(const(factor), n), main, For(again, n, short, loop.kind))
     return replaced(func, path, new), outer, inner, Names({**names.vars, var: again}, names.buffers)

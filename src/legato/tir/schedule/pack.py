@@ -18,7 +18,7 @@ from legato.base.errors import InternalError, ScheduleError
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Load
 from legato.tir.schedule._dependence import Agreement
-from legato.tir.schedule._edit import extents, ranges
+from legato.tir.schedule._edit import limits, ranges
 from legato.tir.stmt import For, Func, Stmt
 from legato.tir.walk import buffers_used, buffers_written, statements, transform
 
@@ -69,8 +69,7 @@ def pack(func: Func, buffer: Buffer, map: IndexMap) -> tuple[Func, Buffer]:
 
 def _packed(body: Stmt, old: Buffer, new: Buffer, map: IndexMap) -> Stmt:
     loops = [s for s in statements(body) if isinstance(s, For)]
-    symbolic = {v: e for v, e in extents(loops).items() if not isinstance(e, Const)}
-    simplify = Simplifier(ranges(loops), symbolic)
+    simplify = Simplifier(ranges(loops), limits(loops))
     if old not in buffers_used(body):
         return body
 

@@ -8,7 +8,7 @@ from legato.arith.simplify import Simplifier
 from legato.arith.substitute import nodes
 from legato.base.errors import ScheduleError
 from legato.tir.expr import Load
-from legato.tir.schedule._edit import Names, copied, extents, loop_path, loop_var, ranges, replaced
+from legato.tir.schedule._edit import Names, copied, limits, loop_path, loop_var, ranges, replaced
 from legato.tir.stmt import For, Func, LoopKind, block
 
 __all__ = ["partition"]
@@ -21,7 +21,7 @@ def partition(func: Func, var: Var, at: ExprLike) -> tuple[Func, Names]:
                                 for i' in n - at: s(at + i')
 
     `at` may use the variables around the loop; it is cut to [0, n] unless that is proven. The first half keeps its
-    names: returns (func, names), `names[i]` = i'. `tidy` drops the guards.
+    names: returns (func, names), `names[i]` = i'. `tir.simplify` drops the guards.
     """
     path = loop_path(func, var)
     loop = path[-1]
@@ -30,14 +30,14 @@ def partition(func: Func, var: Var, at: ExprLike) -> tuple[Func, Names]:
     bound = {s.var for s in path[:-1] if isinstance(s, For)}
     _check(func, loop, where, bound)
     outer = path[:-1]
-    simplify = Simplifier(ranges(outer), extents(outer))
+    simplify = Simplifier(ranges(outer), limits(outer))
     if not simplify.nonnegative(*gather(simplify(where))):
         where = max_(where, const(0))
     if not simplify.nonnegative(*gather(simplify(loop.extent - where))):
         where = min_(where, loop.extent)
     where = simplify(where)
     rest = simplify(loop.extent - where)
-    again = loop_var(var.name, rest)
+    again = loop_var(var.name)
     body, names = copied(loop.body, {var: where + again})
     if loop.kind in (LoopKind.VECTOR, LoopKind.UNROLL) and not (isinstance(where, Const) and isinstance(rest, Const)):
         raise ScheduleError(f"partition: {var.name} is a {loop.kind.value} loop; its halves need literal extents")

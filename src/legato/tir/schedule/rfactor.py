@@ -9,7 +9,7 @@ from legato.arith.substitute import nodes
 from legato.base.errors import ScheduleError
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
-from legato.tir.schedule._edit import is_guard, loop_path, loop_var, replaced
+from legato.tir.schedule._edit import check_scope, is_guard, loop_path, loop_var, replaced
 from legato.tir.schedule._update import Update, as_update, identity
 from legato.tir.stmt import Alloc, For, Func, If, LoopKind, Stmt, Store, block
 
@@ -36,7 +36,8 @@ def rfactor(func: Func, var: Var, scope: Scope = Scope.LOCAL) -> tuple[Func, Buf
         raise ScheduleError(f"rfactor: the extent of {var.name}, {loop.extent}, depends on another loop")
     dtype, place = update.store.buffer.dtype, update.store.indices
     parts = Buffer(f"{update.store.buffer.name}_parts", (loop.extent,), dtype, scope=scope)
-    start, end = loop_var(var.name, loop.extent), loop_var(var.name, loop.extent)
+    start, end = loop_var(var.name), loop_var(var.name)
+    check_scope(parts, "rfactor")
     init = For(start, loop.extent, Store(parts, (start,), identity(update.op, dtype)))
     partial = Store(parts, (var,), binary(update.op, Load(parts, (var,)), update.value))
     total = Load(update.store.buffer, place)

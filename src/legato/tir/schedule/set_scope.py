@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from legato.base.errors import ScheduleError
 from legato.tir.buffer import Buffer, Layout, Scope
-from legato.tir.schedule._edit import alloc_path
+from legato.tir.schedule._edit import alloc_path, check_scope
 from legato.tir.stmt import Func
 from legato.tir.walk import replace_buffer
 
@@ -17,7 +17,9 @@ def set_scope(func: Func, buffer: Buffer, scope: Scope) -> tuple[Func, Buffer]:
     alloc t[4]: global   ->   alloc t[4]: register
     """
     alloc_path(func, buffer)
-    return _with(func, buffer, Buffer(buffer.name, buffer.shape, buffer.dtype, buffer.layout, scope))
+    new = Buffer(buffer.name, buffer.shape, buffer.dtype, buffer.layout, scope)
+    check_scope(new, "set_scope")
+    return _with(func, buffer, new)
 
 
 def set_layout(func: Func, buffer: Buffer, layout: Layout) -> tuple[Func, Buffer]:

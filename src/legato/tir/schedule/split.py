@@ -30,7 +30,7 @@ def split(func: Func, var: Var, factor: int) -> tuple[Func, Var, Var]:
     """
     path, loop, n = _splittable(func, var, factor, "split")
     tiles = normal(n // factor) if _divides(n, factor) else cdiv(n, factor)
-    outer, inner = loop_var(f"{var.name}o", tiles), loop_var(f"{var.name}i", const(factor))
+    outer, inner = loop_var(f"{var.name}o"), loop_var(f"{var.name}i")
     body = renamed(loop.body, {var: outer * factor + inner})
     if not _divides(n, factor):
         body = If(lt(outer * factor + inner, n), body)
@@ -47,12 +47,12 @@ def split_peeled(func: Func, var: Var, factor: int) -> tuple[Func, Var, Var, Nam
     """
     path, loop, n = _splittable(func, var, factor, "split_peeled")
     tiles = n // factor
-    outer, inner = loop_var(f"{var.name}o", tiles), loop_var(f"{var.name}i", const(factor))
+    outer, inner = loop_var(f"{var.name}o"), loop_var(f"{var.name}i")
     main = _tiled(loop, outer, tiles, inner, factor, renamed(loop.body, {var: outer * factor + inner}))
     if _divides(n, factor):
         return replaced(func, path, main), outer, inner, None
     rest = n % factor
-    again = loop_var(var.name, rest)
+    again = loop_var(var.name)
     body, names = copied(loop.body, {var: tiles * factor + again})
     tail = For(again, rest, body, loop.kind)
     names = Names({**names.vars, var: again}, names.buffers)
@@ -88,8 +88,8 @@ def split_balanced(func: Func, var: Var, max_factor: int) -> tuple[Func, list[Pa
 
 
 def _part(loop: For, count: int, size: int, start: int, copy: bool) -> tuple[Stmt, Part]:
-    outer = loop_var(f"{loop.var.name}o", const(count))
-    inner = loop_var(f"{loop.var.name}i", const(size))
+    outer = loop_var(f"{loop.var.name}o")
+    inner = loop_var(f"{loop.var.name}i")
     at = {loop.var: outer * size + inner + start}
     body, names = copied(loop.body, at) if copy else (renamed(loop.body, at), Names())
     return _tiled(loop, outer, const(count), inner, size, body), Part(outer, inner, names)
