@@ -9,18 +9,25 @@ quotient q (a itself for infinite b): exact while the quotient is below 2^24 in 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from legato.arith import expr as arith
 from legato.arith.expr import Const, Expr, Var, const
+from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.ir.op import Sample
-from legato.ir.types import Dim
-from legato.ops._families import INT_A, INT_B, Array, Scalar, binary
+from legato.ir.types import Dim, TensorType
+from legato.ops._families import INT_A, INT_B, Array, Scalar, binary, broadcast_index
 from legato.ops._rules import INT
 from legato.te import math as te
+from legato.te.tensor import Tensor, compute, loops
+from legato.tir.buffer import Buffer, Scope
+from legato.tir.expr import Load
+from legato.tir.intrinsics import INTRINSICS
+from legato.tir.stmt import Alloc, For, Stmt, Store, block
 
 
 def _bits(d: DType) -> bool:
@@ -87,7 +94,7 @@ def _te_trunc_mod(a: Expr, b: Expr) -> Expr:
 
 def _power(a: Array, b: Array) -> Array:
     if a.dtype.kind not in "iu":
-        return np.asarray(np.power(a, b))
+        return np.asarray(INTRINSICS["pow"].reference(a, b))
     return _integer_power(a, b)
 
 
@@ -106,20 +113,46 @@ def _integer_power(a: Array, b: Array) -> Array:
     return np.where(exponent < 0, reciprocal, result).astype(a.dtype)
 
 
-def _te_power(a: Expr, b: Expr) -> Expr:
-    if a.dtype.is_float:
-        return te.power(a, b)
-    one, zero = te.literal(1, a), te.literal(0, a)
-    result, base, left = one, a, b
-    for _ in range(a.dtype.bits):
-        result = te.select(te.ne(arith.bitand(left, one), zero), result * base, result)
-        base, left = base * base, arith.shr(left, one)
-    if not a.dtype.is_signed:
+def _power_compute(a: Tensor, b: Tensor, out_type: TensorType) -> Tensor:
+    if out_type.dtype.is_float:
+
+        def body(*i: Expr) -> Expr:
+            return te.power(a[broadcast_index(i, a.shape)], b[broadcast_index(i, b.shape)])
+
+        return compute(out_type.shape, body, "power")
+    (out,) = loops([(out_type.shape, out_type.dtype)], [a, b], lambda out: _power_nest(a, b, out), "power")
+    return out
+
+
+def _power_nest(a: Tensor, b: Tensor, out: Tensor) -> Stmt:
+    """For every element, repeated squaring: one step per bit of the exponent."""
+    index = tuple(Var(f"i{n}", dt.index, 0) for n in range(len(out.shape)))
+    x, y = a[broadcast_index(index, a.shape)], b[broadcast_index(index, b.shape)]
+    state = Buffer("state", (const(3),), out.dtype, scope=Scope.LOCAL)  # the result, the base squared, exponent bits left
+    result, base, left = (Load(state, (const(n),)) for n in range(3))
+    one, zero = te.literal(1, x), te.literal(0, x)
+    odd = te.ne(arith.bitand(left, one), zero)
+    step = block(
+        Store(state, (const(0),), te.select(odd, result * base, result)),
+        Store(state, (const(1),), base * base),
+        Store(state, (const(2),), arith.shr(left, one)),
+    )
+    starts = [Store(state, (const(n),), v) for n, v in enumerate((one, x, y))]
+    bits = For(Var("bit", dt.index, 0), const(x.dtype.bits), step)
+    body: Stmt = Alloc(state, block(*starts, bits, Store(out, index, _with_sign(x, y, result))))
+    for var, extent in reversed(list(zip(index, out.shape, strict=True))):
+        body = For(var, extent, body)
+    return body
+
+
+def _with_sign(x: Expr, y: Expr, result: Expr) -> Expr:
+    """`result`, or the truncated reciprocal where exponent y is negative."""
+    if not x.dtype.is_signed:
         return result
-    odd = te.ne(arith.bitand(b, one), zero)
-    minus = te.literal(-1, a)
-    reciprocal = te.select(te.eq(a, one), one, te.select(te.eq(a, minus), te.select(odd, minus, one), zero))
-    return te.select(te.lt(b, zero), reciprocal, result)
+    one, zero, minus = te.literal(1, x), te.literal(0, x), te.literal(-1, x)
+    odd = te.ne(arith.bitand(y, one), zero)
+    reciprocal = te.select(te.eq(x, one), one, te.select(te.eq(x, minus), te.select(odd, minus, one), zero))
+    return te.select(te.lt(y, zero), reciprocal, result)
 
 
 def _shift(f: Callable[[Any, Any], Any]) -> Callable[[Array, Array], Any]:
@@ -198,9 +231,12 @@ floor_mod = binary(
     _scalar_by_kind(arith.floormod, _te_floor_mod), value=lambda a, b: a % b,
     doc="The remainder of a / b with the sign of b; 0 for integer division by zero.",
 )  # fmt: skip
-power = binary(
-    "power", _power, _te_power, samples=_POWERS,
-    doc="a to the power b. Integers wrap; a negative integer exponent gives 0 unless a is 1 or -1.",
+power = replace(
+    binary(
+        "power", _power, te.power, samples=_POWERS,
+        doc="a to the power b. Integers wrap; a negative integer exponent gives 0 unless a is 1 or -1.",
+    ),
+    compute=_power_compute,
 )  # fmt: skip
 maximum = binary("maximum", np.maximum, te.max_, value=te.max_, exact=True, doc="The larger of a and b; NaN if either is NaN.")
 minimum = binary("minimum", np.minimum, te.min_, value=te.min_, exact=True, doc="The smaller of a and b; NaN if either is NaN.")

@@ -38,6 +38,12 @@ def _fma(a: Any, b: Any, c: Any) -> Any:
     return (np.asarray(a, wide) * np.asarray(b, wide) + np.asarray(c, wide)).astype(np.asarray(a).dtype)
 
 
+def _pow(a: Any, b: Any) -> Any:
+    """C's pow. For a scalar exponent NumPy takes short cuts (sqrt for 0.5) that differ from it at -inf and -0."""
+    x, y = np.asarray(a), np.asarray(b)
+    return np.power(np.atleast_1d(x), np.atleast_1d(y)).reshape(np.broadcast_shapes(x.shape, y.shape))
+
+
 _LIST = [
     Intrinsic("exp", 1, np.exp, 2.5),
     Intrinsic("log", 1, np.log, 2.5),
@@ -55,7 +61,7 @@ _LIST = [
     Intrinsic("asinh", 1, np.arcsinh, 6.0),
     Intrinsic("acosh", 1, np.arccosh, 6.0),
     Intrinsic("atanh", 1, np.arctanh, 6.0),
-    Intrinsic("pow", 2, np.power, 16.0),
+    Intrinsic("pow", 2, _pow, 16.0),
     Intrinsic("fma", 3, _fma),
     Intrinsic("neg", 1, np.negative),  # flips the sign bit: -0.0 for 0.0
     Intrinsic("abs", 1, np.abs),

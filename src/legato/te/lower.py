@@ -1,0 +1,119 @@
+"""A DAG of stages as the plainest loop program that computes it: one nest per stage, every intermediate in memory.
+
+It is the meaning of tensor expressions (through `tir.interp`) and what schedules are compared with.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from legato.arith.expr import Const, Expr, Var, add, const, max_, min_, mul
+from legato.arith.substitute import nodes, variables
+from legato.base.dtype import DType
+from legato.base.errors import InternalError
+from legato.te.tensor import Axis, Loops, Stage, Tensor
+from legato.tir.expr import Load
+from legato.tir.stmt import Alloc, For, Func, Stmt, Store, block
+
+__all__ = ["identity", "to_tir"]
+
+COMBINE: dict[str, Callable[[Expr, Expr], Expr]] = {"sum": add, "prod": mul, "max": max_, "min": min_}
+
+
+def to_tir(outputs: Sequence[Tensor], inputs: Sequence[Tensor], name: str) -> Func:
+    """The kernel that computes `outputs` from `inputs`.
+
+    Parameters: the inputs, the outputs, then the variables that the shapes use, in order of appearance. An output that
+    is an input, or is asked for twice, is copied.
+    """
+    results: list[Tensor] = []
+    for t in outputs:
+        results.append(_copy(t) if t in results or t.stage is None else t)
+    order = _in_order(results)
+    body = block(*(_nest(t) for t in order if not isinstance(t.stage, Loops) or t is t.stage.outputs[0]))
+    for t in reversed(_all_outputs(order)):
+        if t not in results:
+            body = Alloc(t, body)
+    tensors = (*inputs, *results, *order)
+    dims = tuple(v for v in dict.fromkeys(variables(*(d for t in tensors for d in t.shape))))
+    return Func(name, (*inputs, *results, *dims), body)
+
+
+def identity(combiner: str, dtype: DType) -> Const:
+    """The value of an empty reduction."""
+    match combiner:
+        case "sum":
+            return const(0, dtype)
+        case "prod":
+            return const(1, dtype)
+        case "max":
+            return const(-math.inf if dtype.is_float else dtype.min, dtype)
+        case "min":
+            return const(math.inf if dtype.is_float else dtype.max, dtype)
+        case _:
+            raise InternalError(f"no combiner {combiner!r}")
+
+
+def reads(tensor: Tensor) -> tuple[Tensor, ...]:
+    """The tensors that the stage of `tensor` reads."""
+    stage = tensor.stage
+    if stage is None:
+        return ()
+    if isinstance(stage, Loops):
+        return stage.inputs
+    init = () if stage.reduction is None or stage.reduction.init is None else (stage.reduction.init,)
+    found = [e.buffer for e in nodes(stage.body, *init) if isinstance(e, Load)]
+    return tuple(b for b in dict.fromkeys(found) if isinstance(b, Tensor))
+
+
+def _copy(t: Tensor) -> Tensor:
+    axes = tuple(Axis(Var(f"i{n}", lo=0), d) for n, d in enumerate(t.shape))
+    return Tensor(f"{t.name}_copy", t.shape, t.dtype, Stage(axes, t[tuple(a.var for a in axes)]))
+
+
+def _in_order(outputs: Sequence[Tensor]) -> list[Tensor]:
+    """The computed tensors behind `outputs`, each after what it reads."""
+    order: list[Tensor] = []
+    done: set[Tensor] = set()
+    stack = [(t, False) for t in reversed(outputs)]
+    while stack:
+        t, ready = stack.pop()
+        if ready:
+            order.append(t)
+        elif t not in done:
+            done.add(t)
+            if t.stage is not None:
+                stack.append((t, True))
+                if isinstance(t.stage, Loops) and t is not t.stage.outputs[0]:
+                    stack.append((t.stage.outputs[0], False))
+                stack += [(r, False) for r in reversed(reads(t))]
+    return order
+
+
+def _all_outputs(order: Sequence[Tensor]) -> list[Tensor]:
+    """`order` with every output of its loop programs, also those that nobody reads."""
+    found: dict[Tensor, None] = {}
+    for t in order:
+        found.update(dict.fromkeys(t.stage.outputs if isinstance(t.stage, Loops) else (t,)))
+    return list(found)
+
+
+def _nest(t: Tensor) -> Stmt:
+    stage = t.stage
+    if isinstance(stage, Loops):
+        return stage.body
+    assert stage is not None
+    at = tuple(a.var for a in stage.axes)
+    red = stage.reduction
+    if red is None:
+        return _loops(stage.axes, Store(t, at, stage.body))
+    start = identity(red.combiner, t.dtype) if red.init is None else red.init
+    step = Store(t, at, COMBINE[red.combiner](Load(t, at), stage.body))
+    return _loops(stage.axes, block(Store(t, at, start), _loops(red.axes, step)))
+
+
+def _loops(axes: Sequence[Axis], body: Stmt) -> Stmt:
+    for axis in reversed(axes):
+        body = For(axis.var, axis.extent, body)
+    return body
