@@ -92,8 +92,8 @@ class Lines:
 MAX_NUMBER = 400  # characters of a number: the time to convert one grows with their square
 _NAME = r'[A-Za-z0-9_]+(?:/[A-Za-z0-9_]+)*|"(?:[^"\\\n]|\\.)*"'
 _TOKENS = re.compile(
-    r"""(?P<space>[ \t\r\n]+)
-    |(?P<version>\#\[\s*version\s*=\s*"[^"\n]*"\s*\])
+    r"""[ \t\r\n]*
+    (?:(?P<version>\#\[\s*version\s*=\s*"[^"\n]*"\s*\])
     |(?P<metadata>\#\[\s*metadata\s*\])
     |(?P<float>(?:inf|nan)(?:bf16|f16|f32|f64|f)\b
               |[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?:bf16|f16|f32|f64|f)(?![A-Za-z0-9_])
@@ -108,10 +108,13 @@ _TOKENS = re.compile(
     + _NAME
     + r"""))
     |(?P<open>/\*)
-    |(?P<punct>->|=>|==|!=|<=|>=|<<|>>|//|\.\.|[()\[\]{}<>,;:=+\-*/%.?@&|^!\#])
+    |(?P<symbol>//|[()\[\]{}\#])
+    |(?P<punct>->|=>|==|!=|<=|>=|<<|>>|\.\.|[<>,;:=+\-*/%.?@&|^!])
+    |(?P<end>\Z))
     """,
     re.VERBOSE,
 )
+_PLAIN = frozenset({"ident", "string", "punct"})  # tokens that mean the same everywhere
 _DIGITS = re.compile(r"[0-9]+")
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
 _OPERAND_ENDS = frozenset(")]")
@@ -137,23 +140,27 @@ class _Lexer:
 
     def run(self) -> list[Token]:
         text, match, pos = self.text, _TOKENS.match, 0
-        while pos < len(text):
+        add, new = self.tokens.append, tuple.__new__  # Token(…) is new(Token, (…)) and one call more
+        while True:
             found = match(text, pos)
-            kind = "" if found is None else found.lastgroup
+            kind = None if found is None else found.lastgroup
             if found is None or kind is None:
                 raise self._stray(pos)
-            end = found.end()
-            if kind == "space":
-                pos = end
-            elif kind == "ident" or kind == "string":
-                self.tokens.append(Token(kind, text[pos:end], pos, end))
-                pos = end
+            start, pos = found.span(kind)
+            if kind in _PLAIN:
+                add(new(Token, (kind, text[start:pos], start, pos)))
+            elif kind == "local" and not self.arithmetic and not self.squares and text[start + 1] != '"':
+                add(new(Token, (kind, text[start + 1 : pos], start, pos)))
+            elif kind == "symbol":
+                pos = self._symbol(text[start:pos], start, pos)
+            elif kind == "end":
+                add(Token("eof", "", len(text), len(text)))
+                return self.tokens
             else:
-                pos = self._special(kind, pos, end)
-        self.tokens.append(Token("eof", "", len(text), len(text)))
-        return self.tokens
+                pos = self._special(kind, start, pos)
 
     def _stray(self, pos: int) -> ParseError:
+        pos += len(self.text[pos:]) - len(self.text[pos:].lstrip(" \t\r\n"))
         if self.text[pos] == '"':
             return self.source.error("this string has no end", pos, pos + 1, hint='close it with " on the same line')
         return self.source.error(f"unexpected character {self.text[pos]!r}", pos, pos + 1)
@@ -174,8 +181,6 @@ class _Lexer:
             text = self.text[pos:end]
         elif kind == "local" and (self.arithmetic or self._divides(pos)):
             kind, text, end = "punct", "%", pos + 1
-        elif kind == "punct":
-            return self._punct(text, pos, end)
         elif kind in ("local", "global"):
             self._note_function(kind)
             text = unquote(self.source, Token(kind, text[1:], pos + 1, end)) if text[1] == '"' else text[1:]
@@ -184,7 +189,7 @@ class _Lexer:
         self.tokens.append(Token(kind, text, pos, end))
         return end
 
-    def _punct(self, text: str, pos: int, end: int) -> int:
+    def _symbol(self, text: str, pos: int, end: int) -> int:
         if self._starts_comment(text, pos):
             line_end = self.text.find("\n", pos)
             return len(self.text) if line_end < 0 else line_end

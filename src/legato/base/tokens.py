@@ -19,11 +19,13 @@ class TokenStream:
         self.source = Source(text, source_name)
         self.tokens = tokenize(self.source, arithmetic=arithmetic)
         self.pos = 0
+        self._last = len(self.tokens) - 1
         self._lines = Lines(self.source)
 
     def peek(self, ahead: int = 0) -> Token:
         """The token `ahead` of the current one; eof past the end."""
-        return self.tokens[min(self.pos + ahead, len(self.tokens) - 1)]
+        index = self.pos + ahead
+        return self.tokens[index if index < self._last else self._last]
 
     def next(self) -> Token:
         """The current token; moves on."""

@@ -13,7 +13,7 @@ from typing import Any, Final
 from legato.base.errors import TypeCheckError
 from legato.base.lexer import Token
 from legato.ir._names import KEYWORDS
-from legato.ir._parse_leaves import GROWS, LeafParser
+from legato.ir._parse_leaves import GROWS, LEAVES, LeafParser
 from legato.ir._parse_types import fit
 from legato.ir.attrs import make_attrs, pack_args
 from legato.ir.expr import (
@@ -186,18 +186,19 @@ class ExprParser(LeafParser):
             if token.kind == "punct" and token.text == ")":
                 stream.pos += 1
                 return args, attrs
-            if self._attribute_follows():
+            if token.kind in ("ident", "string") and self._attribute_follows():
                 self.attribute(attrs)
             elif attrs:
                 raise stream.error("an argument must come before the attributes", token)
             else:
-                args.append(self._quick_argument() or (yield self.expr()))
+                args.append(self._whole() or (yield self.expr()))
             if not stream.accept(",") and not stream.at(")"):
                 raise stream.unexpected("`,` or `)`")
 
-    def _quick_argument(self) -> Expr | None:
-        after = self._tokens[min(self.stream.pos + 1, len(self._tokens) - 1)]
-        return self._quick() if after.text in (",", ")") else None
+    def _whole(self) -> Expr | None:
+        """An argument or field that is one token; None where it is more."""
+        tokens, pos = self._tokens, self.stream.pos
+        return self._leaf() if tokens[pos].kind in LEAVES and tokens[pos + 1].text in (",", ")") else None
 
     def _call(
         self, op: Expr, args: list[Expr], attrs: dict[str, Any], type_args: tuple[Any, ...], first: Token, at: Token
@@ -218,7 +219,7 @@ class ExprParser(LeafParser):
     # ------------------------------------------------------------------ atoms
 
     def _atom(self, token: Token) -> Expr | Rule:
-        if token.kind in ("local", "global", "int", "float"):
+        if token.kind in LEAVES:
             return self._leaf()
         if token.kind == "string":
             return self._named(self.stream.next())
@@ -244,7 +245,7 @@ class ExprParser(LeafParser):
         first = stream.next()
         items, comma = [], False
         while not stream.at(")"):
-            items.append(self._quick_argument() or (yield self.expr()))
+            items.append(self._whole() or (yield self.expr()))
             comma = stream.accept(",") is not None
             if not comma and not stream.at(")"):
                 raise stream.unexpected("`,` or `)`")

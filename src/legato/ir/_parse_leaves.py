@@ -33,8 +33,9 @@ from legato.ir.expr import (
 from legato.ir.op import Op
 from legato.ir.types import GlobalTypeVar, scalar_type, tensor_type
 
-__all__ = ["GROWS", "Known", "LeafParser"]
+__all__ = ["GROWS", "LEAVES", "Known", "LeafParser"]
 
+LEAVES: Final = frozenset({"local", "global", "int", "float"})  # tokens that are an operand
 GROWS: Final = ("(", ".", "[")  # what may follow an operand and make more of it
 
 
@@ -103,11 +104,8 @@ class LeafParser:
 
     def _quick(self) -> Expr | None:
         """An operand that is one token, with nothing behind it that would make it more; None where it is not."""
-        stream = self.stream
-        token, after = self._tokens[stream.pos], self._tokens[min(stream.pos + 1, len(self._tokens) - 1)]
-        if token.kind not in ("local", "global", "int", "float") or after.text in GROWS:
-            return None
-        return self._leaf()
+        tokens, pos = self._tokens, self.stream.pos
+        return self._leaf() if tokens[pos].kind in LEAVES and tokens[pos + 1].text not in GROWS else None
 
     def _leaf(self) -> Expr:
         """A variable, global or number."""

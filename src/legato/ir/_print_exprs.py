@@ -56,7 +56,7 @@ from legato.ir.types import Dim, Type
 __all__ = ["Context", "ExprPrinter"]
 
 _LEAVES: Final = (Var, GlobalVar, Constant, Constructor, Op, Shape)
-Step = Callable[[], None]
+_NESTED: Final = (Let, Function, If, Match, Dataflow)
 
 
 @dataclass(slots=True)
@@ -85,6 +85,10 @@ class _Role(Enum):
     RESULT = auto()  # the last line of a block
     VALUE = auto()  # the right-hand side of a let
     OPERAND = auto()
+
+
+# (False, node, role) visits a node; (True, node, role) writes a plain one, whose operands are written by then.
+Step = Callable[[], None] | tuple[bool, Expr, _Role]
 
 
 class ExprPrinter:
@@ -131,7 +135,15 @@ class ExprPrinter:
 
     def _run(self) -> None:
         while self._steps:
-            self._steps.pop()()
+            step = self._steps.pop()
+            if not isinstance(step, tuple):
+                step()
+                continue
+            ready, node, role = step
+            if ready:
+                self._bind(node, self._inline(node, role), [self._plain(node)])
+            else:
+                self._visit(node, role)
 
     # ------------------------------------------------------------------ the walk
 
@@ -142,11 +154,17 @@ class ExprPrinter:
             self._simple.add(id(node))
             self._done[id(node)] = [self._leaf(node)]
             return
-        once = self._place.uses[id(node)] == 1
-        after = partial(self._bind, node, once and role is not _Role.OPERAND)
+        if not isinstance(node, _NESTED):
+            self._steps.append((True, node, role))
+            for kid in operands(node):
+                if isinstance(kid, _LEAVES):
+                    self._visit(kid, _Role.OPERAND)
+            self._steps += [(False, k, _Role.OPERAND) for k in reversed(operands(node)) if not isinstance(k, _LEAVES)]
+            return
+        after = partial(self._bind, node, self._inline(node, role))
         match node:
             case Let():
-                self._let(node, after, joins=once and role is _Role.RESULT)
+                self._let(node, after, joins=role is _Role.RESULT and self._place.uses[id(node)] == 1)
             case Function():
                 self._open(node)
                 self._steps.append(partial(self._closure, node, after))
@@ -157,9 +175,14 @@ class ExprPrinter:
                 self._match(node, after)
             case Dataflow():
                 self._dataflow(node, after)
-            case _:
-                self._steps.append(lambda: after([self._plain(node)]))
-                self._steps += [partial(self._visit, kid, _Role.OPERAND) for kid in reversed(operands(node))]
+
+    def _inline(self, node: Expr, role: _Role) -> bool:
+        """True if a node is written where it is used."""
+        if self._place.uses[id(node)] > 1:
+            return False
+        if isinstance(node, Tuple | TupleGetItem):
+            return role is not _Role.OPERAND or all(id(kid) in self._simple for kid in operands(node))
+        return role is not _Role.OPERAND
 
     def _open(self, node: Expr, slot: int = 0, block: Block | None = None) -> Block:
         """The block of scope `slot` of `node`, made unless given."""
@@ -169,14 +192,12 @@ class ExprPrinter:
 
     def _result(self, block: Block, node: Expr) -> list[Step]:
         """The steps (last first) that make `node` the result of a block."""
-        return [lambda: block.lines.append(self._done[id(node)]), partial(self._visit, node, _Role.RESULT)]
+        return [lambda: block.lines.append(self._done[id(node)]), (False, node, _Role.RESULT)]
 
     def _bind(self, node: Expr, inline: bool, pieces: Pieces) -> None:
         """Notes the text of a node: in place, or as a graph binding in the block where its uses meet."""
         if self._context.annotate and node.ty is not None:
             pieces = [*pieces, f" /* ty={self._types.type(node.ty)} */"]
-        if not inline and isinstance(node, Tuple | TupleGetItem) and self._place.uses[id(node)] == 1:
-            inline = all(id(kid) in self._simple for kid in operands(node))
         if not inline:
             name = f"%{self._count}"
             self._count += 1
@@ -203,10 +224,10 @@ class ExprPrinter:
             self._done[id(node)] = self._done[id(node.body)]
 
         if joins:
-            self._steps += [join, partial(self._visit, node.body, _Role.RESULT)]
+            self._steps += [join, (False, node.body, _Role.RESULT)]
         else:
             self._steps += [lambda: after([block]), *self._result(block, node.body)]
-        self._steps += [line, partial(self._visit, node.value, _Role.VALUE)]
+        self._steps += [line, (False, node.value, _Role.VALUE)]
 
     def _signature(self, node: Function) -> None:
         """Schedules `(params) -> T { body }`, which becomes the text of the node."""
@@ -230,7 +251,7 @@ class ExprPrinter:
             lambda: after([f"if ({self._text(node.cond)}) ", then, " else ", orelse]),
             *self._result(orelse, node.orelse),
             *self._result(then, node.then),
-            partial(self._visit, node.cond, _Role.OPERAND),
+            (False, node.cond, _Role.OPERAND),
         ]
 
     def _match(self, node: Match, after: Callable[[Pieces], None]) -> None:
@@ -245,7 +266,7 @@ class ExprPrinter:
         word = "match" if node.complete else "match?"
         self._steps.append(lambda: after([f"{word} ({self._text(node.data)}) ", outer]))
         self._steps += reversed(steps)
-        self._steps.append(partial(self._visit, node.data, _Role.OPERAND))
+        self._steps.append((False, node.data, _Role.OPERAND))
 
     def _dataflow(self, node: Dataflow, after: Callable[[Pieces], None]) -> None:
         block = self._open(node)
@@ -260,9 +281,9 @@ class ExprPrinter:
             after(["dataflow ", block])
 
         self._steps.append(finish)
-        self._steps += [partial(self._visit, kid, _Role.OPERAND) for kid in reversed(node.outputs)]
+        self._steps += [(False, kid, _Role.OPERAND) for kid in reversed(node.outputs)]
         for var, value in reversed(node.bindings):
-            self._steps += [partial(line, var, value), partial(self._visit, value, _Role.VALUE)]
+            self._steps += [partial(line, var, value), (False, value, _Role.VALUE)]
 
     # ------------------------------------------------------------------ variables and patterns
 
