@@ -13,12 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from legato.arith.expr import ExprLike
-from legato.arith.expr import Var as DimVar
 from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.base.errors import TypeCheckError
@@ -54,6 +53,7 @@ from legato.ir.types import Dim, FuncType, TensorType, Type, TypeData, dims, ten
 
 __all__ = ["Builder"]
 
+E = TypeVar("E", bound=Expr)
 Value = Any  # an Expr, a NumPy array or a Python number
 
 
@@ -84,7 +84,7 @@ class Builder:
     def call(self, op: Op | Expr | str, *args: Value, **attrs: Any) -> Expr:
         """The typed call of `op` (an operator, its name, or an expression of function type) on `args`."""
         if isinstance(op, str):
-            return self.op(op)(*args, **attrs)  # type: ignore[no-any-return]  # the lambda's result is an Expr
+            return self.op(op)(*args, **attrs)
         if isinstance(op, Op):
             exprs = pack_args(op, self.operands(args), self.span)
             typed = tuple(self._packed(e) for e in exprs)
@@ -142,7 +142,7 @@ class Builder:
     # ------------------------------------------------------------------ leaves
 
     def var(self, name: str, shape: Sequence[ExprLike] | Type | None = None, dtype: DType | str = "float32") -> Var:
-        """A variable; `shape` is a shape, a whole type, or None (to be inferred). Its dims are in scope from here on."""
+        """A variable; `shape` is a shape, a whole type, or None (to be inferred). Its dims are in scope from now on."""
         if shape is None:
             return Var(name, span=self.span)
         ty = shape if isinstance(shape, Type) else tensor_type([self._as_dim(d) for d in shape], dtype)
@@ -189,7 +189,7 @@ class Builder:
         """`value` checked to have type `target` when it runs; binds the dims that are new in it."""
         return self._simple(MatchCast(value, target, span=self.span))
 
-    def _simple(self, node: Any) -> Any:
+    def _simple(self, node: E) -> E:
         if any(c.ty is None for c in node.children()):
             return node
         return node.with_type(self._closed(self._typer.simple(node)))

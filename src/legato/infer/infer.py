@@ -16,7 +16,7 @@ from legato.infer.holes import Hole
 from legato.infer.rebuild import Rebuild
 from legato.infer.walk import Walk
 from legato.ir.expr import Call, Expr, Function, GlobalVar
-from legato.ir.module import Module
+from legato.ir.module import GlobalFunc, Module
 from legato.ir.op import Op
 from legato.ir.types import FuncType, Type, TypeData, TypeVar, walk
 
@@ -34,21 +34,24 @@ def infer(module: Module) -> Module:
     for gv in module.functions:
         if gv not in functions:
             state.globals[gv] = state.solver.hole(gv.name)  # a loop program: named by call_tir only, never applied
-    new: dict[GlobalVar, Function] = {}
+    new: dict[GlobalVar, GlobalFunc] = {}
     for group in _groups(functions):
         _infer_group(state, {gv: functions[gv] for gv in group})
     _raise(state.errors)
     rebuild = Rebuild(state)
     for gv, func in functions.items():
         new[gv] = rebuild.function(func)
-    return module.with_functions({gv: new.get(gv, f) if isinstance(f, Function) else f for gv, f in module.functions.items()})
+    return module.with_functions({gv: new.get(gv, f) for gv, f in module.functions.items()})
 
 
-def infer_function(func: Function, *, types: Sequence[TypeData] = (), globals_: Mapping[GlobalVar, Type] | None = None) -> Function:
+def infer_function(
+    func: Function, *, types: Sequence[TypeData] = (), globals_: Mapping[GlobalVar, Type] | None = None
+) -> Function:
     """`func` typed on its own; `globals_` are the types of the global functions that it names."""
     state = Walk({t.header: t for t in types})
     state.globals.update(globals_ or {})
-    for node in post_order([func]):
+    roots: list[Expr] = [func]
+    for node in post_order(roots):
         if isinstance(node, GlobalVar) and node not in state.globals and node.ty is not None:
             state.globals[node] = node.ty
     _infer_group(state, {GlobalVar("function"): func})
@@ -112,17 +115,16 @@ def _raise(errors: Sequence[TypeCheckError]) -> None:
     for other in others:
         place = "" if other.span is None else f" at {other.span}"
         details.append(f"also{place}: {other.message}")
-    raise TypeCheckError(first.message, span=first.span, hint=first.hint, details=details, source_line=first.source_line)
+    raise TypeCheckError(
+        first.message, span=first.span, hint=first.hint, details=details, source_line=first.source_line
+    )
 
 
 def _groups(functions: Mapping[GlobalVar, Function]) -> Iterable[list[GlobalVar]]:
     """The strongly connected components of the call graph, callees first (Tarjan 1972, iterative)."""
     if len(functions) == 1:
         return [list(functions)]
-    calls = {
-        gv: [n for n in dict.fromkeys(x for x in post_order([f]) if isinstance(x, GlobalVar)) if n in functions]
-        for gv, f in functions.items()
-    }
+    calls = {gv: [n for n in _names(f) if n in functions] for gv, f in functions.items()}
     order: dict[GlobalVar, int] = {}
     low: dict[GlobalVar, int] = {}
     path: list[GlobalVar] = []
@@ -151,3 +153,8 @@ def _groups(functions: Mapping[GlobalVar, Function]) -> Iterable[list[GlobalVar]
                     on_path.difference_update(path[at:])
                     del path[at:]
     return groups
+
+
+def _names(func: Expr) -> Iterable[GlobalVar]:
+    """The global variables in `func`, each once."""
+    return dict.fromkeys(node for node in post_order([func]) if isinstance(node, GlobalVar))

@@ -44,7 +44,8 @@ class Rebuild:
 
     def function(self, func: Function) -> Function:
         """`func` with every node typed."""
-        for node in post_order([func]):
+        roots: list[Expr] = [func]
+        for node in post_order(roots):
             if id(node) not in self._new:
                 self._new[id(node)] = self._node(node)
         new = self._new[id(func)]

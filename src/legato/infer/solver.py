@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from legato.arith.expr import Const, Var, fresh
 from legato.arith.linear import solve
-from legato.arith.prove import prove_equal, provably_different
+from legato.arith.prove import provably_different, prove_equal
 from legato.arith.substitute import substitute, variables
 from legato.base.errors import TypeCheckError
 from legato.base.span import Span
@@ -238,7 +238,7 @@ class Solver:
     # ------------------------------------------------------------------ dims
 
     def same(self, a: Dim, b: Dim, site: Site) -> Dim:
-        """Requires two dims to be equal and returns the better known of both; TypeCheckError if they provably differ."""
+        """Requires two dims to be equal and returns the better known of both; TypeCheckError if they must differ."""
         try:
             return self._same(a, b, site)
         except _DifferError as differ:

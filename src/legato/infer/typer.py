@@ -126,7 +126,8 @@ class Typer:
             self.solver.unify(callee, FuncType(tuple(types), result), self.site("call", node))
             return result, ()
         if not isinstance(callee, FuncType):
-            raise TypeCheckError("call of something that is not a function", span=node.span, details=[f"got : {callee}"])
+            message = "call of something that is not a function"
+            raise TypeCheckError(message, span=node.span, details=[f"got : {callee}"])
         name = getattr(node.op, "name", "the function")
         if len(callee.params) != len(types):
             message = f"call of {name}: got {len(types)} arguments, wanted {len(callee.params)}"
@@ -185,7 +186,8 @@ class Typer:
         if isinstance(ty, Hole):
             return self._field_later(node, ty)
         if not isinstance(ty, TupleType):
-            raise TypeCheckError(f".{node.index} of something that is not a tuple", span=node.span, details=[f"got : {ty}"])
+            message = f".{node.index} of something that is not a tuple"
+            raise TypeCheckError(message, span=node.span, details=[f"got : {ty}"])
         if not 0 <= node.index < len(ty.fields):
             message = f"a tuple of {len(ty.fields)} fields has no field {node.index}"
             raise TypeCheckError(message, span=node.span, details=[f"got : {ty}"])
@@ -236,7 +238,8 @@ class Typer:
             return TupleType(tuple(self._join(x, y, site, made) for x, y in zip(a.fields, b.fields, strict=True)))
         if not (isinstance(a, TensorType) and isinstance(b, TensorType)) or a.rank != b.rank or a.dtype != b.dtype:
             return self.solver.unify(a, b, site)
-        return TensorType(tuple(self._join_dim(x, y, site, made) for x, y in zip(a.shape, b.shape, strict=True)), a.dtype)
+        pairs = zip(a.shape, b.shape, strict=True)
+        return TensorType(tuple(self._join_dim(x, y, site, made) for x, y in pairs), a.dtype)
 
     def _join_dim(self, a: Dim, b: Dim, site: Site, made: list[Dim]) -> Dim:
         trial = Scope(site.scope.dims)
@@ -263,5 +266,5 @@ def _pair_dims(ty: Type, old: Type, made: set[Dim], found: dict[DimVar, Dim]) ->
         return
     kids, olds = ty.children(), old.children()
     if type(ty) is type(old) and len(kids) == len(olds):
-        for k, o in zip(kids, olds, strict=True):
-            _pair_dims(k, o, made, found)
+        for kid, old_kid in zip(kids, olds, strict=True):
+            _pair_dims(kid, old_kid, made, found)

@@ -21,7 +21,7 @@ Value = Any  # tuple[Dim, ...] of a tensor, tuple[Value, ...] of a tuple, None i
 
 
 def small(ty: Type | None) -> bool:
-    """True for the types whose values are followed: integer or bool tensors of at most LIMIT elements; tuples of any."""
+    """True for the types whose values are followed: integer or bool tensors of up to LIMIT elements; tuples of any."""
     if isinstance(ty, TensorType):
         if not (ty.dtype.is_int or ty.dtype.is_bool):
             return False

@@ -170,7 +170,8 @@ class Walk:
         def finish(_: Expr) -> None:
             self.types[id(node)] = self.need(node.body)
 
-        self._stack += [partial(self._guard, finish, node), node.body, partial(self._bind, node.var, node.value), node.value]
+        bind = partial(self._bind, node.var, node.value)
+        self._stack += [partial(self._guard, finish, node), node.body, bind, node.value]
 
     def _bind(self, var: Var, value: Expr) -> None:
         """Gives `var` the type of `value`, checked against its annotation."""
@@ -185,7 +186,7 @@ class Walk:
         self.typer.bound[var] = value
 
     def check(self, ty: Type, annotation: Type, site: Site) -> Type:
-        """`ty`, required to fit `annotation`; dims that the annotation alone names stand for whatever `ty` has there."""
+        """`ty`, required to fit `annotation`; dims that only the annotation names stand for whatever `ty` has there."""
         unknown: dict[DimVar, Dim] = {
             v: self.solver.dim_hole(v.name) for v in dim_vars(annotation) if v not in site.scope.dims
         }
@@ -228,10 +229,10 @@ class Walk:
             case PatternVar(var):
                 self.vars[var] = ty if var.ty is None else self.check(ty, var.ty, site)
             case PatternTuple(patterns):
-                fields = tuple(self.solver.hole() for _ in patterns)
-                self.solver.unify(ty, TupleType(fields), site)
-                for p, f in zip(patterns, fields, strict=True):
-                    self._pattern(p, self.solver.zonk(f), node)
+                holes: tuple[Type, ...] = tuple(self.solver.hole() for _ in patterns)
+                self.solver.unify(ty, TupleType(holes), site)
+                for p, h in zip(patterns, holes, strict=True):
+                    self._pattern(p, self.solver.zonk(h), node)
             case PatternConstructor(con, patterns):
                 used, _, _ = self.solver.instantiate(self.typer.constructor_type(con), self.typer.scope)
                 self.solver.unify(ty, used.ret, site)

@@ -1,4 +1,4 @@
-"""Attributes of operators: from keyword arguments to the operator's frozen dataclass, and the arguments as a call holds them."""
+"""A call's attributes, from keywords to the operator's frozen dataclass, and its arguments as the call holds them."""
 
 from __future__ import annotations
 

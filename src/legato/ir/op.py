@@ -88,7 +88,7 @@ class Op(Expr):
     attrs:     the frozen dataclass of attributes, or None.
     type_rel:  (relation, *arg_types, attrs) -> result type; None means "not enough known yet" (an argument's type may
                hold holes). `attrs` is passed only where the operator has attributes. Raise `relation.fail(…)`.
-    reference: (*arrays, attrs) -> array or tuple of arrays, in NumPy: the definition. Computes in the dtype of its inputs.
+    reference: (*arrays, attrs) -> array or tuple of arrays, in NumPy: the definition, in the dtype of its inputs.
     compute:   (*te tensors, attrs, out_type) -> te tensor or tuple of them; None: run by its reference.
     value:     (*symbolic values or None, attrs, *arg types) -> symbolic value: for shape arithmetic on small integers.
     grad:      (builder, call, dy) -> gradients of the arguments.

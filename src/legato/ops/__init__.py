@@ -23,7 +23,7 @@ __all__ = ["table"]
 
 @cache
 def table() -> Mapping[str, Op]:
-    """Every operator of the package by name; files whose names begin with an underscore hold helpers and are skipped."""
+    """Every operator of the package by name; files whose names begin with an underscore hold helpers."""
     found: dict[str, Op] = {}
     for info in iter_modules(__path__):
         if info.name.startswith("_"):

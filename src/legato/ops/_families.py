@@ -1,8 +1,8 @@
 """Constructors of operator families: one line per operator, the family's rules written once.
 
-    exp = unary("exp", np.exp, te.exp, doc="e^x.")
-    add = binary("add", np.add, lambda a, b: a + b, doc="Sum.")
-    less = compare("less", np.less, te.lt, doc="a < b.")
+exp = unary("exp", np.exp, te.exp, doc="e^x.")
+add = binary("add", np.add, lambda a, b: a + b, doc="Sum.")
+less = compare("less", np.less, te.lt, doc="a < b.")
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def binary(
 
 
 def compare(name: str, reference: Callable[[Any, Any], Any], scalar: Scalar, *, doc: str, value: DimRule) -> Op:
-    """A comparison of two tensors of one dtype, broadcast; the result is bool. With NaN everything but `!=` is False."""
+    """A comparison of two tensors of one dtype, broadcast, with a bool result; with NaN all but `!=` are False."""
 
     def anything(d: DType) -> bool:
         return True

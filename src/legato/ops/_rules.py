@@ -110,7 +110,9 @@ def _out_of_range(relation: Relation, axis: int, rank: int, what: str) -> NoRetu
     raise relation.fail(f"{what} {axis} is out of range for rank {rank}", hint=f"from {-rank} to {rank - 1}")
 
 
-def normalize_axes(relation: Relation, axes: Sequence[int] | int | None, rank: int, what: str = "axis") -> tuple[int, ...]:
+def normalize_axes(
+    relation: Relation, axes: Sequence[int] | int | None, rank: int, what: str = "axis"
+) -> tuple[int, ...]:
     """`axes` counted from the front, ascending; None means all of them."""
     if axes is None:
         return tuple(range(rank))

@@ -41,7 +41,9 @@ def _bool(d: DType) -> bool:
 _bits.__name__, _bool.__name__ = "an integer dtype or bool", "bool"
 
 
-def _by_kind(ints: Callable[[Array, Array], Any], floats: Callable[[Array, Array], Any]) -> Callable[[Array, Array], Any]:
+def _by_kind(
+    ints: Callable[[Array, Array], Any], floats: Callable[[Array, Array], Any]
+) -> Callable[[Array, Array], Any]:
     """A reference that differs between integers and floats."""
     return lambda a, b: ints(a, b) if a.dtype.kind in "iu" else floats(a, b)
 
@@ -109,7 +111,9 @@ def _integer_power(a: Array, b: Array) -> Array:
         base = base * base
         left = left >> np.uint64(1)
     one, odd = np.asarray(1, a.dtype), (exponent & 1).astype(bool)
-    reciprocal = np.where(a == 1, one, np.where(a == -1, np.where(odd, -one, one), 0)) if a.dtype.kind == "i" else result
+    reciprocal = (
+        np.where(a == 1, one, np.where(a == -1, np.where(odd, -one, one), 0)) if a.dtype.kind == "i" else result
+    )
     return np.where(exponent < 0, reciprocal, result).astype(a.dtype)
 
 
@@ -128,7 +132,9 @@ def _power_nest(a: Tensor, b: Tensor, out: Tensor) -> Stmt:
     """For every element, repeated squaring: one step per bit of the exponent."""
     index = tuple(Var(f"i{n}", dt.index, 0) for n in range(len(out.shape)))
     x, y = a[broadcast_index(index, a.shape)], b[broadcast_index(index, b.shape)]
-    state = Buffer("state", (const(3),), out.dtype, scope=Scope.LOCAL)  # the result, the base squared, exponent bits left
+    state = Buffer(
+        "state", (const(3),), out.dtype, scope=Scope.LOCAL
+    )  # the result, the base squared, exponent bits left
     result, base, left = (Load(state, (const(n),)) for n in range(3))
     one, zero = te.literal(1, x), te.literal(0, x)
     odd = te.ne(arith.bitand(left, one), zero)
@@ -238,10 +244,19 @@ power = replace(
     ),
     compute=_power_compute,
 )  # fmt: skip
-maximum = binary("maximum", np.maximum, te.max_, value=te.max_, exact=True, doc="The larger of a and b; NaN if either is NaN.")
-minimum = binary("minimum", np.minimum, te.min_, value=te.min_, exact=True, doc="The smaller of a and b; NaN if either is NaN.")
+maximum = binary(
+    "maximum", np.maximum, te.max_, value=te.max_, exact=True, doc="The larger of a and b; NaN if either is NaN."
+)
+minimum = binary(
+    "minimum", np.minimum, te.min_, value=te.min_, exact=True, doc="The smaller of a and b; NaN if either is NaN."
+)
 left_shift = binary(
-    "left_shift", _shift(np.left_shift), arith.shl, dtypes=INT, samples=_INTS, doc="a << b, b modulo the width of the dtype."
+    "left_shift",
+    _shift(np.left_shift),
+    arith.shl,
+    dtypes=INT,
+    samples=_INTS,
+    doc="a << b, b modulo the width of the dtype.",
 )
 right_shift = binary(
     "right_shift", _shift(np.right_shift), arith.shr, dtypes=INT, samples=_INTS,
@@ -251,11 +266,21 @@ bitwise_and = binary("bitwise_and", np.bitwise_and, arith.bitand, dtypes=_bits, 
 bitwise_or = binary("bitwise_or", np.bitwise_or, arith.bitor, dtypes=_bits, doc="Bitwise or.")
 bitwise_xor = binary("bitwise_xor", np.bitwise_xor, arith.bitxor, dtypes=_bits, doc="Bitwise exclusive or.")
 logical_and = binary(
-    "logical_and", np.logical_and, te.land, dtypes=_bool, value=_bool_dims(lambda a, b: a and b), doc="a and b, of bools."
+    "logical_and",
+    np.logical_and,
+    te.land,
+    dtypes=_bool,
+    value=_bool_dims(lambda a, b: a and b),
+    doc="a and b, of bools.",
 )
 logical_or = binary(
     "logical_or", np.logical_or, te.lor, dtypes=_bool, value=_bool_dims(lambda a, b: a or b), doc="a or b, of bools."
 )
 logical_xor = binary(
-    "logical_xor", np.logical_xor, te.ne, dtypes=_bool, value=_bool_dims(lambda a, b: a != b), doc="Either a or b, of bools."
+    "logical_xor",
+    np.logical_xor,
+    te.ne,
+    dtypes=_bool,
+    value=_bool_dims(lambda a, b: a != b),
+    doc="Either a or b, of bools.",
 )

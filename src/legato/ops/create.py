@@ -146,7 +146,10 @@ full_like = Op(
     compute=lambda data, fill_value, out_type: compute(out_type.shape, lambda *i: fill_value[()], "full_like"),
     fusion=Fusion.ELEMWISE,
     cost=_written,
-    samples=(Sample((((2, 3), "float32"), ((), "float32")), exact=True), Sample((((), "int8"), ((), "int8")), exact=True)),
+    samples=(
+        Sample((((2, 3), "float32"), ((), "float32")), exact=True),
+        Sample((((), "int8"), ((), "int8")), exact=True),
+    ),
     doc="A scalar in every place of a tensor's shape.",
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -106,7 +107,9 @@ def _stack_type(relation: Relation, data: Type, attrs: StackAttrs) -> Type:
     for n, part in enumerate(parts[1:], 1):
         if part.rank != len(shape):
             raise relation.fail(f"data[{n}] has rank {part.rank}, data[0] has rank {len(shape)}")
-        shape = tuple(relation.same(a, b, f"data[{n}], dim {k}") for k, (a, b) in enumerate(zip(shape, part.shape, strict=True)))
+        shape = tuple(
+            relation.same(a, b, f"data[{n}], dim {k}") for k, (a, b) in enumerate(zip(shape, part.shape, strict=True))
+        )
     return TensorType((*shape[:axis], const(len(parts)), *shape[axis:]), dtype)
 
 
@@ -171,7 +174,7 @@ def _split_type(relation: Relation, x: Type, attrs: SplitAttrs) -> Type:
         lengths: list[Dim] = [step] * sections
     else:
         cuts = _cuts(extent, attrs)
-        lengths = [b - a for a, b in zip(cuts, cuts[1:], strict=False)]
+        lengths = [b - a for a, b in pairwise(cuts)]
         if any(isinstance(d, Const) and d.value < 0 for d in lengths):
             raise relation.fail(f"the cuts {sections} are not ascending within dim {axis} of {extent}")
     shapes = [(*ty.shape[:axis], d, *ty.shape[axis + 1 :]) for d in lengths]
@@ -182,7 +185,7 @@ def _split_reference(x: Array, attrs: SplitAttrs) -> tuple[Array, ...]:
     axis = attrs.axis % x.ndim
     cuts = [as_int(c) for c in _cuts(const(x.shape[axis]), attrs)]
     before = (slice(None),) * axis
-    return tuple(x[(*before, slice(a, b))] for a, b in zip(cuts, cuts[1:], strict=False))
+    return tuple(x[(*before, slice(a, b))] for a, b in pairwise(cuts))
 
 
 def _split_compute(x: Tensor, attrs: SplitAttrs, out_type: TupleType) -> tuple[Tensor, ...]:
@@ -201,7 +204,7 @@ def _split_value(x: Sequence[Dim] | None, attrs: SplitAttrs, ty: TensorType) -> 
     if x is None or ty.rank != 1 or (isinstance(sections, tuple) and not all(isinstance(s, int) for s in sections)):
         return None
     cuts = [as_int(c) for c in _cuts(const(len(x)), attrs)]
-    return tuple(tuple(x[a:b]) for a, b in zip(cuts, cuts[1:], strict=False))
+    return tuple(tuple(x[a:b]) for a, b in pairwise(cuts))
 
 
 split = Op(

@@ -131,8 +131,12 @@ pad = Op(
         Sample((((2, 3), "float32"), ((), "float32")), {"pad_width": ((0, 0), (-1, 2))}, exact=True),
         Sample((((0, 2), "int8"), ((), "int8")), {"pad_width": ((1, 1), (0, 0))}, exact=True),
         Sample((((3, 4), "float32"), ((), "float32")), {"pad_width": ((1, 2), (3, 0)), "pad_mode": "edge"}, exact=True),
-        Sample((((3, 4), "float32"), ((), "float32")), {"pad_width": ((2, 1), (0, 3)), "pad_mode": "reflect"}, exact=True),
-        Sample((((3, 1), "float32"), ((), "float32")), {"pad_width": ((7, 9), (1, 1)), "pad_mode": "reflect"}, exact=True),
+        Sample(
+            (((3, 4), "float32"), ((), "float32")), {"pad_width": ((2, 1), (0, 3)), "pad_mode": "reflect"}, exact=True
+        ),
+        Sample(
+            (((3, 1), "float32"), ((), "float32")), {"pad_width": ((7, 9), (1, 1)), "pad_mode": "reflect"}, exact=True
+        ),
         Sample((((), "float32"), ((), "float32")), {"pad_width": ()}, exact=True),
     ),
     doc="Adds elements around a tensor: `pad_value`, the nearest element (edge), or the mirrored tensor (reflect).",

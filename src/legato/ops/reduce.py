@@ -127,7 +127,7 @@ def reduction(
     value: Callable[[Sequence[Dim]], Dim | None] | None = None,
     samples: Sequence[Sample] = (),
 ) -> Op:
-    """A reduction of one tensor; `reference(x, axes, keepdims)` and `build(x, attrs, out_type)` give it in NumPy and te."""
+    """A reduction of one tensor: `reference(x, axes, keepdims)` in NumPy, `build(x, attrs, out_type)` in te."""
 
     def type_rel(relation: Relation, x: Type, attrs: ReduceAttrs) -> Type:
         ty = tensor(relation, x, "data")
@@ -263,8 +263,12 @@ def _fold(rule: DimRule, start: int) -> Callable[[Sequence[Dim]], Dim | None]:
 
 sum_ = reduction("sum", _np_sum, _te_simple("sum"), value=_fold(lambda a, b: a + b, 0), doc="Sum over axes.")
 prod = reduction("prod", _np_prod, _te_simple("prod"), value=_fold(lambda a, b: a * b, 1), doc="Product over axes.")
-max_ = reduction("max", _np_max, _te_simple("max"), value=_fold(te.max_, -1), doc="Largest element over axes; NaN wins.")
-min_ = reduction("min", _np_min, _te_simple("min"), value=_fold(te.min_, -1), doc="Smallest element over axes; NaN wins.")
+max_ = reduction(
+    "max", _np_max, _te_simple("max"), value=_fold(te.max_, -1), doc="Largest element over axes; NaN wins."
+)
+min_ = reduction(
+    "min", _np_min, _te_simple("min"), value=_fold(te.min_, -1), doc="Smallest element over axes; NaN wins."
+)
 mean = reduction("mean", _np_mean, _te_mean, doc="Mean over axes; integers are rounded towards zero.")
 
 

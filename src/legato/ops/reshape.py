@@ -1,4 +1,4 @@
-"""Operators that keep the elements in row-major order and change the shape: reshape, squeeze, expand_dims, batch_flatten."""
+"""Operators that keep the row-major order and change the shape: reshape, squeeze, expand_dims, batch_flatten."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ class SqueezeAttrs:
 
 @dataclass(frozen=True, slots=True)
 class ExpandDimsAttrs:
-    """`num_newaxis` dims of extent 1 are put before dim `axis` of the input (negative: counted from the result's end)."""
+    """`num_newaxis` dims of extent 1 are put before dim `axis` of the input (below 0: counted from the result's end)."""
 
     axis: int
     num_newaxis: int = 1

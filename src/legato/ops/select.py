@@ -59,7 +59,9 @@ where = Op(
     samples=(
         Sample((_CHOICE, ((3, 4), "float32"), ((4,), "float32")), exact=True),
         Sample((_CHOICE, ((), "int64"), ((1, 2), "int64")), exact=True),
-        Sample((np.array([True, False]), np.array([np.nan, 1], np.float32), np.array([2, np.inf], np.float32)), exact=True),
+        Sample(
+            (np.array([True, False]), np.array([np.nan, 1], np.float32), np.array([2, np.inf], np.float32)), exact=True
+        ),
     ),
     doc="x where the condition holds, else y; all three are broadcast.",
 )
@@ -191,5 +193,5 @@ cast = Op(
         Sample((((3, 4), "float32"),), {"dtype": "bfloat16"}, exact=True),
         Sample((((3, 4), "float16"),), {"dtype": "float32"}, exact=True),
     ),
-    doc="Converts elements. Float to integer truncates and saturates, NaN gives 0; integers wrap; to bool: not equal 0.",
+    doc="Converts elements. Float to integer truncates and saturates, NaN gives 0; integers wrap; to bool: is not 0.",
 )

@@ -117,7 +117,9 @@ def _slice_reference(x: Array, attrs: StridedSliceAttrs) -> Array:
 
 def _slice_compute(x: Tensor, attrs: StridedSliceAttrs, out_type: TensorType) -> Tensor:
     parts = ranges(x.shape, attrs)
-    return compute(out_type.shape, lambda *i: x[tuple(r.start + v * r.step for r, v in zip(parts, i, strict=True))], "slice")
+    return compute(
+        out_type.shape, lambda *i: x[tuple(r.start + v * r.step for r, v in zip(parts, i, strict=True))], "slice"
+    )
 
 
 strided_slice = Op(

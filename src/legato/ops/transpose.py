@@ -111,7 +111,10 @@ reverse = Op(
     compute=_reverse_compute,
     value=by_reference(_reverse_reference),
     fusion=Fusion.INJECTIVE,
-    samples=(Sample((((2, 3), "float32"),), {"axis": 1}, exact=True), Sample((((4,), "int8"),), {"axis": -1}, exact=True)),
+    samples=(
+        Sample((((2, 3), "float32"),), {"axis": 1}, exact=True),
+        Sample((((4,), "int8"),), {"axis": -1}, exact=True),
+    ),
     doc="Reverses the order along an axis.",
 )
 

@@ -118,8 +118,18 @@ round_ = unary(
     "round", np.rint, te.round_, dtypes=NUMBER, samples=[*_FLOATS, *_INTS, Sample((_ROUND,), exact=True)],
     doc="Rounds to the nearest integer, halves to the even one; the identity on integers.",
 )  # fmt: skip
-isnan = unary("isnan", np.isnan, te.isnan, dtypes=NUMBER, result=dt.bool_, samples=[*_FLOATS, *_INTS], doc="True where x is NaN.")
-isinf = unary("isinf", np.isinf, te.isinf, dtypes=NUMBER, result=dt.bool_, samples=[*_FLOATS, *_INTS], doc="True where x is +inf or -inf.")
+isnan = unary(
+    "isnan", np.isnan, te.isnan, dtypes=NUMBER, result=dt.bool_, samples=[*_FLOATS, *_INTS], doc="True where x is NaN."
+)
+isinf = unary(
+    "isinf",
+    np.isinf,
+    te.isinf,
+    dtypes=NUMBER,
+    result=dt.bool_,
+    samples=[*_FLOATS, *_INTS],
+    doc="True where x is +inf or -inf.",
+)
 isfinite = unary(
     "isfinite", np.isfinite, te.isfinite, dtypes=NUMBER, result=dt.bool_, samples=[*_FLOATS, *_INTS],
     doc="True where x is neither NaN nor infinite.",
@@ -132,4 +142,6 @@ bitwise_not = unary(
     "bitwise_not", np.invert, te.bitnot, dtypes=_bits, samples=[*_INTS, *_WORDS, *_FLAGS],
     doc="All bits flipped; the negation of a bool.",
 )  # fmt: skip
-copy = unary("copy", np.copy, lambda x: x, dtypes=_any, value=lambda d: d, samples=[*_FLOATS, *_INTS, *_FLAGS], doc="x itself.")
+copy = unary(
+    "copy", np.copy, lambda x: x, dtypes=_any, value=lambda d: d, samples=[*_FLOATS, *_INTS, *_FLAGS], doc="x itself."
+)
