@@ -1,4 +1,4 @@
-"""What the frontend's tests share: small ONNX models by hand, and the values that Legato's interpreter gives for one."""
+"""What the frontend's tests share: small ONNX models by hand, and what the interpreter and a peer make of them."""
 
 from __future__ import annotations
 

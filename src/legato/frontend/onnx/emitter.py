@@ -21,7 +21,6 @@ from legato.ops import table
 
 __all__ = ["Emitter"]
 
-_Folded = "Array | tuple[Any, ...] | None"
 _FOLD = 64  # elements: constants up to this size are computed during import where a converter asks for them
 
 
@@ -33,7 +32,7 @@ class Emitter(Builder):
         table()  # names of operators mean something from here on
         self.opset = 0
         self.outputs = 1
-        self._folded: dict[int, tuple[Expr, _Folded]] = {}
+        self._folded: dict[int, tuple[Expr, Any]] = {}
 
     # ------------------------------------------------------------------ what is known
 
@@ -77,7 +76,7 @@ class Emitter(Builder):
     def array(self, x: Expr) -> Array | None:
         """The elements of `x` where it is a constant, or where they are few and known; else None."""
         found = x.data if isinstance(x, Constant) else self._fold(x)
-        return None if isinstance(found, tuple) else found
+        return found if isinstance(found, np.ndarray) else None
 
     def dims(self, x: Expr, what: str) -> tuple[Dim, ...]:
         """The elements of an integer tensor as dims; UnsupportedError where they depend on the data."""
@@ -104,9 +103,8 @@ class Emitter(Builder):
             raise UnsupportedError(f"{what} is known only at run time")
         if found.size != 1:
             raise ImportModelError(f"{what} has {found.size} elements, wanted one")
-        element = found.reshape(())
-        return bool(element) if element.dtype == np.bool_ else element.astype(np.float64).item() if (
-            self.dtype(x).is_float) else int(element)
+        number: int | float | bool = found.reshape(()).astype(object).item()
+        return number
 
     def floats(self, x: Expr, what: str) -> tuple[float, ...]:
         """The elements of `x` as floats; UnsupportedError where they are not known."""
@@ -117,7 +115,7 @@ class Emitter(Builder):
 
     # ------------------------------------------------------------------ folding of small constants
 
-    def _fold(self, x: Expr) -> _Folded:
+    def _fold(self, x: Expr) -> Any:
         """The value of an expression over small constants, by the operators' references; iterative."""
         stack = [x]
         while stack:
@@ -133,7 +131,8 @@ class Emitter(Builder):
             self._folded[id(node)] = (node, self._evaluate(node))
         return self._folded[id(x)][1]
 
-    def _evaluate(self, node: Expr) -> _Folded:
+    def _evaluate(self, node: Expr) -> Any:
+        """An array; of a tuple, a tuple of arrays; None if it is not known."""
         if isinstance(node, Constant):
             return node.data if node.data.size <= _FOLD else None
         value = self.value_of(node)

@@ -33,7 +33,7 @@ class Folder:
         self._files: dict[str, Bytes] = {}
 
     def open(self, name: str) -> int:
-        """A descriptor of the file `name` of the folder, which the user named: it may be a link. OSError as os.open's."""
+        """A descriptor of the file `name`, which the user named, so that it may be a link. OSError as os.open's."""
         return os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=self._descriptor)
 
     def slice(self, entries: Mapping[str, str], size: int, what: str) -> Bytes:

@@ -23,9 +23,9 @@ from legato.frontend.onnx.reader import Source, opsets_of
 from legato.frontend.onnx.report import Report, Unsupported, unsupported_error
 from legato.frontend.onnx.signature import find, signature
 from legato.frontend.onnx.tensors import element_count, element_type, to_array
-from legato.ir.expr import Constant, Expr, Function, Tuple, Var
+from legato.ir.expr import Expr, Function
 from legato.ir.module import Module
-from legato.ir.types import TensorType, TupleType, Type
+from legato.ir.types import TensorType, TupleType
 
 __all__ = ["Custom", "Importer"]
 
@@ -220,6 +220,8 @@ class Importer:
                 self._faults.append(error)
             except ImportModelError as error:
                 raise _located(error, Span(name)) from None
+            except ArithmeticError as error:  # a number of the file that no tensor can have: 2**63 elements, 1/0
+                raise ImportModelError(f"{node.op_type}: a number out of range: {error}", span=Span(name)) from None
         for output in node.output:
             if output and output not in frame.names:
                 frame.names[output] = _UNKNOWN
@@ -251,9 +253,8 @@ class Importer:
 
     def _bind(self, frame: _Frame, node: NodeProto, result: Any, opset: int) -> None:
         values = result if isinstance(result, tuple) else (result,)
-        while len(values) == 1 and isinstance(values[0], Expr) and isinstance(values[0].ty, TupleType):
-            value = values[0]
-            values = tuple(self.b.get(value, n) for n in range(len(value.ty.fields)))
+        if len(values) == 1 and isinstance(values[0].ty, TupleType):
+            values = tuple(self.b.get(values[0], n) for n in range(len(values[0].ty.fields)))
         for output, value in zip(node.output, values, strict=False):
             if output:
                 if isinstance(value.ty, TensorType):
@@ -261,7 +262,8 @@ class Importer:
                 frame.names[output] = value
         assert self.b.span is not None
         for n, output in enumerate(node.output[len(values) :], len(values)):
-            why = Unsupported(self.b.span.source, node.op_type, _domain(node.domain), opset, f"its output number {n + 1}")
+            reason = f"its output number {n + 1}"
+            why = Unsupported(self.b.span.source, node.op_type, _domain(node.domain), opset, reason)
             frame.names[output] = _Unknown(why)
 
     def _attributes(self, frame: _Frame, node: NodeProto) -> dict[str, AttributeProto]:
@@ -287,8 +289,9 @@ class Importer:
         if key in frame.active:
             raise ImportModelError(f"local function {function.name} calls itself")
         if len(node.input) > len(function.input) or len(node.output) > len(function.output):
-            raise ImportModelError(f"local function {function.name} takes {len(function.input)} inputs and gives "
-                                   f"{len(function.output)} outputs, got {len(node.input)} and {len(node.output)}")  # fmt: skip
+            takes = f"local function {function.name} takes {len(function.input)} inputs"
+            got = f"{len(node.input)} and {len(node.output)}"
+            raise ImportModelError(f"{takes} and gives {len(function.output)} outputs, got {got}")
         values = [frame.get(given) for given in node.input]
         values += [None] * (len(function.input) - len(values))
         results = [(outer, inner) for outer, inner in zip(node.output, function.output, strict=False) if outer]
@@ -307,7 +310,9 @@ class Importer:
         graphs = {attribute.name: attribute.g for attribute in node.attribute}
         if {"then_branch", "else_branch"} - graphs.keys() or len(node.input) != 1:
             raise ImportModelError("If needs a condition and two branches")
-        cond = frame.get(node.input[0])
+        cond = self._needed(frame.get(node.input[0]))
+        if cond is None:
+            raise ImportModelError("If lacks its condition")
         known = self.b.array(cond) if isinstance(cond, Expr) else None
         if known is None:
             for output in node.output:

@@ -86,8 +86,8 @@ def input_types(values: Sequence[ValueInfoProto], shapes: Shapes | None, dims: D
     shapes = shapes or {}
     unknown = [name for name in shapes if name not in {value.name for value in values}]
     if unknown:
-        known = ", ".join(value.name for value in values)
-        raise ImportModelError(f"shapes: the model has no input {', '.join(map(repr, unknown))}", hint=f"it has {known}")
+        hint = "it has " + ", ".join(value.name for value in values)
+        raise ImportModelError(f"shapes: the model has no input {', '.join(map(repr, unknown))}", hint=hint)
     overrides = {value.name: _overrides(value, shapes[value.name], dims) for value in values if value.name in shapes}
     return {value.name: value_type(value, dims, overrides.get(value.name)) for value in values}
 

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # protobuf has no types of its own
 
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.external import Folder
+from legato.frontend.onnx.graph import subgraphs
 
 __all__ = ["MAX_BYTES", "MIN_OPSET", "Source", "opsets_of", "read"]
 
@@ -66,14 +67,17 @@ def read(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Source:
 
 
 def _content(descriptor: int, path: Path) -> bytes:
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise ImportModelError(f"{path}: not a regular file")
         if status.st_size > MAX_BYTES:
             message = f"{path}: {status.st_size} bytes, but an ONNX file has at most {MAX_BYTES}"
             raise ImportModelError(message, hint="larger models keep their weights in external data files")
-        return file.read()
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(descriptor)
 
 
 def _parse(content: bytes, name: str) -> onnx.ModelProto:
@@ -112,12 +116,38 @@ def _checked(model: onnx.ModelProto, name: str, folder: Folder | None) -> Source
     if model.ir_version > onnx.IR_VERSION:
         message = f"{name}: ONNX IR version {model.ir_version}, but version {onnx.IR_VERSION} is the newest known"
         raise UnsupportedError(message, hint=f"a newer onnx package may know it (onnx {onnx.__version__} is installed)")
-    try:
-        opsets = opsets_of(model)
-    except UnicodeDecodeError:
-        raise _damaged(name, ": a name in it is not UTF-8") from None
+    if not all(isinstance(text, str) for text in _names(model)):  # protobuf gives bytes where they are not UTF-8
+        raise _damaged(name, ": a name in it is not UTF-8")
+    opsets = opsets_of(model)
     _check_default_opset(opsets.get(""), name)
     return Source(model, name, folder, opsets)
+
+
+def _names(model: onnx.ModelProto) -> Iterator[str]:
+    """Every text in the model that an import reads."""
+    yield from (model.producer_name, model.producer_version)
+    yield from (entry.domain for entry in model.opset_import)
+    graphs, nodes = [model.graph], []
+    for function in model.functions:
+        yield from (function.name, function.domain, function.overload, *function.input, *function.output)
+        yield from (*function.attribute, *(entry.domain for entry in function.opset_import))
+        nodes += function.node
+    while graphs or nodes:
+        if nodes:
+            node = nodes.pop()
+            yield from (node.name, node.op_type, node.domain, node.overload, *node.input, *node.output)
+            for attribute in node.attribute:
+                yield from (attribute.name, attribute.ref_attr_name)
+            graphs += subgraphs(node)
+            continue
+        graph = graphs.pop()
+        yield graph.name
+        for value in (*graph.input, *graph.output):
+            yield value.name
+            yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
+        for tensor in graph.initializer:
+            yield from (tensor.name, *(text for e in tensor.external_data for text in (e.key, e.value)))
+        nodes += graph.node
 
 
 def opsets_of(proto: onnx.ModelProto | onnx.FunctionProto) -> dict[str, int]:

@@ -15,7 +15,7 @@ _SHOWN = 100
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """A node that cannot be imported. `opset` is the version of its domain's operator set, 0 if the model names none."""
+    """A node that cannot be imported. `opset`: the version of its domain's operator set, 0 if the model names none."""
 
     node: str
     operator: str

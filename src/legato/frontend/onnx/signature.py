@@ -94,7 +94,8 @@ class Signature:
         unknown = [name for name in given if name not in self.attributes]
         if unknown:
             raise UnsupportedError(f"attribute {', '.join(unknown)}")
-        absent = [n for n, (_, default) in self.attributes.items() if default is inspect.Parameter.empty and n not in given]
+        empty = inspect.Parameter.empty
+        absent = [name for name, (_, default) in self.attributes.items() if default is empty and name not in given]
         if absent:
             raise ImportModelError(f"{operator} lacks its attribute {', '.join(absent)}")
         return {name: _value(proto, self.attributes[name][0], operator, folder) for name, proto in given.items()}

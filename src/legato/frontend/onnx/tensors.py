@@ -21,7 +21,7 @@ Array = NDArray[Any]
 
 MAX_ELEMENTS = 1 << 36  # of one tensor; beyond it a shape is taken for an error
 
-_DTYPES = {
+_DTYPES: dict[int, DType] = {
     TensorProto.FLOAT: dt.float32,
     TensorProto.UINT8: dt.uint8,
     TensorProto.INT8: dt.int8,
@@ -62,7 +62,8 @@ def element_count(shape: Sequence[int], what: str) -> int:
         raise ImportModelError(f"{what}: negative dimension in shape {_show(shape)}")
     count = math.prod(shape)
     if count > MAX_ELEMENTS:
-        raise ImportModelError(f"{what}: shape {_show(shape)} has {count} elements; at most {MAX_ELEMENTS} are accepted")
+        has = f"shape {_show(shape)} has {count} elements"
+        raise ImportModelError(f"{what}: {has}; at most {MAX_ELEMENTS} are accepted")
     return count
 
 
@@ -74,7 +75,7 @@ def _show(shape: Sequence[int]) -> str:
 def to_array(tensor: TensorProto, folder: Folder | None, what: str) -> Array:
     """The tensor's elements, read-only where they are not copied.
 
-    `what` names the tensor in messages. ImportModelError where data and shape disagree, or external data cannot be read.
+    `what` names the tensor in messages. ImportModelError where data and shape disagree or external data cannot be read.
     """
     dtype = element_type(tensor.data_type, what)
     shape = tuple(tensor.dims)
@@ -86,12 +87,13 @@ def to_array(tensor: TensorProto, folder: Folder | None, what: str) -> Array:
     elif tensor.HasField("raw_data"):
         raw = tensor.raw_data
         if len(raw) != count * dtype.bytes:
-            message = f"{what}: {len(raw)} bytes of data, but {dtype} of shape {_show(shape)} needs {count * dtype.bytes}"
-            raise ImportModelError(message)
+            needs = f"{dtype} of shape {_show(shape)} needs {count * dtype.bytes}"
+            raise ImportModelError(f"{what}: {len(raw)} bytes of data, but {needs}")
         flat = _decoded(np.frombuffer(raw, np.uint8), dtype)
     else:
         flat = _typed(tensor, dtype, count, what)
-    return flat.reshape(shape)
+    array: Array = flat.reshape(shape)
+    return array
 
 
 def _external(tensor: TensorProto, folder: Folder | None, size: int, what: str) -> NDArray[np.uint8]:

@@ -23,9 +23,9 @@ def leaky_relu(b: Emitter, x: Expr, *, alpha: float = 0.01) -> Expr:
 def prelu(b: Emitter, x: Expr, slope: Expr) -> Expr:
     """A slope for each channel, or anything else that broadcasts."""
     rank, dims = b.rank(x), b.dims_of(slope)
-    if b.dtype(x).is_float and rank > 1 and len(dims) == rank - 1 and all(b.is_one(d) for d in dims[1:]):
-        if not b.is_one(dims[0]):
-            return b.nn.prelu(x, b.reshape(slope, newshape=(-1,)), axis=1)
+    per_channel = rank > 1 and len(dims) == rank - 1 and [b.is_one(d) for d in dims] == [False] + [True] * (rank - 2)
+    if per_channel and b.dtype(x).is_float:
+        return b.nn.prelu(x, b.reshape(slope, newshape=(-1,)), axis=1)
     return b.where(b.less(x, b.like(0, x)), b.multiply(x, slope), x)
 
 

@@ -66,7 +66,7 @@ def _heads(b: Emitter, x: Expr, heads: int | None) -> Expr:
     if b.rank(x) == 4:
         return x
     if b.rank(x) != 3 or not heads:
-        raise ImportModelError(f"queries, keys or values of rank {b.rank(x)} need the attributes q_num_heads and kv_num_heads")
+        raise ImportModelError(f"the number of heads must be given for an input of rank {b.rank(x)}")
     n, length, hidden = b.dims_of(x)
     size = b.known(hidden, "the hidden size")
     if size % heads:

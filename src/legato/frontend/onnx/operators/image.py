@@ -145,10 +145,8 @@ def _by_policy(b: Emitter, x: Expr, along: Sequence[int], wanted: Sequence[Dim],
 def _enlarges(dims: Sequence[Dim], changes: Sequence[_Axis]) -> bool:
     """True if no dim gets smaller, as far as is known."""
     for d, change in zip(dims, changes, strict=True):
-        if change.scale is not None:
-            if change.scale < 1:
-                return False
-        elif not (d is change.size or (isinstance(d, Const) and isinstance(change.size, Const) and d.value <= change.size.value)):
+        known = isinstance(d, Const) and isinstance(change.size, Const) and d.value <= change.size.value
+        if not (d is change.size or known if change.scale is None else change.scale >= 1):
             return False
     return True
 
@@ -180,7 +178,8 @@ def _resized(b: Emitter, x: Expr, changes: Sequence[_Axis], sampling: _Sampling)
         raise UnsupportedError(f"{rank} dimensions at once; 1 to 3 are possible")
     kept = [n for n in range(rank + 2) if n not in moved][:2]
     spatial = [n for n in range(rank + 2) if n not in kept]
-    y = b.call(f"image.resize{rank}d", x, layout=_layout(kept, rank), **_attributes([changes[n] for n in spatial], sampling))
+    attrs = _attributes([changes[n] for n in spatial], sampling)
+    y = b.call(f"image.resize{rank}d", x, layout=_layout(kept, rank), **attrs)
     return b.squeeze(y, axis=tuple(range(added))) if added else y
 
 

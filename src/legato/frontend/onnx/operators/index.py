@@ -64,7 +64,7 @@ def top_k(b: Emitter, x: Expr, *, axis: int = -1, k: int) -> Expr:
     return _top_k(b, x, k, axis, True)
 
 
-def top_k_10(b: Emitter, x: Expr, k: Expr, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Expr:  # noqa: A002
+def top_k_10(b: Emitter, x: Expr, k: Expr, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Expr:
     """The elements are always in order: `sorted` asks for no less."""
     (count,) = b.ints(k, "k")
     return _top_k(b, x, count, axis, bool(largest))

@@ -118,7 +118,7 @@ def is_nan(b: Emitter, x: Expr) -> Expr:
 def is_inf(b: Emitter, x: Expr, *, detect_negative: int = 1, detect_positive: int = 1) -> Expr:
     if detect_negative and detect_positive:
         return b.isinf(x)
-    if detect_negative or detect_positive:
+    if (detect_negative or detect_positive) and b.dtype(x).is_float:
         return b.equal(x, b.like(-np.inf if detect_negative else np.inf, x))
     return b.not_equal(b.cast(x, dtype="bool"), b.cast(x, dtype="bool"))
 
@@ -180,15 +180,15 @@ def mean(b: Emitter, *xs: Expr) -> Expr:
     return b.divide(total, b.like(len(xs), total)) if len(xs) > 1 else total
 
 
-def clip_6(b: Emitter, x: Expr, *, min: float = -np.inf, max: float = np.inf) -> Expr:  # noqa: A002
+def clip_6(b: Emitter, x: Expr, *, min: float = -np.inf, max: float = np.inf) -> Expr:
     return b.clip(x, a_min=min, a_max=max)
 
 
 def clip_11(b: Emitter, x: Expr, lo: Expr | None = None, hi: Expr | None = None) -> Expr:
-    bounds = [None if bound is None else b.array(bound) for bound in (lo, hi)]
-    if b.dtype(x).is_float and all(known is not None or bound is None for known, bound in zip(bounds, (lo, hi), strict=True)):
-        low, high = (None if known is None else float(known.reshape(())) for known in bounds)
-        return b.clip(x, a_min=-np.inf if low is None else low, a_max=np.inf if high is None else high)
+    low = np.array(-np.inf) if lo is None else b.array(lo)
+    high = np.array(np.inf) if hi is None else b.array(hi)
+    if b.dtype(x).is_float and low is not None and high is not None and low.size == high.size == 1:
+        return b.clip(x, a_min=float(low.reshape(())), a_max=float(high.reshape(())))
     x = x if lo is None else b.maximum(x, lo)
     return x if hi is None else b.minimum(x, hi)
 
@@ -277,8 +277,6 @@ def cast(b: Emitter, x: Expr, *, to: int, saturate: int = 1, round_mode: str = "
 
 def cast_like(b: Emitter, x: Expr, like: Expr, *, saturate: int = 1, round_mode: str = "up") -> Expr:
     return b.to(x, b.dtype(like))
-
-
 
 
 def identity(b: Emitter, x: Expr) -> Expr:

@@ -38,9 +38,9 @@ def _windows(
     if rank not in (1, 2, 3):
         raise UnsupportedError(f"{rank} spatial dimensions; 1 to 3 are possible")
     strides, dilations = tuple(strides) or (1,) * rank, tuple(dilations) or (1,) * rank
-    for name, values, wanted in (("kernel_shape", kernel, rank), ("strides", strides, rank), ("dilations", dilations, rank)):
-        if len(values) != wanted or min(values) < 1:
-            raise ImportModelError(f"{name} is {list(values)}, wanted {wanted} positive integers")
+    for name, values in (("kernel_shape", kernel), ("strides", strides), ("dilations", dilations)):
+        if len(values) != rank or min(values) < 1:
+            raise ImportModelError(f"{name} is {list(values)}, wanted {rank} positive integers")
     if pads and len(pads) != 2 * rank:
         raise ImportModelError(f"pads is {list(pads)}, wanted {2 * rank} integers")
     plain = _Windows(tuple(kernel), strides, dilations, tuple(pads) or (0,) * 2 * rank)
@@ -49,8 +49,7 @@ def _windows(
     if auto_pad == "VALID":
         return _Windows(plain.kernel, strides, dilations, (0,) * 2 * rank)
     totals = [
-        _same_total(d, stride, reach)
-        for d, stride, reach in zip(b.dims_of(x)[2:], strides, plain.reach, strict=True)
+        _same_total(d, stride, reach) for d, stride, reach in zip(b.dims_of(x)[2:], strides, plain.reach, strict=True)
     ]
     return _Windows(plain.kernel, strides, dilations, _divided(totals, auto_pad))
 
@@ -125,10 +124,14 @@ def conv_transpose(
     w = _windows(b, x, _kernel(b, weight, kernel_shape), strides, dilations, pads, "NOTSET" if same else auto_pad)
     rank = len(w.kernel)
     extra = output_padding or (0,) * rank
+    if len(extra) != rank or len(output_shape) not in (0, rank, rank + 2):
+        raise ImportModelError(f"output_padding is {list(extra)} and output_shape {list(output_shape)}")
     around = w.pads
     if output_shape or same:
         extents = b.dims_of(x)[2:]
-        wanted = output_shape[-rank:] or tuple(d * s for d, s in zip(extents, w.strides, strict=True))
+        wanted: tuple[Dim, ...] = tuple(map(const, output_shape[-rank:]))
+        if not output_shape:
+            wanted = tuple(d * s for d, s in zip(extents, w.strides, strict=True))
         totals = [
             (d - 1) * s + e + reach - o
             for d, s, e, reach, o in zip(extents, w.strides, extra, w.reach, wanted, strict=True)
@@ -203,6 +206,8 @@ def lp_pool(
     """The p-norm of each window: its mean of |x|^p, times the number of elements, to the power 1/p."""
     if ceil_mode:
         raise UnsupportedError("ceil_mode")
+    if p < 1:
+        raise ImportModelError(f"p is {p}, wanted a positive number")
     count = 1
     for k in kernel_shape:
         count *= k
@@ -229,6 +234,8 @@ def global_max_pool(b: Emitter, x: Expr) -> Expr:
 
 
 def global_lp_pool(b: Emitter, x: Expr, *, p: int = 2) -> Expr:
+    if p < 1:
+        raise ImportModelError(f"p is {p}, wanted a positive number")
     powers = b.power(b.abs(x), b.like(p, x))
     return b.power(b.sum(powers, axis=_spatial(b, x), keepdims=True), b.like(1 / p, x))
 
@@ -254,8 +261,8 @@ def gemm(
     *,
     alpha: float = 1.0,
     beta: float = 1.0,
-    transA: int = 0,  # noqa: N803
-    transB: int = 0,  # noqa: N803
+    transA: int = 0,
+    transB: int = 0,
 ) -> Expr:
     """alpha · x′ · y′ + beta · c."""
     if b.rank(x) != 2 or b.rank(y) != 2:

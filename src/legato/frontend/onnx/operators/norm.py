@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from legato.base import dtype as dt
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.tensors import element_type
@@ -62,7 +59,9 @@ def layer_normalization(
     return y, mean, b.rsqrt(b.add(variance, b.like(epsilon, wide)))
 
 
-def rms_normalization(b: Emitter, x: Expr, scale: Expr, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1) -> Expr:
+def rms_normalization(
+    b: Emitter, x: Expr, scale: Expr, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+) -> Expr:
     axis = b.axis(axis, b.rank(x))
     gamma = b.broadcast(scale, b.dims_of(x)[axis:])
     return b.nn.rms_norm(x, gamma, axes=tuple(range(axis, b.rank(x))), epsilon=epsilon)

@@ -77,7 +77,9 @@ def reduce_sum(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: int = 1) -> 
     return _over(b, x, axes, keepdims, _sum)
 
 
-def reduce_sum_13(b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Expr:
+def reduce_sum_13(
+    b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+) -> Expr:
     return _over(b, x, _given(b, axes), keepdims, _sum, noop_with_empty_axes)
 
 
@@ -85,7 +87,9 @@ def reduce_mean(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: int = 1) ->
     return _over(b, x, axes, keepdims, _mean)
 
 
-def reduce_mean_18(b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Expr:
+def reduce_mean_18(
+    b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+) -> Expr:
     return _over(b, x, _given(b, axes), keepdims, _mean, noop_with_empty_axes)
 
 
@@ -93,7 +97,9 @@ def reduce_prod(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: int = 1) ->
     return _over(b, x, axes, keepdims, _prod)
 
 
-def reduce_prod_18(b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Expr:
+def reduce_prod_18(
+    b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+) -> Expr:
     return _over(b, x, _given(b, axes), keepdims, _prod, noop_with_empty_axes)
 
 
@@ -101,7 +107,9 @@ def reduce_max(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: int = 1) -> 
     return _over(b, x, axes, keepdims, _max)
 
 
-def reduce_max_18(b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Expr:
+def reduce_max_18(
+    b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+) -> Expr:
     return _over(b, x, _given(b, axes), keepdims, _max, noop_with_empty_axes)
 
 
@@ -109,7 +117,9 @@ def reduce_min(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: int = 1) -> 
     return _over(b, x, axes, keepdims, _min)
 
 
-def reduce_min_18(b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Expr:
+def reduce_min_18(
+    b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+) -> Expr:
     return _over(b, x, _given(b, axes), keepdims, _min, noop_with_empty_axes)
 
 
@@ -117,7 +127,9 @@ def reduce_l1(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: int = 1) -> E
     return _over(b, x, axes, keepdims, _l1)
 
 
-def reduce_l1_18(b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Expr:
+def reduce_l1_18(
+    b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+) -> Expr:
     return _over(b, x, _given(b, axes), keepdims, _l1, noop_with_empty_axes)
 
 
@@ -125,7 +137,9 @@ def reduce_l2(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: int = 1) -> E
     return _over(b, x, axes, keepdims, _l2)
 
 
-def reduce_l2_18(b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Expr:
+def reduce_l2_18(
+    b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+) -> Expr:
     return _over(b, x, _given(b, axes), keepdims, _l2, noop_with_empty_axes)
 
 

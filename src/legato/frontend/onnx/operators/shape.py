@@ -76,9 +76,17 @@ def range_(b: Emitter, start: Expr, limit: Expr, delta: Expr) -> Expr:
 def eye_like(b: Emitter, x: Expr, *, dtype: int | None = None, k: int = 0) -> Expr:
     if b.rank(x) != 2:
         raise ImportModelError(f"the input has rank {b.rank(x)}, wanted a matrix")
-    rows, columns = b.sizes(x, "the input")
-    result = b.dtype(x) if dtype is None else element_type(dtype, "the result")
-    return b.constant(np.eye(rows, columns, k), result)
+    row, column = _diagonal(b, x, k)
+    return b.to(b.equal(row, column), b.dtype(x) if dtype is None else element_type(dtype, "the result"))
+
+
+def _diagonal(b: Emitter, x: Expr, k: int) -> tuple[Expr, Expr]:
+    """Numbers of the rows and columns of a matrix that are equal on its k-th diagonal; they broadcast to its shape."""
+    if not -(1 << 40) < k < 1 << 40:
+        raise ImportModelError(f"a diagonal {k} away from the main one")
+    rows, columns = b.dims_of(x)[-2:]
+    row = b.expand_dims(b.arange(start=0, stop=rows, step=1, dtype="int64"), axis=1, num_newaxis=1)
+    return row, b.arange(start=-k, stop=columns - k, step=1, dtype="int64")
 
 
 # ------------------------------------------------------------------ the same elements, another shape
@@ -197,13 +205,15 @@ def concat(b: Emitter, *xs: Expr, axis: int) -> Expr:
     return b.concatenate(*xs, axis=b.axis(axis, b.rank(xs[0])))
 
 
-def split(b: Emitter, x: Expr, *, axis: int = 0, split: tuple[int, ...] | None = None) -> Expr:  # noqa: A002
+def split(b: Emitter, x: Expr, *, axis: int = 0, split: tuple[int, ...] | None = None) -> Expr:
     return _split(b, x, b.axis(axis, b.rank(x)), split, b.outputs)
 
 
 def split_13(b: Emitter, x: Expr, split: Expr | None = None, *, axis: int = 0, num_outputs: int | None = None) -> Expr:
     sizes = None if split is None else b.dims(split, "the sizes of the parts")
-    return _split(b, x, b.axis(axis, b.rank(x)), sizes, num_outputs or b.outputs)
+    if num_outputs is not None and num_outputs != b.outputs:
+        raise ImportModelError(f"num_outputs is {num_outputs}, but the node has {b.outputs}")
+    return _split(b, x, b.axis(axis, b.rank(x)), sizes, b.outputs)
 
 
 def _split(b: Emitter, x: Expr, axis: int, sizes: Sequence[Dim | int] | None, parts: int) -> Expr:
@@ -297,8 +307,6 @@ def trilu(b: Emitter, x: Expr, k: Expr | None = None, *, upper: int = 1) -> Expr
     if b.rank(x) < 2:
         raise ImportModelError(f"the input has rank {b.rank(x)}, wanted a matrix or more")
     diagonal = 0 if k is None else int(b.scalar(k, "k"))
-    rows, columns = b.dims_of(x)[-2:]
-    row = b.expand_dims(b.arange(start=0, stop=rows, step=1, dtype="int64"), axis=1, num_newaxis=1)
-    column = b.arange(start=diagonal * -1, stop=columns - diagonal, step=1, dtype="int64")
+    row, column = _diagonal(b, x, diagonal)
     kept = b.greater_equal(column, row) if upper else b.less_equal(column, row)
     return b.where(kept, x, b.like(0, x))
