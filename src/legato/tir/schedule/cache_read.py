@@ -8,7 +8,7 @@ from legato.arith.expr import Var, const
 from legato.base.errors import ScheduleError
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
-from legato.tir.schedule._dependence import accesses
+from legato.tir.schedule._dependence import accesses, private
 from legato.tir.schedule._edit import check_scope, loop_path, loop_var, replaced, understood
 from legato.tir.schedule._region import Box, Region
 from legato.tir.schedule.compute_at import rebased
@@ -31,6 +31,8 @@ def cache_read(func: Func, buffer: Buffer, var: Var, scope: Scope = Scope.LOCAL)
     loop = path[-1]
     assert isinstance(loop, For)
     understood(loop, "cache_read")
+    if buffer in private(loop):
+        raise ScheduleError(f"cache_read: {buffer.name} is allocated inside {var.name}")
     if any(isinstance(s, For) and s.kind is LoopKind.VECTOR for s in path):
         raise ScheduleError(f"cache_read: {var.name} is a vector loop or inside one")
     found = [a for a in accesses(loop.body) if a.buffer is buffer]

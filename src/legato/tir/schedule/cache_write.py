@@ -8,8 +8,18 @@ from legato.base.errors import ScheduleError
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
 from legato.tir.schedule._cover import Place, roots, uncovered
-from legato.tir.schedule._dependence import accesses
-from legato.tir.schedule._edit import check_scope, copied, is_guard, loop_path, nest, normal, replaced, understood
+from legato.tir.schedule._dependence import accesses, private
+from legato.tir.schedule._edit import (
+    alloc_path,
+    check_scope,
+    copied,
+    is_guard,
+    loop_path,
+    nest,
+    normal,
+    replaced,
+    understood,
+)
 from legato.tir.schedule._region import Box, Region
 from legato.tir.schedule.compute_at import rebased
 from legato.tir.stmt import Alloc, For, Func, If, Let, LoopKind, Stmt, Store, block
@@ -21,7 +31,7 @@ __all__ = ["cache_write"]
 def cache_write(
     func: Func, buffer: Buffer, var: Var | None = None, scope: Scope = Scope.LOCAL
 ) -> tuple[Func, Buffer, list[list[Var]]]:
-    """Lets an iteration of loop `var` (None: the whole function) work on a private tile, copied out at its end.
+    """Lets an iteration of loop `var` (None: all code) work on a private tile, copied out at its end.
 
         for i in n:                             for i in n:
           for j in 4: c[i*4 + j] = 0              alloc t[4]
@@ -32,9 +42,8 @@ def cache_write(
     An iteration must store every element before it reads it. Returns (func, t, [[k, …], …]): the loops that copy, one
     nest for each store that is the first to its elements.
     """
-    path = loop_path(func, var) if var is not None else ()
-    loop = path[-1] if path else None
-    part = loop.body if isinstance(loop, For) else func.body
+    path = loop_path(func, var) if var is not None else () if buffer in func.params else alloc_path(func, buffer)
+    part = path[-1].children()[0] if path else func.body
     where = var.name if var is not None else func.name
     understood(part, "cache_write")
     found = [a for a in accesses(part) if a.buffer is buffer]
@@ -56,12 +65,12 @@ def cache_write(
         copies.append(copy)
         vars.append([f.var for f in loops(copy)])
     body = Alloc(tile, block(rebased(part, buffer, tile, box), *copies))
-    if loop is None:
-        return func.with_body(body), tile, vars
-    return replaced(func, path, loop.with_children((body,))), tile, vars
+    return (replaced(func, path, path[-1].with_children((body,))) if path else func.with_body(body)), tile, vars
 
 
 def _check(part: Stmt, path: tuple[Stmt, ...], buffer: Buffer, where: str, writes: list[bool]) -> None:
+    if buffer in private(part):
+        raise ScheduleError(f"cache_write: {buffer.name} is allocated inside {where}")
     if not any(writes):
         raise ScheduleError(f"cache_write: {where} does not store to {buffer.name}")
     if any(isinstance(s, For) and s.kind is LoopKind.VECTOR for s in path):

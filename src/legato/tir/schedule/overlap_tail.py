@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from legato.arith.expr import Const, Var, cdiv, const, le, min_
+from legato.arith.expr import Const, Var, const, floordiv, le, min_
 from legato.base.errors import ScheduleError
 from legato.tir.schedule._dependence import private
-from legato.tir.schedule._edit import Names, copied, loop_path, loop_var, renamed, replaced, understood
+from legato.tir.schedule._edit import Names, copied, loop_path, loop_var, normal, renamed, replaced, understood
 from legato.tir.stmt import For, Func, If, Let, LoopKind
 from legato.tir.walk import buffers_read, buffers_written, loops
 
@@ -34,7 +34,7 @@ def overlap_tail(func: Func, var: Var, factor: int) -> tuple[Func, Var, Var, Nam
     n = loop.extent
     if isinstance(n, Const) and int(n.value) < factor:
         raise ScheduleError(f"overlap_tail: {var.name} has {n} iterations, wanted at least {factor}")
-    tiles = cdiv(n, factor)
+    tiles = floordiv(normal(n + (factor - 1)), const(factor))
     outer, inner = loop_var(f"{var.name}o"), loop_var(f"{var.name}i")
     start = Var(f"{var.name}b", var.dtype, 0)
     body = Let(

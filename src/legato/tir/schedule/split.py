@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from legato.arith.bounds import bounds
-from legato.arith.expr import Const, Expr, Var, cdiv, const, lt
+from legato.arith.expr import Const, Expr, Var, const, floordiv, lt
 from legato.base.errors import ScheduleError
 from legato.tir.schedule._edit import Names, copied, literal, loop_path, loop_var, normal, renamed, replaced
 from legato.tir.stmt import For, Func, If, LoopKind, Stmt, block
@@ -29,7 +29,7 @@ def split(func: Func, var: Var, factor: int) -> tuple[Func, Var, Var]:
     The outer loop keeps the kind PARALLEL, the inner one VECTOR, both UNROLL. Returns (func, io, ii).
     """
     path, loop, n = _splittable(func, var, factor, "split")
-    tiles = normal(n // factor) if _divides(n, factor) else cdiv(n, factor)
+    tiles = normal(n // factor) if _divides(n, factor) else floordiv(normal(n + (factor - 1)), const(factor))
     outer, inner = loop_var(f"{var.name}o"), loop_var(f"{var.name}i")
     body = renamed(loop.body, {var: outer * factor + inner})
     if not _divides(n, factor):
