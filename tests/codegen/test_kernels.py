@@ -327,3 +327,16 @@ def test_vector_inside_vector_and_odd_nests() -> None:
 def test_scalar_kernel_of_rank_0() -> None:
     x, out = Buffer("x", (), dt.float32), Buffer("out", (), dt.float32)
     check(Func("f", (x, out), put(out, (), Load(x, ()) + Load(x, ()))), [np.full((), 3, np.float32), zeros().copy()])
+
+
+@pytest.mark.parametrize("scope", [REGISTER, LOCAL])
+@pytest.mark.parametrize("own", [True, False])
+def test_arrays_inside_vector_loops_of_which_each_lane_uses_its_part(scope: Scope, own: bool) -> None:
+    x, out, i, k, k2 = buffer("x", (3, L)), buffer("out", (3, L)), index(), index(), index()
+    mine = buffer("mine", (3, L), scope=scope)
+    fill = loop(k, 3, put(mine, (k, i), at(x, k, i)), "unroll")
+    # Without `own` a lane writes and reads an element of its copy that is another lane's in theirs.
+    spoil = put(mine, (0, 2), at(x, 0, i) * const(3.0, dt.float32))
+    value = at(mine, 2 - k2, i) + (at(mine, 1, i) if own else at(mine, 0, 2))
+    body = block(fill, *([] if own else [spoil]), loop(k2, 3, put(out, (k2, i), value), "unroll"))
+    check(Func("f", (x, out), loop(i, L, Alloc(mine, body), "vector")), [numbers(3, L), zeros(3, L)])

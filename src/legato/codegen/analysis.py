@@ -5,22 +5,27 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from legato.arith.expr import Expr, Var
+from legato.arith.expr import Const, Expr, Var
 from legato.base.node import post_order
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
-from legato.tir.stmt import For, Func, HostOp, If, Invoke, Launch, LoopKind, Stmt, Store, While
+from legato.tir.stmt import Alloc, For, Func, HostOp, If, Invoke, Launch, LoopKind, Stmt, Store, While
 
 __all__ = ["Analysis", "analyse", "is_parallel"]
+
+
+Lane = tuple[Var, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
     """`written`: buffers stored to under each For, If and While; `widths`: the vector width that most accesses to a
-    register buffer have; `words`: the largest number of arguments of a call."""
+    register buffer have; `split`: buffers that live inside a vector loop and of which every lane uses its own part, so
+    that one copy serves all; `words`: the largest number of arguments of a call."""
 
     written: dict[Stmt, tuple[Buffer, ...]]
     widths: dict[Buffer, int]
+    split: frozenset[Buffer]
     words: int
 
 
@@ -38,27 +43,27 @@ def is_parallel(func: Func) -> bool:
 def analyse(func: Func) -> Analysis:
     """Walks `func` once."""
     written: dict[Stmt, dict[Buffer, None]] = {}
-    accesses: dict[Buffer, Counter[int]] = {}
+    accesses = _Accesses()
     words = 0
-    stack: list[tuple[Stmt, tuple[Stmt, ...], tuple[tuple[Var, int], ...]]] = [(func.body, (), ())]
+    stack: list[tuple[Stmt, tuple[Stmt, ...], Lane | None]] = [(func.body, (), None)]
     while stack:
-        stmt, around, lanes = stack.pop()
+        stmt, around, lane = stack.pop()
         for buffer in _written_by(stmt):
             for outer in around:
                 written[outer][buffer] = None
         if isinstance(stmt, Launch | Invoke | HostOp):
             words = max(words, len(stmt.args))
-        if lanes:
-            _count(stmt, lanes, accesses)
+        if lane is not None:
+            accesses.visit(stmt, lane)
         if isinstance(stmt, For | If | While):
             written.setdefault(stmt, {})
             around = (*around, stmt)
-        if isinstance(stmt, For) and stmt.kind is LoopKind.VECTOR and not lanes:
-            extent = getattr(stmt.extent, "value", 1)
-            lanes = ((stmt.var, extent),)
-        stack += [(child, around, lanes) for child in reversed(stmt.children())]
-    widths = {b: max(c, key=lambda width: (c[width], width)) for b, c in accesses.items()}
-    return Analysis({s: tuple(b) for s, b in written.items()}, widths, words)
+        if isinstance(stmt, For) and stmt.kind is LoopKind.VECTOR and lane is None and isinstance(stmt.extent, Const):
+            lane = (stmt.var, int(stmt.extent.value))
+        stack += [(child, around, lane) for child in reversed(stmt.children())]
+    widths = {b: max(c, key=lambda width: (c[width], width)) for b, c in accesses.widths.items()}
+    split = frozenset(b for b, dims in accesses.own.items() if dims)
+    return Analysis({s: tuple(b) for s, b in written.items()}, widths, split, words)
 
 
 def _written_by(stmt: Stmt) -> tuple[Buffer, ...]:
@@ -69,14 +74,26 @@ def _written_by(stmt: Stmt) -> tuple[Buffer, ...]:
     return ()
 
 
-def _count(stmt: Stmt, lanes: tuple[tuple[Var, int], ...], accesses: dict[Buffer, Counter[int]]) -> None:
-    places: list[tuple[Buffer, tuple[Expr, ...]]] = []
-    if isinstance(stmt, Store):
-        places.append((stmt.buffer, stmt.indices))
-    places += [(e.buffer, e.indices) for e in post_order(stmt.exprs()) if isinstance(e, Load)]
-    for buffer, indices in places:
-        if buffer.scope is Scope.REGISTER:
-            used = set(post_order(indices))
-            for var, extent in lanes:
-                if var in used:
-                    accesses.setdefault(buffer, Counter())[extent] += 1
+class _Accesses:
+    """Collects how statements inside vector loops use buffers that are not in memory for all."""
+
+    def __init__(self) -> None:
+        self.widths: dict[Buffer, Counter[int]] = {}
+        self.own: dict[Buffer, set[int]] = {}  # dimensions whose index is the lane in every access so far
+
+    def visit(self, stmt: Stmt, lane: Lane) -> None:
+        """Takes note of one statement inside the vector loop of `lane`."""
+        if isinstance(stmt, Alloc):
+            self.own[stmt.buffer] = set(range(stmt.buffer.rank))
+        if isinstance(stmt, Store):
+            self._access(stmt.buffer, stmt.indices, lane)
+        for e in post_order(stmt.exprs()):
+            if isinstance(e, Load):
+                self._access(e.buffer, e.indices, lane)
+
+    def _access(self, buffer: Buffer, indices: tuple[Expr, ...], lane: Lane) -> None:
+        var, extent = lane
+        if buffer in self.own:
+            self.own[buffer] -= {d for d, index in enumerate(indices) if index is not var}
+        if buffer.scope is Scope.REGISTER and any(e is var for e in post_order(indices)):
+            self.widths.setdefault(buffer, Counter())[extent] += 1

@@ -56,11 +56,10 @@ class Memory:
         self._version += 1
         self.versions[buffer] = self._version
 
-    def allocate(self, buffer: Buffer, elements: int) -> None:
-        """Stack memory for a LOCAL buffer, one copy per lane of the current vector loop."""
+    def allocate(self, buffer: Buffer, elements: int, lanes: int) -> None:
+        """Stack memory for a LOCAL buffer: one copy per lane, or one for all (`lanes` 1)."""
         if buffer.scope is not Scope.LOCAL:
             raise InternalError(f"cannot put the {buffer.scope.value} buffer {buffer.name} on the stack")
-        lanes = self.builder.lanes
         name = self.builder.name()
         size = max(1, elements * lanes) * buffer.dtype.bytes
         self.builder.allocas.append(f"{name} = alloca [{size} x i8], align {_LOCAL_ALIGN}")

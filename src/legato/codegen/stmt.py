@@ -69,14 +69,15 @@ class Statements:
         """Makes room for `buffer`; the result ends its life."""
         count: Expr = buffer.elements()
         elements = expect_const(self.ev.value(count), f"the size of the {buffer.scope.value} buffer {buffer.name}")
+        copies = 1 if buffer in self.analysis.split else self.builder.lanes
         if buffer.scope is Scope.REGISTER:
             width = self.analysis.widths.get(buffer, 1)
-            self.ev.registers[buffer] = Registers(buffer, elements, width, self.builder.lanes)
+            self.ev.registers[buffer] = Registers(buffer, elements, width, copies)
             return lambda: self.ev.registers.__delitem__(buffer)
         lanes, pointer = self.stack.get(buffer, (0, None))
-        if pointer is None or lanes != self.builder.lanes:
-            self.ev.memory.allocate(buffer, elements)
-            self.stack[buffer] = (self.builder.lanes, self.ev.memory.pointers[buffer])
+        if pointer is None or lanes != copies:
+            self.ev.memory.allocate(buffer, elements, copies)
+            self.stack[buffer] = (copies, self.ev.memory.pointers[buffer])
         return lambda: self.ev.memory.touch(buffer)
 
     def _written_registers(self, stmt: Stmt) -> list[Registers]:
