@@ -126,7 +126,9 @@ class _Scheduler:
             return
         body = inline(stage.body, self.stored)
         reductions = [tensor] if stage.reduction is not None else [t for t in _read(body) if _is_reduction(t)]
-        if len(reductions) != 1 or not isinstance(reductions[0].stage, Stage):
+        if len(reductions) != 1 or not isinstance(reductions[0].stage, Stage) or not self._is_epilogue(
+            tensor, body if stage.reduction is None else Load(tensor, tuple(a.var for a in stage.axes)), reductions[0]
+        ):
             return
         inner = inline(reductions[0].stage.body, self.stored)
         natural = choose_order(reductions[0].stage.axes, inner, self.constants, reduced=True).order
@@ -212,11 +214,10 @@ class _Scheduler:
         self._choose_layout(tensor, inner, reduced=True)
         order = _units_first([axes[d] for d in tensor.layout.order])
         shape = pick_shape(order[-1].extent, [inner], self.target) if order else TileShape(1, 1, 1)
-        if not order or is_unit(order[-1].extent) or self._prefers_rows(inner, order, red):
-            job = RowJob(
-                tensor, tuple(order), (), (RowReduction(reduction, (), red, inner),), tuple(a.var for a in axes), body
-            )
-            return row(job, self.target)
+        rows = red if not order or is_unit(order[-1].extent) else self._rows_along(inner, order, red)
+        if rows is not None:
+            job = RowReduction(reduction, (), rows, inner)
+            return row(RowJob(tensor, tuple(order), (), (job,), tuple(a.var for a in axes), body), self.target)
         return self._tiled(tensor, body, reduction, inner, red, order, shape)
 
     def _operands(self, body: Expr) -> Expr:
@@ -244,13 +245,18 @@ class _Scheduler:
             if t is not reduction:
                 self.store(t)
 
-    def _prefers_rows(self, inner: Expr, order: Sequence[Axis], red: Reduction) -> bool:
-        """True if memory runs along the reduction and nothing is gained by keeping a tile: no operand is reused."""
+    def _rows_along(self, inner: Expr, order: Sequence[Axis], red: Reduction) -> Reduction | None:
+        """The reduction with the axis last along which memory runs, if vectors along it are better than a tile: what is
+        read does not lie along the vector axis, and no operand would be reused by a tile."""
         vector = order[-1].var
-        reads = loads(inner)
-        if any(not depends(x, vector) for x in reads):
-            return False
-        return any(stride(x, red.axes[-1].var) == 1 for x in reads) and any(stride(x, vector) != 1 for x in reads)
+        reads = [x for x in loads(inner) if x.buffer not in self.constants]  # constants are packed as is best
+        if any(not depends(x, vector) for x in reads) or all(stride(x, vector) == 1 for x in reads):
+            return None
+        along = [a for a in red.axes if any(stride(x, a.var) == 1 for x in reads)]
+        if not along:
+            return None
+        rest = tuple(a for a in red.axes if a is not along[-1])
+        return Reduction(red.combiner, (*rest, along[-1]), red.init)
 
     def _tiled(
         self,

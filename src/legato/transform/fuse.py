@@ -165,7 +165,7 @@ class _Block:
 
     def _allowed(self, node: _Node, sink: _Node, between: Sequence[int]) -> bool:
         path = [self.nodes[n] for n in between]
-        if node.is_anchor:
+        if node.is_anchor or self.anchored[self._root(node.position)]:
             epilogue = (*path, sink)
             return all(n.kind <= Fusion.BROADCAST and n.shape == node.shape is not None for n in epilogue)
         if node.kind <= Fusion.BROADCAST and any(
