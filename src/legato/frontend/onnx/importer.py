@@ -14,15 +14,15 @@ from typing import Any
 
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto
 
-from legato.base.errors import CompileError, ImportModelError, TypeCheckError, UnsupportedError
+from legato.base.errors import ImportModelError, TypeCheckError, UnsupportedError
 from legato.base.span import Span
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.graph import Step, reads, schedule, subgraphs
 from legato.frontend.onnx.inputs import Dims, Shapes, check_size, input_types
 from legato.frontend.onnx.reader import Source, opsets_of
-from legato.frontend.onnx.report import Report, Unsupported, unsupported_error
+from legato.frontend.onnx.report import Report, Unsupported, unsupported_error, why_absent
 from legato.frontend.onnx.signature import find, signature
-from legato.frontend.onnx.tensors import element_count, element_type, to_array
+from legato.frontend.onnx.tensors import element_count, stored_bytes, to_array
 from legato.ir.expr import Expr, Function
 from legato.ir.module import Module
 from legato.ir.types import TensorType, TupleType
@@ -75,7 +75,7 @@ class Importer:
         self.source, self.graph = source, source.model.graph
         self.b = Emitter()
         self.unsupported: list[Unsupported] = []
-        self._faults: list[CompileError] = []
+        self._faults: list[tuple[TypeCheckError, Unsupported]] = []
         self._custom = {_operator_key(name): function for name, function in (custom or {}).items()}
         self._functions = {(_domain(f.domain), f.name, f.overload): f for f in source.model.functions}
         self._bodies: dict[tuple[FunctionKey, tuple[str, ...]], tuple[Step, ...]] = {}
@@ -132,7 +132,7 @@ class Importer:
         if self.unsupported:
             raise unsupported_error(self.source.name, self.unsupported)
         if self._faults:
-            raise self._faults[0]
+            raise self._faults[0][0]
         assert function is not None
         return Module.from_expr(function)
 
@@ -140,7 +140,7 @@ class Importer:
         """What the model is, and everything of it that cannot be compiled."""
         self.run()
         model = self.source.model
-        weights = [(element_count(t.dims, t.name), t.data_type) for t in self.graph.initializer]
+        weights = list(self.graph.initializer)
         return Report(
             name=self.source.name,
             inputs=dict(self._input_types),
@@ -150,9 +150,9 @@ class Importer:
             producer=f"{model.producer_name} {model.producer_version}".strip(),
             nodes=sum(self._operators().values()),
             operators=self._operators(),
-            parameters=sum(count for count, _ in weights),
-            bytes=sum(count * element_type(code, "a weight").bytes for count, code in weights),
-            unsupported=tuple(self.unsupported),
+            parameters=sum(element_count(t.dims, f"initializer {t.name!r}") for t in weights),
+            bytes=sum(stored_bytes(t) for t in weights),
+            unsupported=(*self.unsupported, *(listed for _, listed in self._faults)),
         )
 
     def _operators(self) -> Counter[str]:
@@ -217,7 +217,7 @@ class Importer:
             except UnsupportedError as error:
                 self._note(name, node.op_type, domain, error.message, opset)
             except TypeCheckError as error:
-                self._faults.append(error)
+                self._faults.append((error, Unsupported(name, node.op_type, domain, opset, error.message)))
             except ImportModelError as error:
                 raise _located(error, Span(name)) from None
             except ArithmeticError as error:  # a number of the file that no tensor can have: 2**63 elements, 1/0
@@ -236,7 +236,7 @@ class Importer:
         domain = _domain(node.domain)
         converter = self._custom.get((domain, node.op_type)) or find(domain, node.op_type, opset)
         if converter is None:
-            raise UnsupportedError("no such operator in Legato")
+            raise UnsupportedError(why_absent(domain, node.op_type))
         schema = signature(converter)
         attributes = schema.convert(self._attributes(frame, node), node.op_type, self.source.folder)
         inputs = schema.arrange([self._needed(frame.get(name)) for name in node.input], node.op_type)

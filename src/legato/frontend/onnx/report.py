@@ -8,9 +8,35 @@ from dataclasses import dataclass
 from legato.base.errors import UnsupportedError
 from legato.ir.types import Type
 
-__all__ = ["Report", "Unsupported", "unsupported_error"]
+__all__ = ["Report", "Unsupported", "unsupported_error", "why_absent"]
 
 _SHOWN = 100
+
+_CONTROL, _RECURRENT = "control flow is not imported yet", "recurrent operators are not imported yet"
+_QUANTISED, _DATA = "quantised operators are not imported yet", "its extent depends on the data"
+_SEQUENCE, _TEXT, _RANDOM = (
+    "sequences are not supported",
+    "strings are not supported",
+    "random numbers are not supported",
+)
+_ABSENT = {
+    **dict.fromkeys(("If", "Loop", "Scan"), _CONTROL),
+    **dict.fromkeys(("RNN", "LSTM", "GRU"), _RECURRENT),
+    **dict.fromkeys(("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"), _QUANTISED),
+    **dict.fromkeys(("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger"), _QUANTISED),
+    **dict.fromkeys(("NonZero", "Compress", "Unique", "NonMaxSuppression"), _DATA),
+    **dict.fromkeys(("SequenceConstruct", "SequenceEmpty", "SequenceAt", "SequenceInsert", "SequenceErase"), _SEQUENCE),
+    **dict.fromkeys(("SequenceLength", "SequenceMap", "ConcatFromSequence", "SplitToSequence"), _SEQUENCE),
+    **dict.fromkeys(("Optional", "OptionalGetElement", "OptionalHasElement"), "optional values are not supported"),
+    **dict.fromkeys(("StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch", "TfIdfVectorizer"), _TEXT),
+    **dict.fromkeys(("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"), _RANDOM),
+    **dict.fromkeys(("Bernoulli", "Multinomial"), _RANDOM),
+}
+
+
+def why_absent(domain: str, operator: str) -> str:
+    """Why an operator that has no converter has none."""
+    return _ABSENT.get(operator, "no such operator in Legato") if not domain else "no such operator in Legato"
 
 
 @dataclass(frozen=True, slots=True)

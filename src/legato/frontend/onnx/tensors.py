@@ -15,7 +15,7 @@ from legato.base.dtype import DType
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.external import Folder
 
-__all__ = ["MAX_ELEMENTS", "element_count", "element_type", "to_array", "type_name"]
+__all__ = ["MAX_ELEMENTS", "element_count", "element_type", "stored_bytes", "to_array", "type_name"]
 
 Array = NDArray[Any]
 
@@ -67,6 +67,12 @@ def element_count(shape: Sequence[int], what: str) -> int:
     return count
 
 
+def stored_bytes(tensor: TensorProto) -> int:
+    """The size of a tensor's elements; of a type that Legato does not have, that of its data in the file."""
+    dtype = _DTYPES.get(tensor.data_type)
+    return len(tensor.raw_data) if dtype is None else math.prod(tensor.dims) * dtype.bytes
+
+
 def _show(shape: Sequence[int]) -> str:
     shown = [str(d) for d in shape[:8]] + ["…"] * (len(shape) > 8)
     return f"({', '.join(shown)})"
@@ -92,8 +98,7 @@ def to_array(tensor: TensorProto, folder: Folder | None, what: str) -> Array:
         flat = _decoded(np.frombuffer(raw, np.uint8), dtype)
     else:
         flat = _typed(tensor, dtype, count, what)
-    array: Array = flat.reshape(shape)
-    return array
+    return np.reshape(flat, shape)
 
 
 def _external(tensor: TensorProto, folder: Folder | None, size: int, what: str) -> NDArray[np.uint8]:
@@ -107,7 +112,7 @@ def _external(tensor: TensorProto, folder: Folder | None, size: int, what: str) 
 def _decoded(raw: NDArray[np.uint8], dtype: DType) -> Array:
     """Little-endian bytes as elements; a copy only where they are not aligned."""
     if dtype.is_bool:
-        return raw != 0  # any other byte than 0 and 1 must not reach a bool array
+        return np.not_equal(raw, 0)  # any other byte than 0 and 1 must not reach a bool array
     elements = raw.view(dtype.numpy)
     return elements if elements.flags.aligned else elements.copy()
 

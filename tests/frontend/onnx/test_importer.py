@@ -1,0 +1,156 @@
+"""What cannot be compiled is listed at once; custom operators; spans; the report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from legato.base.errors import ImportModelError, TypeCheckError, UnsupportedError
+from legato.base.node import post_order
+from legato.frontend.onnx import check, from_onnx
+from legato.frontend.onnx.emitter import Emitter
+from legato.ir.expr import Call, Expr
+from tests.frontend.onnx.peer import legato_outputs, model, value
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def test_everything_unsupported_at_once() -> None:
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["a"], name="first"),
+        helper.make_node("Reshape", ["x", "a"], ["b"], name="needs first"),
+        helper.make_node("Twist", ["x"], ["c"], domain="their.domain"),
+        helper.make_node("MaxPool", ["img"], ["d", "where"], name="pool", kernel_shape=[2, 2]),
+        helper.make_node("Identity", ["where"], ["e"], name="needs the second output"),
+        helper.make_node("Spin", ["b"], ["f"], name="after the first"),
+        helper.make_node("Relu", ["x"], ["g"], name="fine", angle=3),
+    ]
+    inputs = [value("x", (2, 3)), value("img", (1, 1, 4, 4))]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("their.domain", 3)]
+    with pytest.raises(UnsupportedError) as caught:
+        from_onnx(model(nodes, inputs, list("bcdefg"), opset_imports=opsets))
+    assert str(caught.value) == (
+        "unsupported: the model: 5 nodes cannot be compiled (NonZero, Twist, MaxPool, Spin, Relu)\n"
+        "  first: ai.onnx.NonZero of operator set 17: its extent depends on the data\n"
+        "  Op_2 (Twist): their.domain.Twist of operator set 3: no such operator in Legato\n"
+        "  pool: ai.onnx.MaxPool of operator set 17: its output number 2\n"
+        "  after the first: ai.onnx.Spin of operator set 17: no such operator in Legato\n"
+        "  fine: ai.onnx.Relu of operator set 17: attribute angle"
+    )
+
+
+def test_shapes_that_depend_on_the_data() -> None:
+    node = helper.make_node("Reshape", ["x", "s"], ["y"], name="r")
+    with pytest.raises(UnsupportedError) as caught:
+        from_onnx(model([node], [value("x", (2, 3)), value("s", (2,), "int64")]))
+    assert caught.value.details == (
+        "r: ai.onnx.Reshape of operator set 17: the new shape depends on the data: "
+        "it must follow from the shapes of the inputs",
+    )
+
+
+def test_ill_typed_models() -> None:
+    node = helper.make_node("MatMul", ["x", "x"], ["y"], name="product")
+    with pytest.raises(TypeCheckError) as caught:
+        from_onnx(model([node], [value("x", (2, 3))]))
+    assert str(caught.value).startswith("type error: matmul: the summed dimension")
+    assert caught.value.span is not None
+    assert caught.value.span.source == "product"
+    (listed,) = check(model([node], [value("x", (2, 3))])).unsupported
+    assert (listed.node, listed.operator) == ("product", "MatMul")
+    assert listed.reason.startswith("matmul: the summed dimension")
+
+
+@pytest.mark.parametrize(
+    ("node", "text"),
+    [
+        (
+            helper.make_node("Transpose", ["x"], ["y"], perm="ab"),
+            "attribute perm of Transpose is a string, wanted several int",
+        ),
+        (helper.make_node("MaxPool", ["x"], ["y"]), "MaxPool lacks its attribute kernel_shape"),
+        (helper.make_node("Add", ["x"], ["y"]), "Add lacks its input y"),
+        (helper.make_node("Add", ["", "x"], ["y"]), "Add lacks its input x"),
+        (helper.make_node("Relu", ["x", "x"], ["y"]), "Relu has 2 inputs, wanted at most 1"),
+        (helper.make_node("Softmax", ["x"], ["y"], axis=2), "axis 2 is out of range for rank 2"),
+    ],
+)
+def test_malformed_nodes(node: onnx.NodeProto, text: str) -> None:
+    with pytest.raises(ImportModelError) as caught:
+        from_onnx(model([node], [value("x", (2, 3))]))
+    assert (caught.value.message, str(caught.value.span)) == (text, f"Op_0 ({node.op_type})")
+
+
+def test_custom_operators() -> None:
+    def twice(b: Emitter, x: Expr, y: Expr | None = None, *, scale: float = 2.0, names: tuple[str, ...] = ()) -> Expr:
+        assert y is None
+        assert names == ("a", "b")
+        return b.multiply(x, b.like(scale, x))
+
+    def relu(b: Emitter, x: Expr) -> Expr:
+        return b.negative(x)
+
+    nodes = [
+        helper.make_node("Twice", ["x"], ["a"], domain="their.domain", scale=3.0, names=["a", "b"]),
+        helper.make_node("Relu", ["a"], ["y"]),
+    ]
+    proto = model(nodes, [value("x", (2, 3))])
+    found = legato_outputs(proto, {"x": X}, custom={"their.domain::Twice": twice, "Relu": relu})
+    np.testing.assert_array_equal(found[0], -3 * X)
+
+
+def test_nodes_carry_their_names() -> None:
+    nodes = [helper.make_node("Neg", ["x"], ["a"], name="negate"), helper.make_node("Relu", ["a"], ["y"])]
+    main = from_onnx(model(nodes, [value("x", (2, 3))]))["main"]
+    calls = [n for n in post_order([main]) if isinstance(n, Call)]  # type: ignore[type-var]
+    assert [str(c.span) for c in calls] == ["negate", "Op_1 (Relu)"]
+    assert main.attrs["output_names"] == ("y",)
+
+
+def test_outputs_may_be_inputs_constants_and_the_same() -> None:
+    proto = model([helper.make_node("Neg", ["x"], ["y"])], [value("x", (2, 3))], ["y", "x", "w", "y"], {"w": X})
+    for found, wanted in zip(legato_outputs(proto, {"x": X}), (-X, X, X, -X), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_report(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"]),
+        helper.make_node("LSTM", ["h", "h", "h"], ["", "s"], name="rnn"),
+        helper.make_node("Relu", ["h"], ["y"]),
+    ]
+    proto = model(nodes, [value("x", ("n", 3))], ["y", "s"], {"w": np.ones((3, 5), np.float32)}, producer_name="me")
+    path = tmp_path / "m.onnx"
+    path.write_bytes(proto.SerializeToString())
+    report = check(path)
+    assert {name: str(ty) for name, ty in report.inputs.items()} == {"x": "Tensor[(n, 3), float32]"}
+    assert {name: str(ty) for name, ty in report.outputs.items()} == {"y": "Tensor[(n, 5), float32]", "s": "None"}
+    assert (report.ir_version, dict(report.opsets), report.producer) == (8, {"": 17}, "me")
+    assert (report.nodes, report.operators) == (3, {"LSTM": 1, "MatMul": 1, "Relu": 1})
+    assert (report.parameters, report.bytes) == (15, 60)
+    assert [str(item) for item in report.unsupported] == [
+        "rnn: ai.onnx.LSTM of operator set 17: recurrent operators are not imported yet"
+    ]
+
+
+def test_shape_arithmetic_becomes_dims() -> None:
+    """x (n, 4, h) flattened the way exporters write it: with the product of two dims, through floats, and back."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Gather", ["s", "one"], ["c"]),
+        helper.make_node("Gather", ["s", "two"], ["h"]),
+        helper.make_node("Mul", ["c", "h"], ["ch"]),
+        helper.make_node("Cast", ["ch"], ["chi"], to=TensorProto.INT32),
+        helper.make_node("Cast", ["chi"], ["chl"], to=TensorProto.INT64),
+        helper.make_node("Unsqueeze", ["chl", "zero"], ["u"]),
+        helper.make_node("Concat", ["minus", "u"], ["t"], axis=0),
+        helper.make_node("Reshape", ["x", "t"], ["y"]),
+    ]
+    weights = {"one": np.array(1), "two": np.array(2), "zero": np.array([0]), "minus": np.array([-1])}
+    main = from_onnx(model(nodes, [value("x", ("n", 4, "h"))], weights=weights))["main"]
+    assert str(main.body.ty) == "Tensor[(n, h * 4), float32]"
+    assert len([n for n in post_order([main]) if isinstance(n, Call)]) == 1  # type: ignore[type-var]
