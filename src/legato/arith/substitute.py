@@ -15,32 +15,39 @@ def substitute(e: Expr, mapping: Mapping[Var, Expr]) -> Expr:
 
     All replacements happen at once: variables inside the new expressions are left alone.
     """
-    return _rebuild(e, dict(mapping.items())) if mapping else e
+    return _rebuild(e, lambda node: mapping.get(node) if type(node) is Var else None) if mapping else e
 
 
 def replace(e: Expr, parts: Mapping[Expr, Expr]) -> Expr:
     """`e` with whole subexpressions replaced, outermost first; the same object where none occurs."""
-    return _rebuild(e, dict(parts)) if parts else e
+    return _rebuild(e, parts.get) if parts else e
 
 
 def rewrite(e: Expr, f: Callable[[Expr], Expr | None]) -> Expr:
     """`e` rewritten bottom-up, each distinct node once: `f(node)` sees new children; None keeps the node."""
-    return _rebuild(e, {}, f)
+    return _rebuild(e, lambda _: None, f)
 
 
-def _rebuild(e: Expr, memo: dict[Expr, Expr], f: Callable[[Expr], Expr | None] | None = None) -> Expr:
+def _rebuild(
+    e: Expr, known: Callable[[Expr], Expr | None], f: Callable[[Expr], Expr | None] | None = None
+) -> Expr:
+    """`e` with what is `known` of a node put in its place, and `f` applied to every other node once rebuilt."""
+    memo: dict[Expr, Expr] = {}
     stack = [e]
     while stack:
         node = stack[-1]
         if node in memo:
             stack.pop()
             continue
+        given = known(node)
+        if given is not None:
+            memo[node] = given
+            continue
         kids = node.children()
         pending = [k for k in kids if k not in memo]
         if pending:
             stack += reversed(pending)
             continue
-        stack.pop()
         new = tuple([memo[k] for k in kids])
         fresh = node if new == kids else node.with_children(new)  # nodes compare by identity
         replaced = None if f is None else f(fresh)

@@ -100,7 +100,6 @@ def rewrite(
     return rewrite_nodes(root, rules, head=_head, see=see, counts=counts)
 
 
-def _head(e: object) -> Hashable:
-    if isinstance(e, Call) and isinstance(e.op, Op):
-        return e.op
-    return type(e)
+def _head(e: Any) -> Hashable:
+    kind: Hashable = e.op if isinstance(e, Call) and isinstance(e.op, Op) else e.__class__
+    return kind
