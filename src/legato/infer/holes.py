@@ -10,9 +10,9 @@ from collections.abc import Callable
 from legato.arith.expr import Expr as Dim
 from legato.arith.expr import Var
 from legato.arith.substitute import variables
-from legato.ir.types import ShapeType, TensorType, Type
+from legato.ir.types import HoleType, ShapeType, TensorType, Type
 
-__all__ = ["DimHole", "Hole", "NotYet", "dim_vars", "has_holes", "is_hole"]
+__all__ = ["DimHole", "Hole", "NotYet", "dim_vars", "has_holes", "is_hole", "show"]
 
 
 class NotYet(Exception):
@@ -56,6 +56,18 @@ def has_holes(ty: Type) -> bool:
     if isinstance(ty, ShapeType):
         return ty.dims is not None and any(is_hole(d) for d in ty.dims)
     return isinstance(ty, Hole) or any(has_holes(k) for k in ty.children())
+
+
+def show(ty: Type) -> str:
+    """`ty` as text, with what is not known written `_`."""
+    return str(_with_written_holes(ty))
+
+
+def _with_written_holes(ty: Type) -> Type:
+    if isinstance(ty, Hole):
+        return HoleType()
+    kids = ty.children()
+    return ty.with_children(tuple(_with_written_holes(k) for k in kids)) if kids else ty
 
 
 def dim_vars(ty: Type) -> tuple[Var, ...]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from legato.base.errors import TypeCheckError
 from legato.base.node import post_order
-from legato.infer.holes import Hole
+from legato.infer.holes import Hole, show
 from legato.infer.rebuild import Rebuild
 from legato.infer.walk import Walk
 from legato.ir.expr import Call, Expr, Function, GlobalVar
@@ -100,7 +100,7 @@ def _stuck(state: Walk, node: Expr) -> TypeCheckError:
     details = []
     if isinstance(node, Call) and isinstance(node.op, Op):
         pairs = zip(node.op.args, node.args, strict=True)
-        details = [f"{arg.lstrip('*')} : {state.solver.zonk(state.need(value))}" for arg, value in pairs]
+        details = [f"{arg.lstrip('*')} : {show(state.solver.zonk(state.need(value)))}" for arg, value in pairs]
     message = f"{name}: the types of its arguments cannot be inferred"
     return TypeCheckError(message, span=node.span, details=details, hint="annotate the parameters that it depends on")
 
@@ -131,12 +131,10 @@ def _groups(functions: Mapping[GlobalVar, Function]) -> Iterable[list[GlobalVar]
     on_path: set[GlobalVar] = set()
     groups: list[list[GlobalVar]] = []
     for root in functions:
-        work = [(root, 0)]
+        work = [] if root in order else [(root, 0)]
         while work:
             gv, n = work.pop()
-            if n == 0:
-                if gv in order:
-                    continue
+            if gv not in order:
                 order[gv] = low[gv] = len(order)
                 path.append(gv)
                 on_path.add(gv)

@@ -71,11 +71,11 @@ class Rebuild:
                 return self._call(node)
             case Function():
                 return self._function(node)
-            case Match():
-                node = self._patterns(node)
+        ty = self._type(node, node.ty)
+        if isinstance(node, Match):
+            node = self._patterns(node)
         old = node.children()
         kids = tuple([self._new[id(c)] for c in old])
-        ty = self._type(node, node.ty)
         if any(a is not b for a, b in zip(old, kids, strict=True)):
             node = node.with_children(kids)
         return node.with_type(ty)
@@ -99,6 +99,8 @@ class Rebuild:
         args = tuple([self._new[id(a)] for a in node.args])
         ty = self._type(node, node.ty)
         found = self._walk.type_args.get(id(node), ())
+        if not found and not isinstance(node.op, Op | Constructor) and isinstance(op.ty, FuncType):
+            found = op.ty.type_params  # a recursive call at the function's own type
         type_args = tuple(self._arg(a) for a in found) if found else node.type_args
         if type_args == node.type_args:
             type_args = node.type_args

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from legato.arith.simplify import simplify
 from legato.base.errors import TypeCheckError
-from legato.infer.holes import NotYet
+from legato.infer.holes import NotYet, show
 from legato.infer.solver import Scope, Site, Solver
 from legato.ir.expr import Call
 from legato.ir.op import Op
@@ -65,7 +65,7 @@ class Asker:
     def _arguments(self) -> list[str]:
         names = [name.lstrip("*") for name in self._op.args]
         width = max(map(len, names), default=0)
-        return [f"{name:<{width}} : {self._solver.zonk(ty)}" for name, ty in zip(names, self._types, strict=True)]
+        return [f"{name:<{width}} : {show(self._solver.zonk(ty))}" for name, ty in zip(names, self._types, strict=True)]
 
     def _explain(self, error: TypeCheckError) -> TypeCheckError:
         details = (*error.details, *self._arguments())

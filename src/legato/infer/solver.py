@@ -16,7 +16,7 @@ from legato.arith.prove import provably_different, prove_equal
 from legato.arith.substitute import substitute, variables
 from legato.base.errors import TypeCheckError
 from legato.base.span import Span
-from legato.infer.holes import DimHole, Hole, dim_vars
+from legato.infer.holes import DimHole, Hole, dim_vars, show
 from legato.ir.constraint import Constraint
 from legato.ir.types import (
     Dim,
@@ -167,7 +167,7 @@ class Solver:
             return self._unify(a, b, site)
         except _DifferError as differ:
             got, wanted = self.zonk(a), self.zonk(b)
-            details = [f"got    : {got}", f"wanted : {wanted}"]
+            details = [f"got    : {show(got)}", f"wanted : {show(wanted)}"]
             raise TypeCheckError(f"{site.what}: {differ}", span=site.span, details=details) from None
 
     def _unify(self, a: Type, b: Type, site: Site) -> Type:

@@ -12,7 +12,7 @@ from legato.arith.expr import Var as DimVar
 from legato.arith.substitute import variables
 from legato.base import dtype as dt
 from legato.base.errors import TypeCheckError
-from legato.infer.holes import DimHole, Hole, has_holes
+from legato.infer.holes import DimHole, Hole, has_holes, show
 from legato.infer.relation import Asker, ask
 from legato.infer.solver import Scope, Site, Solver, replace_vars
 from legato.infer.values import Values
@@ -127,11 +127,11 @@ class Typer:
             return result, ()
         if not isinstance(callee, FuncType):
             message = "call of something that is not a function"
-            raise TypeCheckError(message, span=node.span, details=[f"got : {callee}"])
+            raise TypeCheckError(message, span=node.span, details=[f"got : {show(self.solver.zonk(callee))}"])
         name = getattr(node.op, "name", "the function")
         if len(callee.params) != len(types):
             message = f"call of {name}: got {len(types)} arguments, wanted {len(callee.params)}"
-            raise TypeCheckError(message, span=node.span, details=[f"{name} : {callee}"])
+            raise TypeCheckError(message, span=node.span, details=[f"{name} : {show(self.solver.zonk(callee))}"])
         used, args, made = self.solver.instantiate(callee, self.scope, node.type_args)
         if made and node.ty is not None:
             used = FuncType(used.params, reuse_dims(used.ret, node.ty, made))
@@ -187,10 +187,10 @@ class Typer:
             return self._field_later(node, ty)
         if not isinstance(ty, TupleType):
             message = f".{node.index} of something that is not a tuple"
-            raise TypeCheckError(message, span=node.span, details=[f"got : {ty}"])
+            raise TypeCheckError(message, span=node.span, details=[f"got : {show(self.solver.zonk(ty))}"])
         if not 0 <= node.index < len(ty.fields):
             message = f"a tuple of {len(ty.fields)} fields has no field {node.index}"
-            raise TypeCheckError(message, span=node.span, details=[f"got : {ty}"])
+            raise TypeCheckError(message, span=node.span, details=[f"got : {show(self.solver.zonk(ty))}"])
         return ty.fields[node.index]
 
     def _field_later(self, node: TupleGetItem, tuple_hole: Hole) -> Type:

@@ -163,7 +163,7 @@ class SqueezeAttrs:
 
 @dataclass(frozen=True, slots=True)
 class ExpandDimsAttrs:
-    """`num_newaxis` dims of extent 1 are put before dim `axis` of the input (below 0: counted from the result's end)."""
+    """`num_newaxis` dims of extent 1 go before dim `axis` of the input (negative: from the result's end)."""
 
     axis: int
     num_newaxis: int = 1

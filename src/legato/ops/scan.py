@@ -29,7 +29,7 @@ __all__ = ["ScanAttrs"]
 
 @dataclass(frozen=True, slots=True)
 class ScanAttrs:
-    """axis: None scans the flattened tensor; dtype: the result's (None: the input's); exclusive: without the element."""
+    """axis: None flattens the tensor; dtype: the result's (None: the input's); exclusive: without the element."""
 
     axis: int | None = None
     dtype: DType | None = None
