@@ -12,16 +12,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from legato._version import __version__
+
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import numpy as np
+
+    from legato.compare import Report
     from legato.ir.module import Module
     from legato.ir.op import Op
     from legato.runtime.executable import Executable
+    from legato.runtime.program import HostOpInfo
 
-__all__ = ["__version__", "compile", "from_onnx", "load", "parse"]
-
-__version__ = "0.1.0"
+__all__ = ["__version__", "compile", "from_onnx", "load", "parse", "verify"]
 
 
 def compile(  # noqa: A001  # the name that users look for
@@ -55,11 +59,33 @@ def compile(  # noqa: A001  # the name that users look for
     return compile_module(load_model(model, shapes=shapes, ops=options.ops, custom=custom), options).executable
 
 
-def load(path: str | Path, *, threads: int | None = None, memory_limit: int = 0) -> Executable:
-    """The executable in an artifact file; ArtifactError for a damaged or foreign one."""
+def load(
+    path: str | Path, *, threads: int | None = None, memory_limit: int = 0, ops: Iterable[Op] = ()
+) -> Executable:
+    """The executable in an artifact file; ArtifactError for a damaged or foreign one.
+
+    Nothing of the compiler is imported, unless the program has operators without native code: their references run
+    them, `ops` being those of your own.
+    """
     from legato.runtime.executable import load as load_artifact
 
-    return load_artifact(path, threads=threads, memory_limit=memory_limit)
+    def by_reference(info: HostOpInfo, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        from legato.driver import host_runner
+
+        return host_runner(ops)(info, inputs)
+
+    return load_artifact(path, threads=threads, memory_limit=memory_limit, host_ops=by_reference)
+
+
+def verify(model: object, inputs: object = None, **options: Any) -> Report:
+    """Whether `model`, compiled, computes what it means: see `legato.compare.verify`, which has the options.
+
+    The report is true where every output holds; it has the error of each, and what was allowed. Nothing is raised for
+    wrong results; CompileError and RunError are, for a model that cannot be compiled and inputs that do not fit.
+    """
+    from legato.compare import verify as compare
+
+    return compare(model, inputs, **options)
 
 
 def from_onnx(model: object, **options: Any) -> Module:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-import legato.ops
+from legato._version import __version__
 from legato.base.errors import CompileError, UnsupportedError
 from legato.base.target import Target
 from legato.base.target import target as as_target
@@ -25,15 +25,25 @@ from legato.ir.op import Op
 from legato.lower.functions import lower_functions
 from legato.lower.host import HostProgram, lower_hosts
 from legato.lower.signature import function_info, host_op_info
+from legato.ops import table
 from legato.pipelines import DEFAULT
 from legato.runtime.executable import Executable
 from legato.runtime.parts import constant_offsets
 from legato.runtime.program import HostOpInfo, Program
-from legato.transform.pass_ import Observer, run
+from legato.transform.pass_ import Observer, Pass, run
 from legato.tir.stmt import For, Func, LoopKind
 from legato.tir.walk import statements
 
-__all__ = ["CompileOptions", "Compiled", "compile_module", "load_model"]
+__all__ = [
+    "CompileOptions",
+    "Compiled",
+    "compile_module",
+    "host_runner",
+    "llvm_modules",
+    "load_model",
+    "lower_module",
+    "operators",
+]
 
 Progress = Callable[[str], None]
 
@@ -48,6 +58,7 @@ class CompileOptions:
     ops: tuple[Op, ...] = ()
     progress: Progress | None = None
     memory_limit: int = 0
+    passes: tuple[Pass, ...] = DEFAULT
 
 
 def load_model(
@@ -79,7 +90,7 @@ def load_model(
 
 def operators(extra: Iterable[Op] = ()) -> dict[str, Op]:
     """The package's operators and `extra`, by name; a name of the package's cannot be taken."""
-    found = dict(legato.ops.table())
+    found = dict(table())
     for op in extra:
         if op.name in found and found[op.name] is not op:
             raise CompileError(f"an operator called {op.name!r} exists already")
@@ -101,14 +112,12 @@ def compile_module(mod: Module, options: CompileOptions) -> Compiled:
     clock = _Clock(options.progress)
     observer = Observer(keep=options.keep, progress=options.progress)
     with clock("passes"):
-        mod = run(mod, DEFAULT, observer)
+        mod = run(mod, options.passes, observer)
     with clock("lower"):
-        lowered = lower_functions(mod, options.target)
-        _keep(observer, options, "lower", lowered)
-        program = lower_hosts(lowered, options.target)
+        lowered, program = lower_module(mod, options, observer)
     with clock("emit"):
         constants = [(name, np.ascontiguousarray(node.data)) for name, node in program.constants.items()]
-        modules = _modules(program, options.target, constant_offsets(constants))
+        modules = llvm_modules(program, options.target, constant_offsets(constants))
     with clock("codegen"):
         objects, compiled = build_objects(modules, options.target, cache=KernelCache.default())
     with clock("link"):
@@ -126,6 +135,18 @@ def compile_module(mod: Module, options: CompileOptions) -> Compiled:
             host_ops=host_runner(options.ops) if info.host_ops else None,
         )
     return Compiled(executable, clock.seconds, observer.kept)
+
+
+def lower_module(mod: Module, options: CompileOptions, observer: Observer) -> tuple[Module, HostProgram]:
+    """`mod`, through the passes, with tensor programs for its groups (kept as "lower"), and those with the host
+    functions around them (kept as "tir")."""
+    lowered = lower_functions(mod, options.target)
+    program = lower_hosts(lowered, options.target)
+    loops = {**program.kernels, **program.functions}
+    for name, stage in (("lower", lowered), ("tir", Module({ir.GlobalVar(n): f for n, f in loops.items()}))):
+        if name in options.keep or "*" in options.keep:
+            observer.kept[name] = stage
+    return lowered, program
 
 
 class _Clock:
@@ -152,13 +173,8 @@ class _Stage:
         self.clock.seconds[self.name] = time.perf_counter() - self.start
 
 
-def _keep(observer: Observer, options: CompileOptions, name: str, mod: Module) -> None:
-    if name in options.keep or "*" in options.keep:
-        observer.kept[name] = mod
-
-
-def _modules(program: HostProgram, target: Target, offsets: Mapping[str, int]) -> list[str]:
-    """One LLVM module per kernel, and one for all host functions."""
+def llvm_modules(program: HostProgram, target: Target, offsets: Mapping[str, int]) -> list[str]:
+    """One LLVM module per kernel, and one for all host functions; `offsets` places the constants."""
     kernels = [emit_module([k], target, {}) for k in program.kernels.values()]
     threaded = {name: _is_parallel(k) for name, k in program.kernels.items()}
     return [*kernels, emit_module(list(program.functions.values()), target, offsets, threaded)]
@@ -182,7 +198,7 @@ def _program(
         host_ops=tuple(host_op_info(r, attrs_to_json(r.attrs)) for r in program.host_ops),
         stats={"host_operators": len(program.host_ops)},
         stages={name: str(m) for name, m in observer.kept.items()},
-        version=legato.__version__,
+        version=__version__,
     )
 
 
