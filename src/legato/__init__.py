@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["__version__", "compile", "from_onnx", "load", "parse", "verify"]
 
 
-def compile(  # noqa: A001  # the name that users look for
+def compile(  # the name that users look for
     model: object,
     *,
     target: str = "host",
@@ -59,9 +59,7 @@ def compile(  # noqa: A001  # the name that users look for
     return compile_module(load_model(model, shapes=shapes, ops=options.ops, custom=custom), options).executable
 
 
-def load(
-    path: str | Path, *, threads: int | None = None, memory_limit: int = 0, ops: Iterable[Op] = ()
-) -> Executable:
+def load(path: str | Path, *, threads: int | None = None, memory_limit: int = 0, ops: Iterable[Op] = ()) -> Executable:
     """The executable in an artifact file; ArtifactError for a damaged or foreign one.
 
     Nothing of the compiler is imported, unless the program has operators without native code: their references run

@@ -13,7 +13,6 @@ import numpy as np
 from legato._version import __version__
 from legato.base.errors import CompileError, UnsupportedError
 from legato.base.target import Target
-from legato.base.target import target as as_target
 from legato.codegen.build import build_objects
 from legato.codegen.cache import KernelCache
 from legato.codegen.emit import emit_module
@@ -30,9 +29,9 @@ from legato.pipelines import DEFAULT
 from legato.runtime.executable import Executable
 from legato.runtime.parts import constant_offsets
 from legato.runtime.program import HostOpInfo, Program
-from legato.transform.pass_ import Observer, Pass, run
 from legato.tir.stmt import For, Func, LoopKind
 from legato.tir.walk import statements
+from legato.transform.pass_ import Observer, Pass, run
 
 __all__ = [
     "CompileOptions",
@@ -189,7 +188,9 @@ def _program(
 ) -> Program:
     main = mod["main"]
     if not isinstance(main, ir.Function):
-        raise UnsupportedError("@main is a loop-level function", hint="compile a module whose @main is a graph function")
+        raise UnsupportedError(
+            "@main is a loop-level function", hint="compile a module whose @main is a graph function"
+        )
     info = function_info(main, exports["main"], program.plans["main"].size)
     return Program(
         target=options.target.name,
