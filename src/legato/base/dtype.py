@@ -9,8 +9,8 @@ import numpy as np
 
 from legato.base.errors import TypeCheckError
 
-__all__ = ["DType", "dtype", "bool_", "float16", "float32", "float64", "bfloat16", "int8", "int16", "int32", "int64",
-           "uint8", "uint16", "uint32", "uint64", "index", "ALL_DTYPES"]  # fmt: skip
+__all__ = ["ALL_DTYPES", "DType", "bfloat16", "bool_", "dtype", "float16", "float32", "float64", "index", "int8",
+           "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,8 @@ def _numpy(name: str) -> np.dtype[np.generic]:
     if name == "bfloat16":
         import ml_dtypes  # imported on use: it costs start-up time
 
-        return np.dtype(ml_dtypes.bfloat16)
+        bfloat: np.dtype[np.generic] = np.dtype(ml_dtypes.bfloat16)
+        return bfloat
     return np.dtype(name)
 
 
