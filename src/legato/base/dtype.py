@@ -100,7 +100,7 @@ _BY_NAME = {d.name: d for d in ALL_DTYPES}
 
 
 def dtype(name: str | DType | np.dtype[np.generic] | type) -> DType:
-    """The DType called `name` (a string, DType, or anything NumPy takes as a dtype); TypeCheckError if there is none."""
+    """The DType called `name` (a string, a DType, or what NumPy takes as a dtype); TypeCheckError if there is none."""
     if isinstance(name, DType):
         return name
     text = name if isinstance(name, str) else np.dtype(name).name
