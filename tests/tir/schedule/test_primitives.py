@@ -649,7 +649,7 @@ REFUSALS = [
         BLUR,
         lambda f, v: s.compute_at(s.split(f, v["j"], 4)[0], v["t"], v["o"]),
         [
-            "schedule error: compute_at: t is computed at the subscript jo * 4 + ji, wanted a loop over a whole dimension",
+            "schedule error: compute_at: t is computed at jo * 4 + ji, wanted a loop over a whole dimension",
             "  hint: place a stage before its own loops are split, fused or shifted",
         ],
         id="compute_at_split",

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from legato.arith.expr import Var
+from legato.base import dtype as dt
 from legato.base.errors import ScheduleError
 from legato.tir import schedule as s
 from legato.tir.buffer import Buffer, Layout, Scope
@@ -46,7 +48,7 @@ def _reorder(func: Func, draw: Draw) -> Func:
         if not inner:
             break
         chain.append(inner[0])
-    return s.reorder(func, draw(st.permutations([f.var for f in chain])))
+    return s.reorder(func, draw(st.permutations([f.var for f in chain])), reassociate=draw(st.booleans()))
 
 
 def _fuse(func: Func, draw: Draw) -> Func:
@@ -170,21 +172,46 @@ PRIMITIVES: list[Primitive] = [
 RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
-@RELAXED
-@given(programs(), st.data())
-def test_sequences_preserve_meaning(program: Program, data: st.DataObject) -> None:
-    func = program.func
-    applied = 0
+def _schedule(program: Program, data: st.DataObject) -> Func | None:
+    """The program after a few random primitives; None if all of them refused."""
+    func, applied = program.func, False
     for _ in range(data.draw(st.integers(1, 7))):
         primitive = data.draw(st.sampled_from(PRIMITIVES))
         try:
-            func = primitive(func, data.draw)
-            applied += 1
+            func, applied = primitive(func, data.draw), True
         except ScheduleError:
             continue
-    if applied:
+    return func if applied else None
+
+
+@RELAXED
+@given(programs(), st.data())
+def test_integer_programs_keep_every_bit(program: Program, data: st.DataObject) -> None:
+    func = _schedule(program, data)
+    if func is not None:
         verify(_without_threads(func))
         assert_same(program, func)
+
+
+@RELAXED
+@given(programs(dtype=dt.float32), st.data())
+def test_float_programs_stay_within_a_bound(program: Program, data: st.DataObject) -> None:
+    func = _schedule(program, data)
+    if func is not None:
+        assert_same(program, func, rtol=1e-5)
+
+
+@settings(RELAXED, max_examples=20)
+@given(data=st.data())
+@pytest.mark.parametrize("primitive", PRIMITIVES, ids=lambda p: p.__name__.strip("_"))
+def test_each_primitive_alone(primitive: Primitive, data: st.DataObject) -> None:
+    program = data.draw(programs())
+    try:
+        func = primitive(program.func, data.draw)
+    except ScheduleError:
+        return
+    verify(_without_threads(func))
+    assert_same(program, func)
 
 
 def _without_threads(func: Func) -> Func:

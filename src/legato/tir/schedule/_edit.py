@@ -16,11 +16,12 @@ from legato.base import dtype as dt
 from legato.base.errors import ScheduleError
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
-from legato.tir.stmt import Alloc, Block, For, Func, If, Let, Stmt, Store
-from legato.tir.walk import copy_buffer, has_load, statements, transform
+from legato.tir.stmt import Alloc, Block, For, Func, If, Let, LoopKind, Stmt, Store
+from legato.tir.walk import buffers_read, buffers_written, copy_buffer, has_load, statements, transform
 
-__all__ = ["Names", "alloc_path", "check_scope", "copied", "extents", "is_guard", "limits", "literal", "loop_path",
-           "loop_var", "nest", "normal", "ranges", "renamed", "replaced", "understood"]  # fmt: skip
+__all__ = ["Names", "alloc_path", "check_scope", "check_two_loops", "copied", "extents", "is_guard", "limits",
+           "literal", "loop_path", "loop_var", "nest", "normal", "ranges", "renamed", "replaced",
+           "understood"]  # fmt: skip
 
 T = TypeVar("T", Var, Buffer)
 
@@ -115,6 +116,19 @@ def check_scope(buffer: Buffer, primitive: str) -> None:
         raise ScheduleError(
             f"{primitive}: {buffer.name} would have the shape ({shape}), wanted a literal one in registers"
         )
+
+
+def check_two_loops(loop: For, primitive: str) -> None:
+    """Refuses to make two parallel loops of one whose iterations read what they store: kernels cannot order the two."""
+    if loop.kind is not LoopKind.PARALLEL:
+        return
+    own = {s.buffer for s in statements(loop) if isinstance(s, Alloc)}
+    both = [b.name for b in buffers_read(loop) if b in set(buffers_written(loop)) - own]
+    if both:
+        message = (
+            f"{primitive}: iterations of the parallel loop {loop.var.name} read {', '.join(both)}, which they store"
+        )
+        raise ScheduleError(message, hint="make loops parallel last, or accumulate in a tile with cache_write")
 
 
 def normal(e: Expr) -> Expr:

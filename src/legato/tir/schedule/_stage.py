@@ -103,7 +103,7 @@ def _axes(buffer: Buffer, producers: Sequence[Stmt], primitive: str) -> dict[Var
 
 def _refuse(buffer: Buffer, index: Expr, primitive: str) -> None:
     raise ScheduleError(
-        f"{primitive}: {buffer.name} is computed at the subscript {index}, wanted a loop over a whole dimension",
+        f"{primitive}: {buffer.name} is computed at {index}, wanted a loop over a whole dimension",
         hint="place a stage before its own loops are split, fused or shifted",
     )
 

@@ -8,7 +8,7 @@ from legato.arith.expr import Expr, Var
 from legato.base.errors import ScheduleError
 from legato.tir.schedule._dependence import Dependence, accesses, conflicts
 from legato.tir.schedule._edit import Names, is_guard, loop_path, loop_var, nest, renamed, replaced, understood
-from legato.tir.stmt import Block, For, Func, If, Stmt, block
+from legato.tir.stmt import Block, For, Func, If, LoopKind, Stmt, block
 
 __all__ = ["fission"]
 
@@ -37,6 +37,8 @@ def fission(func: Func, vars: Var | Sequence[Var], at: int = 1) -> tuple[Func, N
     stmts = body.stmts if isinstance(body, Block) else (body,)
     if not 0 < at < len(stmts):
         raise ScheduleError(f"fission: {innermost.var.name} has {len(stmts)} statements, got at={at}")
+    if any(isinstance(h, For) and h.kind is LoopKind.PARALLEL for h in heads):
+        raise ScheduleError("fission: one of the loops is parallel", hint="make loops parallel last")
     understood(chain[0], "fission")
     first, second = block(*stmts[:at]), block(*stmts[at:])
     _check(low[: top + 1], heads, first, second)

@@ -11,7 +11,7 @@ from legato.tir.buffer import Buffer
 from legato.tir.schedule._dependence import Dependence, accesses, conflicts, private
 from legato.tir.schedule._edit import is_guard, loop_path, nest, replaced, understood
 from legato.tir.schedule._update import commutes, is_exact
-from legato.tir.stmt import For, Func, If, Stmt
+from legato.tir.stmt import For, Func, If, LoopKind, Stmt
 
 __all__ = ["reorder"]
 
@@ -38,6 +38,7 @@ def reorder(func: Func, vars: Sequence[Var], *, reassociate: bool = False) -> Fu
     chain = deepest[top:]
     loops, guards = _perfect(chain)
     new = _ordered(loops, vars)
+    _check_kinds(new)
     _check_rectangular(loops)
     understood(chain[0], "reorder")
     _check_order(deepest[: top + 1], loops, new, reassociate)
@@ -73,6 +74,12 @@ def _ordered(loops: Sequence[For], vars: Sequence[Var]) -> list[For]:
     wanted = iter(vars)
     named = set(vars)
     return [by_var[next(wanted)] if f.var in named else f for f in loops]
+
+
+def _check_kinds(loops: Sequence[For]) -> None:
+    kinds = [f.kind for f in loops]
+    if LoopKind.VECTOR in kinds and LoopKind.PARALLEL in kinds[kinds.index(LoopKind.VECTOR) :]:
+        raise ScheduleError("reorder: a parallel loop would be inside a vector loop")
 
 
 def _check_rectangular(loops: Sequence[For]) -> None:

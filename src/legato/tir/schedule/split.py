@@ -7,7 +7,17 @@ from typing import NamedTuple
 from legato.arith.bounds import bounds
 from legato.arith.expr import Const, Expr, Var, const, floordiv, lt
 from legato.base.errors import ScheduleError
-from legato.tir.schedule._edit import Names, copied, literal, loop_path, loop_var, normal, renamed, replaced
+from legato.tir.schedule._edit import (
+    Names,
+    check_two_loops,
+    copied,
+    literal,
+    loop_path,
+    loop_var,
+    normal,
+    renamed,
+    replaced,
+)
 from legato.tir.stmt import For, Func, If, LoopKind, Stmt, block
 
 __all__ = ["Part", "split", "split_balanced", "split_peeled"]
@@ -51,6 +61,7 @@ def split_peeled(func: Func, var: Var, factor: int) -> tuple[Func, Var, Var, Nam
     main = _tiled(loop, outer, tiles, inner, factor, renamed(loop.body, {var: outer * factor + inner}))
     if _divides(n, factor):
         return replaced(func, path, main), outer, inner, None
+    check_two_loops(loop, "split_peeled")
     rest = n % factor
     again = loop_var(var.name)
     body, names = copied(loop.body, {var: tiles * factor + again})
@@ -74,6 +85,8 @@ def split_balanced(func: Func, var: Var, max_factor: int) -> tuple[Func, list[Pa
         raise ScheduleError(f"split_balanced: {var.name} never runs")
     tiles = -(-n // max_factor)
     small, big_tiles = n // tiles, n % tiles
+    if big_tiles:
+        check_two_loops(loop, "split_balanced")
     sizes = [(big_tiles, small + 1), (tiles - big_tiles, small)]
     stmts: list[Stmt] = []
     parts: list[Part] = []
