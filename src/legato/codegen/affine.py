@@ -107,7 +107,7 @@ class Affine:
                 if offsets is None:
                     const += factor
                 elif lanes is None:
-                    lanes = tuple([factor * x for x in offsets])
+                    lanes = offsets if factor == 1 else tuple([factor * x for x in offsets])
                 else:
                     lanes = tuple([old + factor * x for old, x in zip(lanes, offsets, strict=True)])
                 continue
@@ -117,7 +117,7 @@ class Affine:
                 terms[product.text] = (product, factor if old is None else old[1] + factor)
                 continue
             vectors.append((self._vector_product(vector, offsets, product), factor))
-        if lanes is not None and all(x == lanes[0] for x in lanes):
+        if lanes is not None and lanes.count(lanes[0]) == len(lanes):
             const, lanes = const + lanes[0], None
         kept = sorted([t for t in terms.values() if t[1]], key=lambda t: t[0].level)
         return Resolved(const, tuple(kept), lanes, tuple(vectors))

@@ -34,7 +34,7 @@ class Evaluator:
     def __init__(self, builder: Builder, target: Target, intrinsics: Intrinsics, *, volatile: bool) -> None:
         self.builder = builder
         self.affine = Affine(builder, self.value)
-        self.memory = Memory(builder, self.affine, volatile=volatile)
+        self.memory = Memory(builder, self.affine, target.vector_registers, volatile=volatile)
         self.arithmetic = Arithmetic(builder, f16c="f16c" in target.features)
         self.intrinsics = intrinsics
         self.registers: dict[Buffer, Registers] = {}

@@ -29,15 +29,18 @@ class Memory:
 
     Loads are numbered until the buffer is stored to. Distinct buffers of a kernel are taken not to overlap, except that
     an output may be an input in place, each element being read before it is written. `volatile` turns numbering off
-    (host functions, where views overlap).
+    (host functions, where views overlap). `registers` is the number of vector registers.
     """
 
-    def __init__(self, builder: Builder, affine: Affine, *, volatile: bool = False) -> None:
+    def __init__(self, builder: Builder, affine: Affine, registers: int, *, volatile: bool = False) -> None:
         self.builder, self.affine, self.volatile = builder, affine, volatile
         self.pointers: dict[Buffer, Value] = {}
         self.private: dict[Buffer, int] = {}
         self.versions: dict[Buffer, int] = {}
         self._version = 0
+        self._window = registers // 4
+        self._loads = self._epoch = 0
+        self._used: dict[str, tuple[int, int]] = {}  # loaded value -> number of loads, and epoch, at its last use
 
     def bind(self, buffer: Buffer, pointer: Value) -> None:
         """`buffer` lies at `pointer` from now on."""
@@ -124,12 +127,28 @@ class Memory:
             where = (r.const, r.lanes, tuple([(v.text, c) for v, c in r.vectors]))
             key = (pointer.text, where, mask and mask.text, self.builder.lanes, self.versions[buffer])
             found = self.builder.known.get(key)
-            if found is not None:
+            if found is not None and self._is_recent(found):
                 return found
         value = self._load(buffer, r, mask, pointer, align)
+        self._loads += 1
+        self._used[value.text] = (self._loads, self._epoch)
         if key is not None:
             self.builder.remember(key, value)
         return value
+
+    def _is_recent(self, v: Value) -> bool:
+        """Whether a loaded value is better kept in a register than loaded again: few loads came since its last use.
+
+        Loading again takes a barrier, or LLVM would find the two loads equal and keep (that is, spill) the first.
+        """
+        last, epoch = self._used[v.text]
+        if self._loads - last <= self._window:
+            self._used[v.text] = (self._loads, epoch)
+            return True
+        if epoch == self._epoch:
+            self.builder.line('call void asm sideeffect "", "~{memory}"()')
+            self._epoch += 1
+        return False
 
     def _load(self, buffer: Buffer, r: Resolved, mask: Value | None, pointer: Value, align: int) -> Value:
         ty, size = MEMORY_TYPES[buffer.dtype.name], buffer.dtype.bytes
