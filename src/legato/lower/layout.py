@@ -1,7 +1,8 @@
 """The order of an output's dimensions in memory, from the loop structure that computes it.
 
 A contraction wants the axes that only its constant operand follows (output channels) innermost: images are NHWC inside.
-Everything else keeps the order of the largest tensor that it reads.
+Fewer channels than fill a vector stay where they are if memory runs along another axis. Everything else keeps the order
+of the largest tensor that it reads.
 """
 
 from __future__ import annotations
@@ -18,8 +19,11 @@ from legato.tir.expr import Load
 __all__ = ["choose_order"]
 
 
-def choose_order(axes: Sequence[Axis], body: Expr, constants: Collection[Tensor], reduced: bool) -> Layout:
-    """The layout of a tensor over `axes` whose elements are `body` (all stages but inputs inlined)."""
+def choose_order(axes: Sequence[Axis], body: Expr, constants: Collection[Tensor], reduced: bool, lanes: int) -> Layout:
+    """The layout of a tensor over `axes` whose elements are `body` (all stages but inputs inlined).
+
+    `lanes` is the number of elements in a vector.
+    """
     reads = loads(body)
     data = [r for r in reads if r.buffer not in constants]
     fixed = [r for r in reads if r.buffer in constants]
@@ -29,7 +33,9 @@ def choose_order(axes: Sequence[Axis], body: Expr, constants: Collection[Tensor]
     place = _places(main, axes)
     if reduced:
         channel = {n for r in fixed for n in follows(r, axes)} - {n for r in data for n in follows(r, axes)}
-        place = {n: (1 if n in channel else 0, *p) for n, p in place.items()}
+        few = all(_is_below(axes[n].extent, lanes) for n in channel)
+        moves = 0 if few and _runs_along(main, axes) else 1
+        place = {n: (moves if n in channel else 0, *p) for n, p in place.items()}
     else:
         place = {n: (0, *p) for n, p in place.items()}
     return Layout(tuple(sorted(place, key=lambda n: place[n])))
@@ -47,6 +53,15 @@ def _places(main: Load, axes: Sequence[Axis]) -> dict[int, tuple[int, ...]]:
         last = order.index(along[n]) if n in along else last
         places[n] = (last, n)
     return places
+
+
+def _runs_along(main: Load, axes: Sequence[Axis]) -> bool:
+    """True if an axis walks along what is innermost in the memory of `main`."""
+    return main.buffer.layout.order[-1] in follows(main, axes).values()
+
+
+def _is_below(extent: Expr, limit: int) -> bool:
+    return isinstance(extent, Const) and int(extent.value) < limit
 
 
 def _size(load: Load) -> int:

@@ -79,6 +79,7 @@ def schedule(group: Group, constants: Sequence[Tensor], wanted: Sequence[Layout 
 class _Scheduler:
     def __init__(self, constants: set[Tensor], target: Target) -> None:
         self.constants, self.target = constants, target
+        self.lanes = target.vector_bytes // 4
         self.wanted: dict[Tensor, Layout | None] = {}
         self.stored: set[Tensor] = set()
         self.result = Schedule()
@@ -131,7 +132,7 @@ class _Scheduler:
         ):
             return
         inner = inline(reductions[0].stage.body, self.stored)
-        natural = choose_order(reductions[0].stage.axes, inner, self.constants, reduced=True).order
+        natural = choose_order(reductions[0].stage.axes, inner, self.constants, True, self.lanes).order
         if _order_of_long(tensor, natural) == _order_of_long(tensor, want.order):
             return
         copy = Tensor(tensor.name, tensor.shape, tensor.dtype, stage)
@@ -216,7 +217,7 @@ class _Scheduler:
         shape = pick_shape(order[-1].extent, [inner], self.target) if order else TileShape(1, 1, 1)
         rows = red if not order or is_unit(order[-1].extent) else self._rows_along(inner, order, red)
         if rows is not None:
-            job = RowReduction(reduction, (), rows, inner)
+            job = RowReduction(reduction, (), rows, self._packed_rows(inner, axes, rows))
             return row(RowJob(tensor, tuple(order), (), (job,), tuple(a.var for a in axes), body), self.target)
         return self._tiled(tensor, body, reduction, inner, red, order, shape)
 
@@ -258,6 +259,25 @@ class _Scheduler:
         rest = tuple(a for a in red.axes if a is not along[-1])
         return Reduction(red.combiner, (*rest, along[-1]), red.init)
 
+    def _packed_rows(self, inner: Expr, axes: Sequence[Axis], red: Reduction) -> Expr:
+        """`inner` with constant operands laid out so that memory runs along the last reduction axis."""
+        packed: dict[Load, Expr] = {}
+        for x in loads(inner):
+            if x.buffer not in self.constants or stride(x, red.axes[-1].var) in (0, 1):
+                continue
+            old = [a for a in (*axes, *red.axes) if depends(x, a.var)]
+            new = tuple(Axis(Var(a.var.name, lo=0), a.extent) for a in old)
+            value = substitute(x, {a.var: b.var for a, b in zip(old, new, strict=True)})
+            copy = Tensor(f"packed_{x.buffer.name}", [a.extent for a in new], x.dtype, Stage(new, value))
+            self._pack(copy, x.buffer)
+            packed[x] = copy[tuple(a.var for a in old)]
+        return rewrite(inner, lambda e: packed.get(e) if isinstance(e, Load) else None)
+
+    def _pack(self, packed: Tensor, source: Buffer) -> None:
+        assert isinstance(source, Tensor)
+        self.stored.add(packed)
+        self.result.packings.append(Packing(packed, source))
+
     def _tiled(
         self,
         tensor: Tensor,
@@ -271,10 +291,11 @@ class _Scheduler:
         assert isinstance(tensor.stage, Stage)
         channel = order[-1]
         block_var, within = Var("ob", lo=0), Var("oi", lo=0)
+        row_axis = _row_axis(inner, order)
         packed: dict[Load, Expr] = {}
         for x in loads(inner):
             tensor_read = x.buffer
-            if isinstance(tensor_read, Tensor) and self._wants_packing(x, order, red):
+            if isinstance(tensor_read, Tensor) and self._wants_packing(x, order, row_axis, red):
                 packed[x] = self._packed(x, order, red, shape, block_var, within)
         inner = rewrite(inner, lambda e: packed.get(e) if isinstance(e, Load) else None)
         operands = {x.buffer for x in loads(inner) if x in packed.values()}
@@ -283,6 +304,7 @@ class _Scheduler:
             out=tensor,
             axes=tensor.stage.axes,
             order=tuple(order),
+            row=row_axis,
             reduction=red,
             body=inner,
             dtype=reduction.dtype,
@@ -297,21 +319,16 @@ class _Scheduler:
         assert channel is job.order[-1]
         return tile(job, shape, self.target)
 
-    def _wants_packing(self, x: Load, order: Sequence[Axis], red: Reduction) -> bool:
+    def _wants_packing(self, x: Load, order: Sequence[Axis], row_axis: Axis | None, red: Reduction) -> bool:
         """Operands that follow the channel but no row are reused by every row: constants are packed at compile time,
         others where their order in memory does not fit."""
-        if not depends(x, order[-1].var) or any(depends(x, a.var) for a in order[:-1] if self._is_row(a, order)):
+        if not depends(x, order[-1].var) or (row_axis is not None and depends(x, row_axis.var)):
             return False
         if not any(depends(x, a.var) for a in red.axes):
             return False
         if x.buffer in self.constants:
             return True
         return stride(x, order[-1].var) != 1
-
-    def _is_row(self, axis: Axis, order: Sequence[Axis]) -> bool:
-        """The axis that tiles run along: the last but the channel's."""
-        rows = [a for a in order[:-1] if not is_unit(a.extent)]
-        return bool(rows) and rows[-1] is axis
 
     def _packed(
         self, x: Load, order: Sequence[Axis], red: Reduction, shape: TileShape, block_var: Var, within: Var
@@ -338,9 +355,7 @@ class _Scheduler:
         packed = Tensor(f"packed_{x.buffer.name}", [a.extent for a in axes], x.dtype, Stage(tuple(axes), value))
         source = x.buffer
         if source in self.constants:
-            assert isinstance(source, Tensor)
-            self.stored.add(packed)
-            self.result.packings.append(Packing(packed, source))
+            self._pack(packed, source)
         else:
             self.wanted[packed] = Layout.row_major(packed.rank)
             self.store(packed)
@@ -404,8 +419,16 @@ class _Scheduler:
             tensor.layout = want
             return
         assert isinstance(tensor.stage, Stage)
-        chosen = choose_order(tensor.stage.axes, body, self.constants, reduced)
+        chosen = choose_order(tensor.stage.axes, body, self.constants, reduced, self.lanes)
         tensor.layout = chosen if want is None else Layout(chosen.order, want.halo, want.halo_value)
+
+
+def _row_axis(body: Expr, order: Sequence[Axis]) -> Axis | None:
+    """The axis that tiles run along beside the vector axis: one such that vectors are reused for all its rows."""
+    axes = [a for a in order[:-1] if not is_unit(a.extent)]
+    vector = order[-1].var
+    reused = [a for a in axes if not any(depends(x, vector) and depends(x, a.var) for x in loads(body))]
+    return reused[-1] if reused else axes[-1] if axes else None
 
 
 def _runs_along(order: Sequence[Tensor], found: dict[Tensor, RowReduction]) -> bool:

@@ -17,6 +17,8 @@ from legato.arith.expr import Expr, Var, const, floordiv, lt
 from legato.arith.simplify import simplify
 from legato.arith.substitute import rewrite, substitute
 from legato.base.target import Target
+from legato.lower.access import stride
+from legato.lower.inline import loads
 from legato.lower.rules.nest import extent_of, is_threaded, is_unit, lanes_for, loop, parallel, serial, vector_loop
 from legato.lower.rules.tile import combine, identity
 from legato.te.tensor import Axis, Reduction, Tensor
@@ -27,6 +29,7 @@ from legato.tir.stmt import Alloc, For, If, LoopKind, Stmt, Store, block
 __all__ = ["RowJob", "RowReduction", "row"]
 
 UNROLL = 4
+MIN_LANES = 4  # shorter rows are reduced one by one
 _Update = Callable[[int, Expr], Stmt]
 
 
@@ -112,7 +115,9 @@ class _Row:
         *rest, last = r.reduction.axes
         lanes = lanes_for(self.target, [r.body])
         length = extent_of(last.extent)
-        if length is not None and length < 2 * lanes:
+        if length is not None and length < lanes:
+            lanes = 1 << max(0, (length - 1).bit_length())  # one vector, masked where the length is no power of two
+        if lanes < MIN_LANES or all(stride(x, last.var) != 1 for x in loads(r.body)):
             return self._scalar(r)
         unroll = UNROLL if length is None or length >= UNROLL * lanes else 1
         acc = Buffer("acc", (const(unroll), const(lanes)), r.tensor.dtype, scope=Scope.REGISTER)

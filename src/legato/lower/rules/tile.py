@@ -43,13 +43,15 @@ COMBINE = {"sum": Op.ADD, "prod": Op.MUL, "max": Op.MAX, "min": Op.MIN}
 class TileJob:
     """What to compute: out[axes] = epilogue(Σ body), where `epilogue` maps the sum to the stored value.
 
-    `order` lists the axes as `out` lies in memory; the last is the vector axis. Reads of packed operands are written with
+    `order` lists the axes as `out` lies in memory; the last is the vector axis, and
+    tiles run along `row` beside it. Reads of packed operands are written with
     `block` (which channel block) and `within` (the channel's place in it) instead of the channel itself.
     """
 
     out: Tensor
     axes: tuple[Axis, ...]
     order: tuple[Axis, ...]
+    row: Axis | None
     reduction: Reduction
     body: Expr
     dtype: DType
@@ -109,7 +111,7 @@ def tile(job: TileJob, shape: TileShape, target: Target) -> Stmt:
     """The scheduled nest of `job`."""
     channel = job.order[-1]
     outer = list(job.order[:-1])
-    row = next((a for a in reversed(outer) if not is_unit(a.extent)), None)
+    row = job.row
     units = {a.var: const(0) for a in outer if is_unit(a.extent)}
     outer = [a for a in outer if a is not row and a.var not in units]
     per_element = 1
