@@ -1,0 +1,94 @@
+"""Every real model: imported, run by the interpreter, and equal to ONNX Runtime, decoded results included."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+
+from legato.base.node import post_order
+from legato.frontend.onnx import check, from_onnx
+from legato.interp import evaluate
+from legato.ir.expr import Call
+from tools.models import MODELS, Feeds, Model, get
+
+pytestmark = pytest.mark.models
+
+HEAVY = {
+    "bert_base",
+    "bert_base_batch",
+    "vgg16",
+    "vgg16_batch",
+    "resnet50_batch",
+    "resnet18_batch",
+    "mobilenet_v2_batch",
+}
+RUN = [m for m in MODELS if m.name not in HEAVY]  # the others take the interpreter many seconds
+SMALL = ("crepe_batch", "rnet_batch", "pnet_batch", "onet_batch", "dqn_batch", "magika")
+CLOSE = 1e-3  # of the output's range
+
+
+def session(model: Model) -> ort.InferenceSession:
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    return ort.InferenceSession(str(model.path()), options, providers=["CPUExecutionProvider"])
+
+
+def agree(model: Model, cases: Sequence[Feeds]) -> None:
+    """One import, run on each of `cases` as ONNX Runtime runs it."""
+    module = from_onnx(model.path())
+    params = [param.name for param in module["main"].params]
+    peer = session(model)
+    for feeds in cases:
+        wanted = peer.run(None, feeds)
+        result = evaluate(module, [feeds[name] for name in params])
+        found = result if isinstance(result, tuple) else (result,)
+        for got, want in zip(found, wanted, strict=True):
+            assert (got.shape, got.dtype) == (want.shape, want.dtype)
+            np.testing.assert_allclose(got, want, rtol=0, atol=CLOSE * float(np.ptp(want)) + 1e-7)
+        assert model.decode(found) == model.decode(wanted)
+
+
+@pytest.mark.parametrize("model", RUN, ids=lambda m: m.name)
+def test_interpreter_equals_onnxruntime(model: Model) -> None:
+    agree(model, [min(model.cases(), key=lambda feeds: sum(array.size for array in feeds.values()))])
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_one_import_runs_every_shape(name: str) -> None:
+    model = get(name)
+    agree(model, model.cases())
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda m: m.name)
+def test_shape_subgraphs_dissolve(model: Model) -> None:
+    main = from_onnx(model.path())["main"]
+    used = {n.op.name for n in post_order([main]) if isinstance(n, Call)}  # type: ignore[type-var]
+    assert not used & {"shape_of", "ndarray_size"}
+    assert check(model.path()).unsupported == ()
+
+
+@pytest.mark.parametrize("model", [m for m in MODELS if m.symbolic], ids=lambda m: m.name)
+def test_static_shapes(model: Model) -> None:
+    main = from_onnx(model.path(), shapes=model.static_shapes())["main"]
+    for node in post_order([main]):  # type: ignore[type-var]
+        if isinstance(node, Call):
+            types = node.ty.fields if hasattr(node.ty, "fields") else (node.ty,)
+            assert all(ty.is_static for ty in types)
+    assert main.attrs.get("constraints", ()) == ()
+
+
+@pytest.mark.parametrize(("name", "seconds"), [("resnet50", 0.3), ("bert_base_batch", 0.5)])
+def test_import_is_fast(name: str, seconds: float) -> None:
+    path = get(name).path()
+    from_onnx(path)
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        from_onnx(path)
+        times.append(time.perf_counter() - start)
+    assert min(times) < seconds
