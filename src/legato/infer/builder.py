@@ -125,8 +125,17 @@ class Builder:
         if isinstance(value, list | tuple):
             return self.tuple_(self.operands(value))
         if isinstance(value, bool | int | float):
-            return constant(value, like, self.span)
+            return self._number(value, like)
         return constant(np.asarray(value), None, self.span)
+
+    def _number(self, value: bool | int | float, like: DType | None) -> Constant:
+        """A Python number in the dtype `like`, which must be able to hold it."""
+        if like is not None and not like.is_float:
+            fits = isinstance(value, bool) if like.is_bool else isinstance(value, int) and like.min <= value <= like.max
+            if not fits:
+                hint = "use cast, or a constant of a dtype of its own"
+                raise TypeCheckError(f"{value!r} beside a tensor of {like}", span=self.span, hint=hint)
+        return constant(value, like, self.span)
 
     def _packed(self, e: Expr) -> Expr:
         return self.tuple_(e.fields) if isinstance(e, Tuple) and e.ty is None else e

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from legato.arith.expr import Const, Var, fresh
 from legato.arith.linear import solve
 from legato.arith.prove import provably_different, prove_equal
-from legato.arith.substitute import substitute, variables
+from legato.arith.simplify import simplify
+from legato.arith.substitute import replace, substitute, variables
 from legato.base.errors import TypeCheckError
 from legato.base.span import Span
 from legato.infer.holes import DimHole, Hole, dim_vars, show
@@ -110,10 +111,10 @@ class Solver:
             return d if d.solution is None else self.dim(d.solution)
         if not self._dim_holes or not d.children():
             return d
-        known: dict[Var, Dim] = {
+        known: dict[Dim, Dim] = {
             v: self.dim(v) for v in variables(d) if isinstance(v, DimHole) and v.solution is not None
         }
-        return substitute(d, known)
+        return simplify(replace(d, known)) if known else d
 
     def open(self, ty: Type | None, name: str = "_") -> Type:
         """An annotation as a type: `_` and a missing annotation become holes."""
@@ -321,7 +322,10 @@ def replace_vars(ty: Type, types: Mapping[TypeVar, Type], dims: Mapping[Var, Dim
 def _replace_dim(d: Dim, dims: Mapping[Var, Dim]) -> Dim:
     if isinstance(d, Var):
         return dims.get(d, d)
-    return substitute(d, dims) if dims and d.children() else d
+    if not dims or not d.children():
+        return d
+    new = substitute(d, dims)
+    return d if new is d else simplify(new)
 
 
 def _renamed(ty: FuncType, params: tuple[TypeVar | Var, ...]) -> FuncType:
