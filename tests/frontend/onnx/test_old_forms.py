@@ -42,10 +42,11 @@ class Case:
 IMAGE = f32(1, 2, 5, 6)
 CASES = [
     *(Case(op, s, [f32(2, 3, 4)], attributes=a)
-      for op in ("Softmax", "LogSoftmax", "Hardmax") for s in (7, 11) for a in ({}, {"axis": 0}, {"axis": -1}, {"axis": 2})),
+      for op in ("Softmax", "LogSoftmax", "Hardmax") for s in (7, 11)
+      for a in ({}, {"axis": 0}, {"axis": -1}, {"axis": 2})),
     *(Case(op, 12, [np.abs(f32(2, 3, 4))], attributes=a)
-      for op in ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare",
-                 "ReduceLogSum", "ReduceLogSumExp")
+      for op in ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2",
+                 "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp")
       for a in ({}, {"axes": [1], "keepdims": 0}, {"axes": [-1, 0]})),
     Case("Squeeze", 11, [f32(1, 3, 1, 2)], attributes={"axes": [0, 2]}),
     Case("Squeeze", 11, [f32(1, 3, 1, 2)]),
@@ -67,7 +68,8 @@ CASES = [
     Case("TopK", 9, [f32(3, 7)], attributes={"k": 3}, outputs=2),
     Case("TopK", 10, [f32(3, 7)], [i64(2)], {"axis": 0}, outputs=2),
     Case("TopK", 11, [f32(3, 7)], [i64(2)], {"largest": 0}, outputs=2),
-    *(Case("Upsample", 7, [IMAGE], attributes={"mode": m, "scales": [1.0, 1.0, 2.0, 2.0]}) for m in ("nearest", "linear")),
+    *(Case("Upsample", 7, [IMAGE], attributes={"mode": m, "scales": [1.0, 1.0, 2.0, 2.0]})
+      for m in ("nearest", "linear")),
     *(Case("Upsample", 9, [IMAGE], [np.array([1, 1, 2, 3], np.float32)], {"mode": m}) for m in ("nearest", "linear")),
     *(Case("Resize", 10, [IMAGE], [np.array([1, 1, s, s], np.float32)], {"mode": m})
       for m in ("nearest", "linear") for s in (2, 0.5, 1.5)),
@@ -100,15 +102,18 @@ CASES = [
     Case("Mod", 10, [np.array([5, -5, 7]), np.array([3, 3, -4])]),
     Case("Mod", 10, [f32(5), np.abs(f32(5)) + 1], attributes={"fmod": 1}),
     Case("MaxPool", 8, [IMAGE], attributes={"kernel_shape": [3, 2], "auto_pad": "SAME_UPPER", "strides": [2, 2]}),
-    Case("MaxPool", 10, [IMAGE], attributes={"kernel_shape": [2, 2], "ceil_mode": 1, "strides": [2, 2], "dilations": [2, 1]}),
+    Case("MaxPool", 10, [IMAGE], attributes={"kernel_shape": [2, 2], "ceil_mode": 1, "strides": [2, 2],
+                                               "dilations": [2, 1]}),
     Case("AveragePool", 7, [IMAGE], attributes={"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1}),
-    Case("AveragePool", 10, [IMAGE], attributes={"kernel_shape": [3, 3], "pads": [1, 1, 0, 0], "ceil_mode": 1, "strides": [2, 2]}),
+    Case("AveragePool", 10, [IMAGE], attributes={"kernel_shape": [3, 3], "pads": [1, 1, 0, 0], "ceil_mode": 1,
+                                                   "strides": [2, 2]}),
     Case("AveragePool", 11, [IMAGE], attributes={"kernel_shape": [3, 2], "auto_pad": "SAME_LOWER"}),
     *(Case("Conv", 7, [IMAGE], [f32(4, 2, 3, 2), f32(4)], {"auto_pad": p, "strides": [2, 1]})
       for p in ("SAME_UPPER", "SAME_LOWER", "VALID")),
     Case("Conv", 11, [f32(2, 4, 9)], [f32(6, 2, 3)], {"group": 2, "dilations": [2], "pads": [1, 0]}),
     Case("Conv", 11, [f32(1, 2, 4, 4, 4)], [f32(3, 2, 2, 2, 2), f32(3)]),
-    Case("ConvTranspose", 7, [IMAGE], [f32(2, 3, 3, 3), f32(3)], {"strides": [2, 2], "pads": [1, 1, 1, 1], "output_padding": [1, 1]}),
+    Case("ConvTranspose", 7, [IMAGE], [f32(2, 3, 3, 3), f32(3)],
+         {"strides": [2, 2], "pads": [1, 1, 1, 1], "output_padding": [1, 1]}),
     Case("ConvTranspose", 11, [IMAGE], [f32(2, 3, 3, 3)], {"strides": [2, 2], "output_shape": [10, 12]}),
     Case("ConvTranspose", 11, [IMAGE], [f32(2, 2, 2, 2)], {"strides": [2, 1], "auto_pad": "SAME_UPPER"}),
     Case("ConvTranspose", 11, [f32(1, 4, 5)], [f32(4, 2, 3)], {"group": 2, "dilations": [2]}),
