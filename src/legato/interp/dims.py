@@ -1,0 +1,92 @@
+"""Dims at run time: values for the dim variables of types, and the check that a value has a type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from legato.arith.evaluate import evaluate
+from legato.arith.expr import Const, const
+from legato.arith.expr import Expr as Dim
+from legato.arith.expr import Var as DimVar
+from legato.arith.linear import solve
+from legato.arith.substitute import variables
+from legato.base import dtype as dt
+from legato.base.errors import InternalError, RunError
+from legato.ir.types import ShapeType, TensorType, TupleType, Type
+
+__all__ = ["Dims", "dim_value", "fit", "learn"]
+
+Dims = dict[DimVar, int]
+
+
+def dim_value(d: Dim, dims: Dims) -> int:
+    """The value of `d`; InternalError where one of its variables has none."""
+    if isinstance(d, Const):
+        return int(d.value)
+    unbound = [v.name for v in variables(d) if v not in dims]
+    if unbound:
+        raise InternalError(f"dim {d}: {', '.join(unbound)} has no value here")
+    return int(evaluate(d, dims))
+
+
+def learn(dims: Dims, ty: Type | None, value: Any) -> None:
+    """Binds the dim variables of `ty` that have no value yet, from a value of that type."""
+    if isinstance(ty, TensorType) and isinstance(value, np.ndarray):
+        for d, n in zip(ty.shape, value.shape, strict=False):
+            if isinstance(d, DimVar):
+                dims.setdefault(d, n)
+    elif isinstance(ty, TupleType) and isinstance(value, tuple):
+        for f, v in zip(ty.fields, value, strict=False):
+            learn(dims, f, v)
+
+
+def fit(dims: Dims, ty: Type, value: Any, what: str, *, float64: bool = False) -> None:
+    """Requires `value` to have type `ty`, binding the dim variables that are new; RunError naming `what` if not.
+
+    With `float64` every float dtype of the type stands for float64.
+    """
+    match ty:
+        case TensorType():
+            _fit_tensor(dims, ty, value, what, float64)
+        case TupleType():
+            if not isinstance(value, tuple) or len(value) != len(ty.fields):
+                raise RunError(f"{what}: wanted a tuple of {len(ty.fields)} fields")
+            for n, (f, v) in enumerate(zip(ty.fields, value, strict=True)):
+                fit(dims, f, v, f"{what}.{n}", float64=float64)
+        case ShapeType() if ty.dims is not None:
+            if not isinstance(value, tuple) or len(value) != len(ty.dims):
+                raise RunError(f"{what}: wanted a shape of rank {len(ty.dims)}")
+            _fit_dims(dims, ty.dims, value, what)
+        case _:
+            pass  # functions, cells and data: their parts are checked where they are used
+
+
+def _fit_tensor(dims: Dims, ty: TensorType, value: Any, what: str, float64: bool) -> None:
+    if not isinstance(value, np.ndarray):
+        raise RunError(f"{what}: got a {type(value).__name__}, wanted {ty}")
+    wanted = dt.float64 if float64 and ty.dtype.is_float else ty.dtype
+    if dt.dtype(value.dtype) != wanted:
+        raise RunError(f"{what}: got dtype {value.dtype}, wanted {wanted}")
+    if value.ndim != ty.rank:
+        raise RunError(f"{what}: got shape {value.shape}, wanted {ty}")
+    _fit_dims(dims, ty.shape, value.shape, what)
+
+
+def _fit_dims(dims: Dims, wanted: Sequence[Dim], got: Sequence[int], what: str) -> None:
+    for d, n in zip(wanted, got, strict=True):
+        if isinstance(d, DimVar) and d not in dims:
+            dims[d] = n
+    for axis, (d, n) in enumerate(zip(wanted, got, strict=True)):
+        unbound = [v for v in variables(d) if v not in dims]
+        if unbound:
+            found = solve(d, const(n), unbound)
+            dims.update({v: int(evaluate(e, dims)) for v, e in (found or {}).items()})
+        elif evaluate(d, dims) != n:
+            raise RunError(f"{what}: dim {axis} is {n}, wanted {d}" + _given(d, dims))
+
+
+def _given(d: Dim, dims: Mapping[DimVar, int]) -> str:
+    return "" if isinstance(d, Const) else f" = {evaluate(d, dims)}"
