@@ -99,7 +99,9 @@ TYPES = {
 }
 CONSTRUCTORS = (CONS, NIL, BOTH, OTHER_NIL)
 
-names = st.sampled_from(["x", "x", "y", "x_1", "0", "12", "input.1", "", "a b", "let", "naïve", 'q"\\\n', "conv/w", "_"])
+names = st.sampled_from(
+    ["x", "x", "y", "x_1", "0", "12", "input.1", "", "a b", "let", "naïve", 'q"\\\n', "conv/w", "_"]
+)
 dtypes = st.sampled_from(dt.ALL_DTYPES)
 
 
@@ -176,6 +178,7 @@ class _Writer:
         self.draw = draw
         self.dims = tuple(variables)
         self.functions = functions
+        self.pure = False  # in a dataflow block
 
     def annotation(self) -> Type | None:
         return self.draw(st.none() | types(self.dims, depth=1))
@@ -218,8 +221,8 @@ class _Writer:
         attrs = None
         if callee.attrs is not None:
             value = self.draw(values | dims(self.dims))
-            attrs = Attrs(self.draw(st.integers(-9, 9)), self.draw(st.floats()), self.draw(st.booleans()),
-                          self.draw(st.text(max_size=3)), (value, 1), out=value, out_dtype=self.draw(dtypes))  # fmt: skip
+            scalars = st.tuples(st.integers(-9, 9), st.floats(), st.booleans(), st.text(max_size=3))
+            attrs = Attrs(*self.draw(scalars), (value, 1), out=value, out_dtype=self.draw(dtypes))
         if callee.name == "concatenate":
             return Call(callee, (Tuple(self.several(pool)),), attrs)
         return Call(callee, tuple(self.pick(pool) for _ in callee.args), attrs)
@@ -229,18 +232,16 @@ class _Writer:
         makers = [
             lambda: Tuple(self.several(pool)),
             lambda: TupleGetItem(a, self.draw(st.integers(0, 3))),
-            lambda: RefCreate(a), lambda: RefRead(a), lambda: RefWrite(a, b),
             lambda: MatchCast(a, self.draw(types((*self.dims, fresh("k", 0, 9))))),
-        ]  # fmt: skip
-        return self.draw(st.sampled_from(makers))()
+        ]
+        effects = [lambda: RefCreate(a), lambda: RefRead(a), lambda: RefWrite(a, b)]
+        return self.draw(st.sampled_from(makers if self.pure else makers + effects))()
 
     def let(self, pool: list[Expr], depth: int) -> Expr:
         var = self.var()
-        if self.draw(st.booleans()):
-            value = self.closure([*pool, var], depth - 1)  # may call itself
-        else:
-            value = self.block(pool, depth - 1)
-        return Let(var, value, self.block([*pool, var], depth))if depth > 1 else Let(var, value, self.pick([*pool, var]))
+        calls_itself = self.draw(st.booleans())
+        value = self.closure([*pool, var], depth - 1) if calls_itself else self.block(pool, depth - 1)
+        return Let(var, value, self.block([*pool, var], depth - 1))
 
     def closure(self, pool: list[Expr], depth: int) -> Function:
         params = tuple(self.var() for _ in range(self.draw(st.integers(0, 2))))
@@ -278,11 +279,14 @@ class _Writer:
 
     def dataflow(self, pool: list[Expr], depth: int) -> Expr:
         pool, bindings = list(pool), []
+        outer, self.pure = self.pure, True
         for _ in range(self.draw(st.integers(0, 3))):
             value, var = self.block(pool, depth - 1), self.var()
             bindings.append((var, value))
             pool.append(var)
-        return Dataflow(tuple(bindings), self.several(pool))
+        outputs = self.several(pool)
+        self.pure = outer
+        return Dataflow(tuple(bindings), outputs)
 
 
 @st.composite

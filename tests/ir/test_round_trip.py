@@ -10,7 +10,7 @@ from legato.ir.parser import parse
 from legato.ir.printer import show_with_tensors
 from tests.ir.programs import OPS, modules
 
-_slow = settings(max_examples=150, deadline=None, report_multiple_bugs=False, suppress_health_check=list(HealthCheck))
+_slow = settings(max_examples=100, deadline=None, report_multiple_bugs=False, suppress_health_check=list(HealthCheck))
 
 
 @_slow
@@ -20,4 +20,5 @@ def test_text_gives_the_module_back(module: Module) -> None:
     again = parse(text, ops=OPS, constants=tensors)
     assert alpha_equal(again, module)
     assert alpha_equal(module, again)
+    assert structural_hash(again) == structural_hash(module)
     assert show_with_tensors(again)[0] == text

@@ -68,8 +68,10 @@ class Source:
         return self.text[first : len(self.text) if last < 0 else last]
 
     def error(self, message: str, start: int, end: int, hint: str | None = None) -> ParseError:
-        """A ParseError that points at [start, end)."""
-        return ParseError(message, span=self.span(start, end), hint=hint, source_line=self.line(start))
+        """A ParseError that points at [start, end); it quotes the line unless that is absurdly long."""
+        line = self.line(start)
+        quoted = line if len(line) <= _QUOTED else None
+        return ParseError(message, span=self.span(start, end), hint=hint, source_line=quoted)
 
 
 class Lines:
@@ -89,6 +91,7 @@ class Lines:
         )
 
 
+_QUOTED = 1000  # characters of a line that an error quotes
 MAX_NUMBER = 400  # characters of a number: the time to convert one grows with their square
 _NAME = r'[A-Za-z0-9_]+(?:/[A-Za-z0-9_]+)*|"(?:[^"\\\n]|\\.)*"'
 _TOKENS = re.compile(

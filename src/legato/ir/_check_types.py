@@ -1,0 +1,111 @@
+"""Whether the types that nodes carry agree with each other, as far as structure, ranks and dtypes go.
+
+That dims are equal, and that an operator's result follows from its arguments, is inference's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from legato.base import dtype as dt
+from legato.ir.expr import (
+    Constant,
+    Dataflow,
+    Expr,
+    Function,
+    If,
+    Let,
+    Match,
+    MatchCast,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    Shape,
+    Tuple,
+    TupleGetItem,
+)
+from legato.ir.scope import binders
+from legato.ir.types import (
+    UNIT,
+    FuncType,
+    HoleType,
+    RefType,
+    ShapeType,
+    TensorType,
+    TupleType,
+    Type,
+    tensor_type,
+)
+
+__all__ = ["agree", "disagreement", "has_hole", "stated"]
+
+
+def disagreement(node: Expr) -> tuple[Type, Type] | None:
+    """The type that a node carries and the one that its parts give it, where these disagree."""
+    if node.ty is None:
+        return None
+    wanted = _from_parts(node)
+    return None if wanted is None or agree(node.ty, wanted) else (node.ty, wanted)
+
+
+def _from_parts(node: Expr) -> Type | None:
+    """What the types of its parts say of a node's type; None where they say nothing."""
+    match node:
+        case Constant(data):
+            return tensor_type(data.shape, dt.dtype(data.dtype))
+        case Shape(dims):
+            return ShapeType(dims)
+        case Let():
+            return node.body.ty
+        case If(_, then, orelse):
+            return orelse.ty if agree(node.ty, then.ty) else then.ty
+        case Tuple(members) | Dataflow(_, members):
+            return TupleType(tuple(m.ty or HoleType() for m in members))
+        case TupleGetItem(value, index) if isinstance(value.ty, TupleType) and index < len(value.ty.fields):
+            return value.ty.fields[index]
+        case MatchCast(_, target):
+            return target
+        case Function(params, body):
+            return FuncType(tuple(p.ty or HoleType() for p in params), node.ret_type or body.ty or HoleType())
+        case _:
+            return _of_reference(node)
+
+
+def _of_reference(node: Expr) -> Type | None:
+    match node:
+        case RefCreate(value):
+            return RefType(value.ty or HoleType())
+        case RefRead(ref) if isinstance(ref.ty, RefType):
+            return ref.ty.value
+        case RefWrite():
+            return UNIT
+        case Match(_, clauses) if clauses:
+            return clauses[0].body.ty
+        case _:
+            return None
+
+
+def agree(a: Type | None, b: Type | None) -> bool:
+    """True if two types are the same but for dims, names of type parameters, and what is not known."""
+    if a is None or b is None or isinstance(a, HoleType) or isinstance(b, HoleType):
+        return True
+    if isinstance(a, TensorType) and isinstance(b, TensorType):
+        return a.dtype == b.dtype and a.rank == b.rank
+    if isinstance(a, ShapeType) and isinstance(b, ShapeType):
+        return a.dims is None or b.dims is None or len(a.dims) == len(b.dims)
+    kids, others = a.children(), b.children()
+    return type(a) is type(b) and len(kids) == len(others) and all(map(agree, kids, others))
+
+
+def has_hole(ty: Type) -> bool:
+    """True if a part of a type is not known."""
+    return isinstance(ty, HoleType) or any(map(has_hole, ty.children()))
+
+
+def stated(node: Expr) -> Iterator[Type]:
+    """The types that the program states at a node, beside the node's own."""
+    if isinstance(node, MatchCast):
+        yield node.target
+    if isinstance(node, Function) and node.ret_type is not None:
+        yield node.ret_type
+    yield from (var.ty for scope in binders(node) for var in scope if var.ty is not None)

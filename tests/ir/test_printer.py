@@ -1,0 +1,221 @@
+"""What text looks like."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from legato.arith.expr import const, floordiv, fresh
+from legato.base.errors import CompileError
+from legato.ir.call_tir import call_tir
+from legato.ir.constraint import Constraint
+from legato.ir.expr import (
+    Call,
+    Clause,
+    Dataflow,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    Let,
+    Match,
+    MatchCast,
+    PatternConstructor,
+    PatternVar,
+    PatternWildcard,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    Shape,
+    Tuple,
+    TupleGetItem,
+    Var,
+    constant,
+)
+from legato.ir.module import Module
+from legato.ir.printer import show, show_type
+from legato.ir.types import (
+    UNIT,
+    FuncType,
+    HoleType,
+    Kind,
+    RefType,
+    ShapeType,
+    TupleType,
+    Type,
+    TypeCall,
+    TypeVar,
+    scalar_type,
+    tensor_type,
+)
+from tests.ir.programs import BY_NAME, CONS, LIST, NIL, TYPES, Attrs
+
+ADD, RELU = BY_NAME["add"], BY_NAME["nn.relu"]
+
+
+def test_module() -> None:
+    n = fresh("n", 1, 512)
+    x = Var("x", ty=tensor_type((n, 4 * n + 1)))
+    shared = Call(ADD, (x, constant(np.array([0.5, 2], "float32"))))
+    y = Var("x")
+    body = Let(y, shared, If(constant(True), Call(RELU, (y,), Attrs(axis=2)), Tuple((shared, y))))
+    module = Module.from_expr(Function((x,), body, attrs={"Primitive": 1, "Composite": 'a"b'}))
+    assert str(module) == """\
+#[version = "0.0.5"]
+
+def @main[n: ShapeVar(1, 512)](%x: Tensor[(n, 4 * n + 1), float32], Primitive=1, Composite="a\\"b") {
+  %0 = add(%x, meta[relay.Constant][0]);
+  let %x_1 = %0;
+  if (True) {
+    nn.relu(%x_1, axis=2)
+  } else {
+    (%0, %x_1)
+  }
+}
+
+#[metadata]
+{"relay.Constant": [
+  {"dtype": "float32", "shape": [2], "data": [0.5, 2.0]}
+]}
+"""
+
+
+def test_match_and_data_types() -> None:
+    xs, rest = Var("xs"), Var("rest")
+    length = GlobalVar("length")
+    clauses = (
+        Clause(PatternConstructor(CONS, (PatternWildcard(), PatternVar(rest))),
+               Call(ADD, (constant(1), Call(length, (rest,))))),
+        Clause(PatternConstructor(NIL, ()), constant(0)),
+    )  # fmt: skip
+    a = TypeVar("A")
+    func = Function((xs,), Match(xs, clauses), scalar_type("int32"), (a,))
+    module = Module({length: func}, {LIST: TYPES[LIST]})
+    assert str(module) == """\
+#[version = "0.0.5"]
+
+type List[A] {
+  Cons(A, List[A]),
+  Nil,
+}
+
+def @length[A](%xs) -> int32 {
+  match (%xs) {
+    Cons(_, %rest) => {
+      %0 = @length(%rest);
+      add(1, %0)
+    },
+    Nil => 0,
+  }
+}
+"""
+
+
+def test_extensions() -> None:
+    n, k = fresh("n"), fresh("k", 0, 100)
+    x = Var("x", ty=tensor_type((n,)))
+    cast = MatchCast(x, tensor_type((k,)))
+    lv = Var("lv")
+    flow = Dataflow(((lv, Call(ADD, (cast, cast))),), (lv, Shape((n, floordiv(k, const(2))))))
+    called = call_tir(GlobalVar("fused_add"), (x,), [tensor_type((n,))], [n, k * 2])
+    func = Function((x,), Tuple((flow, called)), attrs={"constraints": (Constraint(k, n * 2, "add"),)})
+    assert show(func) == """\
+fn [n: ShapeVar; k: ShapeVar(0, 100)](%x: Tensor[(n,), float32], constraints=[constraint[k, n * 2, "add"]]) {
+  %1 = dataflow {
+    %0 = match_cast(%x, Tensor[(k,), float32]);
+    let %lv = add(%0, %0);
+    output(%lv, shape[n, k // 2])
+  };
+  %2 = call_tir(@fused_add, (%x,), out=[Tensor[(n,), float32]], dims=[n, dim[k * 2]]);
+  (%1, %2)
+}"""
+
+
+def test_open_expressions_declare_what_is_free() -> None:
+    n = fresh("batch size", None, 8)
+    x = Var("input.1", ty=tensor_type((n,)))
+    assert show(Call(ADD, (x, x))) == (
+        'free_dim batch_size: ShapeVar(?, 8);\nfree_var %"input.1": Tensor[(batch_size,), float32];\n'
+        'add(%"input.1", %"input.1")'
+    )
+
+
+def test_a_node_shared_by_branches_is_bound_before_them() -> None:
+    x = Var("x")
+    shared = Call(RELU, (x,), Attrs())
+    text = show(Function((x,), If(x, Call(ADD, (shared, x)), shared)))
+    assert text == (
+        "fn (%x) {\n  %0 = nn.relu(%x);\n  if (%x) {\n    add(%0, %x)\n  } else {\n    %0\n  }\n}"
+    )
+
+
+def test_references_in_order() -> None:
+    cell = RefCreate(constant(1.0))
+    write = RefWrite(cell, constant(2.0))
+    assert show(Tuple((write, RefRead(cell)))) == (
+        "%0 = ref(1f);\n%1 = ref_write(%0, 2f);\n%2 = ref_read(%0);\n(%1, %2)"
+    )
+
+
+def test_nested_let_and_function() -> None:
+    x, y = Var("x"), Var("y")
+    inner = Let(y, x, Call(Function((), y), ()))
+    assert show(Function((x,), TupleGetItem(inner, 0))) == (
+        "fn (%x) {\n  %1 = {\n    let %y = %x;\n    %0 = fn () {\n      %y\n    };\n    %0()\n  };\n  %1.0\n}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "text"),
+    [
+        (1.0, "float32", "1f"), (-0.0, "float32", "-0f"), (0.1, "float32", "0.1f"), (0.1, "float64", "0.1f64"),
+        (1e-5, "float16", "1e-05f16"), (1e30, "float32", "1e+30f"), (float("inf"), "float32", "inff"),
+        (float("-inf"), "float64", "-inff64"), (float("nan"), "float16", "nanf16"), (7, "int32", "7"),
+        (-7, "int64", "-7i64"), (255, "uint8", "255u8"), (-128, "int8", "-128i8"), (True, "bool", "True"),
+        ((1 << 64) - 1, "uint64", "18446744073709551615u64"), (1.5, ml_dtypes.bfloat16, "1.5bf16"),
+    ],
+)  # fmt: skip
+def test_scalars(value: float, dtype: str, text: str) -> None:
+    assert show(constant(np.array(value, dtype))) == text
+
+
+def test_nan_with_a_payload_goes_to_the_metadata() -> None:
+    odd = np.array(0x7FC00001, "uint32").view("float32")
+    assert show(constant(odd)).endswith('{"dtype": "float32", "shape": [], "bits": "0100c07f"}\n]}\n')
+
+
+_A, _N = TypeVar("A"), fresh("n")
+
+
+@pytest.mark.parametrize(
+    ("ty", "text"),
+    [
+        (tensor_type((1, 2)), "Tensor[(1, 2), float32]"), (tensor_type((3,)), "Tensor[(3,), float32]"),
+        (scalar_type("bool"), "bool"), (UNIT, "()"), (TupleType((scalar_type("int8"),)), "(int8,)"),
+        (RefType(UNIT), "ref(())"), (TypeCall(LIST, (UNIT,)), "List[()]"), (HoleType(), "_"), (ShapeType(), "Shape"),
+        (ShapeType((_N, const(2))), "Shape[(n, 2)]"),
+        (FuncType((_A, tensor_type((_N,))), _A, (_A, _N)), "fn [A, n: ShapeVar](A, Tensor[(n,), float32]) -> A"),
+        (TupleType((TypeVar("A"), TypeVar("A", Kind.BASE_TYPE), TypeVar("int8"))), "(A, A_1, int8_1)"),
+    ],
+)  # fmt: skip
+def test_types(ty: Type, text: str) -> None:
+    assert show_type(ty) == text
+    assert str(ty) == text
+
+
+def test_types_as_comments() -> None:
+    x = Var("x", ty=tensor_type((2,)))
+    call: Expr = Call(ADD, (x, x), ty=tensor_type((2,)))
+    text = show(Function((x,), Call(ADD, (call, x))), types=True)
+    assert "  %0 = add(%x, %x) /* ty=Tensor[(2,), float32] */;\n" in text
+
+
+def test_without_metadata() -> None:
+    assert show(constant(np.zeros(2, "int8")), metadata=False) == "meta[relay.Constant][0]"
+
+
+def test_a_value_that_has_no_text() -> None:
+    with pytest.raises(CompileError) as caught:
+        show(Function((), constant(1), attrs={"what": object()}))
+    assert str(caught.value) == "error: attribute what of a function holds a object, which has no text form"

@@ -1,0 +1,136 @@
+"""What the verifier accepts and refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from legato.base.errors import VerifyError
+from legato.ir.call_tir import call_tir
+from legato.ir.expr import (
+    Call,
+    Clause,
+    Constant,
+    Constructor,
+    Dataflow,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    Let,
+    Match,
+    PatternConstructor,
+    PatternWildcard,
+    RefCreate,
+    Tuple,
+    TupleGetItem,
+    Var,
+    constant,
+)
+from legato.ir.module import Module
+from legato.ir.types import GlobalTypeVar, HoleType, Kind, TupleType, TypeData, TypeVar, tensor_type
+from legato.ir.verify import Stage, verify
+from tests.ir.programs import BY_NAME, CONS, TYPES, Attrs, modules
+
+ADD, RELU = BY_NAME["add"], BY_NAME["nn.relu"]
+X, Y = Var("x"), Var("y")
+
+
+def _module(body: Expr, *params: Var) -> Module:
+    return Module({GlobalVar("main"): Function(params, body)}, TYPES)
+
+
+def _message(module: Module, stage: Stage | None = None) -> str:
+    with pytest.raises(VerifyError) as caught:
+        verify(module, stage)
+    return str(caught.value)
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@given(modules())
+def test_random_programs_are_well_formed(module: Module) -> None:
+    verify(module)
+
+
+def test_a_long_let_chain_with_far_uses() -> None:
+    first = Call(ADD, (X, X))
+    body: Expr = first
+    for _ in range(50_000):
+        body = Let(Var("v"), Call(ADD, (first, X)), body)
+    verify(_module(body, X))
+
+
+_SHARED = Call(ADD, (Y, Y))
+_CONS_OF_OTHER = Constructor("Cons", CONS.inputs, CONS.belongs_to, 0)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (Y, "@main: variable %y is not bound"),
+        (Function((X,), X), "@main: variable %x is bound twice"),
+        (Tuple((Let(Y, X, _SHARED), _SHARED)), "@main: variable %y is used outside the scope that binds it"),
+        (If(X, Let(Y, X, Y), Y), "@main: variable %y is used outside the scope that binds it"),
+        (GlobalVar("f"), "@main: function @f is not defined"),
+        (Call(ADD, (X,)), "@main: add has 1 arguments, wanted 2: a, b"),
+        (Call(RELU, (X,)), "@main: nn.relu has attributes of class NoneType, wanted Attrs"),
+        (Call(X, (X,), Attrs(axis=1)), "@main: only operators take attributes, got Attrs(axis=1, epsilon=1e-05, "
+         "keep=False, name='', padding=(), out=None, out_dtype=None)"),
+        (TupleGetItem(Var("x", uid=X.uid, ty=TupleType(())), 0), "@main: there is no field 0 in a tuple of type ()"),
+        (TupleGetItem(X, -1), "@main: there is no field -1 in a tuple of type None"),
+        (Match(X, (Clause(PatternConstructor(CONS, (PatternWildcard(),)), X),)),
+         "@main: a pattern of constructor Cons has 1 parts, wanted 2"),
+        (_CONS_OF_OTHER, "@main: constructor Cons of List is not one of the module's"),
+        (Constant(np.zeros(2, "float32")),
+         "@main: a constant's array can be written\n  build constants with ir.constant"),
+        (Dataflow(((Y, RefCreate(X)),), (Y,)), "@main: a dataflow block has an effect\n  it evaluates <RefCreate>"),
+        (Var("x", uid=X.uid, ty=GlobalTypeVar("T")), "@main: data type T is not defined"),
+        (Var("x", uid=X.uid, ty=TypeVar("n", Kind.SHAPE_VAR)),
+         "@main: type variable n stands for a dim\n  use a dim variable"),
+        (Tuple((constant(1.0),), ty=TupleType(())),
+         "@main: the type of <Tuple: ()> does not fit its parts\n  it carries   ()\n  its parts say (float32,)"),
+        (call_tir(GlobalVar("main"), (), [tensor_type((1,))]), "@main: function @main is not defined"),
+    ],
+)  # fmt: skip
+def test_refused(body: Expr, message: str) -> None:
+    assert _message(_module(body, X)) == f"malformed program: {message}"
+
+
+def test_two_types_of_a_variable() -> None:
+    param = Var("x", ty=tensor_type((2,)))
+    use = Var("x", uid=param.uid, ty=tensor_type((2,), "int8"))
+    assert _message(_module(use, param)) == (
+        "malformed program: @main: variable %x has two types\n"
+        "  bound with Tensor[(2,), float32]\n  used with  Tensor[(2,), int8]"
+    )
+
+
+def test_call_tir_needs_a_program() -> None:
+    gv = GlobalVar("main")
+    module = Module({gv: Function((), call_tir(gv, (), [tensor_type((1,))]))})
+    wanted = "call_tir needs a tensor program of the module, got <GlobalVar name='main'>"
+    assert _message(module) == f"malformed program: @main: {wanted}"
+
+
+def test_data_types() -> None:
+    header = GlobalTypeVar("T")
+    nil = Constructor("Nil", (), header, 1)
+    assert _message(Module({}, {header: TypeData(header, (), (nil,))})) == (
+        "malformed program: constructor 0 of data type T is Nil of T with tag 1"
+    )
+
+
+def test_stage_typed() -> None:
+    typed = Var("x", ty=tensor_type((2,)))
+    verify(_module(typed, typed), None)
+    assert _message(_module(X, X), Stage.TYPED) == "malformed program: @main: <Var name='x'> has no type"
+    hole = Var("x", ty=HoleType())
+    assert _message(_module(hole, hole), Stage.TYPED) == "malformed program: @main: type _ has holes"
+
+
+def test_stage_a_normal() -> None:
+    call = Call(ADD, (X, X))
+    verify(_module(Let(Y, call, Tuple((Y, Tuple((X, Y))))), X), Stage.A_NORMAL)
+    wanted = "an operand of <Call> is no atom: <Call>"
+    assert _message(_module(Call(ADD, (call, X)), X), Stage.A_NORMAL) == f"malformed program: @main: {wanted}"
