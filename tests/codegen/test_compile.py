@@ -14,6 +14,7 @@ from legato.base.target import TARGETS, Target, target
 from legato.codegen.compile import assembly, compile_object, llvm_version
 from legato.codegen.elf import read_object
 from legato.codegen.emit import emit_module
+from legato.codegen.level import level_of
 from legato.codegen.link import PAGE, link
 from legato.codegen.spills import innermost_loops
 from legato.tir.buffer import Layout, Scope
@@ -195,3 +196,17 @@ def test_text_is_the_same_every_time() -> None:
     machine = target("x86-64-v4")
     texts = {emit_module([gemm(12, 96, 8, 6, 4, 4)], machine, {}) for _ in range(3)}
     assert len(texts) == 1
+
+
+def test_modules_say_how_hard_they_are_to_be_compiled() -> None:
+    x = buffer("x", (16,))
+    main = Func("main", (x,), Launch((x,), "a"), FuncKind.HOST)
+    assert emit_module([main], V3, {}, {"a": True}).startswith("; codegen level 0\n")
+    assert emit_module([one_kernel("a", 1.5), main], V3, {}).startswith("; codegen level 2\n")
+    assert level_of("define i32 @f() { ret i32 0 }") == 2
+
+
+def test_passes_may_be_run_first() -> None:
+    text = emit_module([one_kernel("a", 1.5)], V3, {})
+    assert link([compile_object(text, V3, level=1, passes=True)], ["a"]).exports == {"a": 0}
+    assert "vmulps" in assembly(text, V3, passes=True)

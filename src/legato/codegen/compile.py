@@ -9,6 +9,7 @@ from llvmlite import binding as llvm
 
 from legato.base.errors import InternalError
 from legato.base.target import Target
+from legato.codegen.level import level_of
 
 __all__ = ["assembly", "compile_object", "llvm_version"]
 
@@ -29,8 +30,9 @@ def _machine(cpu: str, features: str, triple: str, level: int) -> Any:
     return machine
 
 
-def _target_machine(target: Target, level: int) -> Any:
-    return _machine(target.cpu, ",".join("+" + f for f in target.features), target.triple, level)
+def _target_machine(target: Target, ir_text: str, level: int | None) -> Any:
+    features = ",".join("+" + f for f in target.features)
+    return _machine(target.cpu, features, target.triple, level_of(ir_text) if level is None else level)
 
 
 def _module(ir_text: str, machine: Any, *, passes: bool) -> Any:
@@ -47,17 +49,17 @@ def _module(ir_text: str, machine: Any, *, passes: bool) -> Any:
     return module
 
 
-def compile_object(ir_text: str, target: Target, *, level: int = 2, passes: bool = False) -> bytes:
-    """The ELF object of a module's text: position independent, code generation at `level`.
+def compile_object(ir_text: str, target: Target, *, level: int | None = None, passes: bool = False) -> bytes:
+    """The ELF object of a module's text: position independent, code generation at `level` (None: as the text says).
 
     `passes` runs LLVM's O1 pipeline on the IR first; hand-tiled kernels are faster, and compile faster, without.
     InternalError if LLVM rejects the text.
     """
-    machine = _target_machine(target, level)
+    machine = _target_machine(target, ir_text, level)
     return bytes(machine.emit_object(_module(ir_text, machine, passes=passes)))
 
 
-def assembly(ir_text: str, target: Target, *, level: int = 2, passes: bool = False) -> str:
+def assembly(ir_text: str, target: Target, *, level: int | None = None, passes: bool = False) -> str:
     """The assembly of a module's text, as `compile_object` would encode it."""
-    machine = _target_machine(target, level)
+    machine = _target_machine(target, ir_text, level)
     return str(machine.emit_assembly(_module(ir_text, machine, passes=passes)))

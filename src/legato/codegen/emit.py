@@ -19,6 +19,7 @@ from legato.codegen.builder import Builder
 from legato.codegen.expr import Evaluator
 from legato.codegen.host import HostStatements, recursive
 from legato.codegen.intrinsics import Intrinsics
+from legato.codegen.level import level_line
 from legato.codegen.outlined import definitions
 from legato.codegen.stmt import Statements
 from legato.codegen.value import Value, literal
@@ -44,7 +45,9 @@ def emit_module(
     hosts = [f for f in funcs if f.kind is FuncKind.HOST]
     loops = recursive({f.name: _invoked(f) for f in hosts})
     outlined: set[str] = set()
-    parts, declared = [f'target triple = "{target.triple}"'], dict[str, str]()
+    # Host functions are long, straight and run once per call: quick compilation counts more than their speed.
+    header = level_line(0 if len(hosts) == len(funcs) else 2)
+    parts, declared = [f'{header}\ntarget triple = "{target.triple}"'], dict[str, str]()
     for f in funcs:
         if f.kind is FuncKind.KERNEL:
             parts.append(_kernel(f, target, outlined))
@@ -73,8 +76,9 @@ def _kernel(func: Func, target: Target, outlined: set[str]) -> str:
     ev = Evaluator(builder, target, Intrinsics(builder, target, outlined), volatile=False)
     bind_params(ev, func)
     threads = (Value("%tid", "i64", 1, 0), Value("%nt", "i64", 1, 0))
-    Statements(ev, analyse(func), threads).run(func.body)
-    builder.line("ret i32 0")
+    body = Statements(ev, analyse(func), threads)
+    body.run(func.body)
+    body.finish()
     lines = "\n".join(builder.lines())
     return f'define hidden i32 @"{func.name}"(ptr %args, i64 %tid, i64 %nt) #0 {{\n{lines}\n}}'
 
@@ -98,7 +102,7 @@ def _host(
     body.run(func.body)
     if frame is not None:
         body.pop(frame)
-    builder.line("ret i32 0")
+    body.finish()
     lines = "\n".join(builder.lines())
     return f'define hidden i32 @"{func.name}"(ptr %call, ptr %args) #0 {{\n{lines}\n}}', body.called
 

@@ -50,7 +50,7 @@ class HostStatements(Statements):
         for buffer, name in buffers:
             if name not in offsets:
                 raise InternalError(f"the constant {name!r} has no place in the constant segment")
-            self.ev.memory.bind(buffer, b.pure(f"getelementptr i8, ptr {base.text}, i64 {offsets[name]}", "ptr", 1, 0))
+            self.ev.memory.bind(buffer, base, offsets[name])
 
     def other(self, stmt: Stmt) -> list[Pending]:
         match stmt:
@@ -93,10 +93,12 @@ class HostStatements(Statements):
         self.builder.line(f"call void {self._service('pop')}(ptr %call, ptr {frame.text})")
 
     def _view(self, buffer: Buffer, base: Buffer, offset: Value) -> None:
-        pointer = self.ev.memory.pointer(base)
+        pointer, displacement = self.ev.memory.base(base)
+        if type(offset.const) is int:
+            return self.ev.memory.bind(buffer, pointer, displacement + offset.const)
         level = max(pointer.level, offset.level)
         rhs = f"getelementptr i8, ptr {pointer.text}, i64 {offset.text}"
-        self.ev.memory.bind(buffer, self.builder.pure(rhs, "ptr", 1, level))
+        return self.ev.memory.bind(buffer, self.builder.pure(rhs, "ptr", 1, level), displacement)
 
     # ---------------------------------------------------------------------------------------------- calls
 
@@ -105,7 +107,7 @@ class HostStatements(Statements):
         b = self.builder
         values = [self.ev.memory.pointer(a) if isinstance(a, Buffer) else self.ev.value(a) for a in args]
         for n, v in enumerate(values):
-            where = b.inline(f"getelementptr i8, ptr %words, i64 {8 * n}", "ptr", 1) if n else None
+            where = b.effect(f"getelementptr i8, ptr %words, i64 {8 * n}", "ptr", 1) if n else None
             b.line(f"store {v.ty} {v.text}, ptr {where.text if where else '%words'}, align 8")
         return "%words" if args else "null"
 

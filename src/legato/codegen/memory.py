@@ -35,6 +35,7 @@ class Memory:
     def __init__(self, builder: Builder, affine: Affine, registers: int, *, volatile: bool = False) -> None:
         self.builder, self.affine, self.volatile = builder, affine, volatile
         self.pointers: dict[Buffer, Value] = {}
+        self.displacements: dict[Buffer, int] = {}
         self.private: dict[Buffer, int] = {}
         self.versions: dict[Buffer, int] = {}
         self._version = 0
@@ -42,17 +43,25 @@ class Memory:
         self._loads = self._epoch = 0
         self._used: dict[str, tuple[int, int]] = {}  # loaded value -> number of loads, and epoch, at its last use
 
-    def bind(self, buffer: Buffer, pointer: Value) -> None:
-        """`buffer` lies at `pointer` from now on."""
+    def bind(self, buffer: Buffer, pointer: Value, displacement: int = 0) -> None:
+        """`buffer` lies `displacement` bytes behind `pointer` from now on."""
         self.pointers[buffer] = pointer
+        self.displacements[buffer] = displacement
         self.touch(buffer)
 
-    def pointer(self, buffer: Buffer) -> Value:
-        """The start of `buffer`'s memory."""
+    def base(self, buffer: Buffer) -> tuple[Value, int]:
+        """A pointer, and how many bytes behind it `buffer` begins."""
         pointer = self.pointers.get(buffer)
         if pointer is None:
             raise InternalError(f"buffer {buffer.name} is used where it is not defined")
-        return pointer
+        return pointer, self.displacements[buffer]
+
+    def pointer(self, buffer: Buffer) -> Value:
+        """The start of `buffer`'s memory, computed here: a program names thousands of places in one arena."""
+        pointer, displacement = self.base(buffer)
+        if not displacement:
+            return pointer
+        return self.builder.effect(f"getelementptr i8, ptr {pointer.text}, i64 {displacement}", "ptr", 1)
 
     def touch(self, buffer: Buffer) -> None:
         """Forgets loads of `buffer`: it was, or may be, stored to."""

@@ -27,6 +27,7 @@ class Statements:
     def __init__(self, ev: Evaluator, analysis: Analysis, threads: tuple[Value, Value] | None) -> None:
         self.ev, self.builder, self.analysis, self.threads = ev, ev.builder, analysis, threads
         self.stack: dict[Buffer, tuple[int, Value]] = {}
+        self.failures: list[tuple[str, str]] = []  # a status, and the block that leaves the function with it
 
     def run(self, root: Stmt) -> None:
         """Emits `root`. Bindings nest deeply and are walked; only loops and branches recurse."""
@@ -59,9 +60,15 @@ class Statements:
         """Emits a statement of host functions; what is left to do, last first."""
         raise InternalError(f"{type(stmt).__name__} has no place in a kernel")
 
-    def fail(self, status: str) -> None:
-        """Ends the current block: leaves the function with `status` (an i32 operand)."""
-        self.builder.line(f"ret i32 {status}")
+    def finish(self) -> None:
+        """Returns 0, or from one common block what a Check or call on the way failed with."""
+        b = self.builder
+        b.line("ret i32 0")
+        if self.failures:
+            b.start("failed")
+            ends = ", ".join([f"[ {status}, %{block} ]" for status, block in self.failures])
+            b.line(f"%status = phi i32 {ends}")
+            b.line("ret i32 %status")
 
     # ---------------------------------------------------------------------------------------------- buffers
 
@@ -255,8 +262,7 @@ class Statements:
     def fail_if(self, bad: Value, status: str) -> None:
         """Leaves the function with `status` where the i1 `bad` holds."""
         b = self.builder
-        failed, going = b.label("fail"), b.label("go")
-        b.line(f"br i1 {bad.text}, label %{failed}, label %{going}")
-        b.start(failed)
-        self.fail(status)
+        going = b.label("go")
+        self.failures.append((status, b.block))
+        b.line(f"br i1 {bad.text}, label %failed, label %{going}")
         b.start(going)
