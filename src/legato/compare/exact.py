@@ -1,0 +1,50 @@
+"""The interpreter on flat lists of arrays, as executables take and return them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from legato.base.errors import CompileError
+from legato.interp import Observer, evaluate
+from legato.ir.expr import Function
+from legato.ir.module import Module
+from legato.ir.types import TupleType, Type
+from legato.runtime.executable import Executable
+
+__all__ = ["flat", "in_order", "interpret"]
+
+Array = np.ndarray[Any, Any]
+
+
+def interpret(mod: Module, inputs: Sequence[Array], *, float64: bool, observe: Observer | None = None) -> list[Array]:
+    """The outputs of @main on the leaves of its arguments; CompileError where @main is a loop-level function."""
+    main = mod["main"]
+    if not isinstance(main, Function):
+        raise CompileError("@main is a loop-level function", hint="the interpreter evaluates graph functions")
+    leaves = iter(inputs)
+    args = [_packed(p.ty, leaves) for p in main.params]
+    with np.errstate(all="ignore"):  # NaN and infinity are values like others here
+        return list(flat(evaluate(mod, args, float64=float64, observe=observe)))
+
+
+def _packed(ty: Type | None, leaves: Iterator[Array]) -> Any:
+    if isinstance(ty, TupleType):
+        return tuple(_packed(f, leaves) for f in ty.fields)
+    return next(leaves)
+
+
+def flat(value: Any) -> Iterator[Array]:
+    """The arrays in `value`, an array or nested tuples of them."""
+    if isinstance(value, tuple):
+        for part in value:
+            yield from flat(part)
+    else:
+        yield np.asarray(value)
+
+
+def in_order(exe: Executable, inputs: Mapping[str, Any]) -> list[Array]:
+    """Named inputs in the executable's order."""
+    return [np.asarray(inputs[tensor.name]) for tensor in exe.inputs]

@@ -1,0 +1,165 @@
+"""What a comparison found, and the rule by which an output holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+
+from legato.base.dtype import dtype
+
+__all__ = ["Culprit", "OutputReport", "Report", "judge"]
+
+Array = np.ndarray[Any, Any]
+
+SMALL: Final = 1e-5  # error that is always allowed, as a share of the output's range
+NEAR: Final = 1e-3  # distance from ONNX Runtime that is allowed, as a share of the output's range
+
+
+@dataclass(frozen=True, slots=True)
+class OutputReport:
+    """One output against its exact value: the interpreter's in float64.
+
+    error: the largest difference; inf where NaN or infinity stand at different places; for integers and bool, the
+    number of elements that differ. range: from the smallest to the largest exact value, zero included. peer_error: of
+    the peer, against the same; distance: from the peer. allowed: the error up to which the output holds.
+    """
+
+    name: str
+    type: str
+    error: float
+    range: float
+    peer_error: float
+    distance: float
+    allowed: float
+    holds: bool
+
+    @property
+    def relative(self) -> float:
+        """The error as a share of the range."""
+        return self.error / self.range if self.range else self.error
+
+
+@dataclass(frozen=True, slots=True)
+class Culprit:
+    """Where a wrong result comes from.
+
+    stage: "import" (the module itself differs from ONNX Runtime), a pass, or "code" (what is below the passes).
+    node: the binding that is the first to be wrong, where one was found. program: the smallest program found that
+    shows it, and `inputs` for it; `text` is that program's.
+    """
+
+    stage: str
+    node: str
+    text: str
+    program: Any  # a Module
+    inputs: dict[str, Array]
+
+    def __str__(self) -> str:
+        if self.stage == "import":
+            return "the module differs from ONNX Runtime before any pass: the importer, or an operator's reference"
+        if self.stage != "code":
+            return f"pass {self.stage} changes what the program computes"
+        return f"the code for %{self.node} computes something else than its operators" if self.node else "the code"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Every output of one comparison; true where all hold.
+
+    peer: "onnxruntime" or "interpreter" (in the program's own precision); note: why it is not the one that was
+    expected. host_operators: how many operators have no native code and ran by their reference, on both sides.
+    """
+
+    outputs: tuple[OutputReport, ...]
+    peer: str
+    host_operators: int
+    note: str = ""
+    culprit: Culprit | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether every output holds."""
+        return all(output.holds for output in self.outputs)
+
+    def __bool__(self) -> bool:
+        return self.holds
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as JSON data; infinite errors are the text "inf"."""
+        culprit = self.culprit
+        return {
+            "holds": self.holds,
+            "peer": self.peer,
+            "note": self.note,
+            "host_operators": self.host_operators,
+            "outputs": [{k: _plain(v) for k, v in asdict(output).items()} for output in self.outputs],
+            "culprit": None if culprit is None else {"stage": culprit.stage, "node": culprit.node, "text": culprit.text},
+        }
+
+    def __str__(self) -> str:
+        return "\n".join([*map(_line, self.outputs), *([self.note] if self.note else [])])
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def _line(output: OutputReport) -> str:
+    verdict = "holds" if output.holds else "WRONG"
+    error = f"error {output.error:.3g} of range {output.range:.3g}, {output.allowed:.3g} allowed"
+    return f"{verdict}  {output.name}: {output.type}  {error}"
+
+
+def judge(name: str, got: Array, exact: Array, peer: Array, *, is_other: bool) -> OutputReport:
+    """Compares `got` with its exact value. `is_other`: the peer is another implementation, not the interpreter.
+
+    Floats: the error is at most twice the peer's own, or 1e-5 of the range (for narrow floats, one unit in the last
+    place of it); and where the peer is another implementation, the distance from it is within 1e-3 of the range. Other
+    types: every element equals the exact one, or the interpreter's in the program's own precision.
+    """
+    kind = dtype(got.dtype)
+    type_ = f"{kind}[{', '.join(map(str, got.shape))}]"
+    if got.shape != exact.shape or got.shape != peer.shape:
+        return OutputReport(f"{name} (shape)", type_, np.inf, 0.0, 0.0, np.inf, 0.0, False)
+    if not kind.is_float:
+        wrong = (got != exact) & ((got != peer) | is_other)
+        error, other = float(np.count_nonzero(wrong)), float(np.count_nonzero(peer != exact))
+        return OutputReport(name, type_, error, _span(exact), other, float(np.count_nonzero(got != peer)), 0.0, not error)
+    span, eps = _span(exact), _epsilon(got)
+    error, other, distance = _distance(got, exact, got), _distance(peer, exact, got), _distance(got, peer, got)
+    allowed = max(2 * other, max(SMALL, eps) * span)
+    holds = error <= allowed and (not is_other or distance <= max(NEAR, 4 * eps) * span)
+    return OutputReport(name, type_, error, span, other, distance, allowed, holds)
+
+
+def _epsilon(array: Array) -> float:
+    return float(ml_dtypes.finfo(array.dtype).eps)
+
+
+def _span(exact: Array) -> float:
+    """From the smallest to the largest finite value, zero included."""
+    wide = exact.astype(np.float64)
+    finite = wide[np.isfinite(wide)]
+    return float(max(finite.max(), 0) - min(finite.min(), 0)) if finite.size else 0.0
+
+
+def _distance(a: Array, b: Array, like: Array) -> float:
+    """The largest difference of finite elements; inf where the others, seen in the dtype of `like`, are not the same."""
+    with np.errstate(all="ignore"):
+        a, b = (x.astype(like.dtype).astype(np.float64) if not _fits(x, like) else x.astype(np.float64) for x in (a, b))
+    finite = np.isfinite(a) & np.isfinite(b)
+    if not np.array_equal(a[~finite], b[~finite], equal_nan=True):
+        return float("inf")
+    return float(np.abs(a[finite] - b[finite]).max(initial=0.0))
+
+
+def _fits(x: Array, like: Array) -> bool:
+    """Whether every finite element of `x` is finite in the dtype of `like`."""
+    wide = x.astype(np.float64)
+    return bool(np.isfinite(wide.astype(like.dtype))[np.isfinite(wide)].all())
+
+

@@ -1,0 +1,66 @@
+"""Arrays that fit a signature, made up: what to run a program on when one has no data at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal
+
+import numpy as np
+
+from legato.base.dtype import DType, dtype
+from legato.base.errors import RunError
+from legato.runtime.program import DimInfo, FunctionInfo
+from legato.runtime.size import compile_size
+
+__all__ = ["Fill", "fill", "fill_array"]
+
+Fill = Literal["random", "zeros", "ones"]
+DEFAULT_DIM: Final = 4  # of a dim that nothing is said about, where its range allows it
+
+
+def fill(
+    info: FunctionInfo, how: Fill = "random", *, dims: Mapping[str, int] | None = None, seed: int = 0
+) -> dict[str, np.ndarray]:
+    """An array for each input of a function, by name.
+
+    dims: values of symbolic dims; others are 4, or the next number that their range allows. random: floats are
+    normally distributed, bytes uniform over their range, other integers 0 or 1: valid indices of whatever there is.
+    RunError for dims that the function does not have, and values out of their range.
+    """
+    values = _values(info.dims, dims or {})
+    names = [dim.name for dim in info.dims]
+    rng = np.random.default_rng(seed)
+    return {
+        tensor.name: fill_array(rng, dtype(tensor.dtype), [compile_size(s, names)(values) for s in tensor.shape], how)
+        for tensor in info.inputs
+    }
+
+
+def fill_array(rng: np.random.Generator, kind: DType, shape: Sequence[int], how: Fill) -> np.ndarray:
+    """An array of that dtype and shape."""
+    if how == "zeros":
+        return np.zeros(shape, kind.numpy)
+    if how == "ones":
+        return np.ones(shape, kind.numpy)
+    if kind.is_float:
+        return rng.standard_normal(shape, np.float32).astype(kind.numpy)
+    if kind.is_int and kind.bits == 8:
+        return rng.integers(0, 256, shape, np.uint8).view(kind.numpy)
+    return rng.integers(0, 2, shape).astype(kind.numpy)
+
+
+def _values(dims: Sequence[DimInfo], given: Mapping[str, int]) -> list[int]:
+    known = {dim.name for dim in dims}
+    for name in given:
+        if name not in known:
+            raise RunError(f"there is no dim {name!r}\n  hint: the dims are {', '.join(sorted(known)) or 'all fixed'}")
+    return [_value(dim, given.get(dim.name)) for dim in dims]
+
+
+def _value(dim: DimInfo, given: int | None) -> int:
+    if given is None:
+        value = max(dim.lo, DEFAULT_DIM)
+        return value if dim.hi is None else min(value, dim.hi)
+    if given < dim.lo or (dim.hi is not None and given > dim.hi):
+        raise RunError(f"dim {dim.name}: got {given}, wanted {dim.range}")
+    return given
