@@ -63,7 +63,12 @@ def test_arithmetic_on_expressions() -> None:
 def test_variadic_arguments_become_a_tuple() -> None:
     b = Builder()
     x, y = b.var("x", (2, 3)), b.var("y", (4, 3))
-    assert shape(b.concatenate(x, y)) == shape(b.concatenate((x, y))) == shape(b.concatenate(b.tuple_([x, y]))) == ("6", "3")
+    assert (
+        shape(b.concatenate(x, y))
+        == shape(b.concatenate((x, y)))
+        == shape(b.concatenate(b.tuple_([x, y])))
+        == ("6", "3")
+    )
     assert shape(b.concatenate(x)) == ("2", "3")
 
 

@@ -11,8 +11,8 @@ from legato.arith.evaluate import evaluate
 from legato.arith.expr import Const, const
 from legato.arith.expr import Expr as Dim
 from legato.arith.expr import Var as DimVar
-from legato.arith.linear import solve
-from legato.arith.substitute import variables
+from legato.arith.linear import gather, solve
+from legato.arith.substitute import substitute, variables
 from legato.base import dtype as dt
 from legato.base.errors import InternalError, RunError
 from legato.ir.types import ShapeType, TensorType, TupleType, Type
@@ -68,7 +68,7 @@ def _fit_tensor(dims: Dims, ty: TensorType, value: Any, what: str, float64: bool
     if not isinstance(value, np.ndarray):
         raise RunError(f"{what}: got a {type(value).__name__}, wanted {ty}")
     wanted = dt.float64 if float64 and ty.dtype.is_float else ty.dtype
-    if dt.dtype(value.dtype) != wanted:
+    if value.dtype != wanted.numpy:
         raise RunError(f"{what}: got dtype {value.dtype}, wanted {wanted}")
     if value.ndim != ty.rank:
         raise RunError(f"{what}: got shape {value.shape}, wanted {ty}")
@@ -81,11 +81,19 @@ def _fit_dims(dims: Dims, wanted: Sequence[Dim], got: Sequence[int], what: str) 
             dims[d] = n
     for axis, (d, n) in enumerate(zip(wanted, got, strict=True)):
         unbound = [v for v in variables(d) if v not in dims]
-        if unbound:
-            found = solve(d, const(n), unbound)
-            dims.update({v: int(evaluate(e, dims)) for v, e in (found or {}).items()})
-        elif evaluate(d, dims) != n:
-            raise RunError(f"{what}: dim {axis} is {n}, wanted {d}" + _given(d, dims))
+        fits = _solve(dims, d, n, unbound) if unbound else evaluate(d, dims) == n
+        if not fits:
+            raise RunError(f"{what}: dim {axis} is {n}, wanted {d}" + ("" if unbound else _given(d, dims)))
+
+
+def _solve(dims: Dims, d: Dim, n: int, unbound: Sequence[DimVar]) -> bool:
+    """Finds the values that make `d` equal `n`; False if there are none. What is not linear is left open."""
+    found = solve(substitute(d, {v: const(k) for v, k in dims.items()}), const(n), unbound)
+    if found is None:
+        return any(not isinstance(term, DimVar) for term in gather(d)[0])
+    values = {v: int(evaluate(e, dims)) for v, e in found.items()}
+    dims.update(values)
+    return all(v.lo is None or k >= v.lo for v, k in values.items())
 
 
 def _given(d: Dim, dims: Mapping[DimVar, int]) -> str:
