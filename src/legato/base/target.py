@@ -13,7 +13,7 @@ from pathlib import Path
 from legato.base.dtype import DType
 from legato.base.errors import CompileError, PlatformError
 
-__all__ = ["TARGETS", "Target", "host", "missing_features", "target"]
+__all__ = ["TARGETS", "Target", "cpu_flags", "cpu_name", "host", "missing_features", "target"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +96,15 @@ def cpu_flags() -> frozenset[str]:
         if line.startswith("flags"):
             return frozenset(line.partition(":")[2].split())
     return frozenset()
+
+
+def cpu_name() -> str:
+    """What Linux calls this machine's CPU; "unknown" where it does not say."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return "unknown"
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
 
 
 def missing_features(t: Target) -> tuple[str, ...]:

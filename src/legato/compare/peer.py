@@ -56,7 +56,7 @@ def outputs(model: Any, feeds: Mapping[str, Array], threads: int = 1) -> list[Ar
     running = session(model, threads)
     try:
         found: list[Array] = running.run(None, dict(feeds))
-    except (*_errors(), ValueError) as error:
+    except _errors() as error:
         raise PeerError(f"ONNX Runtime cannot run the model: {_first_line(error)}") from error
     return found
 
@@ -66,7 +66,7 @@ def _errors() -> tuple[type[Exception], ...]:
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     found = (getattr(state, name) for name in dir(state))
-    return (RuntimeError, *(e for e in found if isinstance(e, type) and issubclass(e, Exception)))
+    return (RuntimeError, ValueError, *(e for e in found if isinstance(e, type) and issubclass(e, Exception)))
 
 
 def _first_line(error: Exception) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from legato.base.dtype import dtype
 
-__all__ = ["Culprit", "OutputReport", "Report", "judge"]
+__all__ = ["Culprit", "OutputReport", "Report", "judge", "nearness"]
 
 Array = np.ndarray[Any, Any]
 
@@ -97,7 +96,9 @@ class Report:
             "note": self.note,
             "host_operators": self.host_operators,
             "outputs": [{k: _plain(v) for k, v in asdict(output).items()} for output in self.outputs],
-            "culprit": None if culprit is None else {"stage": culprit.stage, "node": culprit.node, "text": culprit.text},
+            "culprit": None
+            if culprit is None
+            else {"stage": culprit.stage, "node": culprit.node, "text": culprit.text},
         }
 
     def __str__(self) -> str:
@@ -119,7 +120,7 @@ def judge(name: str, got: Array, exact: Array, peer: Array, *, is_other: bool) -
 
     Floats: the error is at most twice the peer's own, or 1e-5 of the range (for narrow floats, one unit in the last
     place of it); and where the peer is another implementation, the distance from it is within 1e-3 of the range. Other
-    types: every element equals the exact one, or the interpreter's in the program's own precision.
+    types: every element equals the exact one, or the peer's, which rounds before it compares or counts as we do.
     """
     kind = dtype(got.dtype)
     type_ = f"{kind}[{', '.join(map(str, got.shape))}]"
@@ -128,7 +129,9 @@ def judge(name: str, got: Array, exact: Array, peer: Array, *, is_other: bool) -
     if not kind.is_float:
         wrong = (got != exact) & ((got != peer) | is_other)
         error, other = float(np.count_nonzero(wrong)), float(np.count_nonzero(peer != exact))
-        return OutputReport(name, type_, error, _span(exact), other, float(np.count_nonzero(got != peer)), 0.0, not error)
+        return OutputReport(
+            name, type_, error, _span(exact), other, float(np.count_nonzero(got != peer)), 0.0, not error
+        )
     span, eps = _span(exact), _epsilon(got)
     error, other, distance = _distance(got, exact, got), _distance(peer, exact, got), _distance(got, peer, got)
     allowed = max(2 * other, max(SMALL, eps) * span)
@@ -136,8 +139,20 @@ def judge(name: str, got: Array, exact: Array, peer: Array, *, is_other: bool) -
     return OutputReport(name, type_, error, span, other, distance, allowed, holds)
 
 
+def nearness(a: Array, b: Array) -> tuple[float, bool]:
+    """How far apart two implementations' outputs are, as a share of the range, and whether that is near enough."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return float("inf"), False
+    if not dtype(a.dtype).is_float:
+        wrong = float(np.mean(a != b)) if a.size else 0.0
+        return wrong, not wrong
+    span, distance = _span(b), _distance(a, b, a)
+    share = distance / span if span else distance
+    return share, share <= max(NEAR, 4 * _epsilon(a))
+
+
 def _epsilon(array: Array) -> float:
-    return float(ml_dtypes.finfo(array.dtype).eps)
+    return float(ml_dtypes.finfo(array.dtype).eps)  # type: ignore[no-untyped-call]  # knows bfloat16 too
 
 
 def _span(exact: Array) -> float:
@@ -148,7 +163,7 @@ def _span(exact: Array) -> float:
 
 
 def _distance(a: Array, b: Array, like: Array) -> float:
-    """The largest difference of finite elements; inf where the others, seen in the dtype of `like`, are not the same."""
+    """The largest difference of finite elements; inf where the others, in the dtype of `like`, are not the same."""
     with np.errstate(all="ignore"):
         a, b = (x.astype(like.dtype).astype(np.float64) if not _fits(x, like) else x.astype(np.float64) for x in (a, b))
     finite = np.isfinite(a) & np.isfinite(b)
@@ -161,5 +176,3 @@ def _fits(x: Array, like: Array) -> bool:
     """Whether every finite element of `x` is finite in the dtype of `like`."""
     wide = x.astype(np.float64)
     return bool(np.isfinite(wide.astype(like.dtype))[np.isfinite(wide)].all())
-
-

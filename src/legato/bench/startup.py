@@ -1,0 +1,78 @@
+"""How long it takes until a model runs, each time in a fresh process: compiling cold, compiling again, loading."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from legato.base.errors import CompileError
+
+__all__ = ["Startup", "compile_twice", "load_seconds"]
+
+PACKAGE_ROOT = Path(__file__).parents[2]
+
+# Both print seconds from the start of the import to the end.
+COMPILE = """
+import json, sys, time
+start = time.perf_counter()
+job = json.loads(sys.argv[1])
+sys.path.insert(0, job["root"])
+import legato
+from legato.base.errors import LegatoError
+try:
+    exe = legato.compile(job["model"], shapes=job["shapes"], target=job["target"])
+except LegatoError as error:
+    sys.exit(str(error))
+seconds = time.perf_counter() - start
+exe.save(job["output"])
+print(seconds)
+"""
+LOAD = """
+import sys, time
+start = time.perf_counter()
+sys.path.insert(0, sys.argv[1])
+import legato
+legato.load(sys.argv[2])
+print(time.perf_counter() - start)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Startup:
+    """Seconds to compile with an empty kernel cache, with a full one, and to load the artifact."""
+
+    cold: float | None
+    cached: float | None
+    load: float
+
+
+def compile_twice(
+    model: Path, output: Path, folder: Path, *, shapes: Mapping[str, Sequence[object]] | None, target: str
+) -> tuple[float, float]:
+    """Seconds to compile `model` to `output`, with a kernel cache in `folder` that is empty at first, and again.
+
+    CompileError with the message of the process where it fails.
+    """
+    job = {"root": str(PACKAGE_ROOT), "model": str(model), "output": str(output), "shapes": shapes, "target": target}
+    environment = {**os.environ, "LEGATO_CACHE_DIR": str(folder)}
+    first, second = (_python(COMPILE, [json.dumps(job)], environment) for _ in range(2))
+    return first, second
+
+
+def load_seconds(artifact: Path) -> float:
+    """Seconds that a fresh process takes to load the artifact, NumPy's import included."""
+    return _python(LOAD, [str(PACKAGE_ROOT), str(artifact)], os.environ)
+
+
+def _python(code: str, arguments: list[str], environment: Mapping[str, Any]) -> float:
+    command = [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=dict(environment))
+    if done.returncode:
+        raise CompileError(done.stderr.strip().removeprefix("error: "))
+    return float(done.stdout)

@@ -1,0 +1,63 @@
+"""Times in words: percentiles, and the ratio of two engines with its noise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import comb
+
+import numpy as np
+
+__all__ = ["Ratio", "Times", "ratio", "times"]
+
+NOISE = 0.05  # the share of intervals that may miss the true median
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Seconds per call of one engine, over all its blocks."""
+
+    calls: int
+    median: float
+    p90: float
+    p99: float
+    min: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """How many times as fast as another an engine is: the median over rounds, and an interval of it.
+
+    The interval is the sign test's: with `confidence`, whatever the distribution of times, the true median lies inside.
+    """
+
+    median: float
+    low: float
+    high: float
+    confidence: float
+
+    @property
+    def clear(self) -> bool:
+        """Whether the difference is outside the noise."""
+        return not self.low <= 1 <= self.high and self.confidence >= 1 - NOISE
+
+    def __str__(self) -> str:
+        interval = f"{self.low:.2f} to {self.high:.2f}"
+        return f"{self.median:.2f}×  ({interval})" if self.clear else f"no difference outside the noise ({interval})"
+
+
+def times(blocks: Sequence[Sequence[float]]) -> Times:
+    """The statistics of all calls in `blocks`."""
+    flat = np.concatenate([np.asarray(block) for block in blocks])
+    median, p90, p99 = np.percentile(flat, [50, 90, 99])
+    return Times(len(flat), float(median), float(p90), float(p99), float(flat.min()))
+
+
+def ratio(ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]]) -> Ratio:
+    """Their time divided by ours: each round's medians are compared with each other, so slow drifts cancel."""
+    rounds = sorted(float(np.median(b) / np.median(a)) for a, b in zip(ours, theirs, strict=True))
+    count = len(rounds)
+    inner, misses = 0, 2 / 2**count
+    while inner + 1 < count / 2 and (more := misses + 2 * comb(count, inner + 1) / 2**count) <= NOISE:
+        inner, misses = inner + 1, more
+    return Ratio(float(np.median(rounds)), rounds[inner], rounds[count - 1 - inner], max(0.0, 1 - misses))
