@@ -32,7 +32,7 @@ def compile(  # the name that users look for
     model: object,
     *,
     target: str = "host",
-    shapes: Mapping[str, Sequence[object]] | None = None,
+    shapes: Mapping[str, Sequence[int | str | None]] | None = None,
     threads: int | None = None,
     keep: Iterable[str] = (),
     ops: Iterable[Op] = (),
@@ -86,7 +86,7 @@ def verify(model: object, inputs: object = None, **options: Any) -> Report:
     return compare(model, inputs, **options)
 
 
-def from_onnx(model: object, **options: Any) -> Module:
+def from_onnx(model: Any, **options: Any) -> Module:
     """The module of an ONNX model (a path, bytes or an onnx.ModelProto); see `legato.frontend.onnx.from_onnx`."""
     from legato.frontend.onnx import from_onnx as convert
 

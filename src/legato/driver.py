@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -63,7 +63,7 @@ class CompileOptions:
 def load_model(
     model: object,
     *,
-    shapes: Mapping[str, Sequence[object]] | None = None,
+    shapes: Mapping[str, Sequence[int | str | None]] | None = None,
     ops: Iterable[Op] = (),
     custom: Mapping[str, Callable[..., Any]] | None = None,
 ) -> Module:
@@ -76,11 +76,10 @@ def load_model(
         from legato.ir.files import load_text
 
         return load_text(Path(model), ops=operators(ops))
-    is_path = isinstance(model, str | Path)
-    if is_path or isinstance(model, bytes) or type(model).__name__ == "ModelProto":
+    if isinstance(model, str | Path | bytes) or type(model).__name__ == "ModelProto":
         from legato.frontend.onnx import from_onnx
 
-        return from_onnx(model, shapes=shapes, custom=custom)
+        return from_onnx(cast("str | Path | bytes", model), shapes=shapes, custom=custom)
     raise CompileError(
         f"cannot compile a {type(model).__name__}",
         hint="give a path to a .onnx or .relay file, an onnx.ModelProto, or a legato Module",
@@ -211,7 +210,7 @@ def host_runner(extra: Iterable[Op] = ()) -> Callable[[HostOpInfo, Sequence[np.n
         op = known.get(info.op)
         if op is None:
             raise UnsupportedError(f"the program needs operator {info.op!r}", hint="pass it as ops=[…] to load")
-        attrs = attrs_from_json(op.attrs, info.attrs)
+        attrs = attrs_from_json(op, info.attrs)
         with np.errstate(all="ignore"):
             value = op.reference(*inputs, *op.tail(attrs))
         return tuple(np.asarray(v) for v in value) if isinstance(value, tuple) else (np.asarray(value),)

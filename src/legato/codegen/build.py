@@ -57,8 +57,8 @@ def _compiled(modules: Mapping[int, str], target: Target) -> dict[int, bytes]:
     helpers = 0 if len(modules) <= FEW else min((config().jobs or cpu_count()) - 1, len(modules) // FEW)
     with ThreadPoolExecutor(max(1, helpers)) as pool:
         waiting = [pool.submit(_serve, jobs, modules, target, results) for _ in range(helpers)]
-        while (n := _next(jobs)) is not None:
-            results[n] = compile_object(modules[n], target)
+        while (job := _next(jobs)) is not None:
+            results[job] = compile_object(modules[job], target)
         for w in waiting:
             w.result()
     return results

@@ -227,4 +227,3 @@ def _leaves(args: Iterable[ir.Expr]) -> list[ir.Expr]:
 
 def _vars(roots: Iterable[ir.Expr]) -> set[ir.Var]:
     return {e for e in post_order(roots) if isinstance(e, ir.Var)}
-

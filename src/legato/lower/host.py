@@ -116,7 +116,7 @@ class _Lowering:
             self._loop(params, outs, out)
         else:
             self._block(self.func.body, outs, out)
-        flat = (*(b for p in params for b in _flat(p)), *dims, *_flat(outs))
+        flat: tuple[Buffer | Var, ...] = (*(b for p in params for b in _flat(p)), *dims, *_flat(outs))
         func = Func(self.gv.name, flat, block(*out), FuncKind.HOST, tuple(self.constants.values()))
         planned, self.program.plans[self.gv.name] = plan_memory(func, self.buffers)
         return planned
@@ -213,7 +213,8 @@ class _Lowering:
 
     def _launch(self, var: ir.Var, call: ir.Call, dest: Value | None, out: list[Stmt]) -> Value:
         kernel_var, args = call.args
-        assert isinstance(kernel_var, ir.GlobalVar) and isinstance(call.attrs, CallTirAttrs)
+        assert isinstance(kernel_var, ir.GlobalVar)
+        assert isinstance(call.attrs, CallTirAttrs)
         kernel = self.program.kernels[kernel_var.name]
         inputs = list(_flat(self._atom(args)))
         buffers = [p for p in kernel.params if isinstance(p, Buffer)]
@@ -225,7 +226,8 @@ class _Lowering:
         return outs
 
     def _host_op(self, var: ir.Var, call: ir.Call, dest: Value | None, out: list[Stmt]) -> Value:
-        assert isinstance(call.op, Op) and call.ty is not None
+        assert isinstance(call.op, Op)
+        assert call.ty is not None
         inputs = tuple(t for a in call.args for t in tensor_types(a.ty))
         outs = self._fresh(call.ty, var.name) if dest is None else dest
         record = HostOpRecord(call.op, call.attrs, inputs, tensor_types(call.ty))
@@ -236,7 +238,8 @@ class _Lowering:
         return outs
 
     def _invoke(self, var: ir.Var, call: ir.Call, dest: Value | None, out: list[Stmt]) -> Value:
-        assert isinstance(call.op, ir.GlobalVar) and call.ty is not None
+        assert isinstance(call.op, ir.GlobalVar)
+        assert call.ty is not None
         callee = self.mod[call.op]
         assert isinstance(callee, ir.Function)
         outs = self._fresh(call.ty, var.name) if dest is None else dest
@@ -342,7 +345,11 @@ def _tail_calls(body: ir.Expr, gv: ir.GlobalVar) -> list[tuple[ir.Var, ir.Call]]
 
 
 def _same_type(a: TensorType, b: TensorType) -> bool:
-    return a.dtype == b.dtype and a.rank == b.rank and all(prove_equal(x, y) for x, y in zip(a.shape, b.shape, strict=True))
+    return (
+        a.dtype == b.dtype
+        and a.rank == b.rank
+        and all(prove_equal(x, y) for x, y in zip(a.shape, b.shape, strict=True))
+    )
 
 
 def _instantiate(callee: ir.Function, args: Sequence[TensorType]) -> list[Expr]:

@@ -45,7 +45,7 @@ def _places(main: Load, axes: Sequence[Axis]) -> dict[int, tuple[int, ...]]:
     """A sort key per axis: where the dimension that it follows in `main` lies in memory, or its own position."""
     order = main.buffer.layout.order
     along = follows(main, axes)
-    if len(set(along.values())) < len(along) or len(along) < len(axes) and main.buffer.layout.is_row_major:
+    if len(set(along.values())) < len(along) or (len(along) < len(axes) and main.buffer.layout.is_row_major):
         return {n: (n,) for n in range(len(axes))}
     last = -1
     places: dict[int, tuple[int, ...]] = {}

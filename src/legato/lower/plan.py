@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from legato.arith.expr import Const, Expr, cdiv, const, le
 from legato.arith.prove import prove
 from legato.arith.simplify import simplify
-from legato.base import dtype as dt
 from legato.arith.substitute import nodes
+from legato.base import dtype as dt
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Load
 from legato.tir.stmt import Alloc, Func, Stmt, View, While

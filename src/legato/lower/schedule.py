@@ -1,9 +1,9 @@
 """A group's stages → kernels: which tensors are stored, by which rule, in which layout.
 
 Walks from the outputs. A stage without reductions is inlined where it is read. A tensor that is stored becomes one
-kernel: `elementwise` without reductions, `tile` for one reduction with a kept axis along memory (contractions, windows),
-`row` for reductions along memory. What a rule cannot hold (a reduction inside a reduction, padding around a contraction,
-an operand whose order in memory does not fit) is stored in a temporary by a kernel of its own.
+kernel: `elementwise` without reductions, `tile` for one reduction with a kept axis along memory (contractions,
+windows), `row` for reductions along memory. What a rule cannot hold (a reduction inside a reduction, padding around a
+contraction, an operand whose order in memory does not fit) is stored in a temporary by a kernel of its own.
 """
 
 from __future__ import annotations
@@ -121,14 +121,20 @@ class _Scheduler:
         self._kernel((tensor,), body)
 
     def _keep_order(self, tensor: Tensor) -> None:
-        """Where the order that is wanted is not the one that a contraction computes well, it is copied into that order."""
+        """Where the order that is wanted is not one that a contraction computes well, its result is copied."""
         want, stage = self.wanted.get(tensor), tensor.stage
         if want is None or not want.order or not isinstance(stage, Stage):
             return
         body = inline(stage.body, self.stored)
         reductions = [tensor] if stage.reduction is not None else [t for t in _read(body) if _is_reduction(t)]
-        if len(reductions) != 1 or not isinstance(reductions[0].stage, Stage) or not self._is_epilogue(
-            tensor, body if stage.reduction is None else Load(tensor, tuple(a.var for a in stage.axes)), reductions[0]
+        if (
+            len(reductions) != 1
+            or not isinstance(reductions[0].stage, Stage)
+            or not self._is_epilogue(
+                tensor,
+                body if stage.reduction is None else Load(tensor, tuple(a.var for a in stage.axes)),
+                reductions[0],
+            )
         ):
             return
         inner = inline(reductions[0].stage.body, self.stored)

@@ -1,9 +1,9 @@
 """Canonical forms, so that later passes see one way of saying a thing.
 
-    nn.bias_add(x, b)                     =>  add(x, reshape(b))
-    nn.batch_norm(x, γ, β, μ, σ²).0       =>  add(multiply(x, s), t)      with s = γ / √(σ² + ε), t = β − μ·s
-    nn.dropout(x).0                       =>  x
-    (a, b).0                              =>  a
+nn.bias_add(x, b)                     =>  add(x, reshape(b))
+nn.batch_norm(x, γ, β, μ, σ²).0       =>  add(multiply(x, s), t)      with s = γ / √(σ² + ε), t = β − μ·s
+nn.dropout(x).0                       =>  x
+(a, b).0                              =>  a
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Constant folding: calls of constants are evaluated by the operators' references, conditions of constants are decided."""
+"""Constant folding: calls of constants are evaluated by the references, conditions of constants are decided."""
 
 from __future__ import annotations
 

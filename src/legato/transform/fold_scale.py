@@ -66,18 +66,18 @@ def _shifted(inner: Call, shift: Constant) -> Expr | None:
     """add(add(x, c), shift)."""
     if inner.op is not add or not isinstance(inner.args[1], Constant):
         return None
-    x, old = inner.args
-    return None if x.ty != inner.ty else _call(inner, add, x, constant(old.data + shift.data))
+    x, old = inner.args[0], inner.args[1].data
+    return None if x.ty != inner.ty else _call(inner, add, x, constant(old + shift.data))
 
 
 def _scaled(inner: Call, factor: Constant, shared: set[int]) -> Expr | None:
     """multiply(inner, factor)."""
     if inner.op is add and isinstance(inner.args[1], Constant) and inner.args[0].ty == inner.ty:
-        x, old = inner.args
+        x, old = inner.args[0], inner.args[1].data
         if not isinstance(x, Call) or id(x) in shared:
             return None
         product = _scaled(x, factor, shared)
-        return None if product is None else _call(inner, add, product, constant(old.data * factor.data))
+        return None if product is None else _call(inner, add, product, constant(old * factor.data))
     return _into_weight(inner, factor.data)
 
 
@@ -87,7 +87,9 @@ def _into_weight(call: Call, factor: Array) -> Expr | None:
     if axes is None or not isinstance(call.ty, TensorType) or not isinstance(call.args[1], Constant):
         return None
     out_axis, weight_axis = axes
-    aligned = factor.reshape((1,) * (call.ty.rank - factor.ndim) + factor.shape) if factor.ndim <= call.ty.rank else None
+    aligned = (
+        factor.reshape((1,) * (call.ty.rank - factor.ndim) + factor.shape) if factor.ndim <= call.ty.rank else None
+    )
     if aligned is None or any(n != 1 for d, n in enumerate(aligned.shape) if d != out_axis):
         return None
     weight = call.args[1].data

@@ -84,7 +84,7 @@ class Observer:
 
 
 def run(mod: Module, passes: Sequence[Pass], observer: Observer | None = None) -> Module:
-    """`mod` after `passes` in order. A pass that breaks is named in the InternalError, with those that ran before it."""
+    """`mod` after `passes` in order. An InternalError names the pass that broke, and those that ran before it."""
     observer = observer or Observer()
     done: list[str] = []
     for p in passes:

@@ -190,9 +190,7 @@ class _Normalizer:
                 then, orelse = self._block(node, 1, node.then), self._block(node, 2, node.orelse)
                 return replace(node, cond=self._atom(node.cond), then=then, orelse=orelse)
             case Match():
-                clauses = tuple(
-                    Clause(c.pattern, self._block(node, n, c.body)) for n, c in enumerate(node.clauses, 1)
-                )
+                clauses = tuple(Clause(c.pattern, self._block(node, n, c.body)) for n, c in enumerate(node.clauses, 1))
                 return replace(node, data=self._atom(node.data), clauses=clauses)
             case Dataflow():
                 return Tuple(tuple(self._atom(out) for out in node.outputs), ty=node.ty, span=node.span)

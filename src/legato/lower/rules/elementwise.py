@@ -38,5 +38,3 @@ def elementwise(root: Tensor, body: Expr, target: Target) -> Stmt:
         return vector_loop(inner.extent, lanes, lambda i: store({**env, inner.var: i}))
 
     return parallel([a.extent for a in outer], row, threaded)
-
-

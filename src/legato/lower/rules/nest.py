@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 from legato.arith.expr import Const, Expr, Var, cdiv, const, floordiv, floormod, lt, min_
 from legato.arith.simplify import simplify
+from legato.arith.substitute import nodes
 from legato.base.target import Target
 from legato.te.tensor import Axis
 from legato.tir.expr import Load
-from legato.arith.substitute import nodes
 from legato.tir.stmt import For, If, LoopKind, Stmt, block
 
 __all__ = ["Body", "extent_of", "is_unit", "lanes_for", "loop", "parallel", "serial", "vector_loop", "work"]
@@ -119,6 +119,7 @@ def _vector(lanes: int, body: Body) -> Stmt:
 
 def chunked(extent: Expr, lanes: int, chunk: int, body: Body) -> Stmt:
     """One long axis in parallel chunks of vectors."""
+
     def piece(p: Expr) -> Stmt:
         start = p * chunk
         length = simplify(min_(const(chunk), extent - start))

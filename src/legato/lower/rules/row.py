@@ -140,7 +140,9 @@ class _Row:
         ]
         parts = Buffer("parts", (const(lanes),), r.tensor.dtype, scope=Scope.LOCAL)
         spill = Store(parts, (lane,), Load(acc, (const(0), lane)))
-        vectors = Alloc(acc, For(lane, const(lanes), block(*start, serial(rest, along), *joined, spill), LoopKind.VECTOR))
+        vectors = Alloc(
+            acc, For(lane, const(lanes), block(*start, serial(rest, along), *joined, spill), LoopKind.VECTOR)
+        )
         return Alloc(parts, block(vectors, self._across(r, parts, lanes)))
 
     def _across(self, r: RowReduction, parts: Buffer, lanes: int) -> Stmt:
