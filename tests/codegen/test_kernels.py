@@ -340,3 +340,15 @@ def test_arrays_inside_vector_loops_of_which_each_lane_uses_its_part(scope: Scop
     value = at(mine, 2 - k2, i) + (at(mine, 1, i) if own else at(mine, 0, 2))
     body = block(fill, *([] if own else [spoil]), loop(k2, 3, put(out, (k2, i), value), "unroll"))
     check(Func("f", (x, out), loop(i, L, Alloc(mine, body), "vector")), [numbers(3, L), zeros(3, L)])
+
+
+@pytest.mark.parametrize("divisor", [1, 3, 5, 15, 16, 100])
+def test_lanes_are_divided_by_literals(divisor: int) -> None:
+    n = Var("n", dt.index)
+    out, i, k = buffer("out", (2, 40), dt.int64), index(), index()
+    position = n + k * 8 - i * 3
+    stores = [put(out, (0, k * 8 + i), cast(position // divisor, dt.int64)),
+              put(out, (1, k * 8 + i), cast(floormod(position, const(divisor)), dt.int64))]  # fmt: skip
+    for start in (-40, 0, 7, 2**40, -(2**40)):
+        body = loop(k, 5, loop(i, 8, block(*stores), "vector"))
+        check(Func("f", (n, out), body), [start, np.zeros((2, 40), np.int64)])

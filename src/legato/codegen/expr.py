@@ -22,6 +22,8 @@ from legato.tir.expr import Call, Cast, Load
 __all__ = ["Evaluator"]
 
 _SUMS = frozenset({Op.ADD, Op.SUB, Op.MUL})
+_DIVISIONS = frozenset({Op.FLOORDIV, Op.FLOORMOD})
+_SMALL = 1 << 30  # sums of two such numbers fit 32 bits
 
 
 class Evaluator:
@@ -123,6 +125,10 @@ class Evaluator:
             return self.affine.materialise(self.affine.resolve(self.affine.polynomial(e)))
         if e.op in COMPARISONS:
             return self._compare(e.op, e.a, e.b)
+        if e.op in _DIVISIONS and isinstance(e.b, Const) and 0 < e.b.value < _SMALL:
+            r = self.affine.resolve(self.affine.polynomial(e.a))
+            if r.terms and r.lanes is not None and not r.vectors and max(r.lanes) - min(r.lanes) < _SMALL:
+                return self._divide_lanes(e, r, int(e.b.value))
         return self.arithmetic.binary(e.op, self.value(e.a), self.value(e.b), dt.index, unsigned=self.nonnegative(e.a))
 
     def _call(self, e: Call, args: list[Value]) -> Value:
@@ -249,6 +255,27 @@ class Evaluator:
         offsets = vector_constant(r.lanes, "i32")
         opcode = {Op.LT: "icmp slt", Op.LE: "icmp sle", Op.EQ: "icmp eq", Op.NE: "icmp ne"}[op]
         return b.binary(opcode, offsets, narrow, "i1", hoist=True)
+
+    def _divide_lanes(self, e: Binary, r: Resolved, divisor: int) -> Value:
+        """`(scalar + lane offset) op divisor`: a scalar division, and one of small numbers in 32 bits.
+
+        With scalar = q·d + s, the quotient is q + (s + offset) // d and the rest (s + offset) % d.
+        """
+        assert r.lanes is not None
+        b, low, by = self.builder, min(r.lanes), literal(divisor, dt.index)
+        scalar = self.affine.materialise(Resolved(r.const + low, r.terms, None, ()))
+        unsigned = self.nonnegative(e.a)
+        rest = self.arithmetic.binary(Op.FLOORMOD, scalar, by, dt.index, unsigned=unsigned)
+        rest = b.unary("trunc", rest, "i32", hoist=True)
+        offsets = vector_constant(tuple([x - low for x in r.lanes]), "i32")
+        small = b.binary("add", rest, offsets, hoist=True)
+        opcode = "udiv" if e.op is Op.FLOORDIV else "urem"
+        result = b.binary(opcode, small, Value(str(divisor), "i32", 1, 0, divisor), hoist=True)
+        result = b.unary("zext", result, "i64", hoist=True)
+        if e.op is Op.FLOORMOD:
+            return result
+        whole = self.arithmetic.binary(Op.FLOORDIV, scalar, by, dt.index, unsigned=unsigned)
+        return b.binary("add", whole, result, hoist=True)
 
     # ---------------------------------------------------------------------------------------------- ranges
 
