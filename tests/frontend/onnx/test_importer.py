@@ -14,7 +14,7 @@ from legato.base.node import post_order
 from legato.frontend.onnx import check, from_onnx
 from legato.frontend.onnx.emitter import Emitter
 from legato.ir.expr import Call, Expr
-from tests.frontend.onnx.peer import legato_outputs, model, value
+from tests.frontend.onnx.peer import legato_outputs, model, ort_outputs, value
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -103,6 +103,33 @@ def test_custom_operators() -> None:
     np.testing.assert_array_equal(found[0], -3 * X)
 
 
+def test_custom_converters_without_annotations() -> None:
+    def scale(b, x, *, by=2.0, ints=(), what=None):  # type: ignore[no-untyped-def]  # as users write them
+        assert (ints, what) == ((1, 2), "text")
+        return b.multiply(x, b.like(by, x))
+
+    node = helper.make_node("Scale", ["x"], ["y"], by=3.0, ints=[1, 2], what="text")
+    proto = model([node], [value("x", (2, 3))])
+    np.testing.assert_array_equal(legato_outputs(proto, {"x": X}, custom={"Scale": scale})[0], 3 * X)
+
+
+def test_custom_converters_that_are_wrong() -> None:
+    def number(b: Emitter, x: Expr) -> int:
+        return 3
+
+    def unknown(b: Emitter, x: Expr, *, n: Nothing = 1) -> Expr:  # type: ignore[name-defined]  # noqa: F821
+        return x
+
+    proto = model([helper.make_node("Own", ["x"], ["y"])], [value("x", (2, 3))])
+    for function, text in (
+        (number, "the converter of Own returned 3, wanted an expression or several"),
+        (unknown, "unknown: the annotation of n means nothing: name 'Nothing' is not defined"),
+    ):
+        with pytest.raises(ImportModelError) as caught:
+            from_onnx(proto, custom={"Own": function})
+        assert caught.value.message == text
+
+
 def test_nodes_carry_their_names() -> None:
     nodes = [helper.make_node("Neg", ["x"], ["a"], name="negate"), helper.make_node("Relu", ["a"], ["y"])]
     main = from_onnx(model(nodes, [value("x", (2, 3))]))["main"]
@@ -154,3 +181,40 @@ def test_shape_arithmetic_becomes_dims() -> None:
     main = from_onnx(model(nodes, [value("x", ("n", 4, "h"))], weights=weights))["main"]
     assert str(main.body.ty) == "Tensor[(n, h * 4), float32]"
     assert len([n for n in post_order([main]) if isinstance(n, Call)]) == 1  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize("by_sizes", [True, False])
+def test_resizing_by_arithmetic_on_shapes(by_sizes: bool) -> None:
+    """Upsampling with dynamic extents, as torch exported it before operator set 11 and after: through floats."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Slice", ["s", "two", "four", "zero"], ["hw"]),
+        helper.make_node("Cast", ["hw"], ["hwf"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["hwf", "factor"], ["scaled"]),
+        helper.make_node("Floor", ["scaled"], ["floored"]),
+    ]
+    if by_sizes:
+        nodes += [
+            helper.make_node("Cast", ["floored"], ["size"], to=TensorProto.INT64),
+            helper.make_node("Slice", ["s", "zero", "two", "zero"], ["nc"]),
+            helper.make_node("Concat", ["nc", "size"], ["sizes"], axis=0),
+            helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], mode="nearest"),
+        ]
+    else:
+        nodes += [
+            helper.make_node("Div", ["floored", "hwf"], ["ratio"]),
+            helper.make_node("Concat", ["ones", "ratio"], ["scales"], axis=0),
+            helper.make_node("Resize", ["x", "", "scales"], ["y"], mode="nearest"),
+        ]
+    weights = {
+        "zero": np.array([0]),
+        "two": np.array([2]),
+        "four": np.array([4]),
+        "factor": np.array([2.5, 0.6], np.float32),
+        "ones": np.ones(2, np.float32),
+    }
+    proto = model(nodes, [value("x", ("n", 3, "h", "w"))], weights=weights)
+    main = from_onnx(proto)["main"]
+    assert str(main.body.ty) == "Tensor[(n, 3, h * 5 // 2, w * 3 // 5), float32]"
+    x = np.random.default_rng(0).standard_normal((2, 3, 4, 10)).astype(np.float32)
+    np.testing.assert_array_equal(legato_outputs(proto, {"x": x})[0], ort_outputs(proto, {"x": x})[0])

@@ -12,6 +12,7 @@ from legato.base.dtype import DType
 from legato.base.dtype import dtype as as_dtype
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.base.span import Span
+from legato.frontend.onnx.ratio import Ratio, Ratios
 from legato.frontend.onnx.tensors import Array
 from legato.infer.builder import Builder
 from legato.ir.expr import Call, Constant, Expr, Tuple
@@ -33,6 +34,7 @@ class Emitter(Builder):
         self.opset = 0
         self.outputs = 1
         self._folded: dict[int, tuple[Expr, Any]] = {}
+        self._ratios = Ratios(self.value_of, self.array)
 
     # ------------------------------------------------------------------ what is known
 
@@ -84,9 +86,12 @@ class Emitter(Builder):
         if value is not None:
             return value
         array = self.array(x)
-        if array is None:
+        if array is not None:
+            return tuple(const(int(v)) for v in array.ravel())
+        ratios = self._ratios.of(x)
+        if ratios is None:
             raise UnsupportedError(f"{what} depends on the data: it must follow from the shapes of the inputs")
-        return tuple(const(int(v)) for v in array.ravel())
+        return tuple(r.floor() for r in ratios.ravel())
 
     def ints(self, x: Expr, what: str) -> tuple[int, ...]:
         """The elements of an integer tensor; UnsupportedError where they are not known at compile time."""
@@ -112,6 +117,13 @@ class Emitter(Builder):
         if found is None:
             raise UnsupportedError(f"{what} are known only at run time")
         return tuple(float(v) for v in found.ravel())
+
+    def ratios(self, x: Expr, what: str) -> tuple[Ratio, ...]:
+        """The elements of `x` as ratios of dims; UnsupportedError where they depend on the data."""
+        found = self._ratios.of(x)
+        if found is None:
+            raise UnsupportedError(f"{what} are known only at run time")
+        return tuple(found.ravel())
 
     # ------------------------------------------------------------------ folding of small constants
 

@@ -253,6 +253,10 @@ class Importer:
 
     def _bind(self, frame: _Frame, node: NodeProto, result: Any, opset: int) -> None:
         values = result if isinstance(result, tuple) else (result,)
+        if not all(isinstance(value, Expr) for value in values):
+            raise ImportModelError(
+                f"the converter of {node.op_type} returned {result!r}, wanted an expression or several"
+            )
         if len(values) == 1 and isinstance(values[0].ty, TupleType):
             values = tuple(self.b.get(values[0], n) for n in range(len(values[0].ty.fields)))
         for output, value in zip(node.output, values, strict=False):

@@ -27,7 +27,7 @@ from onnx import AttributeProto
 
 from legato.base.errors import ImportModelError, InternalError, UnsupportedError
 from legato.frontend.onnx.external import Folder
-from legato.frontend.onnx.tensors import to_array
+from legato.frontend.onnx.tensors import Array, to_array
 
 __all__ = ["Converter", "Signature", "find", "signature", "table"]
 
@@ -36,6 +36,10 @@ _VERSIONED = re.compile(r"(.*?)(?:_(\d+))?$")
 _KINDS = {AttributeProto.FLOAT: "a number", AttributeProto.INT: "an integer", AttributeProto.STRING: "a string",
           AttributeProto.TENSOR: "a tensor", AttributeProto.FLOATS: "numbers", AttributeProto.INTS: "integers",
           AttributeProto.STRINGS: "strings"}  # fmt: skip
+
+_NATURAL = {AttributeProto.FLOAT: float, AttributeProto.INT: int, AttributeProto.STRING: str,
+            AttributeProto.TENSOR: Array, AttributeProto.FLOATS: tuple[float, ...],
+            AttributeProto.INTS: tuple[int, ...], AttributeProto.STRINGS: tuple[str, ...]}  # fmt: skip
 
 
 @cache
@@ -104,12 +108,12 @@ class Signature:
 @cache
 def signature(function: Converter) -> Signature:
     """The signature of a converter."""
-    hints = typing.get_type_hints(function)
+    parameters = list(inspect.signature(function).parameters.items())[1:]
     inputs: list[str] = []
     required, variadic, attributes = 0, False, dict[str, tuple[Any, Any]]()
-    for name, parameter in list(inspect.signature(function).parameters.items())[1:]:
+    for name, parameter in parameters:
         if parameter.kind is parameter.KEYWORD_ONLY:
-            attributes[name] = (_plain(hints[name]), parameter.default)
+            attributes[name] = (_attribute_type(function, parameter), parameter.default)
         elif parameter.kind is parameter.VAR_POSITIONAL:
             variadic = True
         else:
@@ -118,14 +122,25 @@ def signature(function: Converter) -> Signature:
     return Signature(tuple(inputs), required, variadic, attributes)
 
 
-def _plain(hint: Any) -> Any:
-    """The annotation of an attribute without its None."""
+def _attribute_type(function: Converter, parameter: inspect.Parameter) -> Any:
+    """The annotation of an attribute without its None; where there is none, the type of the default, or Any."""
+    if parameter.annotation is parameter.empty:
+        plain = parameter.default is parameter.empty or parameter.default is None
+        return Any if plain else type(parameter.default)
+    holder = types.SimpleNamespace(__annotations__={"hint": parameter.annotation})
+    try:
+        hint = typing.get_type_hints(holder, globalns=getattr(function, "__globals__", {}))["hint"]
+    except NameError as error:
+        name = getattr(function, "__name__", "the converter")
+        raise ImportModelError(f"{name}: the annotation of {parameter.name} means nothing: {error}") from None
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         (hint,) = (arg for arg in typing.get_args(hint) if arg is not type(None))
     return hint
 
 
 def _value(proto: AttributeProto, wanted: Any, operator: str, folder: Folder | None) -> Any:
+    if wanted in (Any, tuple):
+        wanted = _NATURAL.get(proto.type, Any)
     item = typing.get_args(wanted)[0] if typing.get_origin(wanted) is tuple else None
     found: Any = None
     if proto.type == AttributeProto.INT and wanted in (int, bool, float):
@@ -155,4 +170,4 @@ def _text(data: bytes) -> str:
 def _shown(wanted: Any) -> str:
     if typing.get_origin(wanted) is tuple:
         return f"several {typing.get_args(wanted)[0].__name__}"
-    return "a tensor" if typing.get_origin(wanted) is np.ndarray else str(wanted.__name__)
+    return "a tensor" if typing.get_origin(wanted) is np.ndarray else getattr(wanted, "__name__", str(wanted))

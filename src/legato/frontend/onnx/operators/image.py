@@ -10,6 +10,7 @@ from fractions import Fraction
 from legato.arith.expr import Const, const
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.emitter import Emitter
+from legato.frontend.onnx.ratio import Ratio
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
 
@@ -38,15 +39,15 @@ class _Axis:
 
 
 def upsample(b: Emitter, x: Expr, *, mode: str = "nearest", scales: tuple[float, ...]) -> Expr:
-    return _scaled(b, x, scales, _Sampling(_method(mode)))
+    return _scaled(b, x, [Ratio.of(s) for s in scales], _Sampling(_method(mode)))
 
 
 def upsample_9(b: Emitter, x: Expr, scales: Expr, *, mode: str = "nearest") -> Expr:
-    return _scaled(b, x, b.floats(scales, "the scales"), _Sampling(_method(mode)))
+    return _scaled(b, x, b.ratios(scales, "the scales"), _Sampling(_method(mode)))
 
 
 def resize(b: Emitter, x: Expr, scales: Expr, *, mode: str = "nearest") -> Expr:
-    return _scaled(b, x, b.floats(scales, "the scales"), _Sampling(_method(mode)))
+    return _scaled(b, x, b.ratios(scales, "the scales"), _Sampling(_method(mode)))
 
 
 def resize_11(
@@ -87,7 +88,7 @@ def _method(mode: str) -> str:
 # ------------------------------------------------------------------ new extents
 
 
-def _scaled(b: Emitter, x: Expr, scales: Sequence[float], sampling: _Sampling) -> Expr:
+def _scaled(b: Emitter, x: Expr, scales: Sequence[Ratio], sampling: _Sampling) -> Expr:
     return _resized(b, x, _by_scales(b.dims_of(x), tuple(range(b.rank(x))), scales), sampling)
 
 
@@ -97,7 +98,7 @@ def _changes(
     """What becomes of each dim; the factors win where both inputs have elements."""
     dims = b.dims_of(x)
     if scales is not None and not _is_empty(b, scales):
-        return _by_scales(dims, along, b.floats(scales, "the scales"))
+        return _by_scales(dims, along, b.ratios(scales, "the scales"))
     if sizes is None or _is_empty(b, sizes):
         raise ImportModelError("neither scales nor sizes are given")
     wanted = b.dims(sizes, "the sizes")
@@ -115,16 +116,17 @@ def _is_empty(b: Emitter, x: Expr) -> bool:
     return any(isinstance(d, Const) and d.value == 0 for d in b.dims_of(x))
 
 
-def _by_scales(dims: Sequence[Dim], along: Sequence[int], scales: Sequence[float]) -> list[_Axis]:
+def _by_scales(dims: Sequence[Dim], along: Sequence[int], scales: Sequence[Ratio]) -> list[_Axis]:
+    """A factor that is known is kept; one with dims in it only says what the extent is."""
     if len(scales) != len(along):
         raise ImportModelError(f"{len(scales)} scales for {len(along)} axes")
-    if not all(0 < s < math.inf for s in scales):
-        raise ImportModelError(f"scales are {list(scales)}, wanted positive numbers")
+    numbers = [s.number() for s in scales]
+    if any(n is not None and n <= 0 for n in numbers):
+        raise ImportModelError(f"scales are {numbers}, wanted positive numbers")
     found = [_Axis(d) for d in dims]
-    for axis, scale in zip(along, scales, strict=True):
-        if scale != 1.0:
-            ratio = Fraction(scale).limit_denominator(1 << 20)
-            found[axis] = _Axis(dims[axis] * ratio.numerator // ratio.denominator, scale)
+    for axis, scale, number in zip(along, scales, numbers, strict=True):
+        if number != 1.0:
+            found[axis] = _Axis((Ratio(dims[axis]) * scale).floor(), number)
     return found
 
 
