@@ -76,7 +76,10 @@ def test_variadic_arguments_become_a_tuple() -> None:
     ("make", "message"),
     [
         (lambda b, x: b.rellu(x), "type error: no operator is called 'rellu'"),
-        (lambda b, x: b.sum(x, axes=1), "type error: sum has no attribute 'axes'\n  hint: its attributes are axis, keepdims, exclude"),
+        (
+            lambda b, x: b.sum(x, axes=1),
+            "type error: sum has no attribute 'axes'\n  hint: its attributes are axis, keepdims, exclude",
+        ),
         (lambda b, x: b.exp(x, axis=1), "type error: exp has no attributes\n  got axis"),
         (lambda b, x: b.exp(x, x), "type error: exp: got 2 arguments, wanted 1: data"),
         (lambda b, x: b.cast(x), "type error: cast: missing 1 required positional argument: 'dtype'"),

@@ -73,7 +73,11 @@ SIGNATURES = {
         "fn [d: ShapeVar](Tensor[(d, 4), float32]) -> fn (Tensor[(1, 4), float32]) -> Tensor[(d, 4), float32]",
     ),
     "cells": (
-        "def @main(%x: float32) { let %r = ref(%x); let %u = ref_write(%r, add(ref_read(%r), 1f)); (%r, ref_read(%r)) }",
+        """def @main(%x: float32) {
+             let %r = ref(%x);
+             let %u = ref_write(%r, add(ref_read(%r), 1f));
+             (%r, ref_read(%r))
+           }""",
         "fn (float32) -> (ref(float32), float32)",
     ),
     "branches of different extent have one new dim": (

@@ -175,7 +175,7 @@ def test_match_cast_binds_and_checks() -> None:
 def test_constraints_are_checked() -> None:
     text = "def @main(%x: Tensor[(?,), float32], %y: Tensor[(?,), float32]) { add(%x, %y) }"
     assert run(text, np.ones(3, F32), np.ones(3, F32)).shape == (3,)
-    with pytest.raises(RunError, match="add: broadcast dim -1: d = 3 and d_1 = 2 must be equal|must be equal"):
+    with pytest.raises(RunError, match="add: broadcast dim -1: d = 3 and d = 2 must be equal"):
         run(text, np.ones(3, F32), np.ones(2, F32))
 
 

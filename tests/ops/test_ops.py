@@ -14,9 +14,11 @@ from legato.infer.infer import infer
 from legato.interp import evaluate, evaluate_op
 from legato.ir.attrs import make_attrs
 from legato.ir.call_tir import CALL_TIR
+from legato.ir.equal import alpha_equal
 from legato.ir.expr import Expr, Function, Var
 from legato.ir.module import Module
 from legato.ir.op import Op, Sample
+from legato.ir.parser import parse
 from legato.ir.types import TensorType, TupleType, Type, tensor_type
 from legato.ops import table
 from legato.te.lower import to_tir
@@ -132,6 +134,13 @@ def test_inference_agrees_with_builder(op: Op, sample: Sample) -> None:
     func = module["main"]
     assert isinstance(func, Function)
     assert infer(module) is module
+
+
+@pytest.mark.parametrize(("op", "sample"), CASES)
+def test_text_round_trip(op: Op, sample: Sample) -> None:
+    params, node = call(op, arguments(op, sample), sample)
+    module = infer(Module.from_expr(Function(tuple(params), node)))
+    assert alpha_equal(infer(parse(str(module), ops=table())), module)
 
 
 @pytest.mark.parametrize(("op", "sample"), CASES)

@@ -128,7 +128,7 @@ class Builder:
             return self._number(value, like)
         return constant(np.asarray(value), None, self.span)
 
-    def _number(self, value: bool | int | float, like: DType | None) -> Constant:
+    def _number(self, value: bool | float, like: DType | None) -> Constant:
         """A Python number in the dtype `like`, which must be able to hold it."""
         if like is not None and not like.is_float:
             fits = isinstance(value, bool) if like.is_bool else isinstance(value, int) and like.min <= value <= like.max

@@ -156,7 +156,7 @@ reshape = Op(
 
 @dataclass(frozen=True, slots=True)
 class SqueezeAttrs:
-    """The axes to drop; None for all whose extent is the literal 1."""
+    """The axes to drop; None for all of extent 1, where every dim is known."""
 
     axis: tuple[int, ...] | int | None = None
 
@@ -178,8 +178,10 @@ def _squeezed(shape: Sequence[Dim], attrs: SqueezeAttrs) -> tuple[int, ...]:
 def _squeeze_type(relation: Relation, x: Type, attrs: SqueezeAttrs) -> Type:
     ty = tensor(relation, x, "data")
     if attrs.axis is None:
-        for d in ty.shape:
-            known_dim(d)
+        for n, d in enumerate(ty.shape):
+            if not isinstance(known_dim(d), Const):
+                hint = "name the axes to drop"
+                raise relation.fail(f"without axis, every dim must be known; dim {n} is {d}", hint=hint)
     else:
         normalize_axes(relation, attrs.axis, ty.rank)
     dropped = _squeezed(ty.shape, attrs)
