@@ -127,13 +127,16 @@ class Ratios:
         stack = [x]
         while stack:
             node = stack[-1]
-            leaf = None if id(node) in self._known else self._leaf(node)
-            waiting = [] if leaf is not None else [a for a in _operands(node) if id(a) not in self._known]
-            if id(node) in self._known or not waiting:
+            if id(node) in self._known:
                 stack.pop()
-                self._known.setdefault(id(node), (node, self._combined(node) if leaf is None else leaf))
-            else:
+                continue
+            leaf = self._leaf(node)
+            waiting = [a for a in _operands(node) if id(a) not in self._known] if leaf is None else []
+            if waiting:
                 stack += waiting
+                continue
+            stack.pop()
+            self._known[id(node)] = (node, self._combined(node) if leaf is None else leaf)
         found = self._known[id(x)][1]
         return found if isinstance(found, np.ndarray) else None
 
