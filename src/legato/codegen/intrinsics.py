@@ -49,6 +49,8 @@ _CALLS = {"sin": trigonometry.REDUCE, "cos": trigonometry.REDUCE, "tan": trigono
 class Intrinsics:
     """Emits intrinsics; the result of a 16-bit float is a float yet to be rounded.
 
+    `fma` rounds once where the target has the instruction and twice where not: `tir.interp` always rounds once.
+
     `outlined` collects the functions of outlined.py that the code calls.
     """
 

@@ -199,6 +199,9 @@ done:
 
 def definitions(names: Iterable[str]) -> list[str]:
     """The text of the functions of these names."""
+    return [_FMOD if name == "legato.fmod" else _reduce() for name in sorted(names)]
+
+
+def _reduce() -> str:
     words = ", ".join([f"i64 {w - (1 << 64) if w >> 63 else w}" for w in _TWO_OVER_PI])
-    texts = {"legato.reduce": _REDUCE.format(count=len(_TWO_OVER_PI), words=words), "legato.fmod": _FMOD}
-    return [texts[name] for name in sorted(names)]
+    return _REDUCE.format(count=len(_TWO_OVER_PI), words=words)
