@@ -127,8 +127,10 @@ def test_comments_nest() -> None:
     ("text", "value", "dtype"),
     [
         ("1", 1, "int32"), ("2147483648", 2147483648, "int64"), ("-2147483648", -2147483648, "int32"),
-        ("2i64", 2, "int64"), ("3i16", 3, "int16"), ("200u8", 200, "uint8"), ("--10", 10, "int32"), ("1f", 1, "float32"),
-        ("1.5e-3f64", 1.5e-3, "float64"), ("-inff", float("-inf"), "float32"), ("True", True, "bool"),
+        ("2i64", 2, "int64"), ("-42i", -42, "int32"),
+        ("3i16", 3, "int16"), ("200u8", 200, "uint8"), ("--10", 10, "int32"),
+        ("1f", 1, "float32"), ("1.5e-3f64", 1.5e-3, "float64"), ("-inff", float("-inf"), "float32"),
+        ("True", True, "bool"),
     ],
 )  # fmt: skip
 def test_literals(text: str, value: float, dtype: str) -> None:
@@ -215,6 +217,12 @@ def test_let_scopes() -> None:
     assert isinstance(loop.body.value, Function)
     assert isinstance(loop.body.value.body, Call)
     assert loop.body.value.body.op == loop.body.var
+
+
+def test_none_may_be_a_constructor() -> None:
+    module = _module("""type Option[A] { Some(A), None }
+        def @main(%x: Option[int8]) { match (%x) { Some(%v) => (%v, "None"), None => (1i8, None) } }""")
+    assert alpha_equal(parse(str(module), ops=OPS), module)
 
 
 def test_else_if() -> None:
@@ -346,7 +354,8 @@ def _error(text: str) -> str:
          "  |       ^^^^\n  hint: dims are plain integers, names and + - * // % min max over them"),
         ("fn [n: ShapeVar(5, 1)](%x) { %x }", "the range of n is empty: 5 > 1\n  at <text>:1:21\n"
          "  | fn [n: ShapeVar(5, 1)](%x) { %x }\n  |                     ^"),
-        ("1" * 401, "this number has more than 400 characters\n  at <text>:1:1\n  | " + "1" * 401 + "\n  | " + "^" * 401),
+        ("1" * 401, "this number has more than 400 characters\n  at <text>:1:1\n"
+         "  | " + "1" * 401 + "\n  | " + "^" * 401),
         ("let %x: " + "(" * 101, "types, patterns and attributes may be nested 100 deep, not more\n  at <text>:1:109\n"
          "  | let %x: " + "(" * 101 + "\n  | " + " " * 108 + "^"),
     ],
@@ -368,8 +377,8 @@ def test_errors(text: str, message: str) -> None:
          "  | def @f() { 1 } def @f() { 1 }\n  |                    ^^"),
         ('#[version = "0.0.5"]\ntype T { A } type T { B }', "type `T` is defined twice\n  at m.relay:2:19\n"
          "  | type T { A } type T { B }\n  |                   ^"),
-        ('#[version = "0.0.5"]\n42', "expected a definition (def, type, extern type, kernel, host, attributes, constant), "
-         "got `42`\n  at m.relay:2:1\n  | 42\n  | ^^"),
+        ('#[version = "0.0.5"]\n42', "expected a definition (def, type, extern type, kernel, host, attributes, "
+         "constant), got `42`\n  at m.relay:2:1\n  | 42\n  | ^^"),
         ('#[version = "0.0.5"]\nconstant @a = meta[relay.Constant][0]\n#[metadata]\n{"relay.Constant": [}',
          "the metadata section is not JSON: Expecting value\n  at m.relay:4:21\n"
          '  | {"relay.Constant": [}\n  |                     ^'),

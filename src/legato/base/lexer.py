@@ -101,7 +101,7 @@ _TOKENS = re.compile(
     |(?P<float>(?:inf|nan)(?:bf16|f16|f32|f64|f)\b
               |[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?:bf16|f16|f32|f64|f)(?![A-Za-z0-9_])
               |[0-9]+(?:\.[0-9]+(?:[eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)(?![A-Za-z0-9_]))
-    |(?P<int>[0-9]+(?:[iu](?:8|16|32|64))?(?![A-Za-z0-9_]))
+    |(?P<int>[0-9]+(?:[iu](?:8|16|32|64)|i)?(?![A-Za-z0-9_]))
     |(?P<ident>[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*)
     |(?P<string>"(?:[^"\\\n]|\\.)*")
     |(?P<local>%(?:"""
@@ -240,6 +240,7 @@ class _Lexer:
 
 
 _SUFFIXES = {"bf16": dt.bfloat16, "f16": dt.float16, "f32": dt.float32, "f64": dt.float64, "f": dt.float32}
+_SUFFIXES["i"] = dt.int32
 _SUFFIXES |= {f"{d.name[0]}{d.bits}": d for d in dt.ALL_DTYPES if d.is_int}
 _NUMBER = re.compile(r"(inf|nan|[0-9.]+(?:[eE][+-]?[0-9]+)?)([a-z0-9]*)\Z")
 

@@ -14,11 +14,11 @@ __all__ = ["KEYWORDS", "TYPE_WORDS", "Names", "bare", "identifier", "sigil"]
 # Words that begin an expression or statement of their own; an operator or constructor so called is quoted.
 KEYWORDS: Final = frozenset({
     "let", "fn", "def", "if", "else", "type", "match", "extern", "free_var", "free_dim", "ref", "ref_read", "ref_write",
-    "meta", "True", "False", "None", "dataflow", "match_cast", "shape", "dim", "output",
+    "meta", "True", "False", "dataflow", "match_cast", "shape", "dim", "output",
 })  # fmt: skip
 # Words that mean something inside types and dims; no type variable or dim is called so.
 TYPE_WORDS: Final = (
-    KEYWORDS | {"Tensor", "Shape", "and", "or", "min", "max", "select"} | {d.name for d in dt.ALL_DTYPES}
+    KEYWORDS | {"Tensor", "Shape", "None", "_", "and", "or", "min", "max", "select"} | {d.name for d in dt.ALL_DTYPES}
 )
 
 _IDENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*\Z")

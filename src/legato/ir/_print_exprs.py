@@ -3,7 +3,7 @@
 A block is a list of statements and a result. Every node that computes gets a graph binding `%0 = …;`, in the block of
 the scope where all of its uses meet (`ir.scope`) and in evaluation order; so sharing survives, and nesting in the text
 is the nesting of scopes. Written in place instead are: what is used once as the result of a block or the value of a
-let; tuples and projections used once, of plain operands; and leaves.
+let; tuples, projections and constructors without arguments used once, of plain operands; and leaves.
 
 The walk is one depth-first pass over an explicit stack of steps.
 """
@@ -180,9 +180,10 @@ class ExprPrinter:
         """True if a node is written where it is used."""
         if self._place.uses[id(node)] > 1:
             return False
-        if isinstance(node, Tuple | TupleGetItem):
-            return role is not _Role.OPERAND or all(id(kid) in self._simple for kid in operands(node))
-        return role is not _Role.OPERAND
+        if role is not _Role.OPERAND:
+            return True
+        small = isinstance(node, Tuple | TupleGetItem) or (isinstance(node, Call) and _is_nullary(node))
+        return small and all(id(kid) in self._simple for kid in operands(node))
 
     def _open(self, node: Expr, slot: int = 0, block: Block | None = None) -> Block:
         """The block of scope `slot` of `node`, made unless given."""
@@ -354,7 +355,7 @@ class ExprPrinter:
 
     def _call(self, node: Call) -> str:
         callee = node.op
-        if isinstance(callee, Constructor) and not callee.inputs and not node.args and not node.type_args:
+        if isinstance(callee, Constructor) and _is_nullary(node):
             return self._context.constructor(callee)
         where = callee.name if isinstance(callee, Op) else "a call"
         args = [self._text(a) for a in node.args]
@@ -371,6 +372,11 @@ class ExprPrinter:
             for a in args
         ]  # fmt: skip
         return f"[{', '.join(texts)}]"
+
+
+def _is_nullary(node: Call) -> bool:
+    """True for a constructor that takes nothing and is given nothing: its name alone is the call."""
+    return isinstance(node.op, Constructor) and not (node.op.inputs or node.args or node.type_args)
 
 
 def _tuple(items: list[str]) -> str:
