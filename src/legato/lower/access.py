@@ -28,7 +28,7 @@ def stride(load: Load, var: Var) -> int | None:
 
 
 def follows(load: Load, axes: Sequence[Axis]) -> dict[int, int]:
-    """Which dimension of the buffer each axis walks along, where its index is the axis itself or a multiple plus rest."""
+    """Which dimension of the buffer each axis walks along, where it occurs in the index of just one."""
     found: dict[int, int] = {}
     for n, axis in enumerate(axes):
         where = [d for d, index in enumerate(load.indices) if depends(index, axis.var)]

@@ -9,7 +9,7 @@ are row-major. Kernels that are the same program are emitted once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from legato.base.errors import InternalError
@@ -100,6 +100,12 @@ class _Block:
                 self.facts[var] = self._facts_of(value)
         return lets(out, self._resolve(result))
 
+    def _inner(self) -> _Block:
+        """A block inside this one: what is in scope here is in scope there."""
+        inner = _Block(self.kernels, self.target, dict(self.facts))
+        inner.fields = dict(self.fields)
+        return inner
+
     def _facts_of(self, value: ir.Expr) -> Layouts:
         if isinstance(value, ir.Var):
             return self.facts[value]
@@ -107,9 +113,7 @@ class _Block:
 
     def _nested(self, value: ir.Expr) -> ir.Expr:
         if isinstance(value, ir.If):
-            then = _Block(self.kernels, self.target, dict(self.facts)).lower(value.then)
-            orelse = _Block(self.kernels, self.target, dict(self.facts)).lower(value.orelse)
-            return replace(value, then=then, orelse=orelse)
+            return replace(value, then=self._inner().lower(value.then), orelse=self._inner().lower(value.orelse))
         if isinstance(value, ir.TupleGetItem) and isinstance(value.value, ir.Var) and value.value in self.fields:
             return self.fields[value.value][value.index]
         return value.with_children(tuple(self._resolve(c) for c in value.children()))
@@ -140,8 +144,9 @@ class _Block:
             for t in stages(groups[var].outputs):
                 pad = detect_pad(t)
                 arg = source.get(pad.source) if pad is not None else None
-                if pad is None or t in groups[var].outputs or pad.value != 0 or not isinstance(arg, ir.Var):
+                if pad is None or t in groups[var].outputs or pad.value != 0 or not _is_tensor_var(arg):
                     continue
+                assert isinstance(arg, ir.Var)
                 old = found.setdefault(arg, [(0, 0)] * t.rank)
                 widths = zip(old, pad.before, pad.after, strict=True)
                 found[arg] = [(max(h[0], b), max(h[1], a)) for h, b, a in widths]
@@ -156,7 +161,7 @@ class _Block:
         halo: list[tuple[int, int]] | None,
         out: list[Binding],
     ) -> None:
-        args = list(_leaves(call.args))
+        args = [leaf for arg in call.args for leaf in self._tensors(arg, out)]
         constants = []
         values: dict[Buffer, ir.Expr] = {}
         for tensor, arg, layout in zip(group.inputs, args, self._layouts(args), strict=True):
@@ -178,6 +183,22 @@ class _Block:
         self.facts[var] = tuple(t.layout for t in group.outputs)
         if not (isinstance(var.ty, TensorType) and values[group.outputs[0]] is var):
             self.fields[var] = tuple(values[t] for t in group.outputs)
+
+    def _tensors(self, arg: ir.Expr, out: list[Binding]) -> Iterator[ir.Expr]:
+        """The tensors of an argument; fields of a variable that is a tuple are bound to variables of their own."""
+        if isinstance(arg, ir.Tuple):
+            for part in arg.fields:
+                yield from self._tensors(part, out)
+        elif not isinstance(arg.ty, TupleType):
+            yield arg
+        elif isinstance(arg, ir.Var) and arg in self.fields:
+            yield from self.fields[arg]
+        else:
+            for n, ty in enumerate(arg.ty.fields):
+                part = ir.Var(f"{arg.name if isinstance(arg, ir.Var) else 'x'}_{n}", ty=ty, span=arg.span)
+                out.append((part, ir.TupleGetItem(arg, n, ty=ty, span=arg.span)))
+                self.facts[part] = _row_major(ty)
+                yield from self._tensors(part, out)
 
     def _layouts(self, args: Iterable[ir.Expr]) -> list[Layout]:
         found: list[Layout] = []
@@ -218,11 +239,15 @@ def _is_data(ty: object) -> bool:
 
 
 def _leaves(args: Iterable[ir.Expr]) -> list[ir.Expr]:
-    """The tensors among arguments, tuples taken apart."""
+    """An expression for each tensor in arguments: a variable that is a tuple stands for each of its tensors."""
     found: list[ir.Expr] = []
     for arg in args:
-        found += _leaves(arg.fields) if isinstance(arg, ir.Tuple) else [arg]
+        found += _leaves(arg.fields) if isinstance(arg, ir.Tuple) else [arg] * len(tensor_types(arg.ty))
     return found
+
+
+def _is_tensor_var(arg: ir.Expr | None) -> bool:
+    return isinstance(arg, ir.Var) and isinstance(arg.ty, TensorType)
 
 
 def _vars(roots: Iterable[ir.Expr]) -> set[ir.Var]:

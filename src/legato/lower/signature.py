@@ -19,15 +19,14 @@ __all__ = ["function_info", "host_op_info"]
 
 def function_info(func: ir.Function, offset: int, workspace: Expr) -> FunctionInfo:
     """The signature of graph function `func`, whose code begins at `offset` of the image."""
-    names = _dim_names(function_dims(func))
-    inputs = [
-        TensorInfo(name, str(t.dtype), _sizes(t, names))
-        for p in func.params
-        for name, t in _named(p.name, tensor_types(p.ty))
-    ]
+    dims = function_dims(func)
+    names = dict(zip(dims, unique([d.name for d in dims]), strict=True))
+    named = [pair for p in func.params for pair in _named(p.name, tensor_types(p.ty))]
+    input_names = unique([name for name, _ in named])
+    inputs = [TensorInfo(n, str(t.dtype), _sizes(t, names)) for n, (_, t) in zip(input_names, named, strict=True)]
     assert isinstance(func.body.ty, Type)
     out_types = tensor_types(func.body.ty)
-    out_names = func.attrs.get("output_names") or _default_names(len(out_types))
+    out_names = unique(func.attrs.get("output_names") or _default_names(len(out_types)))
     outputs = [TensorInfo(n, str(t.dtype), _sizes(t, names)) for n, t in zip(out_names, out_types, strict=True)]
     words: list[Word] = [("input", n) for n in range(len(inputs))]
     words += [("dim", name) for name in names.values()]
@@ -54,15 +53,16 @@ def _default_names(count: int) -> list[str]:
     return ["output"] if count == 1 else [f"output{n}" for n in range(count)]
 
 
-def _dim_names(dims: Sequence[Var]) -> dict[Var, str]:
-    """A name of its own for each dim."""
-    names: dict[Var, str] = {}
-    for dim in dims:
-        name, n = dim.name, 1
-        while name in names.values():
-            name, n = f"{dim.name}_{n}", n + 1
-        names[dim] = name
-    return names
+def unique(names: Sequence[str]) -> list[str]:
+    """`names` with a number behind those that are taken already."""
+    taken: dict[str, None] = {}
+    given = set(names)
+    for wanted in names:
+        name, n = wanted, 1
+        while name in taken or (n > 1 and name in given):
+            name, n = f"{wanted}_{n}", n + 1
+        taken[name] = None
+    return list(taken)
 
 
 def _structure(ty: Type, numbers: object) -> Structure:

@@ -19,10 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from legato.arith.expr import Binary, Const, Expr, Op, Var, binary, cdiv, const, floordiv, lt
 from legato.arith.simplify import simplify
-from legato.arith.substitute import rewrite, substitute
+from legato.arith.substitute import nodes, rewrite, substitute
 from legato.base.dtype import DType
 from legato.base.target import Target
 from legato.lower.access import depends
@@ -36,6 +37,7 @@ from legato.tir.stmt import Alloc, For, If, Let, LoopKind, Stmt, Store, block
 __all__ = ["TileJob", "TileShape", "combine", "identity", "pick_shape", "tile"]
 
 UNROLL = 4  # of the innermost reduction loop; longer bodies make LLVM spill
+LONG = frozenset({"exp", "log", "tanh", "erf", "sin", "cos", "pow"})  # intrinsics that are whole polynomials
 COMBINE = {"sum": Op.ADD, "prod": Op.MUL, "max": Op.MAX, "min": Op.MIN}
 
 
@@ -132,6 +134,18 @@ def tile(job: TileJob, shape: TileShape, target: Target) -> Stmt:
     return parallel(extents, nest, threaded)
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a tile lies: channels from `start`, rows from `first`; lanes at or beyond `limit` are no channels."""
+
+    start: Expr
+    vectors: int
+    limit: Expr | None
+    first: Expr
+    rows: int
+    lane: Var
+
+
 class _Tiles:
     """The tiles of one channel block at fixed outer axes."""
 
@@ -180,106 +194,111 @@ class _Tiles:
 
     def _tile(self, start: Expr, vectors: int, limit: Expr | None, first: Expr, rows: int) -> Stmt:
         """One register tile: rows first.. of the row axis, channels start.. of the vector axis."""
-        lanes, job = self.shape.lanes, self.job
-        shape = (const(rows), const(vectors), const(lanes))
-        acc = Buffer("acc", shape, job.dtype, scope=Scope.REGISTER)
-        init = job.reduction.init or identity(job.reduction.combiner, job.dtype)
-        lane = Var("l", lo=0, hi=lanes - 1)
+        lane = Var("l", lo=0, hi=self.shape.lanes - 1)
+        at = _Place(start, vectors, limit, first, rows, lane)
+        shape = (const(rows), const(vectors), const(self.shape.lanes))
+        acc = Buffer("acc", shape, self.job.dtype, scope=Scope.REGISTER)
+        init = self.job.reduction.init or identity(self.job.reduction.combiner, self.job.dtype)
 
-        def each(body: Callable[[Expr, Expr], Stmt]) -> Stmt:
-            return _unrolled("m", rows, lambda m: _unrolled("v", vectors, lambda v: body(m, v)))
+        def begin(m: Expr, v: Expr) -> Stmt:
+            return Store(acc, (m, v, lane), substitute(init, self._point(at, m, v)))
 
-        def finish(m: Expr, v: Expr) -> Stmt:
-            env = self._point(first + m, start, v * lanes + lane)
-            index = tuple(substitute(a.var, env) for a in job.axes)
-            value = substitute(job.epilogue(Load(acc, (m, v, lane))), env)
-            store = Store(job.out, index, value)
-            return store if limit is None else If(lt(start + v * lanes + lane, limit), store)
+        parts = [self._each(at, begin), self._reduce(acc, at)]
+        epilogue = self.job.epilogue(Load(acc, (const(0), const(0), lane)))
+        if not any(isinstance(n, Call) and n.name in LONG for n in nodes(epilogue)):
+            parts.append(self._each(at, lambda m, v: self._finish(at, m, v, Load(acc, (m, v, lane)))))
+            return Alloc(acc, For(lane, const(self.shape.lanes), block(*parts), LoopKind.VECTOR))
+        # A long epilogue, written out for each vector, would push the accumulators out of the registers: the sums go
+        # through memory, and one copy of it runs over them.
+        sums = Buffer("sums", shape, self.job.dtype, scope=Scope.LOCAL)
+        parts.append(self._each(at, lambda m, v: Store(sums, (m, v, lane), Load(acc, (m, v, lane)))))
+        parts.append(
+            loop("m", const(rows), lambda m: loop("v", const(vectors), lambda v: self._finish(
+                at, m, v, Load(sums, (m, v, lane)))))
+        )  # fmt: skip
+        return Alloc(sums, Alloc(acc, For(lane, const(self.shape.lanes), block(*parts), LoopKind.VECTOR)))
 
-        reduce = self._reduce(acc, lane, start, vectors, limit, first, rows)
-        body = block(each(lambda m, v: Store(acc, (m, v, lane), substitute(init, self.env))), reduce, each(finish))
-        return Alloc(acc, For(lane, const(lanes), body, LoopKind.VECTOR))
+    def _each(self, at: _Place, body: Callable[[Expr, Expr], Stmt]) -> Stmt:
+        """`body` for every vector of the tile, written out."""
+        return _unrolled("m", at.rows, lambda m: _unrolled("v", at.vectors, lambda v: body(m, v)))
 
-    def _point(self, row: Expr, start: Expr, within: Expr) -> dict[Var, Expr]:
-        env = {**self.env, self.channel.var: start + within, self.job.within: within}
+    def _finish(self, at: _Place, m: Expr, v: Expr, total: Expr) -> Stmt:
+        """Stores the epilogue of `total`, the sum of vector (m, v)."""
+        env = self._point(at, m, v)
+        index = tuple(substitute(a.var, env) for a in self.job.axes)
+        return self._guarded(at, v, Store(self.job.out, index, substitute(self.job.epilogue(total), env)))
+
+    def _guarded(self, at: _Place, v: Expr, stmt: Stmt) -> Stmt:
+        """`stmt`, for the lanes of vector `v` that are channels."""
+        return stmt if at.limit is None else If(lt(at.start + v * self.shape.lanes + at.lane, at.limit), stmt)
+
+    def _point(self, at: _Place, m: Expr, v: Expr) -> dict[Var, Expr]:
+        """The values of the axes at row `m` and vector `v` of the tile."""
+        within = v * self.shape.lanes + at.lane
+        env = {**self.env, self.channel.var: at.start + within, self.job.within: within}
         if self.row is not None:
-            env[self.row.var] = row
+            env[self.row.var] = at.first + m
         return env
 
     def _follows_channel(self, x: Load) -> bool:
         return depends(x, self.channel.var) or depends(x, self.job.within)
 
-    def _reduce(
-        self, acc: Buffer, lane: Var, start: Expr, vectors: int, limit: Expr | None, first: Expr, rows: int
-    ) -> Stmt:
+    def _reduce(self, acc: Buffer, at: _Place) -> Stmt:
         """The reduction loops around the update of every accumulator of the tile."""
-        axes = self.job.reduction.axes
-
-        def step(env: dict[Var, Expr]) -> Stmt:
-            return self._update(acc, lane, start, vectors, limit, first, rows, env)
 
         def nest(left: Sequence[Axis], env: dict[Var, Expr]) -> Stmt:
-            if not left:
-                return step(env)
             axis, rest = left[0], left[1:]
             if rest:
                 return loop(axis.var.name, axis.extent, lambda v: nest(rest, {**env, axis.var: v}))
-            return _by_four(axis, lambda v: step({**env, axis.var: v}))
+            return _by_four(axis, lambda v: self._update(acc, at, {**env, axis.var: v}))
 
-        return nest(axes, {})
+        return nest(self.job.reduction.axes, {})
 
-    def _update(
-        self,
-        acc: Buffer,
-        lane: Var,
-        start: Expr,
-        vectors: int,
-        limit: Expr | None,
-        first: Expr,
-        rows: int,
-        reduced: dict[Var, Expr],
-    ) -> Stmt:
+    def _update(self, acc: Buffer, at: _Place, reduced: dict[Var, Expr]) -> Stmt:
         """acc[m][v] = combine(acc[m][v], body): operands that do not depend on the row are read once per vector,
         those that do not depend on the channel once per row."""
-        job, lanes = self.job, self.shape.lanes
-        row_var = self.row.var if self.row is not None else None
-        per_vector = [x for x in loads(job.body) if row_var is not None and not depends(x, row_var)]
-        per_vector = [x for x in per_vector if self._follows_channel(x) and not _is_inside(x, per_vector)]
-        per_row = [x for x in loads(job.body) if not self._follows_channel(x)]
-        per_row = [x for x in per_row if not _is_inside(x, per_row)]
-        held = {x: Buffer("w", (const(vectors), const(lanes)), x.dtype, scope=Scope.REGISTER) for x in per_vector}
-        scalars = {x: Var("a", x.dtype) for x in per_row}
-
-        def at(row: Expr, within: Expr) -> dict[Var, Expr]:
-            return {**self._point(row, start, within), **reduced}
+        job, lane = self.job, at.lane
+        zero = const(0)
+        vectors, rows = self._operands()
+        shape = (const(at.vectors), const(self.shape.lanes))
+        held = {x: Buffer("w", shape, x.dtype, scope=Scope.REGISTER) for x in vectors}
+        scalars = {x: Var("a", x.dtype) for x in rows}
+        rest = [x for x in loads(job.body) if x not in held and x not in scalars]
+        is_guarded = any(self._follows_channel(x) for x in rest)
 
         def fetch(x: Load, v: Expr) -> Stmt:
-            within = v * lanes + lane
-            store = Store(held[x], (v, lane), substitute(x, at(first, within)))
-            return store if limit is None or x.buffer in job.packed else If(lt(start + within, limit), store)
+            value = substitute(x, {**self._point(at, zero, v), **reduced})
+            store = Store(held[x], (v, lane), value)
+            return store if x.buffer in job.packed else self._guarded(at, v, store)
 
         def one(m: Expr, v: Expr) -> Stmt:
             known: dict[Load, Expr] = {x: Load(b, (v, lane)) for x, b in held.items()}
             known |= scalars
             value = rewrite(job.body, lambda e: known.get(e) if isinstance(e, Load) else None)
-            value = substitute(value, at(first + m, v * lanes + lane))
+            value = substitute(value, {**self._point(at, m, v), **reduced})
             total = Load(acc, (m, v, lane))
             update = Store(acc, (m, v, lane), combine(job.reduction.combiner, total, value, self.target))
-            rest = [x for x in loads(job.body) if x not in known]
-            guarded = limit is not None and any(self._follows_channel(x) for x in rest)
-            return If(lt(start + v * lanes + lane, limit), update) if guarded and limit is not None else update
+            return self._guarded(at, v, update) if is_guarded else update
 
         def of_row(m: Expr) -> Stmt:
-            body = _unrolled("v", vectors, lambda v: one(m, v))
+            body = _unrolled("v", at.vectors, lambda v: one(m, v))
             for x, var in scalars.items():
-                body = Let(var, substitute(x, at(first + m, const(0))), body)
+                body = Let(var, substitute(x, {**self._point(at, m, zero), **reduced}), body)
             return body
 
-        fetches = [_unrolled("v", vectors, lambda v, x=x: fetch(x, v)) for x in held]  # type: ignore[misc]  # a default binds x
-        out = block(*fetches, _unrolled("m", rows, of_row))
+        fetches = [_unrolled("v", at.vectors, partial(fetch, x)) for x in held]
+        out = block(*fetches, _unrolled("m", at.rows, of_row))
         for b in held.values():
             out = Alloc(b, out)
         return out
+
+    def _operands(self) -> tuple[list[Load], list[Load]]:
+        """The Loads of the body that follow the channel but not the row, and those that do not follow the channel."""
+        reads = loads(self.job.body)
+        row = None if self.row is None else self.row.var
+        vectors = [x for x in reads if row is not None and not depends(x, row) and self._follows_channel(x)]
+        rows = [x for x in reads if not self._follows_channel(x)]
+        return ([x for x in vectors if not _is_inside(x, vectors)], [x for x in rows if not _is_inside(x, rows)])
 
 
 def _is_inside(x: Load, others: Sequence[Load]) -> bool:
