@@ -13,33 +13,7 @@ a float dtype (of cast, zeros, …) name float64. It tells rounding from error w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from legato.base.errors import RunError
-from legato.interp.machine import Machine, Observer
-from legato.interp.values import Closure, Data, Ref, Value, as_value, evaluate_op
-from legato.ir.expr import Function
-from legato.ir.module import Module
+from legato.interp.machine import Observer, evaluate
+from legato.interp.values import Closure, Data, Ref, Value, evaluate_op
 
 __all__ = ["Closure", "Data", "Observer", "Ref", "Value", "evaluate", "evaluate_op"]
-
-
-def evaluate(
-    module: Module,
-    args: Sequence[Value] = (),
-    name: str = "main",
-    *,
-    float64: bool = False,
-    observe: Observer | None = None,
-) -> Value:
-    """The value of function `name` of `module` on `args`.
-
-    Arguments are arrays (or what NumPy takes as one) and tuples of them; they are checked against the parameters'
-    types. `observe(node, value)` is told of every node that is computed. RunError for arguments that do not fit, a
-    failed match or cast, or a dim equality that does not hold.
-    """
-    func = module[name]
-    if not isinstance(func, Function):
-        raise RunError(f"@{name} is a loop program; tir.interp runs those")
-    machine = Machine(module, float64, observe)
-    return machine.run(Closure(func), [machine.widen(as_value(a)) for a in args], f"@{name}")

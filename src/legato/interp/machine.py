@@ -18,7 +18,7 @@ from legato.base.dtype import DType
 from legato.base.errors import InternalError, RunError
 from legato.base.node import post_order
 from legato.interp.dims import dim_value, fit, learn
-from legato.interp.values import Array, Closure, Data, Ref, Value, evaluate_op
+from legato.interp.values import Array, Closure, Data, Ref, Value, as_value, evaluate_op
 from legato.ir.call_tir import CALL_TIR, CallTirAttrs
 from legato.ir.expr import (
     Call,
@@ -50,9 +50,31 @@ from legato.ir.op import Op
 from legato.tir import interp as tir_interp
 from legato.tir.stmt import Func
 
-__all__ = ["Frame", "Machine", "Observer"]
+__all__ = ["Frame", "Machine", "Observer", "evaluate"]
 
 Observer = Callable[[Expr, Value], None]
+
+
+def evaluate(
+    module: Module,
+    args: Sequence[Value] = (),
+    name: str = "main",
+    *,
+    float64: bool = False,
+    observe: Observer | None = None,
+) -> Value:
+    """The value of function `name` of `module` on `args`.
+
+    Arguments are arrays (or what NumPy takes as one) and tuples of them; they are checked against the parameters'
+    types. `observe(node, value)` is told of every node that is computed. RunError for arguments that do not fit, a
+    failed match or cast, or a dim equality that does not hold.
+    """
+    func = module[name]
+    if not isinstance(func, Function):
+        raise RunError(f"@{name} is a loop program; tir.interp runs those")
+    machine = Machine(module, float64, observe)
+    return machine.run(Closure(func), [machine.widen(as_value(a)) for a in args], f"@{name}")
+
 
 # ------------------------------------------------------------------ frames
 

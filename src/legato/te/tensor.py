@@ -37,7 +37,7 @@ class Axis:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Reduction:
-    """How a stage's body is combined over `axes`: sum, prod, max or min (NaN wins). `init` None: the combiner's identity."""
+    """How a body is combined over `axes`: sum, prod, max or min (NaN wins). `init` None: the combiner's identity."""
 
     combiner: str
     axes: tuple[Axis, ...]
