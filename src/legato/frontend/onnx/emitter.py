@@ -93,6 +93,13 @@ class Emitter(Builder):
             raise UnsupportedError(f"{what} depends on the data: it must follow from the shapes of the inputs")
         return tuple(r.floor() for r in ratios.ravel())
 
+    def dim(self, x: Expr, what: str) -> Dim:
+        """The one element of an integer tensor as a dim; UnsupportedError where it depends on the data."""
+        found = self.dims(x, what)
+        if len(found) != 1:
+            raise ImportModelError(f"{what} has {len(found)} elements, wanted one")
+        return found[0]
+
     def ints(self, x: Expr, what: str) -> tuple[int, ...]:
         """The elements of an integer tensor; UnsupportedError where they are not known at compile time."""
         found = self.dims(x, what)

@@ -252,23 +252,24 @@ class Importer:
         return value
 
     def _bind(self, frame: _Frame, node: NodeProto, result: Any, opset: int) -> None:
-        values = result if isinstance(result, tuple) else (result,)
-        if not all(isinstance(value, Expr) for value in values):
-            raise ImportModelError(
-                f"the converter of {node.op_type} returned {result!r}, wanted an expression or several"
-            )
+        """Gives the outputs their values; one that the converter leaves out is unknown, which matters if it is used."""
+        values = list(result) if isinstance(result, tuple) else [result]
+        if not values or not all(isinstance(value, Expr) or value is None for value in values) or values[0] is None:
+            got = f"the converter of {node.op_type} returned {result!r}"
+            raise ImportModelError(f"{got}, wanted an expression or several")
         if len(values) == 1 and isinstance(values[0].ty, TupleType):
-            values = tuple(self.b.get(values[0], n) for n in range(len(values[0].ty.fields)))
-        for output, value in zip(node.output, values, strict=False):
-            if output:
+            values = [self.b.get(values[0], n) for n in range(len(values[0].ty.fields))]
+        assert self.b.span is not None
+        for n, output in enumerate(node.output):
+            value = values[n] if n < len(values) else None
+            if value is None:
+                reason = f"its output number {n + 1}"
+                why = Unsupported(self.b.span.source, node.op_type, _domain(node.domain), opset, reason)
+                frame.names[output] = _Unknown(why)
+            elif output:
                 if isinstance(value.ty, TensorType):
                     check_size(value.ty, f"{output!r}")
                 frame.names[output] = value
-        assert self.b.span is not None
-        for n, output in enumerate(node.output[len(values) :], len(values)):
-            reason = f"its output number {n + 1}"
-            why = Unsupported(self.b.span.source, node.op_type, _domain(node.domain), opset, reason)
-            frame.names[output] = _Unknown(why)
 
     def _attributes(self, frame: _Frame, node: NodeProto) -> dict[str, AttributeProto]:
         """The attributes of a node by name; in a function body some refer to those of the call."""

@@ -52,7 +52,7 @@ def _reduction(name: str) -> str:
 
 def one_hot(b: Emitter, indices: Expr, depth: Expr, values: Expr, *, axis: int = -1) -> Expr:
     """`values` is (off, on); an index below 0 counts from the end."""
-    (extent,) = b.dims(depth if b.dtype(depth).is_int else b.to(depth, dt.int64), "the depth")
+    extent = b.dim(depth, "the depth")
     places = indices if b.dtype(indices).is_int and b.dtype(indices).is_signed else b.to(indices, dt.int64)
     zero = b.like(0, places)
     wrapped = b.where(b.less(places, zero), b.add(places, b.extent(extent, b.dtype(places))), places)
@@ -66,8 +66,7 @@ def top_k(b: Emitter, x: Expr, *, axis: int = -1, k: int) -> Expr:
 
 def top_k_10(b: Emitter, x: Expr, k: Expr, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Expr:
     """The elements are always in order: `sorted` asks for no less."""
-    (count,) = b.ints(k, "k")
-    return _top_k(b, x, count, axis, bool(largest))
+    return _top_k(b, x, b.known(b.dim(k, "k"), "k"), axis, bool(largest))
 
 
 def _top_k(b: Emitter, x: Expr, k: int, axis: int, largest: bool) -> Expr:

@@ -66,8 +66,8 @@ def range_(b: Emitter, start: Expr, limit: Expr, delta: Expr) -> Expr:
     if dtype.is_float:
         first, last, by = (b.scalar(x, "a bound of Range") for x in (start, limit, delta))
         return b.arange(start=float(first), stop=float(last), step=float(by), dtype=dtype)
-    (begin,), (end,) = b.dims(start, "the start of Range"), b.dims(limit, "the limit of Range")
-    (step,) = b.ints(delta, "the delta of Range")
+    begin, end = b.dim(start, "the start of Range"), b.dim(limit, "the limit of Range")
+    step = b.known(b.dim(delta, "the delta of Range"), "the delta of Range")
     if step == 0:
         raise ImportModelError("delta is 0")
     return b.arange(start=begin, stop=end, step=step, dtype=dtype)
