@@ -68,14 +68,17 @@ def load_model(
     custom: Mapping[str, Callable[..., Any]] | None = None,
 ) -> Module:
     """`model` as a module: a Module itself, the path of a .onnx or .relay file, or an onnx.ModelProto."""
+    is_text = isinstance(model, str | Path) and Path(model).suffix in (".relay", ".rly", ".txt")
+    if shapes and (is_text or isinstance(model, Module | ir.Function)):
+        raise CompileError("shapes are given for ONNX models; a program in Relay has its own")
     if isinstance(model, Module):
         return model
     if isinstance(model, ir.Function):
         return Module.from_expr(model)
-    if isinstance(model, str | Path) and Path(model).suffix in (".relay", ".rly", ".txt"):
+    if is_text:
         from legato.ir.files import load_text
 
-        return load_text(Path(model), ops=operators(ops))
+        return load_text(Path(str(model)), ops=operators(ops))
     if isinstance(model, str | Path | bytes) or type(model).__name__ == "ModelProto":
         from legato.frontend.onnx import from_onnx
 

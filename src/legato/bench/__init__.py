@@ -27,7 +27,7 @@ from legato.bench.statistics import Ratio, Times, ratio, times
 from legato.compare.report import nearness
 from legato.driver import host_runner
 from legato.runtime.executable import Executable, load
-from legato.runtime.fill import Fill, fill
+from legato.runtime.fill import Fill, feeds
 
 __all__ = ["Agreement", "Result", "bench"]
 
@@ -77,7 +77,7 @@ def bench(
     threads: int | None = None,
     target: str = "host",
     shapes: Mapping[str, Sequence[object]] | None = None,
-    inputs: Mapping[str, Any] | None = None,
+    inputs: Mapping[str, Any] | Sequence[Any] | None = None,
     dims: Mapping[str, int] | None = None,
     how: Fill = "random",
     seed: int = 0,
@@ -87,18 +87,18 @@ def bench(
 ) -> Result:
     """Runs the model (.onnx, .relay or .legato) in Legato and the engines `vs`, all on `threads` threads.
 
-    inputs: arrays by name; else made up as `runtime.fill` does. rounds: blocks per engine; block: seconds of each.
+    inputs: arrays by name or in order; else made up as `runtime.fill` does. rounds: blocks per engine; block: seconds of each.
     RunError for engines that are unknown, not installed or cannot run the model; CompileError as `compile` has them.
     """
     tell = progress or (lambda what: None)
     _check_peers(model, vs)
     with tempfile.TemporaryDirectory(prefix="legato-bench-") as scratch:
         exe, startup = _ready(model, Path(scratch), threads, target, shapes, tell)
-        feeds = inputs or fill(exe.program.functions[exe.function], how, dims=dims, seed=seed)
-        engines = [legato_engine(exe, feeds, __version__)]
+        given = feeds(exe.program.functions[exe.function], inputs, how, dims=dims, seed=seed)
+        engines = [legato_engine(exe, given, __version__)]
         for name in vs:
             tell(f"preparing {name}")
-            engines.append(PEERS[name](model, feeds, exe.threads))
+            engines.append(PEERS[name](model, given, exe.threads))
         tell("comparing outputs")
         agreement = {engine.name: _agreement(engines[0], engine) for engine in engines[1:]}
         blocks = measure(engines, rounds, block, lambda done: tell(f"measuring, round {done} of {rounds}"))
@@ -109,7 +109,7 @@ def bench(
         machine=cpu_name(),
         target=exe.target,
         threads=exe.threads,
-        inputs=tuple(f"{name}: {array.dtype}{list(array.shape)}" for name, array in feeds.items()),
+        inputs=tuple(f"{name}: {array.dtype}{list(array.shape)}" for name, array in given.items()),
         rounds=rounds,
         startup=startup,
         fork_join=fork_join,

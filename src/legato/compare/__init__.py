@@ -27,7 +27,7 @@ from legato.driver import CompileOptions, compile_module, load_model
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.runtime.executable import Executable
-from legato.runtime.fill import Fill, fill
+from legato.runtime.fill import Fill, feeds
 from legato.transform.infer_types import InferTypes
 
 __all__ = ["Culprit", "OutputReport", "Report", "compare", "verify"]
@@ -61,20 +61,20 @@ def verify(
     options = CompileOptions(as_target(target), threads, ops=tuple(ops), progress=progress)
     mod = InferTypes()(load_model(model, shapes=shapes, ops=options.ops, custom=custom))
     exe = compile_module(mod, options).executable
-    feeds = _feeds(exe, inputs, dims, how, seed)
+    given = feeds(exe.program.functions[exe.function], inputs, how, dims=dims, seed=seed)
     tell = progress or _quiet
-    theirs, note = _theirs(model, feeds, against, tell)
-    report = replace(compare(exe, mod, feeds, theirs=theirs, progress=progress), note=note)
+    theirs, note = _theirs(model, given, against, tell)
+    report = replace(compare(exe, mod, given, theirs=theirs, progress=progress), note=note)
     if report.holds or not bisect:
         return report
     tell("looking for the culprit")
-    return replace(report, culprit=blame(mod, in_order(exe, feeds), options, theirs))
+    return replace(report, culprit=blame(mod, in_order(exe, given), options, theirs))
 
 
 def compare(
     exe: Executable,
     mod: Module,
-    feeds: Mapping[str, Any],
+    given: Mapping[str, Any],
     *,
     theirs: Sequence[Array] | None = None,
     progress: Callable[[str], None] | None = None,
@@ -84,7 +84,7 @@ def compare(
     theirs: another implementation's outputs; None: the peer is the interpreter in the program's own precision.
     """
     tell = progress or _quiet
-    arrays = in_order(exe, feeds)
+    arrays = in_order(exe, given)
     tell("running the program")
     got = list(flat(exe(*arrays)))
     tell("interpreting in float64")
@@ -105,26 +105,8 @@ def _quiet(what: str) -> None:
     pass
 
 
-def _feeds(
-    exe: Executable,
-    inputs: Mapping[str, Any] | Sequence[Any] | None,
-    dims: Mapping[str, int] | None,
-    how: Fill,
-    seed: int,
-) -> dict[str, Any]:
-    if inputs is None:
-        return dict(fill(exe.program.functions[exe.function], how, dims=dims, seed=seed))
-    names = [tensor.name for tensor in exe.inputs]
-    feeds = dict(inputs) if isinstance(inputs, Mapping) else dict(zip(names, inputs, strict=False))
-    given = len(inputs)
-    if set(feeds) != set(names) or given != len(names):
-        got = ", ".join(feeds) if isinstance(inputs, Mapping) else str(given)
-        raise RunError(f"inputs: got {got or 'none'}, wanted {', '.join(map(str, exe.inputs)) or 'none'}")
-    return feeds
-
-
 def _theirs(
-    model: object, feeds: Mapping[str, Any], against: str | None, tell: Callable[[str], None]
+    model: object, given: Mapping[str, Any], against: str | None, tell: Callable[[str], None]
 ) -> tuple[list[Array] | None, str]:
     """ONNX Runtime's outputs, or None and why there are none."""
     if against not in (None, "onnxruntime", "interpreter"):
@@ -136,7 +118,7 @@ def _theirs(
         raise RunError(f"ONNX Runtime reads ONNX models only, not {shown}")
     tell("running ONNX Runtime")
     try:
-        return other.outputs(model, {name: np.asarray(value) for name, value in feeds.items()}), ""
+        return other.outputs(model, {name: np.asarray(value) for name, value in given.items()}), ""
     except other.PeerError as error:
         if against is not None:
             raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from legato.base.errors import RunError
 from legato.runtime.program import DimInfo, FunctionInfo
 from legato.runtime.size import compile_size
 
-__all__ = ["Fill", "fill", "fill_array"]
+__all__ = ["Fill", "feeds", "fill", "fill_array"]
 
 Fill = Literal["random", "zeros", "ones"]
 DEFAULT_DIM: Final = 4  # of a dim that nothing is said about, where its range allows it
@@ -34,6 +34,29 @@ def fill(
         tensor.name: fill_array(rng, dtype(tensor.dtype), [compile_size(s, names)(values) for s in tensor.shape], how)
         for tensor in info.inputs
     }
+
+
+def feeds(
+    info: FunctionInfo,
+    given: Mapping[str, Any] | Sequence[Any] | None,
+    how: Fill = "random",
+    *,
+    dims: Mapping[str, int] | None = None,
+    seed: int = 0,
+) -> dict[str, np.ndarray]:
+    """Inputs by name: those `given`, by name or in order, else made up by `fill`.
+
+    RunError where there are too few, too many, or unknown names; whether arrays fit is checked when they are used.
+    """
+    if given is None:
+        return fill(info, how, dims=dims, seed=seed)
+    names = [tensor.name for tensor in info.inputs]
+    got = list(given) if isinstance(given, Mapping) else names[: len(given)]
+    if set(got) != set(names) or len(given) != len(names):
+        shown = ", ".join(got) if isinstance(given, Mapping) else f"{len(given)} arrays"
+        raise RunError(f"inputs: got {shown or 'none'}, wanted {', '.join(map(str, info.inputs)) or 'none'}")
+    arrays = given.values() if isinstance(given, Mapping) else given
+    return {name: np.asarray(array) for name, array in zip(got, arrays, strict=True)}
 
 
 def fill_array(rng: np.random.Generator, kind: DType, shape: Sequence[int], how: Fill) -> np.ndarray:

@@ -1,0 +1,137 @@
+"""Arguments that several verbs have, and what they stand for."""
+
+from __future__ import annotations
+
+import argparse
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from legato.base.errors import CompileError, RunError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from legato.cli._answer import Tell
+    from legato.driver import CompileOptions
+    from legato.ir.module import Module
+    from legato.runtime.executable import Executable
+
+__all__ = ["add_compile", "add_inputs", "executable", "is_artifact", "module", "options", "read_arrays", "shapes"]
+
+SHAPE = (
+    "shape of an input, such as x=1,3,h,w: numbers fix dims, names make them symbolic (w:32..960 gives a range), "
+    "? leaves one as the model has it; may be given for each input"
+)
+
+
+def add_compile(parser: argparse.ArgumentParser, *, threads: bool = True) -> None:
+    """The arguments of `legato.compile`."""
+    parser.add_argument("--shape", action="append", default=[], type=_shape, metavar="NAME=DIMS", help=SHAPE)
+    parser.add_argument(
+        "--target", default="host", help="host (default), x86-64-v2, x86-64-v3 or x86-64-v4: the instruction set"
+    )
+    if threads:
+        parser.add_argument("--threads", type=_positive, help="default: what CPU affinity and cgroup quota allow")
+
+
+def add_inputs(parser: argparse.ArgumentParser, *, fill: str | None) -> None:
+    """Where inputs come from; `fill` is the default of --fill."""
+    parser.add_argument("-i", "--input", type=Path, help="arrays by name in a .npz file, or the one input in a .npy")
+    default = f" (default: {fill})" if fill else ""
+    parser.add_argument(
+        "--fill",
+        choices=("random", "zeros", "ones"),
+        default=fill,
+        help=f"make inputs up where -i is not given{default}",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of --fill random (default: 0)")
+    parser.add_argument(
+        "--dim", action="append", default=[], type=_dim, metavar="NAME=N", help="value of a symbolic dim (default: 4)"
+    )
+
+
+def _shape(text: str) -> tuple[str, tuple[int | str | None, ...]]:
+    name, equals, dims = text.rpartition("=")
+    if not equals or not name:
+        raise argparse.ArgumentTypeError(f"got {text!r}, wanted NAME=DIMS such as x=1,3,h,w")
+    parts = [part.strip() for part in dims.split(",")] if dims else []
+    return name, tuple(int(p) if p.isdigit() else None if p == "?" else p for p in parts)
+
+
+def _dim(text: str) -> tuple[str, int]:
+    name, _, value = text.rpartition("=")
+    if not name or not value.isdigit():
+        raise argparse.ArgumentTypeError(f"got {text!r}, wanted NAME=N such as n=8")
+    return name, int(value)
+
+
+def _positive(text: str) -> int:
+    if not text.isdigit() or not int(text):
+        raise argparse.ArgumentTypeError(f"got {text!r}, wanted a positive number")
+    return int(text)
+
+
+def shapes(args: argparse.Namespace) -> dict[str, tuple[int | str | None, ...]] | None:
+    """The shapes of --shape by input; None where none was given."""
+    return dict(args.shape) or None
+
+
+def options(args: argparse.Namespace, tell: Tell, keep: Sequence[str] = ()) -> CompileOptions:
+    """How the arguments say to compile."""
+    from legato.base.target import target
+    from legato.driver import CompileOptions
+
+    threads = getattr(args, "threads", None)
+    return CompileOptions(target(args.target), threads, frozenset(keep), progress=tell)
+
+
+def module(args: argparse.Namespace) -> Module:
+    """The model as a typed module."""
+    from legato.driver import load_model
+    from legato.transform.infer_types import InferTypes
+
+    return InferTypes()(load_model(args.model, shapes=shapes(args)))
+
+
+def is_artifact(path: Path) -> bool:
+    """Whether `path` is named as compiled programs are."""
+    return path.suffix == ".legato"
+
+
+def executable(args: argparse.Namespace, tell: Tell) -> Executable:
+    """The compiled program in the file, or the model in it compiled."""
+    import legato
+
+    if not is_artifact(args.model):
+        return legato.compile(
+            args.model, shapes=shapes(args), target=args.target, threads=args.threads, progress=tell
+        )  # fmt: skip
+    if args.shape or args.target != "host":
+        raise CompileError(f"{args.model} is compiled already: --shape and --target say how to compile a model")
+    tell("loading")
+    return legato.load(args.model, threads=args.threads)
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray] | list[np.ndarray]:
+    """The arrays of a .npz file by name, or the one in a .npy file; RunError where it is neither."""
+    import numpy as np
+
+    try:
+        found: Any = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise RunError(f"{path} holds no arrays: wanted a .npz or .npy file") from error
+    if isinstance(found, np.ndarray):
+        return [_restored(found)]
+    with found:
+        return {name: _restored(found[name]) for name in found.files}
+
+
+def _restored(array: np.ndarray) -> np.ndarray:
+    """NumPy's files know bfloat16 as two bytes of nothing in particular."""
+    if array.dtype.kind == "V" and array.dtype.itemsize == 2:
+        import ml_dtypes
+
+        return array.view(ml_dtypes.bfloat16)
+    return array

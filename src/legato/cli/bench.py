@@ -1,0 +1,77 @@
+"""how fast a model runs, and against other engines
+
+All engines get the same threads and run in alternating blocks with a pause before each; outputs are compared; a ratio
+is printed only where it is outside the noise. Compiling and loading are timed in fresh processes. Exit code 1 if the
+engines' outputs do not agree."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from legato.cli import _arguments
+from legato.cli._answer import NO, YES, Answer, Tell, rows, seconds
+
+if TYPE_CHECKING:
+    from legato.bench import Result
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """F, the engines to compare with, inputs, and how long to measure."""
+    parser.add_argument("model", type=Path, metavar="F", help="a model, or a .legato file (which only Legato reads)")
+    parser.add_argument("--vs", default="", metavar="ENGINES", help="onnxruntime, openvino, or both with a comma")
+    _arguments.add_inputs(parser, fill="random")
+    _arguments.add_compile(parser)
+    parser.add_argument("--rounds", type=int, default=12, help="blocks of each engine (default: 12)")
+    parser.add_argument("--block", type=float, default=0.25, help="seconds of each block (default: 0.25)")
+    parser.add_argument("-o", "--output", type=Path, help="write the result as JSON to this file, too")
+
+
+def run(args: argparse.Namespace, tell: Tell) -> Answer:
+    """Measures and compares."""
+    from legato.bench import bench
+
+    result = bench(
+        args.model,
+        vs=[name.strip() for name in args.vs.split(",") if name.strip()],
+        threads=args.threads,
+        target=args.target,
+        shapes=_arguments.shapes(args),
+        inputs=None if args.input is None else _arguments.read_arrays(args.input),
+        dims=dict(args.dim),
+        how=args.fill,
+        seed=args.seed,
+        rounds=max(1, args.rounds),
+        block=args.block,
+        progress=tell,
+    )
+    data = result.to_json()
+    if args.output is not None:
+        import json
+
+        args.output.write_text(json.dumps(data, indent=2) + "\n")
+    return Answer(data, _text(result), YES if result.agrees else NO)
+
+
+def _text(r: Result) -> str:
+    head = [
+        ("model", r.model),
+        ("inputs", ", ".join(r.inputs)),
+        ("machine", f"{r.machine}, {r.target}, {r.threads} threads (fork-join {seconds(r.fork_join)})"),
+    ]
+    if r.startup.cold is not None and r.startup.cached is not None:
+        head.append(("compile", f"{seconds(r.startup.cold)} cold, {seconds(r.startup.cached)} from the kernel cache"))
+    head.append(("load", seconds(r.startup.load)))
+    table = [("engine", "version", "median", "P90", "P99", "calls")]
+    for name, t in r.engines.items():
+        table.append((name, r.versions[name], seconds(t.median), seconds(t.p90), seconds(t.p99), str(t.calls)))
+    parts = [rows(head), "", rows(table, right=(2, 3, 4, 5))]
+    for name, ratio in r.ratios.items():
+        agreement = r.agreement[name]
+        same = f"outputs agree within {agreement.distance:.1g} of their range"
+        parts.append(f"\nspeed against {name}: {ratio}")
+        parts.append(same if agreement.agrees else f"OUTPUTS DIFFER by {agreement.distance:.3g} of their range")
+    return "\n".join(parts)

@@ -1,0 +1,119 @@
+"""what of a model cannot be compiled, all of it at once
+
+Reads an ONNX or Relay model, runs every stage that can refuse something, and compiles nothing. Exit code 1 if
+anything is unsupported."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from legato.base.errors import UnsupportedError
+from legato.cli import _arguments
+from legato.cli._answer import NO, YES, Answer, Tell, rows, size
+
+if TYPE_CHECKING:
+    from legato.ir.module import Module
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """MODEL and how it would be compiled."""
+    parser.add_argument("model", type=Path, metavar="MODEL", help="an .onnx or .relay file")
+    _arguments.add_compile(parser, threads=False)
+
+
+def run(args: argparse.Namespace, tell: Tell) -> Answer:
+    """Signature, contents and everything unsupported."""
+    tell("reading")
+    is_onnx = args.model.suffix not in (".relay", ".rly", ".txt")
+    data = _onnx(args) if is_onnx else {"unsupported": []}
+    data = {"model": str(args.model), "sha256": hashlib.sha256(args.model.read_bytes()).hexdigest(), **data}
+    if not data["unsupported"]:
+        data |= _below(_arguments.module(args), args, tell)
+    return Answer(data, _text(data), NO if data["unsupported"] else YES)
+
+
+def _onnx(args: argparse.Namespace) -> dict[str, Any]:
+    from legato.frontend.onnx import check
+
+    report = check(args.model, shapes=_arguments.shapes(args))
+    return {
+        "producer": report.producer,
+        "ir_version": report.ir_version,
+        "opsets": {domain or "ai.onnx": version for domain, version in report.opsets.items()},
+        "inputs": {name: str(ty) for name, ty in report.inputs.items()},
+        "outputs": {name: None if ty is None else str(ty) for name, ty in report.outputs.items()},
+        "nodes": report.nodes,
+        "operators": dict(sorted(report.operators.items(), key=lambda item: (-item[1], item[0]))),
+        "parameters": report.parameters,
+        "weight_bytes": report.bytes,
+        "unsupported": [
+            {"node": u.node, "operator": u.operator, "domain": u.domain, "opset": u.opset, "reason": u.reason}
+            for u in report.unsupported
+        ],
+    }
+
+
+def _below(mod: Module, args: argparse.Namespace, tell: Tell) -> dict[str, Any]:
+    """What the stages below the frontend say: unsupported programs, operators without native code."""
+    from legato.driver import lower_module
+    from legato.ir.expr import Constant, Function
+    from legato.ir.visit import nodes
+    from legato.transform.pass_ import Observer, run
+
+    main = mod["main"]
+    assert isinstance(main, Function)
+    constants = {id(node): node.data for node in nodes(main) if isinstance(node, Constant)}
+    found: dict[str, Any] = {
+        "inputs": {p.name: str(p.ty) for p in main.params},
+        "parameters": sum(data.size for data in constants.values()),
+        "weight_bytes": sum(data.nbytes for data in constants.values()),
+    }
+    if "output_names" not in main.attrs:
+        found["outputs"] = {"output": str(main.body.ty)}
+    options = _arguments.options(args, tell)
+    observer = Observer(progress=tell)
+    try:
+        tell("lowering")
+        _, program = lower_module(run(mod, options.passes, observer), options, observer)
+    except UnsupportedError as error:
+        fault = {"node": "", "operator": "", "domain": "", "opset": 0, "reason": error.message}
+        return {**found, "unsupported": [fault]}
+    return {**found, "kernels": len(program.kernels), "by_reference": [r.op.name for r in program.host_ops]}
+
+
+def _text(data: dict[str, Any]) -> str:
+    table = [("model", data["model"])]
+    if "nodes" in data:
+        opsets = ", ".join(f"{domain} {version}" for domain, version in data["opsets"].items())
+        table += [("operators", f"{data['nodes']} nodes of {opsets}: {_counts(data['operators'])}")]
+    table += [("inputs" if not n else "", f"{k}: {v}") for n, (k, v) in enumerate(data.get("inputs", {}).items())]
+    outputs = data.get("outputs", {}).items()
+    table += [("outputs" if not n else "", f"{k}: {v or 'unknown'}") for n, (k, v) in enumerate(outputs)]
+    if "parameters" in data:
+        table += [("weights", f"{data['parameters']} parameters, {size(data['weight_bytes'])}")]
+    return "\n".join([rows(table), *_verdict(data)])
+
+
+def _counts(operators: dict[str, int], shown: int = 8) -> str:
+    parts = [f"{count} {name}" for name, count in list(operators.items())[:shown]]
+    rest = len(operators) - shown
+    return ", ".join(parts) + (f" and {rest} kinds more" if rest > 0 else "")
+
+
+def _verdict(data: dict[str, Any]) -> list[str]:
+    if not data["unsupported"]:
+        slow = data["by_reference"]
+        names = f": {', '.join(dict.fromkeys(slow))}" if slow else ""
+        return [
+            f"It can be compiled, to {data['kernels']} kernels; {len(slow)} operators run by their reference{names}."
+        ]
+    lines = [
+        "  " + (f"{u['node']}: {u['domain'] or 'ai.onnx'}.{u['operator']}: {u['reason']}" if u["node"] else u["reason"])
+        for u in data["unsupported"]
+    ]
+    return [f"It cannot be compiled: {len(lines)} {'reason' if len(lines) == 1 else 'reasons'}", *lines]

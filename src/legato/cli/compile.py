@@ -1,0 +1,113 @@
+"""a model as one file: code, weights, the program as text
+
+The file is complete or is not written. --emit writes text instead: ir (the program with its kernels as loops), llvm
+or asm. Exit code 1 if the model cannot be compiled."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from legato.base.errors import CompileError
+from legato.cli import _arguments
+from legato.cli._answer import Answer, Tell, rows, seconds, size
+
+if TYPE_CHECKING:
+    from legato.driver import Compiled
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """MODEL, -o and how to compile."""
+    parser.add_argument("model", type=Path, metavar="MODEL", help="an .onnx or .relay file")
+    parser.add_argument("-o", "--output", type=Path, help="the file to write; with --emit, else standard output")
+    _arguments.add_compile(parser)
+    parser.add_argument("--emit", choices=("ir", "llvm", "asm"), help="write text in place of a compiled program")
+
+
+def run(args: argparse.Namespace, tell: Tell) -> Answer:
+    """Compiles, writes, and says what it cost."""
+    if args.emit:
+        return _emit(args, tell)
+    if args.output is None:
+        raise CompileError("nowhere to write the compiled program", hint="name a file: -o model.legato")
+    from legato.driver import compile_module, load_model
+
+    start = time.perf_counter()
+    tell("reading")
+    mod = load_model(args.model, shapes=_arguments.shapes(args))
+    read = time.perf_counter() - start
+    compiled = compile_module(mod, _arguments.options(args, tell))
+    tell("writing")
+    compiled.executable.save(args.output)
+    data = _facts(args.output, compiled, time.perf_counter() - start, {"read": read, **compiled.seconds})
+    return Answer(data, _text(data))
+
+
+def _facts(output: Path, compiled: Compiled, total: float, stages: dict[str, float]) -> dict[str, Any]:
+    exe = compiled.executable
+    return {
+        "output": str(output),
+        "bytes": output.stat().st_size,
+        "weight_bytes": exe.weight_bytes,
+        "target": exe.target,
+        "threads": exe.threads,
+        "inputs": [str(tensor) for tensor in exe.inputs],
+        "outputs": [str(tensor) for tensor in exe.outputs],
+        "peak_memory": str(exe.peak_memory),
+        "kernels": exe.stats["kernels"],
+        "compiled": exe.stats["compiled"],
+        "by_reference": [op.op for op in exe.program.host_ops],
+        "seconds": total,
+        "stages": stages,
+    }
+
+
+def _text(data: dict[str, Any]) -> str:
+    memory = data["peak_memory"]
+    stages = ", ".join(f"{name} {seconds(value)}" for name, value in data["stages"].items())
+    slow = data["by_reference"]
+    names = f" ({', '.join(dict.fromkeys(slow))})" if slow else ""
+    return rows([
+        ("written", f"{data['output']}: {size(data['bytes'])}, of which weights {size(data['weight_bytes'])}"),
+        *(("inputs" if not n else "", text) for n, text in enumerate(data["inputs"])),
+        *(("outputs" if not n else "", text) for n, text in enumerate(data["outputs"])),
+        ("memory", f"{size(int(memory)) if memory.isdigit() else memory + ' bytes'} per call, beside the weights"),
+        ("kernels", f"{data['kernels']} for {data['target']}; {len(slow)} operators run by their reference{names}"),
+        ("time", f"{seconds(data['seconds'])}  ({stages})"),
+    ])  # fmt: skip
+
+
+def _emit(args: argparse.Namespace, tell: Tell) -> Answer:
+    text = _emitted(args, tell)
+    data = {"emit": args.emit, "output": None if args.output is None else str(args.output)}
+    if args.output is None:
+        return Answer({**data, "text": text}, text)
+    args.output.write_text(text)
+    return Answer({**data, "bytes": len(text)}, f"written  {args.output}: {size(len(text.encode()))}")
+
+
+def _emitted(args: argparse.Namespace, tell: Tell) -> str:
+    import numpy as np
+
+    from legato.codegen.compile import assembly
+    from legato.driver import llvm_modules, lower_module
+    from legato.runtime.parts import constant_offsets
+    from legato.transform.pass_ import Observer, run
+
+    options = _arguments.options(args, tell, ["tir"])
+    observer = Observer(keep=options.keep, progress=tell)
+    tell("reading")
+    mod = run(_arguments.module(args), options.passes, observer)
+    _, program = lower_module(mod, options, observer)
+    if args.emit == "ir":
+        return str(observer.kept["tir"])
+    constants = [(name, np.asarray(node.data)) for name, node in program.constants.items()]
+    modules = llvm_modules(program, options.target, constant_offsets(constants))
+    if args.emit == "llvm":
+        return "\n".join(modules)
+    tell("compiling")
+    return "\n".join(assembly(text, options.target) for text in modules)

@@ -1,0 +1,84 @@
+"""the machine as Legato sees it: a block to paste into a report"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from legato._version import __version__
+from legato.base.errors import PlatformError
+from legato.cli._answer import NO, YES, Answer, Tell, rows, size
+
+__all__ = ["add_arguments", "run"]
+
+PACKAGES = ("numpy", "llvmlite", "ml-dtypes", "onnx", "safetensors", "onnxruntime", "openvino", "torch")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """None."""
+
+
+def run(args: argparse.Namespace, tell: Tell) -> Answer:
+    """CPU, target, threads and why, versions, cache. Exit code 1 where nothing can be compiled or run."""
+    from legato.base.config import config
+    from legato.base.target import cpu_name
+    from legato.cli.cache import entries
+
+    data: dict[str, Any] = {
+        "version": __version__,
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "cpu": cpu_name(),
+        **_machine(),
+        "packages": {name: _version(name) for name in PACKAGES},
+        "cache": {"folder": str(config().kernel_cache), "bytes": sum(e.stat().st_size for e in entries())},
+        "environment": {k: v for k, v in sorted(os.environ.items()) if k.startswith("LEGATO_")},
+    }
+    return Answer(data, _text(data), NO if data["problem"] else YES)
+
+
+def _machine() -> dict[str, Any]:
+    """Target and threads, or what is in the way."""
+    from legato.base.config import config
+    from legato.base.target import host
+    from legato.runtime.binding import cpu_count, library
+
+    try:
+        quota = float(library().lg_cgroup_cpus(b""))
+        affinity, count, named = len(os.sched_getaffinity(0)), cpu_count(), config().threads
+        threads = named or count
+        why = "LEGATO_THREADS" if named else "the cgroup quota" if quota and count < affinity else "CPU affinity"
+        found = {"cores": os.cpu_count(), "affinity": affinity, "cgroup_cpus": quota or None}
+        return {"problem": None, "target": host().name, "threads": threads, "threads_why": why, **found}
+    except PlatformError as error:
+        return {"problem": str(error), "target": None, "threads": None}
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _text(data: dict[str, Any]) -> str:
+    table = [
+        ("legato", f"{data['version']}, Python {data['python']}"),
+        ("system", data["system"]),
+        ("cpu", data["cpu"]),
+    ]
+    if data["problem"]:
+        table.append(("problem", data["problem"]))
+    else:
+        quota = data["cgroup_cpus"]
+        limit = "no cgroup quota" if quota is None else f"a cgroup quota of {quota:g}"
+        seen = f"{data['cores']} cores, {data['affinity']} by affinity, {limit}"
+        table.append(("target", data["target"]))
+        table.append(("threads", f"{data['threads']}, because of {data['threads_why']} ({seen})"))
+    table.append(("packages", ", ".join(f"{name} {found}" for name, found in data["packages"].items() if found)))
+    table.append(("cache", f"{data['cache']['folder']}: {size(data['cache']['bytes'])}"))
+    table += [("setting", f"{name}={value}") for name, value in data["environment"].items()]
+    return rows(table)

@@ -1,0 +1,72 @@
+"""runs a compiled program, or a model, once
+
+Inputs come from a .npz file (arrays by name) or are made up by --fill; outputs go to a .npz file, or are described."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from legato.base.errors import RunError
+from legato.cli import _arguments
+from legato.cli._answer import Answer, Tell, rows, seconds
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["add_arguments", "run", "write"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """F, inputs and outputs."""
+    parser.add_argument("model", type=Path, metavar="F", help="a .legato file, or a model to compile first")
+    _arguments.add_inputs(parser, fill=None)
+    parser.add_argument("-o", "--output", type=Path, help="the .npz file for the outputs")
+    _arguments.add_compile(parser)
+
+
+def run(args: argparse.Namespace, tell: Tell) -> Answer:
+    """Runs, writes the outputs, describes them."""
+    from legato.runtime.fill import feeds
+
+    exe = _arguments.executable(args, tell)
+    if args.input is None and args.fill is None:
+        raise RunError(f"no inputs; wanted {', '.join(map(str, exe.inputs))}\n  hint: -i FILE.npz, or --fill random")
+    given = None if args.input is None else _arguments.read_arrays(args.input)
+    arrays = feeds(exe.program.functions[exe.function], given, args.fill, dims=dict(args.dim), seed=args.seed)
+    tell("running")
+    start = time.perf_counter()
+    outputs = exe.run(arrays)
+    taken = time.perf_counter() - start
+    if args.output is not None:
+        write(args.output, outputs)
+    facts = [_describe(name, array) for name, array in outputs.items()]
+    data = {"output": None if args.output is None else str(args.output), "seconds": taken, "outputs": facts}
+    table = rows([(f["name"], f["type"], f"min {f['min']:.6g}", f"max {f['max']:.6g}", f"mean {f['mean']:.6g}")
+                  for f in facts])  # fmt: skip
+    where = f"\nwritten  {args.output}" if args.output is not None else ""
+    return Answer(data, f"{table}{where}\ntime  {seconds(taken)}")
+
+
+def write(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    """Writes a .npz file, at once or not at all."""
+    import numpy as np
+
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with temporary.open("wb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _describe(name: str, array: np.ndarray) -> dict[str, Any]:
+    import numpy as np
+
+    wide = array.astype(np.float64)
+    low, high, mean = (float(f(wide)) if wide.size else 0.0 for f in (np.min, np.max, np.mean))
+    return {"name": name, "type": f"{array.dtype}{list(array.shape)}", "min": low, "max": high, "mean": mean}

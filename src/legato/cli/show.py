@@ -1,0 +1,58 @@
+"""a model as text, at any stage
+
+Without --after: as it was imported. Stages are the passes in their order, then lower (calls of loop programs) and tir
+(the loop programs). A .legato file shows the program that it was compiled from, or a stage that it was told to keep."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from legato.base.errors import CompileError
+from legato.cli import _arguments
+from legato.cli._answer import Answer, Tell
+
+__all__ = ["add_arguments", "run"]
+
+BELOW = ("lower", "tir")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """MODEL and the stage."""
+    parser.add_argument("model", type=Path, metavar="MODEL", help="an .onnx, .relay or .legato file")
+    parser.add_argument("--after", metavar="STAGE", help="the name of a pass, lower or tir; a wrong one lists them")
+    _arguments.add_compile(parser, threads=False)
+
+
+def run(args: argparse.Namespace, tell: Tell) -> Answer:
+    """The text of the module after the stage."""
+    text = _artifact(args) if _arguments.is_artifact(args.model) else _stage(args, tell)
+    return Answer({"model": str(args.model), "after": args.after, "text": text}, text.rstrip("\n"))
+
+
+def _artifact(args: argparse.Namespace) -> str:
+    import legato
+
+    exe = legato.load(args.model)
+    return exe.program.source if args.after is None else exe.module_after(args.after)
+
+
+def _stage(args: argparse.Namespace, tell: Tell) -> str:
+    from legato.driver import lower_module
+    from legato.pipelines import DEFAULT
+    from legato.transform.pass_ import Observer, run
+
+    stages = [*dict.fromkeys(p.name for p in DEFAULT), *BELOW]
+    if args.after is not None and args.after not in stages:
+        raise CompileError(f"there is no stage {args.after!r}", hint=f"one of {', '.join(stages)}")
+    tell("reading")
+    mod = _arguments.module(args)
+    if args.after is None:
+        return str(mod)
+    options = _arguments.options(args, tell, [args.after])
+    observer = Observer(keep=options.keep, progress=tell)
+    last = max((n for n, p in enumerate(DEFAULT) if p.name == args.after), default=len(DEFAULT) - 1)
+    mod = run(mod, DEFAULT[: last + 1], observer)
+    if args.after in BELOW:
+        lower_module(mod, options, observer)
+    return str(observer.kept[args.after])

@@ -1,0 +1,94 @@
+"""whether a model, compiled, computes what it means
+
+Compares with the interpreter in float64. An output holds if its error is at most twice the peer's own, or 1e-5 of its
+range, and it is within 1e-3 of its range of ONNX Runtime's; the peer is ONNX Runtime, or the interpreter in the
+program's precision. Exit code 1 if an output does not hold. For a .legato file: whether it is as it was written."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from legato.base.errors import CompileError
+from legato.cli import _arguments
+from legato.cli._answer import NO, YES, Answer, Tell, rows
+from legato.cli.run import write
+
+if TYPE_CHECKING:
+    from legato.compare import Culprit, Report
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """MODEL, inputs, the peer, and what to do where an output does not hold."""
+    parser.add_argument("model", type=Path, metavar="MODEL", help="an .onnx, .relay or .legato file")
+    _arguments.add_inputs(parser, fill="random")
+    _arguments.add_compile(parser)
+    parser.add_argument(
+        "--against", choices=("interpreter", "onnxruntime"), help="the peer (default: the best there is)"
+    )
+    parser.add_argument("--bisect", action="store_true", help="find the node or pass that is to blame")
+    parser.add_argument("-o", "--output", type=Path, help="with --bisect: a .relay file for the reproducer")
+
+
+def run(args: argparse.Namespace, tell: Tell) -> Answer:
+    """Compares, and looks for the culprit where that is asked for."""
+    if _arguments.is_artifact(args.model):
+        return _artifact(args.model)
+    if args.output is not None and args.output.suffix != ".relay":
+        raise CompileError(f"the reproducer is a .relay file; -o names {args.output}")
+    import legato
+
+    report = legato.verify(
+        args.model,
+        None if args.input is None else _arguments.read_arrays(args.input),
+        shapes=_arguments.shapes(args),
+        dims=dict(args.dim),
+        how=args.fill,
+        seed=args.seed,
+        target=args.target,
+        threads=args.threads,
+        against=args.against,
+        bisect=args.bisect,
+        progress=tell,
+    )
+    data = {"model": str(args.model), **report.to_json(), "reproducer": None}
+    lines = _lines(report)
+    if report.culprit is not None:
+        lines += ["", f"to blame: {report.culprit}", *_reproducer(report.culprit, args.output, data)]
+    return Answer(data, "\n".join(lines), YES if report.holds else NO)
+
+
+def _lines(report: Report) -> list[str]:
+    peer = "ONNX Runtime" if report.peer == "onnxruntime" else "interpreter"
+    table = [("", "output", "error", f"{peer}'s", "allowed", "range")]
+    for o in report.outputs:
+        error, theirs, allowed, span = (f"{value:.2e}" for value in (o.error, o.peer_error, o.allowed, o.range))
+        table.append(("holds" if o.holds else "WRONG", f"{o.name}: {o.type}", error, theirs, allowed, span))
+    lines = [rows(table, right=(2, 3, 4, 5))]
+    lines += [f"note: {report.note}; the peer is the interpreter"] if report.note else []
+    if report.host_operators:
+        lines.append(f"{report.host_operators} operators run by their reference: for them this says nothing")
+    return lines
+
+
+def _reproducer(culprit: Culprit, output: Path | None, data: dict[str, Any]) -> list[str]:
+    if output is None:
+        return ["(-o FILE.relay writes the smallest program that shows it)"]
+    from legato.ir.files import save_text
+
+    save_text(culprit.program, output)
+    arrays = output.with_suffix(".npz")
+    write(arrays, culprit.inputs)
+    data["reproducer"] = {"program": str(output), "inputs": str(arrays)}
+    return [f"to see it again: legato verify {output} -i {arrays}"]
+
+
+def _artifact(path: Path) -> Answer:
+    from legato.runtime.artifact import verify_file
+
+    sections = verify_file(path)
+    text = rows([(name, digest) for name, digest in sections.items()])
+    return Answer({"model": str(path), "holds": True, "sha256": sections}, f"{text}\nEvery byte is as it was written.")
