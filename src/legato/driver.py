@@ -111,6 +111,7 @@ class Compiled:
 def compile_module(mod: Module, options: CompileOptions) -> Compiled:
     """`mod`, whose function @main is the program, as an executable."""
     clock = _Clock(options.progress)
+    source = str(mod)
     observer = Observer(keep=options.keep, progress=options.progress)
     with clock("passes"):
         mod = run(mod, options.passes, observer)
@@ -123,7 +124,7 @@ def compile_module(mod: Module, options: CompileOptions) -> Compiled:
         objects, compiled = build_objects(modules, options.target, cache=KernelCache.default())
     with clock("link"):
         image = link(objects, list(program.functions))
-        info = _program(lowered, program, image.exports, options, observer)
+        info = _program(lowered, program, image.exports, options, observer, source)
         info.stats.update(kernels=len(program.kernels), compiled=compiled)  # type: ignore[attr-defined]  # a dict, made above
         executable = Executable.from_parts(
             info,
@@ -186,7 +187,12 @@ def _is_parallel(kernel: Func) -> bool:
 
 
 def _program(
-    mod: Module, program: HostProgram, exports: Mapping[str, int], options: CompileOptions, observer: Observer
+    mod: Module,
+    program: HostProgram,
+    exports: Mapping[str, int],
+    options: CompileOptions,
+    observer: Observer,
+    source: str,
 ) -> Program:
     main = mod["main"]
     if not isinstance(main, ir.Function):
@@ -200,6 +206,7 @@ def _program(
         checks=tuple(program.checks),
         host_ops=tuple(host_op_info(r, attrs_to_json(r.attrs)) for r in program.host_ops),
         stats={"host_operators": len(program.host_ops)},
+        source=source,
         stages={name: str(m) for name, m in observer.kept.items()},
         version=__version__,
     )

@@ -87,7 +87,8 @@ def bench(
 ) -> Result:
     """Runs the model (.onnx, .relay or .legato) in Legato and the engines `vs`, all on `threads` threads.
 
-    inputs: arrays by name or in order; else made up as `runtime.fill` does. rounds: blocks per engine; block: seconds of each.
+    inputs: arrays by name or in order; else made up as `runtime.fill` does.
+    rounds: blocks per engine; block: seconds of each.
     RunError for engines that are unknown, not installed or cannot run the model; CompileError as `compile` has them.
     """
     tell = progress or (lambda what: None)

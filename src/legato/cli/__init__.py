@@ -83,9 +83,7 @@ def _run(args: argparse.Namespace) -> int:
         return _failed(args, FAULT, type(error).__name__, what)
     except Exception as error:  # the last resort: whatever else arrives here is our fault, and has its own exit code
         traceback.print_exc()
-        return _failed(
-            args, BUG, "InternalError", f"{type(error).__name__}: {error}\n  this is a bug in Legato; please report it"
-        )
+        return _failed(args, BUG, "InternalError", f"{type(error).__name__}: {error}{PLEASE}")
     print(_json(args, answer.code, answer.data) if args.json else answer.text)
     return answer.code
 

@@ -109,9 +109,8 @@ def _verdict(data: dict[str, Any]) -> list[str]:
     if not data["unsupported"]:
         slow = data["by_reference"]
         names = f": {', '.join(dict.fromkeys(slow))}" if slow else ""
-        return [
-            f"It can be compiled, to {data['kernels']} kernels; {len(slow)} operators run by their reference{names}."
-        ]
+        count = f"{len(slow)} operators run by their reference"
+        return [f"It can be compiled, to {data['kernels']} kernels; {count}{names}."]
     lines = [
         "  " + (f"{u['node']}: {u['domain'] or 'ai.onnx'}.{u['operator']}: {u['reason']}" if u["node"] else u["reason"])
         for u in data["unsupported"]

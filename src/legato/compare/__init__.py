@@ -39,7 +39,7 @@ def verify(
     model: object,
     inputs: Mapping[str, Any] | Sequence[Any] | None = None,
     *,
-    shapes: Mapping[str, Sequence[object]] | None = None,
+    shapes: Mapping[str, Sequence[int | str | None]] | None = None,
     dims: Mapping[str, int] | None = None,
     how: Fill = "random",
     seed: int = 0,
