@@ -110,6 +110,8 @@ def test_values_of_small_integer_tensors() -> None:
     target = b.concatenate((batch, np.array([-1], np.int64)))
     assert b.value_of(target) == (n, const(-1))
     assert b.value_of(b.multiply(batch, 2)) == (n * 2,)
+    assert b.value_of(b.divide(b.multiply(batch, 6), 2)) == (n * 3,)
+    assert b.value_of(b.mod(b.add(batch, 5), 1)) == (const(0),)
     assert b.value_of(b.squeeze(b.cast(batch, dtype="int32"), axis=0)) == (n,)
     assert b.value_of(b.get(b.split(s, indices_or_sections=3), 1)) == (const(12),)
     assert b.value_of(b.where(b.equal(target, -1), b.ones_like(target), target)) is None  # n may be anything

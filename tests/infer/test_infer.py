@@ -180,6 +180,17 @@ def test_undecided_equalities_become_constraints() -> None:
     assert constraint.what == "add: broadcast dim -1"
 
 
+def test_a_closure_does_not_rebind_a_dim_around_it() -> None:
+    n = fresh("n")
+    x, y = Var("x", ty=tensor_type((n,))), Var("y", ty=tensor_type((n,)))
+    inner = Function((y,), Call(table()["add"], (x, y)), type_params=(n,))
+    func = infer(Module.from_expr(Function((x,), inner)))["main"]
+    assert isinstance(func, Function)
+    assert func.type_params == (n,)
+    assert isinstance(func.body, Function)
+    assert func.body.type_params == ()
+
+
 def test_tuple_of_a_function_that_is_typed_later() -> None:
     pair = Var("p")
     x = Var("x", ty=tensor_type((2,)))

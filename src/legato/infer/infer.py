@@ -66,7 +66,10 @@ def _infer_group(state: Walk, group: Mapping[GlobalVar, Function]) -> None:
         ty = state.function(func)
         if len(group) == 1:
             state.globals[gv] = ty
-    state.solver.run()
+    try:
+        state.solver.run()
+    except TypeCheckError as error:
+        state.errors.append(error)
     for func in group.values():
         _generalize(state, func)
     for gv, func in group.items():

@@ -90,7 +90,7 @@ class Typer:
             if found is None:
                 self._wait(known, again)
             elif asker.made and old is not None:
-                found = reuse_dims(found, old, asker.made)
+                found = reuse_dims(found, old, asker.made, scope)
             return found
 
         def again() -> None:
@@ -134,7 +134,7 @@ class Typer:
             raise TypeCheckError(message, span=node.span, details=[f"{name} : {show(self.solver.zonk(callee))}"])
         used, args, made = self.solver.instantiate(callee, self.scope, node.type_args)
         if made and node.ty is not None:
-            used = FuncType(used.params, reuse_dims(used.ret, node.ty, made))
+            used = FuncType(used.params, reuse_dims(used.ret, node.ty, made, self.scope))
         for n, (got, wanted) in enumerate(zip(types, used.params, strict=True)):
             self.solver.unify(got, wanted, self.site(f"argument {n + 1} of {name}", node))
         return self.solver.zonk(used.ret), args
@@ -231,7 +231,7 @@ class Typer:
         result = self.solver.zonk(types[0])
         for ty in types[1:]:
             result = self._join(result, self.solver.zonk(ty), self.site(what, node), made)
-        return reuse_dims(result, node.ty, made) if made and node.ty is not None else result
+        return reuse_dims(result, node.ty, made, self.scope) if made and node.ty is not None else result
 
     def _join(self, a: Type, b: Type, site: Site, made: list[Dim]) -> Type:
         if isinstance(a, TupleType) and isinstance(b, TupleType) and len(a.fields) == len(b.fields):
@@ -251,10 +251,11 @@ class Typer:
         return new
 
 
-def reuse_dims(ty: Type, old: Type, made: Sequence[Dim]) -> Type:
+def reuse_dims(ty: Type, old: Type, made: Sequence[Dim], scope: Scope) -> Type:
     """`ty` with the new dims `made` called as at the same place of `old`, the type from an earlier inference."""
     found: dict[DimVar, Dim] = {}
     _pair_dims(ty, old, set(made), found)
+    scope.dims.update(d for d in found.values() if isinstance(d, DimVar))
     return replace_vars(ty, {}, found) if found else ty
 
 

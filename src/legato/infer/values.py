@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from legato.arith.expr import Const, const
+from legato.arith.simplify import simplify
 from legato.ir.expr import Call, Constant, Expr, Let, Shape, Tuple, TupleGetItem, Var
 from legato.ir.op import Op
 from legato.ir.types import Dim, ShapeType, TensorType, TupleType, Type
@@ -112,9 +113,10 @@ class Values:
 
 
 def _fits(value: Value, ty: Type | None) -> Value:
-    """`value`, or None where a wrapped machine integer would differ from the unbounded one."""
+    """`value` in normal form, or None where a wrapped machine integer would differ from the unbounded one."""
     if value is None or not isinstance(ty, TensorType):
         return value
+    value = tuple([simplify(d) for d in value])
     lo, hi = ty.dtype.min, ty.dtype.max
     return None if any(isinstance(d, Const) and not lo <= d.value <= hi for d in value) else value
 

@@ -252,7 +252,10 @@ class Walk:
         outer = self.typer.scope
         params = tuple(self.solver.open(p.ty, p.name) for p in func.params)
         dims = tuple(v for ty in params for v in dim_vars(ty) if v not in outer.dims and not isinstance(v, DimHole))
-        own = tuple(dict.fromkeys([*func.type_params, *dims]))
+        declared = [
+            p for p in func.type_params if p not in outer.dims
+        ]  # a dim that is bound outside is not bound again
+        own = tuple(dict.fromkeys([*declared, *dims]))
         scope = outer.child()
         scope.dims.update(v for v in own if isinstance(v, DimVar))
         ret = func.ret_type

@@ -16,6 +16,7 @@ import numpy as np
 
 from legato.arith import expr as arith
 from legato.arith.expr import Const, Expr, Var, const
+from legato.arith.prove import prove
 from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.ir.op import Sample
@@ -169,14 +170,14 @@ def _shift(f: Callable[[Any, Any], Any]) -> Callable[[Array, Array], Any]:
 
 
 def _dim_div(a: Dim, b: Dim) -> Dim | None:
-    """Truncating division of literals, and of a dim variable (never negative) by a positive literal."""
+    """Truncating division of literals, and of a dim that is never negative by a positive literal."""
     if not isinstance(b, Const):
         return None
     x, y = a, int(b.value)
     if isinstance(x, Const):
         quotient = abs(int(x.value)) // abs(y) if y else 0
         return const(quotient if (x.value < 0) == (y < 0) else -quotient)
-    return x // y if y > 0 and isinstance(x, Var) and x.lo is not None and x.lo >= 0 else None
+    return x // y if y > 0 and prove(arith.ge(x, 0)) else None
 
 
 def _dim_mod(a: Dim, b: Dim) -> Dim | None:
