@@ -20,7 +20,7 @@ _TOKENS = [
 ]  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 @given(modules(), st.lists(st.tuples(st.floats(0, 1), st.integers(0, 20), st.sampled_from(["", *_TOKENS])), min_size=1,
                            max_size=4))  # fmt: skip
 def test_only_parse_errors(module: Module, edits: list[tuple[float, int, str]]) -> None:

@@ -10,7 +10,7 @@ from legato.ir.parser import parse
 from legato.ir.printer import show_with_tensors
 from tests.ir.programs import OPS, modules
 
-_slow = settings(max_examples=100, deadline=None, report_multiple_bugs=False, suppress_health_check=list(HealthCheck))
+_slow = settings(max_examples=60, deadline=None, report_multiple_bugs=False, suppress_health_check=list(HealthCheck))
 
 
 @_slow
