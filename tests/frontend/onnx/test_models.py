@@ -87,8 +87,8 @@ def test_import_is_fast(name: str, seconds: float) -> None:
     path = get(name).path()
     from_onnx(path)
     times = []
-    for _ in range(3):
-        start = time.perf_counter()
+    for _ in range(6):  # processor time, and the smallest: other processes may be busy
+        start = time.process_time()
         from_onnx(path)
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     assert min(times) < seconds

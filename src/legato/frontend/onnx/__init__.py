@@ -13,33 +13,31 @@ follow: "w:32..960"), None leaves it as the file has it. `custom` gives converte
 
 How a model becomes a module: `reader` parses the file; `graph` orders and checks its nodes; `importer` walks them and
 asks `signature` for the converter of each, which lies in a file of `operators`; converters write with `emitter`, whose
-`dims` turns the tensors in which exporters compute shapes into dims. `inputs` types the inputs, `tensors` and
-`external` read weights. Only protobuf's classes of the `onnx` package are used: none of its code sees the model.
+`dims` turns the tensors in which exporters compute shapes into dims (`ratio`: those that go through floats). `inputs`
+types the inputs, `tensors` and `external` read weights. Only protobuf's classes of the `onnx` package are used: none of
+its code sees the model.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
-
-from legato.ir.module import Module
 
 if TYPE_CHECKING:
     import onnx
 
     from legato.frontend.onnx.importer import Custom
+    from legato.frontend.onnx.inputs import Shapes
     from legato.frontend.onnx.report import Report
+    from legato.ir.module import Module
 
 __all__ = ["check", "from_onnx"]
-
-DimLike = int | str | None
 
 
 def from_onnx(
     model: str | os.PathLike[str] | bytes | onnx.ModelProto,
     *,
-    shapes: Mapping[str, Sequence[DimLike]] | None = None,
+    shapes: Shapes | None = None,
     custom: Custom | None = None,
 ) -> Module:
     """The module of an ONNX model: a path, a file's content, or a message. Its function is @main.
@@ -57,7 +55,7 @@ def from_onnx(
 def check(
     model: str | os.PathLike[str] | bytes | onnx.ModelProto,
     *,
-    shapes: Mapping[str, Sequence[DimLike]] | None = None,
+    shapes: Shapes | None = None,
     custom: Custom | None = None,
 ) -> Report:
     """What a model is, and everything of it that cannot be compiled; ImportModelError only where it cannot be read."""
