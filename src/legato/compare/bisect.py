@@ -7,7 +7,6 @@ later. A wrong value stays among those or spoils what it flows into, so the firs
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,7 +17,7 @@ from legato.base.errors import CompileError
 from legato.compare.exact import flat, interpret
 from legato.compare.report import Culprit, judge
 from legato.driver import CompileOptions, compile_module
-from legato.ir.expr import Call, Expr, Function, Tuple, Var
+from legato.ir.expr import Expr, Function, Tuple, Var
 from legato.ir.let import Binding, chain, lets
 from legato.ir.module import Module
 from legato.ir.types import TensorType, TupleType, Type
@@ -119,7 +118,7 @@ class _Code:
         if not self.bindings or not self._is_bad(bad):
             return _culprit("code", "", self.mod, self.inputs)
         var, value = self.bindings[bad - 1]
-        alone, inputs = self._alone(value)
+        alone, inputs = self._alone(var, value)
         if alone is not None and _fails(alone, inputs, replace(self.options, passes=())):
             return _culprit("code", var.name, alone, inputs)
         return _culprit("code", var.name, self._prefix(bad)[0], self.inputs)
@@ -148,18 +147,16 @@ class _Code:
         native = [leaf for _, e in live for leaf in self.native[id(e)]]
         return not _agree(got, exact, native)
 
-    def _alone(self, value: Expr) -> tuple[Module | None, list[Array]]:
+    def _alone(self, var: Var, value: Expr) -> tuple[Module | None, list[Array]]:
         """A program of one binding's value, as a function of the variables that it uses, and their values."""
         used = free_vars(value)
-        if not all(_is_data(v.ty) for v in used) or (isinstance(value, Call) and value.ty is None):
+        known = dict(zip(self.main.params, self._arguments(), strict=True))
+        known |= {v: self.native[id(e)] for v, e in self.bindings if id(e) in self.native}
+        names = {v.name for v in used}
+        if len(names) != len(used) or not all(v in known for v in used):
             return None, []
-        names = {v: re.sub(r"\W", "_", v.name) for v in used}
-        if len(set(names.values())) != len(used):
-            return None, []
-        given = dict(zip((v for p in self.main.params for v in [p]), self._arguments(), strict=True))
-        bound = {v: self.native.get(id(e), []) for v, e in self.bindings}
-        inputs = [leaf for v in used for leaf in (given[v] if v in given else bound[v])]
-        return self._with_main(used, value), inputs
+        inputs = [leaf for v in used for leaf in known[v]]
+        return self._with_main(used, lets([(var, value)], var)), inputs
 
     def _arguments(self) -> list[list[Array]]:
         leaves = iter(self.inputs)

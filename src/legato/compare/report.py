@@ -96,9 +96,7 @@ class Report:
             "note": self.note,
             "host_operators": self.host_operators,
             "outputs": [{k: _plain(v) for k, v in asdict(output).items()} for output in self.outputs],
-            "culprit": None
-            if culprit is None
-            else {"stage": culprit.stage, "node": culprit.node, "text": culprit.text},
+            "culprit": culprit and {"stage": culprit.stage, "node": culprit.node, "text": culprit.text},
         }
 
     def __str__(self) -> str:
@@ -127,11 +125,9 @@ def judge(name: str, got: Array, exact: Array, peer: Array, *, is_other: bool) -
     if got.shape != exact.shape or got.shape != peer.shape:
         return OutputReport(f"{name} (shape)", type_, np.inf, 0.0, 0.0, np.inf, 0.0, False)
     if not kind.is_float:
-        wrong = (got != exact) & ((got != peer) | is_other)
-        error, other = float(np.count_nonzero(wrong)), float(np.count_nonzero(peer != exact))
-        return OutputReport(
-            name, type_, error, _span(exact), other, float(np.count_nonzero(got != peer)), 0.0, not error
-        )
+        error, other, distance = (float(np.count_nonzero(a)) for a in (got != exact, peer != exact, got != peer))
+        holds = not np.any((got != exact) & (got != peer))
+        return OutputReport(name, type_, error, _span(exact), other, distance, other, holds)
     span, eps = _span(exact), _epsilon(got)
     error, other, distance = _distance(got, exact, got), _distance(peer, exact, got), _distance(got, peer, got)
     allowed = max(2 * other, max(SMALL, eps) * span)

@@ -1,0 +1,313 @@
+"""Verification: the rule by which outputs hold, and who is to blame where they do not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import legato
+from legato.base.errors import CompileError, RunError
+from legato.base.target import host
+from legato.compare import verify
+from legato.compare.bisect import blame
+from legato.compare.exact import interpret
+from legato.compare.report import judge, nearness
+from legato.driver import CompileOptions
+from legato.infer.infer import infer
+from legato.ir.expr import Call, Constant, Function
+from legato.ir.files import load_text, save_text
+from legato.ir.module import Module
+from legato.ir.op import Op
+from legato.ir.visit import nodes
+from legato.ops import table
+from legato.ops._families import unary
+from legato.pipelines import DEFAULT
+from legato.runtime.fill import feeds, fill
+from legato.runtime.program import DimInfo, FunctionInfo, TensorInfo
+from legato.te import math as te
+from legato.transform.pass_ import Pass
+
+MLP = """
+#[version = "0.0.5"]
+def @main(%x: Tensor[(n, 4), float32], %w: Tensor[(3, 4), float32]) -> Tensor[(n, 3), float32] {
+  %0 = nn.dense(%x, %w);
+  nn.softmax(nn.relu(%0))
+}
+"""
+
+
+def f32(*values: float) -> np.ndarray:
+    return np.array(values, np.float32)
+
+
+# ------------------------------------------------------------------ the rule
+
+
+@pytest.mark.parametrize(
+    ("got", "exact", "peer", "holds"),
+    [
+        (f32(1, 2), [1, 2], f32(1, 2), True),
+        (f32(1, 2.00001), [1, 2], f32(1, 2), True),  # 1e-5 of the range is always allowed
+        (f32(1, 2.0001), [1, 2], f32(1, 2), False),
+        (f32(1, 2.0001), [1, 2], f32(1, 2.00006), True),  # twice the peer's own error
+        (f32(1, 2.01), [1, 2.01], f32(1, 2), False),  # right, but far from the other implementation
+        (f32(np.nan, 2), [np.nan, 2], f32(np.nan, 2), True),
+        (f32(np.nan, 2), [1, 2], f32(1, 2), False),
+        (f32(np.inf, 2), [1e300, 2], f32(np.inf, 2), True),  # what does not fit is infinite
+        (f32(np.inf, 2), [-np.inf, 2], f32(-np.inf, 2), False),
+        (f32(), [], f32(), True),
+        (f32(0, 0), [0, 0], f32(0, 0), True),
+        (f32(1, 2), [1, 2, 3], f32(1, 2, 3), False),
+    ],
+)
+def test_floats_hold_by_error_and_distance(got: np.ndarray, exact: list[float], peer: np.ndarray, holds: bool) -> None:
+    assert judge("y", got, np.array(exact, np.float64), peer, is_other=True).holds is holds
+
+
+def test_without_another_implementation_there_is_no_distance() -> None:
+    assert judge("y", f32(1, 2.01), np.array([1, 2.01]), f32(1, 2.008), is_other=False).holds
+
+
+def test_narrow_floats_may_miss_by_a_unit_in_the_last_place() -> None:
+    got = np.array([1.0078125, 2], ml_dtypes.bfloat16)
+    assert judge("y", got, np.array([1.0, 2.0]), np.array([1, 2], ml_dtypes.bfloat16), is_other=True).holds
+    assert not judge("y", got * 2, np.array([1.0, 2.0]), np.array([1, 2], ml_dtypes.bfloat16), is_other=True).holds
+
+
+def test_integers_are_exact_or_the_peers() -> None:
+    exact = np.array([1, 2, 3])
+    assert judge("y", np.array([1, 2, 3]), exact, np.array([1, 2, 4]), is_other=True).holds
+    assert judge("y", np.array([1, 2, 4]), exact, np.array([1, 2, 4]), is_other=True).holds
+    wrong = judge("y", np.array([1, 5, 6]), exact, np.array([1, 2, 4]), is_other=True)
+    assert (wrong.holds, wrong.error) == (False, 2)
+
+
+def test_nearness_is_a_share_of_the_range() -> None:
+    assert nearness(f32(0, 100), f32(0, 100.05)) == (pytest.approx(5e-4, rel=0.01), True)
+    assert nearness(f32(0, 1), f32(0, 1.01))[1] is False
+    assert nearness(np.array([1, 2]), np.array([1, 3])) == (0.5, False)
+    assert nearness(f32(1), f32(1, 2)) == (float("inf"), False)
+
+
+# ------------------------------------------------------------------ inputs
+
+SIGNATURE = FunctionInfo(
+    0,
+    (TensorInfo("x", "float32", ("n", ("*", 2, "m"))), TensorInfo("k", "int64", ("n",)), TensorInfo("b", "bool", ())),
+    (),
+    (),
+    (DimInfo("n", 1, 3), DimInfo("m", 1, None)),
+    (),
+)
+
+
+def test_made_up_inputs_fit_the_signature() -> None:
+    made = fill(SIGNATURE, dims={"m": 5}, seed=1)
+    assert {name: (a.dtype.name, a.shape) for name, a in made.items()} == {
+        "x": ("float32", (3, 10)), "k": ("int64", (3,)), "b": ("bool", ()),
+    }  # fmt: skip
+    assert set(made["k"]) <= {0, 1}
+    assert all(np.array_equal(made[name], again) for name, again in fill(SIGNATURE, dims={"m": 5}, seed=1).items())
+    assert not np.array_equal(made["x"], fill(SIGNATURE, dims={"m": 5}, seed=2)["x"])
+    assert fill(SIGNATURE, "ones")["x"].tolist() == [[1.0] * 8] * 3
+    assert not fill(SIGNATURE, "zeros")["k"].any()
+
+
+def test_bytes_are_drawn_from_their_whole_range() -> None:
+    info = FunctionInfo(0, (TensorInfo("x", "int8", (1000,)),), (), (), (), ())
+    assert set(np.sign(fill(info)["x"])) == {-1, 0, 1}
+
+
+@pytest.mark.parametrize(
+    ("dims", "message"),
+    [
+        ({"q": 1}, "there is no dim 'q'\n  hint: the dims are m, n"),
+        ({"n": 4}, "dim n: got 4, wanted 1 <= n <= 3"),
+    ],
+)
+def test_dims_that_do_not_fit(dims: dict[str, int], message: str) -> None:
+    with pytest.raises(RunError) as error:
+        fill(SIGNATURE, dims=dims)
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("given", "got"),
+    [({"x": f32(1)}, "x"), ({}, "none"), ([f32(1)], "1 arrays"), ({"x": 1, "k": 1, "b": 1, "z": 1}, "x, k, b, z")],
+)
+def test_inputs_must_be_complete(given: object, got: str) -> None:
+    with pytest.raises(RunError) as error:
+        feeds(SIGNATURE, given)
+    assert str(error.value) == f"inputs: got {got}, wanted x: float32[n, 2*m], k: int64[n], b: bool[]"
+
+
+# ------------------------------------------------------------------ verify
+
+
+def test_a_right_program_holds() -> None:
+    report = legato.verify(legato.parse(MLP), dims={"n": 7})
+    assert report
+    assert report.holds
+    assert report.peer == "interpreter"
+    assert [(o.name, o.type) for o in report.outputs] == [("output", "float32[7, 3]")]
+    assert report.to_json()["holds"] is True
+    assert str(report).startswith("holds  output: float32[7, 3]  error ")
+
+
+def test_inputs_by_name_and_in_order_are_the_same() -> None:
+    x, w = np.ones((2, 4), np.float32), np.eye(3, 4, dtype=np.float32)
+    assert legato.verify(legato.parse(MLP), [x, w]) == legato.verify(legato.parse(MLP), {"w": w, "x": x})
+
+
+def test_tuples_of_tuples() -> None:
+    mod = legato.parse(
+        '#[version = "0.0.5"]\n'
+        "def @main(%x: (Tensor[(2,), float32], Tensor[(3,), int32])) {\n"
+        "  (%x.1, (add(%x.0, %x.0), negative(%x.1)))\n"
+        "}"
+    )
+    report = legato.verify(mod)
+    assert report
+    assert [o.type for o in report.outputs] == ["int32[3]", "float32[2]", "int32[3]"]
+
+
+def dense_onnx(operator: str = "Relu") -> onnx.ModelProto:
+    """relu(x · w) as an ONNX model."""
+    w = helper.make_tensor("w", TensorProto.FLOAT, (4, 3), np.linspace(-1, 1, 12, dtype=np.float32))
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node(operator, ["h"], ["y"])]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ("n", 4))
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ("n", 3))
+    graph = helper.make_graph(nodes, "g", [x], [y], [w])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_onnx_models_are_compared_with_onnxruntime() -> None:
+    report = legato.verify(dense_onnx())
+    assert report
+    assert (report.peer, report.note) == ("onnxruntime", "")
+    assert legato.verify(dense_onnx(), against="interpreter").peer == "interpreter"
+    assert legato.verify(dense_onnx().SerializeToString(), shapes={"x": (2, 4)}).outputs[0].type == "float32[2, 3]"
+
+
+def test_where_onnxruntime_refuses_the_note_says_why() -> None:
+    twice = {"my::Twice": lambda b, x: b.multiply(x, 2.0)}
+    model = dense_onnx()
+    model.graph.node[1].op_type, model.graph.node[1].domain = "Twice", "my"
+    model.opset_import.append(helper.make_opsetid("my", 1))
+    report = legato.verify(model, custom=twice)
+    assert report
+    assert report.peer == "interpreter"
+    assert report.note.startswith("ONNX Runtime cannot load the model: ")
+    with pytest.raises(RunError, match="ONNX Runtime cannot load the model"):
+        legato.verify(model, custom=twice, against="onnxruntime")
+
+
+@pytest.mark.parametrize(
+    ("against", "message"),
+    [
+        ("tvm", "against: got 'tvm', wanted 'onnxruntime' or 'interpreter'"),
+        ("onnxruntime", "ONNX Runtime reads ONNX models only, not a Module"),
+    ],
+)
+def test_peers_that_cannot_be(against: str, message: str) -> None:
+    with pytest.raises(RunError) as error:
+        legato.verify(legato.parse(MLP), against=against)
+    assert str(error.value) == message
+
+
+def test_shapes_belong_to_onnx() -> None:
+    with pytest.raises(CompileError) as error:
+        legato.verify(legato.parse(MLP), shapes={"x": (1, 4)})
+    assert str(error.value) == "error: shapes are given for ONNX models; a program in Relay has its own"
+
+
+# ------------------------------------------------------------------ blame
+
+# What it means and what it compiles to are not the same.
+liar = unary("test.liar", lambda x: x * 2, lambda x: x * te.literal(3, x), doc="Wrong.")
+CHAIN = """
+#[version = "0.0.5"]
+def @main(%x: Tensor[(n, 8), float32], %w: Tensor[(8, 8), float32]) -> Tensor[(n, 8), float32] {
+  let %a = nn.dense(%x, %w);
+  let %b = nn.softmax(%a);
+  let %c = nn.dense(%b, %w);
+  let %d = test.liar(%c);
+  let %e = nn.dense(%d, %w);
+  let %f = nn.softmax(%e);
+  nn.dense(%f, %x)
+}
+""".replace("nn.dense(%f, %x)", "nn.dense(%f, %w)")
+
+
+def test_the_guilty_binding_is_found(tmp_path: Path) -> None:
+    mod = legato.parse(CHAIN, ops=[liar])
+    report = legato.verify(mod, dims={"n": 5}, bisect=True, ops=[liar])
+    assert not report
+    culprit = report.culprit
+    assert culprit is not None
+    assert culprit.stage == "code"
+    assert "test.liar" in culprit.text
+    assert culprit.text.count("nn.dense") <= 1
+    assert str(culprit) == f"the code for %{culprit.node} computes something else than its operators"
+    # The reproducer, written and read again, shows it too.
+    save_text(culprit.program, tmp_path / "small.relay")
+    again = load_text(tmp_path / "small.relay", ops={**table(), liar.name: liar})
+    assert not verify(again, culprit.inputs, ops=[liar])
+    assert report.to_json()["culprit"]["stage"] == "code"
+
+
+def test_a_right_program_has_no_culprit() -> None:
+    assert legato.verify(legato.parse(MLP), bisect=True).culprit is None
+
+
+@dataclass(frozen=True, slots=True)
+class Spoil(Pass):
+    """Negates every softmax."""
+
+    name = "spoil"
+
+    def __call__(self, mod: Module) -> Module:
+        return mod.with_functions({
+            gv: replace(f, body=Call(table()["negative"], (f.body,))) if isinstance(f, Function) else f
+            for gv, f in mod.functions.items()
+        })  # fmt: skip
+
+
+def test_the_guilty_pass_is_found() -> None:
+    mod = legato.parse(MLP)
+    inputs = list(fill(legato.compile(mod).program.functions["main"]).values())
+    options = CompileOptions(host(), passes=(*DEFAULT[:3], Spoil(), *DEFAULT[:1], *DEFAULT[3:]))
+    culprit = blame(mod, inputs, options)
+    assert (culprit.stage, culprit.node) == ("spoil", "")
+    assert str(culprit) == "pass spoil changes what the program computes"
+    assert "negative" not in culprit.text  # the program before the pass
+
+
+def test_a_module_unlike_onnxruntime_is_the_importers() -> None:
+    mod = infer(legato.from_onnx(dense_onnx()))
+    x = np.ones((2, 4), np.float32)
+    culprit = blame(mod, [x], CompileOptions(host()), [np.zeros((2, 3), np.float32) + 9])
+    assert culprit.stage == "import"
+    assert list(culprit.inputs) == ["x"]
+
+
+def test_constants_stay_in_the_reproducer() -> None:
+    op: Op = liar
+    mod = legato.parse(CHAIN.replace(", %w: Tensor[(8, 8), float32]", "").replace("%w", "meta[relay.Constant][0]") + (
+        '\n#[metadata]\n{"relay.Constant": [{"dtype": "float32", "shape": [8, 8], "data": '
+        + str([float(n % 5) for n in range(64)]) + "}]}\n"
+    ), ops=[op])  # fmt: skip
+    report = legato.verify(mod, dims={"n": 3}, bisect=True, ops=[op])
+    assert report.culprit is not None
+    main = report.culprit.program["main"]
+    assert isinstance(main, Function)
+    assert len(report.culprit.inputs) == len(main.params)
+    assert sum(isinstance(node, Constant) for node in nodes(main)) <= 1
+    exact = interpret(report.culprit.program, list(report.culprit.inputs.values()), float64=True)
+    assert all(np.isfinite(e).all() for e in exact)
