@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-__all__ = ["BUG", "FAULT", "INTERRUPTED", "NO", "YES", "Answer", "Tell", "rows", "seconds", "size"]
+__all__ = ["BUG", "FAULT", "INTERRUPTED", "NO", "YES", "Answer", "Tell", "counted", "rows", "seconds", "size"]
 
 YES: Final = 0  # done; the answer is yes
 NO: Final = 1  # the answer is no: cannot be compiled, does not hold, does not agree
@@ -35,6 +35,11 @@ def rows(table: Iterable[Sequence[str]], right: Sequence[int] = ()) -> str:
         for row in lines
     )
     return "\n".join(line.rstrip() for line in shown)
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 kernel`, `2 kernels`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def size(count: int) -> str:

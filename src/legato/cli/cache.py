@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from legato.cli._answer import Answer, Tell, size
+from legato.cli._answer import Answer, Tell, counted, size
 
 __all__ = ["add_arguments", "entries", "run"]
 
@@ -26,7 +26,7 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
             entry.unlink(missing_ok=True)
     verb = "removed" if args.action == "clear" else "holds"
     data = {"folder": str(folder), "kernels": len(found), "bytes": total, "action": args.action}
-    return Answer(data, f"{folder}: {verb} {len(found)} kernels, {size(total)}")
+    return Answer(data, f"{folder}: {verb} {counted(len(found), 'kernel')}, {size(total)}")
 
 
 def entries() -> list[Path]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from legato.base.errors import UnsupportedError
 from legato.cli import _arguments
-from legato.cli._answer import NO, YES, Answer, Tell, rows, size
+from legato.cli._answer import NO, YES, Answer, Tell, counted, rows, size
 
 if TYPE_CHECKING:
     from legato.ir.module import Module
@@ -109,10 +109,10 @@ def _verdict(data: dict[str, Any]) -> list[str]:
     if not data["unsupported"]:
         slow = data["by_reference"]
         names = f": {', '.join(dict.fromkeys(slow))}" if slow else ""
-        count = f"{len(slow)} operators run by their reference"
-        return [f"It can be compiled, to {data['kernels']} kernels; {count}{names}."]
+        by_reference = f"{counted(len(slow), 'operator')} run by their reference"
+        return [f"It can be compiled, to {counted(data['kernels'], 'kernel')}; {by_reference}{names}."]
     lines = [
         "  " + (f"{u['node']}: {u['domain'] or 'ai.onnx'}.{u['operator']}: {u['reason']}" if u["node"] else u["reason"])
         for u in data["unsupported"]
     ]
-    return [f"It cannot be compiled: {len(lines)} {'reason' if len(lines) == 1 else 'reasons'}", *lines]
+    return [f"It cannot be compiled: {counted(len(lines), 'reason')}", *lines]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from legato.base.errors import CompileError
 from legato.cli import _arguments
-from legato.cli._answer import Answer, Tell, rows, seconds, size
+from legato.cli._answer import Answer, Tell, counted, rows, seconds, size
 
 if TYPE_CHECKING:
     from legato.driver import Compiled
@@ -76,7 +76,7 @@ def _text(data: dict[str, Any]) -> str:
         *(("inputs" if not n else "", text) for n, text in enumerate(data["inputs"])),
         *(("outputs" if not n else "", text) for n, text in enumerate(data["outputs"])),
         ("memory", f"{size(int(memory)) if memory.isdigit() else memory + ' bytes'} per call, beside the weights"),
-        ("kernels", f"{data['kernels']} for {data['target']}; {len(slow)} operators run by their reference{names}"),
+        ("kernels", f"{data['kernels']} for {data['target']}; {counted(len(slow), 'operator')} run by their reference{names}"),
         ("time", f"{seconds(data['seconds'])}  ({stages})"),
     ])  # fmt: skip
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from legato.base.errors import CompileError
 from legato.cli import _arguments
-from legato.cli._answer import NO, YES, Answer, Tell, rows
+from legato.cli._answer import NO, YES, Answer, Tell, counted, rows
 from legato.cli.run import write
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _lines(report: Report) -> list[str]:
     lines = [rows(table, right=(2, 3, 4, 5))]
     lines += [f"note: {report.note}; the peer is the interpreter"] if report.note else []
     if report.host_operators:
-        lines.append(f"{report.host_operators} operators run by their reference: for them this says nothing")
+        lines.append(f"{counted(report.host_operators, 'operator')} run by their reference: for them this says nothing")
     return lines
 
 

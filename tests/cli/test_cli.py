@@ -1,0 +1,438 @@
+"""The command line: what each verb prints, its JSON, its exit code, and exact messages for bad input."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import legato
+from legato import cli
+from legato.base.errors import InternalError
+from legato.cli._answer import Answer, rows, seconds, size
+from legato.pipelines import DEFAULT
+
+SOURCE = Path(legato.__file__).parents[1]
+MLP = """
+#[version = "0.0.5"]
+def @main(%x: Tensor[(n, 4), float32], %w: Tensor[(3, 4), float32]) -> Tensor[(n, 3), float32] {
+  nn.relu(nn.dense(%x, %w))
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Every test runs in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mlp.relay").write_text(MLP)
+    return tmp_path
+
+
+def save_onnx(path: str = "model.onnx", operators: tuple[str, ...] = ("Relu",)) -> None:
+    """x · w through elementwise operators, with a symbolic batch."""
+    w = helper.make_tensor("w", TensorProto.FLOAT, (4, 3), np.linspace(-1, 1, 12, dtype=np.float32))
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["h0"], name="first")]
+    names = [f"h{n}" for n in range(len(operators))] + ["y"]
+    nodes += [helper.make_node(op, [names[n]], [names[n + 1]], name=f"node{n}") for n, op in enumerate(operators)]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ("n", 4))
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ("n", 3))
+    model = helper.make_model(helper.make_graph(nodes, "g", [x], [y], [w]), ir_version=8,
+                              opset_imports=[helper.make_opsetid("", 17)])  # fmt: skip
+    onnx.save(model, path)
+
+
+class Done:
+    """What one call of the command line did."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Any:
+    """`call("run", …)` runs the command line in this process."""
+
+    def run(*arguments: str) -> Done:
+        try:
+            code = cli.main(arguments)
+        except SystemExit as end:
+            code = int(end.code or 0)
+        captured = capsys.readouterr()
+        return Done(code, captured.out, captured.err)
+
+    return run
+
+
+# ------------------------------------------------------------------ all verbs
+
+
+def test_version(call: Any) -> None:
+    assert call("--version").out == f"legato {legato.__version__}\n"
+
+
+@pytest.mark.parametrize("verb", [v.__name__.rpartition(".")[2] for v in cli.VERBS])
+def test_every_verb_has_help_and_json(verb: str, call: Any) -> None:
+    done = call(verb, "--help")
+    assert done.code == 0
+    assert "--json" in done.out
+
+
+@pytest.mark.parametrize("arguments", [(), ("frobnicate",), ("check",), ("run", "x.legato", "--fill", "sevens")])
+def test_wrong_usage(arguments: tuple[str, ...], call: Any) -> None:
+    done = call(*arguments)
+    assert done.code == 2
+    assert done.err.startswith("usage: legato")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("check", "none.onnx"), "import error: none.onnx: No such file or directory"),
+        (("check", "none.relay"), "none.relay: No such file or directory"),
+        (("compile", "mlp.relay"), "nowhere to write the compiled program\n  hint: name a file: -o model.legato"),
+        (("compile", "none.onnx", "-o", "a.legato"), "import error: none.onnx: No such file or directory"),
+        (
+            ("compile", "mlp.relay", "-o", "a.legato", "--target", "z80"),
+            "unknown target 'z80'\n  hint: one of host, x86-64-v2, x86-64-v3, x86-64-v4; "
+            "x86-64-v4 may be followed by +avx512vnni, +avx512bf16",
+        ),
+        (
+            ("compile", "mlp.relay", "-o", "a.legato", "--shape", "x=1,4"),
+            "shapes are given for ONNX models; a program in Relay has its own",
+        ),
+        (("run", "none.legato", "--fill", "ones"), "cannot read none.legato: No such file or directory"),
+        (("run", "mlp.relay"),
+            "no inputs; wanted x: float32[n, 4], w: float32[3, 4]\n  hint: -i FILE.npz, or --fill random"),
+        (("run", "mlp.relay", "-i", "none.npz"), "none.npz: No such file or directory"),
+        (("run", "mlp.relay", "-i", "mlp.relay"), "mlp.relay holds no arrays: wanted a .npz or .npy file"),
+        (("run", "mlp.relay", "--fill", "ones", "--dim", "m=2"), "there is no dim 'm'\n  hint: the dims are n"),
+        (("show", "mlp.relay", "--after", "lunch"), f"there is no stage 'lunch'\n  hint: one of "
+            f"{', '.join(dict.fromkeys(p.name for p in DEFAULT))}, lower, tir"),
+        (("verify", "mlp.relay", "--bisect", "-o", "a.txt"), "the reproducer is a .relay file; -o names a.txt"),
+        (("verify", "mlp.relay", "--against", "onnxruntime"), "ONNX Runtime reads ONNX models only, not mlp.relay"),
+        (("bench", "mlp.relay", "--vs", "onnxruntime"),
+            "onnxruntime reads ONNX models only, not mlp.relay\n  hint: give the .onnx file"),
+        (("bench", "model.onnx", "--vs", "tvm"), "unknown engine 'tvm'\n  hint: one of onnxruntime, openvino"),
+    ],
+)  # fmt: skip
+def test_bad_input(arguments: tuple[str, ...], message: str, call: Any, here: Path) -> None:
+    before = sorted(here.iterdir())
+    done = call(*arguments)
+    assert (done.code, done.out, done.err) == (2, "", f"legato: {message}\n")
+    assert sorted(here.iterdir()) == before
+    again = call(*arguments, "--json")
+    assert again.json["exit"] == 2
+    assert again.json["error"]["message"] == message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--shape", "1,2"), "argument --shape: got '1,2', wanted NAME=DIMS such as x=1,3,h,w"),
+        (("--threads", "0"), "argument --threads: got '0', wanted a positive number"),
+        (("--dim", "n"), "argument --dim: got 'n', wanted NAME=N such as n=8"),
+    ],
+)
+def test_bad_values(arguments: tuple[str, ...], message: str, call: Any) -> None:
+    done = call("run", "mlp.relay", *arguments)
+    assert (done.code, done.err.splitlines()[-1]) == (2, f"legato run: error: {message}")
+
+
+def test_bugs_have_their_own_exit_code(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> Answer:
+        raise InternalError("no kernel stores x")
+
+    monkeypatch.setattr(cli.doctor, "run", broken)
+    done = call("doctor")
+    assert done.code == 3
+    assert done.err == "legato: no kernel stores x\n  this is a bug in Legato; please report it\n"
+
+    def worse(*_: object) -> Answer:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(cli.doctor, "run", worse)
+    done = call("doctor", "--json")
+    assert done.code == 3
+    assert done.json["error"]["message"] == (
+        "ZeroDivisionError: division by zero\n  this is a bug in Legato; please report it"
+    )
+    assert "Traceback" in done.err
+
+
+def test_ctrl_c(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> Answer:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli.doctor, "run", interrupted)
+    done = call("doctor")
+    assert (done.code, done.err) == (130, "legato: interrupted by Ctrl-C\n")
+
+
+def process(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """The command line in a process of its own."""
+    code = f"import sys; sys.path.insert(0, {str(SOURCE)!r}); from legato.cli import main; sys.exit(main())"
+    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, **options)
+
+
+def test_module_runs_as_a_program() -> None:
+    command = [sys.executable, "-m", "legato", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=SOURCE)
+    assert (done.returncode, done.stdout) == (0, f"legato {legato.__version__}\n")
+
+
+def test_no_colour_and_no_progress_when_piped() -> None:
+    done = process("compile", "mlp.relay", "-o", "a.legato")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\x1b" not in done.stdout
+
+
+def test_a_reader_that_has_seen_enough() -> None:
+    code = f"import sys; sys.path.insert(0, {str(SOURCE)!r}); from legato.cli import main; sys.exit(main())"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, "show", "mlp.relay"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as show:
+        assert show.stdout is not None
+        assert show.stderr is not None
+        show.stdout.close()
+        assert show.stderr.read() == b""
+
+
+# ------------------------------------------------------------------ check
+
+
+def test_check_says_what_a_model_is(call: Any) -> None:
+    save_onnx()
+    done = call("check", "model.onnx")
+    assert done.code == 0
+    assert done.out == (
+        "model      model.onnx\n"
+        "operators  2 nodes of ai.onnx 17: 1 MatMul, 1 Relu\n"
+        "inputs     x: Tensor[(n, 4), float32]\n"
+        "outputs    y: Tensor[(n, 3), float32]\n"
+        "weights    12 parameters, 48 B\n"
+        "It can be compiled, to 1 kernel; 0 operators run by their reference.\n"
+    )
+    data = call("check", "model.onnx", "--json").json
+    assert (data["verb"], data["exit"], data["unsupported"], data["parameters"]) == ("check", 0, [], 12)
+    assert data["inputs"] == {"x": "Tensor[(n, 4), float32]"}
+    assert len(data["sha256"]) == 64
+
+
+def test_check_lists_everything_unsupported(call: Any) -> None:
+    save_onnx(operators=("Frob", "Relu", "Nicate"))
+    done = call("check", "model.onnx")
+    assert done.code == 1
+    assert "It cannot be compiled: 2 reasons\n" in done.out
+    data = call("check", "model.onnx", "--json").json
+    assert [(u["node"], u["operator"]) for u in data["unsupported"]] == [("node0", "Frob"), ("node2", "Nicate")]
+    refused = call("compile", "model.onnx", "-o", "model.legato")
+    assert refused.code == 1
+    assert refused.err.startswith("legato: unsupported: model.onnx: 2 nodes cannot be compiled (Frob, Nicate)\n")
+    assert not Path("model.legato").exists()
+
+
+def test_check_of_relay(call: Any) -> None:
+    data = call("check", "mlp.relay", "--json").json
+    assert data["inputs"] == {"x": "Tensor[(n, 4), float32]", "w": "Tensor[(3, 4), float32]"}
+    assert data["by_reference"] == []
+
+
+# ------------------------------------------------------------------ compile, run
+
+
+def test_compile_and_run(call: Any) -> None:
+    save_onnx()
+    done = call("compile", "model.onnx", "-o", "model.legato", "--threads", "1")
+    assert done.code == 0
+    assert [line.split()[0] for line in done.out.splitlines()] == [
+        "written", "inputs", "outputs", "memory", "kernels", "time"
+    ]  # fmt: skip
+    x = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
+    np.savez("in.npz", x=x)
+    done = call("run", "model.legato", "-i", "in.npz", "-o", "out.npz")
+    assert done.code == 0
+    with np.load("out.npz") as found:
+        (y,) = (found[name] for name in found.files)
+    w = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
+    np.testing.assert_allclose(y, np.maximum(x @ w, 0), rtol=1e-6)
+    np.save("in.npy", x)  # the one input needs no name
+    described = call("run", "model.legato", "-i", "in.npy", "--json").json
+    facts = {"min": float(y.min()), "max": float(y.max()), "mean": pytest.approx(y.mean())}
+    assert described["outputs"] == [{"name": "y", "type": "float32[2, 3]", **facts}]
+
+
+def test_compile_says_what_it_cost(call: Any) -> None:
+    save_onnx()
+    data = call("compile", "model.onnx", "-o", "model.legato", "--shape", "x=8,?", "--json").json
+    assert data["inputs"] == ["x: float32[8, 4]"]
+    assert data["bytes"] == Path("model.legato").stat().st_size
+    assert data["peak_memory"].isdigit()
+    assert data["by_reference"] == []
+    assert set(data["stages"]) == {"read", "passes", "lower", "emit", "codegen", "link"}
+
+
+def test_run_compiles_models(call: Any) -> None:
+    a = call("run", "mlp.relay", "--fill", "random", "--dim", "n=5", "--seed", "3", "--json").json
+    b = call("run", "mlp.relay", "--fill", "random", "--dim", "n=5", "--seed", "3", "--json", "--threads", "1").json
+    assert a["outputs"] == b["outputs"]
+    assert a["outputs"][0]["type"] == "float32[5, 3]"
+
+
+def test_compiled_programs_are_not_compiled_again(call: Any) -> None:
+    call("compile", "mlp.relay", "-o", "mlp.legato")
+    done = call("run", "mlp.legato", "--fill", "ones", "--target", "x86-64-v2")
+    assert done.err == "legato: mlp.legato is compiled already: --shape and --target say how to compile a model\n"
+
+
+def test_a_damaged_artifact(call: Any) -> None:
+    call("compile", "mlp.relay", "-o", "mlp.legato")
+    content = bytearray(Path("mlp.legato").read_bytes())
+    content[len(content) // 2] ^= 1
+    Path("mlp.legato").write_bytes(content)
+    for verb in (("run", "mlp.legato", "--fill", "ones"), ("verify", "mlp.legato")):
+        done = call(*verb)
+        assert done.code == 2
+        assert done.err.startswith("legato: mlp.legato")
+        assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize(("emit", "needle"), [("ir", "host @main("), ("llvm", "define hidden i32"), ("asm", "retq")])
+def test_emit(emit: str, needle: str, call: Any) -> None:
+    done = call("compile", "mlp.relay", "--emit", emit)
+    assert done.code == 0
+    assert needle in done.out
+    written = call("compile", "mlp.relay", "--emit", emit, "-o", "out.txt")
+    assert written.out.startswith("written  out.txt: ")
+    assert needle in Path("out.txt").read_text()
+
+
+# ------------------------------------------------------------------ verify, show, bench
+
+
+def test_verify_holds(call: Any) -> None:
+    save_onnx()
+    done = call("verify", "model.onnx", "--dim", "n=3")
+    assert done.code == 0
+    head, line = done.out.splitlines()
+    assert head.split() == ["output", "error", "ONNX", "Runtime's", "allowed", "range"]
+    assert line.startswith("holds  y: float32[3, 3]  ")
+    data = call("verify", "mlp.relay", "--json").json
+    assert (data["holds"], data["peer"], data["host_operators"]) == (True, "interpreter", 0)
+    assert data["outputs"][0]["holds"] is True
+
+
+def test_verify_with_inputs_from_a_file(call: Any) -> None:
+    np.savez("in.npz", x=np.ones((6, 4), np.float32), w=np.ones((3, 4), np.float32))
+    data = call("verify", "mlp.relay", "-i", "in.npz", "--json").json
+    assert data["outputs"][0]["type"] == "float32[6, 3]"
+    np.savez("in.npz", y=np.ones(3))
+    done = call("verify", "mlp.relay", "-i", "in.npz")
+    assert (done.code, done.err) == (2, "legato: inputs: got y, wanted x: float32[n, 4], w: float32[3, 4]\n")
+
+
+def test_verify_of_an_artifact_checks_its_bytes(call: Any) -> None:
+    call("compile", "mlp.relay", "-o", "mlp.legato")
+    done = call("verify", "mlp.legato")
+    assert done.code == 0
+    assert done.out.endswith("Every byte is as it was written.\n")
+
+
+def test_show(call: Any) -> None:
+    assert "nn.dense" in call("show", "mlp.relay").out
+    assert "Primitive=1" in call("show", "mlp.relay", "--after", "fuse").out
+    assert "call_tir" in call("show", "mlp.relay", "--after", "lower").out
+    assert "kernel @" in call("show", "mlp.relay", "--after", "tir").out
+    assert legato.parse(call("show", "mlp.relay", "--after", "to-a-normal", "--json").json["text"])
+    call("compile", "mlp.relay", "-o", "mlp.legato")
+    assert "nn.dense" in call("show", "mlp.legato").out
+    done = call("show", "mlp.legato", "--after", "fuse")
+    assert done.err == "legato: the program after 'fuse' was not kept; kept: none\n"
+
+
+def test_bench_against_onnxruntime(call: Any) -> None:
+    save_onnx()
+    done = call(
+        "bench",
+        "model.onnx",
+        "--vs",
+        "onnxruntime",
+        "--rounds",
+        "2",
+        "--block",
+        "0.01",
+        "--threads",
+        "2",
+        "-o",
+        "b.json",
+    )
+    assert done.code == 0
+    assert "outputs agree" in done.out
+    data = json.loads(Path("b.json").read_text())
+    assert set(data["engines"]) == {"legato", "onnxruntime"}
+    assert data["threads"] == 2
+
+
+# ------------------------------------------------------------------ doctor, cache
+
+
+def test_doctor(call: Any) -> None:
+    done = call("doctor")
+    assert done.code == 0
+    assert [line.split()[0] for line in done.out.splitlines()][:7] == [
+        "legato", "system", "cpu", "target", "threads", "packages", "cache"
+    ]  # fmt: skip
+    data = call("doctor", "--json").json
+    assert data["problem"] is None
+    assert data["packages"]["numpy"] == np.__version__
+
+
+def test_threads_that_the_environment_names(here: Path) -> None:
+    import os
+
+    done = process("doctor", env={**os.environ, "LEGATO_THREADS": "3"})
+    assert "threads   3, because of LEGATO_THREADS (" in done.stdout
+    assert "setting   LEGATO_THREADS=3\n" in done.stdout
+
+
+def test_cache_is_listed_and_cleared(here: Path) -> None:
+    import os
+
+    environment = {**os.environ, "LEGATO_CACHE_DIR": str(here / "kernels")}
+    assert process("cache", "ls", env=environment).stdout == f"{here}/kernels: holds 0 kernels, 0 B\n"
+    process("compile", "mlp.relay", "-o", "a.legato", env=environment)
+    listed = json.loads(process("cache", "ls", "--json", env=environment).stdout)
+    assert listed["kernels"] >= 2
+    assert process("cache", "clear", env=environment).stdout.startswith(f"{here}/kernels: removed {listed['kernels']} ")
+    assert not list((here / "kernels").glob("*.bin"))
+
+
+# ------------------------------------------------------------------ text
+
+
+def test_rows() -> None:
+    assert rows([("a", "1"), ("bcd", "22")], right=(1,)) == "a     1\nbcd  22"
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (46_800_000, "46.8 MB"), (2 * 10**12, "2000.0 GB")],
+)
+def test_sizes(count: int, text: str) -> None:
+    assert size(count) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(65e-9, "0.1 µs"), (0.00123, "1.23 ms"), (2.1, "2.10 s")])
+def test_seconds(value: float, text: str) -> None:
+    assert seconds(value) == text
