@@ -70,13 +70,14 @@ def _text(data: dict[str, Any]) -> str:
     memory = data["peak_memory"]
     stages = ", ".join(f"{name} {seconds(value)}" for name, value in data["stages"].items())
     slow = data["by_reference"]
-    names = f" ({', '.join(dict.fromkeys(slow))})" if slow else ""
+    by_reference = f"{counted(len(slow), 'operator')} run by their reference"
+    by_reference += f" ({', '.join(dict.fromkeys(slow))})" if slow else ""
     return rows([
         ("written", f"{data['output']}: {size(data['bytes'])}, of which weights {size(data['weight_bytes'])}"),
         *(("inputs" if not n else "", text) for n, text in enumerate(data["inputs"])),
         *(("outputs" if not n else "", text) for n, text in enumerate(data["outputs"])),
         ("memory", f"{size(int(memory)) if memory.isdigit() else memory + ' bytes'} per call, beside the weights"),
-        ("kernels", f"{data['kernels']} for {data['target']}; {counted(len(slow), 'operator')} run by their reference{names}"),
+        ("kernels", f"{data['kernels']} for {data['target']}; {by_reference}"),
         ("time", f"{seconds(data['seconds'])}  ({stages})"),
     ])  # fmt: skip
 
