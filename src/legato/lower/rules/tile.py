@@ -17,7 +17,8 @@ operations in the same order whatever tile it falls in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -28,7 +29,7 @@ from legato.base.dtype import DType
 from legato.base.target import Target
 from legato.lower.access import depends
 from legato.lower.inline import loads
-from legato.lower.rules.nest import extent_of, is_threaded, is_unit, lanes_for, loop, parallel
+from legato.lower.rules.nest import extent_of, is_threaded, is_unit, lanes_for, loop, parallel, serial
 from legato.te.tensor import Axis, Reduction, Tensor
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Call, Load
@@ -36,6 +37,8 @@ from legato.tir.stmt import Alloc, For, If, Let, LoopKind, Stmt, Store, block
 
 __all__ = ["TileJob", "TileShape", "combine", "identity", "pick_shape", "tile"]
 
+SHORT = 512  # sums of fewer terms are formed in one register
+PART = 1024  # longest part of a longer sum
 UNROLL = 4  # of the innermost reduction loop; longer bodies make LLVM spill
 LONG = frozenset({"exp", "log", "tanh", "erf", "sin", "cos", "pow"})  # intrinsics that are whole polynomials
 COMBINE = {"sum": Op.ADD, "prod": Op.MUL, "max": Op.MAX, "min": Op.MIN}
@@ -146,12 +149,45 @@ class _Place:
     lane: Var
 
 
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """A reduction formed in parts: loops over `outer` around loops over `inner`; `cut` has the values of axes that are
+    cut in two."""
+
+    outer: tuple[Axis, ...]
+    inner: tuple[Axis, ...]
+    cut: Mapping[Var, Expr]
+
+
+def _parts(reduction: Reduction, dtype: DType) -> _Parts | None:
+    """How a long float sum is cut, so that rounding errors grow with the length of a part plus the number of parts and
+    not with their product; None where it is short or symbolic, or no sum."""
+    if reduction.combiner != "sum" or not dtype.is_float:
+        return None
+    extents = [extent_of(a.extent) or 0 for a in reduction.axes]
+    total = math.prod(extents)
+    if total <= SHORT:  # 0 where an extent is symbolic
+        return None
+    longest = min(PART, total // 2)
+    inner = next(n for n in range(len(extents) + 1) if math.prod(extents[n:]) <= longest)
+    if inner < len(extents):
+        return _Parts(reduction.axes[:inner], reduction.axes[inner:], {})
+    *outer, last = reduction.axes
+    step = next((d for d in range(longest, 0, -1) if extents[-1] % d == 0 and d % UNROLL == 0), None)
+    if step is None or step < SHORT // 4:
+        return None
+    which, within = Var(last.var.name, lo=0), Var(last.var.name, lo=0)
+    parts = Axis(which, simplify(floordiv(last.extent, const(step))))
+    return _Parts((*outer, parts), (Axis(within, const(step)),), {last.var: which * step + within})
+
+
 class _Tiles:
     """The tiles of one channel block at fixed outer axes."""
 
     def __init__(self, job: TileJob, target: Target, shape: TileShape, env: dict[Var, Expr], row: Axis | None) -> None:
         self.job, self.target, self.shape, self.env, self.row = job, target, shape, env, row
         self.channel = job.order[-1]
+        self.parts = _parts(job.reduction, job.dtype)
 
     def rows(self, block_index: Expr) -> Stmt:
         """All tiles along the row axis for channel block `block_index`, full or partial."""
@@ -198,25 +234,46 @@ class _Tiles:
         at = _Place(start, vectors, limit, first, rows, lane)
         shape = (const(rows), const(vectors), const(self.shape.lanes))
         acc = Buffer("acc", shape, self.job.dtype, scope=Scope.REGISTER)
-        init = self.job.reduction.init or identity(self.job.reduction.combiner, self.job.dtype)
-
-        def begin(m: Expr, v: Expr) -> Stmt:
-            return Store(acc, (m, v, lane), substitute(init, self._point(at, m, v)))
-
-        parts = [self._each(at, begin), self._reduce(acc, at)]
-        epilogue = self.job.epilogue(Load(acc, (const(0), const(0), lane)))
-        if not any(isinstance(n, Call) and n.name in LONG for n in nodes(epilogue)):
-            parts.append(self._each(at, lambda m, v: self._finish(at, m, v, Load(acc, (m, v, lane)))))
-            return Alloc(acc, For(lane, const(self.shape.lanes), block(*parts), LoopKind.VECTOR))
-        # A long epilogue, written out for each vector, would push the accumulators out of the registers: the sums go
-        # through memory, and one copy of it runs over them.
+        parts = self.parts
+        if parts is None and not self._has_long_epilogue():
+            finish = self._each(at, lambda m, v: self._finish(at, m, v, Load(acc, (m, v, lane))))
+            body = block(self._begin(acc, at), self._reduce(acc, at, self.job.reduction.axes, {}), finish)
+            return Alloc(acc, For(lane, const(self.shape.lanes), body, LoopKind.VECTOR))
+        # The sums go through memory: because they are formed in parts, or because a long epilogue, written out for each
+        # vector, would push the accumulators out of the registers. One copy of it runs over them.
         sums = Buffer("sums", shape, self.job.dtype, scope=Scope.LOCAL)
-        parts.append(self._each(at, lambda m, v: Store(sums, (m, v, lane), Load(acc, (m, v, lane)))))
-        parts.append(
-            loop("m", const(rows), lambda m: loop("v", const(vectors), lambda v: self._finish(
-                at, m, v, Load(sums, (m, v, lane)))))
-        )  # fmt: skip
-        return Alloc(sums, Alloc(acc, For(lane, const(self.shape.lanes), block(*parts), LoopKind.VECTOR)))
+
+        def each_sum(m: Expr) -> Stmt:
+            return loop("v", const(vectors), lambda v: self._finish(at, m, v, Load(sums, (m, v, lane))))
+
+        body = block(self._into(sums, acc, at, parts), loop("m", const(rows), each_sum))
+        return Alloc(sums, Alloc(acc, For(lane, const(self.shape.lanes), body, LoopKind.VECTOR)))
+
+    def _has_long_epilogue(self) -> bool:
+        value = self.job.epilogue(const(0, self.job.dtype))
+        return any(isinstance(n, Call) and n.name in LONG for n in nodes(value))
+
+    def _begin(self, acc: Buffer, at: _Place) -> Stmt:
+        """Sets every accumulator to the initial value."""
+        init = self.job.reduction.init or identity(self.job.reduction.combiner, self.job.dtype)
+        return self._each(at, lambda m, v: Store(acc, (m, v, at.lane), substitute(init, self._point(at, m, v))))
+
+    def _into(self, sums: Buffer, acc: Buffer, at: _Place, parts: _Parts | None) -> Stmt:
+        """Leaves the reduction in `sums`, formed in `acc`: at once, or part by part."""
+        if parts is None:
+            store = self._each(at, lambda m, v: Store(sums, (m, v, at.lane), Load(acc, (m, v, at.lane))))
+            return block(self._begin(acc, at), self._reduce(acc, at, self.job.reduction.axes, {}), store)
+
+        def part(env: dict[Var, Expr]) -> Stmt:
+            zero = const(0, self.job.dtype)
+            clear = self._each(at, lambda m, v: Store(acc, (m, v, at.lane), zero))
+            return block(clear, self._reduce(acc, at, parts.inner, env), self._each(at, join))
+
+        def join(m: Expr, v: Expr) -> Stmt:
+            place = (m, v, at.lane)
+            return Store(sums, place, Load(sums, place) + Load(acc, place))
+
+        return block(self._begin(sums, at), serial(parts.outer, part))
 
     def _each(self, at: _Place, body: Callable[[Expr, Expr], Stmt]) -> Stmt:
         """`body` for every vector of the tile, written out."""
@@ -243,16 +300,19 @@ class _Tiles:
     def _follows_channel(self, x: Load) -> bool:
         return depends(x, self.channel.var) or depends(x, self.job.within)
 
-    def _reduce(self, acc: Buffer, at: _Place) -> Stmt:
-        """The reduction loops around the update of every accumulator of the tile."""
+    def _reduce(self, acc: Buffer, at: _Place, axes: Sequence[Axis], env: dict[Var, Expr]) -> Stmt:
+        """The loops over reduction axes `axes` around the update of every accumulator; `env` has those outside."""
+        *outer, last = axes
 
-        def nest(left: Sequence[Axis], env: dict[Var, Expr]) -> Stmt:
-            axis, rest = left[0], left[1:]
-            if rest:
-                return loop(axis.var.name, axis.extent, lambda v: nest(rest, {**env, axis.var: v}))
-            return _by_four(axis, lambda v: self._update(acc, at, {**env, axis.var: v}))
+        def innermost(inside: dict[Var, Expr]) -> Stmt:
+            return _by_four(last, lambda v: self._update(acc, at, self._resolved({**env, **inside, last.var: v})))
 
-        return nest(self.job.reduction.axes, {})
+        return serial(outer, innermost)
+
+    def _resolved(self, values: dict[Var, Expr]) -> dict[Var, Expr]:
+        """`values` of loop variables, and with them those of the axes that are cut."""
+        cut = self.parts.cut if self.parts is not None else {}
+        return {**values, **{var: substitute(e, values) for var, e in cut.items()}}
 
     def _update(self, acc: Buffer, at: _Place, reduced: dict[Var, Expr]) -> Stmt:
         """acc[m][v] = combine(acc[m][v], body): operands that do not depend on the row are read once per vector,
