@@ -114,13 +114,43 @@ class Builder:
         shape = [self.extent() for _ in range(self.draw(st.integers(1, 3)))]
         axes = [(Var(f"{name}{d}", dt.index, 0), e) for d, e in enumerate(shape)]
         out = buffer(name, tuple(shape), self.dtype)
+        kind = self.draw(st.sampled_from([self.map, self.map, self.reduction, self.reduction, self.scan, self.pair]))
+        kind(out, axes)
+
+    def map(self, out: Buffer, axes: list[tuple[Var, Expr]]) -> None:
+        """Every element on its own."""
         place = tuple(v for v, _ in axes)
-        if not self.draw(st.booleans()):
-            self.stages.append((out, [nest(axes, Store(out, place, self.body(axes)))]))
-            return
-        red = [(Var(f"{name}r{d}", dt.index, 0), self.extent()) for d in range(self.draw(st.integers(1, 2)))]
+        self.stages.append((out, [nest(axes, Store(out, place, self.body(axes)))]))
+
+    def previous(self, out: Buffer, axes: list[tuple[Var, Expr]]) -> Expr:
+        """The element before, along one of the dimensions; a literal at the start."""
+        d = self.draw(st.integers(0, len(axes) - 1))
+        before = tuple(v - 1 if n == d else v for n, (v, _) in enumerate(axes))
+        return select(lt(const(0), axes[d][0]), Load(out, before), self.literal(0, 2))
+
+    def scan(self, out: Buffer, axes: list[tuple[Var, Expr]]) -> None:
+        """Every element from the one before: the order matters."""
+        place = tuple(v for v, _ in axes)
+        value = self.body(axes) - self.previous(out, axes) if not self.dtype.is_float else self.previous(out, axes)
+        self.stages.append((out, [nest(axes, Store(out, place, value))]))
+
+    def pair(self, out: Buffer, axes: list[tuple[Var, Expr]]) -> None:
+        """Two results of one nest; the second reads the first, of this iteration or the one before."""
+        place = tuple(v for v, _ in axes)
+        first = buffer(f"{out.name}a", out.shape, self.dtype)
+        read = self.previous(first, axes) if self.draw(st.booleans()) else Load(first, place)
+        value = self.body(axes)
+        both = block(Store(first, place, value), Store(out, place, read + self.literal(0, 2)))
+        self.stages += [(first, []), (out, [nest(axes, both)])]
+
+    def reduction(self, out: Buffer, axes: list[tuple[Var, Expr]]) -> None:
+        """A reduction with its start value in the same nest or one of its own."""
+        place = tuple(v for v, _ in axes)
+        red = [(Var(f"{out.name}r{d}", dt.index, 0), self.extent()) for d in range(self.draw(st.integers(1, 2)))]
         op = self.draw(st.sampled_from([r for r in REDUCERS if r is not Op.BITXOR or not self.dtype.is_float]))
-        update = Store(out, place, binary(op, Load(out, place), self.body([*axes, *red])))
+        total, value = Load(out, place), self.body([*axes, *red])
+        ordered = not self.dtype.is_float and self.draw(st.integers(0, 3)) == 0
+        update = Store(out, place, value - total if ordered else binary(op, total, value))
         init = Store(out, place, self.literal(-1, 1))
         if self.draw(st.booleans()):
             self.stages.append((out, [nest(axes, block(init, nest(red, update)))]))

@@ -75,6 +75,7 @@ class Agreement:
     ):
         self.shared, self.inner, self.bounds, self.volatile = shared, inner, bounds, volatile
         self.known: set[Expr] = set()  # atoms with the same value in both iterations
+        self.disjoint = False  # the subscripts are never equal
 
     def solve(self, a: tuple[Expr, ...], b: tuple[Expr, ...]) -> set[Var]:
         """The variables of `shared` that are equal whenever the subscripts `a` in one equal `b` in the other."""
@@ -84,6 +85,8 @@ class Agreement:
             for x, y in equations:
                 self._learn(x, y)
             equations += [(e, e) for e in self._divided() if (e, e) not in equations]
+            if self.disjoint:
+                return set(self.shared)
             if (len(self.known), len(equations)) == before:
                 return {v for v in self.shared if v in self.known}
 
@@ -113,17 +116,18 @@ class Agreement:
             for k in (-c, d):
                 lo += min(k * least, k * most)
                 hi += max(k * least, k * most)
-        self._decide([(c, t) for c, t in common if c], max(abs(lo), abs(hi)))
+        self._decide([(c, t) for c, t in common if c], lo, hi)
 
-    def _decide(self, common: list[tuple[int, Expr]], slack: int) -> None:
-        """Σ c·(t' − t) is at most `slack` in size: the atoms that cannot differ then."""
+    def _decide(self, common: list[tuple[int, Expr]], lo: int, hi: int) -> None:
+        """0 is Σ c·(t' − t) plus something from lo to hi: the atoms that cannot differ then, or that it cannot be."""
         common.sort(key=lambda item: abs(item[0]))
         reach: list[int | None] = []  # how much the terms below each one can differ by
-        total: int | None = slack
+        total: int | None = max(abs(lo), abs(hi))
         for c, t in common:
             reach.append(total)
             least, most = self._range(t)
             total = None if total is None or least is None or most is None else total + abs(c) * (most - least)
+        self.disjoint = self.disjoint or (total is not None and max(lo, -hi) > total - max(abs(lo), abs(hi)))
         for (c, t), below in zip(reversed(common), reversed(reach), strict=True):
             if below is None or abs(c) <= below:
                 return
