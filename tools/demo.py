@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import onnxruntime
 from PIL import Image, ImageDraw, ImageFont
 from rich.console import Console
@@ -60,7 +61,8 @@ def with_legato(path: Path, threads: int) -> Run:
     run = legato.compile(path, threads=threads)
 
     def call(x: Array) -> Array:
-        y: Array = run(x)
+        y = run(x)
+        assert isinstance(y, np.ndarray)
         return y
 
     return call

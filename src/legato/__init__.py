@@ -75,7 +75,7 @@ def load(path: str | Path, *, threads: int | None = None, memory_limit: int = 0,
     return load_artifact(path, threads=threads, memory_limit=memory_limit, host_ops=by_reference)
 
 
-def verify(model: object, inputs: object = None, **options: Any) -> Report:
+def verify(model: object, inputs: Mapping[str, Any] | Sequence[Any] | None = None, **options: Any) -> Report:
     """Whether `model`, compiled, computes what it means: see `legato.compare.verify`, which has the options.
 
     The report is true where every output holds; it has the error of each, and what was allowed. Nothing is raised for

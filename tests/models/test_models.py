@@ -1,10 +1,9 @@
-"""Every model that the tools make: compiled as it means, decoded as ONNX Runtime's outputs are, the same bits always."""
+"""Every model that the tools make: compiled as it means, decoded as ONNX Runtime decodes it, always the same bits."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,7 @@ from legato.runtime.executable import Executable
 from tools.models import MODELS, Model, get
 from tools.models.record import Array, Feeds
 
-pytestmark = [pytest.mark.models, pytest.mark.xdist_group("models")]
+pytestmark = pytest.mark.models
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,51 +47,61 @@ FORMS = [
 ]
 
 
-@cache
-def compiled(form: Form) -> tuple[Module, Executable]:
-    """The module and the executable, once for all tests."""
-    shapes = form.model.static_shapes() if form.static and form.model.symbolic else None
-    mod = legato.from_onnx(form.model.path(), shapes=shapes)
-    return mod, legato.compile(mod, threads=2)
+@dataclass(eq=False)
+class Subject:
+    """A form, compiled, and ONNX Runtime's outputs for each of its cases."""
+
+    form: Form
+    mod: Module
+    exe: Executable
+    theirs: list[list[Array]]
+
+    def pairs(self) -> Iterator[tuple[int, Feeds, list[Array]]]:
+        """The number of each case, its inputs, and ONNX Runtime's outputs."""
+        for index, (feeds, outputs) in enumerate(zip(self.form.cases(), self.theirs, strict=True)):
+            yield index, feeds, outputs
+
+    def run(self, feeds: Feeds) -> list[Array]:
+        """Legato's outputs."""
+        return list(flat(self.exe(*in_order(self.exe, feeds))))
 
 
-@cache
-def theirs(form: Form, index: int) -> list[Array]:
-    """ONNX Runtime's outputs for a case."""
-    return peer.outputs(form.model.path(), form.cases()[index], threads=2)
+@pytest.fixture(scope="module", params=FORMS, ids=str)
+def subject(request: pytest.FixtureRequest) -> Subject:
+    """One form after the other: pytest runs all tests of one before it makes the next, and lets go of it then."""
+    form: Form = request.param
+    model = form.model
+    mod = legato.from_onnx(model.path(), shapes=model.static_shapes() if form.static and model.symbolic else None)
+    session = peer.session(model.path(), threads=2)
+    return Subject(form, mod, legato.compile(mod, threads=2), [session.run(None, feeds) for feeds in form.cases()])
 
 
-def bits(exe: Executable, feeds: Feeds) -> list[bytes]:
-    """The outputs, to the last bit."""
-    return [np.ascontiguousarray(output).tobytes() for output in flat(exe(*in_order(exe, feeds)))]
-
-
-@pytest.mark.parametrize("form", FORMS, ids=str)
-def test_outputs_hold(form: Form) -> None:
-    mod, exe = compiled(form)
-    for index, feeds in enumerate(form.cases()):
-        report = compare(exe, mod, feeds, theirs=theirs(form, index))
+def test_outputs_hold(subject: Subject) -> None:
+    for index, feeds, theirs in subject.pairs():
+        report = compare(subject.exe, subject.mod, feeds, theirs=theirs)
         assert report.holds, f"case {index}\n{report}"
         assert report.host_operators == 0
 
 
-@pytest.mark.parametrize("form", FORMS, ids=str)
-def test_outputs_mean_the_same(form: Form) -> None:
-    _, exe = compiled(form)
-    for index, feeds in enumerate(form.cases()):
-        outputs = list(flat(exe(*in_order(exe, feeds))))
-        assert form.model.decode(outputs) == form.model.decode(theirs(form, index))
-        if form.model.expected:
-            assert form.model.decode(outputs) == form.model.expected[index]
+def test_outputs_mean_the_same(subject: Subject) -> None:
+    model = subject.form.model
+    for index, feeds, theirs in subject.pairs():
+        decoded = model.decode(subject.run(feeds))
+        assert decoded == model.decode(theirs)
+        if model.expected:
+            assert decoded == model.expected[index]
 
 
-@pytest.mark.parametrize("form", FORMS, ids=str)
-def test_bits_do_not_depend_on_threads_or_files(form: Form, tmp_path: Path) -> None:
-    _, exe = compiled(form)
-    feeds = form.cases()[0]
+def test_bits_do_not_depend_on_threads_or_files(subject: Subject, tmp_path: Path) -> None:
+    exe, feeds = subject.exe, subject.form.cases()[0]
     exe.save(tmp_path / "model.legato")
     loaded = legato.load(tmp_path / "model.legato")
     expected = bits(exe.with_threads(1), feeds)
     for other in (exe.with_threads(2), exe.with_threads(4), loaded, exe):
         assert bits(other, feeds) == expected
     assert (loaded.inputs, loaded.outputs, str(loaded.peak_memory)) == (exe.inputs, exe.outputs, str(exe.peak_memory))
+
+
+def bits(exe: Executable, feeds: Feeds) -> list[bytes]:
+    """The outputs, to the last bit."""
+    return [np.ascontiguousarray(output).tobytes() for output in flat(exe(*in_order(exe, feeds)))]

@@ -5,121 +5,12 @@
 
 The interpreter in float64 says what is right. How much error is too much, a peer says: ONNX Runtime, where it is
 installed and the model is ONNX, else the interpreter in the program's own precision. `report.judge` has the rule,
-`bisect` finds the node or pass that is to blame.
+`run` puts it together, `bisect` finds the node or pass that is to blame.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
-
-import numpy as np
-
-from legato.base.errors import RunError
-from legato.base.target import target as as_target
-from legato.compare import peer as other
-from legato.compare.bisect import blame
-from legato.compare.exact import flat, in_order, interpret
-from legato.compare.report import Culprit, OutputReport, Report, judge
-from legato.driver import CompileOptions, compile_module, load_model
-from legato.ir.module import Module
-from legato.ir.op import Op
-from legato.runtime.executable import Executable
-from legato.runtime.fill import Fill, feeds
-from legato.transform.infer_types import InferTypes
+from legato.compare.report import Culprit, OutputReport, Report
+from legato.compare.run import compare, verify
 
 __all__ = ["Culprit", "OutputReport", "Report", "compare", "verify"]
-
-Array = np.ndarray[Any, Any]
-
-
-def verify(
-    model: object,
-    inputs: Mapping[str, Any] | Sequence[Any] | None = None,
-    *,
-    shapes: Mapping[str, Sequence[int | str | None]] | None = None,
-    dims: Mapping[str, int] | None = None,
-    how: Fill = "random",
-    seed: int = 0,
-    target: str = "host",
-    threads: int | None = None,
-    against: str | None = None,
-    bisect: bool = False,
-    ops: Iterable[Op] = (),
-    custom: Mapping[str, Callable[..., Any]] | None = None,
-    progress: Callable[[str], None] | None = None,
-) -> Report:
-    """Compiles `model` and compares it with the interpreter in float64; see `Report`.
-
-    inputs:  arrays by name or in order; else made up by `how` with `seed`, symbolic dims as `dims` says (else 4).
-    against: the peer, "onnxruntime" or "interpreter"; None: ONNX Runtime where it can be had, with a note where not.
-    bisect:  where an output is wrong, find the first node or the pass that is to blame (`report.culprit`).
-    The other arguments are those of `legato.compile`.
-    """
-    options = CompileOptions(as_target(target), threads, ops=tuple(ops), progress=progress)
-    mod = InferTypes()(load_model(model, shapes=shapes, ops=options.ops, custom=custom))
-    exe = compile_module(mod, options).executable
-    given = feeds(exe.program.functions[exe.function], inputs, how, dims=dims, seed=seed)
-    tell = progress or _quiet
-    theirs, note = _theirs(model, given, against, tell)
-    report = replace(compare(exe, mod, given, theirs=theirs, progress=progress), note=note)
-    if report.holds or not bisect:
-        return report
-    tell("looking for the culprit")
-    return replace(report, culprit=blame(mod, in_order(exe, given), options, theirs))
-
-
-def compare(
-    exe: Executable,
-    mod: Module,
-    given: Mapping[str, Any],
-    *,
-    theirs: Sequence[Array] | None = None,
-    progress: Callable[[str], None] | None = None,
-) -> Report:
-    """Compares `exe`, compiled from the typed module `mod`, on inputs by name.
-
-    theirs: another implementation's outputs; None: the peer is the interpreter in the program's own precision.
-    """
-    tell = progress or _quiet
-    arrays = in_order(exe, given)
-    tell("running the program")
-    got = list(flat(exe(*arrays)))
-    tell("interpreting in float64")
-    exact = interpret(mod, arrays, float64=True)
-    if theirs is None:
-        tell("interpreting")
-    peers = interpret(mod, arrays, float64=False) if theirs is None else theirs
-    outputs = tuple(
-        judge(tensor.name, *values, is_other=theirs is not None)
-        for tensor, *values in zip(exe.outputs, got, exact, peers, strict=True)
-    )
-    hosted = exe.stats.get("host_operators", 0)
-    assert isinstance(hosted, int)
-    return Report(outputs, "interpreter" if theirs is None else "onnxruntime", hosted)
-
-
-def _quiet(what: str) -> None:
-    pass
-
-
-def _theirs(
-    model: object, given: Mapping[str, Any], against: str | None, tell: Callable[[str], None]
-) -> tuple[list[Array] | None, str]:
-    """ONNX Runtime's outputs, or None and why there are none."""
-    if against not in (None, "onnxruntime", "interpreter"):
-        raise RunError(f"against: got {against!r}, wanted 'onnxruntime' or 'interpreter'")
-    if against == "interpreter" or (against is None and not other.is_onnx(model)):
-        return None, ""
-    if not other.is_onnx(model):
-        shown = os.fspath(model) if isinstance(model, str | os.PathLike) else f"a {type(model).__name__}"
-        raise RunError(f"ONNX Runtime reads ONNX models only, not {shown}")
-    tell("running ONNX Runtime")
-    try:
-        return other.outputs(model, {name: np.asarray(value) for name, value in given.items()}), ""
-    except other.PeerError as error:
-        if against is not None:
-            raise
-        return None, str(error).partition("\n")[0]

@@ -1,0 +1,103 @@
+"""Reads the arguments, runs the verb, prints its answer or its error."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+from legato._version import __version__
+from legato.base.errors import InternalError, LegatoError, UnsupportedError
+from legato.cli import bench, cache, check, compile, doctor, run, show, verify
+from legato.cli._answer import BUG, FAULT, INTERRUPTED, NO, YES, Answer, Tell
+
+__all__ = ["VERBS", "main"]
+
+VERBS: tuple[ModuleType, ...] = (check, compile, run, bench, verify, show, doctor, cache)
+
+PLEASE = "\n  this is a bug in Legato; please report it"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one verb and returns its exit code; SystemExit with code 2 for arguments that make no sense."""
+    args = _parser().parse_args(argv)
+    try:
+        code = _run(args)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever reads our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return YES
+    return code
+
+
+def _name(verb: ModuleType) -> str:
+    return verb.__name__.rpartition(".")[2]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="legato", description="Deep-learning models become fast native programs.",
+        epilog="Exit codes: 0 yes, 1 no, 2 wrong usage or input, 3 a bug in Legato.",
+    )  # fmt: skip
+    parser.add_argument("--version", action="version", version=f"legato {__version__}")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    for verb in VERBS:
+        doc = (verb.__doc__ or "").strip()
+        summary, _, rest = doc.partition("\n")
+        own = verbs.add_parser(_name(verb), help=summary, description=f"{summary[0].upper()}{summary[1:]}. {rest}")
+        verb.add_arguments(own)
+        own.add_argument("--json", action="store_true", help="print one JSON object")
+        own.set_defaults(run=verb.run)
+    return parser
+
+
+def _run(args: argparse.Namespace) -> int:
+    try:
+        with _progress(args.json) as tell:
+            answer: Answer = args.run(args, tell)
+    except KeyboardInterrupt:
+        return _failed(args, INTERRUPTED, "Interrupted", "interrupted by Ctrl-C")
+    except InternalError as error:
+        return _failed(args, BUG, "InternalError", f"{error}{PLEASE}")
+    except LegatoError as error:
+        return _failed(args, NO if isinstance(error, UnsupportedError) else FAULT, type(error).__name__, str(error))
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        return _failed(args, FAULT, type(error).__name__, what)
+    except Exception as error:  # the last resort: whatever else arrives here is our fault, and has its own exit code
+        traceback.print_exc()
+        return _failed(args, BUG, "InternalError", f"{type(error).__name__}: {error}{PLEASE}")
+    print(_json(args, answer.code, answer.data) if args.json else answer.text)
+    return answer.code
+
+
+def _failed(args: argparse.Namespace, code: int, kind: str, message: str) -> int:
+    message = message.removeprefix("error: ")
+    print(f"legato: {message}", file=sys.stderr)
+    if args.json:
+        print(_json(args, code, {"error": {"kind": kind, "message": message}}))
+    return code
+
+
+def _json(args: argparse.Namespace, code: int, data: dict[str, Any]) -> str:
+    return json.dumps({"legato": __version__, "verb": args.verb, "exit": code, **data}, ensure_ascii=False)
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[Tell]:
+    """Says what is being done, in one line that changes, if someone is there to see it."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda what: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("starting") as status:
+        yield lambda what: status.update(what)

@@ -1,0 +1,44 @@
+"""What the README says is true: its commands exist and its Python runs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+MAKEFILE = (ROOT / "Makefile").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    """The fenced blocks of `language` in the README."""
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+def test_make_targets_exist_and_are_documented() -> None:
+    used = set(re.findall(r"\bmake ([a-z]+)", "\n".join([*blocks("sh"), *re.findall(r"`([^`]+)`", README)])))
+    documented = set(re.findall(r"^([a-z]+):.*## ", MAKEFILE, re.MULTILINE))
+    assert {"demo", "test"} <= used
+    assert set() == used - documented
+
+
+def test_ci_runs_the_test_command() -> None:
+    script = (ROOT / ".ci/run").read_text().splitlines()
+    assert script[-1] == "exec make test"
+    assert "make test" in README
+
+
+@pytest.mark.parametrize("code", blocks("python"))
+def test_python_runs(code: str, tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("verb", sorted(set(re.findall(r"^legato ([a-z]+) ", "\n".join(blocks("sh")), re.MULTILINE))))
+def test_verbs_exist(verb: str) -> None:
+    done = subprocess.run([sys.executable, "-m", "legato", verb, "--help"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
