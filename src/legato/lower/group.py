@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from legato.arith.expr import Const, Expr, Var, const
+from legato.arith.substitute import rewrite
 from legato.base.errors import InternalError
 from legato.base.node import post_order
 from legato.ir import expr as ir
@@ -14,6 +15,8 @@ from legato.ir.op import Op
 from legato.ir.types import TensorType, TupleType, Type
 from legato.te import tensor as te
 from legato.te.tensor import Tensor
+from legato.tir.buffer import Buffer
+from legato.tir.expr import Load
 
 __all__ = ["Group", "stages", "te_group", "tensor_types"]
 
@@ -50,6 +53,7 @@ def te_group(func: ir.Function) -> Group:
     for node in post_order([func.body]):
         values[id(node)] = _value(node, values, by_var)
     outputs = tuple(_flat(values[id(func.body)]))
+    _write_literals(outputs)
     return Group(tuple(inputs), outputs, _dims((*inputs, *outputs)))
 
 
@@ -84,6 +88,19 @@ def _value(node: ir.Expr, values: dict[int, Any], by_var: dict[ir.Var, Any]) -> 
             return node.op.compute(*(values[id(a)] for a in node.args), *attrs, node.ty)
         case _:
             raise InternalError(f"a primitive function holds {node!r}")
+
+
+def _write_literals(outputs: tuple[Tensor, ...]) -> None:
+    """Stages that read scalar constants have them as literals: what a pad is filled with is seen to be 0."""
+    order = stages(outputs)
+    scalars = [(t, t.stage.body) for t in order if isinstance(t.stage, te.Stage) and not t.rank]
+    literals: dict[Buffer, Expr] = {t: body for t, body in scalars if isinstance(body, Const)}
+    if not literals:
+        return
+    for t in order:
+        if isinstance(t.stage, te.Stage):
+            body = rewrite(t.stage.body, lambda e: literals.get(e.buffer) if isinstance(e, Load) else None)
+            t.stage = te.Stage(t.stage.axes, body, t.stage.reduction)
 
 
 def _scalar(node: ir.Constant) -> Tensor:

@@ -11,7 +11,7 @@ from legato.lower.group import stages
 from legato.te.tensor import Stage, Tensor
 from legato.tir.expr import Load
 
-__all__ = ["Pad", "detect_pad", "inline", "loads"]
+__all__ = ["Pad", "certain_loads", "detect_pad", "inline", "loads"]
 
 
 def inline(e: Expr, keep: Container[Tensor] = ()) -> Expr:
@@ -53,6 +53,18 @@ def _tensors(e: Expr) -> list[Tensor]:
 def loads(e: Expr) -> list[Load]:
     """The distinct Loads in `e`."""
     return [n for n in nodes(e) if isinstance(n, Load)]
+
+
+def certain_loads(e: Expr) -> list[Load]:
+    """The distinct Loads in `e` that are read whatever its conditions say: those that no side of a Select guards."""
+    found: dict[Expr, None] = {}
+    stack = [e]
+    while stack:
+        node = stack.pop()
+        if node not in found:
+            found[node] = None
+            stack += reversed((node.cond,) if isinstance(node, Select) else node.children())
+    return [n for n in found if isinstance(n, Load)]
 
 
 class Pad:
