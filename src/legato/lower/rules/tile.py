@@ -28,7 +28,7 @@ from legato.arith.substitute import nodes, rewrite, substitute
 from legato.base.dtype import DType
 from legato.base.target import Target
 from legato.lower.access import depends
-from legato.lower.inline import loads
+from legato.lower.inline import certain_loads, loads
 from legato.lower.rules.nest import extent_of, is_threaded, is_unit, lanes_for, loop, parallel, serial
 from legato.te.tensor import Axis, Reduction, Tensor
 from legato.tir.buffer import Buffer, Scope
@@ -353,8 +353,10 @@ class _Tiles:
         return out
 
     def _operands(self) -> tuple[list[Load], list[Load]]:
-        """The Loads of the body that follow the channel but not the row, and those that do not follow the channel."""
-        reads = loads(self.job.body)
+        """The Loads of the body that follow the channel but not the row, and those that do not follow the channel.
+
+        What a Select guards stays where it is: it may lie outside its buffer."""
+        reads = certain_loads(self.job.body)
         row = None if self.row is None else self.row.var
         vectors = [x for x in reads if row is not None and not depends(x, row) and self._follows_channel(x)]
         rows = [x for x in reads if not self._follows_channel(x)]
