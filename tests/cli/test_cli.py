@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ import legato
 from legato import cli
 from legato.base.errors import InternalError
 from legato.cli._answer import Answer, rows, seconds, size
+from legato.compare import Culprit, OutputReport, Report
 from legato.pipelines import DEFAULT
 
 SOURCE = Path(legato.__file__).parents[1]
@@ -209,6 +211,17 @@ def test_a_reader_that_has_seen_enough() -> None:
         assert show.stderr.read() == b""
 
 
+def test_the_reference_page_knows_every_verb_and_only_real_flags(call: Any) -> None:
+    page = (SOURCE.parent / "docs/cli.md").read_text()
+    helps = {}
+    for verb in cli.VERBS:
+        name = verb.__name__.rpartition(".")[2]
+        assert f"**`legato {name} " in page or f"**`legato {name}`" in page
+        helps[name] = call(name, "--help").out
+    known = set(re.findall(r"--[a-z]+", " ".join(helps.values())))
+    assert set(re.findall(r"(?<![-\w])--[a-z]+", page)) <= known
+
+
 # ------------------------------------------------------------------ check
 
 
@@ -347,6 +360,25 @@ def test_verify_of_an_artifact_checks_its_bytes(call: Any) -> None:
     done = call("verify", "mlp.legato")
     assert done.code == 0
     assert done.out.endswith("Every byte is as it was written.\n")
+
+
+def test_verify_names_the_culprit(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = legato.parse(MLP)
+    inputs = {"x": np.ones((2, 4), np.float32), "w": np.ones((3, 4), np.float32)}
+    wrong = OutputReport("y", "float32[2, 3]", 0.5, 4.0, 1e-7, 0.5, 4e-5, False)
+    report = Report((wrong,), "onnxruntime", 0, culprit=Culprit("code", "x3", "text", program, inputs))
+    monkeypatch.setattr(legato, "verify", lambda *_, **__: report)
+    done = call("verify", "mlp.relay", "--bisect", "-o", "small.relay")
+    assert done.code == 1
+    assert done.out == (
+        "       output               error  ONNX Runtime's   allowed     range\n"
+        "WRONG  y: float32[2, 3]  5.00e-01        1.00e-07  4.00e-05  4.00e+00\n"
+        "\n"
+        "to blame: the code for %x3 computes something else than its operators\n"
+        "to see it again: legato verify small.relay -i small.npz\n"
+    )
+    np.testing.assert_array_equal(np.load("small.npz")["x"], inputs["x"])
+    assert "nn.dense" in call("show", "small.relay").out
 
 
 def test_show(call: Any) -> None:
