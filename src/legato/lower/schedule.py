@@ -23,6 +23,7 @@ from legato.lower.layout import choose_order
 from legato.lower.rules.elementwise import elementwise
 from legato.lower.rules.halo import fill_halo
 from legato.lower.rules.nest import extent_of, is_unit
+from legato.lower.rules.program import threaded
 from legato.lower.rules.row import RowJob, RowReduction, row
 from legato.lower.rules.tile import TileJob, TileShape, combine, pick_shape, tile
 from legato.te.tensor import Axis, Loops, Reduction, Stage, Tensor
@@ -116,8 +117,8 @@ class _Scheduler:
         assert isinstance(tensor.stage, Stage)
         body = self._scheduled(tensor, tensor.stage)
         if not tensor.layout.is_dense:
-            threaded = any(isinstance(s, For) and s.kind is LoopKind.PARALLEL for s in statements(body))
-            body = block(body, fill_halo(tensor, self.target, threaded))
+            in_parallel = any(isinstance(s, For) and s.kind is LoopKind.PARALLEL for s in statements(body))
+            body = block(body, fill_halo(tensor, self.target, in_parallel))
         self._kernel((tensor,), body)
 
     def _keep_order(self, tensor: Tensor) -> None:
@@ -152,9 +153,9 @@ class _Scheduler:
         for t in stage.outputs:
             self.stored.add(t)
             t.layout = Layout.row_major(t.rank)
-        self._kernel(stage.outputs, stage.body)
+        self._kernel(stage.outputs, stage.body, given=True)
 
-    def _kernel(self, outputs: Sequence[Tensor], body: Stmt) -> None:
+    def _kernel(self, outputs: Sequence[Tensor], body: Stmt, *, given: bool = False) -> None:
         own = set(bound_buffers(body))
         written: list[Buffer] = list(outputs)  # in full: an output without elements is stored by nobody
         read = [b for b in buffers_read(body) if b not in own and b not in written]
@@ -163,6 +164,7 @@ class _Scheduler:
         used = [e for e in expressions(body) if isinstance(e, Var)]
         dims = [v for v in dict.fromkeys((*used, *variables(*shapes))) if v not in bound]
         func = Func(outputs[0].name, (*read, *written, *dims), body)
+        func = threaded(func) if given else func
         self.result.kernels.append(Kernel(func, tuple(read), tuple(written), tuple(dims)))
 
     def _scheduled(self, tensor: Tensor, stage: Stage) -> Stmt:
