@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from legato.arith.expr import Var, const, fresh
+from legato.arith.expr import const, fresh
 from legato.base import dtype as dt
 from legato.tir import walk
 from legato.tir.buffer import Buffer, Scope
@@ -54,26 +54,6 @@ def test_replace_buffer_everywhere() -> None:
     assert walk.replace_buffer(stmt, {new: a}) is stmt
 
 
-def test_fresh_copy_shares_no_binder() -> None:
-    a = Buffer("a", (const(8),), dt.float32)
-    t = Buffer("t", (const(8),), dt.float32)
-    x = Var("x", dt.float32)
-    i = fresh("i")
-    stmt = Alloc(t, For(i, const(8), Let(x, Load(a, (i,)), Store(t, (i,), x * x))))
-    copy = walk.fresh_copy(stmt)
-    assert not {*walk.bound_vars(stmt)} & {*walk.bound_vars(copy)}
-    assert not {*walk.bound_buffers(stmt)} & {*walk.bound_buffers(copy)}
-    assert set(walk.vars_used(copy)) == set(walk.bound_vars(copy))
-    assert walk.buffers_written(copy) == walk.bound_buffers(copy)
-
-
-def test_enclosing_statements() -> None:
-    a, b = (Buffer(x, (const(8),), dt.float32) for x in "ab")
-    loop = _copy_loop(a, b)
-    stmt = block(_copy_loop(b, a), loop)
-    assert walk.enclosing(stmt, [loop.body]) == {loop.body: (stmt, loop)}
-
-
 def test_deep_nests_do_not_recurse() -> None:
     a = Buffer("a", (const(8),), dt.float32)
     v = fresh("v")
@@ -82,4 +62,3 @@ def test_deep_nests_do_not_recurse() -> None:
         stmt = Let(fresh("v"), v, stmt)
     out = walk.substitute(stmt, {v: const(3)})
     assert walk.vars_used(out) == ()
-    assert len(walk.bound_vars(walk.fresh_copy(stmt))) == 20_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["BOOL", "EVERYTHING", "Interval", "point"]
+__all__ = ["BOOL", "Interval", "point"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,6 @@ class Interval:
         return f"[{'-∞' if self.lo is None else self.lo}, {'∞' if self.hi is None else self.hi}]"
 
 
-EVERYTHING = Interval()
 BOOL = Interval(0, 1)
 
 

@@ -16,7 +16,7 @@ from legato.arith.substitute import nodes
 from legato.base import dtype as dt
 from legato.base.node import post_order
 
-__all__ = ["Terms", "add_scaled", "bottom_up", "build", "content", "gather", "linear", "solve"]
+__all__ = ["Terms", "add_scaled", "bottom_up", "build", "content", "gather", "solve"]
 
 Terms = dict[Expr, int]
 Sum = tuple[Terms, int]
@@ -180,43 +180,8 @@ def product(parts: list[Expr]) -> Expr:
     return first
 
 
-def linear(e: Expr, unknowns: Iterable[Var]) -> tuple[dict[Var, Expr], Expr] | None:
-    """`e` as Σ coefficient[v] · v + rest where coefficients and rest do not mention `unknowns`; None if it is not so.
-
-    Coefficients are expressions (literals mostly); variables that do not occur have none.
-    """
-    wanted = set(unknowns)
-    terms, total = gather(e)
-    coefficients: dict[Var, Expr] = {}
-    rest: Terms = {}
-    for t, c in terms.items():
-        if not c:
-            continue
-        if isinstance(t, Var) and t in wanted:
-            coefficients[t] = coefficients.get(t, const(0)) + const(c)
-        elif not _mentions(t, wanted):
-            rest[t] = c
-        else:
-            split = _split_product(t, wanted)
-            if split is None:
-                return None
-            var, scale = split
-            coefficients[var] = coefficients.get(var, const(0)) + scale * c
-    return coefficients, build(rest, total)
-
-
 def _mentions(e: Expr, wanted: Container[Expr]) -> bool:
     return any(node in wanted for node in nodes(e))
-
-
-def _split_product(t: Expr, wanted: set[Var]) -> tuple[Var, Expr] | None:
-    """An unknown and its cofactor, where `t` is their product and the cofactor mentions no unknown."""
-    parts = factors(t)
-    holding = [p for p in parts if _mentions(p, wanted)]
-    if len(holding) != 1 or len(parts) == 1 or not isinstance(holding[0], Var):
-        return None
-    parts.remove(holding[0])
-    return holding[0], product(parts)
 
 
 def solve(a: Expr, b: Expr, unknowns: Iterable[Var] | None = None) -> dict[Var, Expr] | None:

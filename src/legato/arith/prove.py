@@ -5,29 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from legato.arith.bounds import Bounds
-from legato.arith.expr import Const, Expr, Var, land
+from legato.arith.expr import Const, Expr, Var
 from legato.arith.interval import Interval
 from legato.arith.linear import Sum, add_scaled, content
 from legato.arith.poly import expand
 from legato.arith.simplify import simplify
 
-__all__ = ["provably_different", "prove", "prove_all", "prove_equal"]
+__all__ = ["provably_different", "prove", "prove_equal"]
 
 
 def prove(cond: Expr, ranges: Mapping[Var, Interval] | None = None, limits: Mapping[Var, Expr] | None = None) -> bool:
     """True only if `cond` holds for all variables within `ranges`, `limits` (exclusive) and their own bounds."""
     e = simplify(cond, ranges, limits)
     return isinstance(e, Const) and bool(e.value)
-
-
-def prove_all(*conds: Expr, ranges: Mapping[Var, Interval] | None = None) -> bool:
-    """True only if every one of `conds` holds."""
-    if not conds:
-        return True
-    whole = conds[0]
-    for c in conds[1:]:
-        whole = land(whole, c)
-    return prove(whole, ranges)
 
 
 def prove_equal(a: Expr, b: Expr, ranges: Mapping[Var, Interval] | None = None) -> bool:

@@ -26,9 +26,7 @@ _ROUNDS = 12  # more than any expression has needed; the rules have no cycles
 _FEW = 8  # operands of min and max that are compared with each other
 
 
-def simplify(
-    e: Expr, ranges: Mapping[Var, Interval] | None = None, limits: Mapping[Var, Expr] | None = None
-) -> Expr:
+def simplify(e: Expr, ranges: Mapping[Var, Interval] | None = None, limits: Mapping[Var, Expr] | None = None) -> Expr:
     """`e` in normal form, equal to it for all values of its variables within `ranges` and their own bounds.
 
     `limits` gives exclusive upper bounds that are expressions: the extents of loops over symbolic dims.
@@ -48,9 +46,7 @@ class Simplifier:
 
     __slots__ = ("_done", "_memo", "bounds", "limits")
 
-    def __init__(
-        self, ranges: Mapping[Var, Interval] | None = None, limits: Mapping[Var, Expr] | None = None
-    ) -> None:
+    def __init__(self, ranges: Mapping[Var, Interval] | None = None, limits: Mapping[Var, Expr] | None = None) -> None:
         self.bounds = Bounds(ranges)
         self.limits = limits or {}
         self._memo: dict[Expr, Expr] = {}

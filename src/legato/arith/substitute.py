@@ -28,9 +28,7 @@ def rewrite(e: Expr, f: Callable[[Expr], Expr | None]) -> Expr:
     return _rebuild(e, lambda _: None, f)
 
 
-def _rebuild(
-    e: Expr, known: Callable[[Expr], Expr | None], f: Callable[[Expr], Expr | None] | None = None
-) -> Expr:
+def _rebuild(e: Expr, known: Callable[[Expr], Expr | None], f: Callable[[Expr], Expr | None] | None = None) -> Expr:
     """`e` with what is `known` of a node put in its place, and `f` applied to every other node once rebuilt."""
     memo: dict[Expr, Expr] = {}
     stack = [e]

@@ -12,24 +12,13 @@ import hashlib
 import os
 import tempfile
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from legato.base.config import config
 
-__all__ = ["KernelCache", "compiler_digest"]
+__all__ = ["KernelCache"]
 
 MAGIC = b"legato-kernel-1\n"
-
-
-@cache
-def compiler_digest() -> str:
-    """SHA-256 of the compiler's own sources: another compiler never meets this one's entries."""
-    digest = hashlib.sha256()
-    root = Path(__file__).parents[1]
-    for path in sorted(root.rglob("*.py")):
-        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

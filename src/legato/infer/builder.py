@@ -34,9 +34,7 @@ from legato.ir.expr import (
     Constructor,
     Expr,
     Function,
-    GlobalVar,
     If,
-    Let,
     MatchCast,
     RefCreate,
     RefRead,
@@ -213,11 +211,6 @@ class Builder:
         self._typer.bound[var] = bound
         return var
 
-    def let_in(self, var: Var, value: Expr, body: Expr) -> Let:
-        """`let var = value; body` as one node."""
-        self._typer.bound[var] = value
-        return Let(var, value, body, ty=body.ty, span=self.span)
-
     def body(self, make: Expr | Callable[[], Expr]) -> Expr:
         """An expression from `make`, inside the lets that it binds while it runs."""
         if isinstance(make, Expr):
@@ -310,8 +303,3 @@ def _similar(name: str) -> str | None:
 
     found = get_close_matches(name, list(sugar.operators()), 3)
     return f"did you mean {', '.join(found)}?" if found else None
-
-
-def global_call(b: Builder, gv: GlobalVar, func_type: FuncType, args: Sequence[Expr]) -> Call:
-    """The typed call of a global function whose type is known but not written on `gv`."""
-    return b.apply(gv.with_type(func_type), args)

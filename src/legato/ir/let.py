@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 
 from legato.ir.expr import Expr, Let, Var
@@ -27,13 +27,6 @@ def lets(bindings: Iterable[Binding], result: Expr) -> Expr:
     for var, value in reversed(list(bindings)):
         out = Let(var, value, out, ty=result.ty, span=value.span)
     return out
-
-
-def chain_nodes(expr: Expr) -> Iterator[Let]:
-    """The Let nodes of the chain that starts at `expr`, outermost first."""
-    while isinstance(expr, Let):
-        yield expr
-        expr = expr.body
 
 
 def with_body(let: Let, value: Expr, body: Expr) -> Let:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from legato.arith import expr as arith
 from legato.arith.expr import Expr, const, eq, ge, gt, land, le, lnot, lor, lt, max_, min_, ne, select
 from legato.base import dtype as dt
@@ -11,7 +9,7 @@ from legato.base.dtype import DType
 from legato.tir.expr import call, cast
 
 __all__ = ["abs_", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bitnot", "cast", "ceil", "const", "cos", "cosh",
-           "eq", "erf", "exp", "floor", "fma", "ge", "gt", "infinity", "isfinite", "isinf", "isnan", "land", "le",
+           "eq", "erf", "exp", "floor", "fma", "ge", "gt", "isfinite", "isinf", "isnan", "land", "le",
            "literal", "lnot", "log", "lor", "lt", "max_", "min_", "ne", "neg", "power", "round_", "rsqrt", "select",
            "sigmoid", "sign", "sin", "sinh", "sqrt", "tan", "tanh", "trunc", "truncdiv", "truncmod"]  # fmt: skip
 
@@ -19,11 +17,6 @@ __all__ = ["abs_", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bitnot", 
 def literal(value: float, like: Expr | DType) -> Expr:
     """`value` as a literal of the dtype of `like`."""
     return const(value, like if isinstance(like, DType) else like.dtype)
-
-
-def infinity(like: Expr | DType) -> Expr:
-    """+∞ as a literal of the dtype of `like`."""
-    return literal(math.inf, like)
 
 
 def exp(x: Expr) -> Expr:

@@ -6,7 +6,7 @@ bound once, so a replacement never meets a binder of the same name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from legato.arith.bounds import Bounds, bounds
@@ -23,7 +23,7 @@ from legato.tir.expr import Load
 from legato.tir.stmt import Alloc, For, Func, HostOp, Invoke, Launch, Let, Stmt, Store, View
 
 __all__ = ["bound_buffers", "bound_vars", "buffers_read", "buffers_used", "buffers_written", "expressions",
-           "fresh_copy", "has_load", "loads", "loop_limits", "loop_ranges", "loops", "map_exprs", "replace_buffer",
+           "has_load", "loads", "loop_limits", "loop_ranges", "loops", "map_exprs", "replace_buffer",
            "rewrite_loads", "rewrite_loads_in", "statements", "substitute", "transform", "vars_used"]  # fmt: skip
 
 CALLS = (Launch, Invoke, HostOp)
@@ -179,38 +179,3 @@ def _with_buffers(node: Stmt, mapping: Mapping[Buffer, Buffer]) -> Stmt | None:
     if isinstance(node, CALLS) and any(a in mapping for a in node.args if isinstance(a, Buffer)):
         return replace(node, args=tuple(mapping.get(a, a) if isinstance(a, Buffer) else a for a in node.args))
     return None
-
-
-def fresh_copy(stmt: Stmt) -> Stmt:
-    """`stmt` with new variables and buffers at every binder, so that both may stand in one function."""
-    new_vars: dict[Var, Expr] = {v: Var(v.name, v.dtype, v.lo, v.hi) for v in bound_vars(stmt)}
-    copy = substitute(stmt, new_vars)
-    copy = replace_buffer(copy, {b: copy_buffer(b) for b in bound_buffers(copy)})
-    return transform(copy, lambda node: _with_var(node, new_vars))
-
-
-def _with_var(node: Stmt, mapping: Mapping[Var, Expr]) -> Stmt | None:
-    if not isinstance(node, For | Let) or node.var not in mapping:
-        return None
-    var = mapping[node.var]
-    assert isinstance(var, Var)
-    return replace(node, var=var)
-
-
-def enclosing(root: Stmt | Func, wanted: Iterable[Stmt]) -> dict[Stmt, tuple[Stmt, ...]]:
-    """For each statement of `wanted`, the statements around it, outermost first (one path, where it is shared)."""
-    targets = set(wanted)
-    found: dict[Stmt, tuple[Stmt, ...]] = {}
-    path: list[Stmt] = []
-    stack: list[tuple[Stmt, bool]] = [(root.body if isinstance(root, Func) else root, False)]
-    while stack:
-        stmt, done = stack.pop()
-        if done:
-            path.pop()
-            continue
-        if stmt in targets:
-            found[stmt] = tuple(path)
-        path.append(stmt)
-        stack.append((stmt, True))
-        stack += [(child, False) for child in reversed(stmt.children())]
-    return found
