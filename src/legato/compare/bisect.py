@@ -31,11 +31,12 @@ Values = dict[int, list[Array]]  # the leaves of what a node computes, by its id
 
 
 def blame(
-    mod: Module, inputs: Sequence[Array], options: CompileOptions, theirs: Sequence[Array] | None = None
+    mod: Module, inputs: Sequence[Array], options: CompileOptions, theirs: Sequence[Sequence[Array]] | None = None
 ) -> Culprit:
     """The first stage, and in the code the first binding of @main, that makes the typed `mod` wrong on `inputs`.
 
-    theirs: another implementation's outputs; where the module itself is far from those, nothing later is looked at.
+    theirs: another implementation's outputs, in one or more of its ways; where the module itself is far from those,
+    nothing later is looked at.
     """
     exact = interpret(mod, inputs, float64=True)
     native = interpret(mod, inputs, float64=False)
@@ -44,14 +45,19 @@ def blame(
     before = mod
     for p in options.passes:
         after = run(before, [p], Observer())
-        if after is not before and not _agree(_narrow(interpret(after, inputs, float64=True), native), exact, native):
+        if after is not before and not _agree(_narrow(interpret(after, inputs, float64=True), native), exact, [native]):
             return _culprit(p.name, "", before, inputs)
         before = after
     return _Code(before, inputs, replace(options, passes=())).blame()
 
 
-def _agree(got: Sequence[Array], exact: Sequence[Array], peer: Sequence[Array], *, is_other: bool = False) -> bool:
-    return all(judge("", *v, is_other=is_other).holds for v in zip(got, exact, peer, strict=True))
+def _agree(
+    got: Sequence[Array], exact: Sequence[Array], peers: Sequence[Sequence[Array]], *, is_other: bool = False
+) -> bool:
+    return all(
+        judge("", g, e, p, is_other=is_other).holds
+        for g, e, p in zip(got, exact, zip(*peers, strict=True), strict=True)
+    )
 
 
 def _narrow(values: Sequence[Array], like: Sequence[Array]) -> list[Array]:
@@ -145,7 +151,7 @@ class _Code:
         got = _run(program, self.inputs, self.options)
         exact = [leaf for _, e in live for leaf in self.exact[id(e)]]
         native = [leaf for _, e in live for leaf in self.native[id(e)]]
-        return not _agree(got, exact, native)
+        return not _agree(got, exact, [native])
 
     def _alone(self, var: Var, value: Expr) -> tuple[Module | None, list[Array]]:
         """A program of one binding's value, as a function of the variables that it uses, and their values."""
@@ -174,4 +180,4 @@ def _fails(program: Module, inputs: Sequence[Array], options: CompileOptions) ->
     except CompileError:
         return False
     exact, native = (interpret(program, inputs, float64=wide) for wide in (True, False))
-    return not _agree(got, exact, native)
+    return not _agree(got, exact, [native])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -113,8 +114,11 @@ def _line(output: OutputReport) -> str:
     return f"{verdict}  {output.name}: {output.type}  {error}"
 
 
-def judge(name: str, got: Array, exact: Array, peer: Array, *, is_other: bool) -> OutputReport:
-    """Compares `got` with its exact value. `is_other`: the peer is another implementation, not the interpreter.
+def judge(name: str, got: Array, exact: Array, peers: Sequence[Array], *, is_other: bool) -> OutputReport:
+    """Compares `got` with its exact value, and with what the peer computes, in one or more of its ways.
+
+    is_other: the peer is another implementation, not the interpreter. Its own error is that of its worst way; distances
+    are from its first.
 
     Floats: the error is at most twice the peer's own, or 1e-5 of the range (for narrow floats, one unit in the last
     place of it); and where the peer is another implementation, the distance from it is within 1e-3 of the range. Other
@@ -122,14 +126,16 @@ def judge(name: str, got: Array, exact: Array, peer: Array, *, is_other: bool) -
     """
     kind = dtype(got.dtype)
     type_ = f"{kind}[{', '.join(map(str, got.shape))}]"
-    if got.shape != exact.shape or got.shape != peer.shape:
+    peer = peers[0]
+    if any(got.shape != other.shape for other in (exact, *peers)):
         return OutputReport(f"{name} (shape)", type_, np.inf, 0.0, 0.0, np.inf, 0.0, False)
     if not kind.is_float:
         error, other, distance = (float(np.count_nonzero(a)) for a in (got != exact, peer != exact, got != peer))
         holds = not np.any((got != exact) & (got != peer))
         return OutputReport(name, type_, error, _span(exact), other, distance, other, holds)
     span, eps = _span(exact), _epsilon(got)
-    error, other, distance = _distance(got, exact, got), _distance(peer, exact, got), _distance(got, peer, got)
+    error, distance = _distance(got, exact, got), _distance(got, peer, got)
+    other = max(_distance(p, exact, got) for p in peers)
     allowed = max(2 * other, max(SMALL, eps) * span)
     holds = error <= allowed and (not is_other or distance <= max(NEAR, 4 * eps) * span)
     return OutputReport(name, type_, error, span, other, distance, allowed, holds)

@@ -68,12 +68,13 @@ def compare(
     mod: Module,
     given: Mapping[str, Any],
     *,
-    theirs: Sequence[Array] | None = None,
+    theirs: Sequence[Sequence[Array]] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Report:
     """Compares `exe`, compiled from the typed module `mod`, on inputs by name.
 
-    theirs: another implementation's outputs; None: the peer is the interpreter in the program's own precision.
+    theirs: another implementation's outputs, in one or more of its ways; None: the peer is the interpreter in the
+    program's own precision.
     """
     tell = progress or _quiet
     arrays = in_order(exe, given)
@@ -83,10 +84,10 @@ def compare(
     exact = interpret(mod, arrays, float64=True)
     if theirs is None:
         tell("interpreting")
-    peers = interpret(mod, arrays, float64=False) if theirs is None else theirs
+    ways = [interpret(mod, arrays, float64=False)] if theirs is None else theirs
     outputs = tuple(
-        judge(tensor.name, *values, is_other=theirs is not None)
-        for tensor, *values in zip(exe.outputs, got, exact, peers, strict=True)
+        judge(tensor.name, ours, right, peers, is_other=theirs is not None)
+        for tensor, ours, right, peers in zip(exe.outputs, got, exact, zip(*ways, strict=True), strict=True)
     )
     hosted = exe.stats.get("host_operators", 0)
     assert isinstance(hosted, int)
@@ -99,7 +100,7 @@ def _quiet(what: str) -> None:
 
 def _theirs(
     model: object, given: Mapping[str, Any], against: str | None, tell: Callable[[str], None]
-) -> tuple[list[Array] | None, str]:
+) -> tuple[list[list[Array]] | None, str]:
     """ONNX Runtime's outputs, or None and why there are none."""
     if against not in (None, "onnxruntime", "interpreter"):
         raise RunError(f"against: got {against!r}, wanted 'onnxruntime' or 'interpreter'")
@@ -110,7 +111,7 @@ def _theirs(
         raise RunError(f"ONNX Runtime reads ONNX models only, not {shown}")
     tell("running ONNX Runtime")
     try:
-        return other.outputs(model, {name: np.asarray(value) for name, value in given.items()}), ""
+        return other.opinions(model, {name: np.asarray(value) for name, value in given.items()}), ""
     except other.PeerError as error:
         if against is not None:
             raise
