@@ -13,6 +13,7 @@ import numpy as np
 from legato._version import __version__
 from legato.base.errors import CompileError, UnsupportedError
 from legato.base.target import Target
+from legato.codegen.analysis import is_parallel
 from legato.codegen.build import build_objects
 from legato.codegen.cache import KernelCache
 from legato.codegen.emit import emit_module
@@ -29,8 +30,7 @@ from legato.pipelines import DEFAULT
 from legato.runtime.executable import Executable
 from legato.runtime.parts import constant_offsets
 from legato.runtime.program import HostOpInfo, Program
-from legato.tir.stmt import For, Func, LoopKind
-from legato.tir.walk import statements
+from legato.tir.verify import verify_all
 from legato.transform.pass_ import Observer, Pass, run
 
 __all__ = [
@@ -124,8 +124,9 @@ def compile_module(mod: Module, options: CompileOptions) -> Compiled:
         objects, compiled = build_objects(modules, options.target, cache=KernelCache.default())
     with clock("link"):
         image = link(objects, list(program.functions))
-        info = _program(lowered, program, image.exports, options, observer, source)
-        info.stats.update(kernels=len(program.kernels), compiled=compiled)  # type: ignore[attr-defined]  # a dict, made above
+        stats = {"host_operators": len(program.host_ops), "kernels": len(program.kernels), "compiled": compiled}
+        stages = {name: str(m) for name, m in observer.kept.items()}
+        info = _program(lowered, program, image.exports, options.target, stats, source, stages)
         executable = Executable.from_parts(
             info,
             image.data,
@@ -145,6 +146,8 @@ def lower_module(mod: Module, options: CompileOptions, observer: Observer) -> tu
     lowered = lower_functions(mod, options.target)
     program = lower_hosts(lowered, options.target)
     loops = {**program.kernels, **program.functions}
+    if observer.settings.verify:
+        verify_all(loops, final=True)
     for name, stage in (("lower", lowered), ("tir", Module({ir.GlobalVar(n): f for n, f in loops.items()}))):
         if name in options.keep or "*" in options.keep:
             observer.kept[name] = stage
@@ -178,21 +181,18 @@ class _Stage:
 def llvm_modules(program: HostProgram, target: Target, offsets: Mapping[str, int]) -> list[str]:
     """One LLVM module per kernel, and one for all host functions; `offsets` places the constants."""
     kernels = [emit_module([k], target, {}) for k in program.kernels.values()]
-    threaded = {name: _is_parallel(k) for name, k in program.kernels.items()}
+    threaded = {name: is_parallel(k) for name, k in program.kernels.items()}
     return [*kernels, emit_module(list(program.functions.values()), target, offsets, threaded)]
-
-
-def _is_parallel(kernel: Func) -> bool:
-    return any(isinstance(s, For) and s.kind is LoopKind.PARALLEL for s in statements(kernel))
 
 
 def _program(
     mod: Module,
     program: HostProgram,
     exports: Mapping[str, int],
-    options: CompileOptions,
-    observer: Observer,
+    target: Target,
+    stats: Mapping[str, int],
     source: str,
+    stages: Mapping[str, str],
 ) -> Program:
     main = mod["main"]
     if not isinstance(main, ir.Function):
@@ -201,13 +201,13 @@ def _program(
         )
     info = function_info(main, exports["main"], program.plans["main"].size)
     return Program(
-        target=options.target.name,
+        target=target.name,
         functions={"main": info},
         checks=tuple(program.checks),
         host_ops=tuple(host_op_info(r, attrs_to_json(r.attrs)) for r in program.host_ops),
-        stats={"host_operators": len(program.host_ops)},
+        stats=stats,
         source=source,
-        stages={name: str(m) for name, m in observer.kept.items()},
+        stages=stages,
         version=__version__,
     )
 

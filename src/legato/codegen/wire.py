@@ -9,14 +9,17 @@ __all__ = ["read_fields", "write_fields"]
 
 
 def read_fields(stream: IO[bytes], count: int) -> list[bytes] | None:
-    """The next `count` fields of `stream`, or None at its end."""
+    """The next `count` fields of `stream`, or None where it ends before they do."""
     fields = []
     for _ in range(count):
         head = stream.read(8)
         if len(head) < 8:
             return None
         (size,) = struct.unpack("<Q", head)
-        fields.append(stream.read(size))
+        field = stream.read(size)
+        if len(field) < size:
+            return None
+        fields.append(field)
     return fields
 
 

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from legato.base.config import Config, config
-from legato.base.errors import CompileError, InternalError
+from legato.base.errors import CompileError, InternalError, VerifyError
 from legato.ir.expr import Function
 from legato.ir.module import Module
+from legato.ir.verify import verify
 
 __all__ = ["FunctionPass", "Observer", "Pass", "run"]
 
@@ -46,11 +47,10 @@ class FunctionPass(Pass):
 
 @dataclass(slots=True)
 class Observer:
-    """Watches a pipeline: times, prints, dumps and keeps modules as `config` and the caller ask."""
+    """Watches a pipeline: times, verifies, prints, dumps and keeps modules as `config` and the caller ask."""
 
     settings: Config = field(default_factory=config)
     keep: frozenset[str] = frozenset()  # names of passes whose output is kept; "*" keeps all
-    verify: Callable[[Module], None] | None = None
     progress: Callable[[str], None] | None = None
     times: dict[str, float] = field(default_factory=dict)
     kept: dict[str, Module] = field(default_factory=dict)
@@ -67,8 +67,8 @@ class Observer:
         self.times[name] = self.times.get(name, 0.0) + seconds
         if name in self.keep or "*" in self.keep:
             self.kept[name] = new
-        if self.verify is not None:
-            self.verify(new)
+        if self.settings.verify:
+            _verify(name, new)
         self._print(name, old, new, seconds)
 
     def _print(self, name: str, old: Module, new: Module, seconds: float) -> None:
@@ -81,6 +81,13 @@ class Observer:
             folder = Path(s.dump_dir)
             folder.mkdir(parents=True, exist_ok=True)
             (folder / f"{self._count:02d}_{name}.txt").write_text(str(new))
+
+
+def _verify(name: str, mod: Module) -> None:
+    try:
+        verify(mod)
+    except VerifyError as error:
+        raise InternalError(f"pass {name} made a malformed program: {error}") from error
 
 
 def run(mod: Module, passes: Sequence[Pass], observer: Observer | None = None) -> Module:
