@@ -11,7 +11,7 @@ export LEGATO_MODELS ?= $(CURDIR)/.models
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint bench models clean
+.PHONY: help venv demo test lint sanitize bench models clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -32,6 +32,9 @@ lint: $(VENV)/.dev ## style, types, import contracts, file sizes
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/sz.py
+
+sanitize: $(VENV)/.dev ## the C library alone, under AddressSanitizer, UBSan and ThreadSanitizer (part of test)
+	$(BIN)/python -m pytest tests/runtime/test_native.py -v
 
 bench: $(VENV)/.dev models ## ResNet-50 against ONNX Runtime on two threads
 	$(BIN)/legato bench $(LEGATO_MODELS)/resnet50.onnx --vs onnxruntime --threads 2

@@ -10,7 +10,7 @@ themselves, nor are primitive functions, whose bodies are left as they are).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from legato.ir.expr import (
     Clause,
@@ -30,6 +30,7 @@ from legato.ir.expr import (
 from legato.ir.let import Binding, lets
 from legato.ir.module import Module
 from legato.ir.op import Op
+from legato.ir.scope import Scope
 from legato.transform.pass_ import FunctionPass
 
 __all__ = ["ToANormal", "is_atom"]
@@ -53,24 +54,6 @@ class ToANormal(FunctionPass):
     def function(self, func: Function, mod: Module) -> Function:
         body = _Normalizer(func.body).run()
         return func if body is func.body else replace(func, body=body)
-
-
-@dataclass(slots=True, eq=False)
-class _Scope:
-    parent: _Scope | None
-    depth: int
-    bindings: list[Binding] = field(default_factory=list)
-
-
-def _common(a: _Scope, b: _Scope) -> _Scope:
-    while a is not b:
-        if a.depth >= b.depth:
-            assert a.parent is not None
-            a = a.parent
-        else:
-            assert b.parent is not None
-            b = b.parent
-    return a
 
 
 def _uses(node: Expr) -> Iterator[tuple[Expr, int]]:
@@ -97,19 +80,20 @@ def _uses(node: Expr) -> Iterator[tuple[Expr, int]]:
 class _Normalizer:
     def __init__(self, root: Expr) -> None:
         self.root = root
-        self.scope_of: dict[int, _Scope] = {}
-        self.inner: dict[tuple[int, int], _Scope] = {}
+        self.scope_of: dict[int, Scope] = {}
+        self.inner: dict[tuple[int, int], Scope] = {}
+        self.bindings: dict[Scope, list[Binding]] = {}
         self.atom: dict[int, Expr] = {}  # by identity of the original node
         self.alias: dict[Var, Expr] = {}  # let-bound variables that stand for another atom
         self.count = 0
 
     def run(self) -> Expr:
-        top = _Scope(None, 0)
+        top = Scope()
         order = self._order()
         self._assign_scopes(order, top)
         for node in order:
             self._emit(node)
-        return lets(top.bindings, self._atom(self.root))
+        return lets(self.bindings.get(top, ()), self._atom(self.root))
 
     def _order(self) -> list[Expr]:
         """Every node once; what is evaluated first comes first, a let's variable is bound between value and body."""
@@ -128,16 +112,16 @@ class _Normalizer:
             stack += [(child, False) for child, _ in reversed(list(_uses(node)))]
         return order
 
-    def _assign_scopes(self, order: list[Expr], top: _Scope) -> None:
+    def _assign_scopes(self, order: list[Expr], top: Scope) -> None:
         self.scope_of[id(self.root)] = top
         for node in reversed(order):
             own = self.scope_of[id(node)]
             for child, slot in _uses(node):
                 scope = own
                 if slot:
-                    scope = self.inner.setdefault((id(node), slot), _Scope(own, own.depth + 1))
+                    scope = self.inner.setdefault((id(node), slot), Scope(own))
                 known = self.scope_of.get(id(child))
-                self.scope_of[id(child)] = scope if known is None else _common(known, scope)
+                self.scope_of[id(child)] = scope if known is None else known.common(scope)
         self._name_lets(order)
 
     def _name_lets(self, order: list[Expr]) -> None:
@@ -177,10 +161,10 @@ class _Normalizer:
             self.count += 1
             var = Var(f"x{self.count}", ty=node.ty, span=node.span)
         self.atom[id(node)] = var
-        self.scope_of[id(node)].bindings.append((var, value))
+        self.bindings.setdefault(self.scope_of[id(node)], []).append((var, value))
 
     def _block(self, node: Expr, slot: int, result: Expr) -> Expr:
-        return lets(self.inner[id(node), slot].bindings, self._atom(result))
+        return lets(self.bindings.get(self.inner[id(node), slot], ()), self._atom(result))
 
     def _rebuilt(self, node: Expr) -> Expr:
         match node:
