@@ -1,0 +1,1 @@
+"""Fused groups become kernels, graph functions become host functions: IR → tir."""

@@ -87,6 +87,8 @@ def detect_pad(tensor: Tensor) -> Pad | None:
     inside, read, fill = stage.body.cond, stage.body.a, stage.body.b
     if not isinstance(read, Load) or not isinstance(fill, Const) or not isinstance(read.buffer, Tensor):
         return None
+    if len(read.indices) != len(stage.axes):
+        return None
     before, after, wanted = [], [], set()
     source = read.buffer
     for axis, index, extent in zip(stage.axes, read.indices, source.shape, strict=True):

@@ -57,7 +57,8 @@ def _places(main: Load, axes: Sequence[Axis]) -> dict[int, tuple[int, ...]]:
 
 def _runs_along(main: Load, axes: Sequence[Axis]) -> bool:
     """True if an axis walks along what is innermost in the memory of `main`."""
-    return main.buffer.layout.order[-1] in follows(main, axes).values()
+    order = main.buffer.layout.order
+    return bool(order) and order[-1] in follows(main, axes).values()
 
 
 def _is_below(extent: Expr, limit: int) -> bool:

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from legato.arith.expr import Binary, Const, Expr, Op, Select, Var
-from legato.arith.substitute import nodes
+from legato.arith.expr import Binary, Const, Expr, Op, Select, Var, const
+from legato.arith.simplify import simplify
+from legato.arith.substitute import nodes, variables
 from legato.base.errors import InternalError
 from legato.lower.schedule import Packing
 from legato.te.tensor import Stage
@@ -29,9 +30,15 @@ def packed_array(packing: Packing, source: Array) -> Array:
     axes = [a.var for a in stage.axes]
     extents = [int(a.extent.value) for a in stage.axes if isinstance(a.extent, Const)]
     cut = [d for d, index in enumerate(read.indices) if not isinstance(index, Var | Const)]
-    if len(cut) == 1 and axes[-1] in nodes(read.indices[cut[0]]):
+    if len(cut) == 1 and _is_blocked(read.indices[cut[0]], axes, extents[-1]):
         return _moved(source, read.indices, axes, extents, cut[0])
     return _gathered(source, read.indices, axes, extents)
+
+
+def _is_blocked(index: Expr, axes: list[Var], width: int) -> bool:
+    """True if `index` is block · width + within, for one of the axes and the last."""
+    others = [v for v in variables(index) if v is not axes[-1]]
+    return len(others) == 1 and simplify(others[0] * width + axes[-1] - index) is const(0)
 
 
 def _moved(source: Array, indices: tuple[Expr, ...], axes: list[Var], extents: list[int], cut: int) -> Array:
@@ -55,12 +62,14 @@ def _moved(source: Array, indices: tuple[Expr, ...], axes: list[Var], extents: l
 
 def _gathered(source: Array, indices: tuple[Expr, ...], axes: list[Var], extents: list[int]) -> Array:
     """Any index expressions: evaluated for every element, reads behind the end give zero."""
+    if not source.size:
+        return np.zeros(extents, source.dtype)
     env = dict(zip(axes, np.ogrid[tuple(slice(0, e) for e in extents)], strict=True))
     places = [_evaluate(i, env) for i in indices]
     inside = np.ones(extents, np.bool_)
     for d, p in enumerate(places):
         inside &= p < source.shape[d]
-    clipped = tuple(np.minimum(p, n - 1) for p, n in zip(places, source.shape, strict=True))
+    clipped = tuple(np.clip(p, 0, n - 1) for p, n in zip(places, source.shape, strict=True))
     return np.where(inside, source[clipped], np.zeros((), source.dtype))
 
 

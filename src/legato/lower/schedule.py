@@ -9,16 +9,16 @@ contraction, an operand whose order in memory does not fit) is stored in a tempo
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from legato.arith.expr import Const, Expr, Select, Var, cdiv, const, lt, select
 from legato.arith.simplify import simplify
-from legato.arith.substitute import rewrite, substitute, variables
+from legato.arith.substitute import nodes, rewrite, substitute, variables
 from legato.base.target import Target
-from legato.lower.access import depends, stride
+from legato.lower.access import depends, follows, stride
 from legato.lower.group import Group, stages
-from legato.lower.inline import Pad, detect_pad, inline, loads
+from legato.lower.inline import Pad, certain_loads, detect_pad, inline, loads
 from legato.lower.layout import choose_order
 from legato.lower.rules.elementwise import elementwise
 from legato.lower.rules.halo import fill_halo
@@ -223,6 +223,7 @@ class _Scheduler:
         self._choose_layout(tensor, inner, reduced=True)
         order = _units_first([axes[d] for d in tensor.layout.order])
         shape = pick_shape(order[-1].extent, [inner], self.target) if order else TileShape(1, 1, 1)
+        red = _in_memory_order(red, inner, self.constants)
         rows = red if not order or is_unit(order[-1].extent) else self._rows_along(inner, order, red)
         if rows is not None:
             job = RowReduction(reduction, (), rows, self._packed_rows(inner, axes, rows))
@@ -271,15 +272,24 @@ class _Scheduler:
         """`inner` with constant operands laid out so that memory runs along the last reduction axis."""
         packed: dict[Load, Expr] = {}
         for x in loads(inner):
-            if x.buffer not in self.constants or stride(x, red.axes[-1].var) in (0, 1):
-                continue
             old = [a for a in (*axes, *red.axes) if depends(x, a.var)]
+            if not self._is_packable(x, old) or stride(x, red.axes[-1].var) in (0, 1):
+                continue
             new = tuple(Axis(Var(a.var.name, lo=0), a.extent) for a in old)
             value = substitute(x, {a.var: b.var for a, b in zip(old, new, strict=True)})
             copy = Tensor(f"packed_{x.buffer.name}", [a.extent for a in new], x.dtype, Stage(new, value))
             self._pack(copy, x.buffer)
             packed[x] = copy[tuple(a.var for a in old)]
         return rewrite(inner, lambda e: packed.get(e) if isinstance(e, Load) else None)
+
+    def _is_packable(self, x: Load, axes: Sequence[Axis]) -> bool:
+        """True if `x`, a function of `axes`, can be laid out at compile time: a constant at known places, about as many
+        as it has elements."""
+        if x.buffer not in self.constants or any(isinstance(n, Load) for i in x.indices for n in nodes(i)):
+            return False
+        sizes = [extent_of(a.extent) for a in axes]
+        known = [n for n in sizes if n is not None]
+        return len(known) == len(sizes) and math.prod(known) * x.dtype.bytes <= 2 * _bytes(x.buffer)
 
     def _pack(self, packed: Tensor, source: Buffer) -> None:
         assert isinstance(source, Tensor)
@@ -301,8 +311,11 @@ class _Scheduler:
         block_var, within = Var("ob", lo=0), Var("oi", lo=0)
         row_axis = _row_axis(inner, order)
         packed: dict[Load, Expr] = {}
+        certain = certain_loads(inner)  # a copy of what a Select guards would read outside its buffer
         for x in loads(inner):
             tensor_read = x.buffer
+            if x not in certain and tensor_read not in self.constants:
+                continue
             if isinstance(tensor_read, Tensor) and self._wants_packing(x, order, row_axis, red):
                 packed[x] = self._packed(x, order, red, shape, block_var, within)
         inner = rewrite(inner, lambda e: packed.get(e) if isinstance(e, Load) else None)
@@ -334,7 +347,7 @@ class _Scheduler:
             return False
         if not any(depends(x, a.var) for a in red.axes):
             return False
-        if x.buffer in self.constants:
+        if self._is_packable(x, [a for a in (*order, *red.axes) if depends(x, a.var)]):
             return True
         return stride(x, order[-1].var) != 1
 
@@ -361,9 +374,8 @@ class _Scheduler:
         if not (isinstance(channel.extent, Const) and int(channel.extent.value) % shape.width == 0):
             value = select(lt(which, channel.extent), value, const(0, x.dtype))
         packed = Tensor(f"packed_{x.buffer.name}", [a.extent for a in axes], x.dtype, Stage(tuple(axes), value))
-        source = x.buffer
-        if source in self.constants:
-            self._pack(packed, source)
+        if self._is_packable(x, [*others, channel, *reduced]):
+            self._pack(packed, x.buffer)
         else:
             self.wanted[packed] = Layout.row_major(packed.rank)
             self.store(packed)
@@ -429,6 +441,17 @@ class _Scheduler:
         assert isinstance(tensor.stage, Stage)
         chosen = choose_order(tensor.stage.axes, body, self.constants, reduced, self.lanes)
         tensor.layout = chosen if want is None else Layout(chosen.order, want.halo, want.halo_value)
+
+
+def _in_memory_order(red: Reduction, body: Expr, constants: Collection[Tensor]) -> Reduction:
+    """`red` with its axes as they lie in the memory of the data that is reduced, outermost first."""
+    for x in loads(body):
+        along = follows(x, red.axes)
+        if x.buffer not in constants and len(along) == len(red.axes):
+            place = {n: x.buffer.layout.order.index(d) for n, d in along.items()}
+            axes = tuple(red.axes[n] for n in sorted(place, key=lambda n: place[n]))
+            return Reduction(red.combiner, axes, red.init)
+    return red
 
 
 def _row_axis(body: Expr, order: Sequence[Axis]) -> Axis | None:

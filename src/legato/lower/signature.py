@@ -65,10 +65,10 @@ def unique(names: Sequence[str]) -> list[str]:
     return list(taken)
 
 
-def _structure(ty: Type, numbers: object) -> Structure:
+def _structure(ty: Type, numbers: Iterator[int]) -> Structure:
     if isinstance(ty, TupleType):
         return tuple(_structure(f, numbers) for f in ty.fields)
-    return next(numbers)  # type: ignore[call-overload,no-any-return]  # an iterator of ints
+    return next(numbers)
 
 
 def _sizes(ty: TensorType, names: dict[Var, str]) -> tuple[Size, ...]:

@@ -37,8 +37,8 @@ from legato.tir.stmt import Alloc, For, If, Let, LoopKind, Stmt, Store, block
 
 __all__ = ["TileJob", "TileShape", "combine", "identity", "pick_shape", "tile"]
 
-SHORT = 512  # sums of fewer terms are formed in one register
-PART = 1024  # longest part of a longer sum
+PART = 256  # terms of a sum that are added up in one register: longer parts cost accuracy, shorter ones time
+PLAIN_PART = 16  # the same for sums of what is read as it is: nothing is gained by longer ones there
 UNROLL = 4  # of the innermost reduction loop; longer bodies make LLVM spill
 LONG = frozenset({"exp", "log", "tanh", "erf", "sin", "cos", "pow"})  # intrinsics that are whole polynomials
 COMBINE = {"sum": Op.ADD, "prod": Op.MUL, "max": Op.MAX, "min": Op.MIN}
@@ -159,22 +159,21 @@ class _Parts:
     cut: Mapping[Var, Expr]
 
 
-def _parts(reduction: Reduction, dtype: DType) -> _Parts | None:
+def _parts(reduction: Reduction, dtype: DType, is_product: bool) -> _Parts | None:
     """How a long float sum is cut, so that rounding errors grow with the length of a part plus the number of parts and
     not with their product; None where it is short or symbolic, or no sum."""
     if reduction.combiner != "sum" or not dtype.is_float:
         return None
     extents = [extent_of(a.extent) or 0 for a in reduction.axes]
-    total = math.prod(extents)
-    if total <= SHORT:  # 0 where an extent is symbolic
+    part = PART if is_product else PLAIN_PART
+    if math.prod(extents) <= part:  # 0 where an extent is symbolic
         return None
-    longest = min(PART, total // 2)
-    inner = next(n for n in range(len(extents) + 1) if math.prod(extents[n:]) <= longest)
+    inner = next(n for n in range(len(extents) + 1) if math.prod(extents[n:]) <= part)
     if inner < len(extents):
         return _Parts(reduction.axes[:inner], reduction.axes[inner:], {})
     *outer, last = reduction.axes
-    step = next((d for d in range(longest, 0, -1) if extents[-1] % d == 0 and d % UNROLL == 0), None)
-    if step is None or step < SHORT // 4:
+    step = next((d for d in range(part, part // 4, -1) if extents[-1] % d == 0 and d % UNROLL == 0), None)
+    if step is None:
         return None
     which, within = Var(last.var.name, lo=0), Var(last.var.name, lo=0)
     parts = Axis(which, simplify(floordiv(last.extent, const(step))))
@@ -187,7 +186,8 @@ class _Tiles:
     def __init__(self, job: TileJob, target: Target, shape: TileShape, env: dict[Var, Expr], row: Axis | None) -> None:
         self.job, self.target, self.shape, self.env, self.row = job, target, shape, env, row
         self.channel = job.order[-1]
-        self.parts = _parts(job.reduction, job.dtype)
+        is_product = isinstance(job.body, Binary) and job.body.op is Op.MUL
+        self.parts = _parts(job.reduction, job.dtype, is_product)
 
     def rows(self, block_index: Expr) -> Stmt:
         """All tiles along the row axis for channel block `block_index`, full or partial."""
