@@ -1,0 +1,84 @@
+"""Random programs, compiled: they mean what the interpreter says, and the number of threads does not show.
+
+The default run tries a few dozen; `make fuzz` tries thousands (LEGATO_FUZZ sets how many).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from legato.arith.evaluate import evaluate
+from legato.arith.expr import Var
+from legato.base.target import TARGETS, Target, host, missing_features
+from legato.driver import CompileOptions, compile_module, lower_module
+from legato.lower.host import HostProgram
+from legato.runtime.executable import Executable
+from legato.runtime.size import Formula
+from legato.transform.pass_ import Observer, run
+from legato.tir import interp as tir_interp
+from legato.tir.buffer import Buffer
+from legato.tir.verify import verify_all
+from tests.graphs import BATCHES, Program, compare, leaves, programs
+
+LEVELS = [t for t in (host(), TARGETS["x86-64-v3"], TARGETS["x86-64-v2"]) if not missing_features(t)]
+FUZZ = int(os.environ.get("LEGATO_FUZZ", "0"))
+
+
+def examples(count: int) -> Any:
+    """Settings of a property that tries `count` programs, or as many as LEGATO_FUZZ says."""
+    return settings(max_examples=FUZZ or count, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@examples(60)
+@given(programs(), st.sampled_from(LEVELS))
+def test_compiled_is_interpreted(program: Program, target: Target) -> None:
+    exe = compile_module(program.module, CompileOptions(target)).executable
+    assert exe.stats["host_operators"] == 0
+    for batch in BATCHES if program.dim else BATCHES[:1]:
+        args = program.arguments(batch)
+        if any(d < 0 for shape in _output_shapes(exe, batch) for d in shape):
+            continue  # a window larger than what it slides over: no value, see test_programs.py
+        result = exe(*args)
+        compare(result, program, args)
+        for threads in (1, 4):
+            other = exe.with_threads(threads)(*args)
+            for a, b in zip(leaves(result), leaves(other), strict=True):
+                assert a.tobytes() == b.tobytes()
+
+
+def _output_shapes(exe: Executable, batch: int) -> list[list[int]]:
+    return [[Formula(size)(n=batch) for size in t.shape] for t in exe.outputs]
+
+
+def lowered(program: Program, target: Target) -> HostProgram:
+    """The kernels and host functions that `program` becomes."""
+    options = CompileOptions(target)
+    return lower_module(run(program.module, options.passes), options, Observer())[1]
+
+
+def interpreted(loops: HostProgram, args: Sequence[Any], dims: Mapping[Var, int], *, backwards: bool) -> list[Any]:
+    """The outputs of @main, its host function and kernels run by `tir.interp`."""
+    main = loops.functions["main"]
+    results = [b for b in main.params if isinstance(b, Buffer)][len(args) :]
+    outputs = [np.zeros([int(evaluate(d, dims)) for d in b.shape], b.dtype.numpy) for b in results]
+    constants = {name: node.data for name, node in loops.constants.items()}
+    functions = {**loops.kernels, **loops.functions}
+    words = [*args, *(dims[v] for v in main.params if isinstance(v, Var)), *outputs]
+    assert tir_interp.run(main, words, functions=functions, constants=constants, backwards=backwards) == 0
+    return outputs
+
+
+@examples(30)
+@given(programs(steps=8, limit=100), st.sampled_from(LEVELS), st.booleans())
+def test_loop_programs_mean_the_same(program: Program, target: Target, backwards: bool) -> None:
+    loops = lowered(program, target)
+    verify_all({**loops.kernels, **loops.functions}, final=True)
+    args = program.arguments()
+    dims = {program.dim: BATCHES[0]} if program.dim else {}
+    compare(tuple(interpreted(loops, args, dims, backwards=backwards)), program, args)
