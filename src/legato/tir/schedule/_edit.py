@@ -19,8 +19,8 @@ from legato.tir.expr import Load
 from legato.tir.stmt import Alloc, Block, For, Func, If, Let, LoopKind, Stmt, Store
 from legato.tir.walk import buffers_read, buffers_written, copy_buffer, has_load, statements, transform
 
-__all__ = ["Names", "alloc_path", "check_scope", "check_two_loops", "copied", "extents", "is_guard", "limits",
-           "literal", "loop_path", "loop_var", "nest", "normal", "ranges", "renamed", "replaced",
+__all__ = ["Names", "alloc_path", "body_path", "check_scope", "check_two_loops", "copied", "extents", "is_guard",
+           "limits", "literal", "loop_path", "loop_var", "nest", "normal", "ranges", "renamed", "replaced",
            "understood"]  # fmt: skip
 
 T = TypeVar("T", Var, Buffer)
@@ -50,6 +50,15 @@ def loop_path(func: Func, var: Var) -> tuple[Stmt, ...]:
     if path is None:
         names = ", ".join(s.var.name for s in statements(func) if isinstance(s, For))
         raise ScheduleError(f"{func.name} has no loop {var.name}", details=[f"its loops: {names or 'none'}"])
+    return path
+
+
+def body_path(func: Func, var: Var) -> tuple[Stmt, ...]:
+    """Like `loop_path`, and on through the Lets directly inside the loop: where its body begins."""
+    path = loop_path(func, var)
+    body = path[-1].children()[0]
+    while isinstance(body, Let):
+        path, body = (*path, body), body.body
     return path
 
 

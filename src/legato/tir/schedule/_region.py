@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from legato.arith.expr import Binary, Const, Expr, Op, Var, const, floordiv, land, le, lt, max_, min_
 from legato.arith.linear import build, factors, gather
 from legato.arith.simplify import Simplifier
-from legato.arith.substitute import nodes
+from legato.arith.substitute import nodes, substitute
+from legato.base import dtype as dt
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Load
 from legato.tir.schedule._dependence import Access
 from legato.tir.schedule._edit import extents, limits, ranges
 from legato.tir.stmt import For, Let, Stmt, Store
-from legato.tir.walk import statements
+from legato.tir.walk import has_load, statements
 
 __all__ = ["Bounds", "Box", "Region", "Span"]
 
@@ -41,6 +42,7 @@ class Region:
         self.stored = {s.buffer for s in inside if isinstance(s, Store)}
         outer = ranges(path)
         self.simplify = Simplifier(outer, limits(path))
+        self.lets = _lets(path)
         self.ranges = ranges(inside, outer)
 
     def box(self, buffer: Buffer, accesses: Iterable[Access]) -> Box:
@@ -64,7 +66,18 @@ class Region:
 
     def holds(self, e: Expr) -> bool:
         """Whether e >= 0 is proven."""
-        return self.simplify.nonnegative(*gather(self.simplify(e)))
+        return self._holds(e) or (bool(self.lets) and self._holds(substitute(e, self.lets)))
+
+    def _holds(self, e: Expr) -> bool:
+        terms, total = gather(self.simplify(e))
+        if self.simplify.nonnegative(terms, total):
+            return True
+        for t, c in terms.items():  # -min(a, b) is at least -a, and max(a, b) at least a
+            if isinstance(t, Binary) and t.op is (Op.MIN if c < 0 else Op.MAX) and c:
+                others = build({u: k for u, k in terms.items() if u is not t}, total)
+                if any(self._holds(others + side * c) for side in (t.a, t.b)):
+                    return True
+        return False
 
     def _dimension(self, buffer: Buffer, d: int, indices: list[Expr]) -> Span:
         before, after = buffer.layout.halo_of(d)
@@ -178,6 +191,15 @@ class Region:
 
     def _is_outer(self, e: Expr) -> bool:
         return not any(n in self.inner or (isinstance(n, Load) and n.buffer in self.stored) for n in nodes(e))
+
+
+def _lets(path: Sequence[Stmt]) -> dict[Var, Expr]:
+    """The values of the index variables that Lets on `path` bind, in terms of the others."""
+    found: dict[Var, Expr] = {}
+    for s in path:
+        if isinstance(s, Let) and s.var.dtype == dt.index and not has_load(s.value):
+            found[s.var] = substitute(s.value, found)
+    return found
 
 
 def _sum(rest: Expr, parts: list[tuple[int, Expr]]) -> Expr:

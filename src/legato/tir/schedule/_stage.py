@@ -9,8 +9,8 @@ from legato.arith.expr import Expr, Var, const
 from legato.base.errors import ScheduleError
 from legato.tir.buffer import Buffer
 from legato.tir.schedule._edit import alloc_path, understood
-from legato.tir.stmt import Alloc, Block, For, Func, Let, Stmt, Store
-from legato.tir.walk import buffers_read, buffers_written, loads, statements
+from legato.tir.stmt import Alloc, Block, Func, Let, Stmt, Store
+from legato.tir.walk import buffers_read, buffers_written, loads, loops, statements
 
 __all__ = ["Stage", "find_stage", "without_stage"]
 
@@ -85,7 +85,7 @@ def _check_sources(buffer: Buffer, stmts: Sequence[Stmt], producers: Sequence[St
 
 def _axes(buffer: Buffer, producers: Sequence[Stmt], primitive: str) -> dict[Var, int]:
     """The dimension that each producer loop walks along; every access of a producer must be at plain loop variables."""
-    loops = {s.var: s for p in producers for s in statements(p) if isinstance(s, For)}
+    by_var = {f.var: f for p in producers for f in loops(p)}
     found: dict[Var, int] = {}
     places = [s.indices for p in producers for s in statements(p) if isinstance(s, Store) and s.buffer is buffer]
     places += [x.indices for p in producers for x in loads(p) if x.buffer is buffer]
@@ -93,11 +93,18 @@ def _axes(buffer: Buffer, producers: Sequence[Stmt], primitive: str) -> dict[Var
         for d, index in enumerate(place):
             if index is _ZERO and buffer.shape[d] is _ONE:
                 continue
-            if not isinstance(index, Var) or index not in loops or found.setdefault(index, d) != d:
+            if not isinstance(index, Var) or index not in by_var or found.setdefault(index, d) != d:
                 _refuse(buffer, index, primitive)
-            elif loops[index].extent is not buffer.shape[d]:
+            elif by_var[index].extent is not buffer.shape[d]:
                 message = f"{primitive}: {index.name} does not run over all of dimension {d} of {buffer.name}"
-                raise ScheduleError(message, details=[f"{loops[index].extent} of {buffer.shape[d]}"])
+                raise ScheduleError(message, details=[f"{by_var[index].extent} of {buffer.shape[d]}"])
+    for p in producers:
+        for alloc in statements(p):
+            if isinstance(alloc, Alloc) and any(f.var in found for f in loops(alloc)):
+                raise ScheduleError(
+                    f"{primitive}: iterations that compute {buffer.name} share {alloc.buffer.name}",
+                    hint="sink_alloc gives each iteration its own",
+                )
     return found
 
 

@@ -9,7 +9,7 @@ from legato.base.errors import ScheduleError
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
 from legato.tir.schedule._dependence import accesses, private
-from legato.tir.schedule._edit import check_scope, loop_path, loop_var, replaced, understood
+from legato.tir.schedule._edit import body_path, check_scope, loop_var, replaced, understood
 from legato.tir.schedule._region import Box, Region
 from legato.tir.schedule.compute_at import rebased
 from legato.tir.stmt import Alloc, For, Func, If, LoopKind, Stmt, Store, block
@@ -27,25 +27,24 @@ def cache_read(func: Func, buffer: Buffer, var: Var, scope: Scope = Scope.LOCAL)
 
     The loop must not store to the buffer. Returns (func, t, [k, …]): one loop per dimension.
     """
-    path = loop_path(func, var)
-    loop = path[-1]
-    assert isinstance(loop, For)
-    understood(loop, "cache_read")
-    if buffer in private(loop):
+    path = body_path(func, var)
+    part = path[-1].children()[0]
+    understood(part, "cache_read")
+    if buffer in private(part):
         raise ScheduleError(f"cache_read: {buffer.name} is allocated inside {var.name}")
     if any(isinstance(s, For) and s.kind is LoopKind.VECTOR for s in path):
         raise ScheduleError(f"cache_read: {var.name} is a vector loop or inside one")
-    found = [a for a in accesses(loop.body) if a.buffer is buffer]
+    found = [a for a in accesses(part) if a.buffer is buffer]
     if any(a.is_write for a in found) or not found:
         what = "stores to" if found else "does not read"
         raise ScheduleError(f"cache_read: {var.name} {what} {buffer.name}")
-    region = Region(loop.body, path)
+    region = Region(part, path)
     box = region.box(buffer, found)
     new = Buffer(f"{buffer.name}_local", tuple(s.size for s in box), buffer.dtype, scope=scope)
     check_scope(new, "cache_read")
     vars = [loop_var(f"{buffer.name}{d}") for d in range(buffer.rank)]
-    body = block(_copy(buffer, new, box, vars, region), rebased(loop.body, buffer, new, box))
-    return replaced(func, path, loop.with_children((Alloc(new, body),))), new, vars
+    body = block(_copy(buffer, new, box, vars, region), rebased(part, buffer, new, box))
+    return replaced(func, path, path[-1].with_children((Alloc(new, body),))), new, vars
 
 
 def _copy(old: Buffer, new: Buffer, box: Box, vars: Sequence[Var], region: Region) -> Stmt:

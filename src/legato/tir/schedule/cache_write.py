@@ -11,10 +11,10 @@ from legato.tir.schedule._cover import Place, roots, uncovered
 from legato.tir.schedule._dependence import accesses, private
 from legato.tir.schedule._edit import (
     alloc_path,
+    body_path,
     check_scope,
     copied,
     is_guard,
-    loop_path,
     nest,
     normal,
     replaced,
@@ -42,7 +42,7 @@ def cache_write(
     An iteration must store every element before it reads it. Returns (func, t, [[k, …], …]): the loops that copy, one
     nest for each store that is the first to its elements.
     """
-    path = loop_path(func, var) if var is not None else () if buffer in func.params else alloc_path(func, buffer)
+    path = body_path(func, var) if var is not None else () if buffer in func.params else alloc_path(func, buffer)
     part = path[-1].children()[0] if path else func.body
     where = var.name if var is not None else func.name
     understood(part, "cache_write")

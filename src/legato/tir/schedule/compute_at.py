@@ -10,7 +10,7 @@ from legato.base.errors import ScheduleError
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
 from legato.tir.schedule._dependence import accesses
-from legato.tir.schedule._edit import Names, check_scope, copied, loop_path, loop_var, normal, replaced
+from legato.tir.schedule._edit import Names, body_path, check_scope, copied, loop_var, normal, replaced
 from legato.tir.schedule._region import Box, Region
 from legato.tir.schedule._stage import Stage, find_stage, without_stage
 from legato.tir.stmt import Alloc, For, Func, If, LoopKind, Stmt, Store, block
@@ -44,7 +44,7 @@ def compute_at_each(
     Returns (func, names), one per loop.
     """
     stage = find_stage(func, buffer, "compute_at")
-    paths = [loop_path(func, v) for v in vars]
+    paths = [body_path(func, v) for v in vars]
     for var, path in zip(vars, paths, strict=True):
         _check_place(stage, var, path)
         if all(x.buffer is not buffer for x in loads(path[-1])):
@@ -54,10 +54,8 @@ def compute_at_each(
     body = stage.body(without_stage(stage))
     func = replaced(func, stage.path, body)
     for var in vars:
-        path = loop_path(func, var)
-        loop = path[-1]
-        assert isinstance(loop, For)
-        new, renaming = _placed(stage, loop, path, scope)
+        path = body_path(func, var)
+        new, renaming = _placed(stage, path, scope)
         func = replaced(func, path, new)
         names.append(renaming)
     return func, names
@@ -105,11 +103,12 @@ def _reads_outside(root: Stmt, buffer: Buffer, targets: set[Stmt]) -> bool:
     return False
 
 
-def _placed(stage: Stage, loop: For, path: tuple[Stmt, ...], scope: Scope | None) -> tuple[Stmt, Names]:
-    """`loop` with the producers of its box inside."""
+def _placed(stage: Stage, path: tuple[Stmt, ...], scope: Scope | None) -> tuple[Stmt, Names]:
+    """The last statement of `path` with the producers of its box inside."""
     old = stage.buffer
-    region = Region(loop.body, path)
-    box = region.box(old, [a for a in accesses(loop.body) if not a.is_write])
+    reader = path[-1].children()[0]
+    region = Region(reader, path)
+    box = region.box(old, [a for a in accesses(reader) if not a.is_write])
     new = Buffer(old.name, tuple(s.size for s in box), old.dtype, old.layout, scope or old.scope)
     check_scope(new, "compute_at")
     parts: list[Stmt] = []
@@ -122,8 +121,8 @@ def _placed(stage: Stage, loop: For, path: tuple[Stmt, ...], scope: Scope | None
         parts.append(moved)
         vars |= {v: resized.get(w, w) for v, w in names.vars.items()}
         buffers |= names.buffers
-    body = rebased(loop.body, old, new, box)
-    return loop.with_children((Alloc(new, block(*parts, body)),)), Names(vars, {**buffers, old: new})
+    body = Alloc(new, block(*parts, rebased(reader, old, new, box)))
+    return path[-1].with_children((body,)), Names(vars, {**buffers, old: new})
 
 
 def _resized(

@@ -8,7 +8,17 @@ from legato.arith.simplify import Simplifier
 from legato.arith.substitute import nodes
 from legato.base.errors import ScheduleError
 from legato.tir.expr import Load
-from legato.tir.schedule._edit import Names, check_two_loops, copied, limits, loop_path, loop_var, ranges, replaced
+from legato.tir.schedule._edit import (
+    Names,
+    check_two_loops,
+    copied,
+    limits,
+    loop_path,
+    loop_var,
+    ranges,
+    replaced,
+    understood,
+)
 from legato.tir.stmt import For, Func, LoopKind, block
 
 __all__ = ["partition"]
@@ -26,6 +36,7 @@ def partition(func: Func, var: Var, at: ExprLike) -> tuple[Func, Names]:
     path = loop_path(func, var)
     loop = path[-1]
     assert isinstance(loop, For)
+    understood(loop, "partition")
     check_two_loops(loop, "partition")
     where = expr(at)
     bound = {s.var for s in path[:-1] if isinstance(s, For)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from legato.arith.expr import Var, binary
-from legato.arith.substitute import nodes
+from legato.arith.substitute import nodes, rewrite
 from legato.base.errors import ScheduleError
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
@@ -39,8 +39,8 @@ def rfactor(func: Func, var: Var, scope: Scope = Scope.LOCAL) -> tuple[Func, Buf
     start, end = loop_var(var.name), loop_var(var.name)
     check_scope(parts, "rfactor")
     init = For(start, loop.extent, Store(parts, (start,), identity(update.op, dtype)))
-    partial = Store(parts, (var,), binary(update.op, Load(parts, (var,)), update.value))
-    total = Load(update.store.buffer, place)
+    total, mine = Load(update.store.buffer, place), Load(parts, (var,))
+    partial = Store(parts, (var,), rewrite(update.store.value, lambda e: mine if e is total else None))
     final = Store(update.store.buffer, place, binary(update.op, total, Load(parts, (end,))))
     nest = _with_leaf(path[top], partial)
     new = Alloc(parts, block(init, nest, For(end, loop.extent, final)))

@@ -17,6 +17,7 @@ from legato.tir.schedule._edit import (
     normal,
     renamed,
     replaced,
+    understood,
 )
 from legato.tir.stmt import For, Func, If, LoopKind, Stmt, block
 
@@ -114,6 +115,7 @@ def _splittable(func: Func, var: Var, factor: int, primitive: str) -> tuple[tupl
     path = loop_path(func, var)
     loop = path[-1]
     assert isinstance(loop, For)
+    understood(loop, primitive)
     return path, loop, loop.extent
 
 
