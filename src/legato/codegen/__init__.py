@@ -1,0 +1,1 @@
+"""Machine code: tir → LLVM → objects → one image. The one user of llvmlite."""

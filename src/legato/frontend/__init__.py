@@ -1,0 +1,1 @@
+"""Models of other systems, as modules: one package per format."""

@@ -1,0 +1,1 @@
+"""Types: unification, type relations, and the builder that infers while it emits."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from legato.arith.expr import Binary, Const, Expr, Select, Var
 from legato.arith.simplify import simplify

@@ -188,7 +188,7 @@ def _avg_reference(data: Array, a: AvgPoolAttrs) -> Array:
     total = reduce_pairs(np.add, (view for _, view in taps(cast_to(x, mean_dtype(dtype)), along, 0)))
     count = np.ones((1,) * len(along), np.int64)
     for n, w in enumerate(along):
-        plain = Window(as_int(w.extent), as_int(w.kernel), w.stride, w.dilation, w.before, w.after)  # type: ignore[arg-type]
+        plain = Window(as_int(w.extent), as_int(w.kernel), w.stride, w.dilation, w.before, w.after)  # type: ignore[arg-type]  # NumPy counts with ints, a kernel with dims
         lo, hi = _counted(plain, np.arange(total.shape[2 + n]), a.count_include_pad, np.minimum)
         shape = [1] * len(along)
         shape[n] = -1

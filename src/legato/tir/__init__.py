@@ -1,0 +1,1 @@
+"""Loop-level programs: kernels and the host functions that call them."""

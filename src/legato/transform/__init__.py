@@ -1,0 +1,1 @@
+"""Passes, one per file: functions from module to module."""
