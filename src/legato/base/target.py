@@ -20,8 +20,7 @@ __all__ = ["TARGETS", "Target", "cpu_flags", "cpu_name", "host", "missing_featur
 class Target:
     """An instruction set and the nominal machine behind it.
 
-    cpu and features are LLVM's names. Caches in bytes per core; `flops` is the nominal peak in float32 operations per
-    cycle and core, `bandwidth` the nominal memory bytes per cycle and core.
+    cpu and features are LLVM's names; `l2_bytes` is the nominal size of a core's own cache.
     """
 
     name: str
@@ -30,13 +29,8 @@ class Target:
     vector_bytes: int
     vector_registers: int
     fma: bool
-    masks: bool  # masked loads and stores cost no more than plain ones
     triple: str = "x86_64-unknown-linux-gnu"
-    l1_bytes: int = 32 << 10
     l2_bytes: int = 1 << 20
-    l3_bytes: int = 16 << 20
-    flops: int = 32
-    bandwidth: int = 6
 
     def lanes(self, dtype: DType) -> int:
         """Elements of `dtype` in one vector register."""
@@ -51,9 +45,9 @@ _EXTRAS = {"avx512vnni": "avx512_vnni", "avx512bf16": "avx512_bf16"}  # LLVM's n
 TARGETS = {
     t.name: t
     for t in (
-        Target("x86-64-v2", "x86-64-v2", _V2, 16, 16, fma=False, masks=False, flops=8),
-        Target("x86-64-v3", "x86-64-v3", _V3, 32, 16, fma=True, masks=False, flops=32),
-        Target("x86-64-v4", "x86-64-v4", _V4, 64, 32, fma=True, masks=True, flops=32),
+        Target("x86-64-v2", "x86-64-v2", _V2, 16, 16, fma=False),
+        Target("x86-64-v3", "x86-64-v3", _V3, 32, 16, fma=True),
+        Target("x86-64-v4", "x86-64-v4", _V4, 64, 32, fma=True),
     )
 }
 # Features of the levels under the names that Linux gives them where those differ from LLVM's.

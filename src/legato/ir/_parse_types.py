@@ -77,11 +77,6 @@ class TypeParser:
 
     # ------------------------------------------------------------------ scopes
 
-    def reset(self) -> None:
-        """Forgets every name: a new definition starts."""
-        self._names.clear()
-        self._undo.clear()
-
     def mark(self) -> int:
         """The place in the scopes to `release` to."""
         return len(self._undo)

@@ -99,7 +99,7 @@ def _covers(root: Place, place: Place, path: Sequence[Stmt]) -> bool:
         return False
     outer = (*path, *root.around[:shared])
     heads = [s for s in own if isinstance(s, For | If)]
-    return _is_dense(root, heads, outer) and _contains(root, own, theirs, place, outer)
+    return _is_dense(root, heads) and _contains(root, own, theirs, place, outer)
 
 
 def _contains(root: Place, own: Sequence[Stmt], theirs: Sequence[Stmt], place: Place, outer: Sequence[Stmt]) -> bool:
@@ -114,7 +114,7 @@ def _contains(root: Place, own: Sequence[Stmt], theirs: Sequence[Stmt], place: P
     )
 
 
-def _is_dense(root: Place, heads: Sequence[For | If], outer: Sequence[Stmt]) -> bool:
+def _is_dense(root: Place, heads: Sequence[For | If]) -> bool:
     """Whether the loops of `root` reach every element of its box inside the buffer."""
     sizes = {h.var: h.extent for h in heads if isinstance(h, For)}
     used: set[Var] = set()
