@@ -15,7 +15,7 @@ import numpy as np
 
 from legato.base.errors import CompileError
 from legato.compare.exact import flat, interpret
-from legato.compare.report import Culprit, judge
+from legato.compare.report import Culprit, judge, nearness
 from legato.driver import CompileOptions, compile_module
 from legato.ir.expr import Expr, Function, Tuple, Var
 from legato.ir.let import Binding, chain, lets
@@ -40,24 +40,19 @@ def blame(
     """
     exact = interpret(mod, inputs, float64=True)
     native = interpret(mod, inputs, float64=False)
-    if theirs is not None and not _agree(native, exact, theirs, is_other=True):
+    if theirs is not None and not all(nearness(n, t)[1] for n, t in zip(native, theirs[0], strict=True)):
         return _culprit("import", "", mod, inputs)
     before = mod
     for p in options.passes:
         after = run(before, [p], Observer())
-        if after is not before and not _agree(_narrow(interpret(after, inputs, float64=True), native), exact, [native]):
+        if after is not before and not _agree(_narrow(interpret(after, inputs, float64=True), native), exact, native):
             return _culprit(p.name, "", before, inputs)
         before = after
     return _Code(before, inputs, replace(options, passes=())).blame()
 
 
-def _agree(
-    got: Sequence[Array], exact: Sequence[Array], peers: Sequence[Sequence[Array]], *, is_other: bool = False
-) -> bool:
-    return all(
-        judge("", g, e, p, is_other=is_other).holds
-        for g, e, p in zip(got, exact, zip(*peers, strict=True), strict=True)
-    )
+def _agree(got: Sequence[Array], exact: Sequence[Array], native: Sequence[Array]) -> bool:
+    return all(judge("", g, e, [n], is_other=False).holds for g, e, n in zip(got, exact, native, strict=True))
 
 
 def _narrow(values: Sequence[Array], like: Sequence[Array]) -> list[Array]:
@@ -151,7 +146,7 @@ class _Code:
         got = _run(program, self.inputs, self.options)
         exact = [leaf for _, e in live for leaf in self.exact[id(e)]]
         native = [leaf for _, e in live for leaf in self.native[id(e)]]
-        return not _agree(got, exact, [native])
+        return not _agree(got, exact, native)
 
     def _alone(self, var: Var, value: Expr) -> tuple[Module | None, list[Array]]:
         """A program of one binding's value, as a function of the variables that it uses, and their values."""
@@ -180,4 +175,4 @@ def _fails(program: Module, inputs: Sequence[Array], options: CompileOptions) ->
     except CompileError:
         return False
     exact, native = (interpret(program, inputs, float64=wide) for wide in (True, False))
-    return not _agree(got, exact, [native])
+    return not _agree(got, exact, native)
