@@ -16,7 +16,7 @@ from onnx import TensorProto, helper
 
 import legato
 from legato import cli
-from legato.base.errors import InternalError
+from legato.base.errors import InternalError, PlatformError
 from legato.cli._answer import Answer, rows, seconds, size
 from legato.compare import Culprit, OutputReport, Report
 from legato.pipelines import DEFAULT
@@ -428,6 +428,16 @@ def test_doctor(call: Any) -> None:
     data = call("doctor", "--json").json
     assert data["problem"] is None
     assert data["packages"]["numpy"] == np.__version__
+
+
+def test_doctor_where_nothing_runs(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere() -> None:
+        raise PlatformError("Legato runs on Linux on x86-64 only so far; this is Plan 9 on MIPS")
+
+    monkeypatch.setattr("legato.runtime.binding.library", nowhere)
+    done = call("doctor")
+    assert done.code == 1
+    assert "problem   Legato runs on Linux on x86-64 only so far; this is Plan 9 on MIPS\n" in done.out
 
 
 def test_threads_that_the_environment_names(here: Path) -> None:
