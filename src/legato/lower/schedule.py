@@ -313,10 +313,7 @@ class _Scheduler:
         packed: dict[Load, Expr] = {}
         certain = certain_loads(inner)  # a copy of what a Select guards would read outside its buffer
         for x in loads(inner):
-            tensor_read = x.buffer
-            if x not in certain and tensor_read not in self.constants:
-                continue
-            if isinstance(tensor_read, Tensor) and self._wants_packing(x, order, row_axis, red):
+            if self._wants_packing(x, order, row_axis, red, x in certain):
                 packed[x] = self._packed(x, order, red, shape, block_var, within)
         inner = rewrite(inner, lambda e: packed.get(e) if isinstance(e, Load) else None)
         operands = {x.buffer for x in loads(inner) if x in packed.values()}
@@ -340,7 +337,9 @@ class _Scheduler:
         assert channel is job.order[-1]
         return tile(job, shape, self.target)
 
-    def _wants_packing(self, x: Load, order: Sequence[Axis], row_axis: Axis | None, red: Reduction) -> bool:
+    def _wants_packing(
+        self, x: Load, order: Sequence[Axis], row_axis: Axis | None, red: Reduction, is_certain: bool
+    ) -> bool:
         """Operands that follow the channel but no row are reused by every row: constants are packed at compile time,
         others where their order in memory does not fit."""
         if not depends(x, order[-1].var) or (row_axis is not None and depends(x, row_axis.var)):
@@ -349,7 +348,7 @@ class _Scheduler:
             return False
         if self._is_packable(x, [a for a in (*order, *red.axes) if depends(x, a.var)]):
             return True
-        return stride(x, order[-1].var) != 1
+        return is_certain and isinstance(x.buffer, Tensor) and stride(x, order[-1].var) != 1
 
     def _packed(
         self, x: Load, order: Sequence[Axis], red: Reduction, shape: TileShape, block_var: Var, within: Var
