@@ -1,4 +1,4 @@
-"""Random well-typed programs: tensors of odd sizes through operators of every fusion class, shared values, lets, branches.
+"""Random well-typed programs: tensors of odd sizes through operators of every fusion class, shared values, lets, …
 
 Values stay moderate and functions smooth, so that rounding stays rounding; integer programs are exact. A program may
 have one symbolic dim, the first one of some inputs. A seed and a number of steps decide everything, so a failure is

@@ -70,6 +70,4 @@ def test_a_side_file_of_another_module(tmp_path: Path) -> None:
     text = path.read_text()
     save_text(_module(130), path)
     path.write_text(text)
-    assert _error(path) == (
-        "meta[relay.Constant][0]: tensor 'constant_0' is float32[130, 8], expected float32[129, 8]"
-    )
+    assert _error(path) == ("meta[relay.Constant][0]: tensor 'constant_0' is float32[130, 8], expected float32[129, 8]")

@@ -150,9 +150,7 @@ def test_operators_bind_as_in_relay() -> None:
             return f"{e.op.name}({', '.join(map(show, e.args))})"
         return e.name if isinstance(e, Var) else str(e.data) if isinstance(e, Constant) else "?"
 
-    assert show(tree) == (
-        "equal(less(subtract(subtract(a, b), divide(multiply(c, a), b)), add(c, -1)), a)"
-    )
+    assert show(tree) == ("equal(less(subtract(subtract(a, b), divide(multiply(c, a), b)), add(c, -1)), a)")
 
 
 def test_calls_and_projections() -> None:

@@ -61,7 +61,9 @@ def test_module() -> None:
     y = Var("x")
     body = Let(y, shared, If(constant(True), Call(RELU, (y,), Attrs(axis=2)), Tuple((shared, y))))
     module = Module.from_expr(Function((x,), body, attrs={"Primitive": 1, "Composite": 'a"b'}))
-    assert str(module) == """\
+    assert (
+        str(module)
+        == """\
 #[version = "0.0.5"]
 
 def @main[n: ShapeVar(1, 512)](%x: Tensor[(n, 4 * n + 1), float32], Primitive=1, Composite="a\\"b") {
@@ -79,6 +81,7 @@ def @main[n: ShapeVar(1, 512)](%x: Tensor[(n, 4 * n + 1), float32], Primitive=1,
   {"dtype": "float32", "shape": [2], "data": [0.5, 2.0]}
 ]}
 """
+    )
 
 
 def test_match_and_data_types() -> None:
@@ -92,7 +95,9 @@ def test_match_and_data_types() -> None:
     a = TypeVar("A")
     func = Function((xs,), Match(xs, clauses), scalar_type("int32"), (a,))
     module = Module({length: func}, {LIST: TYPES[LIST]})
-    assert str(module) == """\
+    assert (
+        str(module)
+        == """\
 #[version = "0.0.5"]
 
 type List[A] {
@@ -110,6 +115,7 @@ def @length[A](%xs) -> int32 {
   }
 }
 """
+    )
 
 
 def test_extensions() -> None:
@@ -120,7 +126,9 @@ def test_extensions() -> None:
     flow = Dataflow(((lv, Call(ADD, (cast, cast))),), (lv, Shape((n, floordiv(k, const(2))))))
     called = call_tir(GlobalVar("fused_add"), (x,), [tensor_type((n,))], [n, k * 2])
     func = Function((x,), Tuple((flow, called)), attrs={"constraints": (Constraint(k, n * 2, "add"),)})
-    assert show(func) == """\
+    assert (
+        show(func)
+        == """\
 fn [n: ShapeVar; k: ShapeVar(0, 100)](%x: Tensor[(n,), float32], constraints=[constraint[k, n * 2, "add"]]) {
   %1 = dataflow {
     %0 = match_cast(%x, Tensor[(k,), float32]);
@@ -130,6 +138,7 @@ fn [n: ShapeVar; k: ShapeVar(0, 100)](%x: Tensor[(n,), float32], constraints=[co
   %2 = call_tir(@fused_add, (%x,), out=[Tensor[(n,), float32]], dims=[n, dim[k * 2]]);
   (%1, %2)
 }"""
+    )
 
 
 def test_open_expressions_declare_what_is_free() -> None:
@@ -145,9 +154,7 @@ def test_a_node_shared_by_branches_is_bound_before_them() -> None:
     x = Var("x")
     shared = Call(RELU, (x,), Attrs())
     text = show(Function((x,), If(x, Call(ADD, (shared, x)), shared)))
-    assert text == (
-        "fn (%x) {\n  %0 = nn.relu(%x);\n  if (%x) {\n    add(%0, %x)\n  } else {\n    %0\n  }\n}"
-    )
+    assert text == ("fn (%x) {\n  %0 = nn.relu(%x);\n  if (%x) {\n    add(%0, %x)\n  } else {\n    %0\n  }\n}")
 
 
 def test_references_in_order() -> None:

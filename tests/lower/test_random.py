@@ -20,10 +20,10 @@ from legato.driver import CompileOptions, compile_module, lower_module
 from legato.lower.host import HostProgram
 from legato.runtime.executable import Executable
 from legato.runtime.size import Formula
-from legato.transform.pass_ import Observer, run
 from legato.tir import interp as tir_interp
 from legato.tir.buffer import Buffer
 from legato.tir.verify import verify_all
+from legato.transform.pass_ import Observer, run
 from tests.graphs import BATCHES, Program, compare, leaves, programs
 
 LEVELS = [t for t in (host(), TARGETS["x86-64-v3"], TARGETS["x86-64-v2"]) if not missing_features(t)]

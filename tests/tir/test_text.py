@@ -201,7 +201,7 @@ def test_repr_is_one_line() -> None:
         ("kernel @k(if: index) { }", "`if` cannot be used as a name"),
         ("kernel @k() { } kernel @l() { }", "expected the end of the text, got `kernel`"),
         ("kernel @k(n: index) { let x = n + 1f; }", "operands of + differ in dtype: index and float32"),
-        ("kernel @k(n: index) { check n < 1 else 3 \"m\"; }", "expected `;`, got `\"m\"`"),
+        ('kernel @k(n: index) { check n < 1 else 3 "m"; }', 'expected `;`, got `"m"`'),
     ],
 )
 def test_errors(text: str, message: str) -> None:

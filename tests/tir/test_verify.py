@@ -96,14 +96,16 @@ def test_malformed_functions(func: Func, message: str) -> None:
 
 
 def test_local_memory_may_be_filled_by_every_thread() -> None:
-    verify(parse_func("""
+    verify(
+        parse_func("""
         kernel @k(a: Buffer[(n,), float32], n: index) {
           alloc t: Buffer[(4,), float32, scope=local];
           t[0] = 1f;
           parallel i in 0..n { alloc u: Buffer[(1,), float32, scope=local]; u[0] = t[0]; a[i] = u[0]; }
           parallel i in 0..n { a[i] = 2f; }
         }
-    """))
+    """)
+    )
 
 
 def test_what_code_generation_needs() -> None:

@@ -86,9 +86,7 @@ class Lines:
     def span(self, start: int, end: int) -> Span:
         """The place from `start` up to `end`."""
         first, last = bisect_right(self._starts, start), bisect_right(self._starts, end)
-        return Span(
-            self._name, first, start - self._starts[first - 1] + 1, last, end - self._starts[last - 1] + 1
-        )
+        return Span(self._name, first, start - self._starts[first - 1] + 1, last, end - self._starts[last - 1] + 1)
 
 
 _QUOTED = 1000  # characters of a line that an error quotes

@@ -1,6 +1,6 @@
 """`call_tir`: the operator that calls a tensor program in destination-passing style.
 
-    call_tir(@kernel, (x, w), n)        args: inputs of the kernel in order; the trailing dims are its index parameters
+call_tir(@kernel, (x, w), n)        args: inputs of the kernel in order; the trailing dims are its index parameters
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@
          | Match(data, clauses, complete)
          | Tuple(fields) | TupleGetItem(value, index)
          | RefCreate(value) | RefRead(ref) | RefWrite(ref, value)
-         | MatchCast(value, target)                   checks at run time that value has type target; binds target's new dims
+         | MatchCast(value, target)                    checks at run time that value has type target; binds its new dims
          | Dataflow(bindings, outputs)                pure bindings in order; gives the tuple of its outputs
          | Shape(dims)                                dims as a value
     pattern = PatternWildcard | PatternVar(var) | PatternConstructor(constructor, patterns) | PatternTuple(patterns)
@@ -176,7 +176,7 @@ class Constructor(Expr):
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Function(Expr):
-    """A function; closures are allowed. `attrs` holds facts such as Primitive; type_params: TypeVars and dim variables."""
+    """A function; closures are allowed. `attrs` holds facts (Primitive, …); type_params: TypeVars and dim variables."""
 
     params: tuple[Var, ...]
     body: Expr

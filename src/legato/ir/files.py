@@ -95,4 +95,3 @@ def _array(path: Path, name: str, tensor: Mapping[str, Any]) -> Array:
     if dtype is None:
         raise ParseError(f"{path}: tensor {name!r} has dtype {tensor['dtype']}, which no tensor type has")
     return np.frombuffer(tensor["data"], dtype.numpy).reshape(tensor["shape"])
-

@@ -19,7 +19,7 @@ GlobalFunc = Function | Func
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Module:
-    """Functions (graph-level and loop-level), data types and attributes; `constants` are named arrays of host functions."""
+    """Functions (graph-level and loop-level), data types, attributes; `constants`: named arrays of host functions."""
 
     functions: Mapping[GlobalVar, GlobalFunc] = field(default_factory=dict)
     types: Mapping[GlobalTypeVar, TypeData] = field(default_factory=dict)

@@ -50,9 +50,7 @@ class _CallPattern(Pattern):
             yield from match_all(self.args, call.args, bound, see, self.commutative)
 
 
-def is_call(
-    op: Op, *args: Pattern, attrs: Callable[[Any], bool] | None = None, commutative: bool = False
-) -> Pattern:
+def is_call(op: Op, *args: Pattern, attrs: Callable[[Any], bool] | None = None, commutative: bool = False) -> Pattern:
     """A call of operator `op` whose arguments match `args` (none given: any) and whose attributes pass `attrs`."""
     return _CallPattern(op, args or None, attrs, commutative)
 

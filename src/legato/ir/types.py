@@ -28,8 +28,25 @@ from legato.base.dtype import dtype as as_dtype
 if TYPE_CHECKING:
     from legato.ir.expr import Constructor
 
-__all__ = ["Dim", "FuncType", "GlobalTypeVar", "HoleType", "Kind", "RefType", "ShapeType", "TensorType", "TupleType",
-           "Type", "TypeCall", "TypeData", "TypeVar", "UNIT", "dims", "scalar_type", "tensor_type"]  # fmt: skip
+__all__ = [
+    "UNIT",
+    "Dim",
+    "FuncType",
+    "GlobalTypeVar",
+    "HoleType",
+    "Kind",
+    "RefType",
+    "ShapeType",
+    "TensorType",
+    "TupleType",
+    "Type",
+    "TypeCall",
+    "TypeData",
+    "TypeVar",
+    "dims",
+    "scalar_type",
+    "tensor_type",
+]  # fmt: skip
 
 Dim = Expr
 
@@ -165,7 +182,6 @@ class ShapeType(Type):
 @dataclass(frozen=True, slots=True)
 class HoleType(Type):
     """A type to be inferred, written `_`."""
-
 
 
 @dataclass(frozen=True, slots=True, eq=False)

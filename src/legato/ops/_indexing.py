@@ -1,8 +1,8 @@
 """Subscripts that come from data: every rule gives a place inside the dimension, or says that there is none.
 
-    clip    clamped to [0, n − 1]
-    wrap    modulo n
-    fast    a negative subscript counts from the end; then clamped
+clip    clamped to [0, n − 1]
+wrap    modulo n
+fast    a negative subscript counts from the end; then clamped
 """
 
 from __future__ import annotations

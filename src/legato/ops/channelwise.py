@@ -80,9 +80,7 @@ prelu = Op(
     attrs=PReluAttrs,
     type_rel=_prelu_relation,
     reference=quiet(_prelu_reference),
-    compute=lambda x, w, a, out: compute(
-        out.shape, lambda *i: select(gt(x[i], 0), x[i], x[i] * w[i[a.axis]]), "prelu"
-    ),
+    compute=lambda x, w, a, out: compute(out.shape, lambda *i: select(gt(x[i], 0), x[i], x[i] * w[i[a.axis]]), "prelu"),
     fusion=Fusion.BROADCAST,
     samples=(
         Sample((((2, 3, 2), "float32"), ((3,), "float32"))),
