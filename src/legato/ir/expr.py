@@ -12,7 +12,7 @@
          | Match(data, clauses, complete)
          | Tuple(fields) | TupleGetItem(value, index)
          | RefCreate(value) | RefRead(ref) | RefWrite(ref, value)
-         | MatchCast(value, target)                    checks at run time that value has type target; binds its new dims
+         | MatchCast(value, target)                   checks at run time that value has type target; binds its new dims
          | Dataflow(bindings, outputs)                pure bindings in order; gives the tuple of its outputs
          | Shape(dims)                                dims as a value
     pattern = PatternWildcard | PatternVar(var) | PatternConstructor(constructor, patterns) | PatternTuple(patterns)
