@@ -478,3 +478,13 @@ def test_sizes(count: int, text: str) -> None:
 @pytest.mark.parametrize(("value", "text"), [(65e-9, "0.1 µs"), (0.00123, "1.23 ms"), (2.1, "2.10 s")])
 def test_seconds(value: float, text: str) -> None:
     assert seconds(value) == text
+
+
+def test_a_file_that_cannot_be_written(call: Any, here: Path) -> None:
+    for arguments in (("--emit", "ir", "-o", "none/a.txt"), ("-o", "none/a.legato")):
+        done = call("compile", "mlp.relay", *arguments)
+        assert done.code == 2
+        assert "No such file or directory" in done.err
+    done = call("run", "mlp.relay", "--fill", "ones", "-o", "none/out.npz")
+    assert done.code == 2
+    assert sorted(path.name for path in here.iterdir()) == ["mlp.relay"]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from legato.cli import _arguments
 from legato.cli._answer import NO, YES, Answer, Tell, rows, seconds
+from legato.cli._files import write_text
 
 if TYPE_CHECKING:
     from legato.bench import Result
@@ -52,7 +53,7 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
     if args.output is not None:
         import json
 
-        args.output.write_text(json.dumps(data, indent=2) + "\n")
+        write_text(args.output, json.dumps(data, indent=2) + "\n")
     return Answer(data, _text(result), YES if result.agrees else NO)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from legato.base.errors import CompileError
 from legato.cli import _arguments
 from legato.cli._answer import Answer, Tell, counted, rows, seconds, size
+from legato.cli._files import write_text
 
 if TYPE_CHECKING:
     from legato.driver import Compiled
@@ -87,7 +88,7 @@ def _emit(args: argparse.Namespace, tell: Tell) -> Answer:
     data = {"emit": args.emit, "output": None if args.output is None else str(args.output)}
     if args.output is None:
         return Answer({**data, "text": text}, text)
-    args.output.write_text(text)
+    write_text(args.output, text)
     return Answer({**data, "bytes": len(text)}, f"written  {args.output}: {size(len(text.encode()))}")
 
 

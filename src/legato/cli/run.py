@@ -5,7 +5,6 @@ Inputs come from a .npz file (arrays by name) or are made up by --fill; outputs 
 from __future__ import annotations
 
 import argparse
-import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 from legato.base.errors import RunError
 from legato.cli import _arguments
 from legato.cli._answer import Answer, Tell, rows, seconds
+from legato.cli._files import write_arrays
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["add_arguments", "run", "write"]
+__all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,26 +42,13 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
     outputs = exe.run(arrays)
     taken = time.perf_counter() - start
     if args.output is not None:
-        write(args.output, outputs)
+        write_arrays(args.output, outputs)
     facts = [_describe(name, array) for name, array in outputs.items()]
     data = {"output": None if args.output is None else str(args.output), "seconds": taken, "outputs": facts}
     table = rows([(f["name"], f["type"], f"min {f['min']:.6g}", f"max {f['max']:.6g}", f"mean {f['mean']:.6g}")
                   for f in facts])  # fmt: skip
     where = f"\nwritten  {args.output}" if args.output is not None else ""
     return Answer(data, f"{table}{where}\ntime  {seconds(taken)}")
-
-
-def write(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    """Writes a .npz file, at once or not at all."""
-    import numpy as np
-
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _describe(name: str, array: np.ndarray) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from legato.base.errors import CompileError
 from legato.cli import _arguments
 from legato.cli._answer import NO, YES, Answer, Tell, counted, rows
-from legato.cli.run import write
+from legato.cli._files import write_arrays
 
 if TYPE_CHECKING:
     from legato.compare import Culprit, Report
@@ -81,7 +81,7 @@ def _reproducer(culprit: Culprit, output: Path | None, data: dict[str, Any]) -> 
 
     save_text(culprit.program, output)
     arrays = output.with_suffix(".npz")
-    write(arrays, culprit.inputs)
+    write_arrays(arrays, culprit.inputs)
     data["reproducer"] = {"program": str(output), "inputs": str(arrays)}
     return [f"to see it again: legato verify {output} -i {arrays}"]
 
