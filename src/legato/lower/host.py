@@ -57,6 +57,7 @@ class HostProgram:
     checks: list[str] = field(default_factory=list)
     host_ops: list[HostOpRecord] = field(default_factory=list)
     plans: dict[str, Plan] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)  # of constants, by identity
     copies: dict[str, str] = field(default_factory=dict)  # names of copy kernels by what they are
 
     def copy(self, kernel: Func) -> str:
@@ -69,8 +70,8 @@ class HostProgram:
 
     def constant(self, node: ir.Constant) -> str:
         """The name of `node` in the constant segment."""
-        name = f"c{id(node):x}"
-        self.constants.setdefault(name, node)
+        name = self.names.setdefault(id(node), f"c{len(self.names)}")
+        self.constants[name] = node
         return name
 
     def check(self, message: str) -> int:
