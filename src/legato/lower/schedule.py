@@ -9,16 +9,16 @@ contraction, an operand whose order in memory does not fit) is stored in a tempo
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from legato.arith.expr import Const, Expr, Select, Var, cdiv, const, lt, select
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, rewrite, substitute, variables
 from legato.base.target import Target
-from legato.lower.access import depends, follows, stride
+from legato.lower.access import depends, stride
 from legato.lower.group import Group, stages
-from legato.lower.inline import Pad, certain_loads, detect_pad, inline, loads
+from legato.lower.inline import certain_loads, detect_pad, inline, loads
 from legato.lower.layout import choose_order
 from legato.lower.rules.elementwise import elementwise
 from legato.lower.rules.halo import fill_halo
@@ -26,6 +26,17 @@ from legato.lower.rules.nest import extent_of, is_unit
 from legato.lower.rules.program import threaded
 from legato.lower.rules.row import RowJob, RowReduction, row
 from legato.lower.rules.tile import TileJob, TileShape, combine, pick_shape, tile
+from legato.lower.traits import (
+    choose_row,
+    covers,
+    in_memory_order,
+    is_reduction,
+    order_of_long,
+    run_along_memory,
+    static_bytes,
+    tensors_read,
+    units_first,
+)
 from legato.te.tensor import Axis, Loops, Reduction, Stage, Tensor
 from legato.tir.buffer import Buffer, Layout
 from legato.tir.expr import Load
@@ -98,7 +109,7 @@ class _Scheduler:
         """Reads padding from the halo of an input where that holds it, instead of padding."""
         for t in stages(outputs):
             pad = detect_pad(t)
-            if pad is not None and pad.source.stage is None and _covers(pad.source.layout, pad):
+            if pad is not None and pad.source.stage is None and covers(pad.source.layout, pad):
                 assert isinstance(t.stage, Stage)
                 assert isinstance(t.stage.body, Select)
                 t.stage = Stage(t.stage.axes, t.stage.body.a)
@@ -127,7 +138,7 @@ class _Scheduler:
         if want is None or not want.order or not isinstance(stage, Stage):
             return
         body = inline(stage.body, self.stored)
-        reductions = [tensor] if stage.reduction is not None else [t for t in _read(body) if _is_reduction(t)]
+        reductions = [tensor] if stage.reduction is not None else [t for t in tensors_read(body) if is_reduction(t)]
         if (
             len(reductions) != 1
             or not isinstance(reductions[0].stage, Stage)
@@ -140,7 +151,7 @@ class _Scheduler:
             return
         inner = inline(reductions[0].stage.body, self.stored)
         natural = choose_order(reductions[0].stage.axes, inner, self.constants, True, self.lanes).order
-        if _order_of_long(tensor, natural) == _order_of_long(tensor, want.order):
+        if order_of_long(tensor, natural) == order_of_long(tensor, want.order):
             return
         copy = Tensor(tensor.name, tensor.shape, tensor.dtype, stage)
         self.store(copy)
@@ -170,7 +181,7 @@ class _Scheduler:
     def _scheduled(self, tensor: Tensor, stage: Stage) -> Stmt:
         if stage.reduction is None:
             body = inline(stage.body, self.stored)
-            reductions = [t for t in _read(body) if _is_reduction(t) and t not in self.stored]
+            reductions = [t for t in tensors_read(body) if is_reduction(t) and t not in self.stored]
             if not reductions:
                 self._settle(body)
                 body = inline(stage.body, self.stored)
@@ -190,7 +201,7 @@ class _Scheduler:
 
     def _settle(self, body: Expr) -> None:
         """Stores what `body` reads that is neither an input nor stored yet (outputs of loop programs)."""
-        for t in _read(body):
+        for t in tensors_read(body):
             self.store(t)
 
     def _is_epilogue(self, tensor: Tensor, body: Expr, reduction: Tensor) -> bool:
@@ -221,9 +232,9 @@ class _Scheduler:
         red_axes = tuple(Axis(a.var, substitute(a.extent, dict(same))) for a in old.axes)
         red = Reduction(old.combiner, red_axes, init)
         self._choose_layout(tensor, inner, reduced=True)
-        order = _units_first([axes[d] for d in tensor.layout.order])
+        order = units_first([axes[d] for d in tensor.layout.order])
         shape = pick_shape(order[-1].extent, [inner], self.target) if order else TileShape(1, 1, 1)
-        red = _in_memory_order(red, inner, self.constants)
+        red = in_memory_order(red, inner, self.constants)
         rows = red if not order or is_unit(order[-1].extent) else self._rows_along(inner, order, red)
         if rows is not None:
             job = RowReduction(reduction, (), rows, self._packed_rows(inner, axes, rows))
@@ -234,7 +245,7 @@ class _Scheduler:
         """The body of a reduction with stages inlined, but padding, reductions and loop programs stored first."""
         inner = inline(body, self.stored)
         while True:
-            pending = [t for t in _read(inner) if t.stage is not None and t not in self.stored]
+            pending = [t for t in tensors_read(inner) if t.stage is not None and t not in self.stored]
             pads = [t for t in self._pads(body) if t not in self.stored]
             if not pending and not pads:
                 return inner
@@ -244,14 +255,14 @@ class _Scheduler:
 
     def _pads(self, body: Expr) -> list[Tensor]:
         """Stages that pad what the reduction reads."""
-        return [t for t in stages(_read(body)) if isinstance(t.stage, Stage) and detect_pad(t) is not None]
+        return [t for t in stages(tensors_read(body)) if isinstance(t.stage, Stage) and detect_pad(t) is not None]
 
     def _epilogue(self, tensor: Tensor, body: Expr, reduction: Tensor) -> Expr:
         self._settle_but(body, reduction)
         return body if tensor is reduction else inline(body, self.stored)
 
     def _settle_but(self, body: Expr, reduction: Tensor) -> None:
-        for t in _read(body):
+        for t in tensors_read(body):
             if t is not reduction:
                 self.store(t)
 
@@ -289,7 +300,7 @@ class _Scheduler:
             return False
         sizes = [extent_of(a.extent) for a in axes]
         known = [n for n in sizes if n is not None]
-        return len(known) == len(sizes) and math.prod(known) * x.dtype.bytes <= 2 * _bytes(x.buffer)
+        return len(known) == len(sizes) and math.prod(known) * x.dtype.bytes <= 2 * static_bytes(x.buffer)
 
     def _pack(self, packed: Tensor, source: Buffer) -> None:
         assert isinstance(source, Tensor)
@@ -309,7 +320,7 @@ class _Scheduler:
         assert isinstance(tensor.stage, Stage)
         channel = order[-1]
         block_var, within = Var("ob", lo=0), Var("oi", lo=0)
-        row_axis = _row_axis(inner, order)
+        row_axis = choose_row(inner, order)
         packed: dict[Load, Expr] = {}
         certain = certain_loads(inner)  # a copy of what a Select guards would read outside its buffer
         for x in loads(inner):
@@ -317,7 +328,7 @@ class _Scheduler:
                 packed[x] = self._packed(x, order, red, shape, block_var, within)
         inner = rewrite(inner, lambda e: packed.get(e) if isinstance(e, Load) else None)
         operands = {x.buffer for x in loads(inner) if x in packed.values()}
-        weight = sum(_bytes(b) for b in operands if all(isinstance(d, Const) for d in b.shape))
+        weight = sum(static_bytes(b) for b in operands if all(isinstance(d, Const) for d in b.shape))
         job = TileJob(
             out=tensor,
             axes=tensor.stage.axes,
@@ -387,7 +398,7 @@ class _Scheduler:
         assert isinstance(tensor.stage, Stage)
         axes = tensor.stage.axes
         found: dict[Tensor, RowReduction] = {}
-        pending = [x for x in loads(body) if _is_reduction(x.buffer) and x.buffer not in self.stored]
+        pending = [x for x in loads(body) if is_reduction(x.buffer) and x.buffer not in self.stored]
         outer_vars: set[Var] = {v for x in pending for i in x.indices for v in variables(i)}
         if not outer_vars <= {a.var for a in axes}:
             return None
@@ -403,16 +414,16 @@ class _Scheduler:
             if job is None:
                 return None
             found[t] = job
-            more = [y for y in loads(job.body) if _is_reduction(y.buffer) and y.buffer not in self.stored]
+            more = [y for y in loads(job.body) if is_reduction(y.buffer) and y.buffer not in self.stored]
             if any(not {v for i in y.indices for v in variables(i)} <= outer_vars for y in more):
                 return None
             pending += more
         order = [t for t in stages(list(found)) if t in found]
         self._choose_layout(tensor, body, reduced=False)
-        physical = _units_first([axes[d] for d in tensor.layout.order])
+        physical = units_first([axes[d] for d in tensor.layout.order])
         outer = tuple(a for a in physical if a.var in outer_vars)
         inner = tuple(a for a in physical if a.var not in outer_vars)
-        if not _runs_along(order, found):
+        if not run_along_memory(order, found):
             return None
         return RowJob(tensor, outer, inner, tuple(found[t] for t in order), tuple(a.var for a in axes), body)
 
@@ -421,7 +432,7 @@ class _Scheduler:
         assert t.stage.reduction is not None
         env = {a.var: i for a, i in zip(t.stage.axes, indices, strict=True)}
         body = inline(t.stage.body, self.stored)
-        if any(x.buffer.stage is not None and not _is_reduction(x.buffer) and x.buffer not in self.stored
+        if any(x.buffer.stage is not None and not is_reduction(x.buffer) and x.buffer not in self.stored
                for x in loads(body) if isinstance(x.buffer, Tensor)):  # fmt: skip
             return None
         # Each reduction of the row gets loop variables of its own.
@@ -440,62 +451,3 @@ class _Scheduler:
         assert isinstance(tensor.stage, Stage)
         chosen = choose_order(tensor.stage.axes, body, self.constants, reduced, self.lanes)
         tensor.layout = chosen if want is None else Layout(chosen.order, want.halo, want.halo_value)
-
-
-def _in_memory_order(red: Reduction, body: Expr, constants: Collection[Tensor]) -> Reduction:
-    """`red` with its axes as they lie in the memory of the data that is reduced, outermost first."""
-    for x in loads(body):
-        along = follows(x, red.axes)
-        if x.buffer not in constants and len(along) == len(red.axes):
-            place = {n: x.buffer.layout.order.index(d) for n, d in along.items()}
-            axes = tuple(red.axes[n] for n in sorted(place, key=lambda n: place[n]))
-            return Reduction(red.combiner, axes, red.init)
-    return red
-
-
-def _row_axis(body: Expr, order: Sequence[Axis]) -> Axis | None:
-    """The axis that tiles run along beside the vector axis: one such that vectors are reused for all its rows."""
-    axes = [a for a in order[:-1] if not is_unit(a.extent)]
-    vector = order[-1].var
-    reused = [a for a in axes if not any(depends(x, vector) and depends(x, a.var) for x in loads(body))]
-    return reused[-1] if reused else axes[-1] if axes else None
-
-
-def _runs_along(order: Sequence[Tensor], found: dict[Tensor, RowReduction]) -> bool:
-    """True if each reduction reads memory along its last axis, so that rows are worth vectors."""
-    for t in order:
-        r = found[t]
-        strides = [stride(x, r.reduction.axes[-1].var) for x in loads(r.body) if x.buffer not in found]
-        if strides and 1 not in strides:
-            return False
-    return True
-
-
-def _order_of_long(tensor: Tensor, order: Sequence[int]) -> list[int]:
-    """`order` without dimensions of extent 1, whose place does not matter."""
-    return [d for d in order if not is_unit(tensor.shape[d])]
-
-
-def _covers(layout: Layout, pad: Pad) -> bool:
-    """True if the halo is as wide as the padding and holds its value."""
-    widths = [layout.halo_of(d) for d in range(len(layout.order))]
-    wide = all(h[0] >= b and h[1] >= a for h, b, a in zip(widths, pad.before, pad.after, strict=True))
-    return wide and layout.halo_value == pad.value
-
-
-def _units_first(axes: Sequence[Axis]) -> list[Axis]:
-    """The axes with those of extent 1 moved to the front: the last one is worth a vector loop."""
-    return [*(a for a in axes if is_unit(a.extent)), *(a for a in axes if not is_unit(a.extent))]
-
-
-def _read(body: Expr) -> list[Tensor]:
-    return list(dict.fromkeys(x.buffer for x in loads(body) if isinstance(x.buffer, Tensor)))
-
-
-def _is_reduction(b: Buffer) -> bool:
-    return isinstance(b, Tensor) and isinstance(b.stage, Stage) and b.stage.reduction is not None
-
-
-def _bytes(b: Buffer) -> int:
-    """Bytes of a buffer of static shape."""
-    return b.dtype.bytes * math.prod(int(d.value) for d in b.shape if isinstance(d, Const))

@@ -1,0 +1,87 @@
+"""What the scheduler asks of bodies, orders and layouts before it chooses a rule."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+
+from legato.arith.expr import Const, Expr
+from legato.lower.access import depends, follows, stride
+from legato.lower.inline import Pad, loads
+from legato.lower.rules.nest import is_unit
+from legato.lower.rules.row import RowReduction
+from legato.te.tensor import Axis, Reduction, Stage, Tensor
+from legato.tir.buffer import Buffer, Layout
+
+__all__ = [
+    "choose_row",
+    "covers",
+    "in_memory_order",
+    "is_reduction",
+    "order_of_long",
+    "run_along_memory",
+    "static_bytes",
+    "tensors_read",
+    "units_first",
+]
+
+
+def in_memory_order(red: Reduction, body: Expr, constants: Collection[Tensor]) -> Reduction:
+    """`red` with its axes as they lie in the memory of the data that is reduced, outermost first."""
+    for x in loads(body):
+        along = follows(x, red.axes)
+        if x.buffer not in constants and len(along) == len(red.axes):
+            place = {n: x.buffer.layout.order.index(d) for n, d in along.items()}
+            axes = tuple(red.axes[n] for n in sorted(place, key=lambda n: place[n]))
+            return Reduction(red.combiner, axes, red.init)
+    return red
+
+
+def choose_row(body: Expr, order: Sequence[Axis]) -> Axis | None:
+    """The axis that tiles run along beside the vector axis: one such that vectors are reused for all its rows."""
+    axes = [a for a in order[:-1] if not is_unit(a.extent)]
+    vector = order[-1].var
+    reused = [a for a in axes if not any(depends(x, vector) and depends(x, a.var) for x in loads(body))]
+    return reused[-1] if reused else axes[-1] if axes else None
+
+
+def run_along_memory(order: Sequence[Tensor], found: dict[Tensor, RowReduction]) -> bool:
+    """True if each reduction reads memory along its last axis, so that rows are worth vectors."""
+    for t in order:
+        r = found[t]
+        strides = [stride(x, r.reduction.axes[-1].var) for x in loads(r.body) if x.buffer not in found]
+        if strides and 1 not in strides:
+            return False
+    return True
+
+
+def order_of_long(tensor: Tensor, order: Sequence[int]) -> list[int]:
+    """`order` without dimensions of extent 1, whose place does not matter."""
+    return [d for d in order if not is_unit(tensor.shape[d])]
+
+
+def covers(layout: Layout, pad: Pad) -> bool:
+    """True if the halo is as wide as the padding and holds its value."""
+    widths = [layout.halo_of(d) for d in range(len(layout.order))]
+    wide = all(h[0] >= b and h[1] >= a for h, b, a in zip(widths, pad.before, pad.after, strict=True))
+    return wide and layout.halo_value == pad.value
+
+
+def units_first(axes: Sequence[Axis]) -> list[Axis]:
+    """The axes with those of extent 1 moved to the front: the last one is worth a vector loop."""
+    return [*(a for a in axes if is_unit(a.extent)), *(a for a in axes if not is_unit(a.extent))]
+
+
+def tensors_read(body: Expr) -> list[Tensor]:
+    """The tensors that `body` reads, each once."""
+    return list(dict.fromkeys(x.buffer for x in loads(body) if isinstance(x.buffer, Tensor)))
+
+
+def is_reduction(b: Buffer) -> bool:
+    """True if a stage with a reduction computes `b`."""
+    return isinstance(b, Tensor) and isinstance(b.stage, Stage) and b.stage.reduction is not None
+
+
+def static_bytes(b: Buffer) -> int:
+    """Bytes of a buffer of static shape."""
+    return b.dtype.bytes * math.prod(int(d.value) for d in b.shape if isinstance(d, Const))
