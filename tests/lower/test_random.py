@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 
 from legato.arith.evaluate import evaluate
 from legato.arith.expr import Var
+from legato.base.errors import RunError
 from legato.base.target import TARGETS, Target, host, missing_features
 from legato.driver import CompileOptions, compile_module, lower_module
 from legato.lower.host import HostProgram
-from legato.runtime.executable import Executable
-from legato.runtime.size import Formula
 from legato.tir import interp as tir_interp
 from legato.tir.buffer import Buffer
 from legato.tir.verify import verify_all
@@ -42,18 +41,17 @@ def test_compiled_is_interpreted(program: Program, target: Target) -> None:
     assert exe.stats["host_operators"] == 0
     for batch in BATCHES if program.dim else BATCHES[:1]:
         args = program.arguments(batch)
-        if any(d < 0 for shape in _output_shapes(exe, batch) for d in shape):
-            continue  # a window larger than what it slides over: no value, see test_programs.py
-        result = exe(*args)
+        try:
+            result = exe(*args)
+        except RunError as error:
+            if "an extent of the result" not in str(error):
+                raise
+            continue  # a window larger than what it slides over
         compare(result, program, args)
         for threads in (1, 4):
             other = exe.with_threads(threads)(*args)
             for a, b in zip(leaves(result), leaves(other), strict=True):
                 assert a.tobytes() == b.tobytes()
-
-
-def _output_shapes(exe: Executable, batch: int) -> list[list[int]]:
-    return [[Formula(size)(n=batch) for size in t.shape] for t in exe.outputs]
 
 
 def lowered(program: Program, target: Target) -> HostProgram:

@@ -20,6 +20,7 @@ from legato.ir.call_tir import call_tir
 from legato.ir.let import Binding, chain, lets
 from legato.ir.module import GlobalFunc, Module
 from legato.ir.types import TensorType, TupleType
+from legato.lower.extents import with_extent_checks
 from legato.lower.group import Group, stages, te_group, tensor_types
 from legato.lower.inline import detect_pad
 from legato.lower.pack import packed_array
@@ -60,6 +61,7 @@ def lower_functions(mod: Module, target: Target) -> Module:
     functions: dict[ir.GlobalVar, GlobalFunc] = {}
     for gv, func in mod.functions.items():
         if isinstance(func, ir.Function):
+            func = with_extent_checks(func)
             facts = {p: _row_major(p.ty) for p in func.params}
             func = replace(func, body=_Block(kernels, target, facts).lower(func.body))
         functions[gv] = func

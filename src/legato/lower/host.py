@@ -112,7 +112,7 @@ class _Lowering:
         params = [self._param(p) for p in self.func.params]
         outs = _new(self.func.body.ty, "out")
         dims = function_dims(self.func)
-        out: list[Stmt] = self._constraints()
+        out: list[Stmt] = []
         if self._is_tail_recursive():
             self._loop(params, outs, out)
         else:
@@ -120,7 +120,7 @@ class _Lowering:
         flat: tuple[Buffer | Var, ...] = (*(b for p in params for b in _flat(p)), *dims, *_flat(outs))
         func = Func(self.gv.name, flat, block(*out), FuncKind.HOST, tuple(self.constants.values()))
         planned, self.program.plans[self.gv.name] = plan_memory(func, self.buffers)
-        return planned
+        return planned.with_body(block(*self._constraints(), planned.body))  # sizes are checked before they are used
 
     def _param(self, param: ir.Var) -> Value:
         assert param.ty is not None

@@ -17,6 +17,7 @@ from legato.infer.builder import Builder
 from legato.ir.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, constant
 from legato.ir.module import Module
 from legato.ir.types import TensorType
+from legato.ops.activation import dropout
 from legato.ops.channelwise import bias_add
 from legato.ops.rescale import batch_norm
 from legato.transform.pass_ import FunctionPass
@@ -41,6 +42,8 @@ def _canonical(node: Expr) -> Expr | None:
             return _bias_add(node)
         case TupleGetItem(value=Call() as call, index=0) if call.op is batch_norm:
             return _batch_norm(call)
+        case TupleGetItem(value=Call() as call, index=0) if call.op is dropout:
+            return call.args[0]
         case TupleGetItem(value=Tuple() as value):
             return value.fields[node.index]
         case _:

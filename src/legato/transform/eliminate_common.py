@@ -41,10 +41,13 @@ def _ident(e: Expr) -> object:
 
 
 def _key(node: Expr) -> tuple[object, ...] | None:
-    """What makes two nodes the same computation; None for nodes that are never merged."""
+    """What makes two nodes the same computation; None for nodes that are never merged.
+
+    The type is part of it: two calls whose extents depend on data have dims of their own, which other types mention.
+    """
     match node:
         case Call(op=Op() as op) if not op.stateful:
-            return ("call", id(op), node.attrs, *map(_ident, node.args))
+            return ("call", id(op), node.attrs, node.ty, *map(_ident, node.args))
         case Tuple():
             return ("tuple", *map(_ident, node.fields))
         case TupleGetItem():

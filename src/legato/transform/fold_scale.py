@@ -93,6 +93,8 @@ def _into_weight(call: Call, factor: Array) -> Expr | None:
     if aligned is None or any(n != 1 for d, n in enumerate(aligned.shape) if d != out_axis):
         return None
     weight = call.args[1].data
+    if weight.dtype != factor.dtype:
+        return None  # the product would be rounded to the weight's dtype
     if aligned.shape[out_axis] not in (1, weight.shape[weight_axis]):
         return None
     shape = [-1 if d == weight_axis else 1 for d in range(weight.ndim)]

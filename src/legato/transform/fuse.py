@@ -40,20 +40,23 @@ class Fuse(FunctionPass):
         return func if body is func.body else replace(func, body=body)
 
     def _block(self, body: Expr) -> Expr:
-        bindings, result = chain(body)
-        bindings = [(var, self._nested(value)) for var, value in bindings]
-        return lets(_Block(bindings, result, self.max_ops).fused(), result)
+        old, result = chain(body)
+        bindings = [(var, self._nested(value)) for var, value in old]
+        new = _Block(bindings, result, self.max_ops).fused()
+        same = len(new) == len(old) and all(a is b for (_, a), (_, b) in zip(new, old, strict=True))
+        return body if same else lets(new, result)
 
     def _nested(self, value: Expr) -> Expr:
         """Blocks inside a binding: branches, clauses and closures. Their nesting is shallow: it is written by hand."""
         match value:
-            case If():
-                return replace(value, then=self._block(value.then), orelse=self._block(value.orelse))
-            case Match():
-                clauses = tuple(replace(c, body=self._block(c.body)) for c in value.clauses)
-                return replace(value, clauses=clauses)
+            case If() | Match():
+                first, *blocks = value.children()
+                new = [self._block(b) for b in blocks]
+                same = all(a is b for a, b in zip(new, blocks, strict=True))
+                return value if same else value.with_children((first, *new))
             case Function() if "Primitive" not in value.attrs:
-                return replace(value, body=self._block(value.body))
+                body = self._block(value.body)
+                return value if body is value.body else replace(value, body=body)
             case _:
                 return value
 
@@ -131,11 +134,13 @@ class _Block:
             n = self.parent[n]
         return n
 
-    def _between(self, start: int, stop: int) -> list[int]:
-        """The nodes on paths from `start` to `stop`, both left out."""
+    def _between(self, start: int, stop: int) -> list[int] | None:
+        """The nodes on paths from `start` to `stop`, both left out; None if they are too many for a group."""
         found: set[int] = set()
         stack = [u for u in self.nodes[start].users if u != stop]
         while stack:
+            if len(found) > self.max_ops:
+                return None
             n = stack.pop()
             if n not in found:
                 found.add(n)
@@ -155,7 +160,7 @@ class _Block:
         while at.dominator != len(self.nodes) and at.kind <= Fusion.CONTRACTION:
             sink = self.nodes[at.dominator]
             between = self._between(at.position, sink.position)
-            if not self._allowed(node, sink, between):
+            if between is None or not self._allowed(node, sink, between):
                 return
             if not self._join(at.position, [*between, sink.position]):
                 return

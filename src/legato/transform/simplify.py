@@ -30,6 +30,14 @@ class Simplify(FunctionPass):
 
 
 def _step(node: Expr) -> Expr | None:
+    """What `node`, whose operands are simple already, becomes: rules are applied until none fits."""
+    found: Expr | None = None
+    while (new := _once(node if found is None else found)) is not None:
+        found = new
+    return found
+
+
+def _once(node: Expr) -> Expr | None:
     if isinstance(node, TupleGetItem):
         return _field(node)
     if not isinstance(node, Call) or not isinstance(node.op, Op):
@@ -55,7 +63,7 @@ def _twice(call: Call) -> Expr | None:
 
 
 def _reshaped(x: Expr, ty: TensorType, like: Call) -> Expr:
-    return Builder(span=like.span).op("reshape")(x, newshape=ty.shape)
+    return Builder(span=like.span).op("reshape")(x, newshape=ty.shape, allowzero=True)
 
 
 def _as_reshape(call: Call) -> Expr | None:

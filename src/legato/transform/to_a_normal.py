@@ -23,11 +23,12 @@ from legato.ir.expr import (
     If,
     Let,
     Match,
+    Shape,
     Tuple,
     TupleGetItem,
     Var,
 )
-from legato.ir.let import Binding, lets
+from legato.ir.let import Binding, chain, lets
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.scope import Scope
@@ -38,7 +39,7 @@ __all__ = ["ToANormal", "is_atom"]
 
 def is_atom(expr: Expr) -> bool:
     """True for expressions that cost nothing to evaluate."""
-    return isinstance(expr, Var | GlobalVar | Constant | Op | Constructor)
+    return isinstance(expr, Var | GlobalVar | Constant | Op | Constructor | Shape)
 
 
 def _is_primitive(expr: Expr) -> bool:
@@ -52,8 +53,34 @@ class ToANormal(FunctionPass):
     name = "to-a-normal"
 
     def function(self, func: Function, mod: Module) -> Function:
-        body = _Normalizer(func.body).run()
-        return func if body is func.body else replace(func, body=body)
+        return func if _is_normal(func.body) else replace(func, body=_Normalizer(func.body).run())
+
+
+def _is_operand(expr: Expr) -> bool:
+    if isinstance(expr, Tuple):
+        return all(_is_operand(f) for f in expr.fields)
+    return is_atom(expr) or _is_primitive(expr)
+
+
+def _is_normal(body: Expr) -> bool:
+    """True if the block `body`, and the blocks inside it, are in A-normal form."""
+    blocks, seen = [body], set()
+    while blocks:
+        bindings, result = chain(blocks.pop())
+        if not _is_operand(result):
+            return False
+        for _, value in bindings:
+            inner = [child for child, slot in _uses(value) if slot]
+            own = [child for child, slot in _uses(value) if not slot]
+            if _is_operand(value) or isinstance(value, Let | Dataflow) or id(value) in seen:
+                return False
+            if isinstance(value, TupleGetItem) and isinstance(value.value, Tuple):
+                return False
+            if not all(map(_is_operand, own)):
+                return False
+            seen.add(id(value))
+            blocks += inner
+    return True
 
 
 def _uses(node: Expr) -> Iterator[tuple[Expr, int]]:

@@ -31,7 +31,8 @@ class ToGraph(FunctionPass):
             return func
         if not any(isinstance(n, Let | Dataflow) for n in nodes):
             return func
-        return replace(func, body=_inlined(func.body))
+        body = _inlined(func.body)
+        return func if body is func.body else replace(func, body=body)
 
 
 def _bindings(node: Expr) -> Iterator[tuple[Var, Expr]]:
