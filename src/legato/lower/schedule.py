@@ -124,9 +124,12 @@ class _Scheduler:
         if isinstance(tensor.stage, Loops):
             self._loops(tensor.stage)
             return
-        self._keep_order(tensor)
-        assert isinstance(tensor.stage, Stage)
-        body = self._scheduled(tensor, tensor.stage)
+        if any(extent_of(d) == 0 for d in tensor.shape):
+            self._choose_layout(tensor, const(0), reduced=False)
+            body = block()  # there is nothing to store
+        else:
+            self._keep_order(tensor)
+            body = self._scheduled(tensor, tensor.stage)
         if not tensor.layout.is_dense:
             in_parallel = any(isinstance(s, For) and s.kind is LoopKind.PARALLEL for s in statements(body))
             body = block(body, fill_halo(tensor, self.target, in_parallel))
@@ -178,7 +181,8 @@ class _Scheduler:
         func = threaded(func) if given else func
         self.result.kernels.append(Kernel(func, tuple(read), tuple(written), tuple(dims)))
 
-    def _scheduled(self, tensor: Tensor, stage: Stage) -> Stmt:
+    def _scheduled(self, tensor: Tensor, stage: Stage | Loops | None) -> Stmt:
+        assert isinstance(stage, Stage)
         if stage.reduction is None:
             body = inline(stage.body, self.stored)
             reductions = [t for t in tensors_read(body) if is_reduction(t) and t not in self.stored]
