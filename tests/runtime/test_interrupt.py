@@ -17,6 +17,7 @@ import signal, sys, threading, time
 import numpy as np
 import legato.base.errors
 from tests.runtime.images import executable
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may have it ignored
 exe = executable({name!r}, threads=2, host_ops={host_ops})
 def say(text): print(text, flush=True)
 """
@@ -31,14 +32,17 @@ def interrupted(code: str, name: str = "forever", host_ops: str = "None", signal
     ) as process:
         assert process.stdout is not None
         lines: list[str] = []
-        for line in process.stdout:
-            lines.append(line.strip())
-            if lines[-1] == "ready" and signals:
-                signals -= 1
-                # A little later: the call begins after the line was printed.
-                time.sleep(0.3)
-                process.send_signal(signal.SIGINT)
-        _, errors = process.communicate()
+        try:
+            for line in process.stdout:
+                lines.append(line.strip())
+                if lines[-1] == "ready" and signals:
+                    signals -= 1
+                    # A little later: the call begins after the line was printed.
+                    time.sleep(0.3)
+                    process.send_signal(signal.SIGINT)
+            _, errors = process.communicate()
+        finally:
+            process.kill()  # a test that runs out of time leaves nothing behind
     assert (process.returncode, errors) == (0, "")
     return lines
 
