@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from legato._version import __version__
+from legato.arith.expr import Expr
 from legato.base.errors import CompileError, UnsupportedError
 from legato.base.target import Target
 from legato.codegen.analysis import is_parallel
@@ -24,7 +25,9 @@ from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.lower.functions import lower_functions
 from legato.lower.host import HostProgram, lower_hosts
+from legato.lower.memory import peak_memory
 from legato.lower.signature import function_info, host_op_info
+from legato.lower.supported import reachable, require_supported
 from legato.ops import table
 from legato.pipelines import DEFAULT
 from legato.runtime.executable import Executable
@@ -124,9 +127,11 @@ def compile_module(mod: Module, options: CompileOptions) -> Compiled:
         objects, compiled = build_objects(modules, options.target, cache=KernelCache.default())
     with clock("link"):
         image = link(objects, list(program.functions))
-        stats = {"host_operators": len(program.host_ops), "kernels": len(program.kernels), "compiled": compiled}
+        workspace, is_all = peak_memory(program.functions, program.plans)
+        stats = {"host_operators": len(program.host_ops), "kernels": len(program.kernels), "compiled": compiled,
+                 "recursive": int(not is_all)}  # fmt: skip
         stages = {name: str(m) for name, m in observer.kept.items()}
-        info = _program(lowered, program, image.exports, options.target, stats, source, stages)
+        info = _program(lowered, program, image.exports, workspace, options.target, stats, source, stages)
         executable = Executable.from_parts(
             info,
             image.data,
@@ -143,6 +148,12 @@ def compile_module(mod: Module, options: CompileOptions) -> Compiled:
 def lower_module(mod: Module, options: CompileOptions, observer: Observer) -> tuple[Module, HostProgram]:
     """`mod`, through the passes, with tensor programs for its groups (kept as "lower"), and those with the host
     functions around them (kept as "tir")."""
+    mod = reachable(mod)
+    if not isinstance(mod["main"], ir.Function):
+        raise UnsupportedError(
+            "@main is a loop-level function", hint="compile a module whose @main is a graph function"
+        )
+    require_supported(mod)
     lowered = lower_functions(mod, options.target)
     program = lower_hosts(lowered, options.target)
     loops = {**program.kernels, **program.functions}
@@ -189,17 +200,15 @@ def _program(
     mod: Module,
     program: HostProgram,
     exports: Mapping[str, int],
+    workspace: Expr,
     target: Target,
     stats: Mapping[str, int],
     source: str,
     stages: Mapping[str, str],
 ) -> Program:
     main = mod["main"]
-    if not isinstance(main, ir.Function):
-        raise UnsupportedError(
-            "@main is a loop-level function", hint="compile a module whose @main is a graph function"
-        )
-    info = function_info(main, exports["main"], program.plans["main"].size)
+    assert isinstance(main, ir.Function)
+    info = function_info(main, exports["main"], workspace)
     return Program(
         target=target.name,
         functions={"main": info},

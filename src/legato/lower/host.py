@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 
 from legato.arith.expr import Expr, Var, const, eq
 from legato.arith.prove import prove_equal
-from legato.arith.substitute import substitute
 from legato.base import dtype as dt
 from legato.base.errors import UnsupportedError
 from legato.base.target import Target
@@ -131,7 +130,7 @@ class _Lowering:
     def _constraints(self) -> list[Stmt]:
         found: list[Stmt] = []
         for c in self.func.attrs.get("constraints", ()):
-            found.append(Check(eq(c.a, c.b), self.program.check(str(c.what))))
+            found.append(Check(eq(c.a, c.b), self.program.check(f"{c.what}: {c.a} and {c.b} must be equal")))
         return found
 
     # Values
@@ -245,7 +244,7 @@ class _Lowering:
         assert isinstance(callee, ir.Function)
         outs = self._fresh(call.ty, var.name) if dest is None else dest
         inputs = [b for a in call.args for b in _flat(self._atom(a))]
-        dims = _instantiate(callee, [t for a in call.args for t in tensor_types(a.ty)])
+        dims = _instantiate(callee, call)
         out.append(Invoke((*inputs, *dims, *_flat(outs)), call.op.name))
         return outs
 
@@ -271,7 +270,7 @@ class _Lowering:
 
     def _is_self_call(self, bindings: Sequence[tuple[ir.Var, ir.Expr]], result: ir.Expr) -> bool:
         """True if the block's result is a call of this very function, turned into a jump."""
-        return bool(bindings) and self.tail is not None and bindings[-1][0] is result and self._is_jump(bindings[-1][1])
+        return bool(bindings) and self.tail is not None and bindings[-1][0] == result and self._is_jump(bindings[-1][1])
 
     def _is_jump(self, value: ir.Expr) -> bool:
         return isinstance(value, ir.Call) and value.op == self.gv
@@ -335,7 +334,7 @@ def _tail_calls(body: ir.Expr, gv: ir.GlobalVar) -> list[tuple[ir.Var, ir.Call]]
         expr, tail = stack.pop()
         bindings, result = chain(expr)
         for n, (var, value) in enumerate(bindings):
-            last = tail and n == len(bindings) - 1 and var is result
+            last = tail and n == len(bindings) - 1 and var == result
             if isinstance(value, ir.Call) and value.op == gv:
                 if not last:
                     return []
@@ -353,10 +352,14 @@ def _same_type(a: TensorType, b: TensorType) -> bool:
     )
 
 
-def _instantiate(callee: ir.Function, args: Sequence[TensorType]) -> list[Expr]:
-    """The values of the callee's dims in a call with arguments of these types."""
+def _instantiate(callee: ir.Function, call: ir.Call) -> list[Expr]:
+    """The values of the callee's dims in `call`: inference noted them, or the shapes of the arguments give them."""
     known: dict[Var, Expr] = {}
+    if len(call.type_args) == len(callee.type_params):
+        noted = zip(callee.type_params, call.type_args, strict=True)
+        known = {d: value for d, value in noted if isinstance(d, Var) and isinstance(value, Expr)}
     params = [t for p in callee.params for t in tensor_types(p.ty)]
+    args = [t for a in call.args for t in tensor_types(a.ty)]
     for param, arg in zip(params, args, strict=True):
         for want, got in zip(param.shape, arg.shape, strict=True):
             if isinstance(want, Var):
@@ -366,9 +369,10 @@ def _instantiate(callee: ir.Function, args: Sequence[TensorType]) -> list[Expr]:
     if missing:
         raise UnsupportedError(
             f"dims {', '.join(missing)} of a called function are not plain dims of its parameters",
+            span=call.span,
             hint="give the function a parameter whose shape has the dim itself as an entry",
         )
-    return [substitute(d, known) for d in dims]
+    return [known[d] for d in dims]
 
 
 def _new(ty: Type, name: str, layouts: Iterator[Layout] | None = None) -> Value:

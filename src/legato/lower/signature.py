@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 
 from legato.arith.expr import Binary, Const, Expr, Select, Var
 from legato.arith.simplify import simplify
+from legato.arith.substitute import nodes
 from legato.base.errors import InternalError, UnsupportedError
 from legato.ir import expr as ir
 from legato.ir.types import TensorType, TupleType, Type
 from legato.lower.group import tensor_types
 from legato.lower.host import HostOpRecord, function_dims
 from legato.runtime.program import Constraint, DimInfo, FunctionInfo, HostOpInfo, Structure, TensorInfo, Word
-from legato.runtime.size import Size
+from legato.runtime.size import Size, combine
 
 __all__ = ["function_info", "host_op_info"]
 
@@ -31,6 +32,13 @@ def function_info(func: ir.Function, offset: int, workspace: Expr) -> FunctionIn
     words: list[Word] = [("input", n) for n in range(len(inputs))]
     words += [("dim", name) for name in names.values()]
     words += [("output", n) for n in range(len(outputs))]
+    plain = {d for t in inputs for d in t.shape}
+    missing = [name for name in names.values() if name not in plain]
+    if missing:
+        raise UnsupportedError(
+            f"the dims {', '.join(missing)} are not plain extents of an input",
+            hint="a call must tell them: give an input whose shape has the dim itself as an entry",
+        )
     return FunctionInfo(
         offset=offset,
         inputs=tuple(inputs),
@@ -78,19 +86,22 @@ def _sizes(ty: TensorType, names: dict[Var, str]) -> tuple[Size, ...]:
 def size_of(e: Expr, names: dict[Var, str]) -> Size:
     """An index expression as data."""
     e = simplify(e)
-    match e:
-        case Const():
-            return int(e.value)
-        case Var():
-            if e not in names:
-                raise UnsupportedError(f"the dim {e.name} is known only while the program runs")
-            return names[e]
-        case Binary():
-            return (e.op.value, size_of(e.a, names), size_of(e.b, names))
-        case Select():
-            return ("select", size_of(e.cond, names), size_of(e.a, names), size_of(e.b, names))
-        case _:
-            raise InternalError(f"a dim holds {e}")
+    sizes: dict[Expr, Size] = {}
+    for node in nodes(e):
+        match node:
+            case Const():
+                sizes[node] = int(node.value)
+            case Var() if node in names:
+                sizes[node] = names[node]
+            case Var():
+                raise UnsupportedError(f"the dim {node.name} is known only while the program runs")
+            case Binary():
+                sizes[node] = combine(node.op.value, sizes[node.a], sizes[node.b])
+            case Select():
+                sizes[node] = ("select", sizes[node.cond], sizes[node.a], sizes[node.b])
+            case _:
+                raise InternalError(f"a dim holds {node}")
+    return sizes[e]
 
 
 def host_op_info(record: HostOpRecord, attrs: str) -> HostOpInfo:
