@@ -39,6 +39,7 @@ def examples(count: int) -> Any:
 def test_compiled_is_interpreted(program: Program, target: Target) -> None:
     exe = compile_module(program.module, CompileOptions(target)).executable
     assert exe.stats["host_operators"] == 0
+    bound = 0
     for batch in BATCHES if program.dim else BATCHES[:1]:
         args = program.arguments(batch)
         try:
@@ -48,6 +49,8 @@ def test_compiled_is_interpreted(program: Program, target: Target) -> None:
                 raise
             continue  # a window larger than what it slides over
         compare(result, program, args)
+        bound = max(bound, exe.peak_memory(n=batch))
+        assert exe._free[-1].peak <= bound
         for threads in (1, 4):
             other = exe.with_threads(threads)(*args)
             for a, b in zip(leaves(result), leaves(other), strict=True):

@@ -1,0 +1,210 @@
+"""The memory plan: while a buffer's value is still to be read, nothing else is written where it lies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import legato
+from legato.arith.evaluate import evaluate
+from legato.arith.expr import Expr, Var, const
+from legato.base import dtype as dt
+from legato.base.target import host
+from legato.driver import CompileOptions, lower_module
+from legato.ir.module import Module
+from legato.lower.host import HostProgram
+from legato.lower.plan import buffer_bytes, plan_memory
+from legato.tir.buffer import Buffer
+from legato.tir.expr import Load
+from legato.tir.stmt import Alloc, Block, Check, Func, HostOp, If, Invoke, Launch, Stmt, Store, View, While
+from legato.tir.walk import buffers_written, statements
+from legato.transform.pass_ import Observer, run
+from tests.graphs import BATCHES, Program, programs
+from tests.lower.test_programs import LOOP
+from tests.lower.test_random import examples
+
+Call = Launch | Invoke | HostOp
+
+
+class RefusedError(Exception):
+    """A Check of the program failed."""
+
+
+@dataclass(eq=False)
+class Simulation:
+    """Runs a host function's statements without computing: to which buffer does each byte of the arena belong?
+
+    Every branch is taken both ways and every loop body twice: what is read must be there whatever happened before.
+    """
+
+    program: HostProgram
+    dims: Mapping[Var, int]
+    owner: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    place: dict[Buffer, tuple[str, int, int]] = field(default_factory=dict)
+    number: dict[Buffer, int] = field(default_factory=dict)
+
+    def value(self, e: Expr) -> int:
+        return int(evaluate(e, self.dims))
+
+    def run(self, s: Stmt) -> None:
+        match s:
+            case Block():
+                for inner in s.stmts:
+                    self.run(inner)
+            case Alloc():
+                self.owner[s.buffer.name] = np.zeros(self.value(s.buffer.elements()), np.int64)
+                self.run(s.body)
+            case View():
+                self.view(s)
+                self.run(s.body)
+            case If():
+                self.read_in(s.cond)
+                self.branches(s)
+            case While():
+                for _ in range(2):
+                    self.read_in(s.cond)
+                    self.run(s.body)
+                self.read_in(s.cond)
+            case Check():
+                if not evaluate(s.cond, self.dims):
+                    raise RefusedError
+            case Store():
+                self.write(s.buffer)
+            case Launch() | Invoke() | HostOp():
+                self.call(s)
+            case _:
+                raise AssertionError(f"unexpected {type(s).__name__}")
+
+    def branches(self, s: If) -> None:
+        before = {name: array.copy() for name, array in self.owner.items()}
+        self.run(s.then)
+        after_then, self.owner = self.owner, before
+        if s.orelse is not None:
+            self.run(s.orelse)
+        for name, array in self.owner.items():
+            array[array != after_then[name]] = -1  # whose it is depends on the branch: nobody may read it
+
+    def view(self, s: View) -> None:
+        start, size = self.value(s.offset), self.value(buffer_bytes(s.buffer))
+        assert start % 64 == 0
+        assert start + size <= len(self.owner[s.base.name]), f"{s.buffer.name} does not fit into the arena"
+        self.place[s.buffer] = (s.base.name, start, self.value(s.buffer.elements()) * s.buffer.dtype.bytes)
+        self.number[s.buffer] = len(self.number) + 1
+
+    def call(self, s: Call) -> None:
+        buffers = [a for a in s.args if isinstance(a, Buffer)]
+        written = written_args(s, self.program)
+        read = [b for b in buffers if b not in written]
+        for b in read:
+            self.read(b)
+        for b in written:
+            self.write(b)
+        for b in read:
+            self.read(b)  # a kernel may write before it has read everything
+
+    def read_in(self, e: Expr) -> None:
+        assert isinstance(e, Load)
+        self.read(e.buffer)
+
+    def read(self, b: Buffer) -> None:
+        if b in self.place:
+            name, start, size = self.place[b]
+            owners = set(self.owner[name][start : start + size].tolist())
+            assert owners <= {self.number[b]}, f"{b.name} is read, but its memory is not its own"
+
+    def write(self, b: Buffer) -> None:
+        if b in self.place:
+            name, start, size = self.place[b]
+            self.owner[name][start : start + size] = self.number[b]
+
+
+def written_args(s: Call, program: HostProgram) -> list[Buffer]:
+    """The buffers that a call writes."""
+    if isinstance(s, HostOp):
+        buffers = [a for a in s.args if isinstance(a, Buffer)]
+        return buffers[len(program.host_ops[s.op].inputs) :]
+    name = s.kernel if isinstance(s, Launch) else s.func
+    callee = {**program.kernels, **program.functions}[name]
+    stored = written_params(callee, program, frozenset())
+    return [a for p, a in zip(callee.params, s.args, strict=True) if isinstance(a, Buffer) and p in stored]
+
+
+def written_params(func: Func, program: HostProgram, above: frozenset[str]) -> set[Any]:
+    """The parameters that a function stores to, itself or in what it calls."""
+    found: set[Any] = set(buffers_written(func.body))
+    for s in statements(func.body):
+        if isinstance(s, Launch | HostOp) or (isinstance(s, Invoke) and s.func not in above | {func.name}):
+            found |= set(written_args(s, program))
+    return found & set(func.params)
+
+
+def lowered(module: Module) -> HostProgram:
+    options = CompileOptions(host())
+    return lower_module(run(module, options.passes), options, Observer())[1]
+
+
+def simulate(loops: HostProgram, size: int) -> None:
+    """Simulates every host function with all its dims `size`."""
+    for func in loops.functions.values():
+        Simulation(loops, {v: size for v in func.params if isinstance(v, Var)}).run(func.body)
+
+
+@examples(40)
+@given(programs(), st.sampled_from(BATCHES))
+def test_nothing_alive_is_overwritten(program: Program, batch: int) -> None:
+    try:
+        simulate(lowered(program.module), batch)
+    except RefusedError:
+        return  # dims that the program does not take
+
+
+CALLS = """
+    def @pair(%c: bool, %x: Tensor[(n, 4), float32]) {
+      let %a = tanh(%x);
+      let %b = if (%c) { (nn.softmax(%a), %a) } else { (%a, nn.softmax(nn.softmax(%x, axis=0), axis=0)) };
+      (nn.softmax(%b.0, axis=0), %a, %b.1)
+    }
+    def @main(%c: bool, %x: Tensor[(m, 4), float32]) {
+      let %p = @pair(%c, %x);
+      let %q = @pair(%c, nn.softmax(add(%p.0, %p.2), axis=0));
+      (nn.softmax(%q.2, axis=0), nn.softmax(%p.1, axis=0))
+    }"""
+SWAP = """
+    def @loop(%i: int32, %x: Tensor[(n,), float32], %y: Tensor[(n,), float32]) -> (Tensor[(n,), float32], int32) {
+      if (less(%i, 3)) { @loop(add(%i, 1), %y, nn.softmax(add(nn.softmax(%x), %y))) } else { (%x, %i) }
+    }
+    def @main(%x: Tensor[(n,), float32]) { @loop(0, %x, %x) }"""
+
+
+@pytest.mark.parametrize("text", [LOOP, CALLS, SWAP])
+def test_calls_branches_and_loops(text: str) -> None:
+    simulate(lowered(legato.parse(f'#[version = "0.0.5"]\n{text}')), 3)
+
+
+def test_a_bad_plan_is_noticed() -> None:
+    loops = lowered(legato.parse(f'#[version = "0.0.5"]\n{CALLS}'))
+
+    def flattened(s: Stmt) -> Stmt:
+        """`s` with every buffer at the start of the arena."""
+        s = s.with_children(tuple(map(flattened, s.children())))
+        return View(s.buffer, s.base, const(0), s.body) if isinstance(s, View) else s
+
+    loops.functions = {name: f.with_body(flattened(f.body)) for name, f in loops.functions.items()}
+    with pytest.raises(AssertionError, match="its memory is not its own"):
+        simulate(loops, 3)
+
+
+def test_memory_is_shared() -> None:
+    """A chain of tensors needs the room of two."""
+    buffers = [Buffer(f"b{n}", (const(100),), dt.float32) for n in range(20)]
+    steps = [Launch((a, b), "k") for a, b in pairwise(buffers)]
+    func = Func("f", (), Block(tuple(steps)))
+    _, plan = plan_memory(func, buffers)
+    assert plan.size is const(2 * 448)
