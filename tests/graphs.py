@@ -20,6 +20,7 @@ import legato.ops  # noqa: F401  # gives operators their names
 from legato.arith.evaluate import evaluate as evaluate_dim
 from legato.arith.expr import Var as DimVar
 from legato.arith.expr import fresh
+from legato.arith.substitute import variables
 from legato.infer.builder import Builder
 from legato.interp import evaluate
 from legato.ir.expr import Expr, Var
@@ -52,6 +53,11 @@ def concrete(e: Expr, dims: Mapping[DimVar, int]) -> tuple[int, ...]:
     """The shape of a tensor for these dims."""
     assert isinstance(e.ty, TensorType)
     return tuple(int(evaluate_dim(d, dims)) for d in e.ty.shape)
+
+
+def concrete_type(ty: TensorType, size: int) -> tuple[int, ...]:
+    """The shape of a tensor of type `ty` with all its dims `size`."""
+    return tuple(int(evaluate_dim(d, dict.fromkeys(variables(d), size))) for d in ty.shape)
 
 
 def _dtype(e: Expr) -> np.dtype[Any]:

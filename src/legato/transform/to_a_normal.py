@@ -173,15 +173,21 @@ class _Normalizer:
 
     def _emit(self, node: Expr) -> None:
         if is_atom(node):
-            self.atom[id(node)] = node
+            self._stand_for(node, node)
         elif isinstance(node, Let):
-            self.atom[id(node)] = self._atom(node.body)
+            self._stand_for(node, self._atom(node.body))
         else:
             self._bind(node, self._rebuilt(node))
 
+    def _stand_for(self, node: Expr, value: Expr) -> None:
+        """The operand `value` is what `node` gives, and what a variable bound to `node` stands for."""
+        self.atom[id(node)] = value
+        if id(node) in self.named:
+            self.alias[self.named[id(node)]] = value
+
     def _bind(self, node: Expr, value: Expr) -> None:
         if isinstance(value, Tuple) or is_atom(value) or _is_primitive(value):
-            self.atom[id(node)] = value
+            self._stand_for(node, value)
             return
         var = self.named.get(id(node))
         if var is None:
