@@ -18,7 +18,11 @@ from legato.arith.expr import Var
 from legato.base.errors import RunError
 from legato.base.target import TARGETS, Target, host, missing_features
 from legato.driver import CompileOptions, compile_module, lower_module
+from legato.ir.equal import alpha_equal
+from legato.ir.parser import parse
+from legato.ir.printer import show_with_tensors
 from legato.lower.host import HostProgram
+from legato.ops import table
 from legato.tir import interp as tir_interp
 from legato.tir.buffer import Buffer
 from legato.tir.verify import verify_all
@@ -83,3 +87,14 @@ def test_loop_programs_mean_the_same(program: Program, target: Target, backwards
     args = program.arguments()
     dims = {program.dim: BATCHES[0]} if program.dim else {}
     compare(tuple(interpreted(loops, args, dims, backwards=backwards)), program, args)
+
+
+@examples(15)
+@given(programs(steps=12, limit=512))
+def test_text_of_lowered_programs(program: Program) -> None:
+    options = CompileOptions(host(), keep=frozenset({"lower", "tir"}))
+    observer = Observer(keep=options.keep)
+    lower_module(run(program.module, options.passes), options, observer)
+    for module in observer.kept.values():
+        text, tensors = show_with_tensors(module)
+        assert alpha_equal(parse(text, ops=table(), constants=tensors), module)

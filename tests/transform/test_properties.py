@@ -1,0 +1,74 @@
+"""Every pass on random programs: the meaning stays, the result is well-formed, and a second time changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from legato.interp import evaluate
+from legato.ir.equal import alpha_equal
+from legato.ir.parser import parse
+from legato.ir.printer import show_with_tensors
+from legato.ir.verify import Stage, verify
+from legato.ops import table as operators
+from legato.pipelines import DEFAULT
+from legato.transform import table
+from legato.transform.pass_ import Pass, run
+from tests.graphs import Program, compare, leaves, programs
+from tests.lower.test_random import examples
+
+STAGES = {"infer-types": Stage.TYPED, "to-a-normal": Stage.A_NORMAL, "fuse": Stage.A_NORMAL}
+EXACT = {"infer-types", "to-graph", "fold-constant", "simplify", "eliminate-common", "to-a-normal", "fuse"}
+
+
+def prepared(program: Program, p: Pass) -> Program:
+    """`program` as the pipeline hands it to `p`: fusion is of A-normal form."""
+    return replace(program, module=run(program.module, DEFAULT[:-1])) if p.name == "fuse" else program
+
+
+@pytest.mark.parametrize("name", table())
+@examples(15)
+@given(programs(steps=16, limit=512))
+def test_the_meaning_stays(name: str, program: Program) -> None:
+    p = table()[name]()
+    program = prepared(program, p)
+    args = program.arguments()
+    new = replace(program, module=p(program.module))
+    verify(new.module, STAGES.get(name))
+    result = evaluate(new.module, args)
+    if name in EXACT:
+        for g, w in zip(leaves(result), leaves(evaluate(program.module, args)), strict=True):
+            np.testing.assert_array_equal(g, w)
+    else:
+        compare(result, program, args)
+
+
+@pytest.mark.parametrize("name", table())
+@examples(10)
+@given(programs(steps=16, limit=512))
+def test_twice_is_once(name: str, program: Program) -> None:
+    p = table()[name]()
+    once = p(prepared(program, p).module)
+    assert p(once) is once
+
+
+@examples(15)
+@given(programs(steps=16, limit=512), st.lists(st.sampled_from(sorted(set(table()) - {"fuse"})), max_size=6))
+def test_passes_in_any_order(program: Program, names: list[str]) -> None:
+    module = run(program.module, [table()[name]() for name in names])
+    args = program.arguments()
+    compare(evaluate(module, args), program, args)
+
+
+@examples(15)
+@given(programs(steps=16, limit=512))
+def test_text_of_every_stage(program: Program) -> None:
+    module = program.module
+    for p in DEFAULT:
+        module = p(module)
+        text, tensors = show_with_tensors(module)
+        assert alpha_equal(parse(text, ops=operators(), constants=tensors), module)
