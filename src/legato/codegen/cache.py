@@ -70,6 +70,8 @@ class KernelCache:
     def prune(self) -> int:
         """Removes the least recently used entries until the bound holds; returns the bytes removed."""
         removed = 0
+        if not self.limit:
+            return removed  # turned off: what others keep there is theirs
         with contextlib.suppress(OSError):
             found = [(p.stat(), p) for p in self.folder.glob("*.bin")]
             total = sum(s.st_size for s, _ in found)
