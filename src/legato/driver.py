@@ -27,7 +27,7 @@ from legato.lower.functions import lower_functions
 from legato.lower.host import HostProgram, lower_hosts
 from legato.lower.memory import peak_memory
 from legato.lower.signature import function_info, host_op_info
-from legato.lower.supported import reachable, require_supported
+from legato.lower.supported import reachable, require_shallow, require_supported
 from legato.ops import table
 from legato.pipelines import DEFAULT
 from legato.runtime.executable import Executable
@@ -117,6 +117,7 @@ def compile_module(mod: Module, options: CompileOptions) -> Compiled:
     source = str(mod)
     observer = Observer(keep=options.keep, progress=options.progress)
     with clock("passes"):
+        require_shallow(mod)
         mod = run(mod, options.passes, observer)
     with clock("lower"):
         lowered, program = lower_module(mod, options, observer)

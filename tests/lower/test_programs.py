@@ -13,6 +13,7 @@ from legato.arith.expr import fresh
 from legato.base.errors import CompileError, RunError, UnsupportedError
 from legato.infer.builder import Builder
 from legato.interp import evaluate
+from legato.ir.expr import Expr
 from legato.ir.module import Module
 from tests.graphs import leaves
 
@@ -410,6 +411,27 @@ def test_dims_that_no_input_tells() -> None:
         "unsupported: the dims a are not plain extents of an input",
         "  hint: a call must tell them: give an input whose shape has the dim itself as an entry",
     ]
+
+
+def nested(depth: int) -> Module:
+    """if c then x else tanh(if c then x else tanh(…))."""
+    b = Builder()
+    x, c = b.var("x", (2,)), b.var("c", (), "bool")
+    body: Expr = x
+    for _ in range(depth):
+        inner = body
+        body = b.if_(c, x, lambda inner=inner: b.tanh(inner))  # type: ignore[misc]  # a default binds it
+    return Module.from_expr(b.function([c, x], body))
+
+
+def test_branches_nest_deeply() -> None:
+    x = floats(2)
+    np.testing.assert_array_equal(legato.compile(nested(100))(flag(True), x), x)
+    with pytest.raises(UnsupportedError) as error:
+        legato.compile(nested(5_000))
+    assert str(error.value) == (
+        "unsupported: @main: branches nest more than 100 deep\n  hint: put some of them into a function of their own"
+    )
 
 
 def test_what_is_never_called_does_not_matter() -> None:

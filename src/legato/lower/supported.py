@@ -14,6 +14,7 @@ from legato.ir.expr import (
     Expr,
     Function,
     GlobalVar,
+    If,
     Match,
     MatchCast,
     RefCreate,
@@ -25,7 +26,9 @@ from legato.ir.module import GlobalFunc, Module
 from legato.ir.op import Op
 from legato.ir.types import Dim, TensorType, TupleType, Type
 
-__all__ = ["reachable", "require_supported"]
+__all__ = ["reachable", "require_shallow", "require_supported"]
+
+MAX_NESTING = 100  # blocks inside each other: passes and lowering recurse on them, and on nothing else
 
 
 def reachable(mod: Module, name: str = "main") -> Module:
@@ -40,6 +43,21 @@ def reachable(mod: Module, name: str = "main") -> Module:
         if isinstance(func, Function):
             todo += [node for node in post_order([func.body]) if isinstance(node, GlobalVar)]
     return mod.with_functions({gv: f for gv, f in mod.functions.items() if gv in found})
+
+
+def require_shallow(mod: Module) -> None:
+    """UnsupportedError if branches, clauses or closures of `mod` nest more than MAX_NESTING deep."""
+    for gv, func in mod.graph_functions():
+        depth: dict[int, int] = {}
+        for node in post_order([func.body]):
+            own = isinstance(node, If | Match | Function)
+            depth[id(node)] = own + max([depth[id(c)] for c in node.children()], default=0)
+            if depth[id(node)] > MAX_NESTING:
+                raise UnsupportedError(
+                    f"@{gv.name}: branches nest more than {MAX_NESTING} deep",
+                    span=node.span,
+                    hint="put some of them into a function of their own",
+                )
 
 
 def require_supported(mod: Module) -> None:
