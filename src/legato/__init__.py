@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from legato.ir.op import Op
     from legato.runtime.executable import Executable
     from legato.runtime.program import HostOpInfo
+    from legato.transform.pass_ import Pass
 
 __all__ = ["__version__", "compile", "from_onnx", "load", "parse", "verify"]
 
@@ -37,6 +38,7 @@ def compile(  # the name that users look for
     keep: Iterable[str] = (),
     ops: Iterable[Op] = (),
     custom: Mapping[str, Callable[..., Any]] | None = None,
+    passes: Iterable[Pass] | None = None,
     memory_limit: int = 0,
     progress: Callable[[str], None] | None = None,
 ) -> Executable:
@@ -48,14 +50,17 @@ def compile(  # the name that users look for
     threads: default number of threads of calls; it does not enter the code, and results do not depend on it.
     keep:    stages whose text `exe.module_after(stage)` shall give.
     ops:     operators of your own; custom: converters of your own for ONNX operators, by "domain::Op".
+    passes:  what is done to the program before it is lowered; None: `legato.pipelines.DEFAULT`.
     memory_limit: of the workspace of one call, in bytes; 0: none.
 
     Raises CompileError (with what was wrong, where, and a hint) and PlatformError.
     """
     from legato.base.target import target as as_target
     from legato.driver import CompileOptions, compile_module, load_model
+    from legato.pipelines import DEFAULT
 
-    options = CompileOptions(as_target(target), threads, frozenset(keep), tuple(ops), progress, memory_limit)
+    chosen = DEFAULT if passes is None else tuple(passes)
+    options = CompileOptions(as_target(target), threads, frozenset(keep), tuple(ops), progress, memory_limit, chosen)
     return compile_module(load_model(model, shapes=shapes, ops=options.ops, custom=custom), options).executable
 
 
