@@ -26,6 +26,9 @@ demo: $(VENV)/.demo ## reads a scanned page with Legato and with ONNX Runtime, s
 test: lint models ## everything that must pass: lint, then all tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
+fuzz: $(VENV)/.dev ## FUZZ=2000 random programs for each property of passes, lowering and compiled code
+	LEGATO_FUZZ=$(or $(FUZZ),2000) $(BIN)/python -m pytest -n 2 --timeout 0 tests/lower tests/transform -k "programs or compiled_is or alive or meaning or twice or any_order or every_stage"
+
 lint: $(VENV)/.dev ## style, types, import contracts, file sizes
 	$(BIN)/ruff format --check $(SOURCE)
 	$(BIN)/ruff check $(SOURCE)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -22,8 +22,9 @@ from legato.arith.expr import Var as DimVar
 from legato.arith.expr import fresh
 from legato.arith.substitute import variables
 from legato.infer.builder import Builder
+from legato.infer.infer import infer
 from legato.interp import evaluate
-from legato.ir.expr import Expr, Var
+from legato.ir.expr import Call, Expr, Function, GlobalVar, Var
 from legato.ir.module import Module
 from legato.ir.types import TensorType
 
@@ -469,6 +470,17 @@ def make_program(seed: int, steps: int, limit: int, symbolic: bool) -> Program:
         body = b.tuple_([outputs[0], b.tuple_(outputs[1:])]) if maker.maybe() else b.tuple_(outputs)
     func = b.function(maker.params, body)
     return Program(Module.from_expr(func), tuple(maker.params), dtype == "int32", maker.dim, seed)
+
+
+def called(program: Program) -> Program:
+    """`program` whose @main calls what was its @main."""
+    inner = program.module["main"]
+    assert isinstance(inner, Function)
+    others = {gv: f for gv, f in program.module.functions.items() if gv.name != "main"}
+    gv, params = GlobalVar(f"f{len(others)}"), [Var(p.name, ty=p.ty) for p in inner.params]
+    main = Function(tuple(params), Call(gv, tuple(params)))
+    module = infer(Module({**others, gv: inner, GlobalVar("main"): main}))
+    return replace(program, module=module, params=tuple(params))
 
 
 def programs(*, steps: int = 24, limit: int = 4096) -> st.SearchStrategy[Program]:

@@ -27,7 +27,7 @@ from legato.tir import interp as tir_interp
 from legato.tir.buffer import Buffer
 from legato.tir.verify import verify_all
 from legato.transform.pass_ import Observer, run
-from tests.graphs import BATCHES, Program, compare, leaves, programs
+from tests.graphs import BATCHES, Program, called, compare, leaves, programs
 
 LEVELS = [t for t in (host(), TARGETS["x86-64-v3"], TARGETS["x86-64-v2"]) if not missing_features(t)]
 FUZZ = int(os.environ.get("LEGATO_FUZZ", "0"))
@@ -39,8 +39,10 @@ def examples(count: int) -> Any:
 
 
 @examples(60)
-@given(programs(), st.sampled_from(LEVELS))
-def test_compiled_is_interpreted(program: Program, target: Target) -> None:
+@given(programs(), st.sampled_from(LEVELS), st.integers(0, 2))
+def test_compiled_is_interpreted(program: Program, target: Target, calls: int) -> None:
+    for _ in range(calls):
+        program = called(program)
     exe = compile_module(program.module, CompileOptions(target)).executable
     assert exe.stats["host_operators"] == 0
     bound = 0

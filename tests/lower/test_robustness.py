@@ -239,7 +239,8 @@ def test_nan_and_infinity_through_a_network() -> None:
       let %e = tanh(%x);
       (nn.relu(%x), exp(%x), sigmoid(%x), %e, sqrt(%x), log(%x), erf(%x), max(%x, axis=[1]), min(%x, axis=[0]),
        sum(%x, axis=[1]), nn.softmax(%e), argmax(%x, axis=1), argmin(%x, axis=1), maximum(%x, %e),
-       clip(%x, a_min=-1f, a_max=1f), sort(%x, axis=1), matmul(%e, %e), nn.max_pool2d(reshape(%x, newshape=[1, 1, 4, 4]), pool_size=[2, 2]))
+       clip(%x, a_min=-1f, a_max=1f), sort(%x, axis=1), matmul(%e, %e),
+       nn.max_pool2d(reshape(%x, newshape=[1, 1, 4, 4]), pool_size=[2, 2]))
     }""",
         EDGES.reshape(4, 4),
     )
