@@ -16,7 +16,7 @@ from legato.te.tensor import Axis, Loops, Stage, Tensor
 from legato.tir.expr import Load
 from legato.tir.stmt import Alloc, For, Func, Stmt, Store, block
 
-__all__ = ["identity", "to_tir"]
+__all__ = ["identity", "nest", "reads", "to_tir"]
 
 COMBINE: dict[str, Callable[[Expr, Expr], Expr]] = {"sum": add, "prod": mul, "max": max_, "min": min_}
 
@@ -31,7 +31,7 @@ def to_tir(outputs: Sequence[Tensor], inputs: Sequence[Tensor], name: str) -> Fu
     for t in outputs:
         results.append(_copy(t) if t in results or t.stage is None else t)
     order = _in_order(results)
-    body = block(*(_nest(t) for t in order if not isinstance(t.stage, Loops) or t is t.stage.outputs[0]))
+    body = block(*(nest(t) for t in order if not isinstance(t.stage, Loops) or t is t.stage.outputs[0]))
     for t in reversed(_all_outputs(order)):
         if t not in results:
             body = Alloc(t, body)
@@ -99,7 +99,8 @@ def _all_outputs(order: Sequence[Tensor]) -> list[Tensor]:
     return list(found)
 
 
-def _nest(t: Tensor) -> Stmt:
+def nest(t: Tensor) -> Stmt:
+    """The loops that compute `t`: one nest, or its loop program."""
     stage = t.stage
     if isinstance(stage, Loops):
         return stage.body
