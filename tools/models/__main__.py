@@ -9,22 +9,28 @@ import sys
 import time
 from pathlib import Path
 
+from tools.models import MODELS
 from tools.models.record import cache
 from tools.models.sources import PACKAGES, write
 
 # How the exported files are made; a new number makes everybody's again.
-EXPORT = "torch==2.13.0 revision 1"
+EXPORT = "torch==2.13.0 revision 2"
 NETS = (  # those of one line are made in one process
     ("resnet18", "resnet50", "mobilenet_v2", "vgg16", "dqn", "pnet", "rnet", "onet", "crepe"),
     ("minilm", "bert_base"),
-)
+    (
+        "mobilenet_v3_large", "efficientnet_b0", "densenet121", "inception_v3", "squeezenet1_1", "shufflenet_v2_x1_0",
+        "convnext_tiny", "vit_b_16", "lstm", "gru",
+    ),
+)  # fmt: skip
 SPLIT = ("vgg16", "bert_base")
 GROUPS = {"demo": (("ppocr", "images"), ()), "all": (tuple(PACKAGES), NETS)}
 
 
 def net_files(name: str) -> list[str]:
     """The files that exporting `name` makes."""
-    return [f"{name}.onnx", f"{name}_batch.onnx", *([f"{name}.weights"] if name in SPLIT else [])]
+    graphs = [model.name for model in MODELS if model.name in (name, f"{name}_batch")]
+    return [*(f"{graph}.onnx" for graph in graphs), *([f"{name}.weights"] if name in SPLIT else [])]
 
 
 class Manifest:

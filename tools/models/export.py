@@ -1,8 +1,8 @@
 """Exports torch modules as ONNX files: `python -m tools.models.export FOLDER NET ...`, in a process of its own.
 
-Each network gives two files, for one sample (`NET.onnx`) and with symbolic dimensions (`NET_batch.onnx`). Both of
-torch's exporters are used, because files of both are what users have: the older one, with batch norms kept, and the
-one that is torch's default since 2.9, which folds them.
+Each network gives a file for one sample (`NET.onnx`), and most a second one with symbolic dimensions
+(`NET_batch.onnx`). Both of torch's exporters are used, because files of both are what users have: the older one, with
+batch norms kept, and the one that is torch's default since 2.9, which folds them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ ALIGN = 64
 class Net:
     """How one network is built and exported.
 
-    `symbolic` names the symbolic dimensions of every input by their axes.
+    `symbolic` names the symbolic dimensions of every input by their axes; where there are none, only the file for one
+    sample is made.
     """
 
     build: Callable[[Path], nn.Module]
@@ -54,13 +55,20 @@ class Net:
 # -------------------------------------------------------------------------------------------------- the networks
 
 
-def vision(name: str, calibrate: bool = True) -> Callable[[Path], nn.Module]:
-    """A torchvision definition with random weights, its batch norms set to what real pictures give, and shaken."""
+def vision(
+    name: str, calibrate: bool = True, size: int = 224, shake: Callable[[nn.Module], None] | None = None, **options: Any
+) -> Callable[[Path], nn.Module]:
+    """A torchvision definition with random weights, its batch norms set to what real pictures give, and shaken.
+
+    size: the pictures' side; shake: gives weights to what the definition starts with constants; options: its own.
+    """
 
     def build(folder: Path) -> nn.Module:
-        net: nn.Module = getattr(torchvision_models(folder / "weights"), name)(weights=None)
+        net: nn.Module = getattr(torchvision_models(folder / "weights"), name)(weights=None, **options)
         if calibrate:
-            calibrate_norms(net, torch.from_numpy(photos(4)))
+            calibrate_norms(net, torch.from_numpy(photos(4, size)))
+        if shake is not None:
+            shake(net)
         return net
 
     return build
@@ -87,7 +95,11 @@ def torchvision_models(folder: Path) -> Any:
 
 
 def calibrate_norms(net: nn.Module, batch: torch.Tensor) -> None:
-    """Give every batch norm the statistics of `batch`, slightly off, and a random scale and shift."""
+    """Give every batch norm the statistics of `batch`, slightly off, and a random scale and shift.
+
+    Means are off by a share of the channel's own spread: what is absolute would drown channels that hardly vary, of
+    which squeezed and excited maps have many, and from there on rounding errors would be all that is left.
+    """
     norms = [module for module in net.modules() if isinstance(module, nn.BatchNorm2d)]
     for norm in norms:
         norm.momentum = None  # the plain mean over all batches seen
@@ -99,9 +111,23 @@ def calibrate_norms(net: nn.Module, batch: torch.Tensor) -> None:
         for norm in norms:
             assert norm.running_mean is not None
             assert norm.running_var is not None
-            norm.running_mean.add_(0.1 * torch.randn_like(norm.running_mean))
+            norm.running_mean.add_(0.1 * torch.randn_like(norm.running_mean) * norm.running_var.sqrt())
             norm.running_var.mul_(torch.empty_like(norm.running_var).uniform_(0.8, 1.25))
     net.eval()
+
+
+def spread_scales(net: nn.Module) -> None:
+    """Let ConvNeXt's blocks count: their outputs are scaled by 1e-6 at first, which no difference would survive."""
+    for name, weight in net.named_parameters():
+        if name.endswith("layer_scale"):
+            nn.init.uniform_(weight, 0.5, 1.5)
+
+
+def spread_head(net: nn.Module) -> None:
+    """Give the vision transformer's classifier weights: it starts with zeros, and so do all answers."""
+    for name, weight in net.named_parameters():
+        if name.startswith("heads."):
+            nn.init.normal_(weight, std=0.05)
 
 
 def loaded(net: Callable[[], nn.Module], name: str) -> Callable[[Path], nn.Module]:
@@ -137,11 +163,26 @@ def text_net(build: Callable[[Path], nn.Module], outputs: tuple[str, ...], split
     return Net(build, outputs, ("batch", "length"), (0, 1), opset=18, older=False, split=split)
 
 
+def alone(build: Callable[[Path], nn.Module], older: bool = True) -> Net:
+    """A network that is exported for one sample only."""
+    return Net(build, symbolic=(), axes=(), opset=17 if older else 20, older=older)
+
+
 NETS = {
     "resnet18": Net(vision("resnet18")),
     "resnet50": Net(vision("resnet50")),
     "mobilenet_v2": Net(vision("mobilenet_v2"), opset=20, older=False),
     "vgg16": Net(vision("vgg16", calibrate=False), split=True),
+    "mobilenet_v3_large": alone(vision("mobilenet_v3_large"), older=False),
+    "efficientnet_b0": alone(vision("efficientnet_b0"), older=False),
+    "densenet121": alone(vision("densenet121")),
+    "inception_v3": alone(vision("inception_v3", size=299, init_weights=True)),
+    "squeezenet1_1": alone(vision("squeezenet1_1", calibrate=False)),
+    "shufflenet_v2_x1_0": alone(vision("shufflenet_v2_x1_0")),
+    "convnext_tiny": alone(vision("convnext_tiny", calibrate=False, shake=spread_scales), older=False),
+    "vit_b_16": alone(vision("vit_b_16", calibrate=False, shake=spread_head), older=False),
+    "lstm": alone(lambda _: nets.Recurrent(nn.LSTM(256, 256))),
+    "gru": alone(lambda _: nets.Recurrent(nn.GRU(256, 256))),
     "dqn": Net(lambda _: nets.dqn()),
     "pnet": Net(
         loaded(nets.pnet, "pnet.pt"), ("boxes", "faces"), symbolic=("batch", "height", "width"), axes=(0, 2, 3)
@@ -197,18 +238,23 @@ def split_weights(paths: list[Path], weights: Path) -> None:
             onnx.save(model, path)
 
 
+def module(name: str, folder: Path) -> nn.Module:
+    """The network as the torch module that the files are made of, for inference; always the same weights."""
+    torch.manual_seed(zlib.crc32(name.encode()))
+    return NETS[name].build(folder).eval()
+
+
 def produce(name: str, folder: Path) -> None:
     """Write all files of one network into `folder`."""
     net, models = NETS[name], {model.name: model for model in MODELS}
-    torch.manual_seed(zlib.crc32(name.encode()))
-    module = net.build(folder).eval()
+    built = module(name, folder)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         made = Path(scratch)
-        for symbolic in (False, True):
+        for symbolic in (False, True) if net.symbolic else (False,):
             own = f"{name}_batch" if symbolic else name
             # The exporters hold a dimension of size 1 for a constant, so the symbolic file is traced with a later case.
             feeds = models[own].cases()[1 if symbolic else 0]
-            export(net, module, feeds, made / f"{own}.onnx", symbolic)
+            export(net, built, feeds, made / f"{own}.onnx", symbolic)
         if net.split:
             split_weights(sorted(made.glob("*.onnx")), made / f"{name}.weights")
         for path in sorted(made.iterdir(), reverse=True):  # the weights first: no graph without them is ever seen
@@ -224,7 +270,7 @@ def main(folder: str, *names: str) -> None:
     for name in names:
         start = time.perf_counter()
         produce(name, Path(folder))
-        print(f"  {name:14} exported in {time.perf_counter() - start:5.1f} s", flush=True)
+        print(f"  {name:18} exported in {time.perf_counter() - start:5.1f} s", flush=True)
 
 
 if __name__ == "__main__":

@@ -97,6 +97,19 @@ def dqn() -> nn.Module:
     )  # fmt: skip
 
 
+class Recurrent(nn.Module):
+    """One recurrent layer over sequences [step, sequence, width]."""
+
+    def __init__(self, layer: nn.RNNBase) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The state after every step: [step, sequence, hidden]."""
+        states: Tensor = self.layer(x)[0]
+        return states
+
+
 class SentenceEncoder(nn.Module):
     """A BERT, the mean of its states over the tokens that are there, at length 1: a sentence's embedding."""
 

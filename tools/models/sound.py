@@ -79,6 +79,25 @@ def names(outputs: Sequence[Array]) -> tuple[str, ...]:
     return tuple(f"{NAMES[note % 12]}{note // 12 - 1}" for note in midi)
 
 
+# -------------------------------------------------------------------------------------------- recurrent layers
+
+STEPS, BINS = 64, 256
+
+
+def spectra(notes: Sequence[int]) -> Feeds:
+    """Spectra of successive pieces of sound, in decibels, with mean 0 and variance 1: [STEPS, 1, BINS]."""
+    hop = (WINDOW - 2 * BINS) // STEPS
+    sound = chord(notes)
+    pieces = np.stack([sound[hop * step : hop * step + 2 * BINS] for step in range(STEPS)]) * np.hanning(2 * BINS)
+    levels = np.log10(np.abs(np.fft.rfft(pieces, axis=1))[:, :BINS] + 1e-5)
+    return {"x": ((levels - levels.mean()) / levels.std()).astype(np.float32)[:, None]}
+
+
+def strongest(outputs: Sequence[Array]) -> int:
+    """The unit with the highest state after the last step."""
+    return int(outputs[0][-1, 0].argmax())
+
+
 HEARD = ("A3", "E4", "A4", "A5", "C4", "D4", "F4", "C5")
 CREPE = "pitch of a voice or an instrument, 360 bins"
 MODELS = (
@@ -101,4 +120,6 @@ MODELS = (
         17,
         ("batch",),
     ),
+    Model("lstm", "one LSTM layer, 64 steps, random weights", lambda: (spectra(CHORDS[0]),), strongest, opset=17),
+    Model("gru", "one GRU layer, 64 steps, random weights", lambda: (spectra(CHORDS[0]),), strongest, opset=17),
 )
