@@ -17,12 +17,10 @@ __all__ = ["ACTIVATIONS", "Activation", "clipped"]
 
 @dataclass(frozen=True, slots=True)
 class Activation:
-    """A function of x and up to two parameters, `alpha` and `beta` (defaults; None: must be given)."""
+    """A function of x and two parameters, `alpha` and `beta`, which most do not use."""
 
     scalar: Callable[[Expr, float, float], Expr]
     array: Callable[[Array, float, float], Array]
-    alpha: float | None = 0.0
-    beta: float | None = 0.0
 
 
 def _softplus(x: Expr) -> Expr:
@@ -43,28 +41,22 @@ ACTIVATIONS: Mapping[str, Activation] = MappingProxyType(
         "sigmoid": Activation(lambda x, a, b: te.sigmoid(x), lambda x, a, b: 1 / (1 + np.exp(-x))),
         "tanh": Activation(lambda x, a, b: te.tanh(x), lambda x, a, b: np.tanh(x)),
         "relu": Activation(lambda x, a, b: max_(x, te.literal(0, x)), lambda x, a, b: np.maximum(x, 0)),
-        "affine": Activation(
-            lambda x, a, b: te.literal(a, x) * x + te.literal(b, x), lambda x, a, b: a * x + b, None, None
-        ),
+        "affine": Activation(lambda x, a, b: te.literal(a, x) * x + te.literal(b, x), lambda x, a, b: a * x + b),
         "leaky_relu": Activation(
-            lambda x, a, b: _below_zero(x, te.literal(a, x) * x), lambda x, a, b: np.where(x < 0, a * x, x), 0.01
+            lambda x, a, b: _below_zero(x, te.literal(a, x) * x), lambda x, a, b: np.where(x < 0, a * x, x)
         ),
         "thresholded_relu": Activation(
-            lambda x, a, b: te.select(te.lt(x, te.literal(a, x)), te.literal(0, x), x),
-            lambda x, a, b: np.where(x < a, 0, x),
-            1.0,
+            lambda x, a, b: te.select(te.lt(te.literal(a, x), x), x, te.literal(0, x)),
+            lambda x, a, b: np.where(x > a, x, 0),
         ),
         "scaled_tanh": Activation(
             lambda x, a, b: te.literal(a, x) * te.tanh(te.literal(b, x) * x),
             lambda x, a, b: a * np.tanh(b * x),
-            None,
-            None,
         ),
-        "hard_sigmoid": Activation(_hard_sigmoid, lambda x, a, b: np.clip(a * x + b, 0, 1), 0.2, 0.5),
+        "hard_sigmoid": Activation(_hard_sigmoid, lambda x, a, b: np.clip(a * x + b, 0, 1)),
         "elu": Activation(
             lambda x, a, b: _below_zero(x, te.literal(a, x) * (te.exp(x) - te.literal(1, x))),
             lambda x, a, b: np.where(x < 0, a * (np.exp(x) - 1), x),
-            1.0,
         ),
         "softsign": Activation(
             lambda x, a, b: x / (te.literal(1, x) + te.abs_(x)), lambda x, a, b: x / (1 + np.abs(x))

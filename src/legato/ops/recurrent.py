@@ -35,7 +35,7 @@ class RnnAttrs:
     reverse: steps run from the last to the first; the result of a step stands where its input does.
     lengths: the last argument has the number of steps of each sequence: behind them, outputs are 0 and states stay.
     activations, alphas, betas: functions of `_activations` and their parameters.
-    clip: the limit of their operands; 0: none.
+    clip: the limit of what goes into the gates, but not of an LSTM's cell on its way out; 0: none.
     """
 
     reverse: bool = False
@@ -149,8 +149,8 @@ def _run(
     return (out, *states)
 
 
-def _apply(a: RnnAttrs, n: int, x: Array) -> Array:
-    if a.clip:
+def _apply(a: RnnAttrs, n: int, x: Array, *, clip: bool = True) -> Array:
+    if a.clip and clip:
         x = np.clip(x, -a.clip, a.clip)
     return ACTIVATIONS[a.activations[n]].array(x, a.alphas[n], a.betas[n])
 
@@ -167,7 +167,7 @@ def _lstm_reference(
         i = _apply(a, 0, i + peep[0] * c)
         f = 1 - i if a.input_forget else _apply(a, 0, f + peep[2] * c)
         c = (f * c + i * _apply(a, 1, g)).astype(x.dtype).astype(r.dtype)
-        return _apply(a, 0, o + peep[1] * c) * _apply(a, 2, c), c
+        return _apply(a, 0, o + peep[1] * c) * _apply(a, 2, c, clip=False), c
 
     return _run(x, (hidden, cell), more, a, step)
 
@@ -244,10 +244,10 @@ class _Steps:
         """What the input contributes to gate `n` of unit `u`."""
         return self.wide(self.x[self.place(t, b), b, u + n * self.units])
 
-    def apply(self, n: int, x: Expr) -> Expr:
+    def apply(self, n: int, x: Expr, *, clip: bool = True) -> Expr:
         """Activation `n` of x."""
         function = ACTIVATIONS[self.a.activations[n]]
-        return function.scalar(clipped(x, self.a.clip), self.a.alphas[n], self.a.betas[n])
+        return function.scalar(clipped(x, self.a.clip) if clip else x, self.a.alphas[n], self.a.betas[n])
 
     def kept(
         self, t: Var, after: Sequence[Tensor], before: Sequence[Tensor]
@@ -303,7 +303,7 @@ def _lstm_compute(
 
         def new_hidden(b: Expr, u: Expr) -> Expr:
             new = s.wide(after[b, u])
-            return s.apply(0, gate(1, b, u, new)) * s.apply(2, new)
+            return s.apply(0, gate(1, b, u, new)) * s.apply(2, new, clip=False)
 
         return s.stored(new_hidden, "hidden"), after
 
