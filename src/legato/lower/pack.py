@@ -10,6 +10,7 @@ from legato.arith.expr import Binary, Const, Expr, Op, Select, Var, const
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, variables
 from legato.base.errors import InternalError
+from legato.lower.algorithms.cook_toom import Matrix
 from legato.lower.schedule import Packing
 from legato.te.tensor import Stage
 from legato.tir.expr import Load
@@ -23,6 +24,8 @@ ARITHMETIC = {Op.ADD: np.add, Op.SUB: np.subtract, Op.MUL: np.multiply, Op.FLOOR
 
 def packed_array(packing: Packing, source: Array) -> Array:
     """`source` as `packing` wants it: dimensions moved, the channel cut into blocks and filled up with zeros."""
+    if packing.matrices:
+        return _multiplied(source, packing.matrices)
     stage = packing.packed.stage
     assert isinstance(stage, Stage)
     read = stage.body.a if isinstance(stage.body, Select) else stage.body
@@ -33,6 +36,18 @@ def packed_array(packing: Packing, source: Array) -> Array:
     if len(cut) == 1 and _is_blocked(read.indices[cut[0]], axes, extents[-1]):
         return _moved(source, read.indices, axes, extents, cut[0])
     return _gathered(source, read.indices, axes, extents)
+
+
+def _multiplied(source: Array, matrices: tuple[tuple[int, Matrix], ...]) -> Array:
+    """`source` with dimensions multiplied by matrices: in float64, rounded once."""
+    dims = [d for d, _ in matrices]
+    whole = np.ones((1, 1))
+    for _, matrix in matrices:
+        whole = np.kron(whole, np.array(matrix, np.float64))
+    last = np.moveaxis(source, dims, range(-len(dims), 0))
+    flat = last.reshape(-1, whole.shape[1]).astype(np.float64) @ whole.T
+    done = flat.astype(source.dtype).reshape(*last.shape[: -len(dims)], *(len(m) for _, m in matrices))
+    return np.ascontiguousarray(np.moveaxis(done, range(-len(dims), 0), dims))
 
 
 def _is_blocked(index: Expr, axes: list[Var], width: int) -> bool:

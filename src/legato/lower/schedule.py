@@ -9,14 +9,18 @@ contraction, an operand whose order in memory does not fit) is stored in a tempo
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from legato.arith.expr import Const, Expr, Select, Var, cdiv, const, lt, select
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, rewrite, substitute, variables
+from legato.base.precision import Precision
 from legato.base.target import Target
 from legato.lower.access import depends, stride
+from legato.lower.algorithms.cook_toom import Matrix
+from legato.lower.algorithms.cost import WinogradPlan, choose
+from legato.lower.algorithms.winograd import detect, winograd
 from legato.lower.group import Group, stages
 from legato.lower.inline import certain_loads, detect_pad, inline, loads
 from legato.lower.layout import choose_order
@@ -26,6 +30,7 @@ from legato.lower.rules.nest import extent_of, is_unit
 from legato.lower.rules.program import threaded
 from legato.lower.rules.row import RowJob, RowReduction, row
 from legato.lower.rules.tile import TileJob, TileShape, combine, pick_shape, tile
+from legato.lower.rules.winograd import WinogradJob, multiply, transform, whole
 from legato.lower.traits import (
     choose_row,
     covers,
@@ -48,10 +53,12 @@ __all__ = ["Kernel", "Packing", "Schedule", "schedule"]
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """A constant laid out for sequential reading: `packed` holds what its stage computes from `source`."""
+    """A constant laid out for sequential reading: `packed` holds what its stage computes from `source`. With
+    `matrices`, its stage multiplies dimensions of `source` by these; that is done in float64 and rounded once."""
 
     packed: Tensor
     source: Tensor
+    matrices: tuple[tuple[int, Matrix], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +79,19 @@ class Schedule:
     packings: list[Packing] = field(default_factory=list)
 
 
-def schedule(group: Group, constants: Sequence[Tensor], wanted: Sequence[Layout | None], target: Target) -> Schedule:
+def schedule(
+    group: Group,
+    constants: Sequence[Tensor],
+    wanted: Sequence[Layout | None],
+    target: Target,
+    precision: Precision = Precision.DEFAULT,
+) -> Schedule:
     """Kernels that compute the outputs of `group`.
 
     The inputs' layouts are facts; `wanted` fixes the layouts of outputs (None: the rule chooses; a halo only, if its
     order is empty). Outputs that are not computed by a stage of their own (an input returned as it is) are copied.
     """
-    work = _Scheduler(set(constants), target)
+    work = _Scheduler(set(constants), target, precision)
     for out, want in zip(group.outputs, wanted, strict=True):
         work.wanted.setdefault(out, want)
     work.normalise(group.outputs)
@@ -89,8 +102,8 @@ def schedule(group: Group, constants: Sequence[Tensor], wanted: Sequence[Layout 
 
 
 class _Scheduler:
-    def __init__(self, constants: set[Tensor], target: Target) -> None:
-        self.constants, self.target = constants, target
+    def __init__(self, constants: set[Tensor], target: Target, precision: Precision) -> None:
+        self.constants, self.target, self.precision = constants, target, precision
         self.lanes = target.vector_bytes // 4
         self.wanted: dict[Tensor, Layout | None] = {}
         self.stored: set[Tensor] = set()
@@ -243,6 +256,9 @@ class _Scheduler:
         if rows is not None:
             job = RowReduction(reduction, (), rows, self._packed_rows(inner, axes, rows))
             return row(RowJob(tensor, tuple(order), (), (job,), tuple(a.var for a in axes), body), self.target)
+        plan = self._winograd_plan(inner, axes, red, order)
+        if plan is not None:
+            return self._winograd(tensor, body, reduction, plan, shape)
         return self._tiled(tensor, body, reduction, inner, red, order, shape)
 
     def _operands(self, body: Expr) -> Expr:
@@ -341,9 +357,7 @@ class _Scheduler:
             reduction=red,
             body=inner,
             dtype=reduction.dtype,
-            epilogue=lambda total: rewrite(
-                body, lambda e: total if isinstance(e, Load) and e.buffer is reduction else None
-            ),
+            epilogue=_epilogue_of(body, reduction),
             block=block_var,
             within=within,
             packed=frozenset(operands),
@@ -351,6 +365,47 @@ class _Scheduler:
         )
         assert channel is job.order[-1]
         return tile(job, shape, self.target)
+
+    def _winograd_plan(
+        self, inner: Expr, axes: Sequence[Axis], red: Reduction, order: Sequence[Axis]
+    ) -> WinogradPlan | None:
+        """How to compute a window's contraction by Winograd's algorithm; None where the sum as it stands is better."""
+        window = detect(inner, axes, red, self.constants) if order else None
+        if window is None or window.channel is not order[-1]:
+            return None
+        return choose(window, self.target, self.precision)
+
+    def _winograd(
+        self, tensor: Tensor, body: Expr, reduction: Tensor, plan: WinogradPlan, shape: TileShape
+    ) -> Stmt:
+        """The kernel that stores `tensor`, and before it, where that is better, one that transforms the data."""
+        stages = winograd(plan.window, plan.scheme, self.target)
+        source, stage = plan.window.weights.buffer, stages.products.stage
+        assert isinstance(source, Tensor)
+        assert isinstance(stage, Stage)
+        assert stage.reduction is not None
+        dims = [plan.window.weights.indices.index(inside.var) for _, inside in plan.window.slides]
+        self.stored.add(stages.weights)
+        self.constants.add(stages.weights)
+        self.result.packings.append(Packing(stages.weights, source, tuple((d, plan.scheme.weights) for d in dims)))
+        (weights,) = [x for x in loads(stage.body) if x.buffer is stages.weights]
+        block_var, within = Var("ob", lo=0), Var("oi", lo=0)
+        job = WinogradJob(
+            stages=stages,
+            out=tensor,
+            epilogue=_epilogue_of(body, reduction),
+            shape=shape,
+            tiles=plan.tiles,
+            weights=self._packed(weights, stage.axes, stage.reduction, shape, block_var, within),
+            block=block_var,
+            within=within,
+        )
+        if plan.is_whole:
+            return whole(job, self.target)
+        data, transformed = transform(job, self.target)
+        self.stored.add(data)
+        self._kernel((data,), transformed)
+        return multiply(job, self.target, data)
 
     def _wants_packing(
         self, x: Load, order: Sequence[Axis], row_axis: Axis | None, red: Reduction, is_certain: bool
@@ -455,3 +510,8 @@ class _Scheduler:
         assert isinstance(tensor.stage, Stage)
         chosen = choose_order(tensor.stage.axes, body, self.constants, reduced, self.lanes)
         tensor.layout = chosen if want is None else Layout(chosen.order, want.halo, want.halo_value)
+
+
+def _epilogue_of(body: Expr, reduction: Tensor) -> Callable[[Expr], Expr]:
+    """What `body` makes of the element of `reduction` that it reads."""
+    return lambda total: rewrite(body, lambda e: total if isinstance(e, Load) and e.buffer is reduction else None)

@@ -12,7 +12,7 @@ from legato.te.tensor import Axis
 from legato.tir.expr import Load
 from legato.tir.stmt import For, If, LoopKind, Stmt, block
 
-__all__ = ["Body", "extent_of", "is_unit", "lanes_for", "loop", "parallel", "serial", "vector_loop", "work"]
+__all__ = ["Body", "extent_of", "is_unit", "lanes_for", "loop", "parallel", "serial", "unfused", "vector_loop", "work"]
 
 Body = Callable[[Expr], Stmt]
 GRAIN = 1 << 14  # element operations below which a kernel stays on one thread: a fork-join costs about a microsecond
@@ -78,10 +78,10 @@ def parallel(extents: Sequence[Expr], body: Callable[[list[Expr]], Stmt], thread
     for e in outer:
         total = total * e
     var = Var("p", lo=0)
-    return For(var, simplify(total), rest(_unfused(var, outer), inner), LoopKind.PARALLEL)
+    return For(var, simplify(total), rest(unfused(var, outer), inner), LoopKind.PARALLEL)
 
 
-def _unfused(var: Expr, extents: Sequence[Expr]) -> list[Expr]:
+def unfused(var: Expr, extents: Sequence[Expr]) -> list[Expr]:
     """The value of each of the fused loops at iteration `var` of the fused one."""
     values: list[Expr] = []
     left: Expr = var

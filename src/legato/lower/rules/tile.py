@@ -30,12 +30,12 @@ from legato.base.target import Target
 from legato.lower.access import depends
 from legato.lower.inline import certain_loads, loads
 from legato.lower.rules.nest import extent_of, is_threaded, is_unit, lanes_for, loop, parallel, serial
-from legato.te.tensor import Axis, Reduction, Tensor
+from legato.te.tensor import Axis, Reduction
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Call, Load
 from legato.tir.stmt import Alloc, For, If, Let, LoopKind, Stmt, Store, block
 
-__all__ = ["TileJob", "TileShape", "combine", "identity", "pick_shape", "tile"]
+__all__ = ["TileJob", "TileShape", "combine", "identity", "pick_shape", "register_tile", "tile"]
 
 PART = 256  # terms of a sum that are added up in one register: longer parts cost accuracy, shorter ones time
 PLAIN_PART = 16  # the same for sums of what is read as it is: nothing is gained by longer ones there
@@ -53,7 +53,7 @@ class TileJob:
     `block` (which channel block) and `within` (the channel's place in it) instead of the channel itself.
     """
 
-    out: Tensor
+    out: Buffer
     axes: tuple[Axis, ...]
     order: tuple[Axis, ...]
     row: Axis | None
@@ -135,6 +135,12 @@ def tile(job: TileJob, shape: TileShape, target: Target) -> Stmt:
     extents = [a.extent for a in outer]
     extents.insert(first, blocks)
     return parallel(extents, nest, threaded)
+
+
+def register_tile(job: TileJob, shape: TileShape, target: Target, env: dict[Var, Expr], first: Expr, rows: int) -> Stmt:
+    """One register tile: `rows` rows from `first` of the row axis, all channels of a block that starts at channel 0;
+    `env` has the values of the other axes and of the block."""
+    return _Tiles(job, target, shape, env, job.row)._tile(const(0), shape.vectors, None, first, rows)
 
 
 @dataclass(frozen=True, slots=True)

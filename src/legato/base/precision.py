@@ -1,0 +1,35 @@
+"""How exactly results are computed, beyond what the program's dtypes say."""
+
+from __future__ import annotations
+
+import enum
+
+from legato.base.errors import CompileError
+
+__all__ = ["Precision", "precision"]
+
+
+class Precision(enum.Enum):
+    """What may be traded for speed, in programs of float32.
+
+    DEFAULT: algorithms whose rounding errors are about as large as those of the sum as it stands (at most about twice).
+    EXACT:   no algorithm that rounds more than that sum, or spreads infinities and NaNs further.
+    FAST:    algorithms with errors up to about six times as large, too.
+    """
+
+    DEFAULT = "default"
+    EXACT = "exact"
+    FAST = "fast"
+
+
+def precision(name: str | Precision | None) -> Precision:
+    """The precision called `name`; None is the default. CompileError for an unknown one."""
+    if isinstance(name, Precision):
+        return name
+    if name is None:
+        return Precision.DEFAULT
+    for known in Precision:
+        if known.value == name:
+            return known
+    names = ", ".join(p.value for p in Precision)
+    raise CompileError(f"unknown precision {name!r}", hint=f"one of {names}")

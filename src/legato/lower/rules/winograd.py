@@ -1,0 +1,295 @@
+"""The rule for the stages of Winograd's algorithm: a block of tiles at a time, all in the cache of one core.
+
+    parallel (blocks of tiles):
+        data[a][b][tile][channel] = transformed windows                 vectors of channels
+        for channel blocks:
+            for a, b: products[a][b][tile][:] = data · weights          the register tile of `tile`, rows are tiles
+            for tiles: epilogue(transformed products), stored           vectors of output channels
+
+`data` and `products` of a block are a thread's own. Where there are few blocks for the weights that each must read, the
+data of all blocks is transformed by a kernel of its own and the threads share (channel block, block of tiles).
+
+Tiles are numbered through batch, rows and columns; the last block may have fewer. Every element sees the same
+operations in the same order in whatever block it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from legato.arith.expr import Expr, Var, cdiv, const, lt, max_, min_
+from legato.arith.simplify import simplify
+from legato.arith.substitute import rewrite, substitute
+from legato.base.target import Target
+from legato.lower.algorithms.winograd import Winograd, linear
+from legato.lower.inline import loads
+from legato.lower.rules.nest import extent_of, loop, parallel, unfused, vector_loop
+from legato.lower.rules.tile import TileJob, TileShape, register_tile
+from legato.te.tensor import Axis, Stage, Tensor
+from legato.tir.buffer import Buffer, Layout, Scope
+from legato.tir.expr import Load
+from legato.tir.stmt import Alloc, For, If, LoopKind, Stmt, Store, block
+
+__all__ = ["WinogradJob", "multiply", "transform", "whole"]
+
+PAD = 16  # elements behind each row of a block's buffers: strides of 4 KB would meet in one set of the cache
+
+
+@dataclass(frozen=True, slots=True)
+class WinogradJob:
+    """out[axes] = epilogue(result of `stages`), by blocks of `tiles` tiles. `weights` reads the packed weights of the
+    products' body with `block` and `within` in place of the channel, as in TileJob."""
+
+    stages: Winograd
+    out: Tensor
+    epilogue: Callable[[Expr], Expr]
+    shape: TileShape
+    tiles: int
+    weights: Load
+    block: Var
+    within: Var
+
+    @property
+    def total(self) -> Expr:
+        """Number of tiles."""
+        total: Expr = const(1)
+        for d in self.stages.tiles:
+            total = total * d
+        return simplify(total)
+
+    @property
+    def blocks(self) -> Expr:
+        """Number of blocks of tiles."""
+        return simplify(cdiv(self.total, self.tiles))
+
+    @property
+    def channel_blocks(self) -> Expr:
+        """Number of blocks of output channels."""
+        return simplify(cdiv(self.stages.window.channel.extent, self.shape.width))
+
+    def live(self, number: Expr) -> Expr:
+        """Tiles in block `number`."""
+        total = extent_of(self.total)
+        if total is not None and total % self.tiles == 0:
+            return const(self.tiles)
+        return min_(const(self.tiles), self.total - number * self.tiles)
+
+    def tile(self, number: Expr, t: Expr) -> list[Expr]:
+        """Where tile `t` of block `number` lies: batch axes, down, across. Behind the last tile is the last again."""
+        at = number * self.tiles + t
+        total = extent_of(self.total)
+        if total is None or total % self.tiles:
+            at = min_(at, self.total - 1)
+        return unfused(at, self.stages.tiles)
+
+
+def whole(job: WinogradJob, target: Target) -> Stmt:
+    """Everything in one kernel; threads share the blocks of tiles."""
+
+    def of_block(values: list[Expr]) -> Stmt:
+        (number,) = values
+        data = _scratch("data", job, extent_of(job.stages.window.reduced.extent) or 1)
+        fill = loop("t", _rounded(job, number), lambda t: _transformed(job, target, data, (), number, t))
+        each = loop("ob", job.channel_blocks, lambda ob: _block(job, target, data, (), number, ob))
+        return Alloc(data, block(fill, each))
+
+    return parallel([job.blocks], of_block, threaded=True)
+
+
+def transform(job: WinogradJob, target: Target) -> tuple[Tensor, Stmt]:
+    """The transformed data of all blocks, and the kernel that stores it."""
+    n, window = job.stages.scheme.inputs, job.stages.window
+    shape = (job.blocks, n, n, job.tiles, window.reduced.extent)
+    data = Tensor("data", shape, window.data.dtype)
+    data.layout = Layout((0, 1, 2, 3, 4), pad=PAD)
+
+    def of_tile(values: list[Expr]) -> Stmt:
+        number, t = values
+        return _transformed(job, target, data, (number,), number, t)
+
+    return data, parallel([job.blocks, const(job.tiles)], of_tile, threaded=True)
+
+
+def multiply(job: WinogradJob, target: Target, data: Tensor) -> Stmt:
+    """The kernel that computes the result from transformed data; threads share channel blocks and blocks of tiles."""
+
+    def of_block(values: list[Expr]) -> Stmt:
+        ob, number = values
+        return _block(job, target, data, (number,), number, ob)
+
+    return parallel([job.channel_blocks, job.blocks], of_block, threaded=True)
+
+
+def _scratch(name: str, job: WinogradJob, channels: int) -> Buffer:
+    """A block's own [a][b][tile][channel]."""
+    n = job.stages.scheme.inputs
+    shape = (const(n), const(n), const(job.tiles), const(channels))
+    return Buffer(name, shape, job.stages.products.dtype, Layout((0, 1, 2, 3), pad=PAD), Scope.LOCAL)
+
+
+def _transformed(
+    job: WinogradJob, target: Target, data: Buffer, front: Sequence[Expr], number: Expr, t: Expr
+) -> Stmt:
+    """Stores the transformed window of tile `t` in `data`, whose indices begin with `front`."""
+    stages, tile = job.stages, job.tile(number, t)
+
+    def vector(c: Expr) -> Stmt:
+        def store(a: Expr, b: int, value: Expr) -> Stmt:
+            return Store(data, (*front, a, const(b), t, c), value)
+
+        return _two_passes((stages.rows, stages.data), (*tile, c), lambda x: x, store, target)
+
+    return vector_loop(stages.window.reduced.extent, target.lanes(data.dtype), vector)
+
+
+def _two_passes(
+    stages: tuple[Tensor, Tensor],
+    at: Sequence[Expr],
+    read: Callable[[Load], Expr],
+    use: Callable[[Expr, int, Expr], Stmt],
+    target: Target,
+) -> Stmt:
+    """`use(k, l, value)` for every (k, l) of the second stage at `at`, which reads the first; both are chains.
+
+    `read` gives what the first stage reads. What is between the passes stays in registers if it fits there.
+    """
+    first, second = stages
+    rows, columns = (extent_of(d) or 1 for d in first.shape[:2])
+    results = extent_of(second.shape[1]) or 1
+    fits = (rows + 1) * columns <= target.vector_registers * 3 // 4
+    kind, scope = (LoopKind.UNROLL, Scope.REGISTER) if fits else (LoopKind.SERIAL, Scope.LOCAL)
+    between = Buffer("t", (const(rows), const(columns)), first.dtype, scope=scope)
+
+    def one_column(j: Expr) -> Stmt:
+        values = [linear(first, (const(k), j, *at)) for k in range(rows)]
+        return _held(values, read, lambda k, value: Store(between, (const(k), j), value))
+
+    def one_row(k: Expr) -> Stmt:
+        values = [linear(second, (k, const(l), *at)) for l in range(results)]
+        return _held(values, lambda x: Load(between, (k, x.indices[1])), lambda l, value: use(k, l, value))
+
+    passes = block(loop("j", const(columns), one_column, kind), loop("k", const(rows), one_row, kind))
+    return Alloc(between, passes)
+
+
+def _held(values: Sequence[Expr], read: Callable[[Load], Expr], use: Callable[[int, Expr], Stmt]) -> Stmt:
+    """`use(n, value)` of every value, what they load being read once, before."""
+    found = list(dict.fromkeys(x for value in values for x in loads(value)))
+    held = Buffer("d", (const(len(found)),), values[0].dtype, scope=Scope.REGISTER)
+    place: dict[Expr, Expr] = {x: Load(held, (const(n),)) for n, x in enumerate(found)}
+    fetch = [Store(held, (const(n),), read(x)) for n, x in enumerate(found)]
+    uses = [use(n, rewrite(value, lambda e: place.get(e))) for n, value in enumerate(values)]
+    return Alloc(held, block(*fetch, *uses))
+
+
+def _rows(job: WinogradJob) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    """(rows, number of tiles, first row) of the taller and of the lower register tiles that make up a block."""
+    count = -(-job.tiles // job.shape.rows)
+    big, small = -(-job.tiles // count), job.tiles // count
+    tall = job.tiles - small * count if big != small else count
+    return (big, tall, 0), (small, count - tall, big * tall)
+
+
+def _rounded(job: WinogradJob, number: Expr) -> Expr:
+    """Rows of block `number` that register tiles cover."""
+    live = job.live(number)
+    return live if extent_of(live) is not None else min_(const(job.tiles), live + (_rows(job)[0][0] - 1))
+
+
+def _block(job: WinogradJob, target: Target, data: Buffer, front: Sequence[Expr], number: Expr, ob: Expr) -> Stmt:
+    """The results of block `number` in channel block `ob`."""
+    n = job.stages.scheme.inputs
+    products = _scratch("products", job, job.shape.width)
+    live = job.live(number)
+
+    def point(a: Expr, b: Expr) -> Stmt:
+        return _product(job, target, products, data, (*front, a, b), live, ob)
+
+    multiplied = loop("a", const(n), lambda a: loop("b", const(n), lambda b: point(a, b)))
+    stored = loop("t", live, lambda t: _stored(job, target, products, job.tile(number, t), t, ob))
+    return Alloc(products, block(multiplied, stored))
+
+
+def _product(
+    job: WinogradJob, target: Target, out: Buffer, data: Buffer, front: Sequence[Expr], live: Expr, ob: Expr
+) -> Stmt:
+    """out[a][b] = data[…, a, b] · weights[a][b]: the tiles of a block by the channels of a block."""
+    stage = job.stages.products.stage
+    assert isinstance(stage, Stage)
+    assert stage.reduction is not None
+    *_, a, b = front
+    first, second, *_, channel = stage.axes
+    (reduced,) = stage.reduction.axes
+    row = Axis(Var("t", lo=0), const(job.tiles))
+    channel = replace(channel, extent=const(job.shape.width))
+    read = Load(data, (*front, row.var, reduced.var))
+    product = TileJob(
+        out=out,
+        axes=(first, second, row, channel),
+        order=(first, second, row, channel),
+        row=row,
+        reduction=stage.reduction,
+        body=read * job.weights,
+        dtype=job.stages.products.dtype,
+        epilogue=lambda total: total,
+        block=job.block,
+        within=job.within,
+        packed=frozenset({job.weights.buffer}),
+    )
+    env: dict[Var, Expr] = {first.var: a, second.var: b, job.block: ob}
+    parts = []
+    for rows, count, start in _rows(job):
+        if count:
+            needed: Expr = const(count)
+            if extent_of(live) is None:
+                needed = max_(const(0), min_(needed, cdiv(live - start, rows)))
+            at = lambda i, rows=rows, start=start: register_tile(product, job.shape, target, env, i * rows + start, rows)
+            parts.append(loop("i", needed, at))
+    return block(*parts)
+
+
+def _stored(job: WinogradJob, target: Target, products: Buffer, tile: Sequence[Expr], t: Expr, ob: Expr) -> Stmt:
+    """Stores the results of tile `t`, which lies at `tile`, in channel block `ob`."""
+    stages, window, lanes = job.stages, job.stages.window, job.shape.lanes
+    channels = extent_of(window.channel.extent) or 1
+    m = stages.scheme.outputs
+    *batch, down, across = tile
+    (y, _), (x, _) = window.slides
+
+    def vector(v: Expr, lane: Expr) -> Stmt:
+        within = v * lanes + lane
+        channel = ob * job.shape.width + within
+
+        def store(k: Expr, l: int, total: Expr) -> Stmt:
+            env: dict[Var, Expr] = {axis.var: i for axis, i in zip(window.batch, batch, strict=True)}
+            env |= {y.var: down * m + k, x.var: across * m + l, window.channel.var: channel}
+            index = tuple(env[axis.var] for axis in window.axes)
+            done: Stmt = Store(job.out, index, substitute(job.epilogue(total), env))
+            done = done if channels % lanes == 0 else If(lt(channel, channels), done)
+            for axis, offset in ((x, const(l)), (y, k)):
+                done = _if_exists(axis, m, offset, env[axis.var], done)
+            return done
+
+        at = (*tile, channel)
+        read = lambda p: Load(products, (*p.indices[:2], t, within))
+        return _two_passes((stages.columns, stages.patches), at, read, store, target)
+
+    def vectors(v: Expr) -> Stmt:
+        if lanes == 1:
+            return vector(v, const(0))
+        lane = Var("l", lo=0, hi=lanes - 1)
+        return For(lane, const(lanes), vector(v, lane), LoopKind.VECTOR)
+
+    count: Expr = const(job.shape.vectors)
+    if channels % job.shape.width:
+        count = min_(count, cdiv(channels - ob * job.shape.width, lanes))
+    return loop("v", count, vectors)
+
+
+def _if_exists(axis: Axis, m: int, offset: Expr, at: Expr, stmt: Stmt) -> Stmt:
+    """`stmt` if place `at` of `axis`, `offset` behind the first of its tile, is not beyond the end."""
+    known = extent_of(axis.extent)
+    if extent_of(offset) == 0 or (known is not None and known % m == 0):
+        return stmt
+    return If(lt(at, axis.extent), stmt)
