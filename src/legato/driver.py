@@ -28,9 +28,11 @@ from legato.lower.host import HostProgram, lower_hosts
 from legato.lower.memory import peak_memory
 from legato.lower.signature import function_info, host_op_info
 from legato.lower.supported import reachable, require_shallow, require_supported
+from legato.lower.work import kernel_work
 from legato.ops import table
 from legato.pipelines import DEFAULT
 from legato.runtime.executable import Executable
+from legato.runtime.kernels import kernel_from_work, kernels_to_text
 from legato.runtime.parts import constant_offsets
 from legato.runtime.program import HostOpInfo, Program
 from legato.tir.verify import verify_all
@@ -127,7 +129,7 @@ def compile_module(mod: Module, options: CompileOptions) -> Compiled:
     with clock("codegen"):
         objects, compiled = build_objects(modules, options.target, cache=KernelCache.default())
     with clock("link"):
-        image = link(objects, list(program.functions))
+        image = link(objects, [*program.functions, *program.kernels])
         workspace, is_all = peak_memory(program.functions, program.plans)
         stats = {"host_operators": len(program.host_ops), "kernels": len(program.kernels), "compiled": compiled,
                  "recursive": int(not is_all)}  # fmt: skip
@@ -214,11 +216,19 @@ def _program(
         target=target.name,
         functions={"main": info},
         checks=tuple(program.checks),
+        kernels=_kernels(program, exports, target),
         host_ops=tuple(host_op_info(r, attrs_to_json(r.attrs)) for r in program.host_ops),
         stats=stats,
         source=source,
         stages=stages,
         version=__version__,
+    )
+
+
+def _kernels(program: HostProgram, exports: Mapping[str, int], target: Target) -> str:
+    """What is known of every kernel, as text."""
+    return kernels_to_text(
+        kernel_from_work(name, exports[name], kernel_work(func, target)) for name, func in program.kernels.items()
     )
 
 

@@ -39,6 +39,7 @@ _SIGNATURES: Final[dict[str, tuple[object, tuple[object, ...]]]] = {
     "lg_workspace_free": (None, (c_void_p,)),
     "lg_workspace_peak": (c_int64, (c_void_p,)),
     "lg_workspace_held": (c_int64, (c_void_p,)),
+    "lg_workspace_profile": (None, (c_void_p, c_void_p)),
     "lg_run": (c_int32, (c_void_p, c_void_p, c_void_p, c_int64, c_int32, c_int32)),
     "lg_interrupt": (None, (c_void_p,)),
 }

@@ -18,6 +18,7 @@ from legato.base.target import missing_features, target
 from legato.runtime import artifact
 from legato.runtime.arrays import as_array, by_name, check_out, check_overlap, pack, ready
 from legato.runtime.binding import MAX_THREADS, CodeImage, address, cpu_count, library
+from legato.runtime.kernels import KernelInfo, kernels_from_text
 from legato.runtime.parts import Parts, join_constants
 from legato.runtime.program import HostOpInfo, Program, TensorInfo
 from legato.runtime.signature import Plan, Shape, Signature
@@ -250,6 +251,16 @@ class Executable:
         """The instruction set that the code is for."""
         return self.program.target
 
+    @property
+    def kernels(self) -> tuple[KernelInfo, ...]:
+        """The kernels of the program: their names, and what each has to do as formulas in its dims."""
+        return kernels_from_text(self.program.kernels, self._parts.code_size)
+
+    @property
+    def code_address(self) -> int:
+        """Where the code is mapped."""
+        return self._code.address
+
     def module_after(self, stage: str) -> str:
         """The program's text after pass `stage`; RunError unless compile was asked to keep it."""
         if stage not in self.program.stages:
@@ -266,6 +277,14 @@ class Executable:
     def with_threads(self, threads: int | None) -> Executable:
         """This executable with another number of threads; code and weights are shared. Results are the same bits."""
         return self._variant(self.function, threads)
+
+    def recorded(self, record: int) -> Executable:
+        """This executable, made to record its runs in the lg_profile at that address, for one caller at a time."""
+        found = self._variant(self.function, self.threads)
+        workspace = found._new_workspace()
+        workspace.profile(record)
+        found._free.append(workspace)
+        return found
 
     def entry(self, function: str) -> Executable:
         """Another entry point of the same program; code and weights are shared."""

@@ -17,7 +17,7 @@ from legato.runtime.size import Size, SizeError, names, parse_size, show
 __all__ = ["ABI", "FORMAT", "Constraint", "DimInfo", "FunctionInfo", "HostOpInfo", "Program", "Structure",
            "TensorInfo", "Word", "program_from_json"]  # fmt: skip
 
-FORMAT: Final = 1  # of the artifact file and of the JSON in it
+FORMAT: Final = 2  # of the artifact file and of the JSON in it
 ABI: Final = 1  # LG_ABI_VERSION of legato.h
 
 # How outputs are returned: the number of an output, or a tuple of structures.
@@ -102,6 +102,7 @@ class Program:
     checks: tuple[str, ...] = ()  # messages: status LG_CHECK + n is entry n
     host_ops: tuple[HostOpInfo, ...] = ()
     stats: Mapping[str, object] = field(default_factory=dict)  # any JSON
+    kernels: str = "[]"  # what `runtime.kernels` reads
     source: str = ""  # the program as text
     stages: Mapping[str, str] = field(default_factory=dict)  # text after named passes, where it was asked for
     version: str = ""  # of the Legato that compiled it
@@ -172,6 +173,7 @@ def program_from_json(data: Reader, source: str = "", stages: Mapping[str, str] 
         checks=tuple(message.text() for message in data["checks"].list()),
         host_ops=tuple(map(_host_op, data["host_ops"].list())),
         stats={key: value.value for key, value in stats.items()},
+        kernels=data["kernels"].text(),
         source=source,
         stages=dict(stages or {}),
         version=data["version"].text(),

@@ -53,6 +53,10 @@ class Workspace:
         if not self.handle:
             raise RunError("out of memory: no room for a workspace")
 
+    def profile(self, record: int) -> None:
+        """From the next run on, record in the lg_profile at that address."""
+        library().lg_workspace_profile(self.handle, record)
+
     @property
     def peak(self) -> int:
         """The most bytes that frames have occupied at once in any call so far."""

@@ -15,6 +15,7 @@ struct lg_workspace {
     uint32_t generation;   /* lg_generation when has_gang was last right */
     uint32_t sigints;      /* sigint_count when the call began */
     struct sigaction theirs; /* the program's own action on SIGINT, while ours is in place */
+    lg_profile *profile;   /* what this call is recorded in, or NULL */
     lg_status push_failed; /* why push returned NULL */
     lg_fp caller_fp;
     _Atomic int32_t interrupted;
@@ -120,6 +121,36 @@ static const lg_services services = {
     .poll = poll,
 };
 
+/* ---- services of a profiled workspace ---- */
+
+static lg_status timed_launch(lg_call *call, lg_kernel kernel, const lg_word *args, int64_t parallel) {
+    lg_workspace *ws = (lg_workspace *)call;
+    lg_timed timed = {.kernel = kernel, .args = args};
+    lg_launch *record = lg_profile_launch(ws->profile, &timed, ws->threads);
+    if (!record)
+        return launch(call, kernel, args, parallel);
+    lg_status status = launch(call, lg_timed_share, (const lg_word *)&timed, parallel);
+    lg_profile_end(record);
+    return status;
+}
+
+static lg_status timed_host_op(lg_call *call, int64_t op, const lg_word *args) {
+    lg_launch *record = lg_profile_host_op(((lg_workspace *)call)->profile, op);
+    lg_status status = host_op(call, op, args);
+    lg_profile_end(record);
+    return status;
+}
+
+static const lg_services timed_services = {
+    .version = LG_ABI_VERSION,
+    .size = sizeof(lg_services),
+    .launch = timed_launch,
+    .push = push,
+    .pop = pop,
+    .host_op = timed_host_op,
+    .poll = poll,
+};
+
 /* ---- the embedder's side ---- */
 
 int32_t lg_abi_version(void) {
@@ -142,6 +173,11 @@ void lg_workspace_free(lg_workspace *ws) {
         return;
     lg_arena_free(&ws->arena);
     free(ws);
+}
+
+void lg_workspace_profile(lg_workspace *ws, lg_profile *profile) {
+    ws->profile = profile;
+    ws->call.services = profile ? &timed_services : &services;
 }
 
 int64_t lg_workspace_peak(const lg_workspace *ws) {

@@ -58,6 +58,28 @@ void lg_gang_release(void);
 /* Runs `kernel` on the calling thread, which has the gang, and up to threads - 1 workers; waits for all. */
 lg_status lg_gang_run(lg_kernel kernel, const lg_word *args, int32_t threads);
 
+/* ---- profile.c ---- */
+
+/* A kernel that runs another and takes the time of each share. */
+typedef struct {
+    lg_kernel kernel;
+    const lg_word *args;
+    lg_share *shares;
+} lg_timed;
+
+/* The kernel to launch in place of `timed->kernel`; its arguments are `timed`. */
+lg_status lg_timed_share(const lg_word *timed, int64_t tid, int64_t nt);
+
+/* Begins the record of a launch of timed->kernel on up to `threads` threads, whose shares are recorded where
+ * `timed->shares` then points. NULL: there is no room for it, or it is a kernel that the table does not have. */
+lg_launch *lg_profile_launch(lg_profile *profile, lg_timed *timed, int32_t threads);
+
+/* Begins the record of a call of operator `op`. NULL: there is no room for it. */
+lg_launch *lg_profile_host_op(lg_profile *profile, int64_t op);
+
+/* Ends a record, if there is one. */
+void lg_profile_end(lg_launch *launch);
+
 /* ---- arena.c ---- */
 
 typedef struct lg_chunk {

@@ -77,4 +77,40 @@ LG_API lg_status lg_run(lg_workspace *workspace, lg_host entry, const lg_word *w
 /* Ends the workspace's current call with LG_INTERRUPT at its next launch or loop iteration. From any thread. */
 LG_API void lg_interrupt(lg_workspace *workspace);
 
+/* ---- profiling ------------------------------------------------------------------------------------------------ */
+
+/* A launch of a kernel (`kernel` >= 0: of the table), or of operator -1 - kernel run by the embedder. Times are
+ * nanoseconds of CLOCK_MONOTONIC, on the thread that launches. */
+typedef struct {
+    int64_t kernel;
+    int64_t start, end;
+    int64_t first_share, shares; /* shares[first_share] and the following; those that no thread had have end 0 */
+    int64_t first_word;          /* where its arguments begin in `words` */
+} lg_launch;
+
+/* What one thread did of a launch: share `tid` of `nt`. `thread` tells threads apart. */
+typedef struct {
+    int64_t tid, nt;
+    int64_t thread;
+    int64_t start, end;
+} lg_share;
+
+/* Where a profiled workspace records. `kernels` holds (address, number of argument words) of every kernel, ascending;
+ * the three areas are filled in order, and what does not fit is counted in `lost`. */
+typedef struct {
+    int64_t kernel_count;
+    const int64_t *kernels;
+    int64_t launch_room, launch_count;
+    lg_launch *launches;
+    int64_t share_room, share_count;
+    lg_share *shares;
+    int64_t word_room, word_count;
+    int64_t *words;
+    int64_t lost;
+} lg_profile;
+
+/* From the next lg_run on, what the workspace runs is recorded in `profile`; NULL: no longer. Without it nothing is
+ * measured and nothing is slower: a profiled workspace has a table of services of its own. */
+LG_API void lg_workspace_profile(lg_workspace *workspace, lg_profile *profile);
+
 #endif

@@ -1,0 +1,152 @@
+"""Runs a program and records every launch of a kernel: when, on which threads, with which arguments.
+
+Host functions reach kernels through a table of services only, so a workspace with another table sees all of them; see
+`lg_workspace_profile` in native/legato_rt.h. Programs that are not recorded have nothing of it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from legato.base.errors import RunError
+from legato.runtime.binding import address
+from legato.runtime.executable import Executable
+from legato.runtime.kernels import KernelInfo
+
+__all__ = ["Launch", "Recorder", "Run", "Share"]
+
+_LAUNCH: Final = 6  # words of lg_launch: kernel, start, end, first_share, shares, first_word
+_SHARE: Final = 5  # words of lg_share: tid, nt, thread, start, end
+_FIRST: Final = 256  # launches that there is room for at first
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one thread did of a launch: share `tid` of `nt`; times in nanoseconds."""
+
+    tid: int
+    nt: int
+    thread: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One launch: kernel number `kernel` of the program, or operator -1 - kernel run by its reference.
+
+    start, end: nanoseconds, on the thread that launches; words: the arguments.
+    """
+
+    kernel: int
+    start: int
+    end: int
+    shares: tuple[Share, ...]
+    words: tuple[int, ...]
+
+    @property
+    def nanoseconds(self) -> int:
+        """How long it took."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One call of a program; start and end in nanoseconds, as those of the launches."""
+
+    start: int
+    end: int
+    launches: tuple[Launch, ...]
+
+
+class Recorder:
+    """An executable whose calls are recorded. For one caller at a time."""
+
+    def __init__(self, exe: Executable) -> None:
+        """RunError if the program does not say where its kernels are."""
+        self.kernels: tuple[KernelInfo, ...] = exe.kernels
+        self._order = np.argsort([k.offset for k in self.kernels], kind="stable")
+        table = [(exe.code_address + self.kernels[n].offset, len(self.kernels[n].params)) for n in self._order]
+        self._table = np.array(table, np.int64).reshape(-1, 2)
+        self._record = _Record(self._table)
+        self._make_room(_FIRST, exe.threads)
+        self._threads = exe.threads
+        self._exe = exe.recorded(ctypes.addressof(self._record.header))
+
+    def run(self, inputs: Mapping[str, object]) -> Run:
+        """Runs the program once; RunError as `Executable.run` has it."""
+        while True:
+            self._record.clear()
+            start = time.monotonic_ns()
+            self._exe.run(inputs)
+            end = time.monotonic_ns()
+            if not self._record.header.lost:
+                return Run(start, end, self._launches())
+            if self._record.room > 1 << 24:
+                raise RunError("the run launches more kernels than can be recorded\n  hint: profile smaller inputs")
+            self._make_room(4 * self._record.room, self._threads)
+
+    def _make_room(self, launches: int, threads: int) -> None:
+        words = max((len(k.params) for k in self.kernels), default=0)
+        self._record.make_room(launches, launches * threads, launches * max(words, 1))
+
+    def _launches(self) -> tuple[Launch, ...]:
+        launches, shares, words = self._record.filled()
+        found = []
+        for kernel, start, end, first_share, count, first_word in launches:
+            mine = tuple(Share(*s) for s in shares[first_share : first_share + count] if s[-1])
+            number = int(self._order[kernel]) if kernel >= 0 else kernel
+            size = len(self.kernels[number].params) if kernel >= 0 else 0
+            found.append(Launch(number, start, end, mine, tuple(words[first_word : first_word + size])))
+        return tuple(found)
+
+
+class _Header(ctypes.Structure):
+    """lg_profile."""
+
+    _fields_ = [(name, ctypes.c_int64) for name in (
+        "kernel_count", "kernels", "launch_room", "launch_count", "launches",
+        "share_room", "share_count", "shares", "word_room", "word_count", "words", "lost",
+    )]  # fmt: skip
+    lost: int
+    launch_count: int
+    share_count: int
+    word_count: int
+
+
+class _Record:
+    """Where native code writes."""
+
+    def __init__(self, table: np.ndarray) -> None:
+        self.header = _Header(kernel_count=len(table), kernels=address(table))
+        self.room = 0
+        self._areas: tuple[np.ndarray, ...] = ()
+
+    def make_room(self, launches: int, shares: int, words: int) -> None:
+        """New areas for so many of each."""
+        self.room = launches
+        self._areas = tuple(np.zeros(n, np.int64) for n in (launches * _LAUNCH, shares * _SHARE, words))
+        h = self.header
+        h.launch_room, h.share_room, h.word_room = launches, shares, words
+        h.launches, h.shares, h.words = map(address, self._areas)
+
+    def clear(self) -> None:
+        """Forgets what is recorded."""
+        h = self.header
+        h.launch_count = h.share_count = h.word_count = h.lost = 0
+
+    def filled(self) -> tuple[list[list[int]], list[list[int]], list[int]]:
+        """What was recorded: launches, shares, words."""
+        h = self.header
+        launches, shares, words = self._areas
+        return (
+            launches.reshape(-1, _LAUNCH)[: h.launch_count].tolist(),
+            shares.reshape(-1, _SHARE)[: h.share_count].tolist(),
+            words[: h.word_count].tolist(),
+        )

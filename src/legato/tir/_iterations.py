@@ -1,0 +1,204 @@
+"""How often the statements of a loop nest run: counts of iterations as integers or expressions over the dims."""
+
+from __future__ import annotations
+
+from legato.arith.expr import Binary, Const, Expr, Op, Var, cdiv, const
+from legato.arith.linear import gather
+from legato.arith.substitute import nodes, substitute
+from legato.base import dtype as dt
+from legato.tir._count import Count, as_count, at_least_zero, plus, quotient, smaller, times
+
+__all__ = ["Frame", "Frames"]
+
+Factors = tuple[tuple[frozenset[Var], Count], ...]  # loop variables, and the points that they take together
+
+_NOTHING: frozenset[Var] = frozenset()
+
+
+class Frame:
+    """A place in a loop nest.
+
+    total: how often a statement there runs; started: the same where a guard on vector lanes does not save anything;
+    lanes: the extent of the vector loop around, None outside of one; vector: its variable.
+    """
+
+    __slots__ = ("depth", "factors", "lanes", "started", "total", "vector")
+
+    def __init__(
+        self,
+        depth: int,
+        factors: Factors,
+        vector: Var | None = None,
+        lanes: int | None = None,
+        started: Count | None = None,
+    ) -> None:
+        self.depth, self.factors, self.vector, self.lanes = depth, factors, vector, lanes
+        total: Count = 1
+        for _, count in factors:
+            total = times(total, count)
+        self.total: Count = total
+        self.started: Count = total if started is None else started
+
+    @property
+    def instructions(self) -> Count:
+        """How often a vector instruction there is started."""
+        if self.lanes is None:
+            return self.total
+        return quotient(self.started, self.lanes)
+
+    def points(self, variables: set[Var]) -> Count:
+        """How many different values `variables` take together here."""
+        total: Count = 1
+        for group, count in self.factors:
+            if not group.isdisjoint(variables):
+                total = times(total, count)
+        return total
+
+
+class Frames:
+    """The frames of a function. `of` has the frame that each variable changes in."""
+
+    def __init__(self) -> None:
+        self.root = Frame(0, ())
+        self.of: dict[Var, Frame] = {}
+        self.extents: dict[Var, Count] = {}
+        self.lets: dict[Var, Expr] = {}
+        self._vars: dict[Expr, frozenset[Var]] = {}
+
+    def loop(self, outer: Frame, var: Var, extent: Expr, is_vector: bool) -> Frame:
+        """Inside the loop of `var` over [0, extent)."""
+        group, count = frozenset((var,)), self._extent(extent, outer)
+        factors = (*outer.factors, (group, count))
+        vector, lanes, started = outer.vector, outer.lanes, None
+        if is_vector and lanes is None and isinstance(count, int):
+            vector, lanes = var, count
+        elif outer.started is not outer.total:
+            started = times(outer.started, count)
+        frame = Frame(outer.depth + 1, factors, vector, lanes, started)
+        self.of[var], self.extents[var] = frame, count
+        return frame
+
+    def _extent(self, extent: Expr, outer: Frame) -> Count:
+        """How often a loop runs; where that depends on loops around it, the most."""
+        if isinstance(extent, Const):
+            return int(extent.value)
+        most = self._inlined(extent)
+        inner = [v for v in self.vars(most) if v in self.extents]
+        if any(not isinstance(v, Var) and not isinstance(v, Binary | Const) and not v.children() for v in nodes(most)):
+            return 1
+        return as_count(substitute(most, dict.fromkeys(inner, const(0))))
+
+    def let(self, var: Var, value: Expr) -> None:
+        """Takes note of `var = value`."""
+        self.lets[var] = value
+        deepest = max((self.of[v] for v in self.vars(value) if v in self.of), key=lambda f: f.depth, default=self.root)
+        self.of[var] = deepest
+
+    def vars(self, e: Expr) -> frozenset[Var]:
+        """The loop variables that `e` depends on, through Lets and Loads."""
+        known = self._vars
+        found = known.get(e)
+        if found is not None:
+            return found
+        stack = [e]
+        while stack:
+            node = stack[-1]
+            value = self.lets.get(node) if type(node) is Var else None
+            parts = node.children() if value is None else (value,)
+            pending = [p for p in parts if p not in known]
+            if pending:
+                stack += pending
+                continue
+            stack.pop()
+            if type(node) is Var and value is None:
+                known[node] = frozenset((node,))
+            else:
+                known[node] = _NOTHING.union(*[known[p] for p in parts])
+        return known[e]
+
+    def _inlined(self, e: Expr) -> Expr:
+        """`e` without variables bound by Let."""
+        while True:
+            known = {v: self.lets[v] for v in nodes(e) if isinstance(v, Var) and v in self.lets}
+            if not known:
+                return e
+            e = substitute(e, known)
+
+    def step(self, index: Expr, var: Var) -> int | None:
+        """By how much `index` grows with `var`; None where that is not a literal."""
+        terms, _ = gather(self._inlined(index))
+        if any(t is not var and var in self.vars(t) for t, c in terms.items() if c):
+            return None
+        return terms.get(var, 0)
+
+    # ---------------------------------------------------------------------------------------------- guards
+
+    def guard(self, outer: Frame, cond: Expr, *, holds: bool) -> Frame:
+        """Where `cond` holds, or does not hold, as far as that can be counted."""
+        cond = self._inlined(cond)
+        wanted = [cond]
+        if isinstance(cond, Binary) and cond.op is Op.AND and holds:
+            wanted = _conjuncts(cond)
+        frame = outer
+        for part in wanted:
+            frame = self._restricted(frame, part, holds)
+        return frame
+
+    def _restricted(self, outer: Frame, cond: Expr, holds: bool) -> Frame:
+        group = self.vars(cond) & self.extents.keys()
+        together: Count = 1  # points of the variables that the condition is about
+        rest: list[tuple[frozenset[Var], Count]] = []
+        for variables, count in outer.factors:
+            if variables.isdisjoint(group):
+                rest.append((variables, count))
+            elif len(variables) == 1:
+                together = times(together, count)
+            else:
+                return outer  # guarded already: counted by that condition alone
+        true = self._true_points(cond, group) if group else None
+        if true is None:
+            return outer
+        count = true if holds else plus(together, times(-1, true))
+        factors = (*rest, (group, count))
+        started = None
+        if outer.vector in group:
+            started = outer.started
+        elif outer.started is not outer.total:
+            return outer
+        return Frame(outer.depth, factors, outer.vector, outer.lanes, started)
+
+    def _true_points(self, cond: Expr, group: frozenset[Var]) -> Count | None:
+        """For how many values of the loop variables in `group` the comparison `cond` holds; None: not known.
+
+        Known for sums whose loop variables count through 0, s, 2s, … like the digits of a number.
+        """
+        if not isinstance(cond, Binary) or cond.op not in (Op.LT, Op.LE) or cond.a.dtype is not dt.index:
+            return None
+        terms, total = gather(cond.a - cond.b if cond.op is Op.LT else cond.a - cond.b - 1)
+        digits = [(c, v) for v, c in terms.items() if isinstance(v, Var) and v in group and c]
+        digits.sort(key=lambda digit: digit[0])
+        others = {t: c for t, c in terms.items() if c and t not in group}
+        if len(digits) != len(group) or any(self.vars(t) & group for t in others):
+            return None
+        step = digits[0][0]
+        reach: Count = 1
+        for c, v in digits:
+            if c <= 0 or not isinstance(reach, int) or c != step * reach:
+                return None
+            reach = times(reach, self.extents[v])
+        # step·k + others + total < 0  for k in [0, reach)
+        bound: Expr = const(-total)
+        for t, c in others.items():
+            bound = bound - t * c
+        return smaller(reach, at_least_zero(cdiv(bound, const(step))))
+
+
+def _conjuncts(cond: Expr) -> list[Expr]:
+    found, stack = [], [cond]
+    while stack:
+        e = stack.pop()
+        if isinstance(e, Binary) and e.op is Op.AND:
+            stack += (e.b, e.a)
+        else:
+            found.append(e)
+    return found

@@ -1,0 +1,263 @@
+"""What a kernel does, counted from its loops: arithmetic, loads, stores, and the bytes it has to move.
+
+All counts are integers or index expressions over the kernel's dims. Nothing is run: a loop counts as often as its
+extent says, a guard `v*16 + l < n` as often as it holds. What depends on data (a branch, the length of a loop) counts
+as if it always happened. An expression is counted where code generation computes it: outside the loops that it does
+not depend on, unless it reads memory that they may change.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from legato.arith.expr import Binary, Const, Expr, Op, Var
+from legato.base import dtype as dt
+from legato.tir._count import Count, plus, size_of, smaller, times
+from legato.tir._iterations import Frame, Frames
+from legato.tir.buffer import Buffer, Scope
+from legato.tir.expr import Call, Load
+from legato.tir.stmt import Alloc, For, Func, If, Let, LoopKind, Stmt, Store
+
+__all__ = ["BufferCost", "Cost", "Count", "kernel_cost"]
+
+_ARITHMETIC = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.DIV, Op.MIN, Op.MAX, Op.FLOORDIV, Op.FLOORMOD})
+_CHEAP = frozenset({"neg", "abs", "floor", "ceil", "trunc", "round", "isnan", "isinf", "bitnot"})  # one instruction
+_NARROW_DIVISION = frozenset({Op.FLOORDIV, Op.FLOORMOD})
+
+
+@dataclass(frozen=True, slots=True)
+class BufferCost:
+    """The bytes of a buffer parameter that a kernel reads and writes, each counted once however often it is used."""
+
+    name: str
+    read: Count
+    written: Count
+
+
+@dataclass(slots=True)
+class Cost:
+    """The counts of one kernel.
+
+    flops:    operations on numbers (a fused multiply-add is two); intrinsics such as exp are apart, in `calls`.
+    slots:    the same with a fused multiply-add as one: what a machine that starts one per lane and slot has to start.
+    masked, narrow, scalar: slots beyond these that are started for nothing: lanes that a guard turns off, lanes that a
+              vector narrower than a register does not have, and those beside an operation on a single number.
+    loads, stores: instructions that touch memory; a gather is one for each lane.
+    gathered: those of `loads` that are lanes of gathers.
+    divisions: lanes of index arithmetic that divide, inside vector loops.
+    parallel: iterations that are divided among threads, 0 if the kernel runs on one.
+    """
+
+    flops: Count = 0
+    slots: Count = 0
+    masked: Count = 0
+    narrow: Count = 0
+    scalar: Count = 0
+    loads: Count = 0
+    gathered: Count = 0
+    stores: Count = 0
+    divisions: Count = 0
+    parallel: Count = 0
+    calls: dict[str, Count] = field(default_factory=dict)
+    buffers: tuple[BufferCost, ...] = ()
+
+    @property
+    def bytes(self) -> Count:
+        """Bytes read and written."""
+        total: Count = 0
+        for b in self.buffers:
+            total = plus(total, plus(b.read, b.written))
+        return total
+
+
+def kernel_cost(func: Func, vector_bytes: int) -> Cost:
+    """The counts of kernel `func`, compiled for vectors of `vector_bytes`."""
+    return _Counting(func, vector_bytes).run()
+
+
+class _Counting:
+    def __init__(self, func: Func, vector_bytes: int) -> None:
+        self.func, self.vector_bytes = func, vector_bytes
+        self.frames = Frames()
+        self.cost = Cost()
+        self.written = _stored(func)
+        self.params = {p for p in func.params if isinstance(p, Buffer)}
+        self.touched: dict[tuple[Buffer, bool], Count] = {}
+        self.seen: set[tuple[object, ...]] = set()  # accesses whose bytes are counted
+
+    def run(self) -> Cost:
+        stack: list[tuple[Stmt, Frame]] = [(self.func.body, self.frames.root)]
+        while stack:
+            stmt, frame = stack.pop()
+            stack += reversed(self._visit(stmt, frame))
+        self.cost.buffers = tuple(self._buffer(p) for p in self.func.params if isinstance(p, Buffer))
+        return self.cost
+
+    def _visit(self, stmt: Stmt, frame: Frame) -> list[tuple[Stmt, Frame]]:
+        """Counts a statement without those inside; they are returned with their frames."""
+        match stmt:
+            case For(var, extent, body, kind):
+                inner = self.frames.loop(frame, var, extent, kind is LoopKind.VECTOR)
+                if kind is LoopKind.PARALLEL:
+                    self.cost.parallel = plus(self.cost.parallel, inner.total)
+                return [(body, inner)]
+            case If(cond, then, orelse):
+                self._operands((cond,), frame)
+                parts = [(then, self.frames.guard(frame, cond, holds=True))]
+                if orelse is not None:
+                    parts.append((orelse, self.frames.guard(frame, cond, holds=False)))
+                return parts
+            case Let(var, value, body):
+                self._operands((value,), frame)
+                self.frames.let(var, value)
+                return [(body, frame)]
+            case Alloc(_, body):
+                return [(body, frame)]
+            case Store(buffer, indices, value):
+                self._operands((*indices, value), frame)
+                self._store(buffer, indices, frame)
+                return []
+            case _:
+                self._operands(stmt.exprs(), frame)
+                return [(child, frame) for child in stmt.children()]
+
+    # ---------------------------------------------------------------------------------------------- expressions
+
+    def _operands(self, roots: tuple[Expr, ...], frame: Frame) -> None:
+        """Counts the operations of each distinct node under `roots`, where it is computed."""
+        place: dict[Expr, Frame] = {}
+        stack = list(roots)
+        while stack:
+            node = stack[-1]
+            if node in place:
+                stack.pop()
+                continue
+            kids = node.children()
+            pending = [k for k in kids if k not in place]
+            if pending:
+                stack += pending
+                continue
+            place[node] = self._place(node, [place[k] for k in kids], frame)
+            self._node(node, place[node])
+            stack.pop()
+
+    def _place(self, node: Expr, kids: list[Frame], frame: Frame) -> Frame:
+        """The innermost loop whose iterations `node` may differ in."""
+        if type(node) is Var:
+            return self.frames.of.get(node, self.frames.root)
+        if type(node) is Load and (node.buffer in self.written or node.buffer.scope is not Scope.GLOBAL):
+            return frame
+        return max(kids, key=lambda f: f.depth, default=self.frames.root)
+
+    def _node(self, node: Expr, at: Frame) -> None:
+        kind = type(node)
+        if kind is Binary:
+            assert isinstance(node, Binary)
+            if node.dtype is dt.index:
+                if node.op in _NARROW_DIVISION and at.lanes is not None and self._varies(node, at):
+                    self.cost.divisions = plus(self.cost.divisions, at.total)
+            elif node.op in _ARITHMETIC and not node.dtype.is_bool:
+                self._operation(node, at, 1)
+        elif kind is Load:
+            assert isinstance(node, Load)
+            self._load(node, at)
+        elif kind is Call:
+            assert isinstance(node, Call)
+            if node.name == "fma":
+                self._operation(node, at, 2)
+            elif node.name in _CHEAP:
+                self._operation(node, at, 1)
+            else:
+                calls = self.cost.calls
+                calls[node.name] = plus(calls.get(node.name, 0), at.total)
+
+    def _varies(self, node: Expr, at: Frame) -> bool:
+        """True if `node` differs from lane to lane."""
+        return at.vector is not None and at.vector in self.frames.vars(node)
+
+    def _operation(self, node: Expr, at: Frame, flops: int) -> None:
+        cost, lanes = self.cost, max(1, self.vector_bytes // node.dtype.bytes)
+        cost.flops = plus(cost.flops, times(flops, at.total))
+        cost.slots = plus(cost.slots, at.total)
+        if at.lanes is None:
+            cost.scalar = plus(cost.scalar, times(lanes - 1, at.total))
+            return
+        if at.started is not at.total:
+            cost.masked = plus(cost.masked, plus(at.started, times(-1, at.total)))
+        missing = -at.lanes % lanes
+        if missing:
+            cost.narrow = plus(cost.narrow, times(missing, at.instructions))
+
+    # ---------------------------------------------------------------------------------------------- memory
+
+    def _load(self, node: Load, at: Frame) -> None:
+        if node.buffer.scope is Scope.REGISTER:
+            return
+        is_gather = at.lanes is not None and self._is_gather(node.buffer, node.indices, at)
+        count = at.started if is_gather else at.instructions
+        self.cost.loads = plus(self.cost.loads, count)
+        if is_gather:
+            self.cost.gathered = plus(self.cost.gathered, count)
+        self._touch(node.buffer, node.indices, at, False)
+
+    def _store(self, buffer: Buffer, indices: tuple[Expr, ...], at: Frame) -> None:
+        if buffer.scope is Scope.REGISTER:
+            return
+        is_scatter = at.lanes is not None and self._is_gather(buffer, indices, at)
+        self.cost.stores = plus(self.cost.stores, at.started if is_scatter else at.instructions)
+        self._touch(buffer, indices, at, True)
+
+    def _is_gather(self, buffer: Buffer, indices: tuple[Expr, ...], at: Frame) -> bool:
+        """True if the lanes of the vector loop around do not touch neighbours, nor all the same element."""
+        varying = [d for d, i in enumerate(indices) if self._varies(i, at)]
+        if not varying:
+            return False
+        assert at.vector is not None
+        return (
+            len(varying) > 1
+            or self.frames.step(indices[varying[0]], at.vector) != 1
+            or not _is_innermost(buffer, varying[0])
+        )
+
+    def _touch(self, buffer: Buffer, indices: tuple[Expr, ...], at: Frame, is_store: bool) -> None:
+        if buffer not in self.params:
+            return
+        key = (buffer, is_store, indices, at)
+        if key in self.seen:
+            return
+        self.seen.add(key)
+        elements = at.points({v for i in indices for v in self.frames.vars(i)})
+        where = (buffer, is_store)
+        self.touched[where] = plus(self.touched.get(where, 0), elements)
+
+    def _buffer(self, buffer: Buffer) -> BufferCost:
+        size = size_of(buffer.shape)
+        read, written = (
+            times(buffer.dtype.bytes, smaller(size, self.touched.get((buffer, is_store), 0)))
+            for is_store in (False, True)
+        )
+        return BufferCost(buffer.name, read, written)
+
+
+def _is_innermost(buffer: Buffer, dim: int) -> bool:
+    """True if neighbours along dimension `dim` are neighbours in memory."""
+    order = buffer.layout.order
+    inner = order[order.index(dim) + 1 :]
+    if inner and buffer.layout.pad:
+        return False
+    return all(isinstance(e, Const) and e.value == 1 for e in (buffer.shape[d] for d in inner)) and all(
+        buffer.layout.halo_of(d) == (0, 0) for d in inner
+    )
+
+
+def _stored(func: Func) -> frozenset[Buffer]:
+    """The buffers that `func` stores to."""
+    found: Counter[Buffer] = Counter()
+    stack: list[Stmt] = [func.body]
+    while stack:
+        stmt = stack.pop()
+        if isinstance(stmt, Store):
+            found[stmt.buffer] += 1
+        stack += stmt.children()
+    return frozenset(found)
