@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from legato.arith.expr import Binary, Const, Expr, Op, Var, cdiv, const
+from legato.arith.expr import Binary, Const, Expr, Op, Select, Var, cdiv, const, max_
 from legato.arith.linear import gather
+from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, substitute
 from legato.base import dtype as dt
-from legato.tir._count import Count, as_count, at_least_zero, plus, quotient, smaller, times
+from legato.tir._count import Count, as_count, as_expr, at_least_zero, plus, quotient, smaller, times
 
 __all__ = ["Frame", "Frames"]
 
@@ -67,7 +68,7 @@ class Frames:
 
     def loop(self, outer: Frame, var: Var, extent: Expr, is_vector: bool) -> Frame:
         """Inside the loop of `var` over [0, extent)."""
-        group, count = frozenset((var,)), self._extent(extent, outer)
+        group, count = frozenset((var,)), self._extent(extent)
         factors = (*outer.factors, (group, count))
         vector, lanes, started = outer.vector, outer.lanes, None
         if is_vector and lanes is None and isinstance(count, int):
@@ -78,15 +79,20 @@ class Frames:
         self.of[var], self.extents[var] = frame, count
         return frame
 
-    def _extent(self, extent: Expr, outer: Frame) -> Count:
-        """How often a loop runs; where that depends on loops around it, the most."""
+    def _extent(self, extent: Expr) -> Count:
+        """How often a loop runs: the more of its first and its last run, where that depends on loops around it; once,
+        where it depends on data."""
         if isinstance(extent, Const):
             return int(extent.value)
-        most = self._inlined(extent)
-        inner = [v for v in self.vars(most) if v in self.extents]
-        if any(not isinstance(v, Var) and not isinstance(v, Binary | Const) and not v.children() for v in nodes(most)):
+        extent = self._inlined(extent)
+        if not _is_static(extent):
             return 1
-        return as_count(substitute(most, dict.fromkeys(inner, const(0))))
+        inner = [v for v in self.vars(extent) if v in self.extents]
+        if not inner:
+            return as_count(extent)
+        first = substitute(extent, {v: const(0) for v in inner})
+        last = substitute(extent, {v: as_expr(self.extents[v]) - 1 for v in inner})
+        return as_count(simplify(max_(first, last)))
 
     def let(self, var: Var, value: Expr) -> None:
         """Takes note of `var = value`."""
@@ -178,7 +184,7 @@ class Frames:
         digits = [(c, v) for v, c in terms.items() if isinstance(v, Var) and v in group and c]
         digits.sort(key=lambda digit: digit[0])
         others = {t: c for t, c in terms.items() if c and t not in group}
-        if len(digits) != len(group) or any(self.vars(t) & group for t in others):
+        if len(digits) != len(group) or any(self.vars(t) & group or not _is_static(t) for t in others):
             return None
         step = digits[0][0]
         reach: Count = 1
@@ -191,6 +197,11 @@ class Frames:
         for t, c in others.items():
             bound = bound - t * c
         return smaller(reach, at_least_zero(cdiv(bound, const(step))))
+
+
+def _is_static(e: Expr) -> bool:
+    """True if `e` does not depend on memory."""
+    return all(isinstance(node, Var | Const | Binary | Select) for node in nodes(e))
 
 
 def _conjuncts(cond: Expr) -> list[Expr]:

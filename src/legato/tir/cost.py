@@ -1,9 +1,9 @@
 """What a kernel does, counted from its loops: arithmetic, loads, stores, and the bytes it has to move.
 
 All counts are integers or index expressions over the kernel's dims. Nothing is run: a loop counts as often as its
-extent says, a guard `v*16 + l < n` as often as it holds. What depends on data (a branch, the length of a loop) counts
-as if it always happened. An expression is counted where code generation computes it: outside the loops that it does
-not depend on, unless it reads memory that they may change.
+extent says, a guard `v*16 + l < n` as often as it holds. A branch that depends on data counts as if it always happened,
+a loop whose length does as if it ran once. An expression is counted where code generation computes it: outside the
+loops that it does not depend on, unless it reads memory that they may change.
 """
 
 from __future__ import annotations
