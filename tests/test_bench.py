@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,15 +13,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from onnx import TensorProto, helper
 
 from legato.base.errors import CompileError, RunError
 from legato.base.target import host
 from legato.bench import bench
 from legato.bench.engines import Engine
 from legato.bench.fork_join import fork_join_seconds
-from legato.bench.measure import PAUSE, WARM_UP, measure
+from legato.bench.measure import PATIENCE, PAUSE, WARM_UP, measure
+from legato.bench.modes import SPAN, largest, modes, rounds_in
+from legato.bench.run import reason
 from legato.bench.startup import compile_twice, load_seconds
-from legato.bench.statistics import ratio, times
+from legato.bench.statistics import ENOUGH, Ratio, ratio, times
 
 MLP = """
 #[version = "0.0.5"]
@@ -33,6 +38,16 @@ def @main(%x: Tensor[(n, 4), float32], %w: Tensor[(3, 4), float32]) -> Tensor[(n
 def model(tmp_path: Path) -> Path:
     (tmp_path / "mlp.relay").write_text(MLP)
     return tmp_path / "mlp.relay"
+
+
+@pytest.fixture
+def onnx_model(tmp_path: Path) -> Path:
+    shape = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 4]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "relu", shape[:1], shape[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path = tmp_path / "relu.onnx"
+    path.write_bytes(model.SerializeToString())
+    return path
 
 
 # ------------------------------------------------------------------ statistics
@@ -64,8 +79,24 @@ def test_noise_is_no_difference() -> None:
 
 
 def test_few_rounds_are_never_clear() -> None:
-    assert not ratio([[1.0]] * 5, [[2.0]] * 5).clear
+    few = ratio([[1.0]] * 5, [[2.0]] * 5)
+    assert not few.clear
+    assert str(few) == "2.00×, but 5 rounds are too few to tell"
     assert ratio([[1.0]] * 6, [[2.0]] * 6).clear
+
+
+@given(st.lists(st.floats(0.99, 1.01), min_size=1, max_size=60), st.floats(0.1, 10))
+def test_a_ratio_counts_from_many_rounds_on_that_agree(rounds: list[float], scale: float) -> None:
+    found = ratio([[1.0]] * len(rounds), [[scale * r] for r in rounds])
+    assert found.rounds == len(rounds)
+    assert found.counts == (len(rounds) >= ENOUGH)
+
+
+def test_what_counts() -> None:
+    assert Ratio(1.0, 0.985, 1.015, 0.95, ENOUGH).counts
+    assert not Ratio(1.0, 0.975, 1.015, 0.95, ENOUGH).counts
+    assert not Ratio(1.0, 0.985, 1.025, 0.95, ENOUGH).counts
+    assert not Ratio(1.0, 0.985, 1.015, 0.95, ENOUGH - 1).counts
 
 
 @given(st.lists(st.floats(0.1, 10), min_size=1, max_size=40))
@@ -84,6 +115,51 @@ def test_the_interval_misses_as_seldom_as_it_says() -> None:
     assert r.confidence >= 0.95
 
 
+# ------------------------------------------------------------------ modes of the machine
+
+SAMPLES = st.lists(st.floats(1e-8, 1e-4), min_size=1, max_size=60)
+
+
+@given(SAMPLES)
+def test_no_mode_spans_more_than_its_factor(samples: list[float]) -> None:
+    found = modes(samples)
+    assert sorted(set(found)) == list(range(max(found) + 1))
+    for mode in set(found):
+        lengths = [max(s, 2e-8) for s, m in zip(samples, found, strict=True) if m == mode]
+        assert max(lengths) <= SPAN * min(lengths)
+
+
+@given(SAMPLES, st.randoms(use_true_random=False))
+def test_modes_are_sorted_by_length_whatever_the_order(samples: list[float], random: Any) -> None:
+    of_length = dict(zip(samples, modes(samples), strict=True))
+    assert [of_length[s] for s in sorted(of_length)] == sorted(of_length.values())
+    shuffled = list(samples)
+    random.shuffle(shuffled)
+    assert modes(shuffled) == tuple(of_length[s] for s in shuffled)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.floats(1.0, 1.9)), min_size=1, max_size=60))
+def test_near_and_far_are_told_apart(rounds: list[tuple[bool, float]]) -> None:
+    samples = [(4e-7 if far else 7e-8) * noise for far, noise in rounds]
+    first = 0 if any(not far for far, _ in rounds) else 1
+    assert modes(samples) == tuple(int(far) - first for far, _ in rounds)
+
+
+@given(SAMPLES)
+def test_a_round_lies_in_the_mode_of_both_its_ends(samples: list[float]) -> None:
+    of_samples, of_rounds, chosen = modes(samples), rounds_in(samples), largest(samples)
+    assert len(of_rounds) == len(samples) - 1
+    for n, mode in enumerate(of_rounds):
+        assert (mode is None) == (of_samples[n] != of_samples[n + 1])
+    assert len({of_rounds[n] for n in chosen}) <= 1
+    assert all(of_rounds.count(mode) <= len(chosen) for mode in set(of_rounds) - {None})
+
+
+def test_of_two_modes_with_as_many_rounds_the_faster_is_taken() -> None:
+    assert largest([5e-7, 5e-7, 1e-7, 1e-7]) == [2]
+    assert largest([5e-7, 1e-7]) == []
+
+
 # ------------------------------------------------------------------ measuring
 
 
@@ -100,25 +176,61 @@ class Recorder:
 
         return Engine(name, "1", call)
 
+    def probe(self, values: list[float]) -> Callable[[], float]:
+        """Gives the values in turn, again and again."""
+        left = itertools.cycle(values)
+
+        def probe() -> float:
+            self.turns.append("|")
+            return next(left)
+
+        return probe
+
 
 def test_engines_run_in_blocks_and_change_places(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
     monkeypatch.setattr(time, "sleep", pauses.append)
     recorder = Recorder()
-    found = measure([recorder.engine("a"), recorder.engine("b")], rounds=2, block=0.0)
-    assert {name: [len(block) for block in blocks] for name, blocks in found.items()} == {"a": [3, 3], "b": [3, 3]}
-    assert pauses == [PAUSE] * 4
+    found = measure([recorder.engine("a"), recorder.engine("b")], 2, 0.0, recorder.probe([1e-7]))
+    blocks = {name: [len(block) for block in blocks] for name, blocks in found.blocks.items()}
+    assert blocks == {"a": [3, 3], "b": [3, 3]}
+    assert (found.count, found.fork_join) == (2, [1e-7] * 3)
+    assert pauses == [PAUSE] * 5
     block = 3 + WARM_UP
-    assert "".join(recorder.turns) == "a" * block + "b" * 2 * block + "a" * block
+    assert "".join(recorder.turns) == "|" + "a" * block + "b" * block + "|" + "b" * block + "a" * block + "|"
+
+
+@pytest.mark.parametrize(
+    ("fork_joins", "rounds"),
+    [
+        ([1e-7], 4),  # one mode: as many rounds as wanted
+        ([1e-7, 1e-7, 5e-7, 5e-7, 5e-7, 1e-7, 1e-7, 1e-7, 1e-7], 8),  # four of eight rounds in the faster mode
+        ([1e-7, 5e-7], 4 * PATIENCE),  # no round in one mode: given up
+    ],
+)
+def test_rounds_are_run_until_enough_lie_in_one_mode(
+    fork_joins: list[float], rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    recorder = Recorder()
+    told: list[int] = []
+    found = measure([recorder.engine("a")], 4, 0.0, recorder.probe(fork_joins), told.append)
+    assert found.count == rounds
+    assert told == list(range(1, rounds + 1))
+    assert len(found.blocks["a"]) == rounds
+    chosen = found.only([0, rounds - 1])["a"]
+    assert chosen == [found.blocks["a"][0], found.blocks["a"][-1]]
 
 
 def test_a_whole_benchmark(model: Path) -> None:
     said: list[str] = []
     result = bench(model, threads=2, dims={"n": 3}, rounds=1, block=0.0, progress=said.append)
     assert result.inputs == ("x: float32[3, 4]", "w: float32[3, 4]")
+    assert result.startup is not None
     assert result.startup.cold is not None
     assert result.startup.cached is not None
-    assert result.engines["legato"].calls == 3
+    assert result.engines["legato"].calls in (3, 6)
+    assert result.within <= result.rounds <= 2
     assert (result.ratios, result.agreement, result.agrees) == ({}, {}, True)
     assert result.to_json()["threads"] == 2
     assert said[0] == "compiling, cold and from the cache"
@@ -140,6 +252,52 @@ def test_engines_that_cannot_run(model: Path) -> None:
     with pytest.raises(RunError) as error:
         bench(model, vs=["onnxruntime"])
     assert str(error.value) == f"onnxruntime reads ONNX models only, not {model}\n  hint: give the .onnx file"
+
+
+def test_torch_reads_no_files(onnx_model: Path) -> None:
+    with pytest.raises(RunError) as error:
+        bench(onnx_model, vs=["torch"], rounds=1, block=0.0)
+    assert str(error.value) == (
+        f"torch runs modules, not ONNX files like {onnx_model}\n  hint: `make bench` builds the modules of its models"
+    )
+
+
+def test_what_cannot_run_is_told(onnx_model: Path) -> None:
+    def refuses(given: Any, threads: int, fixed: bool) -> Engine:
+        raise RunError("it is Sunday\n  hint: wait")
+
+    def differs(given: Any, threads: int, fixed: bool) -> Engine:
+        return Engine("differs", "1", list)
+
+    others = {"refuses": refuses, "differs": differs}
+    vs = ["refuses", "onnxruntime", "openvino", "torch", "differs"]
+    result = bench(onnx_model, vs=vs, others=others, threads=2, shapes={"x": (3, 4)}, rounds=1, block=0.0, lenient=True)
+    assert result.missing == {
+        "refuses": "it is Sunday", "torch": f"torch runs modules, not ONNX files like {onnx_model}"
+    }  # fmt: skip
+    assert list(result.engines) == ["legato", "onnxruntime", "openvino", "differs"]
+    assert list(result.ratios) == ["onnxruntime", "openvino", "differs"]
+    assert [a.agrees for a in result.agreement.values()] == [True, True, False]
+    assert not result.agrees
+    assert result.to_json()["ratios"]["openvino"]["counts"] is False
+
+
+def test_others_are_measured_without_legato(onnx_model: Path, tmp_path: Path) -> None:
+    onnx_model.write_bytes(b"nothing")
+    given = {"x": np.ones((3, 4), np.float32)}
+    with pytest.raises(CompileError):
+        bench(onnx_model, inputs=given, rounds=1, block=0.0)
+    others = {"fast": lambda given, threads, fixed: Engine("fast", "1", lambda: [given["x"]])}
+    result = bench(onnx_model, vs=["fast", "openvino"], others=others, inputs=given, rounds=1, block=0.0, lenient=True)
+    assert list(result.engines) == ["fast"]
+    assert list(result.missing) == ["legato", "openvino"]
+    assert result.missing["legato"].startswith(f"import error: {onnx_model}: not an ONNX file")
+    assert (result.startup, result.ratios, result.agreement) == (None, {}, {})
+
+
+def test_reasons_are_one_line() -> None:
+    assert reason(RunError("this\n  hint: that")) == "this"
+    assert reason(CompileError("Traceback (most recent call last):\n  ...\nKeyError: 3")) == "KeyError: 3"
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])

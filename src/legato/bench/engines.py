@@ -15,7 +15,7 @@ from legato.compare.exact import flat, in_order
 from legato.compare.peer import session
 from legato.runtime.executable import Executable
 
-__all__ = ["PEERS", "Engine", "legato_engine"]
+__all__ = ["PEERS", "Array", "Engine", "Feeds", "legato_engine"]
 
 Array = np.ndarray[Any, Any]
 Feeds = Mapping[str, Array]
@@ -36,17 +36,31 @@ def legato_engine(exe: Executable, feeds: Feeds, version: str) -> Engine:
     return Engine("legato", version, lambda: list(flat(exe(*inputs))))
 
 
-def onnxruntime_engine(path: Path, feeds: Feeds, threads: int) -> Engine:
-    """ONNX Runtime; RunError where it is not installed or refuses the model."""
-    running = session(path, threads)
+def onnxruntime_engine(path: Path, feeds: Feeds, threads: int, fixed: bool) -> Engine:
+    """ONNX Runtime; RunError where it is not installed or refuses the model.
+
+    fixed: symbolic dims are given the sizes that `feeds` have, before it optimises.
+    """
+    dims = _symbolic(session(path, threads), feeds) if fixed else {}
+    running = session(path, threads, dims=dims)
     import onnxruntime
 
     given = dict(feeds)
     return Engine("onnxruntime", onnxruntime.__version__, lambda: list(running.run(None, given)))
 
 
-def openvino_engine(path: Path, feeds: Feeds, threads: int) -> Engine:
-    """OpenVINO on the CPU, for latency, in float32; RunError where it is not installed."""
+def _symbolic(running: Any, feeds: Feeds) -> dict[str, int]:
+    """The sizes of a session's named dims."""
+    declared = {entry.name: entry.shape for entry in running.get_inputs()}
+    pairs = (pair for name, array in feeds.items() for pair in zip(declared.get(name, ()), array.shape, strict=False))
+    return {dim: size for dim, size in pairs if isinstance(dim, str)}
+
+
+def openvino_engine(path: Path, feeds: Feeds, threads: int, fixed: bool) -> Engine:
+    """OpenVINO on the CPU, for latency, in float32; RunError where it is not installed or refuses the model.
+
+    fixed: the model is given the shapes of `feeds` before it is compiled.
+    """
     if find_spec("openvino") is None:
         raise RunError("OpenVINO is not installed\n  hint: pip install openvino")
     import openvino
@@ -57,17 +71,40 @@ def openvino_engine(path: Path, feeds: Feeds, threads: int) -> Engine:
         "NUM_STREAMS": 1,
         "INFERENCE_PRECISION_HINT": "f32",
     }
-    request = openvino.Core().compile_model(str(path), "CPU", settings).create_infer_request()
+    core = openvino.Core()
+    try:
+        model = core.read_model(str(path))
+        if fixed and model.is_dynamic():
+            model.reshape({name: list(array.shape) for name, array in feeds.items()})
+        request = core.compile_model(model, "CPU", settings).create_infer_request()
+    except RuntimeError as error:  # the one class of its errors
+        raise RunError(f"OpenVINO cannot load the model: {_last_line(error)}") from error
     given = dict(feeds)
 
     def call() -> list[Array]:
-        found = request.infer(given, share_inputs=True)
+        try:
+            found = request.infer(given, share_inputs=True)
+        except RuntimeError as error:
+            raise RunError(f"OpenVINO cannot run the model: {_last_line(error)}") from error
         return [found[n] for n in range(len(found))]
 
     return Engine("openvino", openvino.__version__.partition("-")[0], call)
 
 
-PEERS: Mapping[str, Callable[[Path, Feeds, int], Engine]] = {
+def _last_line(error: Exception) -> str:
+    """What is wrong; the lines above say where in OpenVINO's source."""
+    return str(error).strip().rpartition("\n")[2]
+
+
+def torch_engine(path: Path, feeds: Feeds, threads: int, fixed: bool) -> Engine:
+    """RunError: it takes modules, not files."""
+    raise RunError(
+        f"torch runs modules, not ONNX files like {path}\n  hint: `make bench` builds the modules of its models"
+    )
+
+
+PEERS: Mapping[str, Callable[[Path, Feeds, int, bool], Engine]] = {
     "onnxruntime": onnxruntime_engine,
     "openvino": openvino_engine,
+    "torch": torch_engine,
 }

@@ -5,24 +5,31 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from dataclasses import field as dataclass_field
+from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from legato._version import __version__
-from legato.base.errors import RunError
+from legato.base.errors import LegatoError, RunError
 from legato.base.target import cpu_name
 from legato.base.target import target as as_target
-from legato.bench.engines import PEERS, Engine, legato_engine
-from legato.bench.fork_join import fork_join_seconds
-from legato.bench.measure import measure
+from legato.bench.engines import PEERS, Array, Engine, Feeds, legato_engine
+from legato.bench.fork_join import fork_join
+from legato.bench.measure import Rounds, measure
+from legato.bench.modes import largest
 from legato.bench.startup import Startup, compile_twice, load_seconds
 from legato.bench.statistics import Ratio, Times, ratio, times
 from legato.compare.report import nearness
 from legato.driver import host_runner
+from legato.runtime.binding import cpu_count
 from legato.runtime.executable import Executable, load
 from legato.runtime.fill import Fill, feeds
 
-__all__ = ["Agreement", "Result", "bench"]
+__all__ = ["Agreement", "Maker", "Result", "bench", "reason"]
+
+Maker = Callable[[Feeds, int, bool], Engine]  # of an engine: inputs, threads, whether their shapes are all it will see
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +42,12 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one benchmark found; times in seconds. `ratios` say how many times as fast as each other Legato is."""
+    """What one benchmark found; times in seconds. `ratios` say how many times as fast as each other Legato is.
+
+    All figures are of those rounds that lie in one mode of the machine: `within` of `rounds`, with the fork-join time
+    `fork_join`. Where no mode has a round, `within` is 0 and they are of all rounds. missing: engines that cannot run
+    the model (Legato may be one), and why.
+    """
 
     model: str
     machine: str
@@ -43,12 +55,14 @@ class Result:
     threads: int
     inputs: tuple[str, ...]
     rounds: int
-    startup: Startup
+    within: int
+    startup: Startup | None
     fork_join: float
     versions: Mapping[str, str]
     engines: Mapping[str, Times]
     ratios: Mapping[str, Ratio]
     agreement: Mapping[str, Agreement]
+    missing: Mapping[str, str]
 
     @property
     def agrees(self) -> bool:
@@ -59,7 +73,7 @@ class Result:
         """The result as JSON data."""
         data = asdict(self)
         for name, found in self.ratios.items():
-            data["ratios"][name]["clear"] = found.clear
+            data["ratios"][name] |= {"clear": found.clear, "counts": found.counts}
         return data
 
 
@@ -67,6 +81,7 @@ def bench(
     model: Path,
     *,
     vs: Sequence[str] = (),
+    others: Mapping[str, Maker] | None = None,
     threads: int | None = None,
     target: str = "host",
     shapes: Mapping[str, Sequence[object]] | None = None,
@@ -76,50 +91,112 @@ def bench(
     seed: int = 0,
     rounds: int = 12,
     block: float = 0.25,
+    lenient: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Result:
     """Runs the model (.onnx, .relay or .legato) in Legato and the engines `vs`, all on `threads` threads.
 
+    others: how to make engines that read no ONNX files, by their name in `vs`.
     inputs: arrays by name or in order; else made up as `runtime.fill` does.
-    rounds: blocks per engine; block: seconds of each.
-    RunError for engines that are unknown, not installed or cannot run the model; CompileError as `compile` has them.
+    rounds: blocks per engine within one mode of the machine; block: seconds of each.
+    lenient: an engine that cannot run the model is told in `missing`. Else RunError for engines that are unknown, not
+    installed or cannot run the model; CompileError as `compile` has them. Inputs by name are needed to go on without
+    Legato.
     """
     tell = progress or (lambda what: None)
-    _check_peers(model, vs)
+    makers = _makers(model, vs, others or {})
     with tempfile.TemporaryDirectory(prefix="legato-bench-") as scratch:
-        exe, startup = _ready(model, Path(scratch), threads, target, shapes, tell)
-        given = feeds(exe.program.functions[exe.function], inputs, how, dims=dims, seed=seed)
-        engines = [legato_engine(exe, given, __version__)]
-        for name in vs:
+        try:
+            exe, startup = _ready(model, Path(scratch), threads, target, shapes, tell)
+            info = exe.program.functions[exe.function]
+            given: Feeds = feeds(info, inputs, how, dims=dims, seed=seed)
+            field = _Field(given, exe.threads, not info.dims, exe.target, startup)
+            field.add("legato", partial(legato_engine, exe, given, __version__), lenient)
+        except LegatoError as error:
+            if not lenient or not isinstance(inputs, Mapping):
+                raise
+            field = _Field(inputs, threads or cpu_count(), True, as_target(target).name)
+            field.missing["legato"] = reason(error)
+        for name, make in makers.items():
             tell(f"preparing {name}")
-            engines.append(PEERS[name](model, given, exe.threads))
+            field.add(name, partial(make, field.given, field.threads, field.fixed), lenient)
         tell("comparing outputs")
-        agreement = {engine.name: _agreement(engines[0], engine) for engine in engines[1:]}
-        blocks = measure(engines, rounds, block, lambda done: tell(f"measuring, round {done} of {rounds}"))
-        fork_join = fork_join_seconds(as_target("host"), exe.threads)
-    ours = blocks["legato"]
+        agreement = field.agreement()
+        probe = fork_join(as_target("host"), field.threads).seconds
+        found = measure(field.engines, rounds, block, probe, lambda n: tell(f"measuring, round {n} of {rounds}"))
+    return _result(model, field, agreement, found)
+
+
+def _result(model: Path, field: _Field, agreement: Mapping[str, Agreement], found: Rounds) -> Result:
+    """What the rounds of one mode say."""
+    within = largest(found.fork_join)
+    blocks = found.only(within or range(found.count))
     return Result(
         model=str(model),
         machine=cpu_name(),
-        target=exe.target,
-        threads=exe.threads,
-        inputs=tuple(f"{name}: {array.dtype}{list(array.shape)}" for name, array in given.items()),
-        rounds=rounds,
-        startup=startup,
-        fork_join=fork_join,
-        versions={engine.name: engine.version for engine in engines},
+        target=field.target,
+        threads=field.threads,
+        inputs=tuple(f"{name}: {array.dtype}{list(array.shape)}" for name, array in field.given.items()),
+        rounds=found.count,
+        within=len(within),
+        startup=field.startup,
+        fork_join=median([found.fork_join[n] for n in within] or found.fork_join),
+        versions={engine.name: engine.version for engine in field.engines},
         engines={name: times(taken) for name, taken in blocks.items()},
-        ratios={name: ratio(ours, theirs) for name, theirs in blocks.items() if name != "legato"},
+        ratios={name: ratio(blocks["legato"], blocks[name]) for name in agreement},
         agreement=agreement,
+        missing=field.missing,
     )
 
 
-def _check_peers(model: Path, vs: Sequence[str]) -> None:
+def reason(error: Exception) -> str:
+    """The first line of what an error says; of a traceback that some process left, the last."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[-1] if "Traceback" in lines[0] else lines[0].removeprefix("error: ")
+
+
+@dataclass(slots=True)
+class _Field:
+    """The engines that take part, Legato first where it does, and why others do not."""
+
+    given: Feeds
+    threads: int
+    fixed: bool  # whether shapes are
+    target: str
+    startup: Startup | None = None
+    engines: list[Engine] = dataclass_field(default_factory=list)
+    missing: dict[str, str] = dataclass_field(default_factory=dict)
+
+    def add(self, name: str, make: Callable[[], Engine], lenient: bool) -> None:
+        """Make an engine and call it once: what refuses to run does so here."""
+        try:
+            engine = make()
+            engine.call()
+        except LegatoError as error:
+            if not lenient:
+                raise
+            self.missing[name] = reason(error)
+        else:
+            self.engines.append(engine)
+
+    def agreement(self) -> dict[str, Agreement]:
+        """How near each other engine's outputs are to Legato's, where it takes part."""
+        if "legato" in self.missing:
+            return {}
+        ours = self.engines[0].call()
+        return {engine.name: _agreement(ours, engine.call()) for engine in self.engines[1:]}
+
+
+def _makers(model: Path, vs: Sequence[str], others: Mapping[str, Maker]) -> dict[str, Maker]:
+    """How to make each engine of `vs`; RunError for unknown ones, and for files that they cannot read."""
+    makers: dict[str, Maker] = {}
     for name in vs:
-        if name not in PEERS:
+        if name not in others and name not in PEERS:
             raise RunError(f"unknown engine {name!r}\n  hint: one of {', '.join(PEERS)}")
-        if model.suffix != ".onnx":
+        if name not in others and model.suffix != ".onnx":
             raise RunError(f"{name} reads ONNX models only, not {model}\n  hint: give the .onnx file")
+        makers[name] = others[name] if name in others else partial(PEERS[name], model)
+    return makers
 
 
 def _ready(
@@ -142,6 +219,8 @@ def _ready(
     return load(artifact, threads=threads, host_ops=host_runner()), startup
 
 
-def _agreement(ours: Engine, theirs: Engine) -> Agreement:
-    pairs = [nearness(a, b) for a, b in zip(ours.call(), theirs.call(), strict=True)]
-    return Agreement(max(share for share, _ in pairs), all(near for _, near in pairs))
+def _agreement(ours: Sequence[Array], theirs: Sequence[Array]) -> Agreement:
+    if len(ours) != len(theirs):
+        return Agreement(float("inf"), False)
+    pairs = [nearness(a, b) for a, b in zip(ours, theirs, strict=True)]
+    return Agreement(max((share for share, _ in pairs), default=0.0), all(near for _, near in pairs))

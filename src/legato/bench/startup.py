@@ -74,5 +74,6 @@ def _python(code: str, arguments: list[str], environment: Mapping[str, Any]) -> 
     command = [sys.executable, "-c", code, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, env=dict(environment))
     if done.returncode:
-        raise CompileError(done.stderr.strip().removeprefix("error: "))
+        said = done.stderr.strip().removeprefix("error: ")
+        raise CompileError(said or f"the process that compiles ended with code {done.returncode}")
     return float(done.stdout)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb
+from typing import Final
 
 import numpy as np
 
-__all__ = ["Ratio", "Times", "ratio", "times"]
+__all__ = ["ENOUGH", "TIGHT", "Ratio", "Times", "ratio", "times"]
 
-NOISE = 0.05  # the share of intervals that may miss the true median
+NOISE: Final = 0.05  # the share of intervals that may miss the true median
+ENOUGH: Final = 30  # rounds from which on a ratio counts …
+TIGHT: Final = 0.02  # … if its interval is within this share of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +38,22 @@ class Ratio:
     low: float
     high: float
     confidence: float
+    rounds: int
 
     @property
     def clear(self) -> bool:
         """Whether the difference is outside the noise."""
         return not self.low <= 1 <= self.high and self.confidence >= 1 - NOISE
 
+    @property
+    def counts(self) -> bool:
+        """Whether there were rounds enough, and they agree."""
+        near = self.low >= (1 - TIGHT) * self.median and self.high <= (1 + TIGHT) * self.median
+        return self.rounds >= ENOUGH and near
+
     def __str__(self) -> str:
+        if self.confidence < 1 - NOISE:
+            return f"{self.median:.2f}×, but {self.rounds} rounds are too few to tell"
         interval = f"{self.low:.2f} to {self.high:.2f}"
         return f"{self.median:.2f}×  ({interval})" if self.clear else f"no difference outside the noise ({interval})"
 
@@ -60,4 +72,5 @@ def ratio(ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]]) ->
     inner, misses = 0, 2 / 2**count
     while inner + 1 < count / 2 and (more := misses + 2 * comb(count, inner + 1) / 2**count) <= NOISE:
         inner, misses = inner + 1, more
-    return Ratio(float(np.median(rounds)), rounds[inner], rounds[count - 1 - inner], max(0.0, 1 - misses))
+    low, high = rounds[inner], rounds[count - 1 - inner]
+    return Ratio(float(np.median(rounds)), low, high, max(0.0, 1 - misses), count)

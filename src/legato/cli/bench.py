@@ -1,8 +1,9 @@
 """how fast a model runs, and against other engines
 
 All engines get the same threads and run in alternating blocks with a pause before each; outputs are compared; a ratio
-is printed only where it is outside the noise. Compiling and loading are timed in fresh processes. Exit code 1 if the
-engines' outputs do not agree."""
+is printed only where it is outside the noise. All figures are of rounds with about the same fork-join time: the cores
+of a virtual machine are sometimes near each other and sometimes far apart. Compiling and loading are timed in fresh
+processes. Exit code 1 if the engines' outputs do not agree."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from legato.cli import _arguments
-from legato.cli._answer import NO, YES, Answer, Tell, rows, seconds
+from legato.cli._answer import NO, YES, Answer, Tell, counted, rows, seconds
 from legato.cli._files import write_text
 
 if TYPE_CHECKING:
@@ -26,7 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--vs", default="", metavar="ENGINES", help="onnxruntime, openvino, or both with a comma")
     _arguments.add_inputs(parser, fill="random")
     _arguments.add_compile(parser)
-    parser.add_argument("--rounds", type=int, default=12, help="blocks of each engine (default: 12)")
+    parser.add_argument(
+        "--rounds", type=int, default=12, help="blocks of each engine while cores are equally near (default: 12)"
+    )
     parser.add_argument("--block", type=float, default=0.25, help="seconds of each block (default: 0.25)")
     parser.add_argument("-o", "--output", type=Path, help="write the result as JSON to this file, too")
 
@@ -61,11 +64,14 @@ def _text(r: Result) -> str:
     head = [
         ("model", r.model),
         ("inputs", ", ".join(r.inputs)),
-        ("machine", f"{r.machine}, {r.target}, {r.threads} threads (fork-join {seconds(r.fork_join)})"),
+        ("machine", f"{r.machine}, {r.target}, {r.threads} threads"),
+        ("fork-join", f"{seconds(r.fork_join)}, in {r.within} of {counted(r.rounds, 'round')}"),
     ]
-    if r.startup.cold is not None and r.startup.cached is not None:
-        head.append(("compile", f"{seconds(r.startup.cold)} cold, {seconds(r.startup.cached)} from the kernel cache"))
-    head.append(("load", seconds(r.startup.load)))
+    if r.startup is not None:
+        if r.startup.cold is not None and r.startup.cached is not None:
+            told = f"{seconds(r.startup.cold)} cold, {seconds(r.startup.cached)} from the kernel cache"
+            head.append(("compile", told))
+        head.append(("load", seconds(r.startup.load)))
     table = [("engine", "version", "median", "P90", "P99", "calls")]
     for name, t in r.engines.items():
         table.append((name, r.versions[name], seconds(t.median), seconds(t.p90), seconds(t.p99), str(t.calls)))

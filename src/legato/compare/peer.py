@@ -32,10 +32,11 @@ def installed() -> bool:
     return find_spec("onnxruntime") is not None
 
 
-def session(model: Any, threads: int, *, optimise: bool = True) -> Any:
+def session(model: Any, threads: int, *, optimise: bool = True, dims: Mapping[str, int] | None = None) -> Any:
     """An onnxruntime.InferenceSession on that many threads; PeerError where there can be none.
 
-    optimise: at its highest level, else at its basic one, which keeps the layouts of the model.
+    optimise: at its highest level, else at its basic one, which keeps the layouts of the model. dims: sizes of symbolic
+    dims that hold for all calls.
     """
     if not installed():
         raise PeerError("ONNX Runtime is not installed\n  hint: pip install onnxruntime")
@@ -45,6 +46,8 @@ def session(model: Any, threads: int, *, optimise: bool = True) -> Any:
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 4
+    for dim, size in (dims or {}).items():
+        options.add_free_dimension_override_by_name(dim, size)
     levels = onnxruntime.GraphOptimizationLevel
     options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimise else levels.ORT_ENABLE_BASIC
     source = os.fspath(model) if isinstance(model, str | os.PathLike) else model
