@@ -41,6 +41,7 @@ def compile(  # the name that users look for
     passes: Iterable[Pass] | None = None,
     memory_limit: int = 0,
     progress: Callable[[str], None] | None = None,
+    precision: str | None = None,
 ) -> Executable:
     """The executable of `model`.
 
@@ -52,15 +53,21 @@ def compile(  # the name that users look for
     ops:     operators of your own; custom: converters of your own for ONNX operators, by "domain::Op".
     passes:  what is done to the program before it is lowered; None: `legato.pipelines.DEFAULT`.
     memory_limit: of the workspace of one call, in bytes; 0: none.
+    precision: None: algorithms that round about as much as the sums as they stand; "exact": those sums only; "fast":
+             also algorithms with somewhat larger errors (docs/precision.md).
 
     Raises CompileError (with what was wrong, where, and a hint) and PlatformError.
     """
+    from legato.base.precision import precision as as_precision
     from legato.base.target import target as as_target
     from legato.driver import CompileOptions, compile_module, load_model
     from legato.pipelines import DEFAULT
 
     chosen = DEFAULT if passes is None else tuple(passes)
-    options = CompileOptions(as_target(target), threads, frozenset(keep), tuple(ops), progress, memory_limit, chosen)
+    exactness = as_precision(precision)
+    options = CompileOptions(
+        as_target(target), threads, frozenset(keep), tuple(ops), progress, memory_limit, chosen, exactness
+    )
     return compile_module(load_model(model, shapes=shapes, ops=options.ops, custom=custom), options).executable
 
 

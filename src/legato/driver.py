@@ -13,6 +13,7 @@ import numpy as np
 from legato._version import __version__
 from legato.arith.expr import Expr
 from legato.base.errors import CompileError, UnsupportedError
+from legato.base.precision import Precision
 from legato.base.target import Target
 from legato.codegen.analysis import is_parallel
 from legato.codegen.build import build_objects
@@ -63,6 +64,7 @@ class CompileOptions:
     progress: Progress | None = None
     memory_limit: int = 0
     passes: tuple[Pass, ...] = DEFAULT
+    precision: Precision = Precision.DEFAULT
 
 
 def load_model(
@@ -157,7 +159,7 @@ def lower_module(mod: Module, options: CompileOptions, observer: Observer) -> tu
             "@main is a loop-level function", hint="compile a module whose @main is a graph function"
         )
     require_supported(mod)
-    lowered = lower_functions(mod, options.target)
+    lowered = lower_functions(mod, options.target, options.precision)
     program = lower_hosts(lowered, options.target)
     loops = {**program.kernels, **program.functions}
     if observer.settings.verify:

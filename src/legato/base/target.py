@@ -20,7 +20,8 @@ __all__ = ["TARGETS", "Target", "cpu_flags", "cpu_name", "host", "missing_featur
 class Target:
     """An instruction set and the nominal machine behind it.
 
-    cpu and features are LLVM's names; `l2_bytes` is the nominal size of a core's own cache.
+    cpu and features are LLVM's names; `l2_bytes` is the nominal size of a core's own cache, `gflops` its nominal peak
+    in float32 operations per nanosecond, `memory_gbs` what it reads from memory in bytes per nanosecond.
     """
 
     name: str
@@ -31,6 +32,8 @@ class Target:
     fma: bool
     triple: str = "x86_64-unknown-linux-gnu"
     l2_bytes: int = 1 << 20
+    gflops: float = 250.0
+    memory_gbs: float = 30.0
 
     def lanes(self, dtype: DType) -> int:
         """Elements of `dtype` in one vector register."""
@@ -45,8 +48,8 @@ _EXTRAS = {"avx512vnni": "avx512_vnni", "avx512bf16": "avx512_bf16"}  # LLVM's n
 TARGETS = {
     t.name: t
     for t in (
-        Target("x86-64-v2", "x86-64-v2", _V2, 16, 16, fma=False),
-        Target("x86-64-v3", "x86-64-v3", _V3, 32, 16, fma=True),
+        Target("x86-64-v2", "x86-64-v2", _V2, 16, 16, fma=False, gflops=28.0),
+        Target("x86-64-v3", "x86-64-v3", _V3, 32, 16, fma=True, gflops=112.0),
         Target("x86-64-v4", "x86-64-v4", _V4, 64, 32, fma=True),
     )
 }

@@ -32,6 +32,12 @@ def add_compile(parser: argparse.ArgumentParser, *, threads: bool = True) -> Non
     parser.add_argument(
         "--target", default="host", help="host (default), x86-64-v2, x86-64-v3 or x86-64-v4: the instruction set"
     )
+    parser.add_argument(
+        "--precision",
+        choices=("default", "exact", "fast"),
+        default="default",
+        help="exact: no algorithm that rounds more than a plain sum; fast: also algorithms with larger errors",
+    )
     if threads:
         parser.add_argument("--threads", type=_positive, help="default: what CPU affinity and cgroup quota allow")
 
@@ -80,11 +86,13 @@ def shapes(args: argparse.Namespace) -> dict[str, tuple[int | str | None, ...]] 
 
 def options(args: argparse.Namespace, tell: Tell, keep: Sequence[str] = ()) -> CompileOptions:
     """How the arguments say to compile."""
+    from legato.base.precision import precision
     from legato.base.target import target
     from legato.driver import CompileOptions
 
     threads = getattr(args, "threads", None)
-    return CompileOptions(target(args.target), threads, frozenset(keep), progress=tell)
+    exactness = precision(args.precision)
+    return CompileOptions(target(args.target), threads, frozenset(keep), progress=tell, precision=exactness)
 
 
 def module(args: argparse.Namespace) -> Module:
@@ -106,8 +114,13 @@ def executable(args: argparse.Namespace, tell: Tell) -> Executable:
 
     if not is_artifact(args.model):
         return legato.compile(
-            args.model, shapes=shapes(args), target=args.target, threads=args.threads, progress=tell
-        )  # fmt: skip
+            args.model,
+            shapes=shapes(args),
+            target=args.target,
+            threads=args.threads,
+            progress=tell,
+            precision=args.precision,
+        )
     if args.shape or args.target != "host":
         raise CompileError(f"{args.model} is compiled already: --shape and --target say how to compile a model")
     tell("loading")

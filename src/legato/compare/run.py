@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from legato.base.errors import RunError
+from legato.base.precision import precision as as_precision
 from legato.base.target import target as as_target
 from legato.compare import peer as other
 from legato.compare.bisect import blame
@@ -42,6 +43,7 @@ def verify(
     ops: Iterable[Op] = (),
     custom: Mapping[str, Callable[..., Any]] | None = None,
     progress: Callable[[str], None] | None = None,
+    precision: str | None = None,
 ) -> Report:
     """Compiles `model` and compares it with the interpreter in float64; see `Report`.
 
@@ -50,7 +52,8 @@ def verify(
     bisect:  where an output is wrong, find the first node or the pass that is to blame (`report.culprit`).
     The other arguments are those of `legato.compile`.
     """
-    options = CompileOptions(as_target(target), threads, ops=tuple(ops), progress=progress)
+    exactness = as_precision(precision)
+    options = CompileOptions(as_target(target), threads, ops=tuple(ops), progress=progress, precision=exactness)
     mod = InferTypes()(load_model(model, shapes=shapes, ops=options.ops, custom=custom))
     exe = compile_module(mod, options).executable
     given = feeds(exe.program.functions[exe.function], inputs, how, dims=dims, seed=seed)

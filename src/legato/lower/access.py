@@ -10,7 +10,12 @@ from legato.arith.substitute import substitute, variables
 from legato.te.tensor import Axis
 from legato.tir.expr import Load
 
-__all__ = ["depends", "follows", "stride"]
+__all__ = ["depends", "extent_of", "follows", "stride"]
+
+
+def extent_of(e: Expr) -> int | None:
+    """The value of a literal extent."""
+    return int(e.value) if isinstance(e, Const) else None
 
 
 def depends(e: Expr, var: Var) -> bool:

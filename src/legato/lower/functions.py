@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from legato.base.errors import InternalError
 from legato.base.node import post_order
+from legato.base.precision import Precision
 from legato.base.target import Target
 from legato.ir import expr as ir
 from legato.ir.call_tir import call_tir
@@ -55,7 +56,7 @@ class _Kernels:
         return found
 
 
-def lower_functions(mod: Module, target: Target) -> Module:
+def lower_functions(mod: Module, target: Target, precision: Precision = Precision.DEFAULT) -> Module:
     """`mod` (fused, in A-normal form) with every primitive function lowered to tensor programs for `target`."""
     kernels = _Kernels()
     functions: dict[ir.GlobalVar, GlobalFunc] = {}
@@ -63,7 +64,7 @@ def lower_functions(mod: Module, target: Target) -> Module:
         if isinstance(func, ir.Function):
             func = with_extent_checks(func)
             facts = {p: _row_major(p.ty) for p in func.params}
-            func = replace(func, body=_Block(kernels, target, facts).lower(func.body))
+            func = replace(func, body=_Block(kernels, target, precision, facts).lower(func.body))
         functions[gv] = func
     return mod.with_functions({**functions, **kernels.funcs})
 
@@ -80,8 +81,8 @@ def _is_primitive(value: ir.Expr) -> bool:
 class _Block:
     """One block: `facts` has the layouts of every variable in scope."""
 
-    def __init__(self, kernels: _Kernels, target: Target, facts: dict[ir.Var, Layouts]) -> None:
-        self.kernels, self.target, self.facts = kernels, target, facts
+    def __init__(self, kernels: _Kernels, target: Target, precision: Precision, facts: dict[ir.Var, Layouts]) -> None:
+        self.kernels, self.target, self.precision, self.facts = kernels, target, precision, facts
         self.fields: dict[ir.Var, tuple[ir.Expr, ...]] = {}  # tuples that primitive functions return
 
     def lower(self, body: ir.Expr) -> ir.Expr:
@@ -104,7 +105,7 @@ class _Block:
 
     def _inner(self) -> _Block:
         """A block inside this one: what is in scope here is in scope there."""
-        inner = _Block(self.kernels, self.target, dict(self.facts))
+        inner = _Block(self.kernels, self.target, self.precision, dict(self.facts))
         inner.fields = dict(self.fields)
         return inner
 
@@ -172,7 +173,7 @@ class _Block:
             if isinstance(arg, ir.Constant):
                 constants.append(tensor)
         wanted = [self._wanted(t, leaves, halo) for t in group.outputs]
-        done = schedule(group, constants, wanted, self.target)
+        done = schedule(group, constants, wanted, self.target, self.precision)
         for packing in done.packings:
             source = values[packing.source]
             assert isinstance(source, ir.Constant)

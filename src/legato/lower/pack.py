@@ -41,7 +41,7 @@ def packed_array(packing: Packing, source: Array) -> Array:
 def _multiplied(source: Array, matrices: tuple[tuple[int, Matrix], ...]) -> Array:
     """`source` with dimensions multiplied by matrices: in float64, rounded once."""
     dims = [d for d, _ in matrices]
-    whole = np.ones((1, 1))
+    whole: Array = np.ones((1, 1))
     for _, matrix in matrices:
         whole = np.kron(whole, np.array(matrix, np.float64))
     last = np.moveaxis(source, dims, range(-len(dims), 0))

@@ -19,7 +19,6 @@ from legato.base.precision import Precision
 from legato.base.target import Target
 from legato.lower.access import depends, stride
 from legato.lower.algorithms.cook_toom import Matrix
-from legato.lower.algorithms.cost import WinogradPlan, choose
 from legato.lower.algorithms.winograd import detect, winograd
 from legato.lower.group import Group, stages
 from legato.lower.inline import certain_loads, detect_pad, inline, loads
@@ -31,6 +30,7 @@ from legato.lower.rules.program import threaded
 from legato.lower.rules.row import RowJob, RowReduction, row
 from legato.lower.rules.tile import TileJob, TileShape, combine, pick_shape, tile
 from legato.lower.rules.winograd import WinogradJob, multiply, transform, whole
+from legato.lower.rules.winograd_cost import WinogradPlan, choose
 from legato.lower.traits import (
     choose_row,
     covers,
@@ -256,7 +256,7 @@ class _Scheduler:
         if rows is not None:
             job = RowReduction(reduction, (), rows, self._packed_rows(inner, axes, rows))
             return row(RowJob(tensor, tuple(order), (), (job,), tuple(a.var for a in axes), body), self.target)
-        plan = self._winograd_plan(inner, axes, red, order)
+        plan = self._winograd_plan(inner, axes, red, order, shape)
         if plan is not None:
             return self._winograd(tensor, body, reduction, plan, shape)
         return self._tiled(tensor, body, reduction, inner, red, order, shape)
@@ -367,17 +367,15 @@ class _Scheduler:
         return tile(job, shape, self.target)
 
     def _winograd_plan(
-        self, inner: Expr, axes: Sequence[Axis], red: Reduction, order: Sequence[Axis]
+        self, inner: Expr, axes: Sequence[Axis], red: Reduction, order: Sequence[Axis], shape: TileShape
     ) -> WinogradPlan | None:
         """How to compute a window's contraction by Winograd's algorithm; None where the sum as it stands is better."""
         window = detect(inner, axes, red, self.constants) if order else None
         if window is None or window.channel is not order[-1]:
             return None
-        return choose(window, self.target, self.precision)
+        return choose(window, shape, self.target, self.precision)
 
-    def _winograd(
-        self, tensor: Tensor, body: Expr, reduction: Tensor, plan: WinogradPlan, shape: TileShape
-    ) -> Stmt:
+    def _winograd(self, tensor: Tensor, body: Expr, reduction: Tensor, plan: WinogradPlan, shape: TileShape) -> Stmt:
         """The kernel that stores `tensor`, and before it, where that is better, one that transforms the data."""
         stages = winograd(plan.window, plan.scheme, self.target)
         source, stage = plan.window.weights.buffer, stages.products.stage

@@ -28,13 +28,13 @@ from legato.arith.simplify import simplify
 from legato.arith.substitute import substitute, variables
 from legato.base import dtype as dt
 from legato.base.target import Target
-from legato.lower.access import depends, stride
+from legato.lower.access import depends, extent_of, stride
 from legato.lower.algorithms.cook_toom import TAPS, Matrix, Scheme, combined, gathered
-from legato.lower.rules.nest import extent_of
 from legato.te.tensor import Axis, Reduction, Stage, Tensor, compute, reduce
 from legato.tir.expr import Load
 
 __all__ = ["Window", "Winograd", "detect", "linear", "winograd"]
+
 
 @dataclass(frozen=True, slots=True)
 class Window:
@@ -135,8 +135,7 @@ class Winograd:
 def winograd(window: Window, scheme: Scheme, target: Target) -> Winograd:
     """The stages that compute the window's contraction by `scheme`; `target` says whether sums use FMA."""
     m, n = scheme.outputs, scheme.inputs
-    down, across = (simplify(cdiv(axis.extent, m)) for axis, _ in window.slides)
-    tiles = (*(a.extent for a in window.batch), down, across)
+    tiles = (*(a.extent for a in window.batch), *(simplify(cdiv(axis.extent, m)) for axis, _ in window.slides))
     channels, outs = window.reduced.extent, window.channel.extent
 
     def row(a: Expr, v: Expr, *at: Expr) -> Expr:
@@ -169,9 +168,9 @@ def winograd(window: Window, scheme: Scheme, target: Target) -> Winograd:
 
     columns = compute((m, n, *tiles, outs), column, "columns")
 
-    def patch(k: Expr, l: Expr, *at: Expr) -> Expr:
+    def patch(k: Expr, across: Expr, *at: Expr) -> Expr:
         reads = [columns[(k, const(b), *at)] for b in range(n)]
-        return _chosen(l, [gathered(line, reads, target) for line in scheme.result])
+        return _chosen(across, [gathered(line, reads, target) for line in scheme.result])
 
     patches = compute((m, m, *tiles, outs), patch, "patches")
 

@@ -8,6 +8,7 @@ from legato.arith.expr import Const, Expr, Var, cdiv, const, floordiv, floormod,
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes
 from legato.base.target import Target
+from legato.lower.access import extent_of
 from legato.te.tensor import Axis
 from legato.tir.expr import Load
 from legato.tir.stmt import For, If, LoopKind, Stmt, block
@@ -17,11 +18,6 @@ __all__ = ["Body", "extent_of", "is_unit", "lanes_for", "loop", "parallel", "ser
 Body = Callable[[Expr], Stmt]
 GRAIN = 1 << 14  # element operations below which a kernel stays on one thread: a fork-join costs about a microsecond
 PIECES = 16  # iterations that a parallel loop should have at least, so that threads share evenly
-
-
-def extent_of(e: Expr) -> int | None:
-    """The value of a literal extent."""
-    return int(e.value) if isinstance(e, Const) else None
 
 
 def is_unit(e: Expr) -> bool:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from legato.arith.expr import Expr, Var, cdiv, const, lt, max_, min_
 from legato.arith.simplify import simplify
@@ -26,14 +27,13 @@ from legato.lower.algorithms.winograd import Winograd, linear
 from legato.lower.inline import loads
 from legato.lower.rules.nest import extent_of, loop, parallel, unfused, vector_loop
 from legato.lower.rules.tile import TileJob, TileShape, register_tile
+from legato.lower.rules.winograd_cost import PAD
 from legato.te.tensor import Axis, Stage, Tensor
 from legato.tir.buffer import Buffer, Layout, Scope
 from legato.tir.expr import Load
 from legato.tir.stmt import Alloc, For, If, LoopKind, Stmt, Store, block
 
 __all__ = ["WinogradJob", "multiply", "transform", "whole"]
-
-PAD = 16  # elements behind each row of a block's buffers: strides of 4 KB would meet in one set of the cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +128,7 @@ def _scratch(name: str, job: WinogradJob, channels: int) -> Buffer:
     return Buffer(name, shape, job.stages.products.dtype, Layout((0, 1, 2, 3), pad=PAD), Scope.LOCAL)
 
 
-def _transformed(
-    job: WinogradJob, target: Target, data: Buffer, front: Sequence[Expr], number: Expr, t: Expr
-) -> Stmt:
+def _transformed(job: WinogradJob, target: Target, data: Buffer, front: Sequence[Expr], number: Expr, t: Expr) -> Stmt:
     """Stores the transformed window of tile `t` in `data`, whose indices begin with `front`."""
     stages, tile = job.stages, job.tile(number, t)
 
@@ -150,7 +148,7 @@ def _two_passes(
     use: Callable[[Expr, int, Expr], Stmt],
     target: Target,
 ) -> Stmt:
-    """`use(k, l, value)` for every (k, l) of the second stage at `at`, which reads the first; both are chains.
+    """`use(k, n, value)` for every (k, n) of the second stage at `at`, which reads the first; both are chains.
 
     `read` gives what the first stage reads. What is between the passes stays in registers if it fits there.
     """
@@ -166,8 +164,8 @@ def _two_passes(
         return _held(values, read, lambda k, value: Store(between, (const(k), j), value))
 
     def one_row(k: Expr) -> Stmt:
-        values = [linear(second, (k, const(l), *at)) for l in range(results)]
-        return _held(values, lambda x: Load(between, (k, x.indices[1])), lambda l, value: use(k, l, value))
+        values = [linear(second, (k, const(n), *at)) for n in range(results)]
+        return _held(values, lambda x: Load(between, (k, x.indices[1])), lambda n, value: use(k, n, value))
 
     passes = block(loop("j", const(columns), one_column, kind), loop("k", const(rows), one_row, kind))
     return Alloc(between, passes)
@@ -238,14 +236,17 @@ def _product(
         packed=frozenset({job.weights.buffer}),
     )
     env: dict[Var, Expr] = {first.var: a, second.var: b, job.block: ob}
+
+    def tiles(rows: int, start: int, i: Expr) -> Stmt:
+        return register_tile(product, job.shape, target, env, i * rows + start, rows)
+
     parts = []
     for rows, count, start in _rows(job):
         if count:
             needed: Expr = const(count)
             if extent_of(live) is None:
                 needed = max_(const(0), min_(needed, cdiv(live - start, rows)))
-            at = lambda i, rows=rows, start=start: register_tile(product, job.shape, target, env, i * rows + start, rows)
-            parts.append(loop("i", needed, at))
+            parts.append(loop("i", needed, partial(tiles, rows, start)))
     return block(*parts)
 
 
@@ -261,19 +262,20 @@ def _stored(job: WinogradJob, target: Target, products: Buffer, tile: Sequence[E
         within = v * lanes + lane
         channel = ob * job.shape.width + within
 
-        def store(k: Expr, l: int, total: Expr) -> Stmt:
+        def store(k: Expr, n: int, total: Expr) -> Stmt:
             env: dict[Var, Expr] = {axis.var: i for axis, i in zip(window.batch, batch, strict=True)}
-            env |= {y.var: down * m + k, x.var: across * m + l, window.channel.var: channel}
+            env |= {y.var: down * m + k, x.var: across * m + n, window.channel.var: channel}
             index = tuple(env[axis.var] for axis in window.axes)
             done: Stmt = Store(job.out, index, substitute(job.epilogue(total), env))
             done = done if channels % lanes == 0 else If(lt(channel, channels), done)
-            for axis, offset in ((x, const(l)), (y, k)):
+            for axis, offset in ((x, const(n)), (y, k)):
                 done = _if_exists(axis, m, offset, env[axis.var], done)
             return done
 
-        at = (*tile, channel)
-        read = lambda p: Load(products, (*p.indices[:2], t, within))
-        return _two_passes((stages.columns, stages.patches), at, read, store, target)
+        def read(x: Load) -> Expr:
+            return Load(products, (*x.indices[:2], t, within))
+
+        return _two_passes((stages.columns, stages.patches), (*tile, channel), read, store, target)
 
     def vectors(v: Expr) -> Stmt:
         if lanes == 1:

@@ -1,0 +1,103 @@
+"""Which algorithm computes a window's contraction in the least time, by nominal figures of the target."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from legato.arith.expr import Expr
+from legato.base.precision import Precision
+from legato.base.target import Target
+from legato.lower.algorithms.cook_toom import F2, F4, TAPS, Scheme
+from legato.lower.algorithms.winograd import Window
+from legato.lower.rules.nest import PIECES, extent_of
+from legato.lower.rules.tile import TileShape
+
+__all__ = ["PAD", "WinogradPlan", "choose"]
+
+SCHEMES = {Precision.EXACT: (), Precision.DEFAULT: (F2,), Precision.FAST: (F2, F4)}
+PAD = 16  # elements behind each row of a block's buffers: strides of 4 KB would meet in one set of the cache
+PLACES = 28  # what a symbolic extent is taken to be (a symbolic batch: 1)
+MOST_TILES, WORTHWHILE = 56, 24  # in a block: more do not help; with fewer the weights are read too often
+PER_INPUT = 4  # float operations' time that one element takes in a transform, per input of the transform along one axis
+LAUNCH = 2000  # nanoseconds that another kernel costs
+GAIN = 0.9  # of the direct sum's time that an algorithm may take: the figures are nominal
+
+
+@dataclass(frozen=True, slots=True)
+class WinogradPlan:
+    """The algorithm and the tiles of a block. `is_whole`: transforms and products in one kernel."""
+
+    window: Window
+    scheme: Scheme
+    tiles: int
+    is_whole: bool
+
+
+def choose(window: Window, shape: TileShape, target: Target, precision: Precision) -> WinogradPlan | None:
+    """The plan for `window`, whose products have register tiles of `shape`; None where the sum as it stands takes as
+    little time."""
+    if shape.lanes < target.vector_bytes // window.data.dtype.bytes:
+        return None  # channels that do not fill a vector
+    least, best = GAIN * _direct(window, target), None
+    for scheme in SCHEMES[precision]:
+        time = _time(window, scheme, target)
+        if time < least:
+            least, best = time, scheme
+    return None if best is None else _plan(window, best, shape, target)
+
+
+def _sizes(window: Window) -> tuple[int, int]:
+    """Input and output channels."""
+    return extent_of(window.reduced.extent) or 1, extent_of(window.channel.extent) or 1
+
+
+def _product(extents: Iterable[Expr], unknown: int) -> int:
+    return math.prod(extent_of(e) or unknown for e in extents)
+
+
+def _direct(window: Window, target: Target) -> float:
+    """Nanoseconds that the sum as it stands takes."""
+    c, o = _sizes(window)
+    places = _product((a.extent for a in window.batch), 1) * _product((a.extent for a, _ in window.slides), PLACES)
+    return _contraction(places, TAPS * TAPS, c, o, target)
+
+
+def _contraction(rows: int, repeats: int, c: int, o: int, target: Target) -> float:
+    """Nanoseconds of `repeats` products of rows × c by c × o, whose weights come from memory."""
+    return max(2 * rows * repeats * c * o / target.gflops, 4 * repeats * c * o / target.memory_gbs)
+
+
+def _tiles(window: Window, scheme: Scheme) -> int:
+    """Tiles, symbolic extents taken at their nominal sizes."""
+    down, across = (-(-(extent_of(a.extent) or PLACES) // scheme.outputs) for a, _ in window.slides)
+    return _product((a.extent for a in window.batch), 1) * down * across
+
+
+def _time(window: Window, scheme: Scheme, target: Target) -> float:
+    """Nanoseconds that `scheme` takes."""
+    c, o = _sizes(window)
+    tiles, products = _tiles(window, scheme), scheme.inputs**2
+    transforms = tiles * products * (c + o) * PER_INPUT * scheme.inputs / target.gflops
+    return _contraction(tiles, products, c, o, target) + transforms + LAUNCH
+
+
+def _plan(window: Window, scheme: Scheme, shape: TileShape, target: Target) -> WinogradPlan:
+    """Blocks of tiles whose buffers stay in a core's own cache, and enough of them for the threads.
+
+    Many tiles: everything in one kernel. Few: the data of all tiles stays in the caches between two kernels, and
+    channel blocks are shared as well.
+    """
+    c, o = _sizes(window)
+    tiles, room, point = _tiles(window, scheme), target.l2_bytes // 2, 4 * scheme.inputs**2
+    products = point * (shape.width + PAD)
+    most = min(MOST_TILES, room // (products + point * (c + PAD)))
+    stays = point * c * o <= room
+    if tiles >= PIECES * most and most >= (WORTHWHILE // 2 if stays else WORTHWHILE):
+        blocks = -(-tiles // most)
+        blocks = -(-blocks // 4) * 4  # evenly for one, two and four threads
+        return WinogradPlan(window, scheme, -(-tiles // blocks), True)
+    channel_blocks = -(-o // shape.width)
+    blocks = max(-(-tiles // max(1, min(MOST_TILES, room // products))), -(-4 // channel_blocks))
+    return WinogradPlan(window, scheme, max(1, -(-tiles // blocks)), False)
