@@ -66,7 +66,9 @@ def _moved(source: Array, indices: tuple[Expr, ...], axes: list[Var], extents: l
             source = np.take(source, [int(index.value)], axis=d)
     width, count = extents[within], extents[block]
     missing = count * width - source.shape[cut]
-    if missing:
+    if missing < 0:  # only the first channels are packed
+        source = np.take(source, range(count * width), axis=cut)
+    elif missing:
         source = np.pad(source, [(0, missing if d == cut else 0) for d in range(source.ndim)])
     split = source.reshape(*source.shape[:cut], count, width, *source.shape[cut + 1 :])
     place = {d: d if d < cut else d + 1 for d in range(source.ndim)}

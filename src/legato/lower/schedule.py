@@ -23,11 +23,13 @@ from legato.lower.algorithms.winograd import detect, winograd
 from legato.lower.group import Group, stages
 from legato.lower.inline import certain_loads, detect_pad, inline, loads
 from legato.lower.layout import choose_order
+from legato.lower.phases import phases_of
 from legato.lower.rules.elementwise import elementwise
 from legato.lower.rules.halo import fill_halo
 from legato.lower.rules.nest import extent_of, is_unit
 from legato.lower.rules.program import threaded
 from legato.lower.rules.row import RowJob, RowReduction, row
+from legato.lower.rules.scan import scan_program
 from legato.lower.rules.tile import TileJob, TileShape, combine, pick_shape, tile
 from legato.lower.rules.winograd import WinogradJob, multiply, transform, whole
 from legato.lower.rules.winograd_cost import WinogradPlan, choose
@@ -42,6 +44,7 @@ from legato.lower.traits import (
     tensors_read,
     units_first,
 )
+from legato.te.scan import Scan
 from legato.te.tensor import Axis, Loops, Reduction, Stage, Tensor
 from legato.tir.buffer import Buffer, Layout
 from legato.tir.expr import Load
@@ -135,7 +138,7 @@ class _Scheduler:
             return
         self.stored.add(tensor)
         if isinstance(tensor.stage, Loops):
-            self._loops(tensor.stage)
+            self._scan(tensor.stage) if isinstance(tensor.stage, Scan) else self._loops(tensor.stage)
             return
         if any(extent_of(d) == 0 for d in tensor.shape):
             self._choose_layout(tensor, const(0), reduced=False)
@@ -173,6 +176,26 @@ class _Scheduler:
         self.store(copy)
         axes = tuple(Axis(Var(a.var.name, lo=0), a.extent) for a in stage.axes)
         tensor.stage = Stage(axes, copy[tuple(a.var for a in axes)])
+
+    def _scan(self, stage: Scan) -> None:
+        for t in stage.inputs:
+            self.store(t)
+        steps = phases_of(stage, self.stored)
+        if steps is None:
+            return self._loops(stage)
+        body, memory = scan_program(stage, steps, self.target, self._rearranged)
+        for t in (*stage.results, *memory):
+            self.stored.add(t)
+            t.layout = Layout.row_major(t.rank)
+        return self._kernel((*stage.results, *memory), body)
+
+    def _rearranged(self, packed: Tensor, source: Buffer) -> None:
+        """Makes `packed` available, which has the elements of `source` in another order."""
+        if source in self.constants and all(isinstance(d, Const) for d in packed.shape):
+            self._pack(packed, source)
+        else:
+            self.wanted[packed] = Layout.row_major(packed.rank)
+            self.store(packed)
 
     def _loops(self, stage: Loops) -> None:
         for t in stage.inputs:

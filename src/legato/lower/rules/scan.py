@@ -1,0 +1,403 @@
+"""The rule for scans: the step loop inside one kernel, a unit's sums in registers, its states updated there.
+
+    parallel blocks of units: states = initial;  barrier
+    for t in steps:
+        for every phase:
+            parallel blocks of units:
+                for tiles of rows:
+                    for k, unrolled:                     sums[chain][slot][row][vector] += weight[k] · state[row, k]
+                    for rows and vectors of the tile:    values of the phase from the sums; stored
+            barrier
+    parallel blocks of units: results = states
+
+Weights (operands that follow the unit, but neither a row nor the step) are laid out [block][k][slot][unit in block], so
+that a thread reads its own from front to back in every step. A state that other units read has two copies, one read
+while the other is written. Sums are formed in CHAINS interleaved parts: their additions need not wait for each other,
+and errors grow more slowly. How units are divided into blocks follows from shapes and target, so the bits do too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+
+from legato.arith.expr import Const, Expr, Var, cdiv, const, floordiv, floormod, lt, select
+from legato.arith.simplify import simplify
+from legato.arith.substitute import nodes, rewrite, substitute, variables
+from legato.base import dtype as dt
+from legato.base.target import Target
+from legato.lower.access import depends
+from legato.lower.inline import certain_loads, loads
+from legato.lower.phases import Phase, Slot, Steps, Value, replaced
+from legato.lower.rules.nest import extent_of, lanes_for, loop, serial
+from legato.lower.rules.tile import combine
+from legato.te.scan import Scan
+from legato.te.tensor import Axis, Stage, Tensor
+from legato.tir.buffer import Buffer, Scope
+from legato.tir.expr import Load
+from legato.tir.stmt import Alloc, For, If, Let, LoopKind, Stmt, Store, block
+
+__all__ = ["Packer", "scan_program"]
+
+CHAINS = 2  # interleaved parts of a sum
+UNROLL = 4  # of the loop over k; a multiple of CHAINS
+ENOUGH = 8  # accumulators that hide the latency of an addition
+
+Packer = Callable[[Tensor, Buffer], None]  # makes a tensor available whose stage rearranges another
+
+
+def scan_program(scan: Scan, steps: Steps, target: Target, pack: Packer) -> tuple[Stmt, tuple[Tensor, ...]]:
+    """The loop program of `scan`, and what it writes beside the scan's results."""
+    return _Program(scan, steps, target, pack).build()
+
+
+@dataclass(frozen=True, slots=True)
+class _Tiling:
+    """How a phase is cut: blocks of `vectors` · `lanes` units, tiles of up to `rows` rows."""
+
+    lanes: int
+    vectors: int
+    rows: int
+
+    @property
+    def width(self) -> int:
+        """Units in a block."""
+        return self.lanes * self.vectors
+
+
+def _tiling(units: Expr, slots: Sequence[Slot], values: Sequence[Value], target: Target) -> _Tiling:
+    known = extent_of(units)
+    lanes = lanes_for(target, [*(s.body for s in slots), *(v.expr for v in values)])
+    if known is not None:
+        lanes = min(lanes, 1 << max(0, (known - 1).bit_length()))
+    count = 4 if known is None else -(-known // lanes)
+    sums = max(1, len(slots)) * CHAINS
+    vectors = next(v for v in (1, 2, 4) if v == 4 or sums * v >= ENOUGH or count % (2 * v))
+    budget = target.vector_registers * 3 // 4
+    return _Tiling(lanes, vectors, max(1, budget // (sums * vectors)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """Where a tile lies: `rows` rows of axis `row` from `first` on (None: there is no such axis), at `env` of the axes
+    outside of it, in block `block` of the units."""
+
+    block: Expr
+    first: Expr
+    rows: int
+    row: Axis | None
+    env: Mapping[Var, Expr]
+
+
+class _Program:
+    def __init__(self, scan: Scan, steps: Steps, target: Target, pack: Packer) -> None:
+        self.scan, self.steps, self.target, self.pack = scan, steps, target, pack
+        self.unit = steps.axes[-1]
+        self.results = scan.results[: len(scan.emissions)]
+        self.last = scan.results[len(scan.emissions) :]
+        self.copies = [
+            final if own else Tensor(f"{final.name}_copies", (const(2), *final.shape), final.dtype)
+            for final, own in zip(self.last, steps.own, strict=True)
+        ]
+        self.parity = floormod(scan.step, const(2))
+
+    def build(self) -> tuple[Stmt, tuple[Tensor, ...]]:
+        """The program, and the tensors that it uses as memory."""
+        axes = tuple(a.var for a in self.steps.axes)
+        states = list(zip(self.copies, self.last, self.steps.own, self.scan.states, strict=True))
+        begin = [Store(c, axes if own else (const(0), *axes), s.initial[axes]) for c, _, own, s in states]
+        final = simplify(floormod(self.scan.steps, const(2)))
+        end = [Store(last, axes, c[(final, *axes)]) for c, last, own, _ in states if not own]
+        body = For(self.scan.step, self.scan.steps, block(*map(self._phase, self.steps.phases)))
+        held = [v.held for p in self.steps.phases for v in p.values if v.held is not None]
+        doubled = [c for c, _, own, _ in states if not own]
+        return block(self._everywhere(begin), body, self._everywhere(end)), (*doubled, *held)
+
+    # Loops
+
+    def _blocks(self, tiling: _Tiling, body: Callable[[Expr], Stmt]) -> Stmt:
+        """`body` for every block of units."""
+        return loop("p", simplify(cdiv(self.unit.extent, tiling.width)), body)
+
+    def _everywhere(self, stores: Sequence[Store]) -> Stmt:
+        """`stores`, which use the axes, for every element."""
+        if not stores:
+            return block()
+        tiling = _tiling(self.unit.extent, (), (), self.target)
+
+        def vectors(p: Expr, env: dict[Var, Expr]) -> Stmt:
+            def one(v: Expr) -> Stmt:
+                lane = Var("l", lo=0, hi=tiling.lanes - 1)
+                unit = p * tiling.width + v * tiling.lanes + lane
+                done = block(*(_substituted(s, {**env, self.unit.var: unit}) for s in stores))
+                return For(lane, const(tiling.lanes), self.guarded(tiling, unit, done), LoopKind.VECTOR)
+
+            return loop("v", const(tiling.vectors), one)
+
+        return self._blocks(tiling, lambda p: serial(self.steps.axes[:-1], lambda env: vectors(p, env)))
+
+    def guarded(self, tiling: _Tiling, unit: Expr, stmt: Stmt) -> Stmt:
+        """`stmt`, where `unit` is one."""
+        known = extent_of(self.unit.extent)
+        return stmt if known is not None and known % tiling.width == 0 else If(lt(unit, self.unit.extent), stmt)
+
+    # Phases
+
+    def _phase(self, phase: Phase) -> Stmt:
+        tiling = _tiling(self.unit.extent, phase.slots, phase.values, self.target)
+        work = _Work(self, phase, tiling)
+        outer, row = self.steps.axes[:-2], self.steps.axes[-2] if len(self.steps.axes) > 1 else None
+
+        def rows(p: Expr, env: dict[Var, Expr]) -> Stmt:
+            if row is None:
+                return work.tile(_Tile(p, const(0), 1, None, env))
+            return _tiles(row.extent, tiling.rows, lambda first, n: work.tile(_Tile(p, first, n, row, env)))
+
+        return self._blocks(tiling, lambda p: serial(outer, lambda env: rows(p, env)))
+
+    def before(self, e: Expr) -> Expr:
+        """`e` with the states before the step read from where they lie."""
+        which = {s.before: n for n, s in enumerate(self.scan.states)}
+        found: dict[Load, Expr] = {}
+        for x in loads(e):
+            n = which.get(x.buffer) if isinstance(x.buffer, Tensor) else None
+            if n is not None:
+                found[x] = Load(self.copies[n], x.indices if self.steps.own[n] else (self.parity, *x.indices))
+        return replaced(e, found) if found else e
+
+    def place(self, value: Value) -> tuple[Tensor, tuple[Expr, ...]]:
+        """Where the element of a value at the axes is stored."""
+        axes = tuple(a.var for a in self.steps.axes)
+        if value.held is not None:
+            return value.held, axes
+        if value.result is not None:
+            return self.results[value.result], value.index
+        assert value.state is not None
+        own = self.steps.own[value.state]
+        return self.copies[value.state], axes if own else (const(1) - self.parity, *axes)
+
+
+Reader = Callable[["_Tile", Expr, Expr, Var], Load]  # (tile, k, vector, lane) -> what is read there
+
+
+class _Work:
+    """What one phase does in each tile."""
+
+    def __init__(self, program: _Program, phase: Phase, tiling: _Tiling) -> None:
+        self.program, self.phase, self.tiling = program, phase, tiling
+        self.unit = program.unit
+        self.bodies = [program.before(s.body) for s in phase.slots]
+        self.readers: list[dict[Load, Reader]] = [{} for _ in phase.slots]
+        for group in self._weights():
+            packed = self._packed([x for _, x in group])
+            for n, (slot, x) in enumerate(group):
+                self.readers[slot][x] = self._reader(packed, n)
+
+    # Weights
+
+    def _weights(self) -> list[list[tuple[int, Load]]]:
+        """Operands that are the same in every step, by slot; together in a group if they can lie in one tensor."""
+        found = [(n, x) for n, body in enumerate(self.bodies) for x in certain_loads(body) if self._is_weight(x)]
+        if len(found) == len(self.bodies) > 1 and all(x.buffer is found[0][1].buffer for _, x in found):
+            apart = [_apart(found[0][1], x) for _, x in found]
+            if all(d is not None for d in apart):
+                order = sorted(range(len(found)), key=lambda n: apart[n] or ())
+                steps = {_apart(found[m][1], found[n][1]) for m, n in pairwise(order)}
+                if len(steps) == 1:
+                    return [[found[n] for n in order]]
+        return [[f] for f in found]
+
+    def _is_weight(self, x: Load) -> bool:
+        program, along = self.program, self.phase.along
+        assert along is not None
+        if x.buffer not in program.scan.inputs or any(isinstance(n, Load) for i in x.indices for n in nodes(i)):
+            return False
+        return set(variables(*x.indices)) == {self.unit.var, along.var}
+
+    def _packed(self, group: Sequence[Load]) -> Tensor:
+        """The operands of `group` laid out [block][k][which][unit in block], filled up with zeros."""
+        along, width, units = self.phase.along, self.tiling.width, self.unit.extent
+        assert along is not None
+        which = [Axis(Var("s", dt.index, 0), const(len(group)))] if len(group) > 1 else []
+        axes = (
+            Axis(Var("p", dt.index, 0), simplify(cdiv(units, width))),
+            Axis(Var("k", dt.index, 0), along.extent),
+            *which,
+            Axis(Var("u", dt.index, 0), const(width)),
+        )
+        unit = axes[0].var * width + axes[-1].var
+        env: dict[Var, Expr] = {self.unit.var: unit, along.var: axes[1].var}
+        index = tuple(substitute(i, env) for i in group[0].indices)
+        if which:
+            apart = _apart(group[0], group[1]) or ()
+            index = tuple(i + which[0].var * d for i, d in zip(index, apart, strict=True))
+        value: Expr = Load(group[0].buffer, index)
+        if not (isinstance(units, Const) and int(units.value) % width == 0):
+            value = select(lt(unit, units), value, const(0, value.dtype))
+        packed = Tensor(f"packed_{group[0].buffer.name}", [a.extent for a in axes], value.dtype, Stage(axes, value))
+        self.program.pack(packed, group[0].buffer)
+        return packed
+
+    def _reader(self, packed: Tensor, n: int) -> Reader:
+        lanes = self.tiling.lanes
+        which = (const(n),) if packed.rank == 4 else ()
+        return lambda at, k, v, lane: packed[(at.block, k, *which, v * lanes + lane)]
+
+    # A tile
+
+    def tile(self, at: _Tile) -> Stmt:
+        """The sums of one tile, then its values."""
+        lanes, vectors = const(self.tiling.lanes), const(self.tiling.vectors)
+        lane = Var("l", lo=0, hi=self.tiling.lanes - 1)
+        count = const(len(self.bodies))
+        dtype = self.bodies[0].dtype if self.bodies else dt.float32
+        sums = Buffer("sums", (const(at.rows), vectors, count, lanes), dtype, scope=Scope.LOCAL)
+
+        def values(m: Expr) -> Stmt:
+            return loop("v", vectors, lambda v: self._values(at, m, v, lane, sums))
+
+        body = loop("m", const(at.rows), values)
+        if not self.bodies:
+            return For(lane, lanes, body, LoopKind.VECTOR)
+        acc = Buffer("acc", (const(CHAINS), count, const(at.rows), vectors, lanes), dtype, scope=Scope.REGISTER)
+        body = block(self._cleared(acc, lane), self._reduce(at, acc, lane), self._joined(acc, sums, lane), body)
+        return Alloc(sums, Alloc(acc, For(lane, lanes, body, LoopKind.VECTOR)))
+
+    def _cleared(self, acc: Buffer, lane: Var) -> Stmt:
+        zero = const(0, acc.dtype)
+        return _each(acc.shape[:-1], lambda *i: Store(acc, (*i, lane), zero))
+
+    def _joined(self, acc: Buffer, sums: Buffer, lane: Var) -> Stmt:
+        def one(*i: Expr) -> Stmt:
+            slot, m, v = i
+            total: Expr = Load(acc, (const(0), *i, lane))
+            for p in range(1, CHAINS):
+                total = total + Load(acc, (const(p), *i, lane))
+            return Store(sums, (m, v, slot, lane), total)
+
+        return _each(acc.shape[1:-1], one)
+
+    def _reduce(self, at: _Tile, acc: Buffer, lane: Var) -> Stmt:
+        """The loop over k, CHAINS terms of which go to different accumulators."""
+        assert self.phase.along is not None
+        extent = self.phase.along.extent
+        full = floordiv(extent, const(UNROLL))
+
+        def several(q: Expr) -> Stmt:
+            return _each((const(UNROLL // CHAINS), const(CHAINS)),
+                         lambda n, p: self._update(at, acc, q * UNROLL + n * CHAINS + p, p, lane))  # fmt: skip
+
+        main = loop("k", simplify(full), several)
+        left = simplify(extent - full * UNROLL)
+        if isinstance(left, Const):
+            rest = [
+                self._update(at, acc, simplify(full * UNROLL + n), const(n % CHAINS), lane)
+                for n in range(int(left.value))
+            ]
+            return block(main, *rest)
+        return block(main, loop("k", left, lambda n: self._update(at, acc, full * UNROLL + n, const(0), lane)))
+
+    def _update(self, at: _Tile, acc: Buffer, k: Expr, p: Expr, lane: Var) -> Stmt:
+        """Every accumulator of chain `p` with the term `k`; what does not follow the unit is read once per row."""
+        assert self.phase.along is not None
+        along: dict[Var, Expr] = {self.phase.along.var: k}
+        shared = dict.fromkeys(x for b in self.bodies for x in certain_loads(b) if not depends(x, self.unit.var))
+        scalars = [{x: Var("a", x.dtype) for x in shared} for _ in range(at.rows)]
+        out = block(*(self._of_slot(at, acc, n, scalars, along, p, lane) for n in range(len(self.bodies))))
+        for m, named in enumerate(scalars):
+            point = {**self._point(at, const(m), const(0), lane), **along}
+            for x, var in named.items():
+                out = Let(var, substitute(x, point), out)
+        return out
+
+    def _of_slot(
+        self, at: _Tile, acc: Buffer, slot: int, scalars: Sequence[Mapping[Load, Var]], along: dict[Var, Expr], p: Expr,
+        lane: Var,
+    ) -> Stmt:  # fmt: skip
+        """The weights of a slot, read once, and the updates of its accumulators in every row."""
+        (k,) = along.values()
+        shape = (const(self.tiling.vectors), const(self.tiling.lanes))
+        held = {x: Buffer("w", shape, x.dtype, scope=Scope.REGISTER) for x in self.readers[slot]}
+
+        def fetch(x: Load, v: Expr) -> Stmt:
+            return Store(held[x], (v, lane), self.readers[slot][x](at, k, v, lane))
+
+        def update(m: int, v: Expr) -> Stmt:
+            known: dict[Load, Expr] = {**scalars[m], **{x: Load(w, (v, lane)) for x, w in held.items()}}
+            point = {**self._point(at, const(m), v, lane), **along}
+            term = substitute(replaced(self.bodies[slot], known), point)
+            place = (p, const(slot), const(m), v, lane)
+            return Store(acc, place, combine("sum", Load(acc, place), term, self.program.target))
+
+        vectors = self.tiling.vectors
+        fetches = [_unrolled(vectors, partial(fetch, x)) for x in held]
+        out = block(*fetches, *(_unrolled(vectors, partial(update, m)) for m in range(at.rows)))
+        for b in held.values():
+            out = Alloc(b, out)
+        return out
+
+    def _point(self, at: _Tile, m: Expr, v: Expr, lane: Var) -> dict[Var, Expr]:
+        """The values of the axes at row `m` and vector `v` of the tile."""
+        env = {**at.env, self.unit.var: at.block * self.tiling.width + v * self.tiling.lanes + lane}
+        return env if at.row is None else {**env, at.row.var: at.first + m}
+
+    def _values(self, at: _Tile, m: Expr, v: Expr, lane: Var, sums: Buffer) -> Stmt:
+        """Computes the phase's values from the sums, all before any is stored: a state may be updated in place."""
+        point = self._point(at, m, v, lane)
+        known: dict[Load, Expr] = {s.load: Load(sums, (m, v, const(n), lane)) for n, s in enumerate(self.phase.slots)}
+        exprs = [substitute(self.program.before(replaced(value.expr, known)), point) for value in self.phase.values]
+        names: dict[Expr, Expr] = {}
+        lets: list[tuple[Var, Expr]] = []
+        for e in sorted(dict.fromkeys(exprs), key=lambda e: sum(1 for _ in nodes(e))):
+            var = Var("x", e.dtype)
+            lets.append((var, rewrite(e, names.get)))
+            names[e] = var
+        stores = []
+        for value, e in zip(self.phase.values, exprs, strict=True):
+            target, index = self.program.place(value)
+            stores.append(Store(target, tuple(substitute(i, point) for i in index), names[e]))
+        out = block(*stores)
+        for var, e in reversed(lets):
+            out = Let(var, e, out)
+        return self.program.guarded(self.tiling, point[self.unit.var], out)
+
+
+def _substituted(s: Store, env: Mapping[Var, Expr]) -> Stmt:
+    return s.with_exprs(tuple(substitute(e, env) for e in s.exprs()))
+
+
+def _apart(a: Load, b: Load) -> tuple[int, ...] | None:
+    """How far the subscripts of `b` are behind those of `a`; None unless these are literals."""
+    found = [simplify(y - x) for x, y in zip(a.indices, b.indices, strict=True)]
+    return (
+        tuple(int(d.value) for d in found if isinstance(d, Const)) if all(isinstance(d, Const) for d in found) else None
+    )
+
+
+def _unrolled(count: int, body: Callable[[Expr], Stmt]) -> Stmt:
+    return loop("v", const(count), body, LoopKind.UNROLL)
+
+
+def _each(extents: Sequence[Expr], body: Callable[..., Stmt]) -> Stmt:
+    """`body` at every index below `extents`, written out."""
+    if not extents:
+        return body()
+    return loop("n", extents[0], lambda i: _each(extents[1:], partial(body, i)), LoopKind.UNROLL)
+
+
+def _tiles(extent: Expr, most: int, body: Callable[[Expr, int], Stmt]) -> Stmt:
+    """`body(first, rows)` for tiles of nearly equal size, up to `most` rows."""
+    known = extent_of(extent)
+    if known is None:
+        full = floordiv(extent, const(most))
+        main = loop("t", full, lambda t: body(t * most, most))
+        return block(main, loop("m", extent - full * most, lambda m: body(full * most + m, 1)))
+    if not known:
+        return block()
+    count = -(-known // most)
+    small, bigger = divmod(known, count)
+    parts = [loop("t", const(bigger), lambda t: body(t * (small + 1), small + 1))] if bigger else []
+    start = bigger * (small + 1)
+    return block(*parts, loop("t", const(count - bigger), lambda t: body(t * small + start, small)))
