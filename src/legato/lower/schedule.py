@@ -411,13 +411,14 @@ class _Scheduler:
         self.result.packings.append(Packing(stages.weights, source, tuple((d, plan.scheme.weights) for d in dims)))
         (weights,) = [x for x in loads(stage.body) if x.buffer is stages.weights]
         block_var, within = Var("ob", lo=0), Var("oi", lo=0)
+        points = Reduction("sum", (*stage.axes[:2], *stage.reduction.axes))  # in this order they are read for a block
         job = WinogradJob(
             stages=stages,
             out=tensor,
             epilogue=_epilogue_of(body, reduction),
             shape=shape,
             tiles=plan.tiles,
-            weights=self._packed(weights, stage.axes, stage.reduction, shape, block_var, within),
+            weights=self._packed(weights, stage.axes[-1:], points, shape, block_var, within),
             block=block_var,
             within=within,
         )
