@@ -273,7 +273,8 @@ class _Scheduler:
         red = Reduction(old.combiner, red_axes, init)
         self._choose_layout(tensor, inner, reduced=True)
         order = units_first([axes[d] for d in tensor.layout.order])
-        shape = pick_shape(order[-1].extent, [inner], self.target) if order else TileShape(1, 1, 1)
+        row_axis = choose_row(inner, order) if order else None
+        shape = pick_shape(order[-1].extent, row_axis, [inner], self.target) if order else TileShape(1, 1, 1)
         red = in_memory_order(red, inner, self.constants)
         rows = red if not order or is_unit(order[-1].extent) else self._rows_along(inner, order, red)
         if rows is not None:
@@ -282,7 +283,7 @@ class _Scheduler:
         plan = self._winograd_plan(inner, axes, red, order, shape)
         if plan is not None:
             return self._winograd(tensor, body, reduction, plan, shape)
-        return self._tiled(tensor, body, reduction, inner, red, order, shape)
+        return self._tiled(tensor, body, reduction, inner, red, order, row_axis, shape)
 
     def _operands(self, body: Expr) -> Expr:
         """The body of a reduction with stages inlined, but padding, reductions and loop programs stored first."""
@@ -358,12 +359,12 @@ class _Scheduler:
         inner: Expr,
         red: Reduction,
         order: Sequence[Axis],
+        row_axis: Axis | None,
         shape: TileShape,
     ) -> Stmt:
         assert isinstance(tensor.stage, Stage)
         channel = order[-1]
         block_var, within = Var("ob", lo=0), Var("oi", lo=0)
-        row_axis = choose_row(inner, order)
         packed: dict[Load, Expr] = {}
         certain = certain_loads(inner)  # a copy of what a Select guards would read outside its buffer
         for x in loads(inner):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from legato.arith.expr import Expr, Var, const
 from legato.arith.substitute import nodes, substitute
 from legato.base.target import Target
-from legato.lower.rules.nest import chunked, is_threaded, is_unit, lanes_for, parallel, vector_loop
+from legato.lower.rules.nest import chunked, extent_of, is_threaded, is_unit, lanes_for, parallel, vector_loop
+from legato.lower.rules.pieces import pieces
 from legato.te.tensor import Stage, Tensor
-from legato.tir.stmt import Stmt, Store
+from legato.tir.stmt import Stmt, Store, block
 
 __all__ = ["elementwise"]
 
@@ -19,9 +20,9 @@ def elementwise(root: Tensor, body: Expr, target: Target) -> Stmt:
     assert isinstance(root.stage, Stage)
     axes = [root.stage.axes[d] for d in root.layout.order]
 
-    def store(env: dict[Var, Expr]) -> Stmt:
+    def store(env: dict[Var, Expr], value: Expr = body) -> Stmt:
         index = tuple(env.get(a.var, a.var) for a in root.stage.axes)  # type: ignore[union-attr]  # asserted above
-        return Store(root, tuple(substitute(i, env) for i in index), substitute(body, env))
+        return Store(root, tuple(substitute(i, env) for i in index), substitute(value, env))
 
     long = [a for a in axes if not is_unit(a.extent)]
     units: dict[Var, Expr] = {a.var: const(0) for a in axes if is_unit(a.extent)}
@@ -35,6 +36,11 @@ def elementwise(root: Tensor, body: Expr, target: Target) -> Stmt:
 
     def row(values: list[Expr]) -> Stmt:
         env = {**units, **{a.var: v for a, v in zip(outer, values, strict=True)}}
-        return vector_loop(inner.extent, lanes, lambda i: store({**env, inner.var: i}))
+        if extent_of(inner.extent) is None:
+            return vector_loop(inner.extent, lanes, lambda i: store({**env, inner.var: i}))
+        return block(*(part(env, *piece) for piece in pieces(inner, body)))
+
+    def part(env: dict[Var, Expr], lo: int, hi: int, value: Expr) -> Stmt:
+        return vector_loop(const(hi - lo), lanes, lambda i: store({**env, inner.var: lo + i}, value))
 
     return parallel([a.extent for a in outer], row, threaded)

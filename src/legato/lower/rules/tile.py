@@ -39,6 +39,8 @@ __all__ = ["TileJob", "TileShape", "combine", "identity", "pick_shape", "registe
 
 PART = 256  # terms of a sum that are added up in one register: longer parts cost accuracy, shorter ones time
 PLAIN_PART = 16  # the same for sums of what is read as it is: nothing is gained by longer ones there
+FEW_ROWS = 6  # so many rows are one tile with four vectors: then nothing is read twice
+MANY_ROWS = 1 << 10  # what a symbolic extent counts as
 UNROLL = 4  # of the innermost reduction loop; longer bodies make LLVM spill
 LONG = frozenset({"exp", "log", "tanh", "erf", "sin", "cos", "pow"})  # intrinsics that are whole polynomials
 COMBINE = {"sum": Op.ADD, "prod": Op.MUL, "max": Op.MAX, "min": Op.MIN}
@@ -97,19 +99,24 @@ class TileShape:
         return self.vectors * self.lanes
 
 
-def pick_shape(channel: Expr, exprs: Sequence[Expr], target: Target) -> TileShape:
-    """The register tile: as many channel vectors as divide the channels, and rows for 24 or so accumulators."""
+def pick_shape(channel: Expr, row: Axis | None, exprs: Sequence[Expr], target: Target) -> TileShape:
+    """The register tile: two vectors of channels and many rows, so that each weight read serves many products.
+
+    Few rows take more vectors. Vectors divide the channels if three or fewer do.
+    """
     channels = extent_of(channel)
     lanes = lanes_for(target, exprs)
     if channels is not None:
         lanes = min(lanes, 1 << max(0, (channels - 1).bit_length()))
     blocks = 4 if channels is None else -(-channels // lanes)
-    budget = target.vector_registers - 2
-    widest = 4 if target.vector_registers >= 32 else 2
-    vectors = next(v for v in (4, 3, 2, 1) if v <= widest and (blocks % v == 0 or v == 1))
-    if blocks > widest and vectors == 1:
+    is_wide = target.vector_registers >= 32
+    few = row is None or (extent_of(row.extent) or MANY_ROWS) <= FEW_ROWS
+    order = (4, 3, 2, 1) if is_wide and few else (2, 3, 1) if is_wide else (2, 1)
+    vectors = next(v for v in order if blocks % v == 0 or v == 1)
+    if blocks > order[0] and vectors == 1:
         vectors = 2
-    return TileShape(max(1, min({4: 6, 3: 8, 2: 12, 1: 14}[vectors], (budget - vectors) // vectors)), vectors, lanes)
+    rows = {4: FEW_ROWS, 3: 8, 2: 12, 1: 14}[vectors]
+    return TileShape(max(1, min(rows, (target.vector_registers - 2 - vectors) // vectors)), vectors, lanes)
 
 
 def tile(job: TileJob, shape: TileShape, target: Target) -> Stmt:
