@@ -23,7 +23,7 @@ from legato.ir.module import GlobalFunc, Module
 from legato.ir.types import TensorType, TupleType
 from legato.lower.extents import with_extent_checks
 from legato.lower.group import Group, stages, te_group, tensor_types
-from legato.lower.inline import detect_pad
+from legato.lower.inline import Pad, detect_pad
 from legato.lower.pack import packed_array
 from legato.lower.schedule import Kernel, schedule
 from legato.te.tensor import Tensor
@@ -136,9 +136,10 @@ class _Block:
                 found |= _vars([value])
         return found
 
-    def _halos(self, bindings: Sequence[Binding], groups: dict[ir.Var, Group]) -> dict[ir.Var, list[tuple[int, int]]]:
-        """The widest zero padding with which the groups of this block read each variable."""
-        found: dict[ir.Var, list[tuple[int, int]]] = {}
+    def _halos(self, bindings: Sequence[Binding], groups: dict[ir.Var, Group]) -> dict[ir.Var, Layout]:
+        """The padding with which the groups of this block read each variable, as a halo: the widest for the value that
+        most of them pad with."""
+        found: dict[ir.Var, dict[float, list[Pad]]] = {}
         for var, value in bindings:
             if var not in groups:
                 continue
@@ -147,13 +148,12 @@ class _Block:
             for t in stages(groups[var].outputs):
                 pad = detect_pad(t)
                 arg = source.get(pad.source) if pad is not None else None
-                if pad is None or t in groups[var].outputs or pad.value != 0 or not _is_tensor_var(arg):
+                if pad is None or t in groups[var].outputs or not _is_tensor_var(arg):
                     continue
-                assert isinstance(arg, ir.Var)
-                old = found.setdefault(arg, [(0, 0)] * t.rank)
-                widths = zip(old, pad.before, pad.after, strict=True)
-                found[arg] = [(max(h[0], b), max(h[1], a)) for h, b, a in widths]
-        return found
+                if pad.value == 0 or t.dtype.is_float:
+                    assert isinstance(arg, ir.Var)
+                    found.setdefault(arg, {}).setdefault(pad.value, []).append(pad)
+        return {arg: _halo(max(by_value.values(), key=len)) for arg, by_value in found.items()}
 
     def _group(
         self,
@@ -161,7 +161,7 @@ class _Block:
         call: ir.Call,
         group: Group,
         leaves: bool,
-        halo: list[tuple[int, int]] | None,
+        halo: Layout | None,
         out: list[Binding],
     ) -> None:
         args = [leaf for arg in call.args for leaf in self._tensors(arg, out)]
@@ -209,10 +209,10 @@ class _Block:
             found += self.facts[arg] if isinstance(arg, ir.Var) else _row_major(arg.ty)
         return found
 
-    def _wanted(self, t: Tensor, leaves: bool, halo: list[tuple[int, int]] | None) -> Layout | None:
+    def _wanted(self, t: Tensor, leaves: bool, halo: Layout | None) -> Layout | None:
         if leaves:
             return Layout.row_major(t.rank)
-        return None if halo is None else Layout((), tuple(halo))
+        return halo
 
     def _call(
         self, var: ir.Var, group: Group, kernel: Kernel, values: dict[Buffer, ir.Expr], out: list[Binding]
@@ -235,6 +235,13 @@ class _Block:
             out.append((item, ir.TupleGetItem(both, n, ty=types[n])))
             values[b] = item
             self.facts[item] = (b.layout,)
+
+
+def _halo(pads: Sequence[Pad]) -> Layout:
+    """A halo, in whatever order, that holds all of `pads`, which have one value."""
+    before, after = zip(*((p.before, p.after) for p in pads), strict=True)
+    widths = zip(map(max, zip(*before, strict=True)), map(max, zip(*after, strict=True)), strict=True)
+    return Layout((), tuple(widths), pads[0].value)
 
 
 def _is_data(ty: object) -> bool:
