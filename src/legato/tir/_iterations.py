@@ -8,6 +8,7 @@ from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, substitute
 from legato.base import dtype as dt
 from legato.tir._count import Count, as_count, as_expr, at_least_zero, plus, quotient, smaller, times
+from legato.tir.buffer import Buffer
 
 __all__ = ["Frame", "Frames"]
 
@@ -20,20 +21,25 @@ class Frame:
     """A place in a loop nest.
 
     total: how often a statement there runs; started: the same where a guard on vector lanes does not save anything;
-    lanes: the extent of the vector loop around, None outside of one; vector: its variable.
+    lanes: the extent of the vector loop around, None outside of one; vector: its variable. loop: the innermost loop
+    around, which differs where a guard lies between; writes: the buffers that the loop stores to.
     """
 
-    __slots__ = ("depth", "factors", "lanes", "started", "total", "vector")
+    __slots__ = ("depth", "factors", "lanes", "loop", "outer", "started", "total", "vector", "writes")
 
     def __init__(
         self,
-        depth: int,
+        outer: Frame | None,
+        writes: frozenset[Buffer] | None,
         factors: Factors,
         vector: Var | None = None,
         lanes: int | None = None,
         started: Count | None = None,
     ) -> None:
-        self.depth, self.factors, self.vector, self.lanes = depth, factors, vector, lanes
+        self.depth: int = 0 if outer is None else outer.depth + 1
+        self.outer, self.factors, self.vector, self.lanes = outer, factors, vector, lanes
+        self.loop: Frame = self if outer is None or writes is not None else outer.loop
+        self.writes: frozenset[Buffer] = writes or frozenset()
         total: Count = 1
         for _, count in factors:
             total = times(total, count)
@@ -60,13 +66,13 @@ class Frames:
     """The frames of a function. `of` has the frame that each variable changes in."""
 
     def __init__(self) -> None:
-        self.root = Frame(0, ())
+        self.root = Frame(None, frozenset(), ())
         self.of: dict[Var, Frame] = {}
         self.extents: dict[Var, Count] = {}
         self.lets: dict[Var, Expr] = {}
         self._vars: dict[Expr, frozenset[Var]] = {}
 
-    def loop(self, outer: Frame, var: Var, extent: Expr, is_vector: bool) -> Frame:
+    def loop(self, outer: Frame, var: Var, extent: Expr, is_vector: bool, writes: frozenset[Buffer]) -> Frame:
         """Inside the loop of `var` over [0, extent)."""
         group, count = frozenset((var,)), self._extent(extent)
         factors = (*outer.factors, (group, count))
@@ -75,9 +81,16 @@ class Frames:
             vector, lanes = var, count
         elif outer.started is not outer.total:
             started = times(outer.started, count)
-        frame = Frame(outer.depth + 1, factors, vector, lanes, started)
+        frame = Frame(outer, writes, factors, vector, lanes, started)
         self.of[var], self.extents[var] = frame, count
         return frame
+
+    def changing(self, buffer: Buffer, frame: Frame) -> Frame:
+        """The innermost loop around `frame` that stores to `buffer`."""
+        at = frame.loop
+        while at.outer is not None and buffer not in at.writes:
+            at = at.outer.loop
+        return at
 
     def _extent(self, extent: Expr) -> Count:
         """How often a loop runs: the more of its first and its last run, where that depends on loops around it; once,
@@ -171,7 +184,7 @@ class Frames:
             started = outer.started
         elif outer.started is not outer.total:
             return outer
-        return Frame(outer.depth, factors, outer.vector, outer.lanes, started)
+        return Frame(outer, None, factors, outer.vector, outer.lanes, started)
 
     def _true_points(self, cond: Expr, group: frozenset[Var]) -> Count | None:
         """For how many values of the loop variables in `group` the comparison `cond` holds; None: not known.

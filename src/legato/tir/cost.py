@@ -8,11 +8,11 @@ loops that it does not depend on, unless it reads memory that they may change.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 
 from legato.arith.expr import Binary, Const, Expr, Op, Var
 from legato.base import dtype as dt
+from legato.base.node import post_order
 from legato.tir._count import Count, plus, size_of, smaller, times
 from legato.tir._iterations import Frame, Frames
 from legato.tir.buffer import Buffer, Scope
@@ -40,13 +40,13 @@ class Cost:
     """The counts of one kernel.
 
     flops:    operations on numbers (a fused multiply-add is two); intrinsics such as exp are apart, in `calls`.
-    slots:    the same with a fused multiply-add as one: what a machine that starts one per lane and slot has to start.
-    masked, narrow, scalar: slots beyond these that are started for nothing: lanes that a guard turns off, lanes that a
+    slots:    the bytes of vector registers that arithmetic fills with results, a fused multiply-add once.
+    masked, narrow, scalar: bytes beyond these that are computed for nothing: lanes that a guard turns off, lanes that a
               vector narrower than a register does not have, and those beside an operation on a single number.
     loads, stores: instructions that touch memory; a gather is one for each lane.
     gathered: those of `loads` that are lanes of gathers.
     divisions: lanes of index arithmetic that divide, inside vector loops.
-    parallel: iterations that are divided among threads, 0 if the kernel runs on one.
+    parallel: iterations of the first loop that is divided among threads, 0 if the kernel runs on one.
     """
 
     flops: Count = 0
@@ -81,7 +81,8 @@ class _Counting:
         self.func, self.vector_bytes = func, vector_bytes
         self.frames = Frames()
         self.cost = Cost()
-        self.written = _stored(func)
+        self.written_in = _stored(func.body)
+        self.written = self.written_in[func.body]
         self.params = {p for p in func.params if isinstance(p, Buffer)}
         self.touched: dict[tuple[Buffer, bool], Count] = {}
         self.seen: set[tuple[object, ...]] = set()  # accesses whose bytes are counted
@@ -98,9 +99,9 @@ class _Counting:
         """Counts a statement without those inside; they are returned with their frames."""
         match stmt:
             case For(var, extent, body, kind):
-                inner = self.frames.loop(frame, var, extent, kind is LoopKind.VECTOR)
-                if kind is LoopKind.PARALLEL:
-                    self.cost.parallel = plus(self.cost.parallel, inner.total)
+                inner = self.frames.loop(frame, var, extent, kind is LoopKind.VECTOR, self.written_in[stmt])
+                if kind is LoopKind.PARALLEL and not self.cost.parallel:
+                    self.cost.parallel = self.frames.extents[var]
                 return [(body, inner)]
             case If(cond, then, orelse):
                 self._operands((cond,), frame)
@@ -146,9 +147,11 @@ class _Counting:
         """The innermost loop whose iterations `node` may differ in."""
         if type(node) is Var:
             return self.frames.of.get(node, self.frames.root)
-        if type(node) is Load and (node.buffer in self.written or node.buffer.scope is not Scope.GLOBAL):
-            return frame
-        return max(kids, key=lambda f: f.depth, default=self.frames.root)
+        deepest = max(kids, key=lambda f: f.depth, default=self.frames.root)
+        if type(node) is Load and node.buffer in self.written:
+            changes = self.frames.changing(node.buffer, frame)
+            deepest = changes if changes.depth > deepest.depth else deepest
+        return frame if deepest is frame.loop else deepest
 
     def _node(self, node: Expr, at: Frame) -> None:
         kind = type(node)
@@ -177,17 +180,18 @@ class _Counting:
         return at.vector is not None and at.vector in self.frames.vars(node)
 
     def _operation(self, node: Expr, at: Frame, flops: int) -> None:
-        cost, lanes = self.cost, max(1, self.vector_bytes // node.dtype.bytes)
+        cost, width = self.cost, node.dtype.bytes
+        lanes = max(1, self.vector_bytes // width)
         cost.flops = plus(cost.flops, times(flops, at.total))
-        cost.slots = plus(cost.slots, at.total)
+        cost.slots = plus(cost.slots, times(width, at.total))
         if at.lanes is None:
-            cost.scalar = plus(cost.scalar, times(lanes - 1, at.total))
+            cost.scalar = plus(cost.scalar, times((lanes - 1) * width, at.total))
             return
         if at.started is not at.total:
-            cost.masked = plus(cost.masked, plus(at.started, times(-1, at.total)))
+            cost.masked = plus(cost.masked, times(width, plus(at.started, times(-1, at.total))))
         missing = -at.lanes % lanes
         if missing:
-            cost.narrow = plus(cost.narrow, times(missing, at.instructions))
+            cost.narrow = plus(cost.narrow, times(missing * width, at.instructions))
 
     # ---------------------------------------------------------------------------------------------- memory
 
@@ -251,13 +255,10 @@ def _is_innermost(buffer: Buffer, dim: int) -> bool:
     )
 
 
-def _stored(func: Func) -> frozenset[Buffer]:
-    """The buffers that `func` stores to."""
-    found: Counter[Buffer] = Counter()
-    stack: list[Stmt] = [func.body]
-    while stack:
-        stmt = stack.pop()
-        if isinstance(stmt, Store):
-            found[stmt.buffer] += 1
-        stack += stmt.children()
-    return frozenset(found)
+def _stored(body: Stmt) -> dict[Stmt, frozenset[Buffer]]:
+    """The buffers that each statement under `body` stores to, those inside it included."""
+    found: dict[Stmt, frozenset[Buffer]] = {}
+    for stmt in post_order([body]):
+        own = (stmt.buffer,) if isinstance(stmt, Store) else ()
+        found[stmt] = frozenset(own).union(*(found[child] for child in stmt.children()))
+    return found
