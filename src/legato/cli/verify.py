@@ -49,6 +49,7 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
         how=args.fill,
         seed=args.seed,
         target=args.target,
+        precision=args.precision,
         threads=args.threads,
         against=args.against,
         bisect=args.bisect,

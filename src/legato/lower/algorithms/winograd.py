@@ -61,11 +61,16 @@ class Window:
 
 
 def detect(body: Expr, axes: Sequence[Axis], red: Reduction, constants: Collection[Tensor]) -> Window | None:
-    """How the sum of `body` over `red` is such a contraction of data by constant float32 weights; None if it is not.
+    """How the sum of `body` over `red` is such a contraction of data by constant weights; None if it is not.
 
     The reduced channel must lie along the memory of the data: transforms are done for vectors of channels.
     """
-    if red.combiner != "sum" or red.init is not None or len(red.axes) != TAPS or body.dtype is not dt.float32:
+    if (
+        red.combiner != "sum"
+        or red.init is not None
+        or len(red.axes) != TAPS
+        or body.dtype not in (dt.float32, dt.float64)
+    ):
         return None
     if not (isinstance(body, Binary) and body.op is Op.MUL):
         return None

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from legato.arith.expr import Expr
+from legato.base import dtype as dt
 from legato.base.precision import Precision
 from legato.base.target import Target
 from legato.lower.algorithms.cook_toom import F2, F4, TAPS, Scheme
@@ -38,8 +39,9 @@ class WinogradPlan:
 def choose(window: Window, shape: TileShape, target: Target, precision: Precision) -> WinogradPlan | None:
     """The plan for `window`, whose products have register tiles of `shape`; None where the sum as it stands takes as
     little time."""
-    if shape.lanes < target.vector_bytes // window.data.dtype.bytes:
-        return None  # channels that do not fill a vector
+    dtype = window.data.dtype
+    if dtype is not dt.float32 or shape.lanes < target.lanes(dtype):
+        return None  # float64 is asked for its precision; channels that do not fill a vector do better as they stand
     least, best = GAIN * _direct(window, target), None
     for scheme in SCHEMES[precision]:
         time = _time(window, scheme, target)

@@ -1,0 +1,236 @@
+"""Winograd's algorithm, scheduled and compiled: the result is the convolution's, whatever the blocks and threads."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import legato.ops  # noqa: F401  # gives operators their names
+from legato.arith.expr import fresh
+from legato.base import dtype as dt
+from legato.base.precision import Precision
+from legato.base.target import TARGETS, Target, missing_features
+from legato.codegen.compile import assembly
+from legato.codegen.emit import emit_module
+from legato.codegen.spills import innermost_loops
+from legato.compare.exact import interpret
+from legato.driver import CompileOptions, compile_module, lower_module
+from legato.infer.builder import Builder
+from legato.ir import expr as ir
+from legato.ir.module import Module
+from legato.ir.types import TensorType, dims
+from legato.lower import schedule
+from legato.lower.algorithms.cook_toom import F2, F4, Scheme
+from legato.lower.algorithms.winograd import Window
+from legato.lower.host import HostProgram
+from legato.lower.rules.tile import TileShape
+from legato.lower.rules.winograd_cost import WinogradPlan
+from legato.ops import table
+from legato.tir import interp as tir_interp
+from legato.tir.buffer import Buffer
+from legato.tir.verify import verify_all
+from legato.transform.pass_ import Observer, run
+
+Array = np.ndarray[Any, Any]
+V4 = TARGETS["x86-64-v4"]
+LEVELS = [t for t in TARGETS.values() if not missing_features(t)]
+needs_v4 = pytest.mark.skipif(V4 not in LEVELS, reason="needs AVX-512")
+
+
+def convolution(
+    shape: tuple[int, int, int, int],
+    outs: int,
+    *,
+    padding: tuple[int, ...] = (1, 1),
+    symbolic: bool = False,
+    epilogue: tuple[str, ...] = ("bias_add", "nn.relu"),
+    seed: int = 0,
+    scale: float = 1.0,
+) -> Module:
+    """A 3 × 3 convolution of NHWC data with constant weights, and what follows it."""
+    b, ops, rng = Builder(), table(), np.random.default_rng(seed)
+    n, h, w, c = shape
+    x = ir.Var("x", ty=TensorType(dims((fresh("n") if symbolic else n, h, w, c)), dt.float32))
+    weights = (rng.standard_normal((outs, c, 3, 3)) * scale / np.sqrt(9 * c)).astype(np.float32)
+    conv = ops["nn.conv2d"]
+    y = b.call_op(conv, [x, b.constant(weights)], conv.attrs(padding=padding, data_layout="NHWC"))
+    for name in epilogue:
+        if name == "bias_add":
+            y = b.call_op(ops["add"], [y, b.constant(rng.standard_normal(outs).astype(np.float32))])
+        else:
+            y = b.call_op(ops[name], [y])
+    return Module.from_expr(b.function([x], y))
+
+
+def data(shape: tuple[int, ...], seed: int = 1) -> Array:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def lowered(mod: Module, target: Target, precision: Precision = Precision.DEFAULT) -> HostProgram:
+    options = CompileOptions(target, precision=precision)
+    return lower_module(run(mod, options.passes), options, Observer())[1]
+
+
+def compiled(mod: Module, precision: Precision = Precision.DEFAULT, target: Target = V4) -> Any:
+    return compile_module(mod, CompileOptions(target, precision=precision)).executable
+
+
+def is_winograd(mod: Module, precision: Precision = Precision.DEFAULT, target: Target = V4) -> bool:
+    """Whether weights were transformed."""
+    shapes = [node.data.shape for node in lowered(mod, target, precision).constants.values()]
+    return any(s[1:3] in ((4, 4), (6, 6)) and len(s) == 5 for s in shapes)
+
+
+@pytest.fixture
+def forced(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Makes every convolution that can be computed by a scheme use it, in blocks of a given size."""
+
+    def force(scheme: Scheme, tiles: int, is_whole: bool) -> None:
+        def choose(window: Window, shape: TileShape, target: Target, precision: Precision) -> WinogradPlan:
+            return WinogradPlan(window, scheme, tiles, is_whole)
+
+        monkeypatch.setattr(schedule, "choose", choose)
+
+    return force
+
+
+sizes = st.tuples(st.integers(1, 3), st.integers(1, 9), st.integers(1, 9), st.sampled_from((1, 3, 16, 17, 33)))
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(sizes, st.sampled_from((16, 20, 32, 40, 70)), st.sampled_from(((1, 1), (1, 0, 1, 2), (2, 1, 0, 1))),
+       st.booleans(), st.sampled_from(LEVELS), st.sampled_from((F2, F4)), st.integers(1, 13), st.booleans(),
+       st.sampled_from(((), ("bias_add", "nn.relu"), ("bias_add", "sigmoid"))))  # fmt: skip
+def test_compiled_is_the_convolution(
+    forced: Any,
+    shape: tuple[int, int, int, int],
+    outs: int,
+    padding: tuple[int, ...],
+    symbolic: bool,
+    target: Target,
+    scheme: Scheme,
+    tiles: int,
+    is_whole: bool,
+    epilogue: tuple[str, ...],
+) -> None:
+    n, h, w, c = shape
+    shape = (n, h + 2, w + 2, c)
+    forced(scheme, tiles, is_whole)
+    mod = convolution(shape, outs, padding=padding, symbolic=symbolic, epilogue=epilogue)
+    assert is_winograd(mod, target=target)
+    x = data(shape)
+    exact = interpret(mod, [x], float64=True)[0]
+    exe = compiled(mod, target=target)
+    results = [exe.with_threads(threads)(x) for threads in (1, 2, 4)]
+    assert np.allclose(results[0], exact, rtol=0, atol=2e-5 * max(1, np.abs(exact).max()))
+    assert all(r.tobytes() == results[0].tobytes() for r in results)
+
+
+@pytest.mark.parametrize("scheme", [F2, F4], ids=["F2", "F4"])
+@pytest.mark.parametrize("is_whole", [True, False], ids=["whole", "apart"])
+@pytest.mark.parametrize("backwards", [False, True], ids=["forwards", "backwards"])
+def test_loop_programs(forced: Any, scheme: Scheme, is_whole: bool, backwards: bool) -> None:
+    """No access out of bounds, nothing read that was not written, no order among the blocks."""
+    forced(scheme, 3, is_whole)
+    mod = convolution((2, 5, 3, 3), 17)
+    loops = lowered(mod, V4)
+    verify_all({**loops.kernels, **loops.functions}, final=True)
+    x = data((2, 5, 3, 3))
+    out = np.zeros((2, 5, 3, 17), np.float32)
+    main = loops.functions["main"]
+    assert sum(isinstance(p, Buffer) for p in main.params) == 2
+    constants = {name: node.data for name, node in loops.constants.items()}
+    functions = {**loops.kernels, **loops.functions}
+    assert tir_interp.run(main, [x, out], functions=functions, constants=constants, backwards=backwards) == 0
+    exact = interpret(mod, [x], float64=True)[0]
+    assert np.allclose(out, exact, rtol=0, atol=1e-5)
+
+
+@needs_v4
+@pytest.mark.parametrize("precision", [Precision.DEFAULT, Precision.FAST], ids=lambda p: p.value)
+def test_an_image_has_the_same_bits_alone_and_in_a_batch(precision: Precision) -> None:
+    exe = compiled(convolution((3, 15, 13, 32), 64, symbolic=True), precision)
+    x = data((3, 15, 13, 32))
+    together = exe(x)
+    for n in range(3):
+        assert exe(x[n : n + 1]).tobytes() == together[n : n + 1].tobytes()
+
+
+@needs_v4
+def test_errors_are_as_stated() -> None:
+    mod = convolution((1, 16, 16, 256), 64, epilogue=())
+    x = np.maximum(data((1, 16, 16, 256)), 0)
+    exact = interpret(mod, [x], float64=True)[0]
+    rms = np.sqrt(np.mean(np.square(exact)))
+    found = {}
+    for precision in Precision:
+        error = compiled(mod, precision)(x) - exact
+        found[precision] = np.sqrt(np.mean(np.square(error))) / rms, np.abs(error).max() / rms
+    assert found[Precision.EXACT][0] < 2.5e-7
+    assert found[Precision.DEFAULT][0] < 5e-7
+    assert found[Precision.FAST][0] < 1.6e-6
+    assert found[Precision.DEFAULT][1] < 4e-6
+    assert found[Precision.FAST][1] < 3e-5
+
+
+@needs_v4
+@pytest.mark.parametrize(("precision", "reach"), [(Precision.EXACT, 1), (Precision.DEFAULT, 3), (Precision.FAST, 5)])
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+def test_infinities_and_nans_stay_in_their_tiles(precision: Precision, reach: int, value: float) -> None:
+    exe = compiled(convolution((1, 24, 24, 64), 64, epilogue=()), precision)
+    x = data((1, 24, 24, 64))
+    clean = exe(x)
+    x[0, 11, 12, 5] = value
+    hit = exe(x)
+    near = np.zeros((24, 24), np.bool_)
+    near[11 - reach : 12 + reach, 12 - reach : 13 + reach] = True
+    assert not np.isfinite(hit[0, 10:13, 11:14]).any()
+    assert (hit[0][~near] == clean[0][~near]).all()
+
+
+@needs_v4
+def test_who_is_chosen() -> None:
+    large = convolution((1, 56, 56, 64), 64)
+    assert is_winograd(large)
+    assert is_winograd(large, Precision.FAST)
+    assert not is_winograd(large, Precision.EXACT)
+    assert not is_winograd(convolution((1, 7, 7, 128), 32))  # little to do: another kernel costs more than it saves
+    assert not is_winograd(convolution((1, 56, 56, 3), 64))  # transforms cost as much as products
+    assert not is_winograd(convolution((1, 56, 56, 64), 8))  # channels that do not fill a vector
+    assert is_winograd(convolution((4, 28, 28, 64), 64, symbolic=True))
+
+
+@needs_v4
+@pytest.mark.parametrize(("size", "channels", "kernels"), [(56, 64, 1), (112, 128, 1), (14, 256, 2), (7, 512, 2)])
+def test_blocks_stay_in_the_cache_and_on_the_stack(size: int, channels: int, kernels: int) -> None:
+    program = lowered(convolution((1, size, size, channels), channels, padding=(0, 0)), V4)
+    assert len(program.kernels) <= kernels + 1
+    text = "\n".join(emit_module([k], V4, {}) for k in program.kernels.values())
+    stack = sum(int(line.partition("[")[2].split()[0]) for line in text.splitlines() if " alloca [" in line)
+    assert stack <= V4.l2_bytes // 2 + (1 << 15)
+
+
+@needs_v4
+@pytest.mark.parametrize("precision", [Precision.DEFAULT, Precision.FAST], ids=lambda p: p.value)
+@pytest.mark.parametrize(("size", "channels"), [(56, 64), (14, 256)])
+def test_products_stay_in_registers(size: int, channels: int, precision: Precision) -> None:
+    program = lowered(convolution((1, size, size, channels), channels), V4, precision)
+    loops = list(
+        itertools.chain.from_iterable(
+            innermost_loops(assembly(emit_module([k], V4, {}), V4)) for k in program.kernels.values()
+        )
+    )
+    tiles = [loop for loop in loops if loop.count("vfmadd") >= 64]
+    assert tiles
+    assert all(loop.stack_references <= 1 for loop in tiles)
+
+
+def test_no_elements() -> None:
+    exe = compiled(convolution((1, 16, 16, 64), 64, symbolic=True))
+    assert exe(np.zeros((0, 16, 16, 64), np.float32)).shape == (0, 16, 16, 64)
