@@ -14,12 +14,12 @@ from typing import Any
 
 from legato._version import __version__
 from legato.base.errors import InternalError, LegatoError, UnsupportedError
-from legato.cli import bench, cache, check, compile, doctor, run, show, verify
+from legato.cli import bench, cache, check, compile, doctor, profile, run, show, verify
 from legato.cli._answer import BUG, FAULT, INTERRUPTED, NO, YES, Answer, Tell
 
 __all__ = ["VERBS", "main"]
 
-VERBS: tuple[ModuleType, ...] = (check, compile, run, bench, verify, show, doctor, cache)
+VERBS: tuple[ModuleType, ...] = (check, compile, run, bench, profile, verify, show, doctor, cache)
 
 PLEASE = "\n  this is a bug in Legato; please report it"
 

@@ -1,0 +1,123 @@
+"""Loops that do one thing as fast as generated code can: what a machine's peaks are measured with."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+import numpy as np
+
+from legato.base import dtype as dt
+from legato.base.target import Target
+from legato.codegen.compile import compile_object
+from legato.codegen.emit import emit_module
+from legato.codegen.link import link
+from legato.runtime.executable import Executable
+from legato.runtime.program import FunctionInfo, Program, TensorInfo
+from legato.tir.intrinsics import INTRINSICS
+from legato.tir.parser import parse_func
+
+__all__ = ["aligned", "call_rate", "multiply_add_rate", "read_rate"]
+
+RUNS: Final = 8  # at least
+SECONDS: Final = 0.03  # of all runs, at least: on a busy machine it takes some until all threads have a core each
+MULTIPLY_ADDS: Final = 1 << 18  # of each accumulator
+CALLS: Final = 1 << 13
+ACCUMULATORS: Final = 12  # latency times throughput of multiply-adds is 8 to 10 on current cores
+CALL_ACCUMULATORS: Final = 4  # the operations of one call already overlap
+UNROLL: Final = 8
+
+
+def multiply_add_rate(target: Target) -> float:
+    """Multiply-adds of float32 per second, of one thread, in registers."""
+    step = "fma(acc[a, l], c[l], d[l])" if target.fma else "acc[a, l] * c[l] + d[l]"
+    return _register_rate(target, step, ACCUMULATORS, MULTIPLY_ADDS)
+
+
+def call_rate(target: Target, name: str) -> float:
+    """Values of the intrinsic `name` of float32 per second, of one thread."""
+    arguments = ", ".join(["acc[a, l]"] + ["c[l]"] * (INTRINSICS[name].arity - 1))
+    step = f"{name}({arguments}) * c[l] + d[l]"  # stays near 1, where no intrinsic is slow
+    return _register_rate(target, step, CALL_ACCUMULATORS, CALLS)
+
+
+def _register_rate(target: Target, step: str, sums: int, count: int) -> float:
+    lanes = target.lanes(dt.float32)
+    loops = f"""
+      c[l] = y[p, l];
+      d[l] = y[p, l];
+      for i in 0..{count} {{
+        unroll a in 0..{sums} {{
+          acc[a, l] = {step};
+        }}
+      }}"""
+    seconds = _seconds(loops, sums, target, aligned(1, lanes))
+    return count * sums * lanes / seconds
+
+
+def read_rate(target: Target, values: np.ndarray, size: int, total: int) -> float:
+    """Bytes per second when each thread reads the first `size` bytes of its row of `values` (float32[threads, n]) again
+    and again, at least once and `total` bytes in all."""
+    lanes = target.lanes(dt.float32)
+    block = UNROLL * lanes
+    blocks = size // (4 * block)
+    times = max(1, total // (4 * blocks * block))
+    loops = f"""
+      for i in 0..{times} {{
+        for j in 0..{blocks} {{
+          unroll a in 0..{UNROLL} {{
+            acc[a, l] = acc[a, l] + y[p, j * {block} + (a * {lanes} + l)];
+          }}
+        }}
+      }}"""
+    return 4 * times * blocks * block * len(values) / _seconds(loops, UNROLL, target, values)
+
+
+def _seconds(loops: str, sums: int, target: Target, values: np.ndarray) -> float:
+    """How long `loops`, which read y and change acc, take at best; every thread runs them on its row of `values`."""
+    threads, length = values.shape
+    lanes = target.lanes(dt.float32)
+    params = f"y: Buffer[({threads}, {length}), float32], x: Buffer[({threads}, {lanes}), float32]"
+    kernel = f"""
+kernel @work({params}) {{
+  parallel p in 0..{threads} {{
+    alloc acc: Buffer[({sums}, {lanes}), float32, scope=register];
+    alloc c: Buffer[({lanes},), float32, scope=register];
+    alloc d: Buffer[({lanes},), float32, scope=register];
+    vector l: index[0..{lanes - 1}] in 0..{lanes} {{
+      unroll z in 0..{sums} {{
+        acc[z, l] = y[p, l];
+      }}{loops}
+      x[p, l] = 0f;
+      unroll s in 0..{sums} {{
+        x[p, l] = x[p, l] + acc[s, l];
+      }}
+    }}
+  }}
+}}"""
+    host = f"host @main({params}) {{ launch @work(y, x); }}"
+    text = emit_module([parse_func(kernel), parse_func(host)], target, {})
+    image = link([compile_object(text, target)], ["main"])
+    inputs = (TensorInfo("y", "float32", (threads, length)),)
+    outputs = (TensorInfo("x", "float32", (threads, lanes)),)
+    main = FunctionInfo(image.exports["main"], inputs, outputs, 0, (), (("input", 0), ("output", 0)))
+    program = Program(target.name, {"main": main})
+    exe = Executable.from_parts(program, image.data, image.code_size, image.relocations, [], threads=threads)
+    taken: list[float] = []
+    while len(taken) < RUNS or sum(taken) < SECONDS:
+        taken.append(_timed(exe, values))
+    return min(taken)
+
+
+def aligned(threads: int, floats: int) -> np.ndarray:
+    """A row of at least so many floats for each thread, all of them 0.5, rows at multiples of 64 bytes."""
+    length = -(-floats // 16) * 16
+    memory = np.full(threads * length + 16, 0.5, np.float32)
+    start = -(memory.ctypes.data // 4) % 16
+    return memory[start : start + threads * length].reshape(threads, length)
+
+
+def _timed(exe: Executable, values: np.ndarray) -> float:
+    start = time.perf_counter()
+    exe(values)
+    return time.perf_counter() - start

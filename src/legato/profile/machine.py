@@ -1,0 +1,100 @@
+"""What this machine can do at most, measured: multiply-adds, reading from each cache and from memory, intrinsics.
+
+The kernels are generated like those of a model, for the same instruction set, so the peaks are what that code generator
+reaches when nothing is in its way. Each figure is the best of several short runs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from legato.base.target import Target, cpu_name
+from legato.bench.fork_join import fork_join_seconds
+from legato.profile.loops import aligned, call_rate, multiply_add_rate, read_rate
+
+__all__ = ["Machine", "measure_machine"]
+
+DEFAULT_CACHES: Final = {"L1": 32 << 10, "L2": 1 << 20, "L3": 16 << 20}  # where the system does not say
+READ_BYTES: Final = {"L1": 512 << 20, "L2": 256 << 20, "L3": 128 << 20, "memory": 0}  # by each share; 0: all, once
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Peaks of a number of threads together.
+
+    flops: operations on float32 per second, a multiply-add being two; bandwidths: bytes per second read, by level;
+    caches: bytes of each level (L1 and L2 of one core); intrinsics: float32 values computed per second; fork_join:
+    seconds that a launch on all threads takes beyond its work.
+
+    What every core has of its own (arithmetic, L1, L2) is measured on one and multiplied by the cores in use; L3 and
+    memory are measured on all threads at once.
+    """
+
+    cpu: str
+    target: str
+    threads: int
+    cores: int
+    vector_bytes: int
+    flops: float
+    bandwidths: Mapping[str, float]
+    caches: Mapping[str, int]
+    intrinsics: Mapping[str, float]
+    fork_join: float
+
+    def to_json(self) -> dict[str, Any]:
+        """The figures as JSON data."""
+        return asdict(self)
+
+
+def measure_machine(target: Target, threads: int, intrinsics: Iterable[str] = ()) -> Machine:
+    """The peaks of this machine with code for `target` on `threads` threads; takes some tenths of a second."""
+    caches, cores = _caches(), min(threads, _cores())
+    own = {"L1": caches["L1"] // 2, "L2": (caches["L1"] + caches["L2"]) // 2}
+    shared = {
+        "L3": caches["L2"] + caches["L3"] // (4 * threads),
+        "memory": max(4 * caches["L3"] // threads, 2 * caches["L2"]),
+    }
+    values = aligned(threads, max(shared.values()) // 4)
+    bandwidths = {level: cores * read_rate(target, values[:1], size, READ_BYTES[level]) for level, size in own.items()}
+    bandwidths |= {level: read_rate(target, values, size, READ_BYTES[level]) for level, size in shared.items()}
+    return Machine(
+        cpu=cpu_name(),
+        target=target.name,
+        threads=threads,
+        cores=cores,
+        vector_bytes=target.vector_bytes,
+        flops=cores * 2 * multiply_add_rate(target),
+        bandwidths=bandwidths,
+        caches=caches,
+        intrinsics={name: cores * call_rate(target, name) for name in intrinsics},
+        fork_join=fork_join_seconds(target, threads) if threads > 1 else 0.0,
+    )
+
+
+def _cores() -> int:
+    """How many cores this process may use: CPUs that share one count once."""
+    found = set()
+    for cpu in os.sched_getaffinity(0):
+        siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+        try:
+            found.add(siblings.read_text())
+        except OSError:
+            found.add(str(cpu))
+    return len(found)
+
+
+def _caches() -> dict[str, int]:
+    """Bytes of the data caches by level, as Linux tells."""
+    found = dict(DEFAULT_CACHES)
+    for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        try:
+            level, kind, size = ((index / name).read_text().strip() for name in ("level", "type", "size"))
+        except OSError:
+            continue
+        if kind != "Instruction" and size.endswith("K") and size[:-1].isdigit():
+            found[f"L{level}"] = int(size[:-1]) << 10
+    return found

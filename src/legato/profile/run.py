@@ -1,0 +1,222 @@
+"""One profile: runs the program, measures the machine, puts both together."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
+
+from legato.base.target import target
+from legato.profile.report import Bound, Cause, Event, KernelProfile, Profile
+from legato.profile.reuse import moved_bytes
+from legato.profile.roofline import SLOW, Times, bound_of, causes_of
+from legato.runtime.executable import Executable
+from legato.runtime.kernels import KernelInfo, Work
+from legato.runtime.recorder import Launch, Recorder, Run
+
+if TYPE_CHECKING:
+    from legato.profile.machine import Machine
+
+__all__ = ["profile"]
+
+WARM_UP: Final = 3
+FEWEST: Final = 5
+MOST: Final = 2000
+NO_COMPILER: Final = (
+    "the peaks of this machine are measured with kernels made on the spot, which takes the compiler (llvmlite): "
+    "without it there are times, but no shares of a peak"
+)
+
+
+def profile(
+    exe: Executable,
+    inputs: Mapping[str, object],
+    *,
+    seconds: float = 2.0,
+    best: bool = False,
+    progress: Callable[[str], None] | None = None,
+) -> Profile:
+    """What each kernel of `exe` takes on `inputs` (by name), and how near that is to what this machine can do.
+
+    seconds: how long to run (at least five times); best: take each launch's fastest run, not the median: for machines
+    that others use, too. RunError as `Executable.run` has it.
+    """
+    tell = progress or (lambda what: None)
+    recorder = Recorder(exe)
+    tell("running")
+    runs = _runs(recorder, inputs, seconds)
+    machine, note = _machine(exe, recorder.kernels, tell)
+    pick = min if best else statistics.median
+    total = pick([run.end - run.start for run in runs]) / 1e9
+    kernels = _Kernels(exe, recorder.kernels, runs, pick, machine).profiles()
+    return Profile(
+        target=exe.target,
+        threads=exe.threads,
+        runs=len(runs),
+        statistic="best" if best else "median",
+        seconds=total,
+        overhead=pick([run.end - run.start - sum(a.nanoseconds for a in run.launches) for run in runs]) / 1e9,
+        kernels=tuple(sorted(kernels, key=lambda k: (-k.lost, -k.seconds))),
+        machine=machine,
+        note=note,
+        events=_events(exe, recorder.kernels, min(runs, key=lambda run: abs(run.end - run.start - total * 1e9))),
+    )
+
+
+def _runs(recorder: Recorder, inputs: Mapping[str, object], seconds: float) -> list[Run]:
+    """Runs that launch the same kernels in the same order."""
+    for _ in range(WARM_UP):
+        recorder.run(inputs)
+    runs: list[Run] = []
+    end = time.monotonic() + seconds
+    while len(runs) < FEWEST or (time.monotonic() < end and len(runs) < MOST):
+        runs.append(recorder.run(inputs))
+    order = [launch.kernel for launch in runs[0].launches]
+    return [run for run in runs if [launch.kernel for launch in run.launches] == order]
+
+
+def _machine(exe: Executable, kernels: Sequence[KernelInfo], tell: Callable[[str], None]) -> tuple[Machine | None, str]:
+    if find_spec("llvmlite") is None:
+        return None, NO_COMPILER
+    from legato.profile.machine import measure_machine
+
+    tell("measuring the machine")
+    intrinsics = dict.fromkeys(name for k in kernels for name in k.calls)
+    return measure_machine(target(exe.target), exe.threads, intrinsics), ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """One launch of every run: what is the same in all of them, and its times."""
+
+    launch: Launch
+    work: Work | None
+    moved: Mapping[str, int]
+    times: Times
+    threads: float
+
+
+class _Kernels:
+    """Puts the launches of all runs together, by kernel."""
+
+    def __init__(
+        self,
+        exe: Executable,
+        kernels: Sequence[KernelInfo],
+        runs: Sequence[Run],
+        pick: Callable[[Sequence[float]], float],
+        machine: Machine | None,
+    ) -> None:
+        self.exe, self.kernels, self.pick, self.machine = exe, kernels, pick, machine
+        works = [_work(kernels, launch) for launch in runs[-1].launches]
+        moved = self._moved(runs[-1].launches, works)
+        every = zip(*(run.launches for run in runs), strict=True)
+        self.places = [self._place(same, work, m) for same, work, m in zip(every, works, moved, strict=True)]
+
+    def profiles(self) -> list[KernelProfile]:
+        """One for each kernel, in the order of their first launches."""
+        by_kernel: dict[int, list[_Place]] = {}
+        for place in self.places:
+            by_kernel.setdefault(place.launch.kernel, []).append(place)
+        return [self._profile(number, places) for number, places in by_kernel.items()]
+
+    def _moved(self, launches: Sequence[Launch], works: Sequence[Work | None]) -> list[Mapping[str, int]]:
+        if self.machine is None:
+            return [{}] * len(launches)
+        machine = self.machine
+        capacities = {n: c * (machine.cores if n in ("L1", "L2") else 1) for n, c in sorted(machine.caches.items())}
+        nothing = Work({}, {}, ())
+        return list(moved_bytes([(w or nothing, a.words) for w, a in zip(works, launches, strict=True)], capacities))
+
+    def _place(self, launches: Sequence[Launch], work: Work | None, moved: Mapping[str, int]) -> _Place:
+        pick, threads = self.pick, self.exe.threads
+        seconds = pick([launch.nanoseconds for launch in launches]) / 1e9
+        start = pick([_waiting(launch) for launch in launches]) / 1e9
+        busy = pick([sum(s.end - s.start for s in launch.shares) for launch in launches]) / 1e9
+        idle = max(0.0, seconds - start - busy / threads) if work is not None else 0.0
+        return _Place(launches[0], work, moved, Times(seconds, start, idle), busy / seconds if seconds else 1.0)
+
+    def _profile(self, number: int, places: Sequence[_Place]) -> KernelProfile:
+        times = Times(*(sum(getattr(p.times, name) for p in places) for name in ("seconds", "start", "idle")))
+        works = [p.work for p in places if p.work is not None]
+        moved: dict[str, int] = {}
+        for p in places:
+            for level, size in p.moved.items():
+                moved[level] = moved.get(level, 0) + size
+        bound = self._bound(places)
+        causes: tuple[Cause, ...] = ()
+        if bound is not None and self.machine is not None and bound.seconds < SLOW * times.seconds:
+            causes = causes_of(works, bound, moved, times, self.machine)
+        info = self.kernels[number] if number >= 0 else None
+        name = info.name if info is not None else f"by reference: {self.exe.program.host_ops[-1 - number].op}"
+        return KernelProfile(
+            name=name,
+            operators=info.operators if info is not None else (),
+            sites=info.sites if info is not None else (),
+            calls=len(places),
+            seconds=times.seconds,
+            flops=sum(w.flops for w in works),
+            bytes=sum(w.bytes for w in works),
+            moved=moved,
+            threads=sum(p.threads * p.times.seconds for p in places) / times.seconds if times.seconds else 1.0,
+            bound=bound,
+            causes=causes,
+        )
+
+    def _bound(self, places: Sequence[_Place]) -> Bound | None:
+        """The bounds of all launches together."""
+        if self.machine is None:
+            return None
+        found = [bound_of(p.work, p.moved, self.machine) for p in places if p.work is not None]
+        if not found:
+            return None
+        by = max(found, key=lambda b: b.seconds).by
+        return Bound(
+            seconds=sum(b.seconds for b in found),
+            arithmetic=sum(b.arithmetic for b in found),
+            moving=sum(b.moving for b in found),
+            by=by,
+        )
+
+
+def _work(kernels: Sequence[KernelInfo], launch: Launch) -> Work | None:
+    if launch.kernel < 0:
+        return None
+    kernel = kernels[launch.kernel]
+    return kernel.work({name: launch.words[word] for name, word in kernel.dims.items()})
+
+
+def _waiting(launch: Launch) -> int:
+    """Nanoseconds of a launch in which no thread works."""
+    if not launch.shares:
+        return 0
+    return launch.nanoseconds - (max(s.end for s in launch.shares) - min(s.start for s in launch.shares))
+
+
+def _events(exe: Executable, kernels: Sequence[KernelInfo], run: Run) -> tuple[Event, ...]:
+    """What happened in `run`, by lanes: the launches, and the share of each thread."""
+    lanes: dict[int, int] = {}
+    found: list[Event] = []
+    for launch in run.launches:
+        if launch.kernel < 0:
+            name, details = exe.program.host_ops[-1 - launch.kernel].op, dict[str, object]()
+        else:
+            kernel = kernels[launch.kernel]
+            work = kernel.work({n: launch.words[word] for n, word in kernel.dims.items()})
+            name = kernel.name
+            details = {"operators": " ".join(kernel.operators), "flops": work.flops, "bytes": work.bytes}
+            details |= {n: launch.words[word] for n, word in kernel.dims.items()}
+        kind = "kernel" if launch.kernel >= 0 else "operator"
+        found.append(_event(name, kind, 0, launch.start, launch.end, run, details))
+        for share in launch.shares:
+            lane = lanes.setdefault(share.thread, len(lanes) + 1)
+            what = {"share": f"{share.tid} of {share.nt}"}
+            found.append(_event(name, "share", lane, share.start, share.end, run, what))
+    return tuple(found)
+
+
+def _event(name: str, kind: str, lane: int, start: int, end: int, run: Run, details: Mapping[str, object]) -> Event:
+    return Event(name, kind, lane, (start - run.start) / 1e9, (end - start) / 1e9, details)
