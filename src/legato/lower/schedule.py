@@ -280,9 +280,9 @@ class _Scheduler:
         if rows is not None:
             job = RowReduction(reduction, (), rows, self._packed_rows(inner, axes, rows))
             return row(RowJob(tensor, tuple(order), (), (job,), tuple(a.var for a in axes), body), self.target)
-        plan = self._winograd_plan(inner, axes, red, order, shape)
+        plan = self._winograd_plan(inner, axes, red, order)
         if plan is not None:
-            return self._winograd(tensor, body, reduction, plan, shape)
+            return self._winograd(tensor, body, reduction, plan)
         return self._tiled(tensor, body, reduction, inner, red, order, row_axis, shape)
 
     def _operands(self, body: Expr) -> Expr:
@@ -391,15 +391,15 @@ class _Scheduler:
         return tile(job, shape, self.target)
 
     def _winograd_plan(
-        self, inner: Expr, axes: Sequence[Axis], red: Reduction, order: Sequence[Axis], shape: TileShape
+        self, inner: Expr, axes: Sequence[Axis], red: Reduction, order: Sequence[Axis]
     ) -> WinogradPlan | None:
         """How to compute a window's contraction by Winograd's algorithm; None where the sum as it stands is better."""
         window = detect(inner, axes, red, self.constants) if order else None
         if window is None or window.channel is not order[-1]:
             return None
-        return choose(window, shape, self.target, self.precision)
+        return choose(window, self.target, self.precision)
 
-    def _winograd(self, tensor: Tensor, body: Expr, reduction: Tensor, plan: WinogradPlan, shape: TileShape) -> Stmt:
+    def _winograd(self, tensor: Tensor, body: Expr, reduction: Tensor, plan: WinogradPlan) -> Stmt:
         """The kernel that stores `tensor`, and before it, where that is better, one that transforms the data."""
         stages = winograd(plan.window, plan.scheme, self.target)
         source, stage = plan.window.weights.buffer, stages.products.stage
@@ -417,9 +417,9 @@ class _Scheduler:
             stages=stages,
             out=tensor,
             epilogue=_epilogue_of(body, reduction),
-            shape=shape,
+            shape=plan.shape,
             tiles=plan.tiles,
-            weights=self._packed(weights, stage.axes[-1:], points, shape, block_var, within),
+            weights=self._packed(weights, stage.axes[-1:], points, plan.shape, block_var, within),
             block=block_var,
             within=within,
         )

@@ -29,7 +29,7 @@ from legato.lower import schedule
 from legato.lower.algorithms.cook_toom import F2, F4, Scheme
 from legato.lower.algorithms.winograd import Window
 from legato.lower.host import HostProgram
-from legato.lower.rules.tile import TileShape
+from legato.lower.rules.tile import pick_shape
 from legato.lower.rules.winograd_cost import WinogradPlan
 from legato.ops import table
 from legato.tir import interp as tir_interp
@@ -92,8 +92,9 @@ def forced(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Makes every convolution that can be computed by a scheme use it, in blocks of a given size."""
 
     def force(scheme: Scheme, tiles: int, is_whole: bool) -> None:
-        def choose(window: Window, shape: TileShape, target: Target, precision: Precision) -> WinogradPlan:
-            return WinogradPlan(window, scheme, tiles, is_whole)
+        def choose(window: Window, target: Target, precision: Precision) -> WinogradPlan:
+            shape = pick_shape(window.channel.extent, None, [window.data], target)
+            return WinogradPlan(window, scheme, shape, tiles, is_whole)
 
         monkeypatch.setattr(schedule, "choose", choose)
 

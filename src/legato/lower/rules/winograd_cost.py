@@ -13,7 +13,7 @@ from legato.base.target import Target
 from legato.lower.algorithms.cook_toom import F2, F4, TAPS, Scheme
 from legato.lower.algorithms.winograd import Window
 from legato.lower.rules.nest import PIECES, extent_of
-from legato.lower.rules.tile import TileShape
+from legato.lower.rules.tile import TileShape, pick_shape
 
 __all__ = ["PAD", "WinogradPlan", "choose"]
 
@@ -28,18 +28,19 @@ GAIN = 0.9  # of the direct sum's time that an algorithm may take: the figures a
 
 @dataclass(frozen=True, slots=True)
 class WinogradPlan:
-    """The algorithm and the tiles of a block. `is_whole`: transforms and products in one kernel."""
+    """The algorithm, the register tile of its products and the tiles of a block. `is_whole`: transforms and products
+    in one kernel."""
 
     window: Window
     scheme: Scheme
+    shape: TileShape
     tiles: int
     is_whole: bool
 
 
-def choose(window: Window, shape: TileShape, target: Target, precision: Precision) -> WinogradPlan | None:
-    """The plan for `window`, whose products have register tiles of `shape`; None where the sum as it stands takes as
-    little time."""
-    dtype = window.data.dtype
+def choose(window: Window, target: Target, precision: Precision) -> WinogradPlan | None:
+    """The plan for `window`; None where the sum as it stands takes as little time."""
+    dtype, shape = window.data.dtype, pick_shape(window.channel.extent, None, [window.data], target)
     if dtype is not dt.float32 or shape.lanes < target.lanes(dtype):
         return None  # float64 is asked for its precision; channels that do not fill a vector do better as they stand
     least, best = GAIN * _direct(window, target), None
@@ -99,7 +100,7 @@ def _plan(window: Window, scheme: Scheme, shape: TileShape, target: Target) -> W
     if tiles >= PIECES * most and most >= (WORTHWHILE // 2 if stays else WORTHWHILE):
         blocks = -(-tiles // most)
         blocks = -(-blocks // 4) * 4  # evenly for one, two and four threads
-        return WinogradPlan(window, scheme, -(-tiles // blocks), True)
+        return WinogradPlan(window, scheme, shape, -(-tiles // blocks), True)
     channel_blocks = -(-o // shape.width)
     blocks = max(-(-tiles // max(1, min(MOST_TILES, room // products))), -(-4 // channel_blocks))
-    return WinogradPlan(window, scheme, max(1, -(-tiles // blocks)), False)
+    return WinogradPlan(window, scheme, shape, max(1, -(-tiles // blocks)), False)
