@@ -39,8 +39,8 @@ lint: $(VENV)/.dev ## style, types, import contracts, file sizes
 sanitize: $(VENV)/.dev ## the C library alone, under AddressSanitizer, UBSan and ThreadSanitizer (part of test)
 	$(BIN)/python -m pytest tests/runtime/test_native.py -v
 
-bench: $(VENV)/.dev models ## ResNet-50 against ONNX Runtime on two threads
-	$(BIN)/legato bench $(LEGATO_MODELS)/resnet50.onnx --vs onnxruntime --threads 2
+bench: $(VENV)/.dev models ## every model against ONNX Runtime, OpenVINO and PyTorch; writes the README's table (an hour; BENCH="--only dqn,gru" for some)
+	$(BIN)/python -m tools.bench --json docs/benchmarks.json --markdown README.md $(BENCH)
 
 models: $(VENV)/.dev ## the model files that tests and benchmarks use, made once, in .models or $$LEGATO_MODELS
 	$(BIN)/python -m tools.models

@@ -81,7 +81,7 @@ def test_noise_is_no_difference() -> None:
 def test_few_rounds_are_never_clear() -> None:
     few = ratio([[1.0]] * 5, [[2.0]] * 5)
     assert not few.clear
-    assert str(few) == "2.00×, but 5 rounds are too few to tell"
+    assert str(few) == "2.00×, from too few rounds to tell"
     assert ratio([[1.0]] * 6, [[2.0]] * 6).clear
 
 

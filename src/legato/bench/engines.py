@@ -30,10 +30,10 @@ class Engine:
     call: Callable[[], list[Array]]
 
 
-def legato_engine(exe: Executable, feeds: Feeds, version: str) -> Engine:
+def legato_engine(exe: Executable, feeds: Feeds, version: str, name: str = "legato") -> Engine:
     """Legato itself."""
     inputs = in_order(exe, feeds)
-    return Engine("legato", version, lambda: list(flat(exe(*inputs))))
+    return Engine(name, version, lambda: list(flat(exe(*inputs))))
 
 
 def onnxruntime_engine(path: Path, feeds: Feeds, threads: int, fixed: bool) -> Engine:

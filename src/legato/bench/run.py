@@ -13,6 +13,7 @@ from typing import Any
 
 from legato._version import __version__
 from legato.base.errors import LegatoError, RunError
+from legato.base.precision import Precision
 from legato.base.target import cpu_name
 from legato.base.target import target as as_target
 from legato.bench.engines import PEERS, Array, Engine, Feeds, legato_engine
@@ -22,13 +23,14 @@ from legato.bench.modes import largest
 from legato.bench.startup import Startup, compile_twice, load_seconds
 from legato.bench.statistics import Ratio, Times, ratio, times
 from legato.compare.report import nearness
-from legato.driver import host_runner
+from legato.driver import CompileOptions, compile_module, host_runner, load_model
 from legato.runtime.binding import cpu_count
 from legato.runtime.executable import Executable, load
 from legato.runtime.fill import Fill, feeds
 
 __all__ = ["Agreement", "Maker", "Result", "bench", "reason"]
 
+Shapes = Mapping[str, Sequence[int | str | None]] | None
 Maker = Callable[[Feeds, int, bool], Engine]  # of an engine: inputs, threads, whether their shapes are all it will see
 
 
@@ -45,8 +47,8 @@ class Result:
     """What one benchmark found; times in seconds. `ratios` say how many times as fast as each other Legato is.
 
     All figures are of those rounds that lie in one mode of the machine: `within` of `rounds`, with the fork-join time
-    `fork_join`. Where no mode has a round, `within` is 0 and they are of all rounds. missing: engines that cannot run
-    the model (Legato may be one), and why.
+    `fork_join`. Where no mode has a round, `within` is 0 and they are of all rounds. fork_joins: before each round and
+    after the last. missing: engines that cannot run the model (Legato may be one), and why.
     """
 
     model: str
@@ -58,6 +60,7 @@ class Result:
     within: int
     startup: Startup | None
     fork_join: float
+    fork_joins: tuple[float, ...]
     versions: Mapping[str, str]
     engines: Mapping[str, Times]
     ratios: Mapping[str, Ratio]
@@ -84,7 +87,7 @@ def bench(
     others: Mapping[str, Maker] | None = None,
     threads: int | None = None,
     target: str = "host",
-    shapes: Mapping[str, Sequence[object]] | None = None,
+    shapes: Shapes = None,
     inputs: Mapping[str, Any] | Sequence[Any] | None = None,
     dims: Mapping[str, int] | None = None,
     how: Fill = "random",
@@ -92,10 +95,12 @@ def bench(
     rounds: int = 12,
     block: float = 0.25,
     lenient: bool = False,
+    precision: str | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Result:
     """Runs the model (.onnx, .relay or .legato) in Legato and the engines `vs`, all on `threads` threads.
 
+    vs: names of `engines.PEERS`, of `others`, and `legato-exact` or `legato-fast`: Legato with another precision.
     others: how to make engines that read no ONNX files, by their name in `vs`.
     inputs: arrays by name or in order; else made up as `runtime.fill` does.
     rounds: blocks per engine within one mode of the machine; block: seconds of each.
@@ -104,10 +109,10 @@ def bench(
     Legato.
     """
     tell = progress or (lambda what: None)
-    makers = _makers(model, vs, others or {})
+    makers = _makers(model, vs, {**_variants(model, target, shapes), **(others or {})})
     with tempfile.TemporaryDirectory(prefix="legato-bench-") as scratch:
         try:
-            exe, startup = _ready(model, Path(scratch), threads, target, shapes, tell)
+            exe, startup = _ready(model, Path(scratch), threads, target, shapes, precision, tell)
             info = exe.program.functions[exe.function]
             given: Feeds = feeds(info, inputs, how, dims=dims, seed=seed)
             field = _Field(given, exe.threads, not info.dims, exe.target, startup)
@@ -141,9 +146,10 @@ def _result(model: Path, field: _Field, agreement: Mapping[str, Agreement], foun
         within=len(within),
         startup=field.startup,
         fork_join=median([found.fork_join[n] for n in within] or found.fork_join),
+        fork_joins=tuple(found.fork_join),
         versions={engine.name: engine.version for engine in field.engines},
         engines={name: times(taken) for name, taken in blocks.items()},
-        ratios={name: ratio(blocks["legato"], blocks[name]) for name in agreement},
+        ratios={name: ratio(blocks["legato"], blocks[name], len(within)) for name in agreement},
         agreement=agreement,
         missing=field.missing,
     )
@@ -192,11 +198,25 @@ def _makers(model: Path, vs: Sequence[str], others: Mapping[str, Maker]) -> dict
     makers: dict[str, Maker] = {}
     for name in vs:
         if name not in others and name not in PEERS:
-            raise RunError(f"unknown engine {name!r}\n  hint: one of {', '.join(PEERS)}")
+            raise RunError(f"unknown engine {name!r}\n  hint: one of {', '.join([*PEERS, *others])}")
         if name not in others and model.suffix != ".onnx":
             raise RunError(f"{name} reads ONNX models only, not {model}\n  hint: give the .onnx file")
         makers[name] = others[name] if name in others else partial(PEERS[name], model)
     return makers
+
+
+def _variants(model: Path, target: str, shapes: Shapes) -> dict[str, Maker]:
+    """Legato with each precision that is not the default, as engines beside it."""
+
+    def compiled(precision: Precision, given: Feeds, threads: int, fixed: bool) -> Engine:
+        if model.suffix == ".legato":
+            raise RunError(f"{model} is compiled already\n  hint: give the model to compare precisions")
+        options = CompileOptions(as_target(target), threads, precision=precision)
+        exe = compile_module(load_model(model, shapes=shapes), options).executable
+        return legato_engine(exe, given, __version__, f"legato-{precision.value}")
+
+    wanted = (precision for precision in Precision if precision is not Precision.DEFAULT)
+    return {f"legato-{precision.value}": partial(compiled, precision) for precision in wanted}
 
 
 def _ready(
@@ -204,7 +224,8 @@ def _ready(
     scratch: Path,
     threads: int | None,
     target: str,
-    shapes: Mapping[str, Sequence[object]] | None,
+    shapes: Shapes,
+    precision: str | None,
     tell: Callable[[str], None],
 ) -> tuple[Executable, Startup]:
     """The executable, and how long it took to have it."""
@@ -213,7 +234,9 @@ def _ready(
     if model.suffix != ".legato":
         tell("compiling, cold and from the cache")
         artifact = scratch / "model.legato"
-        cold, cached = compile_twice(model, artifact, scratch / "cache", shapes=shapes, target=target)
+        cold, cached = compile_twice(
+            model, artifact, scratch / "cache", shapes=shapes, target=target, precision=precision
+        )
     tell("loading")
     startup = Startup(cold, cached, load_seconds(artifact))
     return load(artifact, threads=threads, host_ops=host_runner()), startup

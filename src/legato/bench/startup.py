@@ -26,7 +26,7 @@ sys.path.insert(0, job["root"])
 import legato
 from legato.base.errors import LegatoError
 try:
-    exe = legato.compile(job["model"], shapes=job["shapes"], target=job["target"])
+    exe = legato.compile(job["model"], shapes=job["shapes"], target=job["target"], precision=job["precision"])
 except LegatoError as error:
     sys.exit(str(error))
 seconds = time.perf_counter() - start
@@ -53,13 +53,22 @@ class Startup:
 
 
 def compile_twice(
-    model: Path, output: Path, folder: Path, *, shapes: Mapping[str, Sequence[object]] | None, target: str
+    model: Path,
+    output: Path,
+    folder: Path,
+    *,
+    shapes: Mapping[str, Sequence[object]] | None,
+    target: str,
+    precision: str | None = None,
 ) -> tuple[float, float]:
     """Seconds to compile `model` to `output`, with a kernel cache in `folder` that is empty at first, and again.
 
     CompileError with the message of the process where it fails.
     """
-    job = {"root": str(PACKAGE_ROOT), "model": str(model), "output": str(output), "shapes": shapes, "target": target}
+    job = {
+        "root": str(PACKAGE_ROOT), "model": str(model), "output": str(output), "shapes": shapes, "target": target,
+        "precision": precision,
+    }  # fmt: skip
     environment = {**os.environ, "LEGATO_CACHE_DIR": str(folder)}
     first, second = (_python(COMPILE, [json.dumps(job)], environment) for _ in range(2))
     return first, second

@@ -32,6 +32,7 @@ class Ratio:
     """How many times as fast as another an engine is: the median over rounds, and an interval of it.
 
     The interval is the sign test's: with `confidence`, whatever the distribution of times, the true median lies inside.
+    rounds: how many of them lie in one mode of the machine, all or none.
     """
 
     median: float
@@ -53,7 +54,7 @@ class Ratio:
 
     def __str__(self) -> str:
         if self.confidence < 1 - NOISE:
-            return f"{self.median:.2f}×, but {self.rounds} rounds are too few to tell"
+            return f"{self.median:.2f}×, from too few rounds to tell"
         interval = f"{self.low:.2f} to {self.high:.2f}"
         return f"{self.median:.2f}×  ({interval})" if self.clear else f"no difference outside the noise ({interval})"
 
@@ -65,12 +66,15 @@ def times(blocks: Sequence[Sequence[float]]) -> Times:
     return Times(len(flat), float(median), float(p90), float(p99), float(flat.min()))
 
 
-def ratio(ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]]) -> Ratio:
-    """Their time divided by ours: each round's medians are compared with each other, so slow drifts cancel."""
+def ratio(ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]], within: int | None = None) -> Ratio:
+    """Their time divided by ours: each round's medians are compared with each other, so slow drifts cancel.
+
+    within: how many rounds lie in one mode; None: all.
+    """
     rounds = sorted(float(np.median(b) / np.median(a)) for a, b in zip(ours, theirs, strict=True))
     count = len(rounds)
     inner, misses = 0, 2 / 2**count
     while inner + 1 < count / 2 and (more := misses + 2 * comb(count, inner + 1) / 2**count) <= NOISE:
         inner, misses = inner + 1, more
     low, high = rounds[inner], rounds[count - 1 - inner]
-    return Ratio(float(np.median(rounds)), low, high, max(0.0, 1 - misses), count)
+    return Ratio(float(np.median(rounds)), low, high, max(0.0, 1 - misses), count if within is None else within)

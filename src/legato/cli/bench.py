@@ -24,7 +24,12 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """F, the engines to compare with, inputs, and how long to measure."""
     parser.add_argument("model", type=Path, metavar="F", help="a model, or a .legato file (which only Legato reads)")
-    parser.add_argument("--vs", default="", metavar="ENGINES", help="onnxruntime, openvino, or both with a comma")
+    parser.add_argument(
+        "--vs",
+        default="",
+        metavar="ENGINES",
+        help="onnxruntime, openvino, legato-exact, legato-fast; several with commas",
+    )
     _arguments.add_inputs(parser, fill="random")
     _arguments.add_compile(parser)
     parser.add_argument(
@@ -50,6 +55,7 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
         seed=args.seed,
         rounds=max(1, args.rounds),
         block=args.block,
+        precision=args.precision,
         progress=tell,
     )
     data = result.to_json()

@@ -1,0 +1,143 @@
+"""What was measured, as a line on the terminal and as the README's table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from legato.bench.statistics import ENOUGH, Ratio
+from legato.bench.table import Row, Table
+
+__all__ = ["BEGIN", "END", "footer", "line", "markdown", "write_region"]
+
+NAMES = {
+    "legato": "Legato",
+    "legato-exact": "Legato, exact",
+    "legato-fast": "Legato, fast",
+    "onnxruntime": "ONNX Runtime",
+    "openvino": "OpenVINO",
+    "torch": "PyTorch",
+}
+BEGIN = "<!-- benchmarks: written by `make bench` from docs/benchmarks.json -->"
+END = "<!-- end of benchmarks -->"
+NONE = "–"
+
+
+def milliseconds(value: float | None) -> str:
+    """A time in milliseconds, to three digits or more."""
+    if value is None:
+        return NONE
+    ms = value * 1e3
+    return f"{ms:.1f}" if ms >= 100 else f"{ms:.2f}" if ms >= 1 else f"{ms:.3f}"
+
+
+def engines(table: Table) -> list[str]:
+    """The engines that some row has, in the order of `NAMES`."""
+    found = {engine for row in table.rows for engine in [*row.seconds, *row.missing]}
+    return [engine for engine in NAMES if engine in found]
+
+
+# ------------------------------------------------------------------------------------------------- on the terminal
+
+
+def line(row: Row) -> str:
+    """Everything about one row, in a few lines."""
+    times = "  ".join(f"{engine} {milliseconds(value)}" for engine, value in row.seconds.items())
+    place = f"fork-join {row.fork_join * 1e6:.2f} µs, {row.within} of {row.rounds} rounds"
+    lines = [f"{row.name:20} {times} ms  ({place})"]
+    lines += [f"{'':20} {ratio.median:.3f}× {engine} {interval(ratio)}" for engine, ratio in row.ratios.items()]
+    lines += [f"{'':20} {engine} did not run: {why}" for engine, why in row.missing.items()]
+    lines += [f"{'':20} OUTPUTS DIFFER from {engine}'s by {row.distances[engine]}" for engine in row.differ]
+    return "\n".join([*lines, f"{'':20} {verdict(row)}"])
+
+
+def interval(ratio: Ratio) -> str:
+    """Where the true median is, and how sure that is."""
+    return f"({ratio.low:.3f} to {ratio.high:.3f}, confidence {ratio.confidence:.1%})"
+
+
+def verdict(row: Row) -> str:
+    """Whether the row counts, and what it says."""
+    if row.ratio is None:
+        return "does not count: there is nothing to compare"
+    if row.differ:
+        return "does not count: outputs differ"
+    if row.within < ENOUGH:
+        return f"does not count: {row.within} rounds in one mode, {ENOUGH} are wanted"
+    if not row.counts:
+        return "does not count: the interval is wider than ±2 %"
+    return f"counts: {'at least as fast as' if row.reached else 'SLOWER than'} {row.rival}"
+
+
+def footer(table: Table) -> str:
+    """What all rows say together."""
+    rows = [row for row in table.rows if row.scored]
+    counting = [row for row in rows if row.counts]
+    mean = "" if table.mean is None else f"; geometric mean {table.mean:.3f}× over {len(table.scored)}"
+    return (
+        f"{len(rows)} models of the table: {len(counting)} count, {sum(row.reached for row in rows)} at least as fast "
+        f"as the faster of ONNX Runtime and OpenVINO{mean}"
+    )
+
+
+# -------------------------------------------------------------------------------------------------- in the README
+
+
+def markdown(table: Table) -> str:
+    """The table as Markdown, and below it what it was measured with."""
+    columns = engines(table)
+    head = ["model", *(NAMES[engine] for engine in columns), "ratio", "fork-join", "compile"]
+    lines = [cells(head), cells(["---", *["--:"] * (len(head) - 1)])]
+    for row in table.rows:
+        times = [milliseconds(row.seconds.get(engine)) for engine in columns]
+        lines.append(cells([row.title, *times, shown(row), f"{row.fork_join * 1e6:.2f} µs", compiled(row)]))
+    return "\n".join([*lines, "", *legend(table)])
+
+
+def cells(values: Sequence[str]) -> str:
+    """One line of a table."""
+    return f"| {' | '.join(values)} |"
+
+
+def shown(row: Row) -> str:
+    """The ratio: alone if the row counts, else with its interval in parentheses."""
+    if row.ratio is None:
+        return NONE
+    if row.differ:
+        return "outputs differ"
+    if row.counts:
+        return f"{row.ratio.median:.2f}×"
+    return f"({row.ratio.low:.2f}–{row.ratio.high:.2f})"
+
+
+def compiled(row: Row) -> str:
+    """Seconds to compile, cold and from the kernel cache."""
+    return NONE if row.cold is None or row.cached is None else f"{row.cold:.1f} / {row.cached:.1f} s"
+
+
+def legend(table: Table) -> list[str]:
+    """What the figures mean; the mean ratio."""
+    versions = ", ".join(f"{NAMES[engine]} {version}" for engine, version in table.versions.items() if engine in NAMES)
+    text = [
+        f"Machine: {table.machine} ({table.target}), {table.threads} threads; {versions}.",
+        "Milliseconds of one call at batch 1, medians. The ratio is the time of the faster of ONNX Runtime and",
+        "OpenVINO divided by Legato's; it is an interval in parentheses where it does not count: fewer than 30 rounds",
+        "while the cores were equally near each other (the fork-join time shows how near), or an interval wider than",
+        "±2 %. Compile times are of a fresh process, imports included, with an empty and with a full kernel cache.",
+    ]
+    if table.mean is not None:
+        text.append(
+            f"Geometric mean of the ratios of {len(table.scored)} models with random weights: {table.mean:.2f}×."
+        )
+    return text
+
+
+def write_region(path: Path, content: str) -> None:
+    """Put `content` between the markers of a file; ValueError where it has none."""
+    text = path.read_text("utf-8")
+    pattern = re.compile(rf"(?<={re.escape(BEGIN)}\n).*?(?={re.escape(END)})", re.DOTALL)
+    changed, count = pattern.subn(lambda _: f"{content}\n", text)
+    if count != 1:
+        raise ValueError(f"{path} has {count} regions between {BEGIN} and {END}, not one")
+    path.write_text(changed, "utf-8")
