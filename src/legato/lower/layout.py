@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from legato.arith.expr import Const, Expr
+from legato.arith.expr import Const, Expr, const
+from legato.arith.substitute import substitute
 from legato.lower.access import follows
 from legato.lower.inline import loads
+from legato.lower.rules.nest import is_unit
 from legato.te.tensor import Axis, Tensor
 from legato.tir.buffer import Layout
 from legato.tir.expr import Load
@@ -24,6 +26,7 @@ def choose_order(axes: Sequence[Axis], body: Expr, constants: Collection[Tensor]
 
     `lanes` is the number of elements in a vector.
     """
+    body = substitute(body, {a.var: const(0) for a in axes if is_unit(a.extent)})  # no dimension is walked along them
     reads = loads(body)
     data = [r for r in reads if r.buffer not in constants]
     fixed = [r for r in reads if r.buffer in constants]
@@ -45,7 +48,8 @@ def _places(main: Load, axes: Sequence[Axis]) -> dict[int, tuple[int, ...]]:
     """A sort key per axis: where the dimension that it follows in `main` lies in memory, or its own position."""
     order = main.buffer.layout.order
     along = follows(main, axes)
-    if len(set(along.values())) < len(along) or (len(along) < len(axes) and main.buffer.layout.is_row_major):
+    has_other = any(n not in along and not is_unit(a.extent) for n, a in enumerate(axes))
+    if len(set(along.values())) < len(along) or (has_other and main.buffer.layout.is_row_major):
         return {n: (n,) for n in range(len(axes))}
     last = -1
     places: dict[int, tuple[int, ...]] = {}
