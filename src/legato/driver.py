@@ -12,24 +12,21 @@ import numpy as np
 
 from legato._version import __version__
 from legato.arith.expr import Expr
+from legato.assemble import KERNEL, Assembler, Objects, llvm_modules
 from legato.base.errors import CompileError, UnsupportedError
 from legato.base.precision import Precision
 from legato.base.target import Target
-from legato.codegen.analysis import is_parallel
-from legato.codegen.build import build_objects
-from legato.codegen.cache import KernelCache
-from legato.codegen.emit import emit_module
-from legato.codegen.link import link
+from legato.codegen.link import Image, link
 from legato.ir import expr as ir
 from legato.ir.attrs_json import attrs_from_json, attrs_to_json
 from legato.ir.module import Module
 from legato.ir.op import Op
-from legato.lower.functions import lower_functions
+from legato.lower.functions import LoweredModule, lower_functions
 from legato.lower.host import HostProgram, lower_hosts
 from legato.lower.memory import peak_memory
+from legato.lower.reuse import Shelf
 from legato.lower.signature import function_info, host_op_info
 from legato.lower.supported import reachable, require_shallow, require_supported
-from legato.lower.work import kernel_work
 from legato.ops import table
 from legato.pipelines import DEFAULT
 from legato.runtime.executable import Executable
@@ -108,9 +105,11 @@ def operators(extra: Iterable[Op] = ()) -> dict[str, Op]:
 
 @dataclass(slots=True)
 class Compiled:
-    """The executable and how it came about: seconds per stage, modules that were kept."""
+    """The executable and how it came about: modules of code that had to be compiled, seconds per stage, modules that
+    were kept."""
 
     executable: Executable
+    compiled: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
     modules: dict[str, Module] = field(default_factory=dict)
 
@@ -123,20 +122,20 @@ def compile_module(mod: Module, options: CompileOptions) -> Compiled:
     with clock("passes"):
         require_shallow(mod)
         mod = run(mod, options.passes, observer)
+    assembler = Assembler.default(options.target)
     with clock("lower"):
-        lowered, program = lower_module(mod, options, observer)
+        lowered, program = _lowered(mod, options, observer, assembler.shelf(table().values()))
     with clock("emit"):
         constants = [(name, np.ascontiguousarray(node.data)) for name, node in program.constants.items()]
-        modules = llvm_modules(program, options.target, constant_offsets(constants))
+        emitted = assembler.emit(program, constant_offsets(constants))
     with clock("codegen"):
-        objects, compiled = build_objects(modules, options.target, cache=KernelCache.default())
+        objects = assembler.compile(emitted, lowered, program)
     with clock("link"):
-        image = link(objects, [*program.functions, *program.kernels])
+        image = _linked(objects, [*program.functions, *program.facts])
         workspace, is_all = peak_memory(program.functions, program.plans)
-        stats = {"host_operators": len(program.host_ops), "kernels": len(program.kernels), "compiled": compiled,
-                 "recursive": int(not is_all)}  # fmt: skip
+        stats = {"host_operators": len(program.host_ops), "kernels": len(program.facts), "recursive": int(not is_all)}
         stages = {name: str(m) for name, m in observer.kept.items()}
-        info = _program(lowered, program, image.exports, workspace, options.target, stats, source, stages)
+        info = _program(lowered.module, program, image.exports, workspace, options.target, stats, source, stages)
         executable = Executable.from_parts(
             info,
             image.data,
@@ -147,24 +146,33 @@ def compile_module(mod: Module, options: CompileOptions) -> Compiled:
             memory_limit=options.memory_limit,
             host_ops=host_runner(options.ops) if info.host_ops else None,
         )
-    return Compiled(executable, clock.seconds, observer.kept)
+    return Compiled(executable, objects.compiled, clock.seconds, observer.kept)
 
 
 def lower_module(mod: Module, options: CompileOptions, observer: Observer) -> tuple[Module, HostProgram]:
     """`mod`, through the passes, with tensor programs for its groups (kept as "lower"), and those with the host
     functions around them (kept as "tir")."""
+    lowered, program = _lowered(mod, options, observer, None)
+    return lowered.module, program
+
+
+def _lowered(
+    mod: Module, options: CompileOptions, observer: Observer, shelf: Shelf | None
+) -> tuple[LoweredModule, HostProgram]:
+    """`lower_module`; what the `shelf` has is not lowered again, unless somebody wants to see how it is."""
     mod = reachable(mod)
     if not isinstance(mod["main"], ir.Function):
         raise UnsupportedError(
             "@main is a loop-level function", hint="compile a module whose @main is a graph function"
         )
     require_supported(mod)
-    lowered = lower_functions(mod, options.target, options.precision)
+    is_watched = observer.settings.verify or not options.keep.isdisjoint(("lower", "tir", "*"))
+    lowered = lower_functions(mod, options.target, options.precision, None if is_watched else shelf)
     program = lower_hosts(lowered, options.target)
     loops = {**program.kernels, **program.functions}
     if observer.settings.verify:
         verify_all(loops, final=True)
-    for name, stage in (("lower", lowered), ("tir", Module({ir.GlobalVar(n): f for n, f in loops.items()}))):
+    for name, stage in (("lower", lowered.module), ("tir", Module({ir.GlobalVar(n): f for n, f in loops.items()}))):
         if name in options.keep or "*" in options.keep:
             observer.kept[name] = stage
     return lowered, program
@@ -194,11 +202,9 @@ class _Stage:
         self.clock.seconds[self.name] = time.perf_counter() - self.start
 
 
-def llvm_modules(program: HostProgram, target: Target, offsets: Mapping[str, int]) -> list[str]:
-    """One LLVM module per kernel, and one for all host functions; `offsets` places the constants."""
-    kernels = [emit_module([k], target, {}) for k in program.kernels.values()]
-    threaded = {name: is_parallel(k) for name, k in program.kernels.items()}
-    return [*kernels, emit_module(list(program.functions.values()), target, offsets, threaded)]
+def _linked(objects: Objects, exports: Sequence[str]) -> Image:
+    """The image of a program: its kernels, called as the program calls them, and its host functions."""
+    return link([*objects.kernels.values(), objects.hosts], exports, [{KERNEL: name} for name in objects.kernels])
 
 
 def _program(
@@ -218,7 +224,7 @@ def _program(
         target=target.name,
         functions={"main": info},
         checks=tuple(program.checks),
-        kernels=_kernels(program, exports, target),
+        kernels=_kernels(program, exports),
         host_ops=tuple(host_op_info(r, attrs_to_json(r.attrs)) for r in program.host_ops),
         stats=stats,
         source=source,
@@ -227,11 +233,9 @@ def _program(
     )
 
 
-def _kernels(program: HostProgram, exports: Mapping[str, int], target: Target) -> str:
+def _kernels(program: HostProgram, exports: Mapping[str, int]) -> str:
     """What is known of every kernel, as text."""
-    return kernels_to_text(
-        kernel_from_work(name, exports[name], kernel_work(func, target)) for name, func in program.kernels.items()
-    )
+    return kernels_to_text(kernel_from_work(name, exports[name], facts.work) for name, facts in program.facts.items())
 
 
 def host_runner(extra: Iterable[Op] = ()) -> Callable[[HostOpInfo, Sequence[np.ndarray]], Sequence[np.ndarray]]:

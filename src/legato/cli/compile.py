@@ -60,7 +60,7 @@ def _facts(output: Path, compiled: Compiled, total: float, stages: dict[str, flo
         "outputs": [str(tensor) for tensor in exe.outputs],
         "peak_memory": str(exe.peak_memory),
         "kernels": exe.stats["kernels"],
-        "compiled": exe.stats["compiled"],
+        "compiled": compiled.compiled,
         "by_reference": [op.op for op in exe.program.host_ops],
         "seconds": total,
         "stages": stages,

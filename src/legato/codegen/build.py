@@ -13,7 +13,6 @@ from legato.base.config import config
 from legato.base.errors import InternalError
 from legato.base.target import Target
 from legato.codegen.cache import KernelCache
-from legato.codegen.compile import compile_object, llvm_version
 from legato.codegen.wire import read_fields, write_fields
 from legato.runtime.binding import cpu_count
 
@@ -45,11 +44,17 @@ def build_objects(
 
 
 def _key(text: str, target: Target) -> bytes:
+    from legato.codegen.compile import llvm_version  # LLVM is loaded where there is something to compile
+
     return f"llvm {llvm_version()}\n{target.cpu} {','.join(target.features)}\n{text}".encode()
 
 
 def _compiled(modules: Mapping[int, str], target: Target) -> dict[int, bytes]:
     """Every module compiled; the longest first, so that the processes end together."""
+    if not modules:
+        return {}
+    from legato.codegen.compile import compile_object  # LLVM is loaded where there is something to compile
+
     jobs: SimpleQueue[int] = SimpleQueue()
     for n in sorted(modules, key=lambda n: -len(modules[n])):
         jobs.put(n)

@@ -1,8 +1,17 @@
-"""The level of code generation that a module wants, as a comment in its first line: it travels with the text."""
+"""What of code generation is known without LLVM: which library does it, and the level that a module wants.
+
+The level is a comment in the module's first line: it travels with the text.
+"""
 
 from __future__ import annotations
 
-__all__ = ["level_line", "level_of"]
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from legato.base.errors import InternalError
+
+__all__ = ["level_line", "level_of", "toolchain"]
 
 _PREFIX = "; codegen level "
 _DEFAULT = 2
@@ -18,3 +27,14 @@ def level_of(ir_text: str) -> int:
     if not ir_text.startswith(_PREFIX):
         return _DEFAULT
     return int(ir_text[len(_PREFIX) : len(_PREFIX) + 1])
+
+
+@cache
+def toolchain() -> str:
+    """A text that tells the installed LLVM from others: the size and the time of its library, which is not loaded."""
+    spec = find_spec("llvmlite")
+    if spec is None or spec.origin is None:
+        raise InternalError("llvmlite is not installed")
+    library = Path(spec.origin).parent / "binding"
+    found = sorted(library.glob("*llvmlite*"))
+    return " ".join(f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in found)

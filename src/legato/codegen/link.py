@@ -8,7 +8,7 @@ Everything is relative to the image but the `relocations`: 8-byte slots to which
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from legato.base.errors import InternalError
@@ -36,17 +36,19 @@ class Image:
     exports: dict[str, int]
 
 
-def link(objects: Sequence[bytes], exports: Iterable[str]) -> Image:
+def link(objects: Sequence[bytes], exports: Iterable[str], names: Sequence[Mapping[str, str]] = ()) -> Image:
     """The image of `objects` in this order; `exports` are the names that the loader needs.
 
-    The same objects give the same bytes. InternalError names symbols that are undefined or defined twice.
+    `names` says for the first objects, one by one, how global symbols that they define are called here. The same
+    objects give the same bytes. InternalError names symbols that are undefined or defined twice.
     """
-    return _Linker([read_object(data) for data in objects]).image(list(exports))
+    return _Linker([read_object(data) for data in objects], names).image(list(exports))
 
 
 class _Linker:
-    def __init__(self, objects: Sequence[ElfObject]) -> None:
+    def __init__(self, objects: Sequence[ElfObject], names: Sequence[Mapping[str, str]]) -> None:
         self.objects = objects
+        self.names = names
         self.places: dict[tuple[int, int], int] = {}  # (object, section) -> offset in the image
         self.data = bytearray()
         self.globals = self._globals()
@@ -57,11 +59,13 @@ class _Linker:
         """(object, section, offset) of every global symbol."""
         found: dict[str, tuple[int, int, int]] = {}
         for n, obj in enumerate(self.objects):
+            names = self.names[n] if n < len(self.names) else {}
             for symbol in obj.symbols:
                 if symbol.is_global and symbol.section is not None:
-                    if symbol.name in found:
-                        raise InternalError(f"symbol {symbol.name!r} is defined in two objects")
-                    found[symbol.name] = (n, symbol.section, symbol.value)
+                    name = names.get(symbol.name, symbol.name)
+                    if name in found:
+                        raise InternalError(f"symbol {name!r} is defined in two objects")
+                    found[name] = (n, symbol.section, symbol.value)
         return found
 
     def image(self, exports: list[str]) -> Image:
@@ -106,7 +110,7 @@ class _Linker:
     def _symbol(self, n: int, index: int) -> int:
         symbol = self.objects[n].symbols[index]
         if symbol.section is None:
-            return self._global(symbol.name)
+            return self._global(symbol.name)  # defined elsewhere, under the name that it has there
         return self._section(n, symbol.section) + symbol.value
 
     def _apply(self, n: int, place: int, r: Relocation) -> None:

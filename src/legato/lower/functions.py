@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from legato.base.errors import InternalError
+from legato.arith.expr import Var
 from legato.base.node import post_order
 from legato.base.precision import Precision
 from legato.base.target import Target
@@ -21,52 +21,83 @@ from legato.ir.call_tir import call_tir
 from legato.ir.let import Binding, chain, lets
 from legato.ir.module import GlobalFunc, Module
 from legato.ir.types import TensorType, TupleType
+from legato.lower.describe import Description
 from legato.lower.extents import with_extent_checks
-from legato.lower.group import Group, stages, te_group, tensor_types
-from legato.lower.inline import Pad, detect_pad
+from legato.lower.facts import KernelFacts, kernel_facts
+from legato.lower.group import tensor_types
 from legato.lower.pack import packed_array
-from legato.lower.schedule import Kernel, schedule
-from legato.te.tensor import Tensor
-from legato.tir.buffer import Buffer, Layout
-from legato.tir.equal import program_key
+from legato.lower.reuse import Asked, Fresh, Groups, Shelf, Widths
+from legato.lower.stored import Found, StoredKernel
+from legato.tir.buffer import Layout
 from legato.tir.stmt import Func
 
-__all__ = ["lower_functions"]
+__all__ = ["LoweredModule", "lower_functions"]
 
 Layouts = tuple[Layout, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredModule:
+    """A module whose groups are calls of tensor programs.
+
+    `module` holds the programs that were made; `found` has those whose machine code was found, which it lacks; `facts`
+    has all of both, in the order of their first use. `fresh` is what other processes may find in future, its kernels
+    known by digest: `names` says what they are called.
+    """
+
+    module: Module
+    found: dict[str, Found]
+    facts: dict[str, KernelFacts]
+    fresh: tuple[Fresh, ...]
+    names: dict[str, str]
 
 
 @dataclass(slots=True)
 class _Kernels:
     """The tensor programs of the module: equal ones are one."""
 
-    by_key: dict[str, ir.GlobalVar] = field(default_factory=dict)
+    by_digest: dict[str, ir.GlobalVar] = field(default_factory=dict)
     funcs: dict[ir.GlobalVar, Func] = field(default_factory=dict)
-    names: dict[str, int] = field(default_factory=dict)
+    found: dict[str, Found] = field(default_factory=dict)
+    facts: dict[str, KernelFacts] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
 
-    def add(self, func: Func) -> ir.GlobalVar:
-        key = program_key(func)
-        found = self.by_key.get(key)
-        if found is None:
-            n = self.names.get(func.name, 0)
-            self.names[func.name] = n + 1
-            found = ir.GlobalVar(f"{func.name}_{n}")
-            self.by_key[key] = found
-            self.funcs[found] = replace(func, name=found.name)
-        return found
+    def add(self, kernel: StoredKernel, program: Func | bytes) -> ir.GlobalVar:
+        known = self.by_digest.get(kernel.digest)
+        if known is not None:
+            return known
+        n = self.counts.get(kernel.name, 0)
+        self.counts[kernel.name] = n + 1
+        gv = self.by_digest[kernel.digest] = ir.GlobalVar(f"{kernel.name}_{n}")
+        self.facts[gv.name] = kernel.facts
+        if isinstance(program, Func):
+            self.funcs[gv] = replace(program, name=gv.name)
+        else:
+            self.found[gv.name] = Found(tuple(o.layout for o in kernel.outputs), kernel.facts, program)
+        return gv
 
 
-def lower_functions(mod: Module, target: Target, precision: Precision = Precision.DEFAULT) -> Module:
-    """`mod` (fused, in A-normal form) with every primitive function lowered to tensor programs for `target`."""
-    kernels = _Kernels()
+def lower_functions(
+    mod: Module, target: Target, precision: Precision = Precision.DEFAULT, shelf: Shelf | None = None
+) -> LoweredModule:
+    """`mod` (fused, in A-normal form) with every primitive function lowered to tensor programs for `target`.
+
+    What the `shelf` has is not lowered again.
+    """
+    kernels, groups = _Kernels(), Groups(target, precision, shelf)
+    kernels.facts |= {
+        gv.name: kernel_facts(func, target) for gv, func in mod.functions.items() if isinstance(func, Func)
+    }
     functions: dict[ir.GlobalVar, GlobalFunc] = {}
     for gv, func in mod.functions.items():
         if isinstance(func, ir.Function):
             func = with_extent_checks(func)
             facts = {p: _row_major(p.ty) for p in func.params}
-            func = replace(func, body=_Block(kernels, target, precision, facts).lower(func.body))
+            func = replace(func, body=_Block(kernels, groups, facts).lower(func.body))
         functions[gv] = func
-    return mod.with_functions({**functions, **kernels.funcs})
+    module = mod.with_functions({**functions, **kernels.funcs})
+    names = {digest: gv.name for digest, gv in kernels.by_digest.items()}
+    return LoweredModule(module, kernels.found, kernels.facts, tuple(groups.fresh), names)
 
 
 def _row_major(ty: object) -> Layouts:
@@ -81,23 +112,25 @@ def _is_primitive(value: ir.Expr) -> bool:
 class _Block:
     """One block: `facts` has the layouts of every variable in scope."""
 
-    def __init__(self, kernels: _Kernels, target: Target, precision: Precision, facts: dict[ir.Var, Layouts]) -> None:
-        self.kernels, self.target, self.precision, self.facts = kernels, target, precision, facts
+    def __init__(self, kernels: _Kernels, groups: Groups, facts: dict[ir.Var, Layouts]) -> None:
+        self.kernels, self.groups, self.facts = kernels, groups, facts
         self.fields: dict[ir.Var, tuple[ir.Expr, ...]] = {}  # tuples that primitive functions return
 
     def lower(self, body: ir.Expr) -> ir.Expr:
         bindings, result = chain(body)
-        groups = {
-            var: te_group(value.op) for var, value in bindings if isinstance(value, ir.Call) and _is_primitive(value)
-            if isinstance(value.op, ir.Function)
-        }  # fmt: skip
+        described = {
+            var: self.groups.describe(value.op)
+            for var, value in bindings
+            if isinstance(value, ir.Call) and isinstance(value.op, ir.Function) and _is_primitive(value)
+        }
         leaving = self._leaving(bindings, result)
-        halos = self._halos(bindings, groups)
+        halos = self._halos(bindings, described)
         out: list[Binding] = []
         for var, value in bindings:
-            if var in groups:
+            if var in described:
                 assert isinstance(value, ir.Call)
-                self._group(var, value, groups[var], var in leaving, halos.get(var), out)
+                wanted = self._wanted(value.ty, var in leaving, halos.get(var))
+                self._group(var, value, described[var], wanted, out)
             else:
                 out.append((var, self._nested(value)))
                 self.facts[var] = self._facts_of(value)
@@ -105,7 +138,7 @@ class _Block:
 
     def _inner(self) -> _Block:
         """A block inside this one: what is in scope here is in scope there."""
-        inner = _Block(self.kernels, self.target, self.precision, dict(self.facts))
+        inner = _Block(self.kernels, self.groups, dict(self.facts))
         inner.fields = dict(self.fields)
         return inner
 
@@ -136,56 +169,50 @@ class _Block:
                 found |= _vars([value])
         return found
 
-    def _halos(self, bindings: Sequence[Binding], groups: dict[ir.Var, Group]) -> dict[ir.Var, Layout]:
+    def _halos(self, bindings: Sequence[Binding], described: dict[ir.Var, Description]) -> dict[ir.Var, Layout]:
         """The padding with which the groups of this block read each variable, as a halo: the widest for the value that
         most of them pad with."""
-        found: dict[ir.Var, dict[float, list[Pad]]] = {}
+        found: dict[ir.Var, dict[float, list[Widths]]] = {}
         for var, value in bindings:
-            if var not in groups:
+            if var not in described:
                 continue
             assert isinstance(value, ir.Call)
-            source = dict(zip(groups[var].inputs, _leaves(value.args), strict=True))
-            for t in stages(groups[var].outputs):
-                pad = detect_pad(t)
-                arg = source.get(pad.source) if pad is not None else None
-                if pad is None or t in groups[var].outputs or not _is_tensor_var(arg):
-                    continue
-                if pad.value == 0 or t.dtype.is_float:
-                    assert isinstance(arg, ir.Var)
-                    found.setdefault(arg, {}).setdefault(pad.value, []).append(pad)
-        return {arg: _halo(max(by_value.values(), key=len)) for arg, by_value in found.items()}
+            assert isinstance(value.op, ir.Function)
+            args = _leaves(value.args)
+            for n, fill, widths in self.groups.paddings(value.op, described[var]):
+                arg = args[n]
+                if isinstance(arg, ir.Var) and isinstance(arg.ty, TensorType):
+                    found.setdefault(arg, {}).setdefault(fill, []).append(widths)
+        return {arg: _halo(*max(by_value.items(), key=lambda item: len(item[1]))) for arg, by_value in found.items()}
 
     def _group(
         self,
         var: ir.Var,
         call: ir.Call,
-        group: Group,
-        leaves: bool,
-        halo: Layout | None,
+        description: Description,
+        wanted: tuple[Layout | None, ...],
         out: list[Binding],
     ) -> None:
-        args = [leaf for arg in call.args for leaf in self._tensors(arg, out)]
-        constants = []
-        values: dict[Buffer, ir.Expr] = {}
-        for tensor, arg, layout in zip(group.inputs, args, self._layouts(args), strict=True):
-            tensor.layout = layout
-            values[tensor] = arg
-            if isinstance(arg, ir.Constant):
-                constants.append(tensor)
-        wanted = [self._wanted(t, leaves, halo) for t in group.outputs]
-        done = schedule(group, constants, wanted, self.target, self.precision)
-        for packing in done.packings:
+        """Appends the calls of a group's kernels."""
+        assert isinstance(call.op, ir.Function)
+        values = [leaf for arg in call.args for leaf in self._tensors(arg, out)]  # by their numbers
+        layouts = self._layouts(values)
+        asked = Asked(tuple(layouts), tuple(isinstance(v, ir.Constant) for v in values), wanted)
+        lowered = self.groups.lowered(call.op, description, asked)
+        for packing in lowered.group.packings:
             source = values[packing.source]
             assert isinstance(source, ir.Constant)
-            values[packing.packed] = ir.constant(packed_array(packing, source.data))
-        for kernel in done.kernels:
-            self._call(var, group, kernel, values, out)
-        missing = [t for t in group.outputs if t not in values]
-        if missing:
-            raise InternalError(f"no kernel stores {missing}")
-        self.facts[var] = tuple(t.layout for t in group.outputs)
-        if not (isinstance(var.ty, TensorType) and values[group.outputs[0]] is var):
-            self.fields[var] = tuple(values[t] for t in group.outputs)
+            values.append(ir.constant(packed_array(packing, source.data)))
+            layouts.append(Layout.row_major(len(packing.extents)))
+        dims = tuple(description.dims)
+        outputs = lowered.group.outputs
+        for kernel, program in zip(lowered.group.kernels, lowered.kernels, strict=True):
+            final = var if outputs == (len(values),) and len(kernel.outputs) == 1 else None
+            self._call(final, kernel, program, dims, values, out)
+            layouts += [o.layout for o in kernel.outputs]
+        self.facts[var] = tuple(layouts[n] for n in outputs)
+        if not (isinstance(var.ty, TensorType) and values[outputs[0]] is var):
+            self.fields[var] = tuple(values[n] for n in outputs)
 
     def _tensors(self, arg: ir.Expr, out: list[Binding]) -> Iterator[ir.Expr]:
         """The tensors of an argument; fields of a variable that is a tuple are bound to variables of their own."""
@@ -209,39 +236,41 @@ class _Block:
             found += self.facts[arg] if isinstance(arg, ir.Var) else _row_major(arg.ty)
         return found
 
-    def _wanted(self, t: Tensor, leaves: bool, halo: Layout | None) -> Layout | None:
-        if leaves:
-            return Layout.row_major(t.rank)
-        return halo
+    def _wanted(self, ty: object, leaves: bool, halo: Layout | None) -> tuple[Layout | None, ...]:
+        """The layouts that the tensors of `ty`, results of a group, shall have."""
+        row_major = _row_major(ty)
+        return row_major if leaves else (halo,) * len(row_major)
 
     def _call(
-        self, var: ir.Var, group: Group, kernel: Kernel, values: dict[Buffer, ir.Expr], out: list[Binding]
+        self,
+        var: ir.Var | None,
+        kernel: StoredKernel,
+        program: Func | bytes,
+        dims: Sequence[Var],
+        values: list[ir.Expr],
+        out: list[Binding],
     ) -> None:
-        gv = self.kernels.add(kernel.func)
-        types = [TensorType(b.shape, b.dtype) for b in kernel.outputs]
-        call = call_tir(gv, [values[b] for b in kernel.inputs], types, kernel.dims)
+        """Appends the call of a kernel, bound to `var` if that is given, and what it stores to the group's `values`."""
+        gv = self.kernels.add(kernel, program)
+        types = [TensorType(o.dims(dims), o.dtype) for o in kernel.outputs]
+        call = call_tir(gv, [values[n] for n in kernel.inputs], types, [dims[n] for n in kernel.dims])
+        bound = var or ir.Var(kernel.name, ty=call.ty)
+        out.append((bound, call))
+        self.facts[bound] = tuple(o.layout for o in kernel.outputs)
         if len(kernel.outputs) == 1:
-            final = kernel.outputs[0] is group.outputs[0] and len(group.outputs) == 1
-            bound = var if final else ir.Var(kernel.func.name, ty=types[0])
-            out.append((bound, call))
-            values[kernel.outputs[0]] = bound
-            self.facts[bound] = (kernel.outputs[0].layout,)
+            values.append(bound)
             return
-        both = ir.Var(kernel.func.name, ty=call.ty)
-        out.append((both, call))
-        self.facts[both] = tuple(b.layout for b in kernel.outputs)
-        for n, b in enumerate(kernel.outputs):
-            item = ir.Var(b.name, ty=types[n])
-            out.append((item, ir.TupleGetItem(both, n, ty=types[n])))
-            values[b] = item
-            self.facts[item] = (b.layout,)
+        for n, output in enumerate(kernel.outputs):
+            item = ir.Var(output.name, ty=types[n])
+            out.append((item, ir.TupleGetItem(bound, n, ty=types[n])))
+            values.append(item)
+            self.facts[item] = (output.layout,)
 
 
-def _halo(pads: Sequence[Pad]) -> Layout:
-    """A halo, in whatever order, that holds all of `pads`, which have one value."""
-    before, after = zip(*((p.before, p.after) for p in pads), strict=True)
-    widths = zip(map(max, zip(*before, strict=True)), map(max, zip(*after, strict=True)), strict=True)
-    return Layout((), tuple(widths), pads[0].value)
+def _halo(value: float, widths: Sequence[Widths]) -> Layout:
+    """A halo of `value`, in whatever order, that is as wide as each of `widths`."""
+    widest = [(max(b for b, _ in dim), max(a for _, a in dim)) for dim in zip(*widths, strict=True)]
+    return Layout((), tuple(widest), value)
 
 
 def _is_data(ty: object) -> bool:
@@ -254,10 +283,6 @@ def _leaves(args: Iterable[ir.Expr]) -> list[ir.Expr]:
     for arg in args:
         found += _leaves(arg.fields) if isinstance(arg, ir.Tuple) else [arg] * len(tensor_types(arg.ty))
     return found
-
-
-def _is_tensor_var(arg: ir.Expr | None) -> bool:
-    return isinstance(arg, ir.Var) and isinstance(arg.ty, TensorType)
 
 
 def _vars(roots: Iterable[ir.Expr]) -> set[ir.Var]:

@@ -21,9 +21,11 @@ from legato.ir.let import chain
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.types import TensorType, TupleType, Type
-from legato.lower.copy import copy_kernel
+from legato.lower.facts import KernelFacts, kernel_facts
+from legato.lower.functions import LoweredModule
 from legato.lower.group import tensor_types
 from legato.lower.plan import Plan, plan_memory
+from legato.lower.stored import Found
 from legato.tir.buffer import Buffer, Layout
 from legato.tir.equal import program_key
 from legato.tir.expr import Load
@@ -47,11 +49,16 @@ class HostOpRecord:
 
 @dataclass(slots=True)
 class HostProgram:
-    """What host lowering gathers: host functions, extra kernels, constants, check messages, host operators, plans."""
+    """What host lowering gathers: host functions, extra kernels, constants, check messages, host operators, plans.
+
+    `kernels` are programs, `found` those whose machine code is at hand; `facts` has all of both, in their order.
+    """
 
     target: Target
     functions: dict[str, Func] = field(default_factory=dict)
     kernels: dict[str, Func] = field(default_factory=dict)
+    found: dict[str, Found] = field(default_factory=dict)
+    facts: dict[str, KernelFacts] = field(default_factory=dict)
     constants: dict[str, ir.Constant] = field(default_factory=dict)
     checks: list[str] = field(default_factory=list)
     host_ops: list[HostOpRecord] = field(default_factory=list)
@@ -65,7 +72,16 @@ class HostProgram:
         name = self.copies.setdefault(key, f"copy_{len(self.copies)}")
         if name not in self.kernels:
             self.kernels[name] = replace(kernel, name=name)
+            self.facts[name] = kernel_facts(kernel, self.target)
         return name
+
+    def layouts(self, kernel: str, inputs: int) -> tuple[Layout, ...]:
+        """The layouts of what a kernel with so many inputs stores."""
+        found = self.found.get(kernel)
+        if found is not None:
+            return found.layouts
+        buffers = [p for p in self.kernels[kernel].params if isinstance(p, Buffer)]
+        return tuple(b.layout for b in buffers[inputs:])
 
     def constant(self, node: ir.Constant) -> str:
         """The name of `node` in the constant segment."""
@@ -80,9 +96,10 @@ class HostProgram:
         return self.checks.index(message)
 
 
-def lower_hosts(mod: Module, target: Target) -> HostProgram:
-    """The host functions of every graph-level function of `mod`, whose kernels are its loop-level functions."""
-    program = HostProgram(target)
+def lower_hosts(lowered: LoweredModule, target: Target) -> HostProgram:
+    """The host functions of every graph-level function of `lowered`, whose kernels are its loop-level functions."""
+    mod = lowered.module
+    program = HostProgram(target, found=dict(lowered.found), facts=dict(lowered.facts))
     for gv, func in mod.functions.items():
         if isinstance(func, Func):
             program.kernels[gv.name] = func
@@ -215,10 +232,8 @@ class _Lowering:
         kernel_var, args = call.args
         assert isinstance(kernel_var, ir.GlobalVar)
         assert isinstance(call.attrs, CallTirAttrs)
-        kernel = self.program.kernels[kernel_var.name]
         inputs = list(_flat(self._atom(args)))
-        buffers = [p for p in kernel.params if isinstance(p, Buffer)]
-        layouts = tuple(b.layout for b in buffers[len(inputs) :])
+        layouts = self.program.layouts(kernel_var.name, len(inputs))
         outs = dest
         if outs is None or any(b.layout != want for b, want in zip(_flat(outs), layouts, strict=True)):
             outs = self._fresh(call.attrs.out_type, var.name, iter(layouts))
@@ -262,6 +277,8 @@ class _Lowering:
         return outs
 
     def _copy(self, source: Buffer, target: Buffer) -> Stmt:
+        from legato.lower.copy import copy_kernel  # with the schedule rules: few programs need it
+
         kernel = copy_kernel(source, target, self.program.target)
         dims = tuple(p for p in kernel.params if isinstance(p, Var))
         return Launch((source, target, *dims), self.program.copy(kernel))

@@ -1,44 +1,69 @@
-"""Constants re-laid at compile time: the array that a packing's stage describes."""
+"""Constants re-laid at compile time: the arrays that packings describe."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from legato.arith.expr import Binary, Const, Expr, Op, Select, Var, const
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, variables
+from legato.base import dtype as dt
 from legato.base.errors import InternalError
-from legato.lower.algorithms.cook_toom import Matrix
-from legato.lower.schedule import Packing
+from legato.lower.expr_data import from_data, to_data
+from legato.lower.stored import Matrix, StoredPacking
 from legato.te.tensor import Stage
+from legato.tir.buffer import Buffer
 from legato.tir.expr import Load
 
-__all__ = ["packed_array"]
+if TYPE_CHECKING:
+    from legato.lower.schedule import Packing
+
+__all__ = ["packed_array", "stored_packing"]
 
 Array = np.ndarray[Any, Any]
 ARITHMETIC = {Op.ADD: np.add, Op.SUB: np.subtract, Op.MUL: np.multiply, Op.FLOORDIV: np.floor_divide,
               Op.FLOORMOD: np.mod, Op.MIN: np.minimum, Op.MAX: np.maximum}  # fmt: skip
 
 
-def packed_array(packing: Packing, source: Array) -> Array:
+def stored_packing(packing: Packing, source: int) -> StoredPacking:
+    """`packing` of the group's value number `source`, as data."""
+    if packing.matrices:
+        matrices = tuple((dim, tuple(tuple(map(float, row)) for row in rows)) for dim, rows in packing.matrices)
+        return StoredPacking(source, _static(packing.packed.shape), matrices)
+    stage = packing.packed.stage
+    if not isinstance(stage, Stage) or stage.reduction is not None:
+        raise InternalError(f"{packing.packed} is packed by something else than an index map")
+    numbers: dict[Any, int] = {packing.source: 0, **{a.var: n for n, a in enumerate(stage.axes)}}
+    body = to_data(stage.body, numbers.__getitem__)
+    return StoredPacking(source, _static([a.extent for a in stage.axes]), body=body)
+
+
+def _static(extents: Sequence[Expr]) -> tuple[int, ...]:
+    known = tuple(int(e.value) for e in extents if isinstance(e, Const))
+    if len(known) != len(extents):
+        raise InternalError("a constant is packed into a shape that is not static")
+    return known
+
+
+def packed_array(packing: StoredPacking, source: Array) -> Array:
     """`source` as `packing` wants it: dimensions moved, the channel cut into blocks and filled up with zeros."""
     if packing.matrices:
         return _multiplied(source, packing.matrices)
-    stage = packing.packed.stage
-    assert isinstance(stage, Stage)
-    read = stage.body.a if isinstance(stage.body, Select) else stage.body
+    axes = [Var(f"i{n}", lo=0) for n in range(len(packing.extents))]
+    buffer = Buffer("source", tuple(const(n) for n in source.shape), dt.dtype(source.dtype))
+    body = from_data(packing.body, axes, [buffer])
+    read = body.a if isinstance(body, Select) else body
     assert isinstance(read, Load)
-    axes = [a.var for a in stage.axes]
-    extents = [int(a.extent.value) for a in stage.axes if isinstance(a.extent, Const)]
     cut = [d for d, index in enumerate(read.indices) if not isinstance(index, Var | Const)]
-    if len(cut) == 1 and _is_blocked(read.indices[cut[0]], axes, extents[-1]):
-        return _moved(source, read.indices, axes, extents, cut[0])
-    return _gathered(source, read.indices, axes, extents)
+    if len(cut) == 1 and _is_blocked(read.indices[cut[0]], axes, packing.extents[-1]):
+        return _moved(source, read.indices, axes, packing.extents, cut[0])
+    return _gathered(source, read.indices, axes, packing.extents)
 
 
-def _multiplied(source: Array, matrices: tuple[tuple[int, Matrix], ...]) -> Array:
+def _multiplied(source: Array, matrices: Sequence[tuple[int, Matrix]]) -> Array:
     """`source` with dimensions multiplied by matrices: in float64, rounded once."""
     dims = [d for d, _ in matrices]
     whole: Array = np.ones((1, 1))
@@ -50,13 +75,13 @@ def _multiplied(source: Array, matrices: tuple[tuple[int, Matrix], ...]) -> Arra
     return np.ascontiguousarray(np.moveaxis(done, range(-len(dims), 0), dims))
 
 
-def _is_blocked(index: Expr, axes: list[Var], width: int) -> bool:
+def _is_blocked(index: Expr, axes: Sequence[Var], width: int) -> bool:
     """True if `index` is block · width + within, for one of the axes and the last."""
     others = [v for v in variables(index) if v is not axes[-1]]
     return len(others) == 1 and simplify(others[0] * width + axes[-1] - index) is const(0)
 
 
-def _moved(source: Array, indices: tuple[Expr, ...], axes: list[Var], extents: list[int], cut: int) -> Array:
+def _moved(source: Array, indices: tuple[Expr, ...], axes: Sequence[Var], extents: Sequence[int], cut: int) -> Array:
     """Every index but the channel's (dimension `cut`, block · width + within) is an axis or a literal."""
     within = len(axes) - 1
     where = {index: d for d, index in enumerate(indices) if isinstance(index, Var)}
@@ -77,7 +102,7 @@ def _moved(source: Array, indices: tuple[Expr, ...], axes: list[Var], extents: l
     return np.ascontiguousarray(np.transpose(split, order).reshape(extents))
 
 
-def _gathered(source: Array, indices: tuple[Expr, ...], axes: list[Var], extents: list[int]) -> Array:
+def _gathered(source: Array, indices: tuple[Expr, ...], axes: Sequence[Var], extents: Sequence[int]) -> Array:
     """Any index expressions: evaluated for every element, reads behind the end give zero."""
     if not source.size:
         return np.zeros(extents, source.dtype)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from legato.arith.expr import Binary, Const, Expr, Select, Var
-from legato.arith.simplify import simplify
-from legato.arith.substitute import nodes
-from legato.base.errors import InternalError, UnsupportedError
+from legato.arith.expr import Expr, Var
+from legato.base.errors import UnsupportedError
 from legato.ir import expr as ir
 from legato.ir.types import TensorType, TupleType, Type
 from legato.lower.group import tensor_types
 from legato.lower.host import HostOpRecord, function_dims
+from legato.lower.sizes import size_of, unique
 from legato.runtime.program import Constraint, DimInfo, FunctionInfo, HostOpInfo, Structure, TensorInfo, Word
-from legato.runtime.size import Size, combine
+from legato.runtime.size import Size
 
 __all__ = ["function_info", "host_op_info"]
 
@@ -61,18 +60,6 @@ def _default_names(count: int) -> list[str]:
     return ["output"] if count == 1 else [f"output{n}" for n in range(count)]
 
 
-def unique(names: Sequence[str]) -> list[str]:
-    """`names` with a number behind those that are taken already."""
-    taken: dict[str, None] = {}
-    given = set(names)
-    for wanted in names:
-        name, n = wanted, 1
-        while name in taken or (n > 1 and name in given):
-            name, n = f"{wanted}_{n}", n + 1
-        taken[name] = None
-    return list(taken)
-
-
 def _structure(ty: Type, numbers: Iterator[int]) -> Structure:
     if isinstance(ty, TupleType):
         return tuple(_structure(f, numbers) for f in ty.fields)
@@ -81,27 +68,6 @@ def _structure(ty: Type, numbers: Iterator[int]) -> Structure:
 
 def _sizes(ty: TensorType, names: dict[Var, str]) -> tuple[Size, ...]:
     return tuple(size_of(d, names) for d in ty.shape)
-
-
-def size_of(e: Expr, names: dict[Var, str]) -> Size:
-    """An index expression as data."""
-    e = simplify(e)
-    sizes: dict[Expr, Size] = {}
-    for node in nodes(e):
-        match node:
-            case Const():
-                sizes[node] = int(node.value)
-            case Var() if node in names:
-                sizes[node] = names[node]
-            case Var():
-                raise UnsupportedError(f"the dim {node.name} is known only while the program runs")
-            case Binary():
-                sizes[node] = combine(node.op.value, sizes[node.a], sizes[node.b])
-            case Select():
-                sizes[node] = ("select", sizes[node.cond], sizes[node.a], sizes[node.b])
-            case _:
-                raise InternalError(f"a dim holds {node}")
-    return sizes[e]
 
 
 def host_op_info(record: HostOpRecord, attrs: str) -> HostOpInfo:

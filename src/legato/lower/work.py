@@ -6,7 +6,7 @@ from typing import Any
 
 from legato.arith.expr import Var
 from legato.base.target import Target
-from legato.lower.signature import size_of, unique
+from legato.lower.sizes import size_of, unique
 from legato.runtime.size import Size
 from legato.tir._count import Count, as_expr
 from legato.tir.buffer import Buffer

@@ -1,0 +1,126 @@
+"""The machine code of a lowered program: found in the kernel cache, or made and kept there.
+
+The cache has three kinds of entries: what a group is lowered to, with the objects of its kernels (`lower.reuse`); the
+object of all host functions of a program; the object of an LLVM module, by its text. The first two are found before
+anything is lowered or emitted, under keys that name the compiler's own sources. The function of a kernel's object has
+one name for all; the image is linked with the names that the program gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from legato.base.sources import sources_digest
+from legato.base.target import Target
+from legato.codegen.build import build_objects
+from legato.codegen.cache import KernelCache
+from legato.codegen.level import toolchain
+from legato.ir.op import Op
+from legato.lower.functions import LoweredModule
+from legato.lower.host import HostProgram
+from legato.lower.reuse import Shelf
+from legato.lower.stored import StoredGroup, encode
+from legato.tir.equal import program_key
+
+__all__ = ["KERNEL", "Assembler", "Emitted", "Objects", "llvm_modules"]
+
+KERNEL = "kernel"  # the name of the function in the object of a kernel
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """LLVM modules to be compiled: of kernels by name, and of the host functions, unless `found` is their object."""
+
+    kernels: dict[str, str]
+    hosts: str
+    found: bytes | None
+    key: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """ELF objects of a program: kernels by name, in their order, and all host functions; how many had to be made."""
+
+    kernels: dict[str, bytes]
+    hosts: bytes
+    compiled: int
+
+
+@dataclass(frozen=True, slots=True)
+class Assembler:
+    """Makes the code of programs for `target`; `compiler` tells compilers apart (None: this one cannot be named)."""
+
+    target: Target
+    cache: KernelCache
+    compiler: str | None
+
+    @staticmethod
+    def default(target: Target) -> Assembler:
+        """With the cache that the configuration names."""
+        cache = KernelCache.default()
+        return Assembler(target, cache, _compiler() if cache.limit else None)
+
+    def shelf(self, operators: Collection[Op]) -> Shelf | None:
+        """Where groups of `operators`, which are the package's, are found; None if nothing can be."""
+        return None if self.compiler is None else Shelf(self.cache.get, self.compiler, frozenset(operators))
+
+    def emit(self, program: HostProgram, offsets: Mapping[str, int]) -> Emitted:
+        """What has to be compiled of `program`; `offsets` places the constants."""
+        key = None if self.compiler is None else _host_key(self.compiler, self.target, program, offsets)
+        found = None if key is None else self.cache.get(key)
+        if found is not None and not program.kernels:
+            return Emitted({}, "", found, key)
+        from legato.codegen.emit import emit_module  # only for what was never compiled
+
+        kernels = {name: emit_module([replace(k, name=KERNEL)], self.target, {}) for name, k in program.kernels.items()}
+        hosts = _host_module(program, self.target, offsets) if found is None else ""
+        return Emitted(kernels, hosts, found, key)
+
+    def compile(self, emitted: Emitted, lowered: LoweredModule, program: HostProgram) -> Objects:
+        """The objects of `program`. What was made of it and `lowered` is kept for other processes."""
+        texts = [*emitted.kernels.values(), *([emitted.hosts] if emitted.found is None else [])]
+        made, compiled = build_objects(texts, self.target, cache=self.cache)
+        code = {name: found.code for name, found in program.found.items()}
+        code |= zip(emitted.kernels, made, strict=False)
+        hosts = made[-1] if emitted.found is None else emitted.found
+        if (lowered.fresh or emitted.found is None) and self.compiler is not None and self.compiler == _compiler():
+            self._keep(emitted, lowered, code, hosts)
+        return Objects({name: code[name] for name in program.facts}, hosts, compiled)
+
+    def _keep(self, emitted: Emitted, lowered: LoweredModule, code: Mapping[str, bytes], hosts: bytes) -> None:
+        for fresh in lowered.fresh:
+            value = fresh.value
+            if isinstance(value, StoredGroup):
+                value = encode(value, [code[lowered.names[k.digest]] for k in value.kernels])
+            self.cache.put(fresh.key, value)
+        if emitted.found is None and emitted.key is not None:
+            self.cache.put(emitted.key, hosts)
+        self.cache.prune()
+
+
+def _compiler() -> str | None:
+    """What tells this compiler from others: its sources, and the library that generates code."""
+    sources = sources_digest()
+    return None if sources is None else f"{sources} {toolchain()}"
+
+
+def _host_key(compiler: str, target: Target, program: HostProgram, offsets: Mapping[str, int]) -> bytes:
+    functions = "\n".join(f"{name}\n{program_key(f)}" for name, f in program.functions.items())
+    parallel = {name: facts.parallel for name, facts in program.facts.items()}
+    return f"hosts\n{compiler}\n{target}\n{dict(offsets)}\n{parallel}\n{functions}".encode()
+
+
+def _host_module(program: HostProgram, target: Target, offsets: Mapping[str, int]) -> str:
+    from legato.codegen.emit import emit_module  # only for what was never compiled
+
+    parallel = {name: facts.parallel for name, facts in program.facts.items()}
+    return emit_module(list(program.functions.values()), target, offsets, parallel)
+
+
+def llvm_modules(program: HostProgram, target: Target, offsets: Mapping[str, int]) -> list[str]:
+    """One LLVM module per kernel, and one for all host functions; `offsets` places the constants."""
+    from legato.codegen.emit import emit_module  # only for what was never compiled
+
+    kernels = [emit_module([k], target, {}) for k in program.kernels.values()]
+    return [*kernels, _host_module(program, target, offsets)]

@@ -1,0 +1,186 @@
+"""Groups that were lowered before, here or by another process, are not lowered again.
+
+What a group is lowered to depends on its description and on what is asked of it: where its operands lie, which of them
+are constants, and how its results shall lie; on the target, and on the compiler itself. All of that is the key, and
+whatever else comes to matter (another argument of `schedule`) must become part of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from legato.base.errors import InternalError
+from legato.base.precision import Precision
+from legato.base.target import Target
+from legato.ir import expr as ir
+from legato.ir.op import Op
+from legato.lower.describe import Description, describe
+from legato.lower.facts import kernel_facts
+from legato.lower.pack import stored_packing
+from legato.lower.stored import StoredGroup, StoredKernel, StoredPacking, StoredTensor, decode
+from legato.tir.buffer import Buffer, Layout
+from legato.tir.equal import program_key
+from legato.tir.stmt import Func
+
+if TYPE_CHECKING:
+    from legato.lower.group import Group
+    from legato.lower.schedule import Schedule
+
+__all__ = ["Asked", "Fresh", "Groups", "Lowered", "Shelf"]
+
+Widths = tuple[tuple[int, int], ...]
+Paddings = tuple[tuple[int, float, Widths], ...]  # of a group: number of the input, filled with, (before, after)
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """Where earlier results are looked up: `find` gives the bytes under a key, or None.
+
+    `compiler` tells everything apart that lowers or generates code differently; `operators` are those that it covers.
+    """
+
+    find: Callable[[bytes], bytes | None]
+    compiler: str
+    operators: Collection[Op]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked of a group: layouts of its inputs, which of them are constants, layouts of its outputs (None: free;
+    without order: free but for the halo)."""
+
+    layouts: tuple[Layout, ...]
+    constants: tuple[bool, ...]
+    wanted: tuple[Layout | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A lowered group with its kernels: programs, or objects that were found."""
+
+    group: StoredGroup
+    kernels: tuple[Func | bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """Something that was not found: its key, and the group that belongs there or what else does."""
+
+    key: bytes
+    value: StoredGroup | bytes
+
+
+@dataclass(slots=True)
+class Groups:
+    """Every group of a module: equal ones are lowered once. `fresh` gathers what may be kept for other processes."""
+
+    target: Target
+    precision: Precision
+    shelf: Shelf | None = None
+    fresh: list[Fresh] = field(default_factory=list)
+    _known: dict[str, Lowered] = field(default_factory=dict)
+    _paddings: dict[str, Paddings] = field(default_factory=dict)
+    _stages: dict[str, Group] = field(default_factory=dict)  # of groups that are not scheduled yet
+
+    def describe(self, func: ir.Function) -> Description:
+        """The description by which the group `func` is known here."""
+        return describe(func, () if self.shelf is None else self.shelf.operators)
+
+    def paddings(self, func: ir.Function, description: Description) -> Paddings:
+        """How the group pads what it reads."""
+        found = self._paddings.get(description.text)
+        if found is None:
+            key = self._key("paddings", description, "")
+            found = _read_paddings(self._find(key))
+            if found is None:
+                found = self._find_paddings(func, description, key)
+            self._paddings[description.text] = found
+        return found
+
+    def _find_paddings(self, func: ir.Function, description: Description, key: bytes | None) -> Paddings:
+        from legato.lower.group import te_group  # only for what was never lowered
+        from legato.lower.paddings import paddings
+
+        group = self._stages[description.text] = te_group(func)
+        found = paddings(group)
+        if key is not None:
+            self.fresh.append(Fresh(key, json.dumps(found).encode()))
+        return found
+
+    def lowered(self, func: ir.Function, description: Description, asked: Asked) -> Lowered:
+        """The kernels of group `func`, for what is asked."""
+        request = f"{asked.layouts}\n{asked.constants}\n{asked.wanted}"
+        text = f"{description.text}\n{request}"
+        found = self._known.get(text)
+        if found is None:
+            key = self._key("group", description, request)
+            kept = self._find(key)
+            parts = None if kept is None else decode(kept)
+            found = self._lower(func, description, asked, key) if parts is None else Lowered(parts[0], tuple(parts[1]))
+            self._known[text] = found
+        return found
+
+    def _key(self, kind: str, description: Description, request: str) -> bytes | None:
+        if self.shelf is None or not description.lasts:
+            return None
+        head = f"{kind}\n{self.shelf.compiler}\n{self.target}\n{self.precision.value}"
+        return f"{head}\n{description.text}\n{request}".encode()
+
+    def _find(self, key: bytes | None) -> bytes | None:
+        return None if key is None or self.shelf is None else self.shelf.find(key)
+
+    def _lower(self, func: ir.Function, description: Description, asked: Asked, key: bytes | None) -> Lowered:
+        from legato.lower.group import te_group  # only for what was never lowered
+        from legato.lower.schedule import schedule
+
+        group = self._stages.pop(description.text, None) or te_group(func)
+        for tensor, layout in zip(group.inputs, asked.layouts, strict=True):
+            tensor.layout = layout
+        constants = [t for t, is_constant in zip(group.inputs, asked.constants, strict=True) if is_constant]
+        done = schedule(group, constants, asked.wanted, self.target, self.precision)
+        stored = _Numbers(group, description, self.target).stored(done)
+        if key is not None:
+            self.fresh.append(Fresh(key, stored))
+        return Lowered(stored, tuple(k.func for k in done.kernels))
+
+
+def _read_paddings(data: bytes | None) -> Paddings | None:
+    """What was kept of a group's paddings; None for other bytes."""
+    try:
+        found = json.loads(data or b"")
+        return tuple((int(n), float(fill), tuple((int(b), int(a)) for b, a in widths)) for n, fill, widths in found)
+    except (TypeError, ValueError):
+        return None
+
+
+class _Numbers:
+    """Numbers the values of a scheduled group."""
+
+    def __init__(self, group: Group, description: Description, target: Target) -> None:
+        self.group, self.description, self.target = group, description, target
+        self.values: dict[Buffer, int] = {t: n for n, t in enumerate(group.inputs)}
+
+    def stored(self, done: Schedule) -> StoredGroup:
+        """The group as data."""
+        packings: list[StoredPacking] = []
+        for packing in done.packings:
+            packings.append(stored_packing(packing, self.values[packing.source]))
+            self.values[packing.packed] = len(self.values)
+        kernels: list[StoredKernel] = []
+        for kernel in done.kernels:
+            inputs = tuple(self.values[b] for b in kernel.inputs)
+            outputs = tuple(StoredTensor.of(b, self.description.number) for b in kernel.outputs)
+            dims = tuple(self.description.number(d) for d in kernel.dims)
+            digest = hashlib.sha256(program_key(kernel.func).encode()).hexdigest()
+            facts = kernel_facts(kernel.func, self.target)
+            kernels.append(StoredKernel(kernel.func.name, digest, inputs, outputs, dims, facts))
+            for b in kernel.outputs:
+                self.values[b] = len(self.values)
+        missing = [t for t in self.group.outputs if t not in self.values]
+        if missing:
+            raise InternalError(f"no kernel stores {missing}")
+        return StoredGroup(tuple(packings), tuple(kernels), tuple(self.values[t] for t in self.group.outputs))
