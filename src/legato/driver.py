@@ -235,7 +235,15 @@ def _program(
 
 def _kernels(program: HostProgram, exports: Mapping[str, int]) -> str:
     """What is known of every kernel, as text."""
-    return kernels_to_text(kernel_from_work(name, exports[name], facts.work) for name, facts in program.facts.items())
+    operators: dict[str, dict[str, None]] = {name: {} for name in program.facts}
+    sites: dict[str, list[str]] = {name: [] for name in program.facts}
+    for site in program.sites:
+        operators[site.kernel].update(dict.fromkeys(site.operators))
+        sites[site.kernel].append("" if site.span is None else str(site.span))
+    return kernels_to_text(
+        kernel_from_work(name, exports[name], facts.work, tuple(operators[name]), sites[name])
+        for name, facts in program.facts.items()
+    )
 
 
 def host_runner(extra: Iterable[Op] = ()) -> Callable[[HostOpInfo, Sequence[np.ndarray]], Sequence[np.ndarray]]:

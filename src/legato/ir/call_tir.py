@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from legato.base.errors import InternalError
+from legato.base.span import Span
 from legato.ir.expr import Call, Expr, GlobalVar, Tuple
 from legato.ir.op import Op, Relation
 from legato.ir.types import Dim, TensorType, TupleType, Type
@@ -19,10 +20,12 @@ __all__ = ["CALL_TIR", "CallTirAttrs", "call_tir"]
 
 @dataclass(frozen=True, slots=True)
 class CallTirAttrs:
-    """out: the types of the outputs (allocated by the caller); dims: the values of the kernel's index parameters."""
+    """out: the types of the outputs (allocated by the caller); dims: the values of the kernel's index parameters;
+    operators: the names of those that the kernel was made of, for people."""
 
     out: tuple[TensorType, ...]
     dims: tuple[Dim, ...] = ()
+    operators: tuple[str, ...] = ()
 
     @property
     def out_type(self) -> Type:
@@ -48,8 +51,16 @@ CALL_TIR = Op(
 )
 
 
-def call_tir(kernel: GlobalVar, args: Sequence[Expr], out: Sequence[TensorType], dims: Sequence[Dim] = ()) -> Call:
+def call_tir(
+    kernel: GlobalVar,
+    args: Sequence[Expr],
+    out: Sequence[TensorType],
+    dims: Sequence[Dim] = (),
+    *,
+    operators: Sequence[str] = (),
+    span: Span | None = None,
+) -> Call:
     """The typed call of `kernel` on `args`."""
-    attrs = CallTirAttrs(tuple(out), tuple(dims))
+    attrs = CallTirAttrs(tuple(out), tuple(dims), tuple(operators))
     types = tuple(a.ty for a in args if a.ty is not None)
-    return Call(CALL_TIR, (kernel, Tuple(tuple(args), ty=TupleType(types))), attrs, ty=attrs.out_type)
+    return Call(CALL_TIR, (kernel, Tuple(tuple(args), ty=TupleType(types))), attrs, ty=attrs.out_type, span=span)

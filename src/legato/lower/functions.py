@@ -20,6 +20,7 @@ from legato.ir import expr as ir
 from legato.ir.call_tir import call_tir
 from legato.ir.let import Binding, chain, lets
 from legato.ir.module import GlobalFunc, Module
+from legato.ir.op import Op
 from legato.ir.types import TensorType, TupleType
 from legato.lower.describe import Description
 from legato.lower.extents import with_extent_checks
@@ -208,7 +209,7 @@ class _Block:
         outputs = lowered.group.outputs
         for kernel, program in zip(lowered.group.kernels, lowered.kernels, strict=True):
             final = var if outputs == (len(values),) and len(kernel.outputs) == 1 else None
-            self._call(final, kernel, program, dims, values, out)
+            self._call(final, kernel, program, call.op, dims, values, out)
             layouts += [o.layout for o in kernel.outputs]
         self.facts[var] = tuple(layouts[n] for n in outputs)
         if not (isinstance(var.ty, TensorType) and values[outputs[0]] is var):
@@ -246,6 +247,7 @@ class _Block:
         var: ir.Var | None,
         kernel: StoredKernel,
         program: Func | bytes,
+        func: ir.Function,
         dims: Sequence[Var],
         values: list[ir.Expr],
         out: list[Binding],
@@ -253,7 +255,8 @@ class _Block:
         """Appends the call of a kernel, bound to `var` if that is given, and what it stores to the group's `values`."""
         gv = self.kernels.add(kernel, program)
         types = [TensorType(o.dims(dims), o.dtype) for o in kernel.outputs]
-        call = call_tir(gv, [values[n] for n in kernel.inputs], types, [dims[n] for n in kernel.dims])
+        inputs, words = [values[n] for n in kernel.inputs], [dims[n] for n in kernel.dims]
+        call = call_tir(gv, inputs, types, words, operators=_operators(func), span=func.span)
         bound = var or ir.Var(kernel.name, ty=call.ty)
         out.append((bound, call))
         self.facts[bound] = tuple(o.layout for o in kernel.outputs)
@@ -265,6 +268,12 @@ class _Block:
             out.append((item, ir.TupleGetItem(bound, n, ty=types[n])))
             values.append(item)
             self.facts[item] = (output.layout,)
+
+
+def _operators(func: ir.Function) -> tuple[str, ...]:
+    """The names of the operators of a primitive function, each once."""
+    calls = (node.op for node in post_order([func.body]) if isinstance(node, ir.Call))
+    return tuple(dict.fromkeys(op.name for op in calls if isinstance(op, Op)))
 
 
 def _halo(value: float, widths: Sequence[Widths]) -> Layout:

@@ -14,6 +14,7 @@ from legato.arith.expr import Expr, Var, const, eq
 from legato.arith.prove import prove_equal
 from legato.base import dtype as dt
 from legato.base.errors import UnsupportedError
+from legato.base.span import Span
 from legato.base.target import Target
 from legato.ir import expr as ir
 from legato.ir.call_tir import CALL_TIR, CallTirAttrs
@@ -31,7 +32,7 @@ from legato.tir.equal import program_key
 from legato.tir.expr import Load
 from legato.tir.stmt import Check, Func, FuncKind, HostOp, If, Invoke, Launch, Stmt, Store, While, block
 
-__all__ = ["HostOpRecord", "HostProgram", "lower_hosts"]
+__all__ = ["HostOpRecord", "HostProgram", "Site", "lower_hosts"]
 
 Value = Buffer | tuple["Value", ...]
 Layouts = Mapping[str, tuple[Layout, ...]]
@@ -47,9 +48,19 @@ class HostOpRecord:
     outputs: tuple[TensorType, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A place that launches kernel `kernel`: the operators that it computes there, and their place in the source."""
+
+    kernel: str
+    operators: tuple[str, ...]
+    span: Span | None
+
+
 @dataclass(slots=True)
 class HostProgram:
-    """What host lowering gathers: host functions, extra kernels, constants, check messages, host operators, plans.
+    """What host lowering gathers: host functions, extra kernels, constants, check messages, host operators, plans, and
+    the sites of launches in the order of the program.
 
     `kernels` are programs, `found` those whose machine code is at hand; `facts` has all of both, in their order.
     """
@@ -63,6 +74,7 @@ class HostProgram:
     checks: list[str] = field(default_factory=list)
     host_ops: list[HostOpRecord] = field(default_factory=list)
     plans: dict[str, Plan] = field(default_factory=dict)
+    sites: list[Site] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)  # of constants, by identity
     copies: dict[str, str] = field(default_factory=dict)  # names of copy kernels by what they are
 
@@ -237,6 +249,7 @@ class _Lowering:
         outs = dest
         if outs is None or any(b.layout != want for b, want in zip(_flat(outs), layouts, strict=True)):
             outs = self._fresh(call.attrs.out_type, var.name, iter(layouts))
+        self.program.sites.append(Site(kernel_var.name, call.attrs.operators, call.span))
         out.append(Launch((*inputs, *_flat(outs), *call.attrs.dims), kernel_var.name))
         return outs
 
