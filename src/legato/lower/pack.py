@@ -64,15 +64,33 @@ def packed_array(packing: StoredPacking, source: Array) -> Array:
 
 
 def _multiplied(source: Array, matrices: Sequence[tuple[int, Matrix]]) -> Array:
-    """`source` with dimensions multiplied by matrices: in float64, rounded once."""
+    """`source` with two dimensions multiplied by matrices: in float64, term by term in order, rounded once.
+
+    The result lies in memory as it is packed next: these dimensions outermost, the first of the others innermost
+    unless the last dimension is one of them.
+    """
     dims = [d for d, _ in matrices]
-    whole: Array = np.ones((1, 1))
-    for _, matrix in matrices:
-        whole = np.kron(whole, np.array(matrix, np.float64))
-    last = np.moveaxis(source, dims, range(-len(dims), 0))
-    flat = last.reshape(-1, whole.shape[1]).astype(np.float64) @ whole.T
-    done = flat.astype(source.dtype).reshape(*last.shape[: -len(dims)], *(len(m) for _, m in matrices))
-    return np.ascontiguousarray(np.moveaxis(done, range(-len(dims), 0), dims))
+    rest = [d for d in range(source.ndim) if d not in dims]
+    order = [*dims, *(rest if source.ndim - 1 in rest else reversed(rest))]
+    given = np.ascontiguousarray(np.transpose(source, order)).astype(np.float64)
+    (_, first), (_, second) = matrices
+    result = np.empty((len(first), len(second), *given.shape[2:]), source.dtype)
+    for a, line in enumerate(_combined(first, given)):
+        for b, value in enumerate(_combined(second, line)):
+            result[a, b] = value
+    return np.transpose(result, np.argsort(order))
+
+
+def _combined(matrix: Matrix, parts: Array) -> list[Array]:
+    """Σ row[k] · parts[k] for every row; not by a library for matrices, whose sums differ from machine to machine."""
+    found = []
+    for row in matrix:
+        total = np.zeros(parts.shape[1:])
+        for factor, part in zip(row, parts, strict=True):
+            if factor:
+                total += factor * part
+        found.append(total)
+    return found
 
 
 def _is_blocked(index: Expr, axes: Sequence[Var], width: int) -> bool:
