@@ -40,10 +40,9 @@ class Form:
         return cases[:1] if self.static else cases
 
 
-# A model with a symbolic twin ("…_batch") is there twice already. Recurrent layers are not imported yet.
-LEFT_OUT = ("lstm", "gru")
+# A model with a symbolic twin ("…_batch") is there twice already.
 FORMS = [
-    *(Form(m.name, True) for m in MODELS if not m.name.endswith("_batch") and m.name not in LEFT_OUT),
+    *(Form(m.name, True) for m in MODELS if not m.name.endswith("_batch")),
     *(Form(m.name, False) for m in MODELS if m.symbolic),
 ]
 

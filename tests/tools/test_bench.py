@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from legato.base.target import cpu_name
 from legato.bench.statistics import ENOUGH, Ratio
 from legato.bench.table import RIVALS, Row, Table
 from tools.bench.__main__ import main
@@ -197,7 +200,27 @@ def test_a_small_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr().out.splitlines()[-1] == footer(found)
 
 
-def test_unknown_models_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_row_that_crashes_takes_no_other_with_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, before = tmp_path / "table.json", row("gru", {"legato": 1.0})
+    crashing = tmp_path / "python"
+    crashing.write_text("#!/bin/sh\nkill -SEGV $$\n")
+    crashing.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(crashing))
+    file.write_text(json.dumps(replace(table(before), machine=cpu_name()).to_json()))
+    assert main(["--only", "dqn,lstm", "--json", str(file)]) == 1
+    found = Table.from_json(json.loads(file.read_text()))
+    assert [row.name for row in found.rows] == ["dqn", "lstm", "gru"]
+    assert found.rows[0].missing == {"legato": "the process that measures it ended with code -11"}
+    assert found.rows[2] == before
+    assert "legato did not run: the process that measures it ended with code -11" in capsys.readouterr().out
+
+
+def test_unknown_names_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--only", "resnet19"])
     assert "no model resnet19; there are resnet18, resnet50, " in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["--vs", "tvm,torch"])
+    assert "no engine tvm; there are legato-exact, legato-fast, onnxruntime, openvino, torch" in capsys.readouterr().err

@@ -12,7 +12,7 @@ from legato.bench.engines import Array, Engine, Feeds
 from legato.bench.run import Maker
 from tools.models import Model, cache, get
 
-__all__ = ["ENTRIES", "Entry"]
+__all__ = ["ENTRIES", "Entry", "entry"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,11 @@ ENTRIES = (
     *(Entry(name, title, True) for name, title in TABLE.items()),
     *(Entry(name, title, False) for name, title in TRAINED.items()),
 )
+
+
+def entry(name: str) -> Entry:
+    """The entry of that name; KeyError where there is none."""
+    return {entry.name: entry for entry in ENTRIES}[name]
 
 
 def torch_engine(name: str, feeds: Feeds, threads: int, fixed: bool) -> Engine:

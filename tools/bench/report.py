@@ -9,7 +9,7 @@ from pathlib import Path
 from legato.bench.statistics import ENOUGH, Ratio
 from legato.bench.table import Row, Table
 
-__all__ = ["BEGIN", "END", "footer", "line", "markdown", "write_region"]
+__all__ = ["BEGIN", "END", "NAMES", "footer", "line", "markdown", "write_region"]
 
 NAMES = {
     "legato": "Legato",
