@@ -107,15 +107,15 @@ def _compiler() -> str | None:
 
 def _host_key(compiler: str, target: Target, program: HostProgram, offsets: Mapping[str, int]) -> bytes:
     functions = "\n".join(f"{name}\n{program_key(f)}" for name, f in program.functions.items())
-    parallel = {name: facts.parallel for name, facts in program.facts.items()}
-    return f"hosts\n{compiler}\n{target}\n{dict(offsets)}\n{parallel}\n{functions}".encode()
+    launches = {name: int(facts.launch) for name, facts in program.facts.items()}
+    return f"hosts\n{compiler}\n{target}\n{dict(offsets)}\n{launches}\n{functions}".encode()
 
 
 def _host_module(program: HostProgram, target: Target, offsets: Mapping[str, int]) -> str:
     from legato.codegen.emit import emit_module  # only for what was never compiled
 
-    parallel = {name: facts.parallel for name, facts in program.facts.items()}
-    return emit_module(list(program.functions.values()), target, offsets, parallel)
+    launches = {name: facts.launch for name, facts in program.facts.items()}
+    return emit_module(list(program.functions.values()), target, offsets, launches)
 
 
 def llvm_modules(program: HostProgram, target: Target, offsets: Mapping[str, int]) -> list[str]:

@@ -11,7 +11,7 @@ from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
 from legato.tir.stmt import Alloc, For, Func, HostOp, If, Invoke, Launch, LoopKind, Stmt, Store, While
 
-__all__ = ["Analysis", "analyse", "is_parallel"]
+__all__ = ["Analysis", "analyse"]
 
 
 Lane = tuple[Var, int]
@@ -27,17 +27,6 @@ class Analysis:
     widths: dict[Buffer, int]
     split: frozenset[Buffer]
     words: int
-
-
-def is_parallel(func: Func) -> bool:
-    """Whether a kernel has a PARALLEL loop."""
-    stack = [func.body]
-    while stack:
-        stmt = stack.pop()
-        if isinstance(stmt, For) and stmt.kind is LoopKind.PARALLEL:
-            return True
-        stack += stmt.children()
-    return False
 
 
 def analyse(func: Func) -> Analysis:

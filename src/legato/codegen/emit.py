@@ -1,6 +1,7 @@
 """LLVM IR text of a module: kernels and host functions.
 
-    kernel   i32 @k(ptr args, i64 tid, i64 nt)        word i of args is param i: a pointer, or an index scalar
+    kernel   i32 @k(ptr args, i64 tid, i64 nt)        word i of args is param i: a pointer, or an index scalar;
+                                                      behind them, if it has barriers, the call
     host     i32 @h(ptr call, ptr args)
 
 The text is final: nothing below runs IR passes on it. Vectors, phis and addresses are emitted in the form that the
@@ -14,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from legato.arith.expr import Var
 from legato.base import dtype as dt
 from legato.base.target import Target
-from legato.codegen.analysis import analyse, is_parallel
+from legato.codegen.analysis import analyse
 from legato.codegen.builder import Builder
 from legato.codegen.expr import Evaluator
 from legato.codegen.host import HostStatements, recursive
@@ -24,6 +25,7 @@ from legato.codegen.outlined import definitions
 from legato.codegen.stmt import Statements
 from legato.codegen.value import Value, literal
 from legato.tir.buffer import Buffer
+from legato.tir.launch import LaunchKind, launch_kind
 from legato.tir.stmt import Func, FuncKind, Invoke
 from legato.tir.walk import statements
 
@@ -34,14 +36,14 @@ def emit_module(
     funcs: Sequence[Func],
     target: Target,
     constant_offsets: Mapping[str, int],
-    parallel: Mapping[str, bool] | None = None,
+    launches: Mapping[str, LaunchKind] | None = None,
 ) -> str:
     """The LLVM IR of `funcs` for `target`.
 
-    `constant_offsets` says where each named constant lies in the constant segment. `parallel` says of kernels that are
-    launched but not in `funcs` (they are in other objects of the image) whether they have a PARALLEL loop.
+    `constant_offsets` says where each named constant lies in the constant segment. `launches` says of kernels that are
+    launched but not in `funcs` (they are in other objects of the image) how that is done.
     """
-    known = {**(parallel or {}), **{f.name: is_parallel(f) for f in funcs if f.kind is FuncKind.KERNEL}}
+    known = {**(launches or {}), **{f.name: launch_kind(f) for f in funcs if f.kind is FuncKind.KERNEL}}
     hosts = [f for f in funcs if f.kind is FuncKind.HOST]
     loops = recursive({f.name: _invoked(f) for f in hosts})
     outlined: set[str] = set()
@@ -76,7 +78,7 @@ def _kernel(func: Func, target: Target, outlined: set[str]) -> str:
     ev = Evaluator(builder, target, Intrinsics(builder, target, outlined), volatile=False)
     bind_params(ev, func)
     threads = (Value("%tid", "i64", 1, 0), Value("%nt", "i64", 1, 0))
-    body = Statements(ev, analyse(func), threads)
+    body = Statements(ev, analyse(func), threads, len(func.params))
     body.run(func.body)
     body.finish()
     lines = "\n".join(builder.lines())
@@ -87,7 +89,7 @@ def _host(
     func: Func,
     target: Target,
     offsets: Mapping[str, int],
-    parallel: Mapping[str, bool],
+    launches: Mapping[str, LaunchKind],
     outlined: set[str],
     *,
     counts_depth: bool,
@@ -96,7 +98,7 @@ def _host(
     builder = Builder()
     ev = Evaluator(builder, target, Intrinsics(builder, target, outlined), volatile=True)
     bind_params(ev, func)
-    body = HostStatements(ev, analyse(func), parallel)
+    body = HostStatements(ev, analyse(func), launches)
     body.constants(func.constants, offsets)
     frame = body.push(literal(0, dt.index)) if counts_depth else None
     body.run(func.body)

@@ -1,7 +1,7 @@
 """Statements of host functions: allocation, launches, calls and services, by the ABI of the runtime's header.
 
     lg_call      { services, constants }
-    lg_services  { version, size; launch, push, pop, host_op, poll }
+    lg_services  { version, size; launch, push, pop, host_op, poll, barrier }
 
 Every failing status is returned at once; frames of a function that fails are the runtime's to release.
 """
@@ -16,6 +16,7 @@ from legato.codegen.expr import Evaluator
 from legato.codegen.stmt import Pending, Statements
 from legato.codegen.value import Value
 from legato.tir.buffer import Buffer, Scope
+from legato.tir.launch import LaunchKind
 from legato.tir.stmt import Arg, HostOp, Invoke, Launch, Stmt, View, While
 
 __all__ = ["HostStatements", "recursive"]
@@ -25,14 +26,14 @@ _NO_MEMORY = "1"  # LG_MEMORY
 
 
 class HostStatements(Statements):
-    """Emits a host function's body. `parallel` says of every kernel whether it has a PARALLEL loop."""
+    """Emits a host function's body. `launches` says of every kernel how it is launched."""
 
-    def __init__(self, ev: Evaluator, analysis: Analysis, parallel: Mapping[str, bool]) -> None:
+    def __init__(self, ev: Evaluator, analysis: Analysis, launches: Mapping[str, LaunchKind]) -> None:
         super().__init__(ev, analysis, None)
-        self.parallel = parallel
+        self.launches = launches
         self.called: dict[str, str] = {}  # symbol -> its declaration
         if analysis.words:
-            self.builder.allocas.append(f"%words = alloca [{analysis.words} x i64], align 8")
+            self.builder.allocas.append(f"%words = alloca [{analysis.words + 1} x i64], align 8")
 
     def _service(self, name: str) -> str:
         b = self.builder
@@ -118,11 +119,14 @@ class HostStatements(Statements):
         self.fail_if(b.effect(f"icmp ne i32 {status.text}, 0", "i1", 1), status.text)
 
     def _launch(self, s: Launch) -> None:
-        if s.kernel not in self.parallel:
+        if s.kernel not in self.launches:
             raise InternalError(f"launch of the unknown kernel {s.kernel!r}")
         self.called[s.kernel] = f'declare hidden i32 @"{s.kernel}"(ptr, i64, i64)'
-        words, parallel = self._words(s.args), int(self.parallel[s.kernel])
-        self._call(f'{self._service("launch")}(ptr %call, ptr @"{s.kernel}", ptr {words}, i64 {parallel})')
+        words, kind = self._words(s.args), self.launches[s.kernel]
+        if kind is LaunchKind.GANG:
+            where = self.builder.effect(f"getelementptr i8, ptr %words, i64 {8 * len(s.args)}", "ptr", 1)
+            self.builder.line(f"store ptr %call, ptr {where.text}, align 8")
+        self._call(f'{self._service("launch")}(ptr %call, ptr @"{s.kernel}", ptr {words}, i64 {int(kind)})')
 
     def _invoke(self, s: Invoke) -> None:
         self.called[s.func] = f'declare hidden i32 @"{s.func}"(ptr, ptr)'

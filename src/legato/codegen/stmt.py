@@ -12,20 +12,25 @@ from legato.codegen.expr import Evaluator
 from legato.codegen.registers import Registers
 from legato.codegen.value import Value, expect_const, literal, vector_constant
 from legato.tir.buffer import Buffer, Scope
-from legato.tir.stmt import Alloc, Block, Check, For, If, Let, LoopKind, Stmt, Store
+from legato.tir.stmt import Alloc, Barrier, Block, Check, For, If, Let, LoopKind, Stmt, Store
 
 __all__ = ["Pending", "Statements"]
 
 _FIRST_CHECK = 256  # LG_CHECK of the runtime's header
+_BARRIER = 48  # offset of `barrier` in lg_services
 Pending = Stmt | Callable[[], None]
 Phis = list[tuple[Registers, list[Value], list[str]]]
 
 
 class Statements:
-    """Emits the statements that kernels and host functions share; `threads` is (tid, nt) in a kernel."""
+    """Emits the statements that kernels and host functions share.
 
-    def __init__(self, ev: Evaluator, analysis: Analysis, threads: tuple[Value, Value] | None) -> None:
+    In a kernel, `threads` is (tid, nt) and `words` the number of its arguments, behind which the call is.
+    """
+
+    def __init__(self, ev: Evaluator, analysis: Analysis, threads: tuple[Value, Value] | None, words: int = 0) -> None:
         self.ev, self.builder, self.analysis, self.threads = ev, ev.builder, analysis, threads
+        self.words = words
         self.stack: dict[Buffer, tuple[int, Value]] = {}
         self.failures: list[tuple[str, str]] = []  # a status, and the block that leaves the function with it
 
@@ -51,6 +56,8 @@ class Statements:
                     self._if(item)
                 case Check():
                     self._check(item)
+                case Barrier():
+                    self._barrier()
                 case Stmt():
                     pending += self.other(item)
                 case _:
@@ -258,6 +265,25 @@ class Statements:
         if bad.const is False:
             return
         self.fail_if(self.builder.any_lane(bad), str(_FIRST_CHECK + s.code))
+
+    def _barrier(self) -> None:
+        """Waits for the other threads, if there are any; what they have stored is loaded anew."""
+        if self.threads is None:
+            raise InternalError("a barrier has no place in a host function")
+        b, waiting, going = self.builder, self.builder.label("wait"), self.builder.label("go")
+        several = b.effect(f"icmp sgt i64 {self.threads[1].text}, 1", "i1", 1)
+        b.line(f"br i1 {several.text}, label %{waiting}, label %{going}")
+        b.start(waiting)
+        place = b.effect(f"getelementptr i8, ptr %args, i64 {8 * self.words}", "ptr", 1)
+        call = b.effect(f"load ptr, ptr {place.text}, align 8", "ptr", 1)
+        services = b.effect(f"load ptr, ptr {call.text}, align 8", "ptr", 1)
+        slot = b.effect(f"getelementptr i8, ptr {services.text}, i64 {_BARRIER}", "ptr", 1)
+        service = b.effect(f"load ptr, ptr {slot.text}, align 8", "ptr", 1)
+        b.line(f"call void {service.text}(ptr {call.text}, i64 {self.threads[1].text})")
+        b.line(f"br label %{going}")
+        b.start(going)
+        for buffer in self.ev.memory.pointers:
+            self.ev.memory.touch(buffer)
 
     def fail_if(self, bad: Value, status: str) -> None:
         """Leaves the function with `status` where the i1 `bad` holds."""

@@ -24,6 +24,7 @@ from legato.tir.expr import Call, Cast, Load
 from legato.tir.intrinsics import INTRINSICS
 from legato.tir.stmt import (
     Alloc,
+    Barrier,
     Block,
     Check,
     For,
@@ -180,6 +181,8 @@ class _Writer:
                 scope = _Scope(self)
                 text = scope.text(value)
                 self.line(f"{scope.place(buffer, indices)} = {text}")
+            case Barrier():
+                pass  # iterations of a parallel loop run one after the other: all of them are done
             case Check(cond, code):
                 self.line(f"if not {self.value(cond)}: return {code}")
             case Launch(args, target) | Invoke(args, target):

@@ -10,7 +10,7 @@
             | "alloc" param ";"                                | "view" param "=" name "at" e ";"
             | name "[" e,* "]" "=" e ";"                       | "check" e "else" int ["," string] ";"
             | "launch" @name "(" arg,* ")" ";"                 | "invoke" @name "(" arg,* ")" ";"
-            | "host_op" int "(" arg,* ")" ";"
+            | "host_op" int "(" arg,* ")" ";"                  | "barrier" ";"
 
 A name means what the innermost block says that binds it. Blocks are on a stack: nesting is limited by memory only.
 """
@@ -30,6 +30,7 @@ from legato.tir.buffer import Buffer
 from legato.tir.stmt import (
     Alloc,
     Arg,
+    Barrier,
     Check,
     For,
     Func,
@@ -237,6 +238,9 @@ class _Parser:
         message = self.stream.string() if self.stream.accept(",") else ""
         self._add(Check(cond, code, message))
 
+    def _barrier(self) -> None:
+        self._add(Barrier())
+
     def _launch(self) -> None:
         callee = self.stream.expect_kind("global").text
         self._add(Launch(self._args(), callee))
@@ -286,6 +290,7 @@ _SIMPLE: dict[str, Callable[[_Parser], None]] = {
     "alloc": _Parser._alloc,
     "view": _Parser._view,
     "check": _Parser._check,
+    "barrier": _Parser._barrier,
     "launch": _Parser._launch,
     "invoke": _Parser._invoke,
     "host_op": _Parser._host_op,

@@ -30,6 +30,7 @@ from legato.tir.intrinsics import INTRINSICS
 from legato.tir.stmt import (
     Alloc,
     Arg,
+    Barrier,
     Block,
     Check,
     For,
@@ -226,6 +227,8 @@ class _Printer:
                 return f"view {self._param(s.buffer)} = {self.names(s.base)} at {text(s.offset)};"
             case Store():
                 return f"{self.names(s.buffer)}[{', '.join(map(text, s.indices))}] = {text(s.value)};"
+            case Barrier():
+                return "barrier;"
             case Check():
                 return f"check {text(s.cond)} else {s.code}{', ' + quote(s.message) if s.message else ''};"
             case _:

@@ -8,6 +8,7 @@
          | Alloc(buffer, body)                            the buffer lives while body runs; contents undefined at first
          | Store(buffer, indices, value)
          | Check(cond, code)                              leaves the function with status `code` unless cond holds
+         | Barrier()                                      threads wait here for each other (kernels)
       host functions only:
          | While(cond, body)
          | View(buffer, base, offset, body)               buffer names the bytes of `base` from byte `offset` on
@@ -18,7 +19,8 @@
 Meaning of loop kinds: SERIAL runs in order. UNROLL is SERIAL that code generation expands. VECTOR has a literal extent
 and iterations that do not depend on each other: one vector lane each; an If inside becomes a mask. PARALLEL iterations
 are independent and are divided among the threads, [tid·n/nt, (tid+1)·n/nt); it may not be nested in another PARALLEL.
-A kernel either has no PARALLEL loop (it then runs on one thread) or does all its stores inside one.
+A kernel either has no PARALLEL loop (it then runs on one thread) or does all its stores inside one. Every thread does
+what is outside of them; a Barrier there makes what all have stored before known to all.
 
 Nodes are immutable and compared by identity. `tir.interp` defines the meaning.
 """
@@ -32,8 +34,8 @@ from legato.arith.expr import Expr, Var
 from legato.base.span import Span
 from legato.tir.buffer import Buffer
 
-__all__ = ["Alloc", "Block", "Check", "For", "Func", "FuncKind", "HostOp", "If", "Invoke", "Launch", "Let", "LoopKind",
-           "Param", "Stmt", "Store", "View", "While", "block"]  # fmt: skip
+__all__ = ["Alloc", "Barrier", "Block", "Check", "For", "Func", "FuncKind", "HostOp", "If", "Invoke", "Launch", "Let",
+           "LoopKind", "Param", "Stmt", "Store", "View", "While", "block"]  # fmt: skip
 
 
 class LoopKind(enum.Enum):
@@ -200,6 +202,11 @@ class Check(Stmt):
 
     def with_exprs(self, exprs: tuple[Expr, ...]) -> Stmt:
         return Check(exprs[0], self.code, self.message)
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class Barrier(Stmt):
+    """No thread goes on before all have come here; what they stored before is then seen by all."""
 
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)

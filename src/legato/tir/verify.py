@@ -7,7 +7,9 @@
 * Parameters are GLOBAL buffers and index scalars. A register buffer has a literal shape.
 * A VECTOR loop has a literal extent. PARALLEL loops occur in kernels, not inside each other or a VECTOR loop. A kernel
   that has one stores to GLOBAL memory only inside one, stores there to no LOCAL memory of outside, and reads in no
-  PARALLEL loop what another one writes (threads do not wait for each other in between).
+  PARALLEL loop what another one writes without a Barrier in between (threads do not wait for each other).
+* A Barrier is met by all threads equally often: it is in a kernel that has no Check, in no If and no PARALLEL or VECTOR
+  loop, and the extents of the loops around it depend on nothing that the kernel writes.
 * While, View, Launch, Invoke and HostOp occur in host functions; so do Allocs of GLOBAL memory once scheduling is done.
 
 Whether accesses are in bounds is not checked here: `tir.interp` does that on concrete arguments.
@@ -28,6 +30,7 @@ from legato.tir.intrinsics import INTRINSICS
 from legato.tir.printer import show_stmt
 from legato.tir.stmt import (
     Alloc,
+    Barrier,
     Block,
     Check,
     For,
@@ -44,7 +47,7 @@ from legato.tir.stmt import (
     View,
     While,
 )
-from legato.tir.walk import buffers_read, buffers_written, loops
+from legato.tir.walk import buffers_read, buffers_written, loads, loops, statements
 
 __all__ = ["verify", "verify_all"]
 
@@ -183,10 +186,27 @@ class _Verifier:
                 self.store(s)
             case Launch() | Invoke() | HostOp():
                 self.call(s)
+            case Barrier():
+                self.barrier()
             case Block():
                 pass
             case _:
                 raise self.error(f"{type(s).__name__} is no statement")
+
+    def barrier(self) -> None:
+        if self.func.kind is FuncKind.HOST:
+            raise self.error("a host function has no barriers")
+        if any(isinstance(s, Check) for s in statements(self.func)):
+            raise self.error("a kernel with barriers has no checks: a thread that left would be waited for")
+        written = set(buffers_written(self.func))
+        for p in self.path:
+            if isinstance(p, If) or (isinstance(p, For) and p.kind in (LoopKind.PARALLEL, LoopKind.VECTOR)):
+                inside = "an if" if isinstance(p, If) else f"the {p.kind.value} loop over {p.var.name}"
+                raise self.error(f"a barrier is inside {inside}: not all threads would come to it")
+            decides = p.exprs() if isinstance(p, For | Let) else ()
+            read = [x.buffer.name for e in decides for x in loads(e) if x.buffer in written]
+            if read:
+                raise self.error(f"how often threads come to a barrier depends on {read[0]}, which the kernel writes")
 
     def alloc(self, b: Buffer) -> None:
         self.bind(b)
@@ -249,11 +269,11 @@ class _Verifier:
         if not parallel:
             return
         self.outside()
+        written = {s: frozenset(b for b in buffers_written(s) if b.scope is Scope.GLOBAL) for s in parallel}
         for n, one in enumerate(parallel):
-            written = set(buffers_written(one))
             for m, other in enumerate(parallel):
-                shared = [b.name for b in buffers_read(other) if b in written and b.scope is Scope.GLOBAL]
-                if n != m and shared:
+                shared = [b.name for b in buffers_read(other) if b in written[one]]
+                if n != m and shared and _may_meet(self.func.body, one, other):
                     self.path.append(other)
                     message = f"the parallel loop over {other.var.name} reads {shared[0]}"
                     raise self.error(f"{message}, which the one over {one.var.name} writes")
@@ -275,6 +295,54 @@ class _Verifier:
                 own.add(s.buffer)
             inside = inside or (isinstance(s, For) and s.kind is LoopKind.PARALLEL)
             todo += [(child, inside) for child in s.children()]
+
+
+def _may_meet(body: Stmt, one: For, other: For) -> bool:
+    """Whether threads may be in both loops at once: on some way from one to the other there is no Barrier.
+
+    A loop around them may have no iterations, or several: it is left out, and gone through twice.
+    """
+    events = _events(body, one, other)
+    running: frozenset[object] = frozenset()
+    around: list[tuple[int, frozenset[object], bool]] = []
+    n = 0
+    while n < len(events):
+        event = events[n]
+        if event == "loop":
+            around.append((n, running, False))
+        elif event == "end":
+            start, before, again = around.pop()
+            if again:
+                running |= before
+            else:
+                around.append((start, before, True))
+                n = start
+        elif isinstance(event, Barrier):
+            running = frozenset()
+        elif running - {event}:
+            return True
+        else:
+            running |= {event}
+        n += 1
+    return False
+
+
+def _events(body: Stmt, one: For, other: For) -> list[Stmt | str]:
+    """The two loops, Barriers, and where loops around any of them begin and end, in program order."""
+    found: list[Stmt | str] = []
+    todo: list[Stmt | str] = [body]
+    while todo:
+        s = todo.pop()
+        if s == "end" and found[-1] == "loop":
+            found.pop()
+        elif isinstance(s, str | Barrier) or s is one or s is other:
+            found.append(s)
+        else:
+            if isinstance(s, For):
+                found.append("loop")
+                todo.append("end")
+            todo += reversed(s.children())
+    return found
 
 
 def _head(s: Stmt) -> str:

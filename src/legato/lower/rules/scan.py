@@ -31,18 +31,19 @@ from legato.base.target import Target
 from legato.lower.access import depends
 from legato.lower.inline import certain_loads, loads
 from legato.lower.phases import Phase, Slot, Steps, Value, replaced
-from legato.lower.rules.nest import extent_of, lanes_for, loop, serial
+from legato.lower.rules.nest import extent_of, lanes_for, loop, serial, work
 from legato.lower.rules.tile import combine
 from legato.te.scan import Scan
 from legato.te.tensor import Axis, Stage, Tensor
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
-from legato.tir.stmt import Alloc, For, If, Let, LoopKind, Stmt, Store, block
+from legato.tir.stmt import Alloc, Barrier, For, If, Let, LoopKind, Stmt, Store, block
 
 __all__ = ["Packer", "scan_program"]
 
 CHAINS = 2  # interleaved parts of a sum
 UNROLL = 4  # of the loop over k; a multiple of CHAINS
+STEP = 1 << 16  # terms of sums below which a step stays on one thread
 ENOUGH = 8  # accumulators that hide the latency of an addition
 
 Packer = Callable[[Tensor, Buffer], None]  # makes a tensor available whose stage rearranges another
@@ -102,6 +103,7 @@ class _Program:
             for final, own in zip(self.last, steps.own, strict=True)
         ]
         self.parity = floormod(scan.step, const(2))
+        self.threaded = self._is_threaded()
 
     def build(self) -> tuple[Stmt, tuple[Tensor, ...]]:
         """The program, and the tensors that it uses as memory."""
@@ -110,16 +112,36 @@ class _Program:
         begin = [Store(c, axes if own else (const(0), *axes), s.initial[axes]) for c, _, own, s in states]
         final = simplify(floormod(self.scan.steps, const(2)))
         end = [Store(last, axes, c[(final, *axes)]) for c, last, own, _ in states if not own]
-        body = For(self.scan.step, self.scan.steps, block(*map(self._phase, self.steps.phases)))
+        phases = [s for p in self.steps.phases for s in (self._phase(p), *self._met())]
+        body = For(self.scan.step, self.scan.steps, block(*phases))
         held = [v.held for p in self.steps.phases for v in p.values if v.held is not None]
         doubled = [c for c, _, own, _ in states if not own]
-        return block(self._everywhere(begin), body, self._everywhere(end)), (*doubled, *held)
+        return block(self._everywhere(begin), *self._met(), body, self._everywhere(end)), (*doubled, *held)
+
+    # Threads
+
+    def _is_threaded(self) -> bool:
+        """True if a step is worth waiting for other threads at its end, or might be (symbolic extents)."""
+        total = 0
+        for p in self.steps.phases:
+            sums = work([a.extent for a in (*self.steps.axes, *([p.along] if p.along else []))], len(p.slots))
+            if sums is None:
+                return True
+            total += sums
+        return total >= STEP
+
+    def _met(self) -> tuple[Stmt, ...]:
+        return (Barrier(),) if self.threaded else ()
 
     # Loops
 
     def _blocks(self, tiling: _Tiling, body: Callable[[Expr], Stmt]) -> Stmt:
         """`body` for every block of units."""
-        return loop("p", simplify(cdiv(self.unit.extent, tiling.width)), body)
+        count = simplify(cdiv(self.unit.extent, tiling.width))
+        if not self.threaded:
+            return loop("p", count, body)
+        var = Var("p", lo=0)
+        return For(var, count, body(var), LoopKind.PARALLEL)
 
     def _everywhere(self, stores: Sequence[Store]) -> Stmt:
         """`stores`, which use the axes, for every element."""

@@ -69,13 +69,13 @@ static bool has_gang(lg_workspace *ws) {
     return ws->has_gang;
 }
 
-static lg_status launch(lg_call *call, lg_kernel kernel, const lg_word *args, int64_t parallel) {
+static lg_status launch(lg_call *call, lg_kernel kernel, const lg_word *args, int64_t how) {
     lg_workspace *ws = (lg_workspace *)call;
     if (is_interrupted(ws))
         return LG_INTERRUPT;
-    if (!parallel || ws->threads == 1 || !has_gang(ws))
+    if (how == LG_ALONE || ws->threads == 1 || !has_gang(ws))
         return kernel(args, 0, 1);
-    return lg_gang_run(kernel, args, ws->threads);
+    return how == LG_GANG ? lg_gang_run_together(kernel, args, ws->threads) : lg_gang_run(kernel, args, ws->threads);
 }
 
 static void *push(lg_call *call, int64_t bytes) {
@@ -111,6 +111,11 @@ static lg_status poll(lg_call *call) {
     return is_interrupted((const lg_workspace *)call) ? LG_INTERRUPT : LG_OK;
 }
 
+static void barrier(lg_call *call, int64_t nt) {
+    (void)call; /* one gang at a time */
+    lg_gang_barrier(nt);
+}
+
 static const lg_services services = {
     .version = LG_ABI_VERSION,
     .size = sizeof(lg_services),
@@ -119,17 +124,18 @@ static const lg_services services = {
     .pop = pop,
     .host_op = host_op,
     .poll = poll,
+    .barrier = barrier,
 };
 
 /* ---- services of a profiled workspace ---- */
 
-static lg_status timed_launch(lg_call *call, lg_kernel kernel, const lg_word *args, int64_t parallel) {
+static lg_status timed_launch(lg_call *call, lg_kernel kernel, const lg_word *args, int64_t how) {
     lg_workspace *ws = (lg_workspace *)call;
     lg_timed timed = {.kernel = kernel, .args = args};
     lg_launch *record = lg_profile_launch(ws->profile, &timed, ws->threads);
     if (!record)
-        return launch(call, kernel, args, parallel);
-    lg_status status = launch(call, lg_timed_share, (const lg_word *)&timed, parallel);
+        return launch(call, kernel, args, how);
+    lg_status status = launch(call, lg_timed_share, (const lg_word *)&timed, how);
     lg_profile_end(record);
     return status;
 }
@@ -149,6 +155,7 @@ static const lg_services timed_services = {
     .pop = pop,
     .host_op = timed_host_op,
     .poll = poll,
+    .barrier = barrier,
 };
 
 /* ---- the embedder's side ---- */

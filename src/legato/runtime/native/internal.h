@@ -58,6 +58,10 @@ void lg_gang_release(void);
 /* Runs `kernel` on the calling thread, which has the gang, and up to threads - 1 workers; waits for all. */
 lg_status lg_gang_run(lg_kernel kernel, const lg_word *args, int32_t threads);
 
+/* The same, and all threads of the kernel do run: as many as come soon enough. They may call lg_gang_barrier. */
+lg_status lg_gang_run_together(lg_kernel kernel, const lg_word *args, int32_t threads);
+void lg_gang_barrier(int64_t threads);
+
 /* ---- profile.c ---- */
 
 /* A kernel that runs another and takes the time of each share. */

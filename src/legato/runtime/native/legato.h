@@ -1,7 +1,7 @@
 /* Legato: the ABI between generated code, the runtime library and whoever embeds a compiled program.
  *
- * Generated code is one position-independent image. It calls nothing by name: kernels call nothing at all, host functions
- * call the services in the table behind `lg_call.services`. All arguments are 8-byte words: a pointer to a tensor's
+ * Generated code is one position-independent image. It calls nothing by name: host functions call the services in the
+ * table behind `lg_call.services`, kernels only `barrier`, and that only where they are more than one thread. All arguments are 8-byte words: a pointer to a tensor's
  * data (of the layout fixed at compile time), or an int64 (a dim).
  */
 #ifndef LEGATO_H
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LG_ABI_VERSION 1
+#define LG_ABI_VERSION 2
 
 typedef union {
     void *p;
@@ -29,8 +29,13 @@ enum {
     LG_CHECK = 256
 };
 
-/* A kernel: computes its share of the iterations, thread `tid` of `nt`. Runs under round-to-nearest, IEEE denormals. */
+/* A kernel: computes its share of the iterations, thread `tid` of `nt`. Runs under round-to-nearest, IEEE denormals.
+ * Behind the arguments of a kernel with barriers is one more word, the lg_call. Such a kernel returns LG_OK. */
 typedef lg_status (*lg_kernel)(const lg_word *args, int64_t tid, int64_t nt);
+
+/* How a kernel is launched: on this thread only (tid 0 of 1); in shares over the thread pool, each whenever a thread
+ * has time for it; or in shares that all run at the same time, because they meet at barriers. */
+enum { LG_ALONE = 0, LG_SHARES = 1, LG_GANG = 2 };
 
 typedef struct lg_call lg_call;
 
@@ -40,8 +45,8 @@ typedef lg_status (*lg_host)(lg_call *call, const lg_word *args);
 typedef struct {
     uint32_t version; /* LG_ABI_VERSION */
     uint32_t size;    /* sizeof(lg_services) */
-    /* Runs `kernel` on the thread pool and waits. `parallel` 0: on this thread only (tid 0 of 1). */
-    lg_status (*launch)(lg_call *call, lg_kernel kernel, const lg_word *args, int64_t parallel);
+    /* Runs `kernel` and waits. `how` is LG_ALONE, LG_SHARES or LG_GANG. */
+    lg_status (*launch)(lg_call *call, lg_kernel kernel, const lg_word *args, int64_t how);
     /* `bytes` of 64-byte aligned memory that lives until the matching pop; frames nest. On NULL return LG_MEMORY: lg_run
      * reports LG_DEPTH in its place where calls nest too deeply. Every recursive host function pushes a frame (of 0
      * bytes, if it needs none), because this is where depth is checked. A function that fails need not pop. */
@@ -51,6 +56,9 @@ typedef struct {
     lg_status (*host_op)(lg_call *call, int64_t op, const lg_word *args);
     /* LG_INTERRUPT if this call is to end early; generated loops ask once per iteration. */
     lg_status (*poll)(lg_call *call);
+    /* Called by each of the `nt` > 1 threads of a kernel launched with LG_GANG: returns when all have called it, and
+     * what any of them stored before is seen by all. */
+    void (*barrier)(lg_call *call, int64_t nt);
 } lg_services;
 
 /* One run of a program; made by the runtime. Generated code reads the first two fields only. */

@@ -5,6 +5,10 @@
  * the caller has done its own share it claims those that no worker has begun, so a call never waits for a thread that
  * the system does not run; shares and their results are the same whoever computes them. Whoever waits spins a while,
  * then yields, then sleeps on a futex, and says so first: a store of go or done is followed by a look at `asleep`.
+ *
+ * A kernel with barriers needs all its threads at once. Its workers claim their shares and wait for `begin`. Before
+ * shares are counted, those are left out that have not come when the caller stops waiting, and those that run on a CPU
+ * of another one: the two would only wait for each other. Nobody takes over anything.
  */
 #include "internal.h"
 
@@ -25,12 +29,18 @@
 #define SPIN_CALL 300000 /* for the next kernel of a call, or for the end of this one */
 #define SPIN_IDLE 50000  /* for the next call */
 #define SPIN_CROWDED 2000 /* where more threads run than there are CPUs */
+#define SPIN_BARRIER 10000 /* threads come there at about the same time, unless one is not running */
+#define SPIN_MUSTER 20000 /* for the workers of a kernel with barriers; then yields */
+#define MUSTER 300000     /* longer than a sleeping thread takes to wake up */
 #define YIELDS 50
 
 typedef struct {
     _Alignas(LINE) _Atomic uint32_t go;
     _Atomic uint32_t claimed;
     _Atomic uint32_t asleep; /* the worker */
+    _Atomic uint32_t begin;  /* changes when a job may be run together with others; odd: without this worker */
+    _Atomic int32_t cpu;     /* on which the last share was claimed */
+    bool together;
     int32_t tid, nt;
     lg_kernel kernel;
     const lg_word *args;
@@ -85,18 +95,19 @@ static void measure_pause(void) {
     pauses_per_us = rate < 1 ? 1 : rate;
 }
 
-static int64_t spin_pauses(void) {
+/* How many pauses to spin, for at most `longest` nanoseconds. */
+static int64_t spin_pauses(int64_t longest) {
     bool taken = atomic_load_explicit(&gang_taken, memory_order_relaxed);
     int32_t running = atomic_load_explicit(&lg_calls, memory_order_relaxed);
     if (taken)
         running += atomic_load_explicit(&gang_threads, memory_order_relaxed) - 1;
     int64_t time = running > lg_cpu_count() ? SPIN_CROWDED : taken ? SPIN_CALL : SPIN_IDLE;
-    return time * pauses_per_us / 1000;
+    return (time < longest ? time : longest) * pauses_per_us / 1000;
 }
 
 /* Returns once *word is not `old`; `asleep` tells the one who changes it to wake us. */
 static void wait_for_change(_Atomic uint32_t *word, uint32_t old, _Atomic uint32_t *asleep) {
-    for (int64_t n = 0; (n & 63) || n < spin_pauses(); n++) {
+    for (int64_t n = 0; (n & 63) || n < spin_pauses(SPIN_CALL); n++) {
         if (atomic_load_explicit(word, memory_order_acquire) != old)
             return;
         lg_pause();
@@ -119,6 +130,12 @@ static bool claim(lg_worker *worker, uint32_t job) {
     return atomic_compare_exchange_strong(&worker->claimed, &before, job);
 }
 
+/* Waits until the caller has decided who runs the job of this worker together. */
+static bool may_begin(lg_worker *self, uint32_t begun) {
+    wait_for_change(&self->begin, begun, &self->asleep);
+    return !(atomic_load_explicit(&self->begin, memory_order_relaxed) & 1);
+}
+
 static lg_status run_share(const lg_worker *worker) {
     return worker->kernel(worker->args, worker->tid, worker->nt);
 }
@@ -129,7 +146,11 @@ static void *work(void *argument) {
     for (uint32_t job = 0;;) {
         wait_for_change(&self->go, job, &self->asleep);
         job = atomic_load_explicit(&self->go, memory_order_acquire);
+        uint32_t begun = atomic_load_explicit(&self->begin, memory_order_relaxed);
+        atomic_store_explicit(&self->cpu, sched_getcpu(), memory_order_relaxed);
         if (!claim(self, job))
+            continue;
+        if (self->together && !may_begin(self, begun))
             continue;
         self->status = run_share(self);
         atomic_store_explicit(&self->done, job, memory_order_release);
@@ -217,7 +238,8 @@ static lg_status join(lg_worker *worker) {
     return worker->status;
 }
 
-lg_status lg_gang_run(lg_kernel kernel, const lg_word *args, int32_t threads) {
+/* Gives a job to up to threads - 1 workers, and returns to how many. */
+static int32_t hand_out(lg_kernel kernel, const lg_word *args, int32_t threads, bool together) {
     int32_t count = atomic_load_explicit(&worker_count, memory_order_relaxed);
     if (count < threads - 1)
         count = grow(threads - 1);
@@ -227,19 +249,124 @@ lg_status lg_gang_run(lg_kernel kernel, const lg_word *args, int32_t threads) {
         lg_worker *worker = workers[i];
         worker->kernel = kernel;
         worker->args = args;
+        worker->tid = i + 1;
         worker->nt = count + 1;
+        worker->together = together;
         uint32_t job = atomic_load_explicit(&worker->go, memory_order_relaxed) + 1;
         atomic_store_explicit(&worker->go, job, memory_order_release);
     }
     atomic_thread_fence(memory_order_seq_cst); /* the same for go */
     for (int32_t i = 0; i < count; i++)
         wake(&workers[i]->go, &workers[i]->asleep);
+    return count;
+}
+
+lg_status lg_gang_run(lg_kernel kernel, const lg_word *args, int32_t threads) {
+    int32_t count = hand_out(kernel, args, threads, false);
     lg_status status = kernel(args, 0, count + 1);
     take_over(count);
     for (int32_t i = 0; i < count; i++) {
         lg_status its = join(workers[i]);
         status = status ? status : its;
     }
+    return status;
+}
+
+/* ---- kernels with barriers ---- */
+
+static struct {
+    _Alignas(LINE) _Atomic uint32_t arrived;
+    _Alignas(LINE) _Atomic uint32_t phase; /* how often all have arrived */
+    _Atomic uint32_t sleepers;
+} meeting;
+
+void lg_gang_barrier(int64_t threads) {
+    uint32_t phase = atomic_load_explicit(&meeting.phase, memory_order_relaxed);
+    if (atomic_fetch_add_explicit(&meeting.arrived, 1, memory_order_acq_rel) + 1 == (uint32_t)threads) {
+        atomic_store_explicit(&meeting.arrived, 0, memory_order_relaxed);
+        atomic_store(&meeting.phase, phase + 1);
+        if (atomic_load(&meeting.sleepers))
+            futex_wake(&meeting.phase);
+        return;
+    }
+    for (int64_t n = 0; (n & 63) || n < spin_pauses(SPIN_BARRIER); n++) {
+        if (atomic_load_explicit(&meeting.phase, memory_order_acquire) != phase)
+            return;
+        lg_pause();
+    }
+    for (int n = 0; n < YIELDS; n++) {
+        sched_yield();
+        if (atomic_load_explicit(&meeting.phase, memory_order_acquire) != phase)
+            return;
+    }
+    /* There may be several sleepers, and one of them may be slow to leave when others sleep again: they are counted. */
+    atomic_fetch_add(&meeting.sleepers, 1);
+    while (atomic_load(&meeting.phase) == phase)
+        futex_wait(&meeting.phase, phase);
+    atomic_fetch_sub(&meeting.sleepers, 1);
+}
+
+/* Whether the worker takes its job within MUSTER of `start`; if not, it will not get it any more. */
+static bool comes(lg_worker *worker, int64_t start) {
+    uint32_t job = atomic_load_explicit(&worker->go, memory_order_relaxed);
+    for (int64_t n = 0; atomic_load_explicit(&worker->claimed, memory_order_acquire) != job; n++) {
+        int64_t waited = (n & 15) == 15 ? now_ns() - start : 0;
+        if (waited > MUSTER && claim(worker, job)) {
+            atomic_store_explicit(&worker->done, job, memory_order_relaxed);
+            return false;
+        }
+        if (waited > SPIN_MUSTER)
+            sched_yield();
+        else
+            lg_pause();
+    }
+    return true;
+}
+
+/* Tells a worker that has come whether its job begins. */
+static void decide(lg_worker *worker, bool begins) {
+    uint32_t begun = atomic_load_explicit(&worker->begin, memory_order_relaxed);
+    if (!begins) { /* it will touch nothing of this job any more */
+        uint32_t job = atomic_load_explicit(&worker->go, memory_order_relaxed);
+        atomic_store_explicit(&worker->done, job, memory_order_relaxed);
+    }
+    atomic_store_explicit(&worker->begin, (begun & ~1u) + (begins ? 2 : 3), memory_order_release);
+    atomic_thread_fence(memory_order_seq_cst);
+    wake(&worker->begin, &worker->asleep);
+}
+
+/* Those of the first `count` workers that have come, each on a CPU of its own, into `team`; returns how many. */
+static int32_t muster(lg_worker **team, int32_t count) {
+    int32_t size = 0, cpus[LG_MAX_THREADS] = {sched_getcpu()};
+    int64_t start = now_ns();
+    for (int32_t i = 0; i < count; i++) {
+        if (!comes(workers[i], start))
+            continue;
+        int32_t cpu = atomic_load_explicit(&workers[i]->cpu, memory_order_relaxed);
+        bool alone = true;
+        for (int32_t k = 0; k <= size && cpu >= 0; k++)
+            alone = alone && cpus[k] != cpu;
+        if (alone) {
+            team[size++] = workers[i];
+            cpus[size] = cpu;
+        } else {
+            decide(workers[i], false);
+        }
+    }
+    return size;
+}
+
+lg_status lg_gang_run_together(lg_kernel kernel, const lg_word *args, int32_t threads) {
+    lg_worker *team[LG_MAX_THREADS - 1];
+    int32_t count = hand_out(kernel, args, threads, true), size = muster(team, count);
+    for (int32_t i = 0; i < size; i++) {
+        team[i]->tid = i + 1;
+        team[i]->nt = size + 1;
+        decide(team[i], true);
+    }
+    lg_status status = kernel(args, 0, size + 1);
+    for (int32_t i = 0; i < size; i++)
+        join(team[i]);
     return status;
 }
 

@@ -16,7 +16,7 @@ from legato.base import dtype as dt
 from legato.base.errors import ScheduleError
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
-from legato.tir.stmt import Alloc, Block, For, Func, If, Let, LoopKind, Stmt, Store
+from legato.tir.stmt import Alloc, Barrier, Block, For, Func, If, Let, LoopKind, Stmt, Store
 from legato.tir.walk import buffers_read, buffers_written, copy_buffer, has_load, statements, transform
 
 __all__ = ["Names", "alloc_path", "body_path", "check_scope", "check_two_loops", "copied", "extents", "is_guard",
@@ -99,6 +99,8 @@ def replaced(func: Func, path: tuple[Stmt, ...], new: Stmt) -> Func:
 def understood(stmt: Stmt, primitive: str) -> None:
     """Refuses statements of host functions: their effects are not analysed."""
     for s in statements(stmt):
+        if isinstance(s, Barrier):
+            raise ScheduleError(f"{primitive}: threads wait for each other in the loop", hint="schedule loops without")
         if not isinstance(s, Block | For | If | Let | Alloc | Store):
             raise ScheduleError(f"{primitive}: a {type(s).__name__} cannot be moved", hint="schedule kernels only")
 
