@@ -20,7 +20,7 @@ __all__ = ["PAD", "WinogradPlan", "choose"]
 SCHEMES = {Precision.EXACT: (), Precision.DEFAULT: (F2,), Precision.FAST: (F2, F4)}
 PAD = 16  # elements behind each row of a block's buffers: strides of 4 KB would meet in one set of the cache
 PLACES = 28  # what a symbolic extent is taken to be (a symbolic batch: 1)
-MOST_TILES, WORTHWHILE = 56, 24  # in a block: more do not help; with fewer the weights are read too often
+MOST_TILES, WORTHWHILE = 56, 16  # in a block: more do not help; with fewer the weights are read too often
 PER_INPUT = 4  # float operations' time that one element takes in a transform, per input of the transform along one axis
 LAUNCH = 2000  # nanoseconds that another kernel costs
 GAIN = 0.9  # of the direct sum's time that an algorithm may take: the figures are nominal
@@ -96,8 +96,7 @@ def _plan(window: Window, scheme: Scheme, shape: TileShape, target: Target) -> W
     tiles, room, point = _tiles(window, scheme), target.l2_bytes // 2, 4 * scheme.inputs**2
     products = point * (shape.width + PAD)
     most = min(MOST_TILES, room // (products + point * (c + PAD)))
-    stays = point * c * o <= room
-    if tiles >= PIECES * most and most >= (WORTHWHILE // 2 if stays else WORTHWHILE):
+    if most >= WORTHWHILE and tiles >= PIECES * most:
         blocks = -(-tiles // most)
         blocks = -(-blocks // 4) * 4  # evenly for one, two and four threads
         return WinogradPlan(window, scheme, shape, -(-tiles // blocks), True)
