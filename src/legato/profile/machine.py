@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from legato.base import dtype as dt
 from legato.base.target import Target, cpu_name
 from legato.bench.fork_join import fork_join_seconds
 from legato.profile.loops import aligned, call_rate, multiply_add_rate, read_rate
@@ -26,9 +27,10 @@ READ_BYTES: Final = {"L1": 512 << 20, "L2": 256 << 20, "L3": 128 << 20, "memory"
 class Machine:
     """Peaks of a number of threads together.
 
-    flops: operations on float32 per second, a multiply-add being two; bandwidths: bytes per second read, by level;
-    caches: bytes of each level (L1 and L2 of one core); intrinsics: float32 values computed per second; fork_join:
-    seconds that a launch on all threads takes beyond its work.
+    flops: operations on float32 per second, a multiply-add being two; results: bytes of results of vector arithmetic
+    per second; bandwidths: bytes per second read, by level; caches: bytes of each level (L1 and L2 of one core);
+    intrinsics: float32 values computed per second; fork_join: seconds that a launch on all threads takes beyond its
+    work.
 
     What every core has of its own (arithmetic, L1, L2) is measured on one and multiplied by the cores in use; L3 and
     memory are measured on all threads at once.
@@ -40,6 +42,7 @@ class Machine:
     cores: int
     vector_bytes: int
     flops: float
+    results: float
     bandwidths: Mapping[str, float]
     caches: Mapping[str, int]
     intrinsics: Mapping[str, float]
@@ -61,13 +64,15 @@ def measure_machine(target: Target, threads: int, intrinsics: Iterable[str] = ()
     values = aligned(threads, max(shared.values()) // 4)
     bandwidths = {level: cores * read_rate(target, values[:1], size, READ_BYTES[level]) for level, size in own.items()}
     bandwidths |= {level: read_rate(target, values, size, READ_BYTES[level]) for level, size in shared.items()}
+    rate = cores * multiply_add_rate(target)
     return Machine(
         cpu=cpu_name(),
         target=target.name,
         threads=threads,
         cores=cores,
         vector_bytes=target.vector_bytes,
-        flops=cores * 2 * multiply_add_rate(target),
+        flops=2 * rate,
+        results=dt.float32.bytes * rate * (1 if target.fma else 2),
         bandwidths=bandwidths,
         caches=caches,
         intrinsics={name: cores * call_rate(target, name) for name in intrinsics},

@@ -24,7 +24,6 @@ __all__ = ["SLOW", "Times", "bound_of", "causes_of"]
 
 SLOW = 0.7  # share of the roofline below which causes are told
 WORTH = 0.1  # share of the time lost that makes a cause worth telling
-_FLOAT = 4  # bytes of the operations that peaks are measured on
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class Times:
 
 def bound_of(work: Work, moved: Mapping[str, int], machine: Machine) -> Bound:
     """The least seconds of one launch."""
-    arithmetic = work.count("slots") / _register_rate(machine)
+    arithmetic = work.count("slots") / machine.results
     arithmetic += sum(n / machine.intrinsics[name] for name, n in work.calls.items() if name in machine.intrinsics)
     moving, level = 0.0, LEVELS[0]
     beyond = 0
@@ -52,11 +51,6 @@ def bound_of(work: Work, moved: Mapping[str, int], machine: Machine) -> Bound:
         if seconds > moving:
             moving, level = seconds, name
     return Bound(max(arithmetic, moving), arithmetic, moving, "arithmetic" if arithmetic >= moving else level)
-
-
-def _register_rate(machine: Machine) -> float:
-    """Bytes of results that vector arithmetic gives per second."""
-    return machine.flops / 2 * _FLOAT
 
 
 def causes_of(
@@ -94,7 +88,7 @@ def _threads(works: Sequence[Work], times: Times, machine: Machine) -> list[Caus
 
 def _code(works: Sequence[Work], bound: Bound, machine: Machine) -> list[Cause]:
     """What the code does beyond the work; it costs time only as far as it goes beyond the bound."""
-    rate = _register_rate(machine)
+    rate = machine.results
     spare = bound.seconds - bound.arithmetic
     waste = (
         ("masked", "tail lanes: guards turn off part of the vectors"),

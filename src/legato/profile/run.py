@@ -6,13 +6,13 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from legato.base.target import target
-from legato.profile.report import Bound, Cause, Event, KernelProfile, Profile
+from legato.profile.report import Bound, Cause, KernelProfile, Profile
 from legato.profile.reuse import moved_bytes
 from legato.profile.roofline import SLOW, Times, bound_of, causes_of
+from legato.profile.timeline import timeline
 from legato.runtime.executable import Executable
 from legato.runtime.kernels import KernelInfo, Work
 from legato.runtime.recorder import Launch, Recorder, Run
@@ -62,7 +62,7 @@ def profile(
         kernels=tuple(sorted(kernels, key=lambda k: (-k.lost, -k.seconds))),
         machine=machine,
         note=note,
-        events=_events(exe, recorder.kernels, min(runs, key=lambda run: abs(run.end - run.start - total * 1e9))),
+        events=timeline(exe, recorder.kernels, min(runs, key=lambda run: abs(run.end - run.start - total * 1e9))),
     )
 
 
@@ -79,10 +79,12 @@ def _runs(recorder: Recorder, inputs: Mapping[str, object], seconds: float) -> l
 
 
 def _machine(exe: Executable, kernels: Sequence[KernelInfo], tell: Callable[[str], None]) -> tuple[Machine | None, str]:
-    if find_spec("llvmlite") is None:
+    try:
+        from legato.profile.machine import measure_machine
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] != "llvmlite":
+            raise
         return None, NO_COMPILER
-    from legato.profile.machine import measure_machine
-
     tell("measuring the machine")
     intrinsics = dict.fromkeys(name for k in kernels for name in k.calls)
     return measure_machine(target(exe.target), exe.threads, intrinsics), ""
@@ -194,29 +196,3 @@ def _waiting(launch: Launch) -> int:
     if not launch.shares:
         return 0
     return launch.nanoseconds - (max(s.end for s in launch.shares) - min(s.start for s in launch.shares))
-
-
-def _events(exe: Executable, kernels: Sequence[KernelInfo], run: Run) -> tuple[Event, ...]:
-    """What happened in `run`, by lanes: the launches, and the share of each thread."""
-    lanes: dict[int, int] = {}
-    found: list[Event] = []
-    for launch in run.launches:
-        if launch.kernel < 0:
-            name, details = exe.program.host_ops[-1 - launch.kernel].op, dict[str, object]()
-        else:
-            kernel = kernels[launch.kernel]
-            work = kernel.work({n: launch.words[word] for n, word in kernel.dims.items()})
-            name = kernel.name
-            details = {"operators": " ".join(kernel.operators), "flops": work.flops, "bytes": work.bytes}
-            details |= {n: launch.words[word] for n, word in kernel.dims.items()}
-        kind = "kernel" if launch.kernel >= 0 else "operator"
-        found.append(_event(name, kind, 0, launch.start, launch.end, run, details))
-        for share in launch.shares:
-            lane = lanes.setdefault(share.thread, len(lanes) + 1)
-            what = {"share": f"{share.tid} of {share.nt}"}
-            found.append(_event(name, "share", lane, share.start, share.end, run, what))
-    return tuple(found)
-
-
-def _event(name: str, kind: str, lane: int, start: int, end: int, run: Run, details: Mapping[str, object]) -> Event:
-    return Event(name, kind, lane, (start - run.start) / 1e9, (end - start) / 1e9, details)
