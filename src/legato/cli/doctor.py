@@ -10,7 +10,7 @@ from typing import Any
 
 from legato._version import __version__
 from legato.base.errors import PlatformError
-from legato.cli._answer import NO, YES, Answer, Tell, rows, size
+from legato.cli._answer import NO, YES, Answer, Tell, rows, seconds, size
 
 __all__ = ["add_arguments", "run"]
 
@@ -18,7 +18,10 @@ PACKAGES = ("numpy", "llvmlite", "ml-dtypes", "onnx", "safetensors", "onnxruntim
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """None."""
+    """Whether to measure."""
+    parser.add_argument(
+        "--peaks", action="store_true", help="measure what this machine can do: multiply-adds, caches, memory"
+    )
 
 
 def run(args: argparse.Namespace, tell: Tell) -> Answer:
@@ -37,7 +40,18 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
         "cache": {"folder": str(config().kernel_cache), "bytes": sum(e.stat().st_size for e in entries())},
         "environment": {k: v for k, v in sorted(os.environ.items()) if k.startswith("LEGATO_")},
     }
+    if args.peaks and not data["problem"]:
+        tell("measuring")
+        data["peaks"] = _peaks(data["threads"])
     return Answer(data, _text(data), NO if data["problem"] else YES)
+
+
+def _peaks(threads: int) -> list[dict[str, Any]]:
+    """The machine's peaks on one thread, and on as many as programs get."""
+    from legato.base.target import host
+    from legato.profile.machine import measure_machine
+
+    return [measure_machine(host(), n).to_json() for n in sorted({1, threads})]
 
 
 def _machine() -> dict[str, Any]:
@@ -78,6 +92,11 @@ def _text(data: dict[str, Any]) -> str:
         seen = f"{data['cores']} cores, {data['affinity']} by affinity, {limit}"
         table.append(("target", data["target"]))
         table.append(("threads", f"{data['threads']}, because of {data['threads_why']} ({seen})"))
+    for peak in data.get("peaks", ()):
+        rates = ", ".join(f"{level} {rate / 1e9:.0f}" for level, rate in peak["bandwidths"].items())
+        number = peak["threads"]
+        what = f"{number} thread{'s' if number > 1 else ''}: {peak['flops'] / 1e9:.0f} GFLOP/s; GB/s: {rates}"
+        table.append(("peaks", f"{what}; fork-join {seconds(peak['fork_join'])}"))
     table.append(("packages", ", ".join(f"{name} {found}" for name, found in data["packages"].items() if found)))
     table.append(("cache", f"{data['cache']['folder']}: {size(data['cache']['bytes'])}"))
     table += [("setting", f"{name}={value}") for name, value in data["environment"].items()]

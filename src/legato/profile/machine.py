@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -64,6 +65,8 @@ def measure_machine(target: Target, threads: int, intrinsics: Iterable[str] = ()
     values = aligned(threads, max(shared.values()) // 4)
     bandwidths = {level: cores * read_rate(target, values[:1], size, READ_BYTES[level]) for level, size in own.items()}
     bandwidths |= {level: read_rate(target, values, size, READ_BYTES[level]) for level, size in shared.items()}
+    for beyond, level in pairwise(reversed(bandwidths)):  # less is never slower to read again than more
+        bandwidths[level] = max(bandwidths[level], bandwidths[beyond])
     rate = cores * multiply_add_rate(target)
     return Machine(
         cpu=cpu_name(),
