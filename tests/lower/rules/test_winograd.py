@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -48,15 +49,16 @@ def convolution(
     outs: int,
     *,
     padding: tuple[int, ...] = (1, 1),
-    symbolic: bool = False,
+    symbolic: str = "",
     epilogue: tuple[str, ...] = ("bias_add", "nn.relu"),
     seed: int = 0,
     scale: float = 1.0,
 ) -> Module:
-    """A 3 × 3 convolution of NHWC data with constant weights, and what follows it."""
+    """A 3 × 3 convolution of NHWC data with constant weights, and what follows it; `symbolic` names symbolic dims."""
     b, ops, rng = Builder(), table(), np.random.default_rng(seed)
-    n, h, w, c = shape
-    x = ir.Var("x", ty=TensorType(dims((fresh("n") if symbolic else n, h, w, c)), dt.float32))
+    sizes = [fresh(name) if name in symbolic else size for name, size in zip("nhwc", shape, strict=True)]
+    c = shape[-1]
+    x = ir.Var("x", ty=TensorType(dims(sizes), dt.float32))
     weights = (rng.standard_normal((outs, c, 3, 3)) * scale / np.sqrt(9 * c)).astype(np.float32)
     conv = ops["nn.conv2d"]
     y = b.call_op(conv, [x, b.constant(weights)], conv.attrs(padding=padding, data_layout="NHWC"))
@@ -106,14 +108,14 @@ sizes = st.tuples(st.integers(1, 3), st.integers(1, 9), st.integers(1, 9), st.sa
 
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(sizes, st.sampled_from((16, 20, 32, 40, 70)), st.sampled_from(((1, 1), (1, 0, 1, 2), (2, 1, 0, 1))),
-       st.booleans(), st.sampled_from(LEVELS), st.sampled_from((F2, F4)), st.integers(1, 13), st.booleans(),
-       st.sampled_from(((), ("bias_add", "nn.relu"), ("bias_add", "sigmoid"))))  # fmt: skip
+       st.sampled_from(("", "n", "hw", "nhw")), st.sampled_from(LEVELS), st.sampled_from((F2, F4)),
+       st.integers(1, 13), st.booleans(), st.sampled_from(((), ("bias_add", "nn.relu"), ("bias_add", "sigmoid"))))  # fmt: skip
 def test_compiled_is_the_convolution(
     forced: Any,
     shape: tuple[int, int, int, int],
     outs: int,
     padding: tuple[int, ...],
-    symbolic: bool,
+    symbolic: str,
     target: Target,
     scheme: Scheme,
     tiles: int,
@@ -156,7 +158,7 @@ def test_loop_programs(forced: Any, scheme: Scheme, is_whole: bool, backwards: b
 @needs_v4
 @pytest.mark.parametrize("precision", [Precision.DEFAULT, Precision.FAST], ids=lambda p: p.value)
 def test_an_image_has_the_same_bits_alone_and_in_a_batch(precision: Precision) -> None:
-    exe = compiled(convolution((3, 15, 13, 32), 64, symbolic=True), precision)
+    exe = compiled(convolution((3, 15, 13, 32), 64, symbolic="n"), precision)
     x = data((3, 15, 13, 32))
     together = exe(x)
     for n in range(3):
@@ -204,7 +206,7 @@ def test_who_is_chosen() -> None:
     assert not is_winograd(convolution((1, 7, 7, 128), 32))  # little to do: another kernel costs more than it saves
     assert not is_winograd(convolution((1, 56, 56, 3), 64))  # transforms cost as much as products
     assert not is_winograd(convolution((1, 56, 56, 64), 8))  # channels that do not fill a vector
-    assert is_winograd(convolution((4, 28, 28, 64), 64, symbolic=True))
+    assert is_winograd(convolution((4, 28, 28, 64), 64, symbolic="nhw"))
 
 
 @needs_v4
@@ -233,5 +235,20 @@ def test_products_stay_in_registers(size: int, channels: int, precision: Precisi
 
 
 def test_no_elements() -> None:
-    exe = compiled(convolution((1, 16, 16, 64), 64, symbolic=True))
+    exe = compiled(convolution((1, 16, 16, 64), 64, symbolic="n"))
     assert exe(np.zeros((0, 16, 16, 64), np.float32)).shape == (0, 16, 16, 64)
+
+
+@needs_v4
+def test_a_thread_with_a_small_stack() -> None:
+    exe = compiled(convolution((1, 64, 64, 64), 64))
+    x = data((1, 64, 64, 64))
+    results: list[Array] = []
+    old = threading.stack_size(1 << 20)
+    try:
+        thread = threading.Thread(target=lambda: results.append(exe.with_threads(1)(x)))
+        thread.start()
+        thread.join()
+    finally:
+        threading.stack_size(old)
+    assert results[0].tobytes() == exe(x).tobytes()

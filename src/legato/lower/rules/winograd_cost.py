@@ -22,7 +22,7 @@ PAD = 16  # elements behind each row of a block's buffers: strides of 4 KB would
 PLACES = 28  # what a symbolic extent is taken to be (a symbolic batch: 1)
 MOST_TILES, WORTHWHILE = 56, 16  # in a block: more do not help; with fewer the weights are read too often
 PER_INPUT = 4  # float operations' time that one element takes in a transform, per input of the transform along one axis
-LAUNCH = 2000  # nanoseconds that another kernel costs
+LAUNCH = 3000  # nanoseconds that another kernel costs
 GAIN = 0.9  # of the direct sum's time that an algorithm may take: the figures are nominal
 
 
