@@ -109,7 +109,8 @@ sizes = st.tuples(st.integers(1, 3), st.integers(1, 9), st.integers(1, 9), st.sa
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(sizes, st.sampled_from((16, 20, 32, 40, 70)), st.sampled_from(((1, 1), (1, 0, 1, 2), (2, 1, 0, 1))),
        st.sampled_from(("", "n", "hw", "nhw")), st.sampled_from(LEVELS), st.sampled_from((F2, F4)),
-       st.integers(1, 13), st.booleans(), st.sampled_from(((), ("bias_add", "nn.relu"), ("bias_add", "sigmoid"))))  # fmt: skip
+       st.integers(1, 13), st.booleans(),
+       st.sampled_from(((), ("bias_add", "nn.relu"), ("bias_add", "sigmoid"))))  # fmt: skip
 def test_compiled_is_the_convolution(
     forced: Any,
     shape: tuple[int, int, int, int],
