@@ -17,6 +17,7 @@ from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import cast
 from legato.tir.stmt import (
     Alloc,
+    Barrier,
     Check,
     For,
     Func,
@@ -222,3 +223,19 @@ def test_a_serial_loop_runs_its_body_in_order() -> None:
     value: Expr = cast(i * i, dt.int64)
     body = For(i, const(5), put(out, (i,), value), LoopKind.SERIAL)
     assert run_both([host_func("main", (out,), body)], [np.zeros(5, np.int64)]) == 0
+
+
+def relay(steps: int) -> Func:
+    """For so many steps, all of `a`'s copies take what their neighbour had before."""
+    a, t, p = buffer("a", (2, N)), index("t"), index("p")
+    value = at(a, t % 2, (p + 1) % N) * const(0.5, dt.float32) + const(1, dt.float32)
+    body = loop(p, N, put(a, (1 - t % 2, p), value), "parallel")
+    return Func("relay", (a,), loop(t, steps, block(body, Barrier())))
+
+
+@pytest.mark.parametrize("steps", [0, 1, 50])
+def test_threads_meet_at_barriers(steps: int) -> None:
+    a = buffer("a", (2, N))
+    values = np.random.default_rng(0).standard_normal((2, N)).astype(np.float32)
+    for _ in range(5):
+        assert run_both([relay(steps), host_func("main", (a,), Launch((a,), "relay"))], [values.copy()]) == 0

@@ -100,6 +100,7 @@ def functions() -> dict[str, FunctionInfo]:
         "row_sum": function("row_sum", [matrix], [y], ["n", "m"]),
         "count": function("count", [runs], [tensor("y", "int64", "n")], ["n", "launches"]),
         "team": function("team", [one_of("x")], [tensor("y", "int64", 3)]),
+        "meet": function("meet", [cells("x")], [cells("y"), tensor("threads", "int64", 1)], ["n"]),
         "forever": function("forever", [one_of("x")], [one]),
         "nest": function("nest", [pair], [one]),
         "check": function("check", [x], [y], ["n"]),
@@ -108,6 +109,10 @@ def functions() -> dict[str, FunctionInfo]:
         "table": function("table", [one_of("x")], [one]),
         "nonsense": function("nonsense", [one_of("x")], [one]),
     }  # fmt: skip
+
+
+def cells(name: str) -> TensorInfo:
+    return tensor(name, "uint32", 2, "n")
 
 
 def one_of(name: str) -> TensorInfo:

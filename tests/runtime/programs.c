@@ -82,6 +82,36 @@ lg_status team(lg_call *call, const lg_word *args) {
     return status ? status : call->services->launch(call, team_kernel, second, 0);
 }
 
+/* `steps` times every element takes the sum of its neighbours' values of the step before, of which there are two copies
+ * of n; words: cells, threads, n, steps, call */
+static lg_status meet_kernel(const lg_word *args, int64_t tid, int64_t nt) {
+    uint32_t *cells = args[0].p;
+    int64_t *threads = args[1].p, n = args[2].i, begin, end;
+    lg_call *call = args[4].p;
+    share(n, tid, nt, &begin, &end);
+    if (!tid)
+        *threads = nt;
+    for (int64_t step = 0; step < args[3].i; step++) {
+        const uint32_t *from = cells + (step & 1) * n;
+        uint32_t *to = cells + (1 - (step & 1)) * n;
+        for (int64_t i = begin; i < end; i++)
+            to[i] = from[(i + n - 1) % n] + from[(i + 1) % n];
+        if (nt > 1)
+            call->services->barrier(call, nt);
+    }
+    return LG_OK;
+}
+
+/* x[2, n] before and y[2, n] after the even number of steps x[0, 0]; threads[1]; words: x, y, threads, n */
+lg_status meet(lg_call *call, const lg_word *args) {
+    const uint32_t *x = args[0].p;
+    uint32_t *y = args[1].p;
+    for (int64_t i = 0; i < 2 * args[3].i; i++)
+        y[i] = x[i];
+    lg_word words[5] = {args[1], args[2], args[3], {.i = x[0]}, {.p = call}};
+    return call->services->launch(call, meet_kernel, words, LG_GANG);
+}
+
 /* Runs until it is interrupted; words: x, y */
 lg_status forever(lg_call *call, const lg_word *args) {
     for (;;) {

@@ -14,6 +14,7 @@
 #define CALLERS 8
 #define ROWS 13
 #define LAUNCHES 200
+#define ROUNDS 101
 
 static void require(int condition, const char *what) {
     if (condition)
@@ -49,6 +50,32 @@ static lg_status program(lg_call *call, const lg_word *args) {
     return LG_OK;
 }
 
+/* `y[i] += y'[i + 1]` between two copies, ROUNDS times, the threads meeting in between; words: y[2][ROWS], the call */
+static lg_status together_kernel(const lg_word *args, int64_t tid, int64_t nt) {
+    lg_call *call = args[1].p;
+    for (int64_t round = 0; round < ROUNDS; round++) {
+        int64_t *from = (int64_t *)args[0].p + (round & 1) * ROWS, *to = (int64_t *)args[0].p + (1 - (round & 1)) * ROWS;
+        for (int64_t i = tid * ROWS / nt; i < (tid + 1) * ROWS / nt; i++)
+            to[i] = from[(i + 1) % ROWS] + 1;
+        if (nt > 1)
+            call->services->barrier(call, nt);
+    }
+    return LG_OK;
+}
+
+static lg_status together(lg_call *call, const lg_word *args) {
+    lg_word words[2] = {args[0], {.p = call}};
+    return call->services->launch(call, together_kernel, words, LG_GANG);
+}
+
+static void meet_once(lg_workspace *workspace, int32_t threads) {
+    int64_t y[2 * ROWS] = {0};
+    lg_word words[1] = {{.p = y}};
+    require(lg_run(workspace, together, words, 0, threads, 0) == LG_OK, "status of a kernel with barriers");
+    for (int i = 0; i < ROWS; i++)
+        require(y[(ROUNDS & 1) * ROWS + i] == ROUNDS, "threads waited for each other");
+}
+
 static lg_status endless(lg_call *call, const lg_word *args) {
     (void)args;
     for (;;) {
@@ -68,8 +95,10 @@ static void call_once(lg_workspace *workspace, int32_t threads) {
 
 static void *caller(void *argument) {
     lg_workspace *workspace = lg_workspace_new(NULL, 0, NULL, NULL);
-    for (int32_t i = 0; i < 20; i++)
+    for (int32_t i = 0; i < 20; i++) {
         call_once(workspace, 1 + (i + *(int *)argument) % 5);
+        meet_once(workspace, 1 + (i + *(int *)argument) % 5);
+    }
     require(lg_workspace_peak(workspace) >= 600000, "peak");
     require(lg_workspace_held(workspace) == 4096, "only what was reserved is held");
     lg_workspace_free(workspace);
@@ -97,6 +126,7 @@ static void test_fork(lg_workspace *workspace) {
         pid_t child = fork();
         if (!child) {
             call_once(workspace, 3);
+            meet_once(workspace, 3);
             _exit(0);
         }
         int status;

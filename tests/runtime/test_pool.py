@@ -52,6 +52,44 @@ def test_gang_size(threads: int) -> None:
     assert library().lg_pool_workers() >= threads - 1
 
 
+def met(exe: Executable, steps: int = 200, n: int = 13) -> tuple[list[int], int]:
+    """What `meet` makes of 1, 2, 3, … in so many steps, and the number of threads that it had."""
+    x = np.zeros((2, n), np.uint32)
+    x[0] = np.arange(n) + steps
+    y, threads = exe(x)
+    return y[0].tolist(), int(threads[0])
+
+
+def expected_of_meet(steps: int = 200, n: int = 13) -> list[int]:
+    x = np.arange(n, dtype=np.uint32) + np.uint32(steps)
+    for _ in range(steps):
+        x = np.roll(x, 1) + np.roll(x, -1)
+    return x.tolist()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 4, 8])
+def test_threads_meet_at_barriers(threads: int) -> None:
+    exe = executable("meet", threads=threads)
+    for _ in range(20):
+        values, seen = met(exe)
+        assert values == expected_of_meet()
+        assert 1 <= seen <= min(threads, os.cpu_count() or 1)  # two on one CPU would wait for each other
+
+
+@pytest.mark.timeout(120)
+def test_barriers_with_many_callers_and_forks() -> None:
+    meet, count = executable("meet", threads=4), executable("count", threads=3)
+    expected = expected_of_meet()
+
+    def caller(n: int) -> bool:
+        return all(met(meet)[0] == expected if (n + k) % 2 else counted(count) == [LAUNCHES] * 7 for k in range(10))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(caller, range(4)))
+    in_child(lambda: met(meet)[0] == expected)
+    assert met(meet)[0] == expected
+
+
 def test_default_number_of_threads() -> None:
     assert executable(threads=None).threads == cpu_count()
 

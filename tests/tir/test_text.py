@@ -49,6 +49,7 @@ kernel @tile(a: Buffer[(n, 64), float32], b: Buffer[(n, 64), float32, order=(1, 
     }
     check i < 100 else 3, "too \\"many\\"";
   }
+  barrier;
 }
 """
 

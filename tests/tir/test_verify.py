@@ -11,7 +11,7 @@ from legato.base.errors import VerifyError
 from legato.tir.buffer import Buffer, Layout, Scope
 from legato.tir.expr import Call, Load
 from legato.tir.parser import parse_func
-from legato.tir.stmt import Alloc, For, Func, FuncKind, If, Launch, Let, LoopKind, Stmt, Store, While, block
+from legato.tir.stmt import Alloc, Barrier, For, Func, FuncKind, If, Launch, Let, LoopKind, Stmt, Store, While, block
 from legato.tir.verify import verify, verify_all
 from tests.tir import programs
 
@@ -93,6 +93,60 @@ def test_malformed_functions(func: Func, message: str) -> None:
     with pytest.raises(VerifyError) as caught:
         verify(func)
     assert caught.value.message == message
+
+
+def kernel(body: str) -> Func:
+    return parse_func(f"kernel @k(a: Buffer[(n,), float32], b: Buffer[(n,), float32], n: index) {{ {body} }}")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "parallel i in 0..n { a[i] = 1f; } barrier; parallel j in 0..n { b[j] = a[j]; }",
+        """for t in 0..n {
+             parallel i in 0..n { a[i] = b[i]; }
+             barrier;
+             parallel j in 0..n { b[j] = a[j]; }
+             barrier;
+           }
+           parallel k in 0..n { a[k] = b[k]; }""",
+    ],
+)
+def test_barriers_part_parallel_loops(body: str) -> None:
+    verify(kernel(body), final=True)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("""for t in 0..n {
+              parallel i in 0..n { a[i] = 1f; }
+              barrier;
+              parallel j in 0..n { b[j] = a[j]; }
+            }""", "the parallel loop over j reads a, which the one over i writes"),  # of the next t
+        ("""parallel i in 0..n { a[i] = 1f; }
+            for t in 0..n { barrier; }
+            parallel j in 0..n { b[j] = a[j]; }""", "the parallel loop over j reads a, which the one over i writes"),
+        ("parallel i in 0..n { barrier; }",
+         "a barrier is inside the parallel loop over i: not all threads would come to it"),
+        ("vector i in 0..4 { barrier; }",
+         "a barrier is inside the vector loop over i: not all threads would come to it"),
+        ("if n < 3 { barrier; }", "a barrier is inside an if: not all threads would come to it"),
+        ("barrier; check n < 3 else 0;",
+         "a kernel with barriers has no checks: a thread that left would be waited for"),
+        ("parallel i in 0..n { a[i] = 1f; } for t in 0..index(a[0]) { barrier; }",
+         "how often threads come to a barrier depends on a, which the kernel writes"),
+    ],
+)  # fmt: skip
+def test_misplaced_barriers(body: str, message: str) -> None:
+    with pytest.raises(VerifyError) as caught:
+        verify(kernel(body))
+    assert caught.value.message == message
+
+
+def test_host_functions_have_no_barriers() -> None:
+    with pytest.raises(VerifyError, match="a host function has no barriers"):
+        verify(Func("h", (), Barrier(), FuncKind.HOST))
 
 
 def test_local_memory_may_be_filled_by_every_thread() -> None:

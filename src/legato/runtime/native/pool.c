@@ -40,7 +40,7 @@ typedef struct {
     _Atomic uint32_t asleep; /* the worker */
     _Atomic uint32_t begin;  /* changes when a job may be run together with others; odd: without this worker */
     _Atomic int32_t cpu;     /* on which the last share was claimed */
-    bool together;
+    _Atomic bool together;
     int32_t tid, nt;
     lg_kernel kernel;
     const lg_word *args;
@@ -146,11 +146,13 @@ static void *work(void *argument) {
     for (uint32_t job = 0;;) {
         wait_for_change(&self->go, job, &self->asleep);
         job = atomic_load_explicit(&self->go, memory_order_acquire);
+        /* What is read here is of this job, if the claim succeeds; a worker that is left out has read all it needs. */
         uint32_t begun = atomic_load_explicit(&self->begin, memory_order_relaxed);
+        bool together = atomic_load_explicit(&self->together, memory_order_relaxed);
         atomic_store_explicit(&self->cpu, sched_getcpu(), memory_order_relaxed);
         if (!claim(self, job))
             continue;
-        if (self->together && !may_begin(self, begun))
+        if (together && !may_begin(self, begun))
             continue;
         self->status = run_share(self);
         atomic_store_explicit(&self->done, job, memory_order_release);
@@ -251,7 +253,7 @@ static int32_t hand_out(lg_kernel kernel, const lg_word *args, int32_t threads, 
         worker->args = args;
         worker->tid = i + 1;
         worker->nt = count + 1;
-        worker->together = together;
+        atomic_store_explicit(&worker->together, together, memory_order_relaxed);
         uint32_t job = atomic_load_explicit(&worker->go, memory_order_relaxed) + 1;
         atomic_store_explicit(&worker->go, job, memory_order_release);
     }
