@@ -18,7 +18,7 @@ from onnx import TensorProto, helper
 from legato.base.errors import CompileError, RunError
 from legato.base.target import host
 from legato.bench import bench
-from legato.bench.engines import Engine
+from legato.bench.engines import PEERS, Engine
 from legato.bench.fork_join import fork_join_seconds
 from legato.bench.measure import PATIENCE, PAUSE, WARM_UP, measure
 from legato.bench.modes import SPAN, largest, modes, rounds_in
@@ -280,6 +280,21 @@ def test_what_cannot_run_is_told(onnx_model: Path) -> None:
     assert [a.agrees for a in result.agreement.values()] == [True, True, False]
     assert not result.agrees
     assert result.to_json()["ratios"]["openvino"]["counts"] is False
+
+
+def test_one_name_for_two_sizes_is_left_alone(tmp_path: Path) -> None:
+    shapes = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["d", "d", "n"]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "relu", shapes[:1], shapes[1:])
+    path = tmp_path / "relu.onnx"
+    path.write_bytes(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    )
+    given = {"x": np.ones((2, 3, 4), np.float32)}
+    (output,) = PEERS["onnxruntime"](path, given, 1, True).call()
+    assert output.shape == (2, 3, 4)
+    wrong = PEERS["onnxruntime"](path, {"x": np.ones((2, 3), np.float32)}, 1, False)
+    with pytest.raises(RunError, match="ONNX Runtime cannot run the model: "):
+        wrong.call()
 
 
 def test_others_are_measured_without_legato(onnx_model: Path, tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def line(row: Row) -> str:
     """Everything about one row, in a few lines."""
     times = "  ".join(f"{engine} {milliseconds(value)}" for engine, value in row.seconds.items())
     place = f"fork-join {row.fork_join * 1e6:.2f} µs, {row.within} of {row.rounds} rounds"
-    lines = [f"{row.name:20} {times} ms  ({place})"]
+    lines = [f"{row.name:20} {times} ms  ({place})" if times else f"{row.name:20} nothing ran"]
     lines += [f"{'':20} {ratio.median:.3f}× {engine} {interval(ratio)}" for engine, ratio in row.ratios.items()]
     lines += [f"{'':20} {engine} did not run: {why}" for engine, why in row.missing.items()]
     lines += [f"{'':20} OUTPUTS DIFFER from {engine}'s by {row.distances[engine]}" for engine in row.differ]

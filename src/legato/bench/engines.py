@@ -12,7 +12,7 @@ import numpy as np
 
 from legato.base.errors import RunError
 from legato.compare.exact import flat, in_order
-from legato.compare.peer import session
+from legato.compare.peer import outputs, session
 from legato.runtime.executable import Executable
 
 __all__ = ["PEERS", "Array", "Engine", "Feeds", "legato_engine"]
@@ -46,14 +46,18 @@ def onnxruntime_engine(path: Path, feeds: Feeds, threads: int, fixed: bool) -> E
     import onnxruntime
 
     given = dict(feeds)
-    return Engine("onnxruntime", onnxruntime.__version__, lambda: list(running.run(None, given)))
+    return Engine("onnxruntime", onnxruntime.__version__, lambda: outputs(running, given))
 
 
 def _symbolic(running: Any, feeds: Feeds) -> dict[str, int]:
-    """The sizes of a session's named dims."""
+    """The sizes of a session's named dims; those that have two sizes have a name that means nothing."""
     declared = {entry.name: entry.shape for entry in running.get_inputs()}
     pairs = (pair for name, array in feeds.items() for pair in zip(declared.get(name, ()), array.shape, strict=False))
-    return {dim: size for dim, size in pairs if isinstance(dim, str)}
+    sizes: dict[str, set[int]] = {}
+    for dim, size in pairs:
+        if isinstance(dim, str):
+            sizes.setdefault(dim, set()).add(size)
+    return {dim: next(iter(found)) for dim, found in sizes.items() if len(found) == 1}
 
 
 def openvino_engine(path: Path, feeds: Feeds, threads: int, fixed: bool) -> Engine:

@@ -11,7 +11,7 @@ import numpy as np
 
 from legato.base.errors import RunError
 
-__all__ = ["PeerError", "installed", "is_onnx", "opinions", "session"]
+__all__ = ["PeerError", "installed", "is_onnx", "opinions", "outputs", "session"]
 
 Array = np.ndarray[Any, Any]
 
@@ -65,10 +65,11 @@ def opinions(model: Any, feeds: Mapping[str, Array], threads: int = 1) -> list[l
     Two samples of its rounding: where a program is sensitive, one alone may be closer to the exact value by luck than
     float32 can promise. PeerError where it cannot load or run the model.
     """
-    return [_run(session(model, threads, optimise=optimise), feeds) for optimise in (True, False)]
+    return [outputs(session(model, threads, optimise=optimise), feeds) for optimise in (True, False)]
 
 
-def _run(running: Any, feeds: Mapping[str, Array]) -> list[Array]:
+def outputs(running: Any, feeds: Mapping[str, Array]) -> list[Array]:
+    """What a session makes of the inputs, in the order of the file; PeerError where it cannot run."""
     try:
         found: list[Array] = running.run(None, dict(feeds))
     except _errors() as error:
