@@ -13,7 +13,7 @@ __all__ = ["Rounds", "measure"]
 
 PAUSE = 0.3  # seconds before each block: until then all threads of the engine before are asleep
 WARM_UP = 2  # calls at the beginning of a block that are not counted
-PATIENCE = 2  # at most so many times as many rounds are run as are wanted in one mode
+PATIENCE = 3  # at most so many times as many rounds are run as are wanted in one mode
 
 
 @dataclass(frozen=True, slots=True)

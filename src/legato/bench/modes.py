@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-__all__ = ["SPAN", "largest", "modes", "rounds_in"]
+__all__ = ["GAP", "SPAN", "largest", "modes", "rounds_in"]
 
-SPAN: Final = 2.0  # how many times its shortest the longest fork-join time of a mode may be; far is 4 to 6 times near
+SPAN: Final = 2.0  # up to so many times its shortest, the times of a mode are noise; far is 4 to 6 times near
+GAP: Final = 1.25  # modes are so far apart at least; where there is no such gap there is nothing to tell apart
 FLOOR: Final = 2e-8  # seconds; shorter ones are all the same, for differences of them are the clock's
 
 
@@ -21,7 +22,7 @@ def modes(samples: Sequence[float]) -> tuple[int, ...]:
     """The mode of each fork-join time, the mode of the shortest being 0.
 
     In order of length the samples are cut at the widest gap (as a ratio), and the parts again, until no part spans more
-    than a factor of `SPAN`.
+    than a factor of `SPAN`, or has a gap of `GAP`.
     """
     order = sorted(range(len(samples)), key=lambda n: samples[n])
     lengths = [max(samples[n], FLOOR) for n in order]
@@ -31,8 +32,9 @@ def modes(samples: Sequence[float]) -> tuple[int, ...]:
         if stop - start < 2 or lengths[stop - 1] <= SPAN * lengths[start]:
             continue
         cut = max(range(start + 1, stop), key=lambda n: lengths[n] / lengths[n - 1])
-        cuts.add(cut)
-        pending += [(start, cut), (cut, stop)]
+        if lengths[cut] >= GAP * lengths[cut - 1]:
+            cuts.add(cut)
+            pending += [(start, cut), (cut, stop)]
     found, mode = [0] * len(samples), 0
     for place, n in enumerate(order):
         mode += place in cuts
