@@ -14,7 +14,7 @@ from legato.base.target import target
 from legato.codegen.emit import emit_module
 from legato.tir.buffer import Buffer, Layout, Scope
 from legato.tir.expr import Load, call, cast
-from legato.tir.stmt import Alloc, Check, Func, If, Let, Stmt, block
+from legato.tir.stmt import Alloc, Check, Func, If, Let, Prefetch, Stmt, block
 from tests.codegen.programs import at, buffer, index, loop, put
 from tests.codegen.running import check
 
@@ -294,6 +294,12 @@ def test_stores_are_seen_by_later_loads() -> None:
     step = block(put(x, (i + 1,), at(x, i) + at(x, i + 1)), put(x, (0,), at(x, i + 1) - at(x, 0)))
     twice = loop(k, 2, block(loop(i, 8, step), put(x, (3,), at(x, 2) + at(x, 3))))
     check(Func("f", (x,), twice), [numbers(9)])
+
+
+def test_what_is_fetched_ahead_may_lie_outside() -> None:
+    x, out, i = buffer("x", (L,)), buffer("out", (L,)), index()
+    body = block(Prefetch(x, (i + 100_000,)), put(out, (i,), at(x, i) * 2.0))
+    check(Func("f", (x, out), loop(i, L, body, "vector")), [numbers(L), zeros(L)])
 
 
 def test_lets_and_checks() -> None:

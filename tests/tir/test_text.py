@@ -34,6 +34,7 @@ kernel @tile(a: Buffer[(n, 64), float32], b: Buffer[(n, 64), float32, order=(1, 
     alloc t: Buffer[(16,), float32, scope=register];
     vector j in 0..16 {
       t[j] = a[i, j] * 2f + float32(i);
+      prefetch a[i + 1, j];
     }
     let m = min(n, 8) // 2;
     if i < m and t[0] < 0f {

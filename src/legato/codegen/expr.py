@@ -160,6 +160,10 @@ class Evaluator:
         else:
             self.memory.store(buffer, where, self.to_memory(value, buffer.dtype), self.mask)
 
+    def prefetch(self, buffer: Buffer, indices: tuple[Expr, ...]) -> None:
+        """Asks for the memory at `indices`, of the first lane if they differ between lanes."""
+        self.memory.prefetch(buffer, self.offset(buffer, indices))
+
     def _register(self, buffer: Buffer) -> Registers:
         found = self.registers.get(buffer)
         if found is None:

@@ -237,6 +237,13 @@ class Memory:
             f"call {full} @llvm.masked.gather.v{lanes}{_SUFFIX[ty]}.v{lanes}p0({operands})", ty, lanes
         )
 
+    def prefetch(self, buffer: Buffer, r: Resolved) -> None:
+        """Asks for the memory at offset `r`, of the first lane, to be brought into the core's own cache."""
+        pointer, _ = self._address(buffer, r)
+        first = r.lanes[0] if r.lanes is not None else 0
+        address = self._displaced(pointer, (r.const + first) * buffer.dtype.bytes)
+        self.builder.line(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 2, i32 1)")  # read, into L2, data
+
     # ---------------------------------------------------------------------------------------------- stores
 
     def store(self, buffer: Buffer, r: Resolved, value: Value, mask: Value | None) -> None:

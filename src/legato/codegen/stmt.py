@@ -12,7 +12,7 @@ from legato.codegen.expr import Evaluator
 from legato.codegen.registers import Registers
 from legato.codegen.value import Value, expect_const, literal, vector_constant
 from legato.tir.buffer import Buffer, Scope
-from legato.tir.stmt import Alloc, Barrier, Block, Check, For, If, Let, LoopKind, Stmt, Store
+from legato.tir.stmt import Alloc, Barrier, Block, Check, For, If, Let, LoopKind, Prefetch, Stmt, Store
 
 __all__ = ["Pending", "Statements"]
 
@@ -45,6 +45,8 @@ class Statements:
                     pending += reversed(stmts)
                 case Store():
                     self.ev.store(item.buffer, item.indices, self.ev.value(item.value))
+                case Prefetch():
+                    self.ev.prefetch(item.buffer, item.indices)
                 case Let(var, value, body):
                     self.ev.env[var] = self.ev.value(value)
                     pending.append(body)

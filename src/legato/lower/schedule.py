@@ -30,7 +30,7 @@ from legato.lower.rules.nest import extent_of, is_unit
 from legato.lower.rules.program import threaded
 from legato.lower.rules.row import RowJob, RowReduction, row
 from legato.lower.rules.scan import scan_program
-from legato.lower.rules.tile import TileJob, TileShape, combine, pick_shape, tile
+from legato.lower.rules.tile import MANY_ROWS, TileJob, TileShape, combine, pick_shape, tile
 from legato.lower.rules.winograd import WinogradJob, multiply, transform, whole
 from legato.lower.rules.winograd_cost import WinogradPlan, choose
 from legato.lower.traits import (
@@ -386,6 +386,7 @@ class _Scheduler:
             within=within,
             packed=frozenset(operands),
             blocks_first=weight > self.target.l2_bytes // 2,
+            ahead=self._fetches_ahead(weight, order, row_axis, shape),
         )
         assert channel is job.order[-1]
         return tile(job, shape, self.target)
@@ -429,6 +430,16 @@ class _Scheduler:
         self.stored.add(data)
         self._kernel((data,), transformed)
         return multiply(job, self.target, data)
+
+    def _fetches_ahead(self, weight: int, order: Sequence[Axis], row_axis: Axis | None, shape: TileShape) -> bool:
+        """True if the weights come from memory, and a channel block's are used by several tiles while the next block's
+        arrive: both fit the core's own cache with room for the data."""
+        l2 = self.target.l2_bytes
+        blocks = extent_of(simplify(cdiv(order[-1].extent, shape.width)))
+        if weight <= l2 // 2 or blocks is None or weight // blocks > l2 // 4:
+            return False
+        rows = shape.rows if row_axis is not None else 1
+        return any((extent_of(a.extent) or MANY_ROWS) > (rows if a is row_axis else 1) for a in order[:-1])
 
     def _wants_packing(
         self, x: Load, order: Sequence[Axis], row_axis: Axis | None, red: Reduction, is_certain: bool

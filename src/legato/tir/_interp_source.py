@@ -35,6 +35,7 @@ from legato.tir.stmt import (
     Launch,
     Let,
     LoopKind,
+    Prefetch,
     Stmt,
     Store,
     View,
@@ -181,6 +182,8 @@ class _Writer:
                 scope = _Scope(self)
                 text = scope.text(value)
                 self.line(f"{scope.place(buffer, indices)} = {text}")
+            case Prefetch():
+                pass
             case Barrier():
                 pass  # iterations of a parallel loop run one after the other: all of them are done
             case Check(cond, code):

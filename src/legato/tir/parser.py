@@ -41,6 +41,7 @@ from legato.tir.stmt import (
     Launch,
     Let,
     LoopKind,
+    Prefetch,
     Stmt,
     Store,
     View,
@@ -218,6 +219,14 @@ class _Parser:
         self._add(lambda body: View(buffer, base, offset, body))
 
     def _store(self) -> None:
+        buffer, indices = self._place()
+        self.stream.expect("=")
+        self._add(Store(buffer, indices, self._typed(buffer.dtype)))
+
+    def _prefetch(self) -> None:
+        self._add(Prefetch(*self._place()))
+
+    def _place(self) -> tuple[Buffer, tuple[Expr, ...]]:
         stream = self.stream
         token = stream.expect_kind("ident")
         buffer = self.names.buffer(token)
@@ -228,8 +237,7 @@ class _Parser:
             if not stream.accept(",") and not stream.at("]"):
                 raise stream.unexpected("`,` or `]`")
         self.names.check_rank(token, buffer, len(indices))
-        stream.expect("=")
-        self._add(Store(buffer, tuple(indices), self._typed(buffer.dtype)))
+        return buffer, tuple(indices)
 
     def _check(self) -> None:
         cond = self._condition()
@@ -290,6 +298,7 @@ _SIMPLE: dict[str, Callable[[_Parser], None]] = {
     "alloc": _Parser._alloc,
     "view": _Parser._view,
     "check": _Parser._check,
+    "prefetch": _Parser._prefetch,
     "barrier": _Parser._barrier,
     "launch": _Parser._launch,
     "invoke": _Parser._invoke,

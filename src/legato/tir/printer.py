@@ -40,6 +40,7 @@ from legato.tir.stmt import (
     Invoke,
     Launch,
     Let,
+    Prefetch,
     Stmt,
     Store,
     View,
@@ -227,6 +228,8 @@ class _Printer:
                 return f"view {self._param(s.buffer)} = {self.names(s.base)} at {text(s.offset)};"
             case Store():
                 return f"{self.names(s.buffer)}[{', '.join(map(text, s.indices))}] = {text(s.value)};"
+            case Prefetch():
+                return f"prefetch {self.names(s.buffer)}[{', '.join(map(text, s.indices))}];"
             case Barrier():
                 return "barrier;"
             case Check():

@@ -8,6 +8,7 @@
          | Alloc(buffer, body)                            the buffer lives while body runs; contents undefined at first
          | Store(buffer, indices, value)
          | Check(cond, code)                              leaves the function with status `code` unless cond holds
+         | Prefetch(buffer, indices)                      buffer[indices] is wanted soon: a hint, it may lie outside
          | Barrier()                                      threads wait here for each other (kernels)
       host functions only:
          | While(cond, body)
@@ -35,7 +36,7 @@ from legato.base.span import Span
 from legato.tir.buffer import Buffer
 
 __all__ = ["Alloc", "Barrier", "Block", "Check", "For", "Func", "FuncKind", "HostOp", "If", "Invoke", "Launch", "Let",
-           "LoopKind", "Param", "Stmt", "Store", "View", "While", "block"]  # fmt: skip
+           "LoopKind", "Param", "Prefetch", "Stmt", "Store", "View", "While", "block"]  # fmt: skip
 
 
 class LoopKind(enum.Enum):
@@ -202,6 +203,20 @@ class Check(Stmt):
 
     def with_exprs(self, exprs: tuple[Expr, ...]) -> Stmt:
         return Check(exprs[0], self.code, self.message)
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class Prefetch(Stmt):
+    """Says that `buffer[indices]` will be read soon: it is brought near. A place outside the buffer does no harm."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+
+    def exprs(self) -> tuple[Expr, ...]:
+        return self.indices
+
+    def with_exprs(self, exprs: tuple[Expr, ...]) -> Stmt:
+        return Prefetch(self.buffer, exprs)
 
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)

@@ -42,6 +42,7 @@ from legato.tir.stmt import (
     Launch,
     Let,
     LoopKind,
+    Prefetch,
     Stmt,
     Store,
     View,
@@ -182,8 +183,8 @@ class _Verifier:
                 self.expr(s.offset, dt.index, "the offset")
                 self.bind(s.buffer)
                 self.buffer(s.buffer)
-            case Store():
-                self.store(s)
+            case Store() | Prefetch():
+                self.place(s)
             case Launch() | Invoke() | HostOp():
                 self.call(s)
             case Barrier():
@@ -234,13 +235,14 @@ class _Verifier:
                     outer = f"the {p.kind.value} loop over {p.var.name}"
                     raise self.error(f"the parallel loop over {s.var.name} is inside {outer}")
 
-    def store(self, s: Store) -> None:
+    def place(self, s: Store | Prefetch) -> None:
         self.used(s.buffer)
         if len(s.indices) != s.buffer.rank:
             raise self.error(f"{s.buffer.name} has {s.buffer.rank} dimensions, got {len(s.indices)} subscripts")
         for i in s.indices:
             self.expr(i, dt.index, f"a subscript of {s.buffer.name}")
-        self.expr(s.value, s.buffer.dtype, f"the value for {s.buffer.name}")
+        if isinstance(s, Store):
+            self.expr(s.value, s.buffer.dtype, f"the value for {s.buffer.name}")
 
     def call(self, s: Launch | Invoke | HostOp) -> None:
         for a in s.args:

@@ -20,7 +20,7 @@ from legato.base import dtype as dt
 from legato.base.node import transform
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Load
-from legato.tir.stmt import Alloc, For, Func, HostOp, Invoke, Launch, Let, Stmt, Store, View
+from legato.tir.stmt import Alloc, For, Func, HostOp, Invoke, Launch, Let, Prefetch, Stmt, Store, View
 
 __all__ = ["bound_buffers", "bound_vars", "buffers_read", "buffers_used", "buffers_written", "expressions",
            "has_load", "loads", "loop_limits", "loop_ranges", "loops", "map_exprs", "replace_buffer",
@@ -55,8 +55,9 @@ def loads(root: Stmt | Func | Expr) -> Iterator[Load]:
 
 
 def buffers_read(root: Stmt | Func) -> tuple[Buffer, ...]:
-    """Buffers that `root` may read: those loaded from and those a call gets. A View is told apart from its base."""
+    """Buffers that `root` may read: loaded from, fetched ahead or given to a call. A View is told apart from its base."""
     found = dict.fromkeys(b for s in statements(root) if isinstance(s, CALLS) for b in s.args if isinstance(b, Buffer))
+    found |= dict.fromkeys(s.buffer for s in statements(root) if isinstance(s, Prefetch))
     found |= dict.fromkeys(load.buffer for load in loads(root))
     return tuple(found)
 
@@ -172,7 +173,7 @@ def replace_buffer(stmt: Stmt, mapping: Mapping[Buffer, Buffer]) -> Stmt:
 
 
 def _with_buffers(node: Stmt, mapping: Mapping[Buffer, Buffer]) -> Stmt | None:
-    if isinstance(node, Store | Alloc) and node.buffer in mapping:
+    if isinstance(node, Store | Prefetch | Alloc) and node.buffer in mapping:
         return replace(node, buffer=mapping[node.buffer])
     if isinstance(node, View) and (node.buffer in mapping or node.base in mapping):
         return replace(node, buffer=mapping.get(node.buffer, node.buffer), base=mapping.get(node.base, node.base))

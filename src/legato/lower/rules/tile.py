@@ -33,9 +33,9 @@ from legato.lower.rules.nest import extent_of, is_threaded, is_unit, lanes_for, 
 from legato.te.tensor import Axis, Reduction
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Call, Load
-from legato.tir.stmt import Alloc, For, If, Let, LoopKind, Stmt, Store, block
+from legato.tir.stmt import Alloc, For, If, Let, LoopKind, Prefetch, Stmt, Store, block
 
-__all__ = ["TileJob", "TileShape", "combine", "identity", "pick_shape", "register_tile", "tile"]
+__all__ = ["MANY_ROWS", "TileJob", "TileShape", "combine", "identity", "pick_shape", "register_tile", "tile"]
 
 PART = 256  # terms of a sum that are added up in one register: longer parts cost accuracy, shorter ones time
 PLAIN_PART = 16  # the same for sums of what is read as it is: nothing is gained by longer ones there
@@ -67,6 +67,7 @@ class TileJob:
     within: Var
     packed: frozenset[Buffer] = frozenset()
     blocks_first: bool = False  # weights do not stay in cache: each block of them is used for all rows before the next
+    ahead: bool = False  # while a block of weights is used, the next one is fetched
 
 
 def identity(combiner: str, dtype: DType) -> Expr:
@@ -342,7 +343,9 @@ class _Tiles:
         def fetch(x: Load, v: Expr) -> Stmt:
             value = substitute(x, {**self._point(at, zero, v), **reduced})
             store = Store(held[x], (v, lane), value)
-            return store if x.buffer in job.packed else self._guarded(at, v, store)
+            if x.buffer not in job.packed:
+                return self._guarded(at, v, store)
+            return block(store, self._ahead(x, at, v, reduced)) if job.ahead else store
 
         def one(m: Expr, v: Expr) -> Stmt:
             known: dict[Load, Expr] = {x: Load(b, (v, lane)) for x, b in held.items()}
@@ -364,6 +367,13 @@ class _Tiles:
         for b in held.values():
             out = Alloc(b, out)
         return out
+
+    def _ahead(self, x: Load, at: _Place, v: Expr, reduced: dict[Var, Expr]) -> Stmt:
+        """Fetches what `x` is in the next channel block."""
+        here = self._point(at, const(0), v)
+        there = substitute(x, {**here, **reduced, at.lane: const(0), self.job.block: here[self.job.block] + 1})
+        assert isinstance(there, Load)
+        return Prefetch(there.buffer, there.indices)
 
     def _operands(self) -> tuple[list[Load], list[Load]]:
         """The Loads of the body that follow the channel but not the row, and those that do not follow the channel.

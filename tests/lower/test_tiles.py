@@ -1,0 +1,38 @@
+"""Register tiles: their shapes fit the registers, and weights from memory are fetched a block ahead."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import legato
+from legato.arith.expr import Var, const
+from legato.base import dtype as dt
+from legato.base.target import target
+from legato.infer.builder import Builder
+from legato.ir.expr import constant
+from legato.ir.module import Module
+from legato.lower.rules.tile import pick_shape
+from legato.te.tensor import Axis
+
+
+@pytest.mark.parametrize("name", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("channels", [1, 3, 16, 24, 48, 64, 80, 1000, None])
+@pytest.mark.parametrize("rows", [1, 6, 7, 56, None])
+def test_a_tile_fits_the_registers(name: str, channels: int | None, rows: int | None) -> None:
+    machine = target(name)
+    extent = Var("c", dt.index, 1) if channels is None else const(channels)
+    row = Axis(Var("m", lo=0), Var("n", dt.index, 1) if rows is None else const(rows))
+    shape = pick_shape(extent, row, [const(1.0, dt.float32)], machine)
+    assert shape.rows * shape.vectors + shape.vectors + 1 < machine.vector_registers
+    assert channels is None or shape.lanes < 2 * channels
+
+
+@pytest.mark.parametrize(("rows", "width", "fetched"), [(128, 768, True), (1, 768, False), (128, 64, False)])
+def test_weights_from_memory_are_fetched_ahead(rows: int, width: int, fetched: bool) -> None:
+    b = Builder()
+    x = b.var("x", (rows, width))
+    weight = np.random.default_rng(0).standard_normal((width, width)).astype("float32")
+    mod = Module.from_expr(b.function([x], b.matmul(x, constant(weight))))
+    exe = legato.compile(mod, target="x86-64-v3", keep=("tir",))
+    assert ("prefetch" in exe.module_after("tir")) is fetched
