@@ -127,7 +127,8 @@ def test_wrong_usage(arguments: tuple[str, ...], call: Any) -> None:
         (("bench", "mlp.relay", "--vs", "onnxruntime"),
             "onnxruntime reads ONNX models only, not mlp.relay\n  hint: give the .onnx file"),
         (("bench", "model.onnx", "--vs", "tvm"),
-            "unknown engine 'tvm'\n  hint: one of onnxruntime, openvino, torch, legato-exact, legato-fast"),
+            "unknown engine 'tvm'\n"
+            "  hint: one of onnxruntime, openvino, openvino-bf16, torch, legato-exact, legato-fast"),
     ],
 )  # fmt: skip
 def test_bad_input(arguments: tuple[str, ...], message: str, call: Any, here: Path) -> None:

@@ -223,4 +223,7 @@ def test_unknown_names_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no model resnet19; there are resnet18, resnet50, " in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["--vs", "tvm,torch"])
-    assert "no engine tvm; there are legato-exact, legato-fast, onnxruntime, openvino, torch" in capsys.readouterr().err
+    assert (
+        "no engine tvm; there are legato-exact, legato-fast, onnxruntime, openvino, openvino-bf16, torch"
+        in capsys.readouterr().err
+    )

@@ -17,6 +17,7 @@ NAMES = {
     "legato-fast": "Legato, fast",
     "onnxruntime": "ONNX Runtime",
     "openvino": "OpenVINO",
+    "openvino-bf16": "OpenVINO, bfloat16",
     "torch": "PyTorch",
 }
 BEGIN = "<!-- benchmarks: written by `make bench` from docs/benchmarks.json -->"

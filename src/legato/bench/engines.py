@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from legato.base.errors import RunError
 from legato.compare.exact import flat, in_order
 from legato.compare.peer import outputs, session
+from legato.compare.report import NEAR
 from legato.runtime.executable import Executable
 
 __all__ = ["PEERS", "Array", "Engine", "Feeds", "legato_engine"]
+
+NARROW: Final = 0.05  # what eight bits of mantissa may leave of the range, after many layers
 
 Array = np.ndarray[Any, Any]
 Feeds = Mapping[str, Array]
@@ -23,11 +27,15 @@ Feeds = Mapping[str, Array]
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """Something that runs a model; a call returns the outputs in the order of the model."""
+    """Something that runs a model; a call returns the outputs in the order of the model.
+
+    near: how far its outputs may be from another's, as a share of their range.
+    """
 
     name: str
     version: str
     call: Callable[[], list[Array]]
+    near: float = NEAR
 
 
 def legato_engine(exe: Executable, feeds: Feeds, version: str, name: str = "legato") -> Engine:
@@ -60,10 +68,11 @@ def _symbolic(running: Any, feeds: Feeds) -> dict[str, int]:
     return {dim: next(iter(found)) for dim, found in sizes.items() if len(found) == 1}
 
 
-def openvino_engine(path: Path, feeds: Feeds, threads: int, fixed: bool) -> Engine:
-    """OpenVINO on the CPU, for latency, in float32; RunError where it is not installed or refuses the model.
+def openvino_engine(path: Path, feeds: Feeds, threads: int, fixed: bool, *, precision: str = "f32") -> Engine:
+    """OpenVINO on the CPU, for latency; RunError where it is not installed or refuses the model.
 
-    fixed: the model is given the shapes of `feeds` before it is compiled.
+    fixed: the model is given the shapes of `feeds` before it is compiled. precision: "f32", or "bf16": in bfloat16
+    what it finds faster so.
     """
     if find_spec("openvino") is None:
         raise RunError("OpenVINO is not installed\n  hint: pip install openvino")
@@ -73,7 +82,7 @@ def openvino_engine(path: Path, feeds: Feeds, threads: int, fixed: bool) -> Engi
         "INFERENCE_NUM_THREADS": threads,
         "PERFORMANCE_HINT": "LATENCY",
         "NUM_STREAMS": 1,
-        "INFERENCE_PRECISION_HINT": "f32",
+        "INFERENCE_PRECISION_HINT": precision,
     }
     core = openvino.Core()
     try:
@@ -92,7 +101,10 @@ def openvino_engine(path: Path, feeds: Feeds, threads: int, fixed: bool) -> Engi
             raise RunError(f"OpenVINO cannot run the model: {_last_line(error)}") from error
         return [found[n] for n in range(len(found))]
 
-    return Engine("openvino", openvino.__version__.partition("-")[0], call)
+    version = openvino.__version__.partition("-")[0]
+    if precision == "f32":
+        return Engine("openvino", version, call)
+    return Engine(f"openvino-{precision}", version, call, NARROW)
 
 
 def _last_line(error: Exception) -> str:
@@ -110,5 +122,6 @@ def torch_engine(path: Path, feeds: Feeds, threads: int, fixed: bool) -> Engine:
 PEERS: Mapping[str, Callable[[Path, Feeds, int, bool], Engine]] = {
     "onnxruntime": onnxruntime_engine,
     "openvino": openvino_engine,
+    "openvino-bf16": partial(openvino_engine, precision="bf16"),
     "torch": torch_engine,
 }

@@ -189,8 +189,9 @@ class _Field:
         """How near each other engine's outputs are to Legato's, where it takes part."""
         if "legato" in self.missing:
             return {}
-        ours = self.engines[0].call()
-        return {engine.name: _agreement(ours, engine.call()) for engine in self.engines[1:]}
+        ours, *others = self.engines
+        outputs = ours.call()
+        return {other.name: _agreement(outputs, other.call(), max(ours.near, other.near)) for other in others}
 
 
 def _makers(model: Path, vs: Sequence[str], others: Mapping[str, Maker]) -> dict[str, Maker]:
@@ -242,8 +243,8 @@ def _ready(
     return load(artifact, threads=threads, host_ops=host_runner()), startup
 
 
-def _agreement(ours: Sequence[Array], theirs: Sequence[Array]) -> Agreement:
+def _agreement(ours: Sequence[Array], theirs: Sequence[Array], near: float) -> Agreement:
     if len(ours) != len(theirs):
         return Agreement(float("inf"), False)
-    pairs = [nearness(a, b) for a, b in zip(ours, theirs, strict=True)]
+    pairs = [nearness(a, b, near) for a, b in zip(ours, theirs, strict=True)]
     return Agreement(max((share for share, _ in pairs), default=0.0), all(near for _, near in pairs))

@@ -11,7 +11,7 @@ import numpy as np
 
 from legato.base.dtype import dtype
 
-__all__ = ["Culprit", "OutputReport", "Report", "judge", "nearness"]
+__all__ = ["NEAR", "Culprit", "OutputReport", "Report", "judge", "nearness"]
 
 Array = np.ndarray[Any, Any]
 
@@ -143,8 +143,8 @@ def judge(name: str, got: Array, exact: Array, peers: Sequence[Array], *, is_oth
     return OutputReport(name, type_, error, span, other, distance, allowed, holds)
 
 
-def nearness(a: Array, b: Array) -> tuple[float, bool]:
-    """How far apart two implementations' outputs are, as a share of the range, and whether that is near enough."""
+def nearness(a: Array, b: Array, near: float = NEAR) -> tuple[float, bool]:
+    """How far apart two implementations' outputs are, as a share of the range, and whether that is within `near`."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return float("inf"), False
     if not dtype(a.dtype).is_float:
@@ -152,7 +152,7 @@ def nearness(a: Array, b: Array) -> tuple[float, bool]:
         return wrong, not wrong
     span, distance = _span(b), _distance(a, b, a)
     share = distance / span if span else distance
-    return share, share <= max(NEAR, 4 * _epsilon(a))
+    return share, share <= max(near, 4 * _epsilon(a))
 
 
 def _epsilon(array: Array) -> float:
