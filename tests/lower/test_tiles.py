@@ -13,6 +13,7 @@ from legato.infer.builder import Builder
 from legato.ir.expr import constant
 from legato.ir.module import Module
 from legato.lower.rules.tile import pick_shape
+from legato.ops.linalg import matmul
 from legato.te.tensor import Axis
 
 
@@ -33,6 +34,6 @@ def test_weights_from_memory_are_fetched_ahead(rows: int, width: int, fetched: b
     b = Builder()
     x = b.var("x", (rows, width))
     weight = np.random.default_rng(0).standard_normal((width, width)).astype("float32")
-    mod = Module.from_expr(b.function([x], b.matmul(x, constant(weight))))
+    mod = Module.from_expr(b.function([x], b.call(matmul, x, constant(weight))))
     exe = legato.compile(mod, target="x86-64-v3", keep=("tir",))
     assert ("prefetch" in exe.module_after("tir")) is fetched

@@ -55,7 +55,7 @@ def loads(root: Stmt | Func | Expr) -> Iterator[Load]:
 
 
 def buffers_read(root: Stmt | Func) -> tuple[Buffer, ...]:
-    """Buffers that `root` may read: loaded from, fetched ahead or given to a call. A View is told apart from its base."""
+    """Buffers that `root` may read: loaded from, fetched ahead or given to a call. Views are told apart from bases."""
     found = dict.fromkeys(b for s in statements(root) if isinstance(s, CALLS) for b in s.args if isinstance(b, Buffer))
     found |= dict.fromkeys(s.buffer for s in statements(root) if isinstance(s, Prefetch))
     found |= dict.fromkeys(load.buffer for load in loads(root))
