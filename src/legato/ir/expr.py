@@ -407,9 +407,22 @@ class Match(Expr):
 
 
 def constant(value: Any, dtype: dt.DType | str | None = None, span: Span | None = None) -> Constant:
-    """`value` (anything NumPy takes) as a typed Constant; Python floats become float32, Python ints int32."""
+    """`value` (anything NumPy takes) as a typed Constant; Python floats become float32, Python ints int32.
+
+    Arrays are copied unless they are read-only.
+    """
     if dtype is None and isinstance(value, bool | int | float):
         dtype = {bool: dt.bool_, int: dt.int32, float: dt.float32}[type(value)]
-    data = np.array(value, dtype=None if dtype is None else dt.dtype(dtype).numpy)
+    wanted = None if dtype is None else dt.dtype(dtype).numpy
+    data = np.asarray(value, wanted) if _is_frozen(value) else np.array(value, wanted)
     data.setflags(write=False)
     return Constant(data, ty=tensor_type(data.shape, dt.dtype(data.dtype)), span=span)
+
+
+def _is_frozen(value: Any) -> bool:
+    """True for an array that nobody can write to: neither itself nor the arrays that it is a view of."""
+    while isinstance(value, np.ndarray):
+        if value.flags.writeable:
+            return False
+        value = value.base
+    return value is None

@@ -203,7 +203,9 @@ class _Block:
         for packing in lowered.group.packings:
             source = values[packing.source]
             assert isinstance(source, ir.Constant)
-            values.append(ir.constant(packed_array(packing, source.data)))
+            packed = packed_array(packing, source.data)
+            packed.setflags(write=False)  # so it need not be copied
+            values.append(ir.constant(packed))
             layouts.append(Layout.row_major(len(packing.extents)))
         dims = tuple(description.dims)
         outputs = lowered.group.outputs

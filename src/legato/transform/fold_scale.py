@@ -98,7 +98,9 @@ def _into_weight(call: Call, factor: Array) -> Expr | None:
     if aligned.shape[out_axis] not in (1, weight.shape[weight_axis]):
         return None
     shape = [-1 if d == weight_axis else 1 for d in range(weight.ndim)]
-    return replace(call, args=(call.args[0], constant(weight * aligned.reshape(shape))))
+    product = weight * aligned.reshape(shape)
+    product.setflags(write=False)  # so it need not be copied
+    return replace(call, args=(call.args[0], constant(product)))
 
 
 def _channel_axes(call: Call) -> tuple[int, int] | None:

@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections import ChainMap, Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto
 
 from legato.base.errors import ImportModelError, TypeCheckError, UnsupportedError
@@ -110,7 +113,9 @@ class Importer:
         given = {*params, *self._initializers, *(s.values.name for s in self.graph.sparse_initializer)}
         steps = schedule(self.graph.node, given, outputs, self.source.name)
         top = _Frame(iter(steps), ChainMap(dict[str, Value](params)), self.source.opsets)
-        self._seed(top, self._initializers, steps, outputs)
+        numbers = {t.name: n for n, t in enumerate(self.graph.initializer)}
+        apart = {name: self.source.weights[n] for name, n in numbers.items() if n in self.source.weights}
+        self._seed(top, self._initializers, steps, outputs, apart)
         for sparse in self.graph.sparse_initializer:
             why = Unsupported(sparse.values.name, "initializer", "", 0, "a sparse tensor")
             top.names[sparse.values.name] = _Unknown(why)
@@ -151,7 +156,7 @@ class Importer:
             nodes=sum(self._operators().values()),
             operators=self._operators(),
             parameters=sum(element_count(t.dims, f"initializer {t.name!r}") for t in weights),
-            bytes=sum(stored_bytes(t) for t in weights),
+            bytes=sum(stored_bytes(t, self.source.weights.get(n)) for n, t in enumerate(weights)),
             unsupported=(*self.unsupported, *(listed for _, listed in self._faults)),
         )
 
@@ -187,15 +192,20 @@ class Importer:
                     frame.target[outer] = frame.get(name)
 
     def _seed(
-        self, frame: _Frame, tensors: Mapping[str, TensorProto], steps: Sequence[Step], outputs: Sequence[str]
+        self,
+        frame: _Frame,
+        tensors: Mapping[str, TensorProto],
+        steps: Sequence[Step],
+        outputs: Sequence[str],
+        apart: Mapping[str, NDArray[np.uint8]] = MappingProxyType({}),
     ) -> None:
-        """Constants for the initializers of a graph that its nodes or outputs use."""
+        """Constants for the initializers of a graph that its nodes or outputs use; `apart` has data of some."""
         used = {*outputs, *(name for step in steps for name in reads(step.node))}
         for name, tensor in tensors.items():
             if name not in used:
                 continue
             try:
-                array = to_array(tensor, self.source.folder, f"initializer {name!r}")
+                array = to_array(tensor, self.source.folder, f"initializer {name!r}", apart.get(name))
             except UnsupportedError as error:
                 frame.names[name] = _Unknown(Unsupported(frame.prefix + name, "initializer", "", 0, error.message))
                 continue

@@ -1,6 +1,7 @@
 """From a path, bytes or a ModelProto to a model that is known to be ONNX, of versions that Legato reads.
 
-Only protobuf's own parser sees the bytes: a bounded message, no recursion of ours, nothing executed.
+Protobuf's own parser sees the bytes, but for those of large weights (`weights`): a bounded message, no recursion of
+ours, nothing executed.
 """
 
 from __future__ import annotations
@@ -8,22 +9,27 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # protobuf has no types of its own
+from numpy.typing import NDArray
 
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.external import Folder
 from legato.frontend.onnx.graph import subgraphs
+from legato.frontend.onnx.weights import Apart, split
 
 __all__ = ["MAX_BYTES", "MIN_OPSET", "Source", "opsets_of", "read"]
 
 MAX_BYTES = (1 << 31) - 1  # protobuf's limit for one message
+LARGE = 1 << 20  # bytes from which a file is worth splitting
 MIN_OPSET = 7
 MAX_OPSET = max(version for _, _, version, *_ in onnx.helper.VERSION_TABLE)
 
+_FIRST = b"\x08"  # every exporter writes the IR version first: field 1, a varint
 _MAGIC = {
     b"PK\x03\x04": "a zip archive (PyTorch, Keras and NumPy files are such)",
     b"\x89HDF": "an HDF5 file (older Keras models are such)",
@@ -36,12 +42,16 @@ _MAGIC = {
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A model as read: its protobuf message, what to call it in messages, and the folder of its external data."""
+    """A model as read: its protobuf message, what to call it in messages, and the folder of its external data.
+
+    `weights` has the bytes of initializers, by their numbers, whose data the message lacks.
+    """
 
     model: onnx.ModelProto
     name: str
     folder: Folder | None
     opsets: Mapping[str, int]  # version by domain; the default domain is ""
+    weights: Mapping[int, NDArray[np.uint8]] = field(default_factory=dict)
 
 
 def read(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Source:
@@ -63,10 +73,10 @@ def read(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Source:
         content = _content(folder.open(path.name), path)
     except OSError as error:
         raise ImportModelError(f"{path}: {error.strerror}") from None
-    return _checked(_parse(content, str(path)), str(path), folder)
+    return _checked(_parse(content.message, str(path)), str(path), folder, content.weights)
 
 
-def _content(descriptor: int, path: Path) -> bytes:
+def _content(descriptor: int, path: Path) -> Apart:
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
@@ -74,8 +84,12 @@ def _content(descriptor: int, path: Path) -> bytes:
         if status.st_size > MAX_BYTES:
             message = f"{path}: {status.st_size} bytes, but an ONNX file has at most {MAX_BYTES}"
             raise ImportModelError(message, hint="larger models keep their weights in external data files")
+        apart = None
+        if status.st_size >= LARGE and os.pread(descriptor, 1, 0) == _FIRST:
+            apart = split(descriptor)
+            os.lseek(descriptor, 0, os.SEEK_SET)
         with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return file.read()
+            return Apart(file.read(), {}) if apart is None else apart
     finally:
         os.close(descriptor)
 
@@ -92,8 +106,7 @@ def _parse(content: bytes, name: str) -> onnx.ModelProto:
     try:
         model.ParseFromString(content)
     except DecodeError:
-        # Every exporter writes the IR version first: field 1, a varint.
-        raise _damaged(name) if content[:1] == b"\x08" else _foreign(name) from None
+        raise _damaged(name) if content[:1] == _FIRST else _foreign(name) from None
     if not model.ir_version and not model.HasField("graph"):
         raise _foreign(name)
     return model
@@ -108,7 +121,9 @@ def _damaged(name: str, what: str = "") -> ImportModelError:
     return ImportModelError(f"{name}: truncated or corrupt ONNX file{what}", hint=hint)
 
 
-def _checked(model: onnx.ModelProto, name: str, folder: Folder | None) -> Source:
+def _checked(
+    model: onnx.ModelProto, name: str, folder: Folder | None, weights: Mapping[int, NDArray[np.uint8]] | None = None
+) -> Source:
     if not model.HasField("graph"):
         raise _damaged(name, ": it has no graph")
     if not model.opset_import:
@@ -120,7 +135,7 @@ def _checked(model: onnx.ModelProto, name: str, folder: Folder | None) -> Source
         raise _damaged(name, ": a name in it is not UTF-8")
     opsets = opsets_of(model)
     _check_default_opset(opsets.get(""), name)
-    return Source(model, name, folder, opsets)
+    return Source(model, name, folder, opsets, weights or {})
 
 
 def _names(model: onnx.ModelProto) -> Iterator[str]:

@@ -67,10 +67,13 @@ def element_count(shape: Sequence[int], what: str) -> int:
     return count
 
 
-def stored_bytes(tensor: TensorProto) -> int:
-    """The size of a tensor's elements; of a type that Legato does not have, that of its data in the file."""
+def stored_bytes(tensor: TensorProto, data: NDArray[np.uint8] | None = None) -> int:
+    """The size of a tensor's elements; of a type that Legato does not have, that of its data in the file, which is
+    `data` where the message lacks it."""
     dtype = _DTYPES.get(tensor.data_type)
-    return len(tensor.raw_data) if dtype is None else math.prod(tensor.dims) * dtype.bytes
+    if dtype is None:
+        return int(data.size) if data is not None else len(bytes(tensor.raw_data))
+    return math.prod(tensor.dims) * dtype.bytes
 
 
 def _show(shape: Sequence[int]) -> str:
@@ -78,10 +81,11 @@ def _show(shape: Sequence[int]) -> str:
     return f"({', '.join(shown)})"
 
 
-def to_array(tensor: TensorProto, folder: Folder | None, what: str) -> Array:
+def to_array(tensor: TensorProto, folder: Folder | None, what: str, data: NDArray[np.uint8] | None = None) -> Array:
     """The tensor's elements, read-only where they are not copied.
 
-    `what` names the tensor in messages. ImportModelError where data and shape disagree or external data cannot be read.
+    `what` names the tensor in messages; `data` is its raw data where the message lacks that. ImportModelError where
+    data and shape disagree or external data cannot be read.
     """
     dtype = element_type(tensor.data_type, what)
     shape = tuple(tensor.dims)
@@ -90,12 +94,12 @@ def to_array(tensor: TensorProto, folder: Folder | None, what: str) -> Array:
         raise UnsupportedError(f"{what}: a tensor stored in segments")
     if tensor.data_location == TensorProto.EXTERNAL:
         flat = _decoded(_external(tensor, folder, count * dtype.bytes, what), dtype)
-    elif tensor.HasField("raw_data"):
-        raw = tensor.raw_data
+    elif data is not None or tensor.HasField("raw_data"):
+        raw = np.frombuffer(tensor.raw_data, np.uint8) if data is None else data
         if len(raw) != count * dtype.bytes:
             needs = f"{dtype} of shape {_show(shape)} needs {count * dtype.bytes}"
             raise ImportModelError(f"{what}: {len(raw)} bytes of data, but {needs}")
-        flat = _decoded(np.frombuffer(raw, np.uint8), dtype)
+        flat = _decoded(raw, dtype)
     else:
         flat = _typed(tensor, dtype, count, what)
     return np.reshape(flat, shape)
