@@ -28,7 +28,7 @@ from legato.lower.reuse import Shelf
 from legato.lower.signature import function_info, host_op_info
 from legato.lower.supported import reachable, require_shallow, require_supported
 from legato.ops import table
-from legato.pipelines import DEFAULT
+from legato.pipelines import DEFAULT, for_precision
 from legato.runtime.executable import Executable
 from legato.runtime.kernels import kernel_from_work, kernels_to_text
 from legato.runtime.parts import constant_offsets
@@ -62,6 +62,11 @@ class CompileOptions:
     memory_limit: int = 0
     passes: tuple[Pass, ...] = DEFAULT
     precision: Precision = Precision.DEFAULT
+
+    @property
+    def pipeline(self) -> tuple[Pass, ...]:
+        """The passes, and those that the precision asks for."""
+        return for_precision(self.passes, self.precision)
 
 
 def load_model(
@@ -121,7 +126,7 @@ def compile_module(mod: Module, options: CompileOptions) -> Compiled:
     observer = Observer(keep=options.keep, progress=options.progress)
     with clock("passes"):
         require_shallow(mod)
-        mod = run(mod, options.passes, observer)
+        mod = run(mod, options.pipeline, observer)
     assembler = Assembler.default(options.target)
     with clock("lower"):
         lowered, program = _lowered(mod, options, observer, assembler.shelf(table().values()))

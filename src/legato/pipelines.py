@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from legato.base.precision import Precision
 from legato.transform.canonicalize import Canonicalize
 from legato.transform.eliminate_common import EliminateCommon
 from legato.transform.fold_constant import FoldConstant
 from legato.transform.fold_scale import FoldScale
 from legato.transform.fuse import Fuse
 from legato.transform.infer_types import InferTypes
+from legato.transform.low_precision import LowPrecision
 from legato.transform.pass_ import Pass
 from legato.transform.simplify import Simplify
 from legato.transform.to_a_normal import ToANormal
 from legato.transform.to_graph import ToGraph
 
-__all__ = ["DEFAULT"]
+__all__ = ["DEFAULT", "for_precision"]
 
 DEFAULT: tuple[Pass, ...] = (
     InferTypes(),
@@ -29,3 +33,13 @@ DEFAULT: tuple[Pass, ...] = (
     # Every computation is bound once, in the innermost scope that holds its uses.
     Fuse(),
 )
+
+
+def for_precision(passes: Iterable[Pass], precision: Precision) -> tuple[Pass, ...]:
+    """`passes`, and for bfloat16 the one that narrows: after what simplifies the graph, before its casts would be
+    shared between the groups that are to hold them."""
+    found = tuple(passes)
+    if precision is not Precision.BFLOAT16:
+        return found
+    at = next((n for n, p in enumerate(found) if isinstance(p, ToANormal | Fuse)), len(found))
+    return (*found[:at], LowPrecision(), *found[at:])

@@ -25,6 +25,7 @@ from tests.graphs import concrete_type, leaves, random_array
 
 FOLDER = Path(__file__).parent / "golden"
 CASES = sorted(FOLDER.glob("*/*.txt"))
+ROUNDS = {"low-precision": 2e-2}  # the error of passes that are allowed to round
 BEFORE, AFTER = "# before\n", "# after\n"
 
 
@@ -64,10 +65,11 @@ def test_the_meaning_stays(path: Path) -> None:
     main = infer(old)["main"]
     assert isinstance(main, Function)
     rng = np.random.default_rng(5)
+    error = ROUNDS.get(name, 1e-6)
     args = [argument(p.ty, rng) for p in main.params]
     for g, w in zip(leaves(evaluate(new, args)), leaves(evaluate(old, args)), strict=True):
         assert (g.shape, g.dtype) == (w.shape, w.dtype)
-        np.testing.assert_allclose(g, w, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(g, w, rtol=10 * error, atol=error)
 
 
 def argument(ty: Type | None, rng: np.random.Generator) -> Any:

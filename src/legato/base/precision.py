@@ -15,11 +15,13 @@ class Precision(enum.Enum):
     DEFAULT: algorithms whose rounding errors are about as large as those of the sum as it stands (at most about twice).
     EXACT:   no algorithm that rounds more than that sum, or spreads infinities and NaNs further.
     FAST:    algorithms with errors up to about six times as large, too.
+    BFLOAT16: factors of matrix products and convolutions are rounded to bfloat16 (8 bits), and summed up in float32.
     """
 
     DEFAULT = "default"
     EXACT = "exact"
     FAST = "fast"
+    BFLOAT16 = "bfloat16"
 
 
 def precision(name: str | Precision | None) -> Precision:

@@ -34,9 +34,10 @@ def add_compile(parser: argparse.ArgumentParser, *, threads: bool = True) -> Non
     )
     parser.add_argument(
         "--precision",
-        choices=("default", "exact", "fast"),
+        choices=("default", "exact", "fast", "bfloat16"),
         default="default",
-        help="exact: no algorithm that rounds more than a plain sum; fast: also algorithms with larger errors",
+        help="exact: no algorithm that rounds more than a plain sum; fast: also algorithms with larger errors; "
+        "bfloat16: matrix products and convolutions of bfloat16",
     )
     if threads:
         parser.add_argument("--threads", type=_positive, help="default: what CPU affinity and cgroup quota allow")

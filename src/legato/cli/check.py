@@ -79,7 +79,7 @@ def _below(mod: Module, args: argparse.Namespace, tell: Tell) -> dict[str, Any]:
     observer = Observer(progress=tell)
     try:
         tell("lowering")
-        _, program = lower_module(run(mod, options.passes, observer), options, observer)
+        _, program = lower_module(run(mod, options.pipeline, observer), options, observer)
     except UnsupportedError as error:
         fault = {"node": "", "operator": "", "domain": "", "opset": 0, "reason": error.message}
         return {**found, "unsupported": [fault]}

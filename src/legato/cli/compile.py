@@ -103,7 +103,7 @@ def _emitted(args: argparse.Namespace, tell: Tell) -> str:
     options = _arguments.options(args, tell, ["tir"])
     observer = Observer(keep=options.keep, progress=tell)
     tell("reading")
-    mod = run(_arguments.module(args), options.passes, observer)
+    mod = run(_arguments.module(args), options.pipeline, observer)
     _, program = lower_module(mod, options, observer)
     if args.emit == "ir":
         return str(observer.kept["tir"])

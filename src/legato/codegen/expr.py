@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from legato.arith.expr import COMPARISONS, Binary, Const, Expr, Op, Select, Var
 from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.base.errors import InternalError
 from legato.base.node import post_order
 from legato.base.target import Target
-from legato.codegen import half
+from legato.codegen import half, pairs
 from legato.codegen.affine import Affine, Polynomial, Resolved, add
 from legato.codegen.arithmetic import Arithmetic
 from legato.codegen.builder import Builder
@@ -37,7 +39,8 @@ class Evaluator:
         self.builder = builder
         self.affine = Affine(builder, self.value)
         self.memory = Memory(builder, self.affine, target.vector_registers, volatile=volatile)
-        self.arithmetic = Arithmetic(builder, f16c="f16c" in target.features)
+        machine = {"f16c": "f16c" in target.features, "bf16": "avx512bf16" in target.features}
+        self.arithmetic = Arithmetic(builder, **machine)
         self.intrinsics = intrinsics
         self.registers: dict[Buffer, Registers] = {}
         self.env: dict[Var, Value] = {}
@@ -71,8 +74,8 @@ class Evaluator:
 
     def _enters(self, e: Expr) -> bool:
         """Whether an expression's operands are evaluated before it: not those of index arithmetic, which is evaluated
-        as a whole, and not the sides of a Select that guards a load."""
-        if isinstance(e, Load):
+        as a whole, not pairs, which are loaded together, and not the sides of a Select that guards a load."""
+        if isinstance(e, Load) or (isinstance(e, Call) and e.name == "pair"):
             return False
         if isinstance(e, Binary):
             return e.a.dtype is not dt.index
@@ -103,6 +106,8 @@ class Evaluator:
                 return self._var(e)
             case Load():
                 return self._load(e)
+            case Call(name="pair"):
+                return self._pair(*e.args)
             case Call():
                 return self._call(e, [memo[a] for a in e.args])
             case Cast():
@@ -152,6 +157,16 @@ class Evaluator:
             return self._register(e.buffer).read(self.builder, where)
         return self.from_memory(self.memory.load(e.buffer, where, self.mask), e.dtype)
 
+    def _pair(self, lo: Expr, hi: Expr) -> Value:
+        """Two bfloat16 in 32 bits: by one access where they are neighbours in memory."""
+        if isinstance(lo, Load) and isinstance(hi, Load) and lo.buffer is hi.buffer:
+            buffer, first, second = lo.buffer, self.offset(lo.buffer, lo.indices), self.offset(hi.buffer, hi.indices)
+            is_memory = buffer.scope is not Scope.REGISTER and self.memory.private.get(buffer, 1) == 1
+            if is_memory and first == replace(second, const=second.const - 1):
+                return self.memory.load(buffer, first, self.mask, pairs=True)
+        halves = [self.to_memory(self.value(x), dt.bfloat16) for x in (lo, hi)]
+        return pairs.joined(self.builder, *halves)
+
     def store(self, buffer: Buffer, indices: tuple[Expr, ...], value: Value) -> None:
         """Stores `value` in the lanes of the mask."""
         where = self.offset(buffer, indices)
@@ -183,7 +198,7 @@ class Evaluator:
         if dtype.is_bool:
             return self.builder.unary("zext", self.builder.splat(v, v.lanes), "i8")
         if dtype.is_float and dtype.bits == 16:
-            return half.pack(self.builder, v, dtype.name, f16c=self.arithmetic.f16c)
+            return half.pack(self.builder, v, dtype.name, f16c=self.arithmetic.f16c, bf16=self.arithmetic.bf16)
         return v
 
     # ---------------------------------------------------------------------------------------------- select and compare

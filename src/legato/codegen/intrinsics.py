@@ -8,7 +8,7 @@ from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.base.errors import InternalError
 from legato.base.target import Target
-from legato.codegen import exponential, power, trigonometry
+from legato.codegen import exponential, pairs, power, trigonometry
 from legato.codegen.builder import Builder
 from legato.codegen.floats import Floats
 from legato.codegen.value import TYPES, Value, literal
@@ -62,6 +62,8 @@ class Intrinsics:
         if not dtype.is_float:
             return self._integer(name, args, dtype)
         x, b, m = args[0], self.builder, Floats(self.builder, TYPES[dtype.name], self.target)
+        if name == "dot2":
+            return pairs.dot2(m, x, args[1], args[2])
         if name in _MACHINE:
             return b.call(_MACHINE[name], x)
         if name in _CALLS:

@@ -127,18 +127,21 @@ class Memory:
 
     # ---------------------------------------------------------------------------------------------- loads
 
-    def load(self, buffer: Buffer, r: Resolved, mask: Value | None) -> Value:
-        """The elements at offset `r`, in lanes where `mask` (undefined elsewhere); a scalar if all lanes read one."""
+    def load(self, buffer: Buffer, r: Resolved, mask: Value | None, *, pairs: bool = False) -> Value:
+        """The elements at offset `r`, in lanes where `mask` (undefined elsewhere); a scalar if all lanes read one.
+
+        `pairs`: of elements of 16 bits, each together with the one behind it, as i32.
+        """
         r = self._privatised(buffer, r)
         pointer, align = self._address(buffer, r)
         key = None
         if not self.volatile:
             where = (r.const, r.lanes, tuple([(v.text, c) for v, c in r.vectors]))
-            key = (pointer.text, where, mask and mask.text, self.builder.lanes, self.versions[buffer])
+            key = (pointer.text, where, mask and mask.text, self.builder.lanes, self.versions[buffer], pairs)
             found = self.builder.known.get(key)
             if found is not None and self._is_recent(found):
                 return found
-        value = self._load(buffer, r, mask, pointer, align)
+        value = (self._load_pairs if pairs else self._load)(buffer, r, mask, pointer, align)
         self._loads += 1
         self._used[value.text] = (self._loads, self._epoch)
         if key is not None:
@@ -162,7 +165,7 @@ class Memory:
     def _load(self, buffer: Buffer, r: Resolved, mask: Value | None, pointer: Value, align: int) -> Value:
         ty, size = MEMORY_TYPES[buffer.dtype.name], buffer.dtype.bytes
         if r.vectors:
-            return self._gather(buffer, r, mask, pointer)
+            return self._gather(ty, buffer, r, mask, pointer)
         if r.lanes is None:
             return self._load_scalar(ty, self._displaced(pointer, r.const * size), mask, align, r.const * size)
         lanes, first = r.lanes, r.lanes[0]
@@ -170,12 +173,24 @@ class Memory:
             start = (r.const + first) * size
             return self._load_run(ty, self._displaced(pointer, start), mask, math.gcd(align, start))
         if mask is not None and mask.const is None:
-            return self._gather(buffer, r, mask, pointer)
+            return self._gather(ty, buffer, r, mask, pointer)
         active = [x for n, x in enumerate(lanes) if mask is None or _lane_on(mask, n)]
         low, high = min(active), max(active)
         if high - low < _WINDOW * len(lanes):
             return self._load_window(ty, size, pointer, r, mask, low, high, align)
         return self._load_lanes(ty, size, pointer, r, mask)
+
+    def _load_pairs(self, buffer: Buffer, r: Resolved, mask: Value | None, pointer: Value, align: int) -> Value:
+        if r.vectors:
+            return self._gather("i32", buffer, r, mask, pointer)
+        start = (r.const + (r.lanes[0] if r.lanes else 0)) * buffer.dtype.bytes
+        if r.lanes is None:
+            return self._load_scalar("i32", self._displaced(pointer, start), mask, align, start)
+        if r.lanes == tuple(range(r.lanes[0], r.lanes[0] + 2 * len(r.lanes), 2)):
+            return self._load_run("i32", self._displaced(pointer, start), mask, math.gcd(align, start))
+        if mask is not None and mask.const is None:
+            return self._gather("i32", buffer, r, mask, pointer)
+        return self._load_lanes("i32", buffer.dtype.bytes, pointer, r, mask)
 
     def _load_scalar(self, ty: str, address: str, mask: Value | None, align: int, displacement: int) -> Value:
         builder = self.builder
@@ -227,8 +242,8 @@ class Memory:
                 text = builder.effect(f"insertelement {full} {text}, {ty} {element.text}, i64 {n}", ty, 1).text
         return Value(text, ty, len(r.lanes), builder.here)
 
-    def _gather(self, buffer: Buffer, r: Resolved, mask: Value | None, pointer: Value) -> Value:
-        builder, lanes, ty = self.builder, self.builder.lanes, MEMORY_TYPES[buffer.dtype.name]
+    def _gather(self, ty: str, buffer: Buffer, r: Resolved, mask: Value | None, pointer: Value) -> Value:
+        builder, lanes = self.builder, self.builder.lanes
         pointers = self._lane_pointers(buffer, pointer, r)
         on = "splat (i1 true)" if mask is None else builder.vec(mask)
         full, align = f"<{lanes} x {ty}>", buffer.dtype.bytes

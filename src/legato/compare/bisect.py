@@ -43,7 +43,7 @@ def blame(
     if theirs is not None and not all(nearness(n, t)[1] for n, t in zip(native, theirs[0], strict=True)):
         return _culprit("import", "", mod, inputs)
     before = mod
-    for p in options.passes:
+    for p in options.pipeline:
         after = run(before, [p], Observer())
         if after is not before and not _agree(_narrow(interpret(after, inputs, float64=True), native), exact, native):
             return _culprit(p.name, "", before, inputs)

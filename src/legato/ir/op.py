@@ -18,7 +18,7 @@ from legato.ir.types import Dim, TensorType, Type
 if TYPE_CHECKING:
     from legato.te.tensor import Tensor
 
-__all__ = ["Cost", "Fusion", "Op", "Relation", "Sample"]
+__all__ = ["Cost", "Fusion", "Narrow", "Op", "Relation", "Sample"]
 
 
 class Fusion(enum.IntEnum):
@@ -31,6 +31,14 @@ class Fusion(enum.IntEnum):
     CONTRACTION = 4  # sums of products with much reuse: the anchor of a group; elementwise consumers join its epilogue
     TUPLE = 7
     OPAQUE = 8  # never fused
+
+
+class Narrow(enum.Enum):
+    """What an operator does where float32 data may be held in 16 bits (`precision="bfloat16"`)."""
+
+    NEVER = "never"  # computes in float32, from float32
+    MOVES = "moves"  # its results are elements of its float operands, so they are as narrow as these
+    CONTRACTS = "contracts"  # sums of products of narrow operands, formed in float32: the attribute out_dtype says so
 
 
 class Relation(Protocol):
@@ -93,6 +101,7 @@ class Op(Expr):
     value:     (*symbolic values or None, attrs, *arg types) -> symbolic value: for shape arithmetic on small integers.
     grad:      (builder, call, dy) -> gradients of the arguments.
     cost:      (arg_types, out_type, attrs) -> Cost; None: one flop per output element.
+    narrow:    what it does where data may be held in 16 bits, or that as a function of attrs.
     stateful:  the result is not a function of the arguments alone: never merged, moved or folded.
     """
 
@@ -106,6 +115,7 @@ class Op(Expr):
     grad: Callable[..., Sequence[Expr]] | None = None
     fusion: Fusion = Fusion.OPAQUE
     cost: Callable[[Sequence[TensorType], Type, Any], Cost] | None = None
+    narrow: Narrow | Callable[[Any], Narrow] = Narrow.NEVER
     stateful: bool = False
     samples: tuple[Sample, ...] = ()
     doc: str = ""

@@ -16,7 +16,7 @@ from legato.lower.expr_data import from_data, to_data
 from legato.lower.stored import Matrix, StoredPacking
 from legato.te.tensor import Stage
 from legato.tir.buffer import Buffer
-from legato.tir.expr import Load
+from legato.tir.expr import Call, Load
 
 if TYPE_CHECKING:
     from legato.lower.schedule import Packing
@@ -55,12 +55,26 @@ def packed_array(packing: StoredPacking, source: Array) -> Array:
     axes = [Var(f"i{n}", lo=0) for n in range(len(packing.extents))]
     buffer = Buffer("source", tuple(const(n) for n in source.shape), dt.dtype(source.dtype))
     body = from_data(packing.body, axes, [buffer])
+    if isinstance(body, Call):
+        return _paired(source, body)
     read = body.a if isinstance(body, Select) else body
     assert isinstance(read, Load)
     cut = [d for d, index in enumerate(read.indices) if not isinstance(index, Var | Const)]
     if len(cut) == 1 and _is_blocked(read.indices[cut[0]], axes, packing.extents[-1]):
         return _moved(source, read.indices, axes, packing.extents, cut[0])
     return _gathered(source, read.indices, axes, packing.extents)
+
+
+def _paired(source: Array, pair: Call) -> Array:
+    """Neighbours along the dimension that `pair` takes two by two, as words of 32 bits; 0 behind the end."""
+    first = pair.args[0]
+    assert isinstance(first, Load)
+    (dim,) = [d for d, index in enumerate(first.indices) if not isinstance(index, Var)]
+    bits = np.moveaxis(source, dim, -1).view(np.uint16)
+    if bits.shape[-1] % 2:
+        bits = np.pad(bits, [(0, 0)] * (bits.ndim - 1) + [(0, 1)])
+    words = np.ascontiguousarray(bits).view(np.uint32)  # the first of a pair in the low half
+    return np.ascontiguousarray(np.moveaxis(words, -1, dim))
 
 
 def _multiplied(source: Array, matrices: Sequence[tuple[int, Matrix]]) -> Array:

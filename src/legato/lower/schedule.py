@@ -19,6 +19,7 @@ from legato.base.precision import Precision
 from legato.base.target import Target
 from legato.lower.access import depends, stride
 from legato.lower.algorithms.cook_toom import Matrix
+from legato.lower.algorithms.pairs import pair_up
 from legato.lower.algorithms.winograd import detect, winograd
 from legato.lower.group import Group, stages
 from legato.lower.inline import certain_loads, detect_pad, inline, loads
@@ -346,6 +347,12 @@ class _Scheduler:
         known = [n for n in sizes if n is not None]
         return len(known) == len(sizes) and math.prod(known) * x.dtype.bytes <= 2 * static_bytes(x.buffer)
 
+    def _constant(self, made: Buffer, source: Tensor) -> None:
+        """Makes `made`, which its stage computes from a constant, at compile time."""
+        assert isinstance(made, Tensor)
+        self._pack(made, source)
+        self.constants.add(made)
+
     def _pack(self, packed: Tensor, source: Buffer) -> None:
         assert isinstance(source, Tensor)
         self.stored.add(packed)
@@ -367,10 +374,18 @@ class _Scheduler:
         block_var, within = Var("ob", lo=0), Var("oi", lo=0)
         packed: dict[Load, Expr] = {}
         certain = certain_loads(inner)  # a copy of what a Select guards would read outside its buffer
+        last: tuple[Expr, Expr] | None = None
+        pairs = pair_up(inner, red, channel, row_axis) if order else None
+        if pairs is not None:
+            if pairs.source in self.constants:
+                self._constant(pairs.weights.buffer, pairs.source)
+            packed[pairs.weights] = self._packed(pairs.weights, order, pairs.words, shape, block_var, within)
+            inner, red = pairs.body, pairs.reduction
+            last = None if pairs.left is const(0) else (_replaced(pairs.last, packed), pairs.left)
         for x in loads(inner):
-            if self._wants_packing(x, order, row_axis, red, x in certain):
+            if x not in packed and self._wants_packing(x, order, row_axis, red, x in certain):
                 packed[x] = self._packed(x, order, red, shape, block_var, within)
-        inner = rewrite(inner, lambda e: packed.get(e) if isinstance(e, Load) else None)
+        inner = _replaced(inner, packed)
         operands = {x.buffer for x in loads(inner) if x in packed.values()}
         weight = sum(static_bytes(b) for b in operands if all(isinstance(d, Const) for d in b.shape))
         job = TileJob(
@@ -385,6 +400,7 @@ class _Scheduler:
             block=block_var,
             within=within,
             packed=frozenset(operands),
+            last=last,
             blocks_first=weight > self.target.l2_bytes // 2,
             ahead=self._fetches_ahead(weight, order, row_axis, shape),
         )
@@ -544,6 +560,11 @@ class _Scheduler:
         assert isinstance(tensor.stage, Stage)
         chosen = choose_order(tensor.stage.axes, body, self.constants, reduced, self.lanes)
         tensor.layout = chosen if want is None else Layout(chosen.order, want.halo, want.halo_value)
+
+
+def _replaced(e: Expr, known: dict[Load, Expr]) -> Expr:
+    """`e` with Loads replaced."""
+    return rewrite(e, lambda node: known.get(node) if isinstance(node, Load) else None)
 
 
 def _epilogue_of(body: Expr, reduction: Tensor) -> Callable[[Expr], Expr]:

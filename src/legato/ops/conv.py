@@ -17,7 +17,7 @@ import numpy as np
 
 from legato.arith.expr import Expr, const, floordiv
 from legato.base import dtype as dt
-from legato.ir.op import Cost, Fusion, Op, Relation, Sample
+from legato.ir.op import Cost, Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type, dims
 from legato.ops._families import quiet
 from legato.ops._rules import tensor
@@ -247,6 +247,7 @@ def _convolution(rank: int, attrs: type[Conv2DAttrs], samples: tuple[Sample, ...
         reference=quiet(_reference),
         compute=_compute,
         fusion=Fusion.CONTRACTION,
+        narrow=lambda a: Narrow.CONTRACTS if a.groups == 1 else Narrow.NEVER,  # few terms a group: nothing to gain
         cost=_cost,
         samples=samples,
         doc=_DOC.format(what=", ".join(letters), data=", ".join("NC" + letters), weight=", ".join("OI" + letters)),

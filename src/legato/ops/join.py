@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from legato.arith.expr import Const, Expr, const
-from legato.ir.op import Fusion, Op, Relation, Sample
+from legato.ir.op import Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, TupleType, Type
 from legato.ops._families import Array
 from legato.ops._moving import as_dim, as_int, by_reference
@@ -87,6 +87,7 @@ concatenate = Op(
     compute=_concatenate_compute,
     value=by_reference(_concatenate_reference),
     fusion=Fusion.INJECTIVE,
+    narrow=Narrow.MOVES,
     samples=(
         Sample((((2, 3), "float32"), ((2, 1), "float32")), {"axis": 1}, exact=True),
         Sample((((2, 3), "float32"), ((0, 3), "float32"), ((4, 3), "float32")), {"axis": -2}, exact=True),
@@ -139,6 +140,7 @@ stack = Op(
     compute=_stack_compute,
     value=by_reference(_stack_reference),
     fusion=Fusion.INJECTIVE,
+    narrow=Narrow.MOVES,
     samples=(
         Sample((((2, 3), "float32"), ((2, 3), "float32")), {"axis": 1}, exact=True),
         Sample((((), "int64"), ((), "int64"), ((), "int64")), exact=True),

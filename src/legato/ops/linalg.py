@@ -10,7 +10,7 @@ import numpy as np
 from legato.arith.expr import Expr, const
 from legato.base import dtype as dt
 from legato.base.dtype import DType
-from legato.ir.op import Cost, Fusion, Op, Relation, Sample
+from legato.ir.op import Cost, Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._rules import broadcast_shapes, tensor
 from legato.ops._tensors import (
@@ -153,6 +153,7 @@ dense = Op(
     reference=_dense_reference,
     compute=lambda x, w, a, out: _contract(x, w, out, False, True),
     fusion=Fusion.CONTRACTION,
+    narrow=Narrow.CONTRACTS,
     cost=lambda args, out, a: _product_cost(args, out, args[1].shape[1]),
     samples=(
         Sample((((2, 5), "float32"), ((3, 5), "float32"))),
@@ -175,6 +176,7 @@ nn_matmul = Op(
     reference=_nn_matmul_reference,
     compute=lambda x, w, a, out: _contract(x, w, out, a.transpose_a, a.transpose_b),
     fusion=Fusion.CONTRACTION,
+    narrow=Narrow.CONTRACTS,
     cost=lambda args, out, a: _product_cost(args, out, args[1].shape[1 if a.transpose_b else 0]),
     samples=(
         Sample((((2, 5), "float32"), ((5, 3), "float32"))),
@@ -213,6 +215,7 @@ batch_matmul = Op(
     reference=_batch_reference,
     compute=lambda x, y, a, out: _contract(x, y, out, a.transpose_a, a.transpose_b),
     fusion=Fusion.CONTRACTION,
+    narrow=Narrow.CONTRACTS,
     cost=lambda args, out, a: _product_cost(args, out, args[0].shape[-2 if a.transpose_a else -1]),
     samples=(
         Sample((((2, 3, 4), "float32"), ((2, 5, 4), "float32"))),
@@ -246,6 +249,7 @@ matmul = Op(
     reference=lambda a, b, attrs: np.asarray(_multiply(a, b, result_dtype(attrs.out_dtype, dt.dtype(a.dtype)))),
     compute=lambda a, b, attrs, out: _contract(a, b, out, False, False),
     fusion=Fusion.CONTRACTION,
+    narrow=Narrow.CONTRACTS,
     cost=lambda args, out, a: _product_cost(args, out, args[0].shape[-1]),
     samples=(
         Sample((((3, 4), "float32"), ((4, 2), "float32"))),

@@ -9,7 +9,7 @@ import numpy as np
 
 from legato.arith.expr import Const, Expr, const
 from legato.arith.simplify import simplify
-from legato.ir.op import Fusion, Op, Relation, Sample
+from legato.ir.op import Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._families import Array
 from legato.ops._moving import as_dim, as_int
@@ -126,6 +126,7 @@ pad = Op(
     reference=_pad_reference,
     compute=_pad_compute,
     fusion=Fusion.INJECTIVE,
+    narrow=Narrow.MOVES,
     samples=(
         Sample((((2, 3), "float32"), ((), "float32")), {"pad_width": ((1, 2), (0, 1))}, exact=True),
         Sample((((2, 3), "float32"), ((), "float32")), {"pad_width": ((0, 0), (-1, 2))}, exact=True),

@@ -18,7 +18,7 @@ import numpy as np
 
 from legato.arith.expr import Expr, const, max_, min_
 from legato.base import dtype as dt
-from legato.ir.op import Cost, Fusion, Op, Relation, Sample
+from legato.ir.op import Cost, Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type, dims
 from legato.ops._families import quiet
 from legato.ops._pooling import divided, floor_value, mean_dtype, mean_of
@@ -244,6 +244,7 @@ def _pool(name: str, rank: int, attrs: type[MaxPoolAttrs], samples: tuple[Sample
         reference=quiet(_max_reference if largest else _avg_reference),
         compute=_max_compute if largest else _avg_compute,
         fusion=Fusion.REDUCE,
+        narrow=Narrow.MOVES if largest else Narrow.NEVER,
         cost=_cost,
         samples=samples,
         doc=_DOC.format(What=what, dims=f"{rank} dimensions" if rank > 1 else "one dimension", more=more),

@@ -9,7 +9,7 @@ import numpy as np
 
 from legato.arith.expr import Const, Expr, const
 from legato.base.errors import CompileError
-from legato.ir.op import Fusion, Op, Relation, Sample
+from legato.ir.op import Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._families import Array
 from legato.ops._moving import as_dim, as_int, by_reference, total
@@ -136,6 +136,7 @@ reshape = Op(
     compute=_reshape_compute,
     value=by_reference(_reshape_reference),
     fusion=Fusion.INJECTIVE,
+    narrow=Narrow.MOVES,
     samples=(
         Sample((((2, 3, 4), "float32"),), {"newshape": (6, 4)}, exact=True),
         Sample((((2, 3, 4), "float32"),), {"newshape": (4, 6)}, exact=True),
@@ -214,6 +215,7 @@ squeeze = Op(
     compute=_squeeze_compute,
     value=by_reference(_squeeze_reference),
     fusion=Fusion.INJECTIVE,
+    narrow=Narrow.MOVES,
     samples=(
         Sample((((1, 3, 1), "float32"),), exact=True),
         Sample((((1, 3, 1), "float32"),), {"axis": (-1,)}, exact=True),
@@ -257,6 +259,7 @@ expand_dims = Op(
     compute=_expand_compute,
     value=by_reference(_expand_reference),
     fusion=Fusion.INJECTIVE,
+    narrow=Narrow.MOVES,
     samples=(
         Sample((((2, 3), "float32"),), {"axis": 1}, exact=True),
         Sample((((2, 3), "float32"),), {"axis": -1, "num_newaxis": 2}, exact=True),
@@ -284,6 +287,7 @@ batch_flatten = Op(
     reference=_flatten_reference,
     compute=lambda x, out_type: reshaped(x, out_type.shape, "flatten"),
     fusion=Fusion.INJECTIVE,
+    narrow=Narrow.MOVES,
     samples=(Sample((((2, 3, 4), "float32"),), exact=True), Sample((((3,), "float32"),), exact=True)),
     doc="All dims but the first become one.",
 )

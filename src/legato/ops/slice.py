@@ -9,7 +9,7 @@ import numpy as np
 
 from legato.arith.expr import Const, Expr, cdiv, const, max_, min_
 from legato.arith.simplify import simplify
-from legato.ir.op import Fusion, Op, Relation, Sample
+from legato.ir.op import Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._families import Array
 from legato.ops._moving import as_dim, as_int, by_reference, total
@@ -131,6 +131,7 @@ strided_slice = Op(
     compute=_slice_compute,
     value=by_reference(_slice_reference),
     fusion=Fusion.INJECTIVE,
+    narrow=Narrow.MOVES,
     samples=(
         Sample((((5, 6), "float32"),), {"begin": (1, 2), "end": (4, 6)}, exact=True),
         Sample((((5, 6), "float32"),), {"begin": (0,), "end": (5,), "strides": (2,), "axes": (1,)}, exact=True),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from legato.arith.expr import Expr, const
-from legato.ir.op import Fusion, Op, Relation, Sample
+from legato.ir.op import Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type, dims
 from legato.ops._families import Array, broadcast_index
 from legato.ops._moving import as_dim, as_int, by_reference
@@ -64,6 +64,7 @@ transpose = Op(
     compute=_transpose_compute,
     value=by_reference(_transpose_reference),
     fusion=Fusion.INJECTIVE,
+    narrow=Narrow.MOVES,
     samples=(
         Sample((((2, 3, 4), "float32"),), exact=True),
         Sample((((2, 3, 4), "float32"),), {"axes": (0, -1, 1)}, exact=True),
@@ -111,6 +112,7 @@ reverse = Op(
     compute=_reverse_compute,
     value=by_reference(_reverse_reference),
     fusion=Fusion.INJECTIVE,
+    narrow=Narrow.MOVES,
     samples=(
         Sample((((2, 3), "float32"),), {"axis": 1}, exact=True),
         Sample((((4,), "int8"),), {"axis": -1}, exact=True),
@@ -157,6 +159,7 @@ broadcast_to = Op(
     compute=_broadcast_compute,
     value=by_reference(_broadcast_reference),
     fusion=Fusion.BROADCAST,
+    narrow=Narrow.MOVES,
     samples=(
         Sample((((3, 1), "float32"),), {"shape": (2, 3, 4)}, exact=True),
         Sample((((), "int64"),), {"shape": (2, 0)}, exact=True),
@@ -216,6 +219,7 @@ tile = Op(
     compute=_tile_compute,
     value=by_reference(_tile_reference),
     fusion=Fusion.INJECTIVE,
+    narrow=Narrow.MOVES,
     samples=(
         Sample((((2, 3), "float32"),), {"reps": (2, 1)}, exact=True),
         Sample((((3,), "float32"),), {"reps": (2, 2)}, exact=True),
@@ -264,6 +268,7 @@ repeat = Op(
     compute=_repeat_compute,
     value=by_reference(_repeat_reference),
     fusion=Fusion.INJECTIVE,
+    narrow=Narrow.MOVES,
     samples=(
         Sample((((2, 3), "float32"),), {"repeats": 2, "axis": 1}, exact=True),
         Sample((((2, 3), "float32"),), {"repeats": 3, "axis": -2}, exact=True),

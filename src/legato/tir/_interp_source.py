@@ -385,8 +385,8 @@ class _Scope:
         reference = self.writer.bound(record.reference, e.name)
         args = [self.texts[a] for a in e.args]
         if e.args[0].dtype.is_float:
-            kind = "bool" if record.predicate else self.writer.bound(e.dtype.numpy.type, e.dtype.name)
-            return f"{kind}({reference}({', '.join(args)}))"
+            kind = self.writer.bound(e.dtype.numpy.type, e.dtype.name) if e.dtype.is_float else e.dtype.kind
+            return f"{kind.removeprefix('u')}({reference}({', '.join(args)}))"
         kind = self.writer.bound(_machine(e.args[0].dtype).numpy.type, e.args[0].dtype.name)
         result = f"{reference}({', '.join(f'{kind}({a})' for a in args)})"
         return f"bool({result})" if record.predicate else f"int({result})"

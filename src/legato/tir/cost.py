@@ -23,6 +23,7 @@ __all__ = ["BufferCost", "Cost", "Count", "kernel_cost"]
 
 _ARITHMETIC = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.DIV, Op.MIN, Op.MAX, Op.FLOORDIV, Op.FLOORMOD})
 _CHEAP = frozenset({"neg", "abs", "floor", "ceil", "trunc", "round", "isnan", "isinf", "bitnot"})  # one instruction
+_MULTIPLY_ADDS = {"fma": 2, "dot2": 4}  # one instruction each
 _NARROW_DIVISION = frozenset({Op.FLOORDIV, Op.FLOORMOD})
 
 
@@ -167,8 +168,8 @@ class _Counting:
             self._load(node, at)
         elif kind is Call:
             assert isinstance(node, Call)
-            if node.name == "fma":
-                self._operation(node, at, 2)
+            if node.name in _MULTIPLY_ADDS:
+                self._operation(node, at, _MULTIPLY_ADDS[node.name])
             elif node.name in _CHEAP:
                 self._operation(node, at, 1)
             else:

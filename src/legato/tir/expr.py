@@ -135,4 +135,4 @@ def call(name: str, *args: Expr) -> Expr:
     record = INTRINSICS.get(name)
     if record is None or len(args) != record.arity:
         raise InternalError(f"no intrinsic {name!r} of {len(args)} arguments")
-    return Call(name, args, dt.bool_ if record.predicate else args[0].dtype)
+    return Call(name, args, record.dtype(args[0].dtype))

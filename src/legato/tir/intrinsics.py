@@ -13,6 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from legato.base import dtype as dt
+from legato.base.dtype import DType
+
 __all__ = ["INTRINSICS", "Intrinsic"]
 
 _erf = np.frompyfunc(math.erf, 1, 1)
@@ -20,13 +23,22 @@ _erf = np.frompyfunc(math.erf, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class Intrinsic:
-    """A scalar function: the result has the dtype of the first argument, or is bool for a predicate."""
+    """A scalar function: the result has the dtype of the first argument, or `result`, or is bool for a predicate.
+
+    `operands` are the dtypes of the arguments, where only these will do.
+    """
 
     name: str
     arity: int
     reference: Callable[..., Any]
     bound: float = 0.0
     predicate: bool = False
+    result: DType | None = None
+    operands: tuple[DType, ...] = ()
+
+    def dtype(self, first: DType) -> DType:
+        """The dtype of the result where the first argument has dtype `first`."""
+        return dt.bool_ if self.predicate else self.result or first
 
 
 def _erf_reference(x: Any) -> Any:
@@ -42,6 +54,21 @@ def _pow(a: Any, b: Any) -> Any:
     """C's pow. For a scalar exponent NumPy takes short cuts (sqrt for 0.5) that differ from it at -inf and -0."""
     x, y = np.asarray(a), np.asarray(b)
     return np.power(np.atleast_1d(x), np.atleast_1d(y)).reshape(np.broadcast_shapes(x.shape, y.shape))
+
+
+def _pair(lo: Any, hi: Any) -> Any:
+    """Two bfloat16 in 32 bits, the first in the low half."""
+    bits = [np.asarray(x).view(np.uint16).astype(np.uint32) for x in (lo, hi)]
+    return (bits[0] | (bits[1] << np.uint32(16)))[()]
+
+
+def _dot2(total: Any, a: Any, b: Any) -> Any:
+    """total + a.lo·b.lo + a.hi·b.hi for pairs of bfloat16: products are exact, each sum is rounded."""
+    x, y = np.asarray(a, np.uint32), np.asarray(b, np.uint32)
+    for shift in (np.uint32(16), np.uint32(0)):
+        left, right = (((bits << shift) & np.uint32(0xFFFF0000)).view(np.float32) for bits in (x, y))
+        total = _fma(left, right, np.asarray(total, np.float32))
+    return total
 
 
 _LIST = [
@@ -63,6 +90,10 @@ _LIST = [
     Intrinsic("atanh", 1, np.arctanh, 6.0),
     Intrinsic("pow", 2, _pow, 16.0),
     Intrinsic("fma", 3, _fma),
+    # Two adjacent Loads make a pair in one access of 32 bits.
+    Intrinsic("pair", 2, _pair, result=dt.uint32, operands=(dt.bfloat16, dt.bfloat16)),
+    # As the machine computes it: within a rounding of each sum; subnormal operands and results may count as 0.
+    Intrinsic("dot2", 3, _dot2, 2.0, operands=(dt.float32, dt.uint32, dt.uint32)),
     Intrinsic("neg", 1, np.negative),  # flips the sign bit: -0.0 for 0.0
     Intrinsic("abs", 1, np.abs),
     Intrinsic("floor", 1, np.floor),

@@ -52,7 +52,8 @@ class TileJob:
 
     `order` lists the axes as `out` lies in memory; the last is the vector axis, and
     tiles run along `row` beside it. Reads of packed operands are written with
-    `block` (which channel block) and `within` (the channel's place in it) instead of the channel itself.
+    `block` (which channel block) and `within` (the channel's place in it) instead of the channel itself. `last` is
+    what is summed at the end of the last reduction axis, just behind it, and how many times (0 or 1).
     """
 
     out: Buffer
@@ -66,6 +67,7 @@ class TileJob:
     block: Var
     within: Var
     packed: frozenset[Buffer] = frozenset()
+    last: tuple[Expr, Expr] | None = None
     blocks_first: bool = False  # weights do not stay in cache: each block of them is used for all rows before the next
     ahead: bool = False  # while a block of weights is used, the next one is fetched
 
@@ -80,10 +82,19 @@ def identity(combiner: str, dtype: DType) -> Expr:
 
 
 def combine(combiner: str, total: Expr, value: Expr, target: Target) -> Expr:
-    """`total` combined with `value`; a float sum of products becomes a fused multiply-add where the target has it."""
+    """`total` combined with `value`; a float sum of products becomes a fused multiply-add where the target has it, one
+    of dot products adds to them."""
+    if _is_dot(value):
+        assert isinstance(value, Call)
+        return Call(value.name, (total, *value.args[1:]), value.dtype)
     if combiner == "sum" and value.dtype.is_float and isinstance(value, Binary) and value.op is Op.MUL and target.fma:
         return Call("fma", (value.a, value.b, total), value.dtype)
     return binary(COMBINE[combiner], total, value)
+
+
+def _is_dot(e: Expr) -> bool:
+    """True for the sum of two products of pairs: `e` is that sum and 0."""
+    return isinstance(e, Call) and e.name == "dot2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +212,8 @@ class _Tiles:
         self.job, self.target, self.shape, self.env, self.row = job, target, shape, env, row
         self.channel = job.order[-1]
         is_product = isinstance(job.body, Binary) and job.body.op is Op.MUL
-        self.parts = _parts(job.reduction, job.dtype, is_product)
+        # What pairs are rounded to is coarser than what a long sum of them loses.
+        self.parts = None if _is_dot(job.body) else _parts(job.reduction, job.dtype, is_product)
 
     def rows(self, block_index: Expr) -> Stmt:
         """All tiles along the row axis for channel block `block_index`, full or partial."""
@@ -319,7 +331,13 @@ class _Tiles:
         *outer, last = axes
 
         def innermost(inside: dict[Var, Expr]) -> Stmt:
-            return _by_four(last, lambda v: self._update(acc, at, self._resolved({**env, **inside, last.var: v})))
+            known = {**env, **inside}
+            main = _by_four(last, lambda v: self._update(acc, at, self._resolved({**known, last.var: v})))
+            if self.job.last is None:
+                return main
+            body, count = self.job.last
+            behind = loop("r", count, lambda r: self._update(acc, at, {**known, last.var: last.extent + r}, body))
+            return block(main, behind)
 
         return serial(outer, innermost)
 
@@ -328,16 +346,17 @@ class _Tiles:
         cut = self.parts.cut if self.parts is not None else {}
         return {**values, **{var: substitute(e, values) for var, e in cut.items()}}
 
-    def _update(self, acc: Buffer, at: _Place, reduced: dict[Var, Expr]) -> Stmt:
+    def _update(self, acc: Buffer, at: _Place, reduced: dict[Var, Expr], body: Expr | None = None) -> Stmt:
         """acc[m][v] = combine(acc[m][v], body): operands that do not depend on the row are read once per vector,
-        those that do not depend on the channel once per row."""
+        those that do not depend on the channel once per row. `body` is the job's by default."""
         job, lane = self.job, at.lane
+        term = job.body if body is None else body
         zero = const(0)
-        vectors, rows = self._operands()
+        vectors, rows = self._operands(term)
         shape = (const(at.vectors), const(self.shape.lanes))
         held = {x: Buffer("w", shape, x.dtype, scope=Scope.REGISTER) for x in vectors}
         scalars = {x: Var("a", x.dtype) for x in rows}
-        rest = [x for x in loads(job.body) if x not in held and x not in scalars]
+        rest = [x for x in loads(term) if x not in held and x not in scalars]
         is_guarded = any(self._follows_channel(x) for x in rest)
 
         def fetch(x: Load, v: Expr) -> Stmt:
@@ -348,9 +367,9 @@ class _Tiles:
             return block(store, self._ahead(x, at, v, reduced)) if job.ahead else store
 
         def one(m: Expr, v: Expr) -> Stmt:
-            known: dict[Load, Expr] = {x: Load(b, (v, lane)) for x, b in held.items()}
+            known: dict[Expr, Expr] = {x: Load(b, (v, lane)) for x, b in held.items()}
             known |= scalars
-            value = rewrite(job.body, lambda e: known.get(e) if isinstance(e, Load) else None)
+            value = rewrite(term, lambda e: known.get(e) if isinstance(e, Load | Call) else None)
             value = substitute(value, {**self._point(at, m, v), **reduced})
             total = Load(acc, (m, v, lane))
             update = Store(acc, (m, v, lane), combine(job.reduction.combiner, total, value, self.target))
@@ -375,11 +394,17 @@ class _Tiles:
         assert isinstance(there, Load)
         return Prefetch(there.buffer, there.indices)
 
-    def _operands(self) -> tuple[list[Load], list[Load]]:
-        """The Loads of the body that follow the channel but not the row, and those that do not follow the channel.
+    def _operands(self, body: Expr) -> tuple[list[Load], list[Expr]]:
+        """The Loads of the body that follow the channel but not the row, and those that do not follow the channel;
+        a pair of these is one operand.
 
         What a Select guards stays where it is: it may lie outside its buffer."""
-        reads = certain_loads(self.job.body)
+        if _is_dot(body):
+            assert isinstance(body, Call)
+            _, data, weights = body.args
+            assert isinstance(weights, Load)
+            return [weights], [data]
+        reads = certain_loads(body)
         row = None if self.row is None else self.row.var
         vectors = [x for x in reads if row is not None and not depends(x, row) and self._follows_channel(x)]
         rows = [x for x in reads if not self._follows_channel(x)]

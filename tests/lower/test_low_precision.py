@@ -1,0 +1,148 @@
+"""precision="bfloat16": compiled programs against the interpreter on the same passed module, on every instruction set.
+
+The bound is on the largest error relative to the largest result. Against the interpreter, which is given the same
+rounded factors, only the order of sums and the rounding of what is stored in between differ: one unit of bfloat16 for
+each tensor stored. Against float32 the rounding of all factors comes on top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import legato
+from legato.base.precision import Precision
+from legato.base.target import TARGETS, Target, host, missing_features
+from legato.driver import CompileOptions, compile_module
+from legato.infer.builder import Builder
+from legato.interp import evaluate
+from legato.ir.expr import Expr, Function
+from legato.ir.module import Module
+from legato.pipelines import for_precision
+from legato.transform.infer_types import InferTypes
+from legato.transform.low_precision import LowPrecision
+from legato.transform.pass_ import run
+
+LEVELS = [t for t in (host(), *TARGETS.values()) if not missing_features(t)]
+ULP = 2.0**-8  # of bfloat16: the largest relative error of two roundings to nearest
+Array = np.ndarray
+
+
+def normal(rng: np.random.Generator, *shape: int) -> Array:
+    """Normal numbers as float32."""
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def check(func: Function, args: Sequence[Array], target: Target, stored: int = 1) -> None:
+    """Compiled = interpreted, both with factors of bfloat16; `stored` tensors in between are rounded."""
+    mod = InferTypes()(Module.from_expr(func))
+    exe = compile_module(mod, CompileOptions(target, precision=Precision.BFLOAT16)).executable
+    assert exe.stats["host_operators"] == 0
+    got, wanted = exe(*args), evaluate(LowPrecision()(mod), args)
+    assert got.dtype == np.float32
+    size = float(np.abs(wanted).max(initial=1e-30))
+    assert float(np.abs(got - wanted).max(initial=0.0)) <= (1e-5 + 2 * ULP * (stored - 1)) * size
+    for threads in (2, 3):
+        assert exe.with_threads(threads)(*args).tobytes() == got.tobytes()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 17), st.integers(1, 40), st.integers(1, 70), st.sampled_from((1, 2, 3)), st.integers(1, 2),
+       st.booleans(), st.sampled_from(LEVELS))  # fmt: skip
+def test_convolutions(
+    size: int, channels: int, outs: int, kernel: int, stride: int, constant: bool, target: Target
+) -> None:
+    rng = np.random.default_rng(size * channels)
+    b = Builder()
+    x, weight = b.var("x", (1, channels, size, size + 2)), normal(rng, outs, channels, kernel, kernel)
+    w = weight if constant else b.var("w", weight.shape)
+    y = b.nn.conv2d(x, w, padding=(kernel // 2,) * 2, strides=(stride, stride))
+    data = normal(rng, 1, channels, size, size + 2)
+    check(b.function([x] if constant else [x, w], b.nn.relu(y)), [data] if constant else [data, weight], target)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 30), st.integers(1, 40), st.integers(1, 70), st.booleans(), st.booleans(), st.booleans(),
+       st.sampled_from(LEVELS))  # fmt: skip
+def test_products(m: int, k: int, n: int, first: bool, second: bool, constant: bool, target: Target) -> None:
+    """Operands of any order in memory, odd sums, constant weights and others."""
+    rng = np.random.default_rng(m * n)
+    b = Builder()
+    x, y = normal(rng, 2, *((k, m) if first else (m, k))), normal(rng, 2, *((n, k) if second else (k, n)))
+    p, q = b.var("x", x.shape), y if constant else b.var("y", y.shape)
+    product = b.nn.batch_matmul(p, q, transpose_a=first, transpose_b=second)
+    func = b.function([p] if constant else [p, q], b.tanh(product))  # type: ignore[list-item]
+    check(func, [x] if constant else [x, y], target)
+
+
+SYMBOLIC = """#[version = "0.0.5"]
+def @main[n: ShapeVar(1, 64)](%q: Tensor[(2, 5, 8), float32], %k: Tensor[(2, n, 8), float32],
+                              %v: Tensor[(2, n, 8), float32]) {
+  %0 = nn.batch_matmul(%q, %k);
+  %1 = nn.softmax(%0);
+  nn.batch_matmul(%1, %v, transpose_b=False)
+}
+"""
+
+
+@pytest.mark.parametrize("target", LEVELS, ids=lambda t: t.name)
+def test_symbolic_extents(target: Target) -> None:
+    """Attention over a symbolic number of keys: the last one may have no partner."""
+    mod = legato.parse(SYMBOLIC)
+    exe = legato.compile(mod, target=target.name, precision="bfloat16")
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 7, 32):
+        args = [normal(rng, 2, 5, 8), normal(rng, 2, n, 8), normal(rng, 2, n, 8)]
+        wanted = evaluate(LowPrecision()(mod), args)
+        assert np.abs(exe(*args) - wanted).max() <= 2 * ULP * np.abs(wanted).max()
+
+
+def network(rng: np.random.Generator) -> tuple[Function, list[Array]]:
+    """Convolutions, a residual sum, pooling, a dense layer."""
+
+    def weight(*shape: int) -> Array:
+        return normal(rng, *shape) / np.sqrt(np.float32(np.prod(shape[1:])))
+
+    b = Builder()
+    x = b.var("x", (1, 3, 20, 20))
+    first: Expr = b.nn.relu(b.nn.conv2d(x, weight(24, 3, 3, 3), padding=(1, 1)))
+    second = b.nn.max_pool2d(first, pool_size=(3, 3), strides=(2, 2), padding=(1, 1))
+    third = b.nn.relu(b.nn.conv2d(second, weight(24, 24, 3, 3), padding=(1, 1)))
+    fourth = b.add(b.nn.conv2d(third, weight(24, 24, 1, 1)), second)
+    flat = b.nn.batch_flatten(b.nn.global_avg_pool2d(fourth))
+    return b.function([x], b.nn.softmax(b.nn.dense(flat, weight(10, 24)))), [normal(rng, 1, 3, 20, 20)]
+
+
+@pytest.mark.parametrize("target", LEVELS, ids=lambda t: t.name)
+def test_a_network(target: Target) -> None:
+    func, args = network(np.random.default_rng(3))
+    check(func, args, target, stored=5)
+    exact = evaluate(InferTypes()(Module.from_expr(func)), args)
+    got = legato.compile(func, target=target.name, precision="bfloat16")(*args)
+    assert np.abs(got - exact).max() <= 2e-2 * np.abs(exact).max()
+
+
+def test_what_contractions_read_is_stored_in_16_bits() -> None:
+    func, _ = network(np.random.default_rng(3))
+    text = legato.compile(func, precision="bfloat16", keep=["lower"]).module_after("lower")
+    kernels = [line for line in text.splitlines() if "call_tir" in line]
+    assert sum("bfloat16" in line for line in kernels) >= 4
+    assert "dot2(" in text
+
+
+def test_the_default_is_float32() -> None:
+    func, _ = network(np.random.default_rng(3))
+    assert "bfloat16" not in legato.compile(func, keep=["*"]).module_after("lower")
+
+
+def test_the_pass_is_part_of_the_list_when_asked_for() -> None:
+    names = [p.name for p in for_precision(CompileOptions(host()).passes, Precision.BFLOAT16)]
+    assert names.index("low-precision") == names.index("to-a-normal") - 1
+    assert for_precision((), Precision.BFLOAT16) == (LowPrecision(),)
+    assert for_precision((LowPrecision(),), Precision.FAST) == (LowPrecision(),)
+    mod = InferTypes()(Module.from_expr(network(np.random.default_rng(3))[0]))
+    assert run(mod, (LowPrecision(), LowPrecision())) is not mod
