@@ -14,7 +14,19 @@ from legato.arith.linear import factors, gather, is_sum
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes
 
-__all__ = ["Count", "Poly", "as_count", "as_expr", "at_least_zero", "plus", "quotient", "size_of", "smaller", "times"]
+__all__ = [
+    "Count",
+    "Poly",
+    "as_count",
+    "as_expr",
+    "at_least_zero",
+    "plus",
+    "quotient",
+    "ratio",
+    "size_of",
+    "smaller",
+    "times",
+]
 
 Monomial = tuple[Expr, ...]  # atoms in the order of their names; repeated for powers
 
@@ -112,6 +124,27 @@ def quotient(a: Count, divisor: int) -> Count:
     if all(c % divisor == 0 for c in a.terms.values()):
         return Poly({m: c // divisor for m, c in a.terms.items()})
     return as_count(as_expr(a) // divisor)
+
+
+def ratio(a: Count, b: Count) -> Count | None:
+    """a / b, where `b` is one product that divides every term of `a`; None otherwise."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a // b if b and a % b == 0 else None
+    divisors = list(_terms(b).items())
+    if len(divisors) != 1:
+        return None
+    monomial, coefficient = divisors[0]
+    found: dict[Monomial, int] = {}
+    for m, c in _terms(a).items():
+        left = list(m)
+        for atom in monomial:
+            if atom not in left:
+                return None
+            left.remove(atom)
+        if c % coefficient:
+            return None
+        found[tuple(left)] = c // coefficient
+    return _count(found)
 
 
 def _is_positive(a: Count) -> bool:

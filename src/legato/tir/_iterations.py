@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from legato.arith.expr import Binary, Const, Expr, Op, Select, Var, cdiv, const, max_
+from legato.arith.expr import Binary, Const, Expr, Op, Var, const, max_
 from legato.arith.linear import gather
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, substitute
-from legato.base import dtype as dt
-from legato.tir._count import Count, as_count, as_expr, at_least_zero, plus, quotient, smaller, times
+from legato.tir._count import Count, as_count, as_expr, quotient, ratio, times
+from legato.tir._guards import Condition, is_static, satisfied
 from legato.tir.buffer import Buffer
 
 __all__ = ["Frame", "Frames"]
@@ -22,10 +22,11 @@ class Frame:
 
     total: how often a statement there runs; started: the same where a guard on vector lanes does not save anything;
     lanes: the extent of the vector loop around, None outside of one; vector: its variable. loop: the innermost loop
-    around, which differs where a guard lies between; writes: the buffers that the loop stores to.
+    around, which differs where a guard lies between; writes: the buffers that the loop stores to; conditions: the
+    guards that `factors` count.
     """
 
-    __slots__ = ("depth", "factors", "lanes", "loop", "outer", "started", "total", "vector", "writes")
+    __slots__ = ("conditions", "depth", "factors", "lanes", "loop", "outer", "started", "total", "vector", "writes")
 
     def __init__(
         self,
@@ -35,10 +36,12 @@ class Frame:
         vector: Var | None = None,
         lanes: int | None = None,
         started: Count | None = None,
+        conditions: tuple[Condition, ...] = (),
     ) -> None:
         self.depth: int = 0 if outer is None else outer.depth + 1
         self.outer, self.factors, self.vector, self.lanes = outer, factors, vector, lanes
         self.loop: Frame = self if outer is None or writes is not None else outer.loop
+        self.conditions = conditions
         self.writes: frozenset[Buffer] = writes or frozenset()
         total: Count = 1
         for _, count in factors:
@@ -81,7 +84,7 @@ class Frames:
             vector, lanes = var, count
         elif outer.started is not outer.total:
             started = times(outer.started, count)
-        frame = Frame(outer, writes, factors, vector, lanes, started)
+        frame = Frame(outer, writes, factors, vector, lanes, started, outer.conditions)
         self.of[var], self.extents[var] = frame, count
         return frame
 
@@ -98,7 +101,7 @@ class Frames:
         if isinstance(extent, Const):
             return int(extent.value)
         extent = self._inlined(extent)
-        if not _is_static(extent):
+        if not is_static(extent):
             return 1
         inner = [v for v in self.vars(extent) if v in self.extents]
         if not inner:
@@ -165,56 +168,35 @@ class Frames:
 
     def _restricted(self, outer: Frame, cond: Expr, holds: bool) -> Frame:
         group = self.vars(cond) & self.extents.keys()
-        together: Count = 1  # points of the variables that the condition is about
-        rest: list[tuple[frozenset[Var], Count]] = []
-        for variables, count in outer.factors:
-            if variables.isdisjoint(group):
-                rest.append((variables, count))
-            elif len(variables) == 1:
-                together = times(together, count)
-            else:
-                return outer  # guarded already: counted by that condition alone
-        true = self._true_points(cond, group) if group else None
-        if true is None:
+        if isinstance(cond, Const) and bool(cond.value) != holds:
+            return Frame(outer, None, (*outer.factors, (group, 0)), outer.vector, outer.lanes, 0)
+        if not group or not is_static(cond):
             return outer
-        count = true if holds else plus(together, times(-1, true))
-        factors = (*rest, (group, count))
-        started = None
+        rest: list[tuple[frozenset[Var], Count]] = []
+        before: Count = 1  # points of the variables that the condition is about, or others that are guarded with them
+        for variables, points in outer.factors:
+            if variables.isdisjoint(group):
+                rest.append((variables, points))
+            else:
+                before = times(before, points)
+        together = group.union(*(v for v, _ in outer.factors if not v.isdisjoint(group)))
+        conditions = [c for c in outer.conditions if not self.vars(c[0]).isdisjoint(together)]
+        count = satisfied([*conditions, (cond, holds)], {v: self.extents[v] for v in sorted(together, key=_name)})
+        if count is None:
+            return outer
+        started: Count | None = None
         if outer.vector in group:
             started = outer.started
         elif outer.started is not outer.total:
-            return outer
-        return Frame(outer, None, factors, outer.vector, outer.lanes, started)
-
-    def _true_points(self, cond: Expr, group: frozenset[Var]) -> Count | None:
-        """For how many values of the loop variables in `group` the comparison `cond` holds; None: not known.
-
-        Known for sums whose loop variables count through 0, s, 2s, … like the digits of a number.
-        """
-        if not isinstance(cond, Binary) or cond.op not in (Op.LT, Op.LE) or cond.a.dtype is not dt.index:
-            return None
-        terms, total = gather(cond.a - cond.b if cond.op is Op.LT else cond.a - cond.b - 1)
-        digits = [(c, v) for v, c in terms.items() if isinstance(v, Var) and v in group and c]
-        digits.sort(key=lambda digit: digit[0])
-        others = {t: c for t, c in terms.items() if c and t not in group}
-        if len(digits) != len(group) or any(self.vars(t) & group or not _is_static(t) for t in others):
-            return None
-        step = digits[0][0]
-        reach: Count = 1
-        for c, v in digits:
-            if c <= 0 or not isinstance(reach, int) or c != step * reach:
-                return None
-            reach = times(reach, self.extents[v])
-        # step·k + others + total < 0  for k in [0, reach)
-        bound: Expr = const(-total)
-        for t, c in others.items():
-            bound = bound - t * c
-        return smaller(reach, at_least_zero(cdiv(bound, const(step))))
+            started = ratio(times(outer.started, count), before)
+            if started is None:
+                return outer
+        conditions = [*outer.conditions, (cond, holds)]
+        return Frame(outer, None, (*rest, (together, count)), outer.vector, outer.lanes, started, tuple(conditions))
 
 
-def _is_static(e: Expr) -> bool:
-    """True if `e` does not depend on memory."""
-    return all(isinstance(node, Var | Const | Binary | Select) for node in nodes(e))
+def _name(var: Var) -> str:
+    return var.name
 
 
 def _conjuncts(cond: Expr) -> list[Expr]:

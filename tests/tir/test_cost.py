@@ -1,0 +1,218 @@
+"""Counts of kernels, against loops that are run in the head, and in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from legato.arith.evaluate import evaluate
+from legato.arith.expr import Var
+from legato.tir._count import Count, as_expr
+from legato.tir.cost import Cost, kernel_cost
+from legato.tir.parser import parse_func
+from legato.tir.stmt import Func
+
+VECTOR = 64  # bytes
+
+
+def cost_of(text: str) -> Cost:
+    return kernel_cost(parse_func(text), VECTOR)
+
+
+def value(count: Count, func: Func, **dims: int) -> int:
+    """The count for these values of the dims."""
+    names = {p.name: p for p in func.params if isinstance(p, Var)}
+    return int(evaluate(as_expr(count), {names[n]: v for n, v in dims.items()}))
+
+
+def bytes_of(cost: Cost) -> dict[str, tuple[Count, Count]]:
+    return {b.name: (b.read, b.written) for b in cost.buffers}
+
+
+DENSE = """
+kernel @dense(x: Buffer[(6, 32), float32], w: Buffer[(32, 64), float32], y: Buffer[(6, 64), float32]) {
+  parallel p in 0..4 {
+    alloc acc: Buffer[(6, 16), float32, scope=register];
+    vector l: index[0..15] in 0..16 {
+      unroll m in 0..6 { acc[m, l] = 0f; }
+      for k in 0..32 {
+        unroll m_1 in 0..6 {
+          let a = x[m_1, k];
+          acc[m_1, l] = fma(a, w[k, p * 16 + l], acc[m_1, l]);
+        }
+      }
+      unroll m_2 in 0..6 { y[m_2, p * 16 + l] = max(acc[m_2, l], 0f); }
+    }
+  }
+}"""
+
+
+def test_a_contraction() -> None:
+    cost = cost_of(DENSE)
+    assert cost.flops == 2 * 6 * 32 * 64 + 6 * 64
+    assert cost.slots == 4 * (6 * 32 * 64 + 6 * 64)
+    assert (cost.masked, cost.narrow, cost.scalar) == (0, 0, 0)
+    assert cost.parallel == 4
+    assert cost.loads == 4 * 32 * 6 + 4 * 32  # x[m, k] for each row, w[k, …] once for all rows
+    assert cost.stores == 4 * 6
+    assert bytes_of(cost) == {"x": (4 * 6 * 32, 0), "w": (4 * 32 * 64, 0), "y": (0, 4 * 6 * 64)}
+
+
+def test_what_a_loop_does_not_change_counts_once() -> None:
+    cost = cost_of("""
+kernel @norm(x: Buffer[(8, 100), float32], s: Buffer[(8,), float32], y: Buffer[(8, 100), float32]) {
+  for i in 0..8 {
+    for j in 0..100 { y[i, j] = x[i, j] * (1f / sqrt(s[i])); }
+  }
+}""")
+    assert cost.calls == {"sqrt": 8}
+    assert cost.flops == 8 * 100 + 8
+
+
+def test_what_a_loop_stores_to_is_read_again() -> None:
+    cost = cost_of("""
+kernel @sum(x: Buffer[(8, 100), float32], y: Buffer[(8,), float32]) {
+  for i in 0..8 {
+    y[i] = 0f;
+    for j in 0..100 { y[i] = y[i] + x[i, j]; }
+  }
+}""")
+    assert cost.flops == 800
+    assert cost.loads == 1600
+    assert cost.scalar == 800 * 60
+    assert bytes_of(cost)["y"] == (32, 32)
+
+
+def test_gathers_and_rows() -> None:
+    cost = cost_of("""
+kernel @take(t: Buffer[(1000, 16), float32], i: Buffer[(5,), int64], y: Buffer[(5, 16), float32]) {
+  for r in 0..5 {
+    vector l: index[0..15] in 0..16 { y[r, l] = t[index(i[r]), l]; }
+  }
+}""")
+    assert bytes_of(cost) == {"t": (5 * 16 * 4, 0), "i": (40, 0), "y": (0, 320)}
+    assert (cost.loads, cost.gathered) == (10, 0)
+    cost = cost_of("""
+kernel @transpose(x: Buffer[(16, 32), float32], y: Buffer[(32, 16), float32]) {
+  for r in 0..32 {
+    vector l: index[0..15] in 0..16 { y[r, l] = x[l, r]; }
+  }
+}""")
+    assert (cost.loads, cost.gathered, cost.stores) == (512, 512, 32)
+
+
+def test_narrow_vectors() -> None:
+    cost = cost_of("""
+kernel @half(x: Buffer[(10, 8), float32], y: Buffer[(10, 8), float32]) {
+  for i in 0..10 {
+    vector l: index[0..7] in 0..8 { y[i, l] = x[i, l] + 1f; }
+  }
+}""")
+    assert (cost.slots, cost.narrow, cost.masked) == (320, 320, 0)
+
+
+def test_loops_that_depend_on_data_count_once() -> None:
+    cost = cost_of("""
+kernel @data(n: Buffer[(), int64], y: Buffer[(100,), float32]) {
+  for i in 0..index(n[]) { y[i] = y[i] + 1f; }
+}""")
+    assert cost.flops == 1
+
+
+@pytest.mark.parametrize("extent", ["min(16, 100 - i * 16)", "16 - i"])
+def test_loops_that_depend_on_loops_count_their_longest_run(extent: str) -> None:
+    cost = cost_of(f"""
+kernel @inner(y: Buffer[(1000,), float32]) {{
+  for i in 0..7 {{
+    for j in 0..{extent} {{ y[i * 16 + j] = y[i * 16 + j] + 1f; }}
+  }}
+}}""")
+    assert cost.flops == 7 * 16
+
+
+# ------------------------------------------------------------------ guards
+
+GUARDED = """
+kernel @guarded(x: Buffer[({size},), float32], y: Buffer[({size},), float32], n: index[0..]) {{
+  for i in 0..{a} {{
+    for j in 0..{b} {{
+      {kind} l: index[0..{last}] in 0..{c} {{
+        if {cond} {{
+          y[(i * {b} + j) * {c} + l] = x[(i * {b} + j) * {c} + l] + 1f;
+        }} else {{
+          y[(i * {b} + j) * {c} + l] = x[(i * {b} + j) * {c} + l] + 1f + 2f + 3f;
+        }}
+      }}
+    }}
+  }}
+}}"""
+CONDITIONS: dict[str, Callable[[int, int, int, int, int, int], bool]] = {
+    "i * {b} * {c} + j * {c} + l < n": lambda i, j, k, n, b, c: i * b * c + j * c + k < n,
+    "j * {c} + l < n": lambda i, j, k, n, b, c: j * c + k < n,
+    "l + 2 <= n": lambda i, j, k, n, b, c: k + 2 <= n,
+    "j * 3 < n": lambda i, j, k, n, b, c: j * 3 < n,
+    "j * {c} % {c} + l < n": lambda i, j, k, n, b, c: k < n,
+}
+UNKNOWN: dict[str, Callable[[int, int, int, int, int, int], bool]] = {
+    "n < 7": lambda i, j, k, n, b, c: n < 7,
+    "i + j < n": lambda i, j, k, n, b, c: i + j < n,
+    "i * {b} + j < n and l < 5": lambda i, j, k, n, b, c: i * b + j < n and k < 5,
+}
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    cond=st.sampled_from([*CONDITIONS, *UNKNOWN]),
+    sizes=st.tuples(*[st.integers(1, 5)] * 2, st.integers(1, 16)),
+    n=st.integers(0, 40),
+    kind=st.sampled_from(["for", "vector"]),
+)
+def test_guards(cond: str, sizes: tuple[int, int, int], n: int, kind: str) -> None:
+    a, b, c = sizes
+    condition = cond.format(b=b, c=c)
+    func = parse_func(GUARDED.format(a=a, b=b, c=c, last=c - 1, kind=kind, size=a * b * c, cond=condition))
+    cost = kernel_cost(func, VECTOR)
+    holds = (CONDITIONS | UNKNOWN)[cond]
+    points = list(product(range(a), range(b), range(c)))
+    true = sum(holds(*point, n, b, c) for point in points)
+    exact = true + 3 * (len(points) - true)
+    got = value(cost.flops, func, n=n)
+    assert got == exact if cond in CONDITIONS else exact <= got <= true + 3 * len(points) or got == 4 * len(points)
+    assert value(cost.masked, func, n=n) >= 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    outer=st.integers(1, 6),
+    inner=st.integers(1, 5),
+    n=st.integers(0, 40),
+    first=st.sampled_from(["p % {i} < 2", "p // {i} < 2", "p < 3", "p % {i} * 8 + l < 9"]),
+    symbolic=st.booleans(),
+)
+def test_guards_in_guards(outer: int, inner: int, n: int, first: str, symbolic: bool) -> None:
+    """A loop over tiles and rows at once, whose last tile is cut off."""
+    extent = f"n * {inner}" if symbolic else f"{outer * inner}"
+    first = first.format(i=inner)
+    func = parse_func(f"""
+kernel @tiles(y: Buffer[(10000,), float32], n: index[0..]) {{
+  for p in 0..{extent} {{
+    vector l: index[0..7] in 0..8 {{
+      if {first} {{
+        y[p * 8 + l] = y[p * 8 + l] + 1f;
+      }} else {{
+        if p % {inner} * 8 + l < 11 {{
+          y[p * 8 + l] = y[p * 8 + l] + 1f + 2f;
+        }}
+      }}
+    }}
+  }}
+}}""")
+    points = list(product(range((n if symbolic else outer) * inner), range(8)))
+    holds = eval(f"lambda p, l: {first}")
+    exact = sum(1 if holds(p, k) else 2 * (p % inner * 8 + k < 11) for p, k in points)
+    got = value(kernel_cost(func, VECTOR).flops, func, n=n)
+    assert got == exact if not symbolic else exact <= got <= 3 * len(points)
