@@ -12,8 +12,8 @@
 
 Weights (operands that follow the unit, but neither a row nor the step) are laid out [block][k][slot][unit in block], so
 that a thread reads its own from front to back in every step. A state that other units read has two copies, one read
-while the other is written. Sums are formed in CHAINS interleaved parts: their additions need not wait for each other,
-and errors grow more slowly. How units are divided into blocks follows from shapes and target, so the bits do too.
+while the other is written. Where there are few rows, or sums are long, they are formed in CHAINS interleaved parts:
+their additions need not wait for each other, and errors grow more slowly. All of this follows from shapes and target.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from legato.base import dtype as dt
 from legato.base.target import Target
 from legato.lower.access import depends
 from legato.lower.inline import certain_loads, loads
-from legato.lower.phases import Phase, Slot, Steps, Value, replaced
+from legato.lower.phases import Phase, Steps, Value, replaced
 from legato.lower.rules.nest import extent_of, lanes_for, loop, serial, work
 from legato.lower.rules.tile import combine
 from legato.te.scan import Scan
@@ -42,6 +42,8 @@ from legato.tir.stmt import Alloc, Barrier, For, If, Let, LoopKind, Stmt, Store,
 __all__ = ["Packer", "scan_program"]
 
 CHAINS = 2  # interleaved parts of a sum
+FEW = 4  # rows below which the additions of one part would wait for each other
+LONG = 256  # terms above which one part loses accuracy
 UNROLL = 4  # of the loop over k; a multiple of CHAINS
 STEP = 1 << 16  # terms of sums below which a step stays on one thread
 ENOUGH = 8  # accumulators that hide the latency of an addition
@@ -56,11 +58,12 @@ def scan_program(scan: Scan, steps: Steps, target: Target, pack: Packer) -> tupl
 
 @dataclass(frozen=True, slots=True)
 class _Tiling:
-    """How a phase is cut: blocks of `vectors` · `lanes` units, tiles of up to `rows` rows."""
+    """How a phase is cut: blocks of `vectors` · `lanes` units, tiles of up to `rows` rows, sums in `chains` parts."""
 
     lanes: int
     vectors: int
     rows: int
+    chains: int
 
     @property
     def width(self) -> int:
@@ -68,16 +71,36 @@ class _Tiling:
         return self.lanes * self.vectors
 
 
-def _tiling(units: Expr, slots: Sequence[Slot], values: Sequence[Value], target: Target) -> _Tiling:
-    known = extent_of(units)
+def _tiling(axes: Sequence[Axis], phase: Phase | None, target: Target) -> _Tiling:
+    slots, values = ((), ()) if phase is None else (phase.slots, phase.values)
+    known = extent_of(axes[-1].extent)
     lanes = lanes_for(target, [*(s.body for s in slots), *(v.expr for v in values)])
     if known is not None:
         lanes = min(lanes, 1 << max(0, (known - 1).bit_length()))
     count = 4 if known is None else -(-known // lanes)
-    sums = max(1, len(slots)) * CHAINS
-    vectors = next(v for v in (1, 2, 4) if v == 4 or sums * v >= ENOUGH or count % (2 * v))
-    budget = target.vector_registers * 3 // 4
-    return _Tiling(lanes, vectors, max(1, budget // (sums * vectors)))
+    rows = extent_of(axes[-2].extent) if len(axes) > 1 else 1
+    terms = None if phase is None or phase.along is None else extent_of(phase.along.extent)
+    chains = CHAINS if rows is None or rows < FEW or terms is None or terms > LONG else 1
+    sums = max(1, len(slots))
+    busy = sums * chains * min(rows or 1, FEW)
+    vectors = next(v for v in (1, 2, 4) if v == 4 or busy * v >= ENOUGH or count % (2 * v))
+    scalars = len(_row_operands([s.body for s in slots], axes[-1]))
+
+    def registers(rows: int) -> int:
+        return sums * vectors * rows * chains + min(_operands(sums, vectors, rows, scalars))
+
+    fits = [n for n in range(2, 15) if registers(n) < target.vector_registers]
+    return _Tiling(lanes, vectors, max(fits, default=1), chains)
+
+
+def _row_operands(bodies: Sequence[Expr], unit: Axis) -> list[Load]:
+    """What the sums read that does not follow the unit."""
+    return list(dict.fromkeys(x for b in bodies for x in certain_loads(b) if not depends(x, unit.var)))
+
+
+def _operands(sums: int, vectors: int, rows: int, scalars: int) -> tuple[int, int]:
+    """Operands in registers where rows are updated one after the other, and where slots are."""
+    return sums * vectors + scalars, vectors + rows * scalars
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +170,7 @@ class _Program:
         """`stores`, which use the axes, for every element."""
         if not stores:
             return block()
-        tiling = _tiling(self.unit.extent, (), (), self.target)
+        tiling = _tiling(self.steps.axes, None, self.target)
 
         def vectors(p: Expr, env: dict[Var, Expr]) -> Stmt:
             def one(v: Expr) -> Stmt:
@@ -168,7 +191,7 @@ class _Program:
     # Phases
 
     def _phase(self, phase: Phase) -> Stmt:
-        tiling = _tiling(self.unit.extent, phase.slots, phase.values, self.target)
+        tiling = _tiling(self.steps.axes, phase, self.target)
         work = _Work(self, phase, tiling)
         outer, row = self.steps.axes[:-2], self.steps.axes[-2] if len(self.steps.axes) > 1 else None
 
@@ -283,7 +306,9 @@ class _Work:
         body = loop("m", const(at.rows), values)
         if not self.bodies:
             return For(lane, lanes, body, LoopKind.VECTOR)
-        acc = Buffer("acc", (const(CHAINS), count, const(at.rows), vectors, lanes), dtype, scope=Scope.REGISTER)
+        acc = Buffer(
+            "acc", (const(self.tiling.chains), count, const(at.rows), vectors, lanes), dtype, scope=Scope.REGISTER
+        )
         body = block(self._cleared(acc, lane), self._reduce(at, acc, lane), self._joined(acc, sums, lane), body)
         return Alloc(sums, Alloc(acc, For(lane, lanes, body, LoopKind.VECTOR)))
 
@@ -295,68 +320,72 @@ class _Work:
         def one(*i: Expr) -> Stmt:
             slot, m, v = i
             total: Expr = Load(acc, (const(0), *i, lane))
-            for p in range(1, CHAINS):
+            for p in range(1, self.tiling.chains):
                 total = total + Load(acc, (const(p), *i, lane))
             return Store(sums, (m, v, slot, lane), total)
 
         return _each(acc.shape[1:-1], one)
 
     def _reduce(self, at: _Tile, acc: Buffer, lane: Var) -> Stmt:
-        """The loop over k, CHAINS terms of which go to different accumulators."""
+        """The loop over k, neighbouring terms of which go to different accumulators."""
         assert self.phase.along is not None
         extent = self.phase.along.extent
-        full = floordiv(extent, const(UNROLL))
+        full, chains = floordiv(extent, const(UNROLL)), self.tiling.chains
 
         def several(q: Expr) -> Stmt:
-            return _each((const(UNROLL // CHAINS), const(CHAINS)),
-                         lambda n, p: self._update(at, acc, q * UNROLL + n * CHAINS + p, p, lane))  # fmt: skip
+            return _each((const(UNROLL // chains), const(chains)),
+                         lambda n, p: self._update(at, acc, q * UNROLL + n * chains + p, p, lane))  # fmt: skip
 
         main = loop("k", simplify(full), several)
         left = simplify(extent - full * UNROLL)
         if isinstance(left, Const):
             rest = [
-                self._update(at, acc, simplify(full * UNROLL + n), const(n % CHAINS), lane)
+                self._update(at, acc, simplify(full * UNROLL + n), const(n % chains), lane)
                 for n in range(int(left.value))
             ]
             return block(main, *rest)
         return block(main, loop("k", left, lambda n: self._update(at, acc, full * UNROLL + n, const(0), lane)))
 
     def _update(self, at: _Tile, acc: Buffer, k: Expr, p: Expr, lane: Var) -> Stmt:
-        """Every accumulator of chain `p` with the term `k`; what does not follow the unit is read once per row."""
+        """Every accumulator of chain `p` with the term `k`. What follows the row or the unit only is read once."""
         assert self.phase.along is not None
         along: dict[Var, Expr] = {self.phase.along.var: k}
-        shared = dict.fromkeys(x for b in self.bodies for x in certain_loads(b) if not depends(x, self.unit.var))
+        shape, vectors = (const(self.tiling.vectors), const(self.tiling.lanes)), self.tiling.vectors
+        shared = _row_operands(self.bodies, self.unit)
         scalars = [{x: Var("a", x.dtype) for x in shared} for _ in range(at.rows)]
-        out = block(*(self._of_slot(at, acc, n, scalars, along, p, lane) for n in range(len(self.bodies))))
-        for m, named in enumerate(scalars):
-            point = {**self._point(at, const(m), const(0), lane), **along}
-            for x, var in named.items():
-                out = Let(var, substitute(x, point), out)
-        return out
+        held = [{x: Buffer("w", shape, x.dtype, scope=Scope.REGISTER) for x in read} for read in self.readers]
 
-    def _of_slot(
-        self, at: _Tile, acc: Buffer, slot: int, scalars: Sequence[Mapping[Load, Var]], along: dict[Var, Expr], p: Expr,
-        lane: Var,
-    ) -> Stmt:  # fmt: skip
-        """The weights of a slot, read once, and the updates of its accumulators in every row."""
-        (k,) = along.values()
-        shape = (const(self.tiling.vectors), const(self.tiling.lanes))
-        held = {x: Buffer("w", shape, x.dtype, scope=Scope.REGISTER) for x in self.readers[slot]}
+        def fetch(slot: int, x: Load, v: Expr) -> Stmt:
+            return Store(held[slot][x], (v, lane), self.readers[slot][x](at, k, v, lane))
 
-        def fetch(x: Load, v: Expr) -> Stmt:
-            return Store(held[x], (v, lane), self.readers[slot][x](at, k, v, lane))
-
-        def update(m: int, v: Expr) -> Stmt:
-            known: dict[Load, Expr] = {**scalars[m], **{x: Load(w, (v, lane)) for x, w in held.items()}}
-            point = {**self._point(at, const(m), v, lane), **along}
-            term = substitute(replaced(self.bodies[slot], known), point)
+        def update(slot: int, m: int, v: Expr) -> Stmt:
+            known: dict[Load, Expr] = {**scalars[m], **{x: Load(w, (v, lane)) for x, w in held[slot].items()}}
+            term = substitute(replaced(self.bodies[slot], known), {**self._point(at, const(m), v, lane), **along})
             place = (p, const(slot), const(m), v, lane)
             return Store(acc, place, combine("sum", Load(acc, place), term, self.program.target))
 
-        vectors = self.tiling.vectors
-        fetches = [_unrolled(vectors, partial(fetch, x)) for x in held]
-        out = block(*fetches, *(_unrolled(vectors, partial(update, m)) for m in range(at.rows)))
-        for b in held.values():
+        def fetches(slot: int) -> list[Stmt]:
+            return [_unrolled(vectors, partial(fetch, slot, x)) for x in held[slot]]
+
+        def named(stmts: Sequence[Stmt], rows: Sequence[int]) -> Stmt:
+            out = block(*stmts)
+            for m in rows:
+                point = {**self._point(at, const(m), const(0), lane), **along}
+                for x, var in scalars[m].items():
+                    out = Let(var, substitute(x, point), out)
+            return out
+
+        slots, rows = range(len(self.bodies)), range(at.rows)
+        one_row, one_slot = _operands(len(slots), vectors, at.rows, len(shared))
+        if one_row < one_slot:
+            by_row = [named([_unrolled(vectors, partial(update, n, m)) for n in slots], [m]) for m in rows]
+            out = block(*(s for n in slots for s in fetches(n)), *by_row)
+        else:
+            by_slot = [
+                s for n in slots for s in (*fetches(n), *(_unrolled(vectors, partial(update, n, m)) for m in rows))
+            ]
+            out = named(by_slot, rows)
+        for b in (b for of_slot in held for b in of_slot.values()):
             out = Alloc(b, out)
         return out
 
