@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 
-from legato.arith.expr import Binary, Const, Expr, Op, Select, le, lt
-from legato.arith.simplify import simplify
+from legato.arith.expr import Binary, Const, Expr, Op, Select, le, lt, select
+from legato.arith.interval import Interval
+from legato.arith.simplify import Simplifier, simplify
 from legato.arith.substitute import nodes, rewrite, substitute
 from legato.lower.group import stages
-from legato.te.tensor import Stage, Tensor
+from legato.te.tensor import Axis, Stage, Tensor
 from legato.tir.expr import Load
 
-__all__ = ["Pad", "certain_loads", "detect_pad", "inline", "loads"]
+__all__ = ["Pad", "certain_loads", "detect_pad", "inline", "loads", "settled"]
 
 
 def inline(e: Expr, keep: Container[Tensor] = ()) -> Expr:
@@ -65,6 +66,27 @@ def certain_loads(e: Expr) -> list[Load]:
             found[node] = None
             stack += reversed((node.cond,) if isinstance(node, Select) else node.children())
     return [n for n in found if isinstance(n, Load)]
+
+
+def settled(e: Expr, axes: Iterable[Axis]) -> Expr:
+    """`e` with the conditions decided that hold, or do not, everywhere on `axes`: windows that stay inside, say."""
+    if not any(isinstance(n, Select) for n in nodes(e)):
+        return e
+    ranges, limits = {}, {}
+    for axis in axes:
+        if isinstance(axis.extent, Const):
+            ranges[axis.var] = Interval(0, int(axis.extent.value) - 1)
+        else:
+            limits[axis.var] = axis.extent
+    known = Simplifier(ranges, limits)
+
+    def settle(node: Expr) -> Expr | None:
+        if not isinstance(node, Select) or any(isinstance(n, Load) for n in nodes(node.cond)):
+            return None
+        cond = known(node.cond)
+        return select(cond, node.a, node.b) if isinstance(cond, Const) else None
+
+    return rewrite(e, settle)
 
 
 class Pad:

@@ -22,7 +22,7 @@ from legato.lower.algorithms.cook_toom import Matrix
 from legato.lower.algorithms.pairs import pair_up
 from legato.lower.algorithms.winograd import detect, winograd
 from legato.lower.group import Group, stages
-from legato.lower.inline import certain_loads, detect_pad, inline, loads
+from legato.lower.inline import certain_loads, detect_pad, inline, loads, settled
 from legato.lower.layout import choose_order
 from legato.lower.phases import phases_of
 from legato.lower.rules.elementwise import elementwise
@@ -225,7 +225,7 @@ class _Scheduler:
             reductions = [t for t in tensors_read(body) if is_reduction(t) and t not in self.stored]
             if not reductions:
                 self._settle(body)
-                body = inline(stage.body, self.stored)
+                body = settled(inline(stage.body, self.stored), stage.axes)
                 self._choose_layout(tensor, body, reduced=False)
                 return elementwise(tensor, body, self.target)
             if len(reductions) == 1 and self._is_epilogue(tensor, body, reductions[0]):
@@ -271,6 +271,7 @@ class _Scheduler:
         old = reduction.stage.reduction
         init = None if old.init is None else substitute(inline(old.init, self.stored), dict(same))
         red_axes = tuple(Axis(a.var, substitute(a.extent, dict(same))) for a in old.axes)
+        inner = settled(inner, (*tensor.stage.axes, *red_axes))
         red = Reduction(old.combiner, red_axes, init)
         self._choose_layout(tensor, inner, reduced=True)
         order = units_first([axes[d] for d in tensor.layout.order])
