@@ -69,7 +69,6 @@ class Recorder:
     """An executable whose calls are recorded. For one caller at a time."""
 
     def __init__(self, exe: Executable) -> None:
-        """RunError if the program does not say where its kernels are."""
         self.kernels: tuple[KernelInfo, ...] = exe.kernels
         self._order = np.argsort([k.offset for k in self.kernels], kind="stable")
         table = [(exe.code_address + self.kernels[n].offset, len(self.kernels[n].params)) for n in self._order]
@@ -80,12 +79,14 @@ class Recorder:
         self._exe = exe.recorded(ctypes.addressof(self._record.header))
 
     def run(self, inputs: Mapping[str, object]) -> Run:
-        """Runs the program once; RunError as `Executable.run` has it."""
+        """Runs the program once; RunError as `Executable.run` has it, or if the program does not list its kernels."""
         while True:
             self._record.clear()
             start = time.monotonic_ns()
             self._exe.run(inputs)
             end = time.monotonic_ns()
+            if self._record.header.unknown:
+                raise RunError("the program does not list its kernels\n  hint: compile the model again")
             if not self._record.header.lost:
                 return Run(start, end, self._launches())
             if self._record.room > 1 << 24:
@@ -112,9 +113,10 @@ class _Header(ctypes.Structure):
 
     _fields_ = [(name, ctypes.c_int64) for name in (
         "kernel_count", "kernels", "launch_room", "launch_count", "launches",
-        "share_room", "share_count", "shares", "word_room", "word_count", "words", "lost",
+        "share_room", "share_count", "shares", "word_room", "word_count", "words", "lost", "unknown",
     )]  # fmt: skip
     lost: int
+    unknown: int
     launch_count: int
     share_count: int
     word_count: int
@@ -139,7 +141,7 @@ class _Record:
     def clear(self) -> None:
         """Forgets what is recorded."""
         h = self.header
-        h.launch_count = h.share_count = h.word_count = h.lost = 0
+        h.launch_count = h.share_count = h.word_count = h.lost = h.unknown = 0
 
     def filled(self) -> tuple[list[list[int]], list[list[int]], list[int]]:
         """What was recorded: launches, shares, words."""

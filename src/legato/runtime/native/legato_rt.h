@@ -96,7 +96,8 @@ typedef struct {
 } lg_share;
 
 /* Where a profiled workspace records. `kernels` holds (address, number of argument words) of every kernel, ascending;
- * the three areas are filled in order, and what does not fit is counted in `lost`. */
+ * the three areas are filled in order, and what does not fit is counted in `lost`, kernels that are not among those in
+ * `unknown`. */
 typedef struct {
     int64_t kernel_count;
     const int64_t *kernels;
@@ -107,6 +108,7 @@ typedef struct {
     int64_t word_room, word_count;
     int64_t *words;
     int64_t lost;
+    int64_t unknown;
 } lg_profile;
 
 /* From the next lg_run on, what the workspace runs is recorded in `profile`; NULL: no longer. Without it nothing is

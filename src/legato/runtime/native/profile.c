@@ -57,7 +57,7 @@ static lg_launch *begin(lg_profile *profile, int64_t kernel, int64_t shares, int
 lg_launch *lg_profile_launch(lg_profile *profile, lg_timed *timed, int32_t threads) {
     int64_t kernel = find_kernel(profile, timed->kernel);
     if (kernel < 0) {
-        profile->lost++;
+        profile->unknown++;
         return NULL;
     }
     int64_t words = profile->kernels[2 * kernel + 1];
