@@ -403,7 +403,7 @@ class _Scheduler:
             packed=frozenset(operands),
             last=last,
             blocks_first=weight > self.target.l2_bytes // 2,
-            ahead=self._fetches_ahead(weight, order, row_axis, shape),
+            ahead=block_var if self._fetches_ahead(weight, order, row_axis, shape) else None,
         )
         assert channel is job.order[-1]
         return tile(job, shape, self.target)

@@ -69,7 +69,7 @@ class TileJob:
     packed: frozenset[Buffer] = frozenset()
     last: tuple[Expr, Expr] | None = None
     blocks_first: bool = False  # weights do not stay in cache: each block of them is used for all rows before the next
-    ahead: bool = False  # while a block of weights is used, the next one is fetched
+    ahead: Var | None = None  # while weights are used, those at the next value of this variable are fetched
 
 
 def identity(combiner: str, dtype: DType) -> Expr:
@@ -364,7 +364,7 @@ class _Tiles:
             store = Store(held[x], (v, lane), value)
             if x.buffer not in job.packed:
                 return self._guarded(at, v, store)
-            return block(store, self._ahead(x, at, v, reduced)) if job.ahead else store
+            return store if job.ahead is None else block(store, self._fetch(x, job.ahead, at, v, reduced))
 
         def one(m: Expr, v: Expr) -> Stmt:
             known: dict[Expr, Expr] = {x: Load(b, (v, lane)) for x, b in held.items()}
@@ -387,10 +387,10 @@ class _Tiles:
             out = Alloc(b, out)
         return out
 
-    def _ahead(self, x: Load, at: _Place, v: Expr, reduced: dict[Var, Expr]) -> Stmt:
-        """Fetches what `x` is in the next channel block."""
+    def _fetch(self, x: Load, along: Var, at: _Place, v: Expr, reduced: dict[Var, Expr]) -> Stmt:
+        """Fetches what `x` is at the next value of `along`."""
         here = self._point(at, const(0), v)
-        there = substitute(x, {**here, **reduced, at.lane: const(0), self.job.block: here[self.job.block] + 1})
+        there = substitute(x, {**here, **reduced, at.lane: const(0), along: here[along] + 1})
         assert isinstance(there, Load)
         return Prefetch(there.buffer, there.indices)
 

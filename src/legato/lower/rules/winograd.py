@@ -28,6 +28,7 @@ from legato.lower.inline import loads
 from legato.lower.rules.nest import extent_of, loop, parallel, unfused, vector_loop
 from legato.lower.rules.tile import TileJob, TileShape, register_tile
 from legato.lower.rules.winograd_cost import PAD
+from legato.lower.traits import static_bytes
 from legato.te.tensor import Axis, Stage, Tensor
 from legato.tir.buffer import Buffer, Layout, Scope
 from legato.tir.expr import Load
@@ -234,6 +235,7 @@ def _product(
         block=job.block,
         within=job.within,
         packed=frozenset({job.weights.buffer}),
+        ahead=second.var if static_bytes(job.weights.buffer) > target.l2_bytes // 2 else None,
     )
     env: dict[Var, Expr] = {first.var: a, second.var: b, job.block: ob}
 
