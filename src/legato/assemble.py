@@ -8,7 +8,7 @@ one name for all; the image is linked with the names that the program gives.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from legato.base.sources import sources_digest
@@ -61,9 +61,9 @@ class Assembler:
         cache = KernelCache.default()
         return Assembler(target, cache, _compiler() if cache.limit else None)
 
-    def shelf(self, operators: Collection[Op]) -> Shelf | None:
+    def shelf(self, operators: Mapping[str, Op]) -> Shelf | None:
         """Where groups of `operators`, which are the package's, are found; None if nothing can be."""
-        return None if self.compiler is None else Shelf(self.cache.get, self.compiler, frozenset(operators))
+        return None if self.compiler is None else Shelf(self.cache.get, self.compiler, operators)
 
     def emit(self, program: HostProgram, offsets: Mapping[str, int]) -> Emitted:
         """What has to be compiled of `program`; `offsets` places the constants."""

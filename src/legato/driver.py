@@ -129,7 +129,7 @@ def compile_module(mod: Module, options: CompileOptions) -> Compiled:
         mod = run(mod, options.pipeline, observer)
     assembler = Assembler.default(options.target)
     with clock("lower"):
-        lowered, program = _lowered(mod, options, observer, assembler.shelf(table().values()))
+        lowered, program = _lowered(mod, options, observer, assembler.shelf(table()))
     with clock("emit"):
         constants = [(name, np.ascontiguousarray(node.data)) for name, node in program.constants.items()]
         emitted = assembler.emit(program, constant_offsets(constants))

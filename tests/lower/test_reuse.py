@@ -47,7 +47,7 @@ class Made:
 
     def __init__(self, module: Module, assembler: Assembler, precision: Precision = Precision.DEFAULT) -> None:
         fused = run(module, DEFAULT, Observer())
-        self.lowered = lower_functions(fused, assembler.target, precision, assembler.shelf(table().values()))
+        self.lowered = lower_functions(fused, assembler.target, precision, assembler.shelf(table()))
         self.program: HostProgram = lower_hosts(self.lowered, assembler.target)
         constants = [(name, np.ascontiguousarray(node.data)) for name, node in self.program.constants.items()]
         self.emitted = assembler.emit(self.program, constant_offsets(constants))
@@ -207,7 +207,7 @@ def test_descriptions() -> None:
         x = Var(name, ty=tensor_type(ty, dt.float32))
         function = infer(Module.from_expr(Function((x,), Builder().call(op, x))))["main"]
         assert isinstance(function, Function)
-        return describe(function, table().values()).text
+        return describe(function, table()).text
 
     n, m = fresh("n"), fresh("m")
     assert text((n, 3)) == text((n, 3), name="y")

@@ -13,7 +13,7 @@ appearance; the last line has for each its name, its place among them by age (te
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from typing import Any
@@ -48,7 +48,7 @@ class Description:
         return found
 
 
-def describe(func: ir.Function, operators: Collection[Op]) -> Description:
+def describe(func: ir.Function, operators: Mapping[str, Op]) -> Description:
     """The description of primitive function `func`.
 
     It lasts beyond this process if every operator is one of `operators`, whose names say what they are.
@@ -61,7 +61,7 @@ def describe(func: ir.Function, operators: Collection[Op]) -> Description:
 
 
 class _Writer:
-    def __init__(self, operators: Collection[Op]) -> None:
+    def __init__(self, operators: Mapping[str, Op]) -> None:
         self.operators = operators
         self.dims: dict[Var, int] = {}
         self.lasts = True
@@ -88,7 +88,7 @@ class _Writer:
         """One node, its operands by their places."""
         match node:
             case Op():
-                return f"op {node.name}" if node in self.operators else self.passing(node)
+                return f"op {node.name}" if self.operators.get(node.name) is node else self.passing(node)
             case ir.Constant():
                 return f"const {node.data.dtype} {node.data.shape} {node.data.tobytes().hex()}"
             case ir.TupleGetItem():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -40,12 +40,13 @@ Paddings = tuple[tuple[int, float, Widths], ...]  # of a group: number of the in
 class Shelf:
     """Where earlier results are looked up: `find` gives the bytes under a key, or None.
 
-    `compiler` tells everything apart that lowers or generates code differently; `operators` are those that it covers.
+    `compiler` tells everything apart that lowers or generates code differently; `operators` are those that it covers,
+    by their names.
     """
 
     find: Callable[[bytes], bytes | None]
     compiler: str
-    operators: Collection[Op]
+    operators: Mapping[str, Op]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ class Groups:
 
     def describe(self, func: ir.Function) -> Description:
         """The description by which the group `func` is known here."""
-        return describe(func, () if self.shelf is None else self.shelf.operators)
+        return describe(func, {} if self.shelf is None else self.shelf.operators)
 
     def paddings(self, func: ir.Function, description: Description) -> Paddings:
         """How the group pads what it reads."""

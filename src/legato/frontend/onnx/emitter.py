@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+import legato.ops  # noqa: F401  # gives operators their names
 from legato.arith.expr import Const, const
 from legato.base.dtype import DType
 from legato.base.dtype import dtype as as_dtype
@@ -18,7 +19,6 @@ from legato.infer.builder import Builder
 from legato.ir.expr import Call, Constant, Expr, Tuple
 from legato.ir.op import Op
 from legato.ir.types import Dim, TensorType, tensor_type
-from legato.ops import table
 
 __all__ = ["Emitter"]
 
@@ -30,7 +30,6 @@ class Emitter(Builder):
 
     def __init__(self) -> None:
         super().__init__()
-        table()  # names of operators mean something from here on
         self.opset = 0
         self.outputs = 1
         self._folded: dict[int, tuple[Expr, Any]] = {}

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
@@ -33,6 +34,7 @@ __all__ = ["Converter", "Signature", "find", "signature", "table"]
 
 Converter = Callable[..., Any]
 _VERSIONED = re.compile(r"(.*?)(?:_(\d+))?$")
+_DEFINED = re.compile(r"^(?:def )?([a-z]\w*)", re.MULTILINE)
 _KINDS = {AttributeProto.FLOAT: "a number", AttributeProto.INT: "an integer", AttributeProto.STRING: "a string",
           AttributeProto.TENSOR: "a tensor", AttributeProto.FLOATS: "numbers", AttributeProto.INTS: "integers",
           AttributeProto.STRINGS: "strings"}  # fmt: skip
@@ -42,31 +44,68 @@ _NATURAL = {AttributeProto.FLOAT: float, AttributeProto.INT: int, AttributeProto
             AttributeProto.INTS: tuple[int, ...], AttributeProto.STRINGS: tuple[str, ...]}  # fmt: skip
 
 
+Versions = tuple[tuple[int, "Converter"], ...]
+
+
 @cache
-def table() -> Mapping[tuple[str, str], tuple[tuple[int, Converter], ...]]:
+def table() -> Mapping[tuple[str, str], Versions]:
     """The converters of every operator, newest first, with the operator set each holds from; keys: domain and name.
 
     A module's `DOMAIN` says whose operators it has ("" is ONNX's own). Names are without case and underscores.
     """
+    found: dict[tuple[str, str], Versions] = {}
+    for module in _modules():
+        for key, versions in _converters(module).items():
+            if key in found:
+                raise InternalError(f"ONNX operator {key[1]} is defined in two files")
+            found[key] = versions
+    return found
+
+
+@cache
+def _modules() -> Mapping[str, Path]:
+    """The files of converters by the names of their modules."""
     package = import_module("legato.frontend.onnx.operators")
+    folders = [Path(path) for path in package.__path__]
+    return {f"{package.__name__}.{i.name}": folders[0] / f"{i.name}.py" for i in iter_modules(package.__path__)}
+
+
+@cache
+def _converters(module: str) -> Mapping[tuple[str, str], Versions]:
+    """The converters in one file."""
     found: dict[tuple[str, str], dict[int, Converter]] = {}
-    for info in iter_modules(package.__path__):
-        module = import_module(f"{package.__name__}.{info.name}")
-        for name, value in vars(module).items():
-            if not inspect.isfunction(value) or name.startswith("_") or value.__module__ != module.__name__:
-                continue
-            match = _VERSIONED.match(name)
-            assert match is not None  # it matches everything
-            key = (getattr(module, "DOMAIN", ""), match[1].replace("_", ""))
-            if found.setdefault(key, {}).setdefault(int(match[2] or 1), value) is not value:
-                raise InternalError(f"ONNX operator {name} is defined twice")
+    known = import_module(module)
+    for name, value in vars(known).items():
+        if not inspect.isfunction(value) or name.startswith("_") or value.__module__ != module:
+            continue
+        match = _VERSIONED.match(name)
+        assert match is not None  # it matches everything
+        key = (getattr(known, "DOMAIN", ""), match[1].replace("_", ""))
+        if found.setdefault(key, {}).setdefault(int(match[2] or 1), value) is not value:
+            raise InternalError(f"ONNX operator {name} is defined twice")
     return {key: tuple(sorted(versions.items(), reverse=True)) for key, versions in found.items()}
 
 
+@cache
+def _names(module: str) -> frozenset[str] | None:
+    """What is defined in a file, as operators are named; None where its text is not at hand. Nothing is imported."""
+    try:
+        text = _modules()[module].read_text()
+    except OSError:
+        return None
+    return frozenset(re.sub(r"_\d+$", "", name).replace("_", "") for name in _DEFINED.findall(text))
+
+
 def find(domain: str, operator: str, opset: int) -> Converter | None:
-    """The converter of an operator as of operator set `opset`."""
-    versions = table().get((domain, operator.lower()), ())
-    return next((function for since, function in versions if since <= opset), None)
+    """The converter of an operator as of operator set `opset`. Only files that define such a name are imported."""
+    key = (domain, operator.lower())
+    for module in _modules():
+        names = _names(module)
+        if names is None or key[1] in names:
+            versions = _converters(module).get(key, ())
+            if versions:
+                return next((function for since, function in versions if since <= opset), None)
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ def stored_bytes(tensor: TensorProto, data: NDArray[np.uint8] | None = None) -> 
     dtype = _DTYPES.get(tensor.data_type)
     if dtype is None:
         return int(data.size) if data is not None else len(bytes(tensor.raw_data))
-    return math.prod(tensor.dims) * dtype.bytes
+    return int(math.prod(tensor.dims)) * dtype.bytes
 
 
 def _show(shape: Sequence[int]) -> str:
