@@ -13,17 +13,19 @@ from onnx import TensorProto, helper
 
 import legato
 from legato.base.errors import CompileError, RunError
+from legato.base.precision import Precision
 from legato.base.target import host
 from legato.compare import verify
 from legato.compare.bisect import blame
 from legato.compare.exact import interpret
-from legato.compare.report import judge, nearness
+from legato.compare.report import NEAR, judge, near_of, nearness
 from legato.driver import CompileOptions
 from legato.infer.infer import infer
 from legato.ir.expr import Call, Constant, Function
 from legato.ir.files import load_text, save_text
 from legato.ir.module import Module
 from legato.ir.op import Op
+from legato.ir.parser import parse
 from legato.ir.visit import nodes
 from legato.ops import table
 from legato.ops._families import unary
@@ -317,3 +319,24 @@ def test_constants_stay_in_the_reproducer() -> None:
     assert sum(isinstance(node, Constant) for node in nodes(main)) <= 1
     exact = interpret(report.culprit.program, list(report.culprit.inputs.values()), float64=True)
     assert all(np.isfinite(e).all() for e in exact)
+
+
+def test_factors_of_16_bits_are_allowed_more() -> None:
+    exact, peer = np.array([0.0, 1.0]), [f32(0, 1)]
+    for error, narrow in ((0.0005, True), (0.04, True), (0.06, False)):
+        got = f32(error, 1)
+        assert not judge("y", got, exact, peer, is_other=True).holds
+        assert judge("y", got, exact, peer, is_other=True, near=near_of(Precision.BFLOAT16)).holds is narrow
+    assert near_of(Precision.FAST) == near_of(Precision.DEFAULT) == NEAR
+
+
+def test_bfloat16_is_verified_against_float32() -> None:
+    mod = infer(parse("""#[version = "0.0.5"]
+def @main(%x: Tensor[(9, 40), float32], %w: Tensor[(8, 40), float32]) { tanh(nn.dense(%x, %w)) }
+""", ops=table()))  # fmt: skip
+    (output,) = verify(mod, precision="bfloat16").outputs
+    assert output.holds
+    assert output.error > 1e-3
+    assert output.allowed == pytest.approx(0.05 * output.range)
+    (output,) = verify(mod).outputs
+    assert output.error < 1e-5

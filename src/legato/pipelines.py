@@ -37,9 +37,11 @@ DEFAULT: tuple[Pass, ...] = (
 
 def for_precision(passes: Iterable[Pass], precision: Precision) -> tuple[Pass, ...]:
     """`passes`, and for bfloat16 the one that narrows: after what simplifies the graph, before its casts would be
-    shared between the groups that are to hold them."""
+    shared between the groups that are to hold them. Passes without A-normal form and fusion are left alone."""
     found = tuple(passes)
     if precision is not Precision.BFLOAT16:
         return found
-    at = next((n for n, p in enumerate(found) if isinstance(p, ToANormal | Fuse)), len(found))
+    at = next((n for n, p in enumerate(found) if isinstance(p, ToANormal | Fuse)), None)
+    if at is None:
+        return found
     return (*found[:at], LowPrecision(), *found[at:])

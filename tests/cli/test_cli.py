@@ -128,7 +128,7 @@ def test_wrong_usage(arguments: tuple[str, ...], call: Any) -> None:
             "onnxruntime reads ONNX models only, not mlp.relay\n  hint: give the .onnx file"),
         (("bench", "model.onnx", "--vs", "tvm"),
             "unknown engine 'tvm'\n"
-            "  hint: one of onnxruntime, openvino, openvino-bf16, torch, legato-exact, legato-fast"),
+            "  hint: one of onnxruntime, openvino, openvino-bf16, torch, legato-exact, legato-fast, legato-bfloat16"),
     ],
 )  # fmt: skip
 def test_bad_input(arguments: tuple[str, ...], message: str, call: Any, here: Path) -> None:

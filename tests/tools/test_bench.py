@@ -224,6 +224,6 @@ def test_unknown_names_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--vs", "tvm,torch"])
     assert (
-        "no engine tvm; there are legato-exact, legato-fast, onnxruntime, openvino, openvino-bf16, torch"
-        in capsys.readouterr().err
+        "no engine tvm; there are legato-exact, legato-fast, legato-bfloat16, "
+        "onnxruntime, openvino, openvino-bf16, torch" in capsys.readouterr().err
     )

@@ -15,6 +15,7 @@ NAMES = {
     "legato": "Legato",
     "legato-exact": "Legato, exact",
     "legato-fast": "Legato, fast",
+    "legato-bfloat16": "Legato, bfloat16",
     "onnxruntime": "ONNX Runtime",
     "openvino": "OpenVINO",
     "openvino-bf16": "OpenVINO, bfloat16",

@@ -7,19 +7,18 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from legato.base.errors import RunError
+from legato.base.precision import Precision
 from legato.compare.exact import flat, in_order
 from legato.compare.peer import outputs, session
-from legato.compare.report import NEAR
+from legato.compare.report import NARROW, NEAR, near_of
 from legato.runtime.executable import Executable
 
 __all__ = ["PEERS", "Array", "Engine", "Feeds", "legato_engine"]
-
-NARROW: Final = 0.05  # what eight bits of mantissa may leave of the range, after many layers
 
 Array = np.ndarray[Any, Any]
 Feeds = Mapping[str, Array]
@@ -38,10 +37,12 @@ class Engine:
     near: float = NEAR
 
 
-def legato_engine(exe: Executable, feeds: Feeds, version: str, name: str = "legato") -> Engine:
-    """Legato itself."""
+def legato_engine(
+    exe: Executable, feeds: Feeds, version: str, name: str = "legato", precision: Precision = Precision.DEFAULT
+) -> Engine:
+    """Legato itself; `precision`: what `exe` was compiled with."""
     inputs = in_order(exe, feeds)
-    return Engine(name, version, lambda: list(flat(exe(*inputs))))
+    return Engine(name, version, lambda: list(flat(exe(*inputs))), near_of(precision))
 
 
 def onnxruntime_engine(path: Path, feeds: Feeds, threads: int, fixed: bool) -> Engine:

@@ -14,6 +14,7 @@ from typing import Any
 from legato._version import __version__
 from legato.base.errors import LegatoError, RunError
 from legato.base.precision import Precision
+from legato.base.precision import precision as as_precision
 from legato.base.target import cpu_name
 from legato.base.target import target as as_target
 from legato.bench.engines import PEERS, Array, Engine, Feeds, legato_engine
@@ -100,7 +101,7 @@ def bench(
 ) -> Result:
     """Runs the model (.onnx, .relay or .legato) in Legato and the engines `vs`, all on `threads` threads.
 
-    vs: names of `engines.PEERS`, of `others`, and `legato-exact` or `legato-fast`: Legato with another precision.
+    vs: names of `engines.PEERS`, of `others`, and `legato-` with a precision: Legato with that.
     others: how to make engines that read no ONNX files, by their name in `vs`.
     inputs: arrays by name or in order; else made up as `runtime.fill` does.
     rounds: blocks per engine within one mode of the machine; block: seconds of each.
@@ -108,7 +109,7 @@ def bench(
     installed or cannot run the model; CompileError as `compile` has them. Inputs by name are needed to go on without
     Legato.
     """
-    tell = progress or (lambda what: None)
+    tell, exactness = progress or (lambda what: None), as_precision(precision)
     makers = _makers(model, vs, {**_variants(model, target, shapes), **(others or {})})
     with tempfile.TemporaryDirectory(prefix="legato-bench-") as scratch:
         try:
@@ -116,7 +117,7 @@ def bench(
             info = exe.program.functions[exe.function]
             given: Feeds = feeds(info, inputs, how, dims=dims, seed=seed)
             field = _Field(given, exe.threads, not info.dims, exe.target, startup)
-            field.add("legato", partial(legato_engine, exe, given, __version__), lenient)
+            field.add("legato", partial(legato_engine, exe, given, __version__, precision=exactness), lenient)
         except LegatoError as error:
             if not lenient or not isinstance(inputs, Mapping):
                 raise
@@ -214,7 +215,7 @@ def _variants(model: Path, target: str, shapes: Shapes) -> dict[str, Maker]:
             raise RunError(f"{model} is compiled already\n  hint: give the model to compare precisions")
         options = CompileOptions(as_target(target), threads, precision=precision)
         exe = compile_module(load_model(model, shapes=shapes), options).executable
-        return legato_engine(exe, given, __version__, f"legato-{precision.value}")
+        return legato_engine(exe, given, __version__, f"legato-{precision.value}", precision)
 
     wanted = (precision for precision in Precision if precision is not Precision.DEFAULT)
     return {f"legato-{precision.value}": partial(compiled, precision) for precision in wanted}

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--vs",
         default="",
         metavar="ENGINES",
-        help="onnxruntime, openvino, openvino-bf16, legato-exact, legato-fast; several with commas",
+        help="onnxruntime, openvino, openvino-bf16, legato-exact, legato-fast, legato-bfloat16; several with commas",
     )
     _arguments.add_inputs(parser, fill="random")
     _arguments.add_compile(parser)

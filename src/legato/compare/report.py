@@ -10,13 +10,15 @@ import ml_dtypes
 import numpy as np
 
 from legato.base.dtype import dtype
+from legato.base.precision import Precision
 
-__all__ = ["NEAR", "Culprit", "OutputReport", "Report", "judge", "nearness"]
+__all__ = ["NARROW", "NEAR", "Culprit", "OutputReport", "Report", "judge", "near_of", "nearness"]
 
 Array = np.ndarray[Any, Any]
 
 SMALL: Final = 1e-5  # error that is always allowed, as a share of the output's range
 NEAR: Final = 1e-3  # distance from ONNX Runtime that is allowed, as a share of the output's range
+NARROW: Final = 0.05  # both, where factors are bfloat16: what eight bits of mantissa may leave after many layers
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +118,23 @@ def _line(output: OutputReport) -> str:
     return f"{verdict}  {output.name}: {output.type}  {error}"
 
 
-def judge(name: str, got: Array, exact: Array, peers: Sequence[Array], *, is_other: bool) -> OutputReport:
+def near_of(precision: Precision) -> float:
+    """The distance from another implementation that is allowed, as a share of the range."""
+    return NARROW if precision is Precision.BFLOAT16 else NEAR
+
+
+def judge(
+    name: str, got: Array, exact: Array, peers: Sequence[Array], *, is_other: bool, near: float = NEAR
+) -> OutputReport:
     """Compares `got` with its exact value, and with what the peer computes, in one or more of its ways.
 
     is_other: the peer is another implementation, not the interpreter. Its own error is that of its worst way; distances
     are from its first.
 
     Floats: the error is at most twice the peer's own, or 1e-5 of the range (for narrow floats, one unit in the last
-    place of it); and where the peer is another implementation, the distance from it is within 1e-3 of the range. Other
-    types: every element equals the exact one, or the peer's, which rounds before it compares or counts as we do.
+    place of it); and where the peer is another implementation, the distance from it is within `near` of the range. A
+    `near` beyond 1e-3 holds for the error, too. Other types: every element equals the exact one, or the peer's, which
+    rounds before it compares or counts as we do.
     """
     kind = dtype(got.dtype)
     type_ = f"{kind}[{', '.join(map(str, got.shape))}]"
@@ -138,8 +148,8 @@ def judge(name: str, got: Array, exact: Array, peers: Sequence[Array], *, is_oth
     span, eps = _span(exact), _epsilon(got)
     error, distance = _distance(got, exact, got), _distance(got, peer, got)
     other = max(_distance(p, exact, got) for p in peers)
-    allowed = max(2 * other, max(SMALL, eps) * span)
-    holds = error <= allowed and (not is_other or distance <= max(NEAR, 4 * eps) * span)
+    allowed = max(2 * other, max(SMALL if near <= NEAR else near, eps) * span)
+    holds = error <= allowed and (not is_other or distance <= max(near, 4 * eps) * span)
     return OutputReport(name, type_, error, span, other, distance, allowed, holds)
 
 

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from legato.base.errors import RunError
+from legato.base.precision import Precision
 from legato.base.precision import precision as as_precision
 from legato.base.target import target as as_target
 from legato.compare import peer as other
 from legato.compare.bisect import blame
 from legato.compare.exact import flat, in_order, interpret
-from legato.compare.report import Report, judge
+from legato.compare.report import Report, judge, near_of
 from legato.driver import CompileOptions, compile_module, load_model
 from legato.ir.module import Module
 from legato.ir.op import Op
@@ -59,7 +60,7 @@ def verify(
     given = feeds(exe.program.functions[exe.function], inputs, how, dims=dims, seed=seed)
     tell = progress or _quiet
     theirs, note = _theirs(model, given, against, tell)
-    report = replace(compare(exe, mod, given, theirs=theirs, progress=progress), note=note)
+    report = replace(compare(exe, mod, given, theirs=theirs, precision=exactness, progress=progress), note=note)
     if report.holds or not bisect:
         return report
     tell("looking for the culprit")
@@ -72,12 +73,13 @@ def compare(
     given: Mapping[str, Any],
     *,
     theirs: Sequence[Sequence[Array]] | None = None,
+    precision: Precision = Precision.DEFAULT,
     progress: Callable[[str], None] | None = None,
 ) -> Report:
     """Compares `exe`, compiled from the typed module `mod`, on inputs by name.
 
     theirs: another implementation's outputs, in one or more of its ways; None: the peer is the interpreter in the
-    program's own precision.
+    program's own precision. precision: what `exe` was compiled with; bfloat16 allows 1/20 of the range.
     """
     tell = progress or _quiet
     arrays = in_order(exe, given)
@@ -89,7 +91,7 @@ def compare(
         tell("interpreting")
     ways = [interpret(mod, arrays, float64=False)] if theirs is None else theirs
     outputs = tuple(
-        judge(tensor.name, ours, right, peers, is_other=theirs is not None)
+        judge(tensor.name, ours, right, peers, is_other=theirs is not None, near=near_of(precision))
         for tensor, ours, right, peers in zip(exe.outputs, got, exact, zip(*ways, strict=True), strict=True)
     )
     hosted = exe.stats.get("host_operators", 0)

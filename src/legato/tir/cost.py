@@ -170,6 +170,9 @@ class _Counting:
             assert isinstance(node, Call)
             if node.name in _MULTIPLY_ADDS:
                 self._operation(node, at, _MULTIPLY_ADDS[node.name])
+            elif node.name == "pair":
+                if all(isinstance(x, Load) for x in node.args):  # one access for both
+                    self.cost.loads = plus(self.cost.loads, times(-1, at.instructions))
             elif node.name in _CHEAP:
                 self._operation(node, at, 1)
             else:
