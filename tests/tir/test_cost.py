@@ -134,6 +134,32 @@ kernel @inner(y: Buffer[(1000,), float32]) {{
     assert cost.flops == 7 * 16
 
 
+@pytest.mark.parametrize(
+    ("k", "past_l1", "past_l2"),
+    [
+        (32, 0, 0),  # all of a panel stays in the first cache
+        (256, 3 * 4 * 4 * 256 * 64, 0),  # a panel of 64 KiB is read again by each of 4 rows
+        (8192, 3 * 4 * 4 * 8192 * 64, 3 * 4 * 4 * 8192 * 64),  # one of 2 MiB is not even in the second
+    ],
+)
+def test_what_is_read_again(k: int, past_l1: int, past_l2: int) -> None:
+    cost = cost_of(f"""
+kernel @panels(x: Buffer[(4, {k}), float32], w: Buffer[(4, {k}, 64), float32], y: Buffer[(4, 4, 64), float32]) {{
+  parallel p in 0..4 {{
+    for row in 0..4 {{
+      alloc acc: Buffer[(64,), float32, scope=register];
+      for i in 0..{k} {{
+        vector l: index[0..63] in 0..64 {{ acc[l] = fma(x[row, i], w[p, i, l], acc[l]); }}
+      }}
+      vector m: index[0..63] in 0..64 {{ y[p, row, m] = acc[m]; }}
+    }}
+  }}
+}}""")
+    rows = 3 * 4 * 4 * k  # and the rows by each of 4 panels
+    assert cost.past_l1 == past_l1 + (rows if past_l1 else 0)
+    assert cost.past_l2 == past_l2 + (rows if past_l2 else 0)
+
+
 # ------------------------------------------------------------------ guards
 
 GUARDED = """
@@ -155,10 +181,10 @@ CONDITIONS: dict[str, Callable[[int, int, int, int, int, int], bool]] = {
     "j * {c} + l < n": lambda i, j, k, n, b, c: j * c + k < n,
     "l + 2 <= n": lambda i, j, k, n, b, c: k + 2 <= n,
     "j * 3 < n": lambda i, j, k, n, b, c: j * 3 < n,
-    "j * {c} % {c} + l < n": lambda i, j, k, n, b, c: k < n,
 }
 UNKNOWN: dict[str, Callable[[int, int, int, int, int, int], bool]] = {
     "n < 7": lambda i, j, k, n, b, c: n < 7,
+    "j * {c} % {c} + l < n": lambda i, j, k, n, b, c: k < n,
     "i + j < n": lambda i, j, k, n, b, c: i + j < n,
     "i * {b} + j < n and l < 5": lambda i, j, k, n, b, c: i * b + j < n and k < 5,
 }

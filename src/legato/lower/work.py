@@ -15,7 +15,9 @@ from legato.tir.stmt import Func
 
 __all__ = ["COUNTS", "kernel_work"]
 
-COUNTS = ("flops", "slots", "masked", "narrow", "scalar", "loads", "gathered", "stores", "divisions", "parallel")
+COUNTS = ("flops", "slots", "masked", "narrow", "scalar", "loads", "gathered", "stores", "divisions", "parallel",
+          "past_l1", "past_l2")  # fmt: skip
+L1_BYTES = 32 << 10  # the nominal size of a core's first cache
 
 
 def kernel_work(func: Func, target: Target) -> dict[str, Any]:
@@ -24,7 +26,7 @@ def kernel_work(func: Func, target: Target) -> dict[str, Any]:
     params: in the order of the words, a dim's name, or [name, bytes read, bytes written] of a buffer; counts: those
     that are not 0; calls: how often intrinsics are computed. Sizes are over the names of dims.
     """
-    cost = kernel_cost(func, target.vector_bytes)
+    cost = kernel_cost(func, target.vector_bytes, (L1_BYTES, target.l2_bytes))
     dims = [p for p in func.params if isinstance(p, Var)]
     names = dict(zip(dims, unique([d.name for d in dims]), strict=True))
     buffers = iter(cost.buffers)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["SLOW", "Times", "bound_of", "causes_of"]
 
 SLOW = 0.7  # share of the roofline below which causes are told
+LINE = 64  # bytes
 WORTH = 0.1  # share of the time lost that makes a cause worth telling
 
 
@@ -59,7 +60,8 @@ def causes_of(
     """Why all launches of a kernel together, whose works are `works`, take longer than their bound."""
     lost = times.seconds - bound.seconds
     found = [*_threads(works, times, machine), *_code(works, bound, machine)]
-    found = sorted((c for c in found if c.seconds >= WORTH * lost), key=lambda c: -c.seconds)
+    found = [Cause(c.what, min(c.seconds, lost)) for c in found if c.seconds >= WORTH * lost]
+    found.sort(key=lambda c: -c.seconds)
     left = lost - sum(c.seconds for c in found)
     if left >= lost / 2:
         found.append(_rest(bound, moved, times, left))
@@ -97,12 +99,17 @@ def _code(works: Sequence[Work], bound: Bound, machine: Machine) -> list[Cause]:
     )
     found = [Cause(what, _total(works, name) / rate - spare) for name, what in waste]
     accesses = (_total(works, "loads") + _total(works, "stores")) * machine.vector_bytes / machine.bandwidths["L1"]
-    gathers = _total(works, "gathered") * machine.vector_bytes / machine.bandwidths["L1"]
-    beyond = accesses - bound.seconds
-    if gathers > accesses / 2:
+    gathered = _total(works, "gathered")
+    if gathered * machine.vector_bytes / machine.bandwidths["L1"] > accesses / 2:  # lanes may be a cache line each
+        beyond = max(accesses, gathered * LINE / machine.bandwidths["L2"]) - bound.seconds
         found.append(Cause("gathers: vectors are loaded lane by lane", beyond))
     else:
-        found.append(Cause("few operations per load", beyond))
+        found.append(Cause("few operations per load", accesses - bound.seconds))
+    for level, name in (("L2", "past_l1"), ("L3", "past_l2")):
+        again = _total(works, name)
+        if again:
+            what = f"operands come again from {level} ({again / 1e6:.1f} MB): larger than what lies before it"
+            found.append(Cause(what, again / machine.bandwidths[level] - bound.seconds))
     found.append(Cause("divisions in subscripts", _total(works, "divisions") * 8 * 4 / rate - spare))
     return found
 
@@ -110,9 +117,9 @@ def _code(works: Sequence[Work], bound: Bound, machine: Machine) -> list[Cause]:
 def _rest(bound: Bound, moved: Mapping[str, int], times: Times, left: float) -> Cause:
     """What is left when the threads and the code do not explain it."""
     busy = times.seconds - times.start - times.idle
-    if not busy or bound.moving < bound.arithmetic / 2:
-        return Cause("unknown", left)
-    got = f"{sum(moved.values()) / busy / 1e9:.1f} GB/s"
-    if bound.by == "arithmetic":
+    got = f"{sum(moved.values()) / busy / 1e9:.1f} GB/s" if busy > 0 else ""
+    if bound.by != "arithmetic" and got:
+        return Cause(f"reading and writing ({bound.by}) below its bandwidth: {got}", left)
+    if got and 2 * bound.moving >= max(bound.arithmetic, left):
         return Cause(f"arithmetic that waits for its operands ({got})", left)
-    return Cause(f"reading and writing ({bound.by}) below its bandwidth: {got}", left)
+    return Cause("unknown", left)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
+
 from legato.arith.expr import Binary, Const, Expr, Op, Var, const, max_
 from legato.arith.linear import gather
 from legato.arith.simplify import simplify
@@ -23,10 +25,11 @@ class Frame:
     total: how often a statement there runs; started: the same where a guard on vector lanes does not save anything;
     lanes: the extent of the vector loop around, None outside of one; vector: its variable. loop: the innermost loop
     around, which differs where a guard lies between; writes: the buffers that the loop stores to; conditions: the
-    guards that `factors` count.
+    guards that `factors` count; var: the variable of a loop.
     """
 
-    __slots__ = ("conditions", "depth", "factors", "lanes", "loop", "outer", "started", "total", "vector", "writes")
+    __slots__ = ("conditions", "depth", "factors", "lanes", "loop", "outer", "started", "total", "var", "vector",
+                 "writes")  # fmt: skip
 
     def __init__(
         self,
@@ -37,11 +40,12 @@ class Frame:
         lanes: int | None = None,
         started: Count | None = None,
         conditions: tuple[Condition, ...] = (),
+        var: Var | None = None,
     ) -> None:
         self.depth: int = 0 if outer is None else outer.depth + 1
         self.outer, self.factors, self.vector, self.lanes = outer, factors, vector, lanes
         self.loop: Frame = self if outer is None or writes is not None else outer.loop
-        self.conditions = conditions
+        self.conditions, self.var = conditions, var
         self.writes: frozenset[Buffer] = writes or frozenset()
         total: Count = 1
         for _, count in factors:
@@ -56,7 +60,7 @@ class Frame:
             return self.total
         return quotient(self.started, self.lanes)
 
-    def points(self, variables: set[Var]) -> Count:
+    def points(self, variables: AbstractSet[Var]) -> Count:
         """How many different values `variables` take together here."""
         total: Count = 1
         for group, count in self.factors:
@@ -84,7 +88,7 @@ class Frames:
             vector, lanes = var, count
         elif outer.started is not outer.total:
             started = times(outer.started, count)
-        frame = Frame(outer, writes, factors, vector, lanes, started, outer.conditions)
+        frame = Frame(outer, writes, factors, vector, lanes, started, outer.conditions, var)
         self.of[var], self.extents[var] = frame, count
         return frame
 

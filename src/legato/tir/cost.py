@@ -15,6 +15,7 @@ from legato.base import dtype as dt
 from legato.base.node import post_order
 from legato.tir._count import Count, plus, size_of, smaller, times
 from legato.tir._iterations import Frame, Frames
+from legato.tir._traffic import Access, Traffic
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Call, Load
 from legato.tir.stmt import Alloc, For, Func, If, Let, LoopKind, Stmt, Store
@@ -47,7 +48,8 @@ class Cost:
     loads, stores: instructions that touch memory; a gather is one for each lane.
     gathered: those of `loads` that are lanes of gathers.
     divisions: lanes of index arithmetic that divide, inside vector loops.
-    parallel: iterations of the first loop that is divided among threads, 0 if the kernel runs on one.
+    parallel: iterations of the longest loop that is divided among threads, 0 if the kernel runs on one.
+    past_l1, past_l2: bytes that are touched again when a first or second level cache of nominal size has lost them.
     """
 
     flops: Count = 0
@@ -60,6 +62,8 @@ class Cost:
     stores: Count = 0
     divisions: Count = 0
     parallel: Count = 0
+    past_l1: Count = 0
+    past_l2: Count = 0
     calls: dict[str, Count] = field(default_factory=dict)
     buffers: tuple[BufferCost, ...] = ()
 
@@ -72,9 +76,13 @@ class Cost:
         return total
 
 
-def kernel_cost(func: Func, vector_bytes: int) -> Cost:
-    """The counts of kernel `func`, compiled for vectors of `vector_bytes`."""
-    return _Counting(func, vector_bytes).run()
+def kernel_cost(func: Func, vector_bytes: int, caches: tuple[int, int] = (32 << 10, 1 << 20)) -> Cost:
+    """The counts of kernel `func`, compiled for vectors of `vector_bytes`; `caches`: bytes of the first two levels."""
+    counting = _Counting(func, vector_bytes)
+    cost = counting.run()
+    traffic = Traffic(counting.frames, counting.accesses)
+    cost.past_l1, cost.past_l2 = (traffic.again(size) for size in caches)
+    return cost
 
 
 class _Counting:
@@ -86,6 +94,7 @@ class _Counting:
         self.written = self.written_in[func.body]
         self.params = {p for p in func.params if isinstance(p, Buffer)}
         self.touched: dict[tuple[Buffer, bool], Count] = {}
+        self.accesses: list[Access] = []
         self.seen: set[tuple[object, ...]] = set()  # accesses whose bytes are counted
 
     def run(self) -> Cost:
@@ -101,8 +110,8 @@ class _Counting:
         match stmt:
             case For(var, extent, body, kind):
                 inner = self.frames.loop(frame, var, extent, kind is LoopKind.VECTOR, self.written_in[stmt])
-                if kind is LoopKind.PARALLEL and not self.cost.parallel:
-                    self.cost.parallel = self.frames.extents[var]
+                if kind is LoopKind.PARALLEL:
+                    self.cost.parallel = _larger(self.cost.parallel, self.frames.extents[var])
                 return [(body, inner)]
             case If(cond, then, orelse):
                 self._operands((cond,), frame)
@@ -235,7 +244,9 @@ class _Counting:
         if key in self.seen:
             return
         self.seen.add(key)
-        elements = at.points({v for i in indices for v in self.frames.vars(i)})
+        variables = frozenset[Var]().union(*(self.frames.vars(i) for i in indices))
+        self.accesses.append(Access(buffer, indices, variables, at))
+        elements = at.points(variables)
         where = (buffer, is_store)
         self.touched[where] = plus(self.touched.get(where, 0), elements)
 
@@ -246,6 +257,11 @@ class _Counting:
             for is_store in (False, True)
         )
         return BufferCost(buffer.name, read, written)
+
+
+def _larger(a: Count, b: Count) -> Count:
+    """The larger of two counts, if that can be told, else the first that is not 0."""
+    return max(a, b) if isinstance(a, int) and isinstance(b, int) else a or b
 
 
 def _is_innermost(buffer: Buffer, dim: int) -> bool:
