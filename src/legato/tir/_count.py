@@ -7,7 +7,7 @@ kernel's formula stays as short as `28901376*batch`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import reduce
+from functools import lru_cache, reduce
 
 from legato.arith.expr import Const, Expr, Var, const, max_, min_
 from legato.arith.linear import factors, gather, is_sum
@@ -55,6 +55,12 @@ class Poly:
 Count = int | Poly
 
 
+@lru_cache(maxsize=4096)
+def _text(atom: Expr) -> str:
+    """What atoms are ordered by."""
+    return str(atom)
+
+
 def _terms(a: Count) -> Mapping[Monomial, int]:
     return a.terms if isinstance(a, Poly) else {(): a} if a else {}
 
@@ -77,7 +83,7 @@ def as_count(e: Expr) -> Count:
             for monomial, k in _terms(product).items():
                 found[monomial] = found.get(monomial, 0) + k
         else:
-            monomial = tuple(sorted(parts, key=str))
+            monomial = tuple(sorted(parts, key=_text))
             found[monomial] = found.get(monomial, 0) + c
     return _count(found)
 
@@ -87,7 +93,7 @@ def as_expr(a: Count) -> Expr:
     if isinstance(a, int):
         return const(a)
     total: Expr = const(0)
-    for monomial, c in sorted(a.terms.items(), key=lambda term: [str(e) for e in term[0]], reverse=True):
+    for monomial, c in sorted(a.terms.items(), key=lambda term: [_text(e) for e in term[0]], reverse=True):
         product: Expr = const(c)
         for atom in monomial:
             product = atom * product
@@ -112,7 +118,7 @@ def times(a: Count, b: Count) -> Count:
     terms: dict[Monomial, int] = {}
     for m, c in _terms(a).items():
         for n, k in _terms(b).items():
-            both = m + n if not (m and n) else tuple(sorted(m + n, key=str))
+            both = m + n if not (m and n) else tuple(sorted(m + n, key=_text))
             terms[both] = terms.get(both, 0) + c * k
     return _count(terms)
 
