@@ -183,12 +183,47 @@ static void test_limits(void) {
     lg_free(block, 5 << 20);
 }
 
+/* A profiled workspace records every launch as long as there is room, and what it runs does not change. */
+static void test_profile(lg_workspace *workspace) {
+    static lg_launch launches[LAUNCHES];
+    static lg_share shares[4 * LAUNCHES];
+    static int64_t words[2 * LAUNCHES];
+    int64_t kernels[2] = {(int64_t)(intptr_t)add_kernel, 2};
+    lg_profile profile = {.kernel_count = 1, .kernels = kernels,
+                          .launch_room = LAUNCHES, .launches = launches,
+                          .share_room = 4 * LAUNCHES, .shares = shares,
+                          .word_room = 2 * LAUNCHES, .words = words};
+    lg_workspace_profile(workspace, &profile);
+    call_once(workspace, 4);
+    require(profile.launch_count == LAUNCHES && !profile.lost && !profile.unknown, "launches recorded");
+    for (int i = 0; i < LAUNCHES; i++) {
+        const lg_launch *launch = &launches[i];
+        int64_t ran = 0;
+        for (int64_t j = 0; j < launch->shares; j++) {
+            const lg_share *share = &shares[launch->first_share + j];
+            ran += share->end != 0;
+            require(!share->end || (launch->start <= share->start && share->end <= launch->end), "times of shares");
+        }
+        require(ran && ran == shares[launch->first_share].nt, "shares recorded");
+        require(words[launch->first_word + 1] == 1, "words recorded");
+    }
+    call_once(workspace, 4);
+    require(profile.lost == LAUNCHES, "no more room");
+    profile.kernel_count = 0;
+    call_once(workspace, 1);
+    require(profile.unknown == LAUNCHES, "unknown kernels");
+    lg_workspace_profile(workspace, NULL);
+    call_once(workspace, 4);
+    require(profile.lost == LAUNCHES && profile.unknown == LAUNCHES, "not profiled any more");
+}
+
 int main(int argc, char **argv) {
     lg_workspace *workspace = lg_workspace_new(NULL, 0, NULL, NULL);
     test_crc();
     test_image();
     test_limits();
     call_once(workspace, 4);
+    test_profile(workspace);
     if (argc < 2 || strcmp(argv[1], "no-fork"))
         test_fork(workspace);
     test_interrupt(workspace);
