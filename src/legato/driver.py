@@ -14,6 +14,7 @@ from legato._version import __version__
 from legato.arith.expr import Expr
 from legato.assemble import KERNEL, Assembler, Objects, llvm_modules
 from legato.base.errors import CompileError, UnsupportedError
+from legato.base.node import post_order
 from legato.base.precision import Precision
 from legato.base.target import Target
 from legato.codegen.link import Image, link
@@ -24,6 +25,7 @@ from legato.ir.op import Op
 from legato.lower.functions import LoweredModule, lower_functions
 from legato.lower.host import HostProgram, lower_hosts
 from legato.lower.memory import peak_memory
+from legato.lower.pack import Allocate
 from legato.lower.reuse import Shelf
 from legato.lower.signature import function_info, host_op_info
 from legato.lower.supported import reachable, require_shallow, require_supported
@@ -31,7 +33,7 @@ from legato.ops import table
 from legato.pipelines import DEFAULT, for_precision
 from legato.runtime.executable import Executable
 from legato.runtime.kernels import kernel_from_work, kernels_to_text
-from legato.runtime.parts import constant_offsets
+from legato.runtime.parts import Segment
 from legato.runtime.program import HostOpInfo, Program
 from legato.tir.verify import verify_all
 from legato.transform.pass_ import Observer, Pass, run
@@ -129,10 +131,11 @@ def compile_module(mod: Module, options: CompileOptions) -> Compiled:
         mod = run(mod, options.pipeline, observer)
     assembler = Assembler.default(options.target)
     with clock("lower"):
-        lowered, program = _lowered(mod, options, observer, assembler.shelf(table()))
+        segment = Segment(_room(mod))
+        lowered, program = _lowered(mod, options, observer, assembler.shelf(table()), segment.empty)
+        constants = segment.finished([(name, node.data) for name, node in program.constants.items()])
     with clock("emit"):
-        constants = [(name, np.ascontiguousarray(node.data)) for name, node in program.constants.items()]
-        emitted = assembler.emit(program, constant_offsets(constants))
+        emitted = assembler.emit(program, constants.offsets)
     with clock("codegen"):
         objects = assembler.compile(emitted, lowered, program)
     with clock("link"):
@@ -161,8 +164,14 @@ def lower_module(mod: Module, options: CompileOptions, observer: Observer) -> tu
     return lowered.module, program
 
 
+def _room(mod: Module) -> int:
+    """Bytes of address space that the constants of `mod` will do with, packed in all likelihood."""
+    nodes = post_order(func.body for _, func in mod.graph_functions())
+    return 3 * sum(node.data.nbytes for node in nodes if isinstance(node, ir.Constant)) + (1 << 20)
+
+
 def _lowered(
-    mod: Module, options: CompileOptions, observer: Observer, shelf: Shelf | None
+    mod: Module, options: CompileOptions, observer: Observer, shelf: Shelf | None, allocate: Allocate = np.empty
 ) -> tuple[LoweredModule, HostProgram]:
     """`lower_module`; what the `shelf` has is not lowered again, unless somebody wants to see how it is."""
     mod = reachable(mod)
@@ -172,7 +181,7 @@ def _lowered(
         )
     require_supported(mod)
     is_watched = observer.settings.verify or not options.keep.isdisjoint(("lower", "tir", "*"))
-    lowered = lower_functions(mod, options.target, options.precision, None if is_watched else shelf)
+    lowered = lower_functions(mod, options.target, options.precision, None if is_watched else shelf, allocate)
     program = lower_hosts(lowered, options.target)
     loops = {**program.kernels, **program.functions}
     if observer.settings.verify:

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from legato.arith.expr import Var
 from legato.base.node import post_order
 from legato.base.precision import Precision
@@ -26,7 +28,7 @@ from legato.lower.describe import Description
 from legato.lower.extents import with_extent_checks
 from legato.lower.facts import KernelFacts, kernel_facts
 from legato.lower.group import tensor_types
-from legato.lower.pack import packed_array
+from legato.lower.pack import Allocate, Packer
 from legato.lower.reuse import Asked, Fresh, Groups, Shelf, Widths
 from legato.lower.stored import Found, StoredKernel
 from legato.tir.buffer import Layout
@@ -79,13 +81,17 @@ class _Kernels:
 
 
 def lower_functions(
-    mod: Module, target: Target, precision: Precision = Precision.DEFAULT, shelf: Shelf | None = None
+    mod: Module,
+    target: Target,
+    precision: Precision = Precision.DEFAULT,
+    shelf: Shelf | None = None,
+    allocate: Allocate = np.empty,
 ) -> LoweredModule:
     """`mod` (fused, in A-normal form) with every primitive function lowered to tensor programs for `target`.
 
-    What the `shelf` has is not lowered again.
+    What the `shelf` has is not lowered again; `allocate` gives memory for packed constants, by shape and dtype.
     """
-    kernels, groups = _Kernels(), Groups(target, precision, shelf)
+    kernels, groups, packer = _Kernels(), Groups(target, precision, shelf), Packer(allocate)
     kernels.facts |= {
         gv.name: kernel_facts(func, target) for gv, func in mod.functions.items() if isinstance(func, Func)
     }
@@ -94,8 +100,9 @@ def lower_functions(
         if isinstance(func, ir.Function):
             func = with_extent_checks(func)
             facts = {p: _row_major(p.ty) for p in func.params}
-            func = replace(func, body=_Block(kernels, groups, facts).lower(func.body))
+            func = replace(func, body=_Block(kernels, groups, packer, facts).lower(func.body))
         functions[gv] = func
+    packer.run()
     module = mod.with_functions({**functions, **kernels.funcs})
     names = {digest: gv.name for digest, gv in kernels.by_digest.items()}
     return LoweredModule(module, kernels.found, kernels.facts, tuple(groups.fresh), names)
@@ -113,8 +120,8 @@ def _is_primitive(value: ir.Expr) -> bool:
 class _Block:
     """One block: `facts` has the layouts of every variable in scope."""
 
-    def __init__(self, kernels: _Kernels, groups: Groups, facts: dict[ir.Var, Layouts]) -> None:
-        self.kernels, self.groups, self.facts = kernels, groups, facts
+    def __init__(self, kernels: _Kernels, groups: Groups, packer: Packer, facts: dict[ir.Var, Layouts]) -> None:
+        self.kernels, self.groups, self.packer, self.facts = kernels, groups, packer, facts
         self.fields: dict[ir.Var, tuple[ir.Expr, ...]] = {}  # tuples that primitive functions return
 
     def lower(self, body: ir.Expr) -> ir.Expr:
@@ -139,7 +146,7 @@ class _Block:
 
     def _inner(self) -> _Block:
         """A block inside this one: what is in scope here is in scope there."""
-        inner = _Block(self.kernels, self.groups, dict(self.facts))
+        inner = _Block(self.kernels, self.groups, self.packer, dict(self.facts))
         inner.fields = dict(self.fields)
         return inner
 
@@ -196,17 +203,14 @@ class _Block:
     ) -> None:
         """Appends the calls of a group's kernels."""
         assert isinstance(call.op, ir.Function)
-        values = [leaf for arg in call.args for leaf in self._tensors(arg, out)]  # by their numbers
-        layouts = self._layouts(values)
-        asked = Asked(tuple(layouts), tuple(isinstance(v, ir.Constant) for v in values), wanted)
+        args = [leaf for arg in call.args for leaf in self._tensors(arg, out)]
+        values: list[ir.Expr | None] = [*args]  # by their numbers
+        layouts = self._layouts(args)
+        asked = Asked(tuple(layouts), tuple(isinstance(a, ir.Constant) for a in args), wanted)
         lowered = self.groups.lowered(call.op, description, asked)
-        for packing in lowered.group.packings:
-            source = values[packing.source]
-            assert isinstance(source, ir.Constant)
-            packed = packed_array(packing, source.data)
-            packed.setflags(write=False)  # so it need not be copied
-            values.append(ir.constant(packed))
-            layouts.append(Layout.row_major(len(packing.extents)))
+        read = {n for kernel in lowered.group.kernels for n in kernel.inputs}
+        values += self.packer.add(lowered.group.packings, args, read)
+        layouts += [Layout.row_major(len(packing.extents)) for packing in lowered.group.packings]
         dims = tuple(description.dims)
         outputs = lowered.group.outputs
         for kernel, program in zip(lowered.group.kernels, lowered.kernels, strict=True):
@@ -215,7 +219,7 @@ class _Block:
             layouts += [o.layout for o in kernel.outputs]
         self.facts[var] = tuple(layouts[n] for n in outputs)
         if not (isinstance(var.ty, TensorType) and values[outputs[0]] is var):
-            self.fields[var] = tuple(values[n] for n in outputs)
+            self.fields[var] = tuple(_known(values[n]) for n in outputs)
 
     def _tensors(self, arg: ir.Expr, out: list[Binding]) -> Iterator[ir.Expr]:
         """The tensors of an argument; fields of a variable that is a tuple are bound to variables of their own."""
@@ -251,13 +255,13 @@ class _Block:
         program: Func | bytes,
         func: ir.Function,
         dims: Sequence[Var],
-        values: list[ir.Expr],
+        values: list[ir.Expr | None],
         out: list[Binding],
     ) -> None:
         """Appends the call of a kernel, bound to `var` if that is given, and what it stores to the group's `values`."""
         gv = self.kernels.add(kernel, program)
         types = [TensorType(o.dims(dims), o.dtype) for o in kernel.outputs]
-        inputs, words = [values[n] for n in kernel.inputs], [dims[n] for n in kernel.dims]
+        inputs, words = [_known(values[n]) for n in kernel.inputs], [dims[n] for n in kernel.dims]
         call = call_tir(gv, inputs, types, words, operators=_operators(func), span=func.span)
         bound = var or ir.Var(kernel.name, ty=call.ty)
         out.append((bound, call))
@@ -270,6 +274,11 @@ class _Block:
             out.append((item, ir.TupleGetItem(bound, n, ty=types[n])))
             values.append(item)
             self.facts[item] = (output.layout,)
+
+
+def _known(value: ir.Expr | None) -> ir.Expr:
+    assert value is not None
+    return value
 
 
 def _operators(func: ir.Function) -> tuple[str, ...]:

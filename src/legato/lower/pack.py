@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +14,8 @@ from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, variables
 from legato.base import dtype as dt
 from legato.base.errors import InternalError
+from legato.ir import expr as ir
+from legato.ir.types import tensor_type
 from legato.lower.expr_data import from_data, to_data
 from legato.lower.stored import Matrix, StoredPacking
 from legato.te.tensor import Stage
@@ -21,9 +25,12 @@ from legato.tir.expr import Call, Load
 if TYPE_CHECKING:
     from legato.lower.schedule import Packing
 
-__all__ = ["packed_array", "stored_packing"]
+__all__ = ["Packer", "packed_array", "stored_packing"]
 
 Array = np.ndarray[Any, Any]
+Allocate = Callable[[Sequence[int], np.dtype[Any]], Array]
+WORTH_THREADS = 4 << 20  # bytes
+IN_CACHE = 1 << 13  # float64 numbers of each part that is worked on at a time
 ARITHMETIC = {Op.ADD: np.add, Op.SUB: np.subtract, Op.MUL: np.multiply, Op.FLOORDIV: np.floor_divide,
               Op.FLOORMOD: np.mod, Op.MIN: np.minimum, Op.MAX: np.maximum}  # fmt: skip
 
@@ -48,8 +55,81 @@ def _static(extents: Sequence[Expr]) -> tuple[int, ...]:
     return known
 
 
+class Packer:
+    """Packs constants: memory for the results is taken at once, in order; they are filled later, all together."""
+
+    def __init__(self, allocate: Allocate = np.empty) -> None:
+        self._allocate = allocate
+        self._jobs: list[_Job] = []
+
+    def add(
+        self, packings: Sequence[StoredPacking], values: Sequence[ir.Expr], wanted: Container[int]
+    ) -> list[ir.Constant | None]:
+        """The constants that `packings` make of a group's `values`: None for those whose numbers are not `wanted`."""
+        arrays = {n: v.data for n, v in enumerate(values) if isinstance(v, ir.Constant)}
+        dtypes = {n: array.dtype for n, array in arrays.items()}
+        job = _Job(arrays, len(values), tuple(packings))
+        found: list[ir.Constant | None] = []
+        for n, packing in enumerate(packings, len(values)):
+            dtypes[n] = _dtype_of(packing, dtypes[packing.source])
+            if n not in wanted:
+                found.append(None)
+                continue
+            job.results[n] = self._allocate(packing.extents, dtypes[n])
+            shown = job.results[n].view()
+            shown.setflags(write=False)
+            found.append(ir.Constant(shown, ty=tensor_type(packing.extents, dt.dtype(dtypes[n]))))
+        if job.results:
+            self._jobs.append(job)
+        return found
+
+    def run(self) -> None:
+        """Fills every result: the largest first, on two threads where there is much to do."""
+        jobs = sorted(self._jobs, key=lambda job: -job.bytes)
+        self._jobs = []
+        if sum(job.bytes for job in jobs) < WORTH_THREADS:
+            for job in jobs:
+                job.run()
+            return
+        from concurrent.futures import ThreadPoolExecutor  # only for large models
+
+        with ThreadPoolExecutor(2) as pool:
+            for done in [pool.submit(job.run) for job in jobs]:
+                done.result()
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """The packings of a group, the first with number `start`: from `arrays`, by numbers, to `results`."""
+
+    arrays: dict[int, Array]
+    start: int
+    packings: tuple[StoredPacking, ...]
+    results: dict[int, Array] = field(default_factory=dict)
+
+    @property
+    def bytes(self) -> int:
+        return sum(result.nbytes for result in self.results.values())
+
+    def run(self) -> None:
+        arrays = dict(self.arrays)
+        for n, packing in enumerate(self.packings, self.start):
+            arrays[n] = packed_array(packing, arrays[packing.source])
+            if n in self.results:
+                self.results[n][...] = arrays[n]
+
+
+def _dtype_of(packing: StoredPacking, source: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of what `packing` makes of `source`: that of what is computed, else that of what is read."""
+    last = packing.body[-1] if packing.body else ()
+    return dt.dtype(last[-1]).numpy if last and last[0] in ("call", "cast") else source
+
+
 def packed_array(packing: StoredPacking, source: Array) -> Array:
-    """`source` as `packing` wants it: dimensions moved, the channel cut into blocks and filled up with zeros."""
+    """`source` as `packing` wants it: dimensions moved, the channel cut into blocks and filled up with zeros.
+
+    It may be a view whose elements lie otherwise in memory.
+    """
     if packing.matrices:
         return _multiplied(source, packing.matrices)
     axes = [Var(f"i{n}", lo=0) for n in range(len(packing.extents))]
@@ -86,25 +166,33 @@ def _multiplied(source: Array, matrices: Sequence[tuple[int, Matrix]]) -> Array:
     dims = [d for d, _ in matrices]
     rest = [d for d in range(source.ndim) if d not in dims]
     order = [*dims, *(rest if source.ndim - 1 in rest else reversed(rest))]
-    given = np.ascontiguousarray(np.transpose(source, order)).astype(np.float64)
+    given = np.transpose(source, order)
     (_, first), (_, second) = matrices
     result = np.empty((len(first), len(second), *given.shape[2:]), source.dtype)
-    for a, line in enumerate(_combined(first, given)):
-        for b, value in enumerate(_combined(second, line)):
-            result[a, b] = value
+    step = max(1, IN_CACHE // max(1, math.prod(given.shape[3:])))
+    shape = (step, *given.shape[3:])
+    parts, line = np.empty((*given.shape[:2], *shape)), np.empty((given.shape[1], *shape))
+    spare, value = np.empty_like(line), np.empty(shape)
+    for at in range(0, given.shape[2], step):
+        n = min(step, given.shape[2] - at)
+        parts[:, :, :n] = given[:, :, at : at + n]
+        for a, row in enumerate(first):
+            _combine(row, parts[:, :, :n], line[:, :n], spare[:, :n])
+            for b, other in enumerate(second):
+                _combine(other, line[:, :n], value[:n], spare[0, :n])
+                result[a, b, at : at + n] = value[:n]
     return np.transpose(result, np.argsort(order))
 
 
-def _combined(matrix: Matrix, parts: Array) -> list[Array]:
-    """Σ row[k] · parts[k] for every row; not by a library for matrices, whose sums differ from machine to machine."""
-    found = []
-    for row in matrix:
-        total = np.zeros(parts.shape[1:])
-        for factor, part in zip(row, parts, strict=True):
-            if factor:
-                total += factor * part
-        found.append(total)
-    return found
+def _combine(row: Sequence[float], parts: Array, total: Array, spare: Array) -> None:
+    """`total` = Σ row[k] · parts[k]; not by a library for matrices, whose sums differ from machine to machine."""
+    terms = [(factor, part) for factor, part in zip(row, parts, strict=True) if factor]
+    if not terms:
+        total[...] = 0
+    for n, (factor, part) in enumerate(terms):
+        np.multiply(part, factor, out=spare if n else total)
+        if n:
+            np.add(total, spare, out=total)
 
 
 def _is_blocked(index: Expr, axes: Sequence[Var], width: int) -> bool:
@@ -131,7 +219,7 @@ def _moved(source: Array, indices: tuple[Expr, ...], axes: Sequence[Var], extent
     place = {d: d if d < cut else d + 1 for d in range(source.ndim)}
     order = [cut if n == block else cut + 1 if n == within else place[where[v]] for n, v in enumerate(axes)]
     order += [place[d] for d, index in enumerate(indices) if isinstance(index, Const)]
-    return np.ascontiguousarray(np.transpose(split, order).reshape(extents))
+    return np.transpose(split, order).reshape(extents)
 
 
 def _gathered(source: Array, indices: tuple[Expr, ...], axes: Sequence[Var], extents: Sequence[int]) -> Array:

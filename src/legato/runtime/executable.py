@@ -19,7 +19,7 @@ from legato.runtime import artifact
 from legato.runtime.arrays import as_array, by_name, check_out, check_overlap, pack, ready
 from legato.runtime.binding import MAX_THREADS, CodeImage, address, cpu_count, library
 from legato.runtime.kernels import KernelInfo, kernels_from_text
-from legato.runtime.parts import Parts, join_constants
+from legato.runtime.parts import Constants, Parts, join_constants
 from legato.runtime.program import HostOpInfo, Program, TensorInfo
 from legato.runtime.signature import Plan, Shape, Signature
 from legato.runtime.size import Formula
@@ -83,7 +83,7 @@ class Executable:
         image: bytes,
         code_size: int,
         relocations: Sequence[int],
-        constants: Sequence[tuple[str, np.ndarray]],
+        constants: Constants | Sequence[tuple[str, np.ndarray]],
         *,
         function: str = "main",
         threads: int | None = None,
@@ -94,20 +94,21 @@ class Executable:
 
         image: position-independent code, executable in its first `code_size` bytes, read-only data behind;
         relocations: offsets of 8-byte words in it that hold offsets into it and are to become addresses; constants
-        lie at `constant_offsets(constants)` in the segment that the code sees. The other arguments as for Executable.
+        lie at `constant_offsets(constants)` in the segment that the code sees, or where the finished one has them. The
+        other arguments as for Executable.
         """
         problem = program.problem()
         if problem is not None:
             raise InternalError(f"the compiled program is inconsistent: {problem}")
-        infos, memory = join_constants(constants)
+        joined = constants if isinstance(constants, Constants) else join_constants(constants)
         parts = Parts(
             program=program,
             image=np.frombuffer(image, np.uint8),
             code_size=code_size,
             relocations=np.array(relocations, np.int64),
-            constants=infos,
-            segment=memory.array(),
-            owner=memory,
+            constants=joined.infos,
+            segment=joined.segment,
+            owner=joined.owner,
         )
         return cls(parts, function=function, threads=threads, memory_limit=memory_limit, host_ops=host_ops)
 
