@@ -180,6 +180,29 @@ def test_a_profile_adds_up(found: Profile, mlp: Executable) -> None:
         assert bool(k.causes) == (k.share is not None and k.share < 0.7)
 
 
+def test_operators_run_by_their_reference(tmp_path: Path) -> None:
+    found = profile(executable("by_host"), {"x": np.zeros(10, np.float32)}, seconds=0.01)
+    (operator,) = found.kernels
+    assert (operator.name, operator.calls) == ("by reference: twice", 1)
+    assert operator.seconds > 0
+    assert operator.bound is None
+    assert [e.kind for e in found.events] == ["operator"]
+    assert "by reference: twice" in html(found, "m", "x")
+
+
+def test_a_program_with_nothing_to_do() -> None:
+    exe = legato.compile(
+        legato.parse("""
+#[version = "0.0.5"]
+def @main(%x: Tensor[(0, 4), float32]) -> Tensor[(0, 4), float32] { nn.relu(%x) }
+""")
+    )
+    found = profile(exe, inputs(exe), seconds=0.01)
+    assert all(k.flops == k.bytes == 0 for k in found.kernels)
+    json.loads(trace_json(found))
+    assert "nan" not in html(found, "m", "x")
+
+
 def test_the_best_is_not_slower_than_the_median(mlp: Executable) -> None:
     best = profile(mlp, inputs(mlp, n=32), seconds=0.1, best=True)
     assert best.statistic == "best"
@@ -218,6 +241,9 @@ def test_html_needs_nothing_else(found: Profile) -> None:
     for k in found.kernels:
         assert page.count(k.name) >= 2
     assert "nan" not in page
+    for x, y in re.findall(r'<circle cx="([^"]+)" cy="([^"]+)"', page):
+        assert 0 < float(x) < 900
+        assert 0 < float(y) < 420
 
 
 def test_an_artifact_where_the_compiler_is_not(mlp: Executable, tmp_path: Path) -> None:
