@@ -97,7 +97,7 @@ def test_bits_do_not_depend_on_threads_or_files(subject: Subject, tmp_path: Path
     exe.save(tmp_path / "model.legato")
     loaded = legato.load(tmp_path / "model.legato")
     expected = bits(exe.with_threads(1), feeds)
-    for other in (exe.with_threads(2), exe.with_threads(4), loaded, exe):
+    for other in (exe.with_threads(2), exe.with_threads(3), exe.with_threads(4), loaded, exe):
         assert bits(other, feeds) == expected
     assert (loaded.inputs, loaded.outputs, str(loaded.peak_memory)) == (exe.inputs, exe.outputs, str(exe.peak_memory))
 

@@ -24,6 +24,7 @@ class Config:
     cache_bytes: int = 1 << 30  # the kernel cache is pruned to this size; 0 turns it off
     threads: int = 0  # threads of the pool; 0: from affinity and the cgroup quota
     jobs: int = 0  # compile workers; 0: as many as cores
+    target: str = ""  # what "host" stands for; empty: the best that this machine runs
     verify: bool = False  # verify the module after every pass
     time_passes: bool = False  # print the time of every pass to stderr
     print_after: str = ""  # comma-separated pass names whose output is printed to stderr; "all" for every pass

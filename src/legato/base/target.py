@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+from legato.base.config import config
 from legato.base.dtype import DType
 from legato.base.errors import CompileError, PlatformError
 
@@ -73,11 +74,14 @@ def target(name: str | Target) -> Target:
 
 @cache
 def host() -> Target:
-    """The best target that this machine runs; PlatformError on anything but Linux on x86-64-v2 or newer."""
+    """The best target that this machine runs, or the one that the configuration names; PlatformError on anything but
+    Linux on x86-64-v2 or newer."""
     if platform.system() != "Linux" or platform.machine() not in ("x86_64", "AMD64"):
         raise PlatformError(
             f"Legato compiles for Linux on x86-64 only so far; this is {platform.system()} on {platform.machine()}"
         )
+    if config().target not in ("", "host"):
+        return target(config().target)
     flags = cpu_flags()
     for level in reversed(TARGETS.values()):
         if all(_LINUX.get(f, f) in flags for f in level.features):
