@@ -1,0 +1,34 @@
+"""Real models with precision="bfloat16": as near to float32 as docs/precision.md says, decoded to the same answers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import legato
+from legato.compare.exact import flat, in_order
+from legato.compare.report import NARROW
+from tools.models import get
+
+pytestmark = pytest.mark.models
+# The largest error as a share of the outputs' range. Deep nets of small channels suffer most.
+BOUNDS = {"resnet18": 0.02, "mobilenet_v2": NARROW, "minilm": 0.01, "squeezenet1_1": 0.02, "lstm": 0.02}
+
+
+@pytest.mark.parametrize("target", ["host", "x86-64-v3"])
+@pytest.mark.parametrize("name", BOUNDS)
+def test_bounds_hold(name: str, target: str) -> None:
+    model = get(name)
+    feeds = model.cases()[0]
+    module = legato.from_onnx(model.path(), shapes=model.static_shapes() if model.symbolic else None)
+    wide = legato.compile(module, target=target)
+    narrow = legato.compile(module, target=target, precision="bfloat16")
+    wanted, got = (list(flat(exe(*in_order(exe, feeds)))) for exe in (wide, narrow))
+    for w, g in zip(wanted, got, strict=True):
+        assert (w.dtype, w.shape) == (g.dtype, g.shape)
+        span = max(float(w.max()), 0.0) - min(float(w.min()), 0.0)
+        assert float(np.abs(g - w).max()) <= BOUNDS[name] * span
+    assert model.decode(got) == model.decode(wanted)
+    for threads in (1, 2, 4):
+        again = flat(narrow.with_threads(threads)(*in_order(narrow, feeds)))
+        assert [a.tobytes() for a in again] == [g.tobytes() for g in got]
