@@ -1,4 +1,4 @@
-"""What the README says is true: its commands exist and its Python runs."""
+"""What the README and the pages of docs say is true: their commands exist and their Python runs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ README = (ROOT / "README.md").read_text()
 MAKEFILE = (ROOT / "Makefile").read_text()
 
 
-def blocks(language: str) -> list[str]:
-    """The fenced blocks of `language` in the README."""
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+def blocks(language: str, page: str = README) -> list[str]:
+    """The fenced blocks of `language` in a page."""
+    return re.findall(rf"^```{language}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
 
 
 def test_make_targets_exist_and_are_documented() -> None:
@@ -32,7 +32,10 @@ def test_ci_runs_the_test_command() -> None:
     assert "make test" in README
 
 
-@pytest.mark.parametrize("code", blocks("python"))
+PYTHON = {"README": blocks("python"), "operators": blocks("python", (ROOT / "docs/operators.md").read_text())}
+
+
+@pytest.mark.parametrize("code", [pytest.param(c, id=page) for page, found in PYTHON.items() for c in found])
 def test_python_runs(code: str, tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
