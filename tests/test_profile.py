@@ -273,14 +273,14 @@ sys.exit(main(["profile", "mlp.legato", "--seconds", "0.1", "--html", "p.html", 
 
 @pytest.mark.parametrize("name", ["x86-64-v2", "x86-64-v3", "host"])
 def test_peaks_are_plausible(name: str) -> None:
-    m = measure_machine(target(name), 1, ["exp", "pow"])
+    m = measure_machine(target(name), 1, ["exp", "pow", "dot2"])
     lanes = target(name).vector_bytes // 4
     assert 1e9 * lanes < m.flops < 40e9 * lanes
     assert list(m.bandwidths) == ["L1", "L2", "L3", "memory"]
     rates = list(m.bandwidths.values())
     assert rates == sorted(rates, reverse=True)
     assert rates[-1] > 1e8
-    assert 1e6 < m.intrinsics["pow"] < m.intrinsics["exp"] < m.flops
+    assert 1e6 < m.intrinsics["pow"] < m.intrinsics["exp"] < m.intrinsics["dot2"] < m.flops
     json.dumps(m.to_json())
 
 

@@ -105,6 +105,24 @@ kernel @transpose(x: Buffer[(16, 32), float32], y: Buffer[(32, 16), float32]) {
     assert (cost.loads, cost.gathered, cost.stores) == (512, 512, 32)
 
 
+def test_products_of_pairs() -> None:
+    cost = cost_of("""
+kernel @dots(x: Buffer[(64,), bfloat16], w: Buffer[(32, 16, 2), bfloat16], y: Buffer[(16,), float32]) {
+  alloc acc: Buffer[(16,), float32, scope=register];
+  vector l: index[0..15] in 0..16 {
+    acc[l] = 0f;
+    for k in 0..32 {
+      acc[l] = dot2(acc[l], pair(x[k * 2], x[k * 2 + 1]), pair(w[k, l, 0], w[k, l, 1]));
+    }
+    y[l] = acc[l];
+  }
+}""")
+    assert cost.calls == {"dot2": 32 * 16}
+    assert cost.flops == 3 * 32 * 16  # and one more for the call
+    assert (cost.loads, cost.gathered, cost.slots) == (2 * 32, 0, 0)
+    assert bytes_of(cost) == {"x": (128, 0), "w": (2 * 32 * 16 * 2, 0), "y": (0, 64)}
+
+
 def test_narrow_vectors() -> None:
     cost = cost_of("""
 kernel @half(x: Buffer[(10, 8), float32], y: Buffer[(10, 8), float32]) {

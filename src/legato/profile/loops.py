@@ -35,23 +35,27 @@ def multiply_add_rate(target: Target) -> float:
 
 
 def call_rate(target: Target, name: str) -> float:
-    """Values of the intrinsic `name` of float32 per second, of one thread."""
-    arguments = ", ".join(["acc[a, l]"] + ["c[l]"] * (INTRINSICS[name].arity - 1))
+    """Values of the intrinsic `name` (its results are float32) per second, of one thread."""
+    record = INTRINSICS[name]
+    arguments = ", ".join(["acc[a, l]"] + ["c[l]"] * (record.arity - 1))
+    if record.operands[1:] == (dt.uint32, dt.uint32):  # pairs of bfloat16
+        return _register_rate(target, f"{name}({arguments})", ACCUMULATORS, MULTIPLY_ADDS, "uint32")
     step = f"{name}({arguments}) * c[l] + d[l]"  # stays near 1, where no intrinsic is slow
     return _register_rate(target, step, CALL_ACCUMULATORS, CALLS)
 
 
-def _register_rate(target: Target, step: str, sums: int, count: int) -> float:
+def _register_rate(target: Target, step: str, sums: int, count: int, kind: str = "float32") -> float:
     lanes = target.lanes(dt.float32)
+    value = "y[p, l]" if kind == "float32" else "pair(bfloat16(y[p, l]), bfloat16(y[p, l]))"
     loops = f"""
-      c[l] = y[p, l];
-      d[l] = y[p, l];
+      c[l] = {value};
+      d[l] = {value};
       for i in 0..{count} {{
         unroll a in 0..{sums} {{
           acc[a, l] = {step};
         }}
       }}"""
-    seconds = _seconds(loops, sums, target, aligned(1, lanes))
+    seconds = _seconds(loops, sums, target, aligned(1, lanes), kind)
     return count * sums * lanes / seconds
 
 
@@ -73,7 +77,7 @@ def read_rate(target: Target, values: np.ndarray, size: int, total: int) -> floa
     return 4 * times * blocks * block * len(values) / _seconds(loops, UNROLL, target, values)
 
 
-def _seconds(loops: str, sums: int, target: Target, values: np.ndarray) -> float:
+def _seconds(loops: str, sums: int, target: Target, values: np.ndarray, kind: str = "float32") -> float:
     """How long `loops`, which read y and change acc, take at best; every thread runs them on its row of `values`."""
     threads, length = values.shape
     lanes = target.lanes(dt.float32)
@@ -82,8 +86,8 @@ def _seconds(loops: str, sums: int, target: Target, values: np.ndarray) -> float
 kernel @work({params}) {{
   parallel p in 0..{threads} {{
     alloc acc: Buffer[({sums}, {lanes}), float32, scope=register];
-    alloc c: Buffer[({lanes},), float32, scope=register];
-    alloc d: Buffer[({lanes},), float32, scope=register];
+    alloc c: Buffer[({lanes},), {kind}, scope=register];
+    alloc d: Buffer[({lanes},), {kind}, scope=register];
     vector l: index[0..{lanes - 1}] in 0..{lanes} {{
       unroll z in 0..{sums} {{
         acc[z, l] = y[p, l];

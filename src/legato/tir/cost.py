@@ -41,7 +41,8 @@ class BufferCost:
 class Cost:
     """The counts of one kernel.
 
-    flops:    operations on numbers (a fused multiply-add is two); intrinsics such as exp are apart, in `calls`.
+    flops:    operations on numbers (a fused multiply-add is two); intrinsics such as exp are apart, in `calls`, where
+              each is one more (of dot2, the other three are here).
     slots:    the bytes of vector registers that arithmetic fills with results, a fused multiply-add once.
     masked, narrow, scalar: bytes beyond these that are computed for nothing: lanes that a guard turns off, lanes that a
               vector narrower than a register does not have, and those beside an operation on a single number.
@@ -95,6 +96,7 @@ class _Counting:
         self.params = {p for p in func.params if isinstance(p, Buffer)}
         self.touched: dict[tuple[Buffer, bool], Count] = {}
         self.accesses: list[Access] = []
+        self.pairs: dict[Expr, bool] = {}  # operands of `pair`, and whether they are the first of the two
         self.seen: set[tuple[object, ...]] = set()  # accesses whose bytes are counted
 
     def run(self) -> Cost:
@@ -147,6 +149,8 @@ class _Counting:
             kids = node.children()
             pending = [k for k in kids if k not in place]
             if pending:
+                if type(node) is Call and node.name == "pair":
+                    self.pairs[kids[0]], self.pairs[kids[1]] = True, False
                 stack += pending
                 continue
             place[node] = self._place(node, [place[k] for k in kids], frame)
@@ -187,6 +191,8 @@ class _Counting:
             else:
                 calls = self.cost.calls
                 calls[node.name] = plus(calls.get(node.name, 0), at.total)
+                if node.name == "dot2":
+                    self.cost.flops = plus(self.cost.flops, times(3, at.total))
 
     def _varies(self, node: Expr, at: Frame) -> bool:
         """True if `node` differs from lane to lane."""
@@ -211,12 +217,15 @@ class _Counting:
     def _load(self, node: Load, at: Frame) -> None:
         if node.buffer.scope is Scope.REGISTER:
             return
-        is_gather = at.lanes is not None and self._is_gather(node.buffer, node.indices, at)
+        self._touch(node.buffer, node.indices, at, False)
+        leads = self.pairs.get(node)
+        if leads is False:
+            return  # comes along with its neighbour
+        is_gather = leads is None and at.lanes is not None and self._is_gather(node.buffer, node.indices, at)
         count = at.started if is_gather else at.instructions
         self.cost.loads = plus(self.cost.loads, count)
         if is_gather:
             self.cost.gathered = plus(self.cost.gathered, count)
-        self._touch(node.buffer, node.indices, at, False)
 
     def _store(self, buffer: Buffer, indices: tuple[Expr, ...], at: Frame) -> None:
         if buffer.scope is Scope.REGISTER:
