@@ -15,6 +15,7 @@
 #define ROWS 13
 #define LAUNCHES 200
 #define ROUNDS 101
+#define MEETINGS 3000
 
 static void require(int condition, const char *what) {
     if (condition)
@@ -119,6 +120,17 @@ static void test_callers(void) {
     }
     for (int i = 0; i < CALLERS; i++)
         pthread_join(threads[i], NULL);
+}
+
+/* Both kinds of launches, one hard behind the other: a worker may miss no call to begin. */
+static void test_meetings(lg_workspace *workspace) {
+    alarm(100);
+    for (int i = 0; i < MEETINGS; i++) {
+        meet_once(workspace, 2 + i % 3);
+        if (i % 5 == 0)
+            call_once(workspace, 2 + i % 3);
+    }
+    alarm(0);
 }
 
 static void test_fork(lg_workspace *workspace) {
@@ -227,6 +239,7 @@ int main(int argc, char **argv) {
     if (argc < 2 || strcmp(argv[1], "no-fork"))
         test_fork(workspace);
     test_interrupt(workspace);
+    test_meetings(workspace);
     test_callers();
     lg_workspace_free(workspace);
     return 0;

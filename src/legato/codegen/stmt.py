@@ -32,6 +32,7 @@ class Statements:
         self.ev, self.builder, self.analysis, self.threads = ev, ev.builder, analysis, threads
         self.words = words
         self.stack: dict[Buffer, tuple[int, Value]] = {}
+        self.repeating: list[Value] = []  # the counters of the serial loops around
         self.failures: list[tuple[str, str]] = []  # a status, and the block that leaves the function with it
 
     def run(self, root: Stmt) -> None:
@@ -118,7 +119,13 @@ class Statements:
             return self._vector(s, known or 0)
         if extent.lanes > 1:
             return self._divergent(s, extent)
-        return self._loop(s, literal(0, dt.index), extent, self.run)
+
+        def body(stmt: Stmt) -> None:
+            self.repeating.append(self.ev.env[s.var])
+            self.run(stmt)
+            self.repeating.pop()
+
+        return self._loop(s, literal(0, dt.index), extent, body)
 
     def _is_inner_vector(self, s: For) -> bool:
         # The outer vector loop has the lanes; iterations of the inner one may as well follow each other.
@@ -131,13 +138,27 @@ class Statements:
         self.builder.lanes = 1
 
     def _parallel(self, s: For, extent: Value) -> None:
-        """This thread's share, [tid · extent / nt, (tid + 1) · extent / nt)."""
+        """This thread's share, [tid · extent / nt, (tid + 1) · extent / nt).
+
+        Where a serial loop repeats it, every other time from the last to the first: what was used last is still in the
+        cache. The order of iterations has no meaning.
+        """
         assert self.threads is not None
         tid, nt = self.threads
         b = self.builder
         after = b.binary("add", tid, literal(1, dt.index), hoist=True)
         first, end = (b.binary("udiv", b.binary("mul", t, extent, hoist=True), nt, hoist=True) for t in (tid, after))
-        self._loop(s, first, end, self.run)
+        if not self.repeating:
+            return self._loop(s, first, end, self.run)
+        odd = b.unary("trunc", self.repeating[-1], "i1", hoist=True)
+        mirror = b.binary("sub", b.binary("add", first, end, hoist=True), literal(1, dt.index), hoist=True)
+
+        def body(stmt: Stmt) -> None:
+            up = self.ev.env[s.var]
+            self.ev.env[s.var] = b.select(odd, b.binary("sub", mirror, up, hoist=True), up, hoist=True)
+            self.run(stmt)
+
+        return self._loop(s, first, end, body)
 
     def _divergent(self, s: For, extent: Value) -> None:
         """A loop whose extent differs between lanes: to the largest, each lane masked beyond its own."""

@@ -37,8 +37,9 @@
 typedef struct {
     _Alignas(LINE) _Atomic uint32_t go;
     _Atomic uint32_t claimed;
-    _Atomic uint32_t asleep; /* the worker */
+    _Atomic uint32_t asleep; /* the worker, until go changes */
     _Atomic uint32_t begin;  /* changes when a job may be run together with others; odd: without this worker */
+    _Atomic uint32_t begin_asleep;
     _Atomic int32_t cpu;     /* on which the last share was claimed */
     _Atomic bool together;
     int32_t tid, nt;
@@ -105,9 +106,9 @@ static int64_t spin_pauses(int64_t longest) {
     return (time < longest ? time : longest) * pauses_per_us / 1000;
 }
 
-/* Returns once *word is not `old`; `asleep` tells the one who changes it to wake us. */
-static void wait_for_change(_Atomic uint32_t *word, uint32_t old, _Atomic uint32_t *asleep) {
-    for (int64_t n = 0; (n & 63) || n < spin_pauses(SPIN_CALL); n++) {
+/* Returns once *word is not `old`; `asleep` tells the one who changes it to wake us. Spins for `longest` at most. */
+static void wait_for_change(_Atomic uint32_t *word, uint32_t old, _Atomic uint32_t *asleep, int64_t longest) {
+    for (int64_t n = 0; (n & 63) || n < spin_pauses(longest); n++) {
         if (atomic_load_explicit(word, memory_order_acquire) != old)
             return;
         lg_pause();
@@ -132,7 +133,7 @@ static bool claim(lg_worker *worker, uint32_t job) {
 
 /* Waits until the caller has decided who runs the job of this worker together. */
 static bool may_begin(lg_worker *self, uint32_t begun) {
-    wait_for_change(&self->begin, begun, &self->asleep);
+    wait_for_change(&self->begin, begun, &self->begin_asleep, SPIN_BARRIER);
     return !(atomic_load_explicit(&self->begin, memory_order_relaxed) & 1);
 }
 
@@ -144,7 +145,7 @@ static void *work(void *argument) {
     lg_worker *self = argument;
     lg_fp_enter();
     for (uint32_t job = 0;;) {
-        wait_for_change(&self->go, job, &self->asleep);
+        wait_for_change(&self->go, job, &self->asleep, SPIN_CALL);
         job = atomic_load_explicit(&self->go, memory_order_acquire);
         /* What is read here is of this job, if the claim succeeds; a worker that is left out has read all it needs. */
         uint32_t begun = atomic_load_explicit(&self->begin, memory_order_relaxed);
@@ -236,7 +237,7 @@ static void take_over(int32_t count) {
 static lg_status join(lg_worker *worker) {
     uint32_t job = atomic_load_explicit(&worker->go, memory_order_relaxed);
     if (atomic_load_explicit(&worker->done, memory_order_acquire) != job)
-        wait_for_change(&worker->done, job - 1, &worker->caller_asleep);
+        wait_for_change(&worker->done, job - 1, &worker->caller_asleep, SPIN_CALL);
     return worker->status;
 }
 
@@ -334,7 +335,7 @@ static void decide(lg_worker *worker, bool begins) {
     }
     atomic_store_explicit(&worker->begin, (begun & ~1u) + (begins ? 2 : 3), memory_order_release);
     atomic_thread_fence(memory_order_seq_cst);
-    wake(&worker->begin, &worker->asleep);
+    wake(&worker->begin, &worker->begin_asleep);
 }
 
 /* Those of the first `count` workers that have come, each on a CPU of its own, into `team`; returns how many. */
