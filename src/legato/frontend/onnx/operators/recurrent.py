@@ -207,9 +207,9 @@ class _Layer:
         sequences = [b.get(r, 0) for r in results]
         if self.batch_first:
             sequences = [b.transpose(s, axes=(1, 0, 2)) for s in sequences]
-        found = [b.stack(*sequences, axis=2 if self.batch_first else 1)]
+        found = [_beside(b, sequences, 2 if self.batch_first else 1)]
         for n in range(1, count):
-            found.append(b.stack(*(b.get(r, n) for r in results), axis=1 if self.batch_first else 0))
+            found.append(_beside(b, [b.get(r, n) for r in results], 1 if self.batch_first else 0))
         return tuple(found)
 
 
@@ -242,6 +242,11 @@ def _part(b: Emitter, x: Expr, d: int, axis: int = 0) -> Expr:
     """What belongs to direction `d`."""
     one = b.is_one(b.dims_of(x)[axis])
     return b.squeeze(x if one else b.strided_slice(x, begin=(d,), end=(d + 1,), axes=(axis,)), axis=(axis,))
+
+
+def _beside(b: Emitter, parts: Sequence[Expr], axis: int) -> Expr:
+    """`parts` along a new dimension."""
+    return b.expand_dims(parts[0], axis=axis, num_newaxis=1) if len(parts) == 1 else b.stack(*parts, axis=axis)
 
 
 def _functions(
