@@ -24,7 +24,6 @@ __all__ = ["BufferCost", "Cost", "Count", "kernel_cost"]
 
 _ARITHMETIC = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.DIV, Op.MIN, Op.MAX, Op.FLOORDIV, Op.FLOORMOD})
 _CHEAP = frozenset({"neg", "abs", "floor", "ceil", "trunc", "round", "isnan", "isinf", "bitnot"})  # one instruction
-_MULTIPLY_ADDS = {"fma": 2, "dot2": 4}  # one instruction each
 _NARROW_DIVISION = frozenset({Op.FLOORDIV, Op.FLOORMOD})
 
 
@@ -181,28 +180,33 @@ class _Counting:
             self._load(node, at)
         elif kind is Call:
             assert isinstance(node, Call)
-            if node.name in _MULTIPLY_ADDS:
-                self._operation(node, at, _MULTIPLY_ADDS[node.name])
-            elif node.name == "pair":
-                if all(isinstance(x, Load) for x in node.args):  # one access for both
-                    self.cost.loads = plus(self.cost.loads, times(-1, at.instructions))
+            if node.name == "fma":
+                self._operation(node, at, 2)
             elif node.name in _CHEAP:
                 self._operation(node, at, 1)
-            else:
-                calls = self.cost.calls
-                calls[node.name] = plus(calls.get(node.name, 0), at.total)
-                if node.name == "dot2":
-                    self.cost.flops = plus(self.cost.flops, times(3, at.total))
+            elif node.name != "pair":  # which says how two neighbours in memory are read
+                self._call(node, at)
 
     def _varies(self, node: Expr, at: Frame) -> bool:
         """True if `node` differs from lane to lane."""
         return at.vector is not None and at.vector in self.frames.vars(node)
 
+    def _call(self, node: Call, at: Frame) -> None:
+        calls = self.cost.calls
+        calls[node.name] = plus(calls.get(node.name, 0), at.total)
+        if node.name == "dot2":
+            self.cost.flops = plus(self.cost.flops, times(3, at.total))
+            self._waste(node, at)
+
     def _operation(self, node: Expr, at: Frame, flops: int) -> None:
+        self.cost.flops = plus(self.cost.flops, times(flops, at.total))
+        self.cost.slots = plus(self.cost.slots, times(node.dtype.bytes, at.total))
+        self._waste(node, at)
+
+    def _waste(self, node: Expr, at: Frame) -> None:
+        """Counts what is computed beside the results of `node`."""
         cost, width = self.cost, node.dtype.bytes
         lanes = max(1, self.vector_bytes // width)
-        cost.flops = plus(cost.flops, times(flops, at.total))
-        cost.slots = plus(cost.slots, times(width, at.total))
         if at.lanes is None:
             cost.scalar = plus(cost.scalar, times((lanes - 1) * width, at.total))
             return
