@@ -21,10 +21,12 @@ from legato.lower.access import depends, stride
 from legato.lower.algorithms.cook_toom import Matrix
 from legato.lower.algorithms.pairs import pair_up
 from legato.lower.algorithms.winograd import detect, winograd
+from legato.lower.chain import find_chain, is_product
 from legato.lower.group import Group, stages
 from legato.lower.inline import certain_loads, detect_pad, inline, loads, settled
 from legato.lower.layout import choose_order
 from legato.lower.phases import phases_of
+from legato.lower.rules.chain import Blocked, ChainJob, chain_nest, fits
 from legato.lower.rules.elementwise import elementwise
 from legato.lower.rules.halo import fill_halo
 from legato.lower.rules.nest import extent_of, is_unit
@@ -96,6 +98,7 @@ def schedule(
     order is empty). Outputs that are not computed by a stage of their own (an input returned as it is) are copied.
     """
     work = _Scheduler(set(constants), target, precision)
+    work.has_chain = sum(is_product(t) for t in stages(group.outputs)) > 1
     for out, want in zip(group.outputs, wanted, strict=True):
         work.wanted.setdefault(out, want)
     work.normalise(group.outputs)
@@ -109,6 +112,7 @@ class _Scheduler:
     def __init__(self, constants: set[Tensor], target: Target, precision: Precision) -> None:
         self.constants, self.target, self.precision = constants, target, precision
         self.lanes = target.vector_bytes // 4
+        self.has_chain = False  # more than one contraction
         self.wanted: dict[Tensor, Layout | None] = {}
         self.stored: set[Tensor] = set()
         self.result = Schedule()
@@ -220,6 +224,9 @@ class _Scheduler:
 
     def _scheduled(self, tensor: Tensor, stage: Stage | Loops | None) -> Stmt:
         assert isinstance(stage, Stage)
+        chained = self._chained(tensor, stage) if self.has_chain else None
+        if chained is not None:
+            return chained
         if stage.reduction is None:
             body = inline(stage.body, self.stored)
             reductions = [t for t in tensors_read(body) if is_reduction(t) and t not in self.stored]
@@ -233,12 +240,34 @@ class _Scheduler:
         else:
             index = tuple(a.var for a in stage.axes)
             return self._reduced(tensor, Load(tensor, index), tensor)
+        long = self._long_rows(reductions) if self.has_chain else []
+        if long:
+            for t in long:
+                self.store(t)
+            return self._scheduled(tensor, stage)
         job = self._row_job(tensor, body)
         if job is not None:
             return row(job, self.target)
         for t in reductions:
             self.store(t)
         return self._scheduled(tensor, stage)
+
+    def _long_rows(self, reductions: Sequence[Tensor]) -> list[Tensor]:
+        """What `reductions` reduce that is itself made of elements of a reduction: it is computed once and stored."""
+        for t in stages(reductions):
+            if not is_reduction(t) or t in self.stored:
+                continue
+            assert isinstance(t.stage, Stage)
+            assert t.stage.reduction is not None
+            along = {a.var for a in t.stage.reduction.axes}
+            body = inline(t.stage.body, self.stored)
+            read = {x.buffer for x in loads(body) if is_reduction(x.buffer) and x.buffer not in self.stored
+                    and along & set(variables(x))}  # fmt: skip
+            if not read:
+                continue
+            operands = [x for x in tensors_read(t.stage.body) if x not in self.stored and x.stage is not None]
+            return [x for x in operands if read & set(tensors_read(inline(x[_own(x)], self.stored)))]
+        return []
 
     def _settle(self, body: Expr) -> None:
         """Stores what `body` reads that is neither an input nor stored yet (outputs of loop programs)."""
@@ -289,6 +318,7 @@ class _Scheduler:
 
     def _operands(self, body: Expr) -> Expr:
         """The body of a reduction with stages inlined, but padding, reductions and loop programs stored first."""
+        self._settle_chained(body)
         inner = inline(body, self.stored)
         while True:
             pending = [t for t in tensors_read(inner) if t.stage is not None and t not in self.stored]
@@ -298,6 +328,17 @@ class _Scheduler:
             for t in (*pending, *pads):
                 self.store(t)
             inner = inline(body, self.stored)
+
+    def _settle_chained(self, body: Expr) -> None:
+        """Stores what a contraction that was to be part of a chain reads and would compute again for every use: what is
+        made of reductions, and what is more than an element of something else."""
+        if not self.has_chain:
+            return
+        for t in tensors_read(body):
+            if isinstance(t.stage, Stage) and not is_reduction(t) and t not in self.stored:
+                value = inline(t[_own(t)], self.stored)
+                if not isinstance(value, Load) or any(is_reduction(x) for x in tensors_read(value)):
+                    self.store(t)
 
     def _pads(self, body: Expr) -> list[Tensor]:
         """Stages that pad what the reduction reads."""
@@ -458,6 +499,62 @@ class _Scheduler:
         rows = shape.rows if row_axis is not None else 1
         return any((extent_of(a.extent) or MANY_ROWS) > (rows if a is row_axis else 1) for a in order[:-1])
 
+    # Chains
+
+    def _chained(self, tensor: Tensor, stage: Stage) -> Stmt | None:
+        """The kernel that stores `tensor`, which ends a chain of contractions; None where it does not, or where rows
+        between them would not stay in a core's cache."""
+        index = tuple(a.var for a in stage.axes)
+        found = find_chain(
+            tensor,
+            Load(tensor, index) if stage.reduction is not None else inline(stage.body, self.stored),
+            self.stored,
+        )
+        if found is None:
+            return None
+        pending = [t for t in found.operands() if t.stage is not None and t not in self.stored]
+        if pending:
+            for t in pending:
+                self.store(t)
+            return self._scheduled(tensor, stage)
+        keys = self._shape(found.key.extent, found.row, found.keys)
+        values = self._shape(found.channel.extent, found.row, found.values)
+        if not fits(found, keys, self.target):
+            return None
+        self._chain_layout(tensor)
+        shared = (*found.outer, found.row)
+        job = ChainJob(
+            out=tensor,
+            chain=found,
+            keys=self._blocked("keys", found.keys, keys, (*shared, found.key), found.reduced),
+            values=self._blocked("values", found.values, values, (*shared, found.channel), found.key),
+        )
+        return chain_nest(job, self.target)
+
+    def _shape(self, channel: Expr, row_axis: Axis, operand: Expr) -> TileShape:
+        return pick_shape(channel, row_axis, [operand], self.target)
+
+    def _chain_layout(self, tensor: Tensor) -> None:
+        want, order = self.wanted.get(tensor), tuple(range(tensor.rank))
+        if want is None:
+            tensor.layout = Layout(order)
+        else:
+            tensor.layout = want if want.order else Layout(order, want.halo, want.halo_value)
+
+    def _blocked(self, name: str, e: Expr, shape: TileShape, order: Sequence[Axis], along: Axis) -> Blocked:
+        """Operand `e` of a register tile over `order` and `along`: read where it is if vectors lie along memory there,
+        else from a copy."""
+        block_var, within = Var("ob", lo=0), Var("oi", lo=0)
+        if isinstance(e, Load) and stride(e, order[-1].var) == 1 and isinstance(stride(e, along.var), int):
+            return Blocked(e, block_var, within, shape, is_packed=False)
+        used = [a for a in (*order, along) if depends(e, a.var)]
+        axes = tuple(Axis(Var(a.var.name, lo=0), a.extent) for a in used)
+        value = substitute(e, {a.var: b.var for a, b in zip(used, axes, strict=True)})
+        operand = Tensor(name, [a.extent for a in used], e.dtype, Stage(axes, value))
+        read = operand[tuple(a.var for a in used)]
+        packed = self._packed(read, order, Reduction("sum", (along,)), shape, block_var, within)
+        return Blocked(packed, block_var, within, shape, is_packed=True)
+
     def _wants_packing(
         self, x: Load, order: Sequence[Axis], row_axis: Axis | None, red: Reduction, is_certain: bool
     ) -> bool:
@@ -566,6 +663,11 @@ class _Scheduler:
 def _replaced(e: Expr, known: dict[Load, Expr]) -> Expr:
     """`e` with Loads replaced."""
     return rewrite(e, lambda node: known.get(node) if isinstance(node, Load) else None)
+
+
+def _own(t: Tensor) -> tuple[Var, ...]:
+    assert isinstance(t.stage, Stage)
+    return tuple(a.var for a in t.stage.axes)
 
 
 def _epilogue_of(body: Expr, reduction: Tensor) -> Callable[[Expr], Expr]:

@@ -6,7 +6,13 @@ immediate post-dominator when every path between the two consists of operators t
     contraction or reduction  →  elementwise operators of the same shape        (the epilogue)
     elementwise, injective    →  elementwise, injective or a reduction          (computed where it is read)
 
-A group has at most one contraction and one output, its last operator. It becomes a call of a primitive function:
+Besides, two contractions of data join where all that is between them runs along rows of the first one's result:
+
+    contraction  →  reductions and elementwise operators along rows  →  contraction         (attention)
+
+and with them what only rearranges or scales their operands, and what only rearranges their result. Such a chain needs
+no more of the first result at a time than a few rows. Otherwise a group has at most one contraction. Its one output is
+its last operator. It becomes a call of a primitive function:
 
     let %x1 = nn.dense(%x, %w); let %x2 = nn.relu(%x1); …
     =>  let %x2 = fn (%p0, %p1, Primitive=1) { nn.relu(nn.dense(%p0, %p1)) }(%x, %w); …
@@ -17,6 +23,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from legato.arith.bounds import bounds
+from legato.arith.expr import Const
+from legato.arith.expr import Expr as Dim
+from legato.arith.expr import const as dim
+from legato.arith.simplify import simplify
 from legato.base.node import post_order
 from legato.ir.expr import Call, Constant, Expr, Function, If, Match, Tuple, Var
 from legato.ir.let import Binding, chain, lets
@@ -34,6 +45,7 @@ class Fuse(FunctionPass):
 
     name = "fuse"
     max_ops: int = 48  # operators in one group: bounds the time to compile a kernel
+    max_row: int = 4096  # elements in a row of a chain, a few rows of which stay in a core's cache
 
     def function(self, func: Function, mod: Module) -> Function:
         body = self._block(func.body)
@@ -42,7 +54,7 @@ class Fuse(FunctionPass):
     def _block(self, body: Expr) -> Expr:
         old, result = chain(body)
         bindings = [(var, self._nested(value)) for var, value in old]
-        new = _Block(bindings, result, self.max_ops).fused()
+        new = _Block(bindings, result, self.max_ops, self.max_row).fused()
         same = len(new) == len(old) and all(a is b for (_, a), (_, b) in zip(new, old, strict=True))
         return body if same else lets(new, result)
 
@@ -67,7 +79,7 @@ class _Node:
 
     position: int
     kind: Fusion
-    shape: tuple[object, ...] | None  # None: not a single tensor
+    shape: tuple[Dim, ...] | None  # None: not a single tensor
     users: list[int] = field(default_factory=list)
     escapes: bool = False  # used by the block's result or by something that cannot be fused
     dominator: int = -1  # immediate post-dominator; the number of nodes stands for the block's end
@@ -84,13 +96,13 @@ def _kind(value: Expr) -> Fusion:
     return Fusion.OPAQUE
 
 
-def _shape(ty: Type | None) -> tuple[object, ...] | None:
+def _shape(ty: Type | None) -> tuple[Dim, ...] | None:
     return ty.shape if isinstance(ty, TensorType) else None
 
 
 class _Block:
-    def __init__(self, bindings: Sequence[Binding], result: Expr, max_ops: int) -> None:
-        self.bindings, self.result, self.max_ops = bindings, result, max_ops
+    def __init__(self, bindings: Sequence[Binding], result: Expr, max_ops: int, max_row: int) -> None:
+        self.bindings, self.result, self.max_ops, self.max_row = bindings, result, max_ops, max_row
         self.position = {var: n for n, (var, _) in enumerate(bindings)}
         self.nodes = [_Node(n, _kind(v), _shape(v.ty)) for n, (_, v) in enumerate(bindings)]
         self.parent = list(range(len(bindings)))
@@ -148,10 +160,15 @@ class _Block:
         return sorted(found)
 
     def fused(self) -> list[Binding]:
-        for anchors in (True, False):
-            for node in self.nodes:
-                if node.is_anchor is anchors:
-                    self._try(node)
+        for node in self.nodes:
+            if node.is_anchor:
+                self._try(node)
+        for node in self.nodes:
+            if node.kind is Fusion.CONTRACTION:
+                self._chain(node)
+        for node in self.nodes:
+            if not node.is_anchor:
+                self._try(node)
         return self._rewritten()
 
     def _try(self, node: _Node) -> None:
@@ -184,12 +201,89 @@ class _Block:
         roots = {self._root(n) for n in (start, *others)}
         if sum(self.size[r] for r in roots) > self.max_ops or sum(self.anchored[r] for r in roots) > 1:
             return False
+        self._unite(roots)
+        return True
+
+    def _unite(self, roots: set[int]) -> None:
         target = max(roots)
         for r in roots - {target}:
             self.parent[r] = target
             self.size[target] += self.size[r]
             self.anchored[target] = self.anchored[target] or self.anchored[r]
-        return True
+
+    # Chains
+
+    def _chain(self, first: _Node) -> None:
+        """Joins contraction `first` with the one behind it, if all that is between runs along rows of its result."""
+        found = self._rows_behind(first)
+        if found is None:
+            return
+        rows, last = found
+        roots = {self._root(n) for n in (first.position, *rows, last.position)}
+        if sum(self.size[r] for r in roots) > self.max_ops:
+            return
+        self._unite(roots)
+        self._add_operands({first.position, last.position})
+        self._add_moves(last)
+
+    def _rows_behind(self, first: _Node) -> tuple[list[int], _Node] | None:
+        """What is between `first` and the next contraction, which comes second; None where they are not a chain."""
+        if first.shape is None or not self._has_short_rows(first.shape) or not self._is_of_data(first):
+            return None
+        rows: list[int] = []
+        at = first
+        while at.dominator != len(self.nodes):
+            sink = self.nodes[at.dominator]
+            between = self._between(at.position, sink.position)
+            if between is None:
+                return None
+            is_last = sink.kind is Fusion.CONTRACTION
+            rows += between if is_last else [*between, sink.position]
+            if not all(_runs_along(self.nodes[n], first.shape) for n in rows):
+                return None
+            if is_last:
+                reduced = any(self.nodes[n].kind is Fusion.REDUCE for n in rows)
+                return (rows, sink) if reduced and self._is_of_data(sink) else None
+            at = sink
+        return None
+
+    def _has_short_rows(self, shape: tuple[Dim, ...]) -> bool:
+        most = bounds(shape[-1]).hi if len(shape) > 1 else None
+        return most is not None and most <= self.max_row
+
+    def _is_of_data(self, node: _Node) -> bool:
+        """True if no operand is a constant: those are packed, and each part of them is best used for all rows."""
+        value = self.bindings[node.position][1]
+        assert isinstance(value, Call)
+        return not any(isinstance(a, Constant) for a in value.args)
+
+    def _add_operands(self, readers: set[int]) -> None:
+        """Joins what only computes operands of the contractions `readers`, each element once."""
+        group = self._root(max(readers))
+        for node in reversed(self.nodes[: max(readers)]):
+            if node.kind > Fusion.INJECTIVE or node.escapes or not node.users or not readers.issuperset(node.users):
+                continue
+            users = [self.nodes[u] for u in node.users]
+            once = all(u.kind is Fusion.CONTRACTION or _same_size(node, u) for u in users)
+            root = self._root(node.position)
+            alone = root != group and not self.anchored[root] and self.size[root] == 1
+            if alone and (once or node.kind is Fusion.INJECTIVE) and self.size[group] < self.max_ops:
+                self._unite({root, group})
+                readers.add(node.position)
+
+    def _add_moves(self, node: _Node) -> None:
+        """Joins what only rearranges the result of `node` and its epilogue."""
+        group = self._root(node.position)
+        at = node
+        while at.dominator != len(self.nodes):
+            sink = self.nodes[at.dominator]
+            if self._root(sink.position) != group:
+                moves = sink.kind is Fusion.INJECTIVE and _same_size(at, sink)
+                if not moves or self._between(at.position, sink.position) or self.size[group] >= self.max_ops:
+                    return
+                self._unite({self._root(sink.position), group})
+                group = self._root(sink.position)
+            at = sink
 
     def _rewritten(self) -> list[Binding]:
         members: dict[int, list[int]] = {}
@@ -236,6 +330,25 @@ class _Block:
             tuple(params.values()), body, body.ty, attrs={"Primitive": 1}, ty=FuncType(types, body.ty), span=body.span
         )
         return Call(func, tuple(args), ty=body.ty, span=body.span)
+
+
+def _runs_along(node: _Node, shape: tuple[Dim, ...]) -> bool:
+    """True if `node` has an element for each element, or for each row, of a tensor of `shape`."""
+    if node.kind not in (Fusion.ELEMWISE, Fusion.BROADCAST, Fusion.REDUCE):
+        return False
+    return node.shape in (shape, shape[:-1], (*shape[:-1], dim(1)))
+
+
+def _same_size(a: _Node, b: _Node) -> bool:
+    """True if the tensors of both have the same number of elements."""
+    if a.shape is None or b.shape is None:
+        return False
+    sizes: list[Dim] = [dim(1), dim(1)]
+    for n, shape in enumerate((a.shape, b.shape)):
+        for d in shape:
+            sizes[n] = sizes[n] * d
+    difference = simplify(sizes[0] - sizes[1])
+    return isinstance(difference, Const) and difference.value == 0
 
 
 def _kind_of_call(value: Expr) -> bool:

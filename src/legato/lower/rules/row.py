@@ -26,7 +26,7 @@ from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
 from legato.tir.stmt import Alloc, For, If, LoopKind, Stmt, Store, block
 
-__all__ = ["RowJob", "RowReduction", "row"]
+__all__ = ["RowJob", "RowReduction", "along_vectors", "halves", "row"]
 
 UNROLL = 4
 MIN_LANES = 4  # shorter rows are reduced one by one
@@ -130,12 +130,12 @@ class _Row:
             return Store(acc, (const(u), lane), value)
 
         def along(env: dict[Var, Expr]) -> Stmt:
-            return self._vectors(last, lanes, unroll, lane, lambda u, i: update(u, {**env, last.var: i}))
+            return along_vectors(last.extent, lanes, unroll, lane, lambda u, i: update(u, {**env, last.var: i}))
 
         start = [Store(acc, (const(u), lane), zero) for u in range(unroll)]
         joined = [
             Store(acc, (const(u), lane), self._join(r, Load(acc, (const(u), lane)), Load(acc, (const(u + step), lane))))
-            for step in _halves(unroll)
+            for step in halves(unroll)
             for u in range(step)
         ]
         parts = Buffer("parts", (const(lanes),), r.tensor.dtype, scope=Scope.LOCAL)
@@ -148,7 +148,7 @@ class _Row:
     def _across(self, r: RowReduction, parts: Buffer, lanes: int) -> Stmt:
         """Joins the lanes pairwise and leaves the result, combined with the initial value, in its buffer."""
         steps: list[Stmt] = []
-        for step in _halves(lanes):
+        for step in halves(lanes):
             lane = Var("l", lo=0, hi=step - 1)
             both = self._join(r, Load(parts, (lane,)), Load(parts, (lane + step,)))
             join = Store(parts, (lane,), both)
@@ -171,23 +171,24 @@ class _Row:
 
         return block(Store(result, (), substitute(init, self.env)), serial(r.reduction.axes, step))
 
-    def _vectors(self, axis: Axis, lanes: int, unroll: int, lane: Var, body: _Update) -> Stmt:
-        """body(u, i) over the axis: `unroll` vectors a time, then single vectors, then a masked one."""
-        width = lanes * unroll
-        full = floordiv(axis.extent, const(width))
-        parts = [loop("k", full, lambda k: block(*(body(u, k * width + u * lanes + lane) for u in range(unroll))))]
-        done = full * width
-        singles = simplify(floordiv(axis.extent - done, const(lanes)))
-        if unroll > 1 and extent_of(singles) != 0:
-            parts.append(loop("k", singles, lambda k: body(0, done + k * lanes + lane)))
-        start = simplify(floordiv(axis.extent, const(lanes)) * lanes)
-        left = extent_of(simplify(axis.extent - start))
-        if left != 0:
-            parts.append(If(lt(start + lane, axis.extent), body(0, start + lane)))
-        return block(*parts)
+
+def along_vectors(extent: Expr, lanes: int, unroll: int, lane: Var, body: _Update) -> Stmt:
+    """body(u, i) over i in 0..extent: `unroll` vectors a time, then single vectors, then a masked one."""
+    width = lanes * unroll
+    full = floordiv(extent, const(width))
+    parts = [loop("k", full, lambda k: block(*(body(u, k * width + u * lanes + lane) for u in range(unroll))))]
+    done = full * width
+    singles = simplify(floordiv(extent - done, const(lanes)))
+    if unroll > 1 and extent_of(singles) != 0:
+        parts.append(loop("k", singles, lambda k: body(0, done + k * lanes + lane)))
+    start = simplify(floordiv(extent, const(lanes)) * lanes)
+    left = extent_of(simplify(extent - start))
+    if left != 0:
+        parts.append(If(lt(start + lane, extent), body(0, start + lane)))
+    return block(*parts)
 
 
-def _halves(n: int) -> list[int]:
+def halves(n: int) -> list[int]:
     """n/2, n/4, …, 1."""
     found = []
     while n > 1:

@@ -35,7 +35,17 @@ from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Call, Load
 from legato.tir.stmt import Alloc, For, If, Let, LoopKind, Prefetch, Stmt, Store, block
 
-__all__ = ["MANY_ROWS", "TileJob", "TileShape", "combine", "identity", "pick_shape", "register_tile", "tile"]
+__all__ = [
+    "MANY_ROWS",
+    "TileJob",
+    "TileShape",
+    "combine",
+    "identity",
+    "pick_shape",
+    "register_tile",
+    "row_tiles",
+    "tile",
+]
 
 PART = 256  # terms of a sum that are added up in one register: longer parts cost accuracy, shorter ones time
 PLAIN_PART = 16  # the same for sums of what is read as it is: nothing is gained by longer ones there
@@ -68,6 +78,7 @@ class TileJob:
     within: Var
     packed: frozenset[Buffer] = frozenset()
     last: tuple[Expr, Expr] | None = None
+    index: tuple[Expr, ...] | None = None  # where in `out` the element of `axes` lies, if not there
     blocks_first: bool = False  # weights do not stay in cache: each block of them is used for all rows before the next
     ahead: Var | None = None  # while weights are used, those at the next value of this variable are fetched
 
@@ -160,6 +171,12 @@ def register_tile(job: TileJob, shape: TileShape, target: Target, env: dict[Var,
     """One register tile: `rows` rows from `first` of the row axis, all channels of a block that starts at channel 0;
     `env` has the values of the other axes and of the block."""
     return _Tiles(job, target, shape, env, job.row)._tile(const(0), shape.vectors, None, first, rows)
+
+
+def row_tiles(job: TileJob, shape: TileShape, target: Target, env: Mapping[Var, Expr], block_index: Expr) -> Stmt:
+    """All register tiles of channel block `block_index`, one after the other; `env` has the values of the axes but the
+    row's and the channel's."""
+    return _Tiles(job, target, shape, {**env, job.block: block_index}, job.row).rows(block_index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +325,8 @@ class _Tiles:
     def _finish(self, at: _Place, m: Expr, v: Expr, total: Expr) -> Stmt:
         """Stores the epilogue of `total`, the sum of vector (m, v)."""
         env = self._point(at, m, v)
-        index = tuple(substitute(a.var, env) for a in self.job.axes)
+        index = self.job.index or tuple(a.var for a in self.job.axes)
+        index = tuple(substitute(i, env) for i in index)
         return self._guarded(at, v, Store(self.job.out, index, substitute(self.job.epilogue(total), env)))
 
     def _guarded(self, at: _Place, v: Expr, stmt: Stmt) -> Stmt:
