@@ -102,9 +102,10 @@ class Profile:
 
     @property
     def share(self) -> float | None:
-        """The share of the roofline that the kernels reach together."""
-        taken = sum(k.seconds for k in self.kernels if k.bound is not None)
-        return sum(k.bound.seconds for k in self.kernels if k.bound is not None) / taken if taken else None
+        """The share of the roofline that the kernels reach together, none of them more than all of it."""
+        known = [(k.seconds, k.bound.seconds) for k in self.kernels if k.bound is not None]
+        taken = sum(seconds for seconds, _ in known)
+        return sum(map(min, known)) / taken if taken else None
 
     def to_json(self) -> dict[str, Any]:
         """The figures as JSON data, without the events."""
