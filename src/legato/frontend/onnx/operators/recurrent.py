@@ -176,17 +176,23 @@ class _Layer:
         return len(self.reverse)
 
     def gates(self, b: Emitter, w: Expr, bias: Expr | None, d: int, own: int | None = None) -> Expr:
-        """What the inputs contribute to the gates of direction `d`; the first `own` gates with both their biases."""
-        y = b.nn.dense(self.x, _part(b, w, d))
-        if bias is None:
-            return y
+        """What the inputs contribute to the gates of direction `d`; the first `own` gates with both their biases.
+
+        One product for the rows of all steps, which may be few in each.
+        """
+        steps, batch, inputs = b.dims_of(self.x)
         wide = self.units * self.gate_count
-        both = _part(b, bias, d)
-        whole, recurrent = b.columns(both, 0, wide), b.columns(both, wide, 2 * wide)
-        if own is not None and own < self.gate_count:
-            none = b.constant(np.zeros(self.units * (self.gate_count - own)), b.dtype(bias))
-            recurrent = b.concatenate(b.columns(recurrent, 0, self.units * own), none, axis=0)
-        return b.add(y, b.add(whole, recurrent))
+        flat = not b.is_one(batch)
+        rows = b.reshape(self.x, newshape=(steps * batch, inputs), allowzero=True) if flat else self.x
+        y = b.nn.dense(rows, _part(b, w, d))
+        if bias is not None:
+            both = _part(b, bias, d)
+            whole, recurrent = b.columns(both, 0, wide), b.columns(both, wide, 2 * wide)
+            if own is not None and own < self.gate_count:
+                none = b.constant(np.zeros(self.units * (self.gate_count - own)), b.dtype(bias))
+                recurrent = b.concatenate(b.columns(recurrent, 0, self.units * own), none, axis=0)
+            y = b.add(y, b.add(whole, recurrent))
+        return b.reshape(y, newshape=(steps, batch, wide), allowzero=True) if flat else y
 
     def inner_bias(self, b: Emitter, bias: Expr | None, d: int) -> Expr:
         """The bias of the product of the state with the last gate's weight."""
