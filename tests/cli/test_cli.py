@@ -20,22 +20,9 @@ from legato.base.errors import InternalError, PlatformError
 from legato.cli._answer import Answer, rows, seconds, size
 from legato.compare import Culprit, OutputReport, Report
 from legato.pipelines import DEFAULT
+from tests.cli.conftest import MLP
 
 SOURCE = Path(legato.__file__).parents[1]
-MLP = """
-#[version = "0.0.5"]
-def @main(%x: Tensor[(n, 4), float32], %w: Tensor[(3, 4), float32]) -> Tensor[(n, 3), float32] {
-  nn.relu(nn.dense(%x, %w))
-}
-"""
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Every test runs in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "mlp.relay").write_text(MLP)
-    return tmp_path
 
 
 def save_onnx(path: str = "model.onnx", operators: tuple[str, ...] = ("Relu",)) -> None:
@@ -49,32 +36,6 @@ def save_onnx(path: str = "model.onnx", operators: tuple[str, ...] = ("Relu",)) 
     model = helper.make_model(helper.make_graph(nodes, "g", [x], [y], [w]), ir_version=8,
                               opset_imports=[helper.make_opsetid("", 17)])  # fmt: skip
     onnx.save(model, path)
-
-
-class Done:
-    """What one call of the command line did."""
-
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Any:
-    """`call("run", …)` runs the command line in this process."""
-
-    def run(*arguments: str) -> Done:
-        try:
-            code = cli.main(arguments)
-        except SystemExit as end:
-            code = int(end.code or 0)
-        captured = capsys.readouterr()
-        return Done(code, captured.out, captured.err)
-
-    return run
 
 
 # ------------------------------------------------------------------ all verbs
@@ -418,51 +379,7 @@ def test_bench_against_onnxruntime(call: Any) -> None:
     assert data["threads"] == 2
 
 
-# ------------------------------------------------------------------ profile
-
-
-def test_profile(call: Any) -> None:
-    done = call("profile", "mlp.relay", "--dim", "n=64", "--seconds", "0.05", "--threads", "1")
-    assert (done.code, done.err) == (0, "")
-    lines = done.out.splitlines()
-    assert [line.split()[0] for line in lines[:5]] == ["model", "inputs", "machine", "peaks", "run"]
-    (row,) = (line.split() for line in lines if line.startswith("relu_0 "))
-    assert row[1] == "1"
-    assert row[-4:-2] == ["nn.dense", "nn.relu"]
-    assert any(line.startswith("overhead ") for line in lines)
-    assert any(line.startswith("sum ") for line in lines)
-
-
-def test_profile_of_a_compiled_file(call: Any) -> None:
-    assert call("compile", "mlp.relay", "-o", "mlp.legato").code == 0
-    done = call(
-        "profile", "mlp.legato", "--seconds", "0.05", "--best", "--json", "--trace", "t.json", "--html", "p.html"
-    )
-    assert (done.code, done.err) == (0, "")
-    assert (done.json["verb"], done.json["statistic"]) == ("profile", "best")
-    assert "relu_0" in {k["name"] for k in done.json["kernels"]}
-    assert json.loads(Path("t.json").read_text())["traceEvents"]
-    assert Path("p.html").read_text().startswith("<!DOCTYPE html>")
-    done = call("profile", "mlp.legato", "--target", "x86-64-v3")
-    assert done.code == 2
-    assert "mlp.legato is compiled already" in done.err
-
-
-def test_profile_of_a_program_without_inputs_that_fit(call: Any) -> None:
-    np.savez("in.npz", x=np.zeros((2, 5), np.float32), w=np.zeros((3, 4), np.float32))
-    done = call("profile", "mlp.relay", "-i", "in.npz")
-    assert done.code == 2
-    assert 'input "x": wrong size of dimension 1' in done.err
-
-
 # ------------------------------------------------------------------ doctor, cache
-
-
-def test_doctor_measures(call: Any) -> None:
-    done = call("doctor", "--peaks")
-    assert done.code == 0
-    assert re.search(r"^peaks +1 thread: \d+ GFLOP/s; GB/s: L1 \d+, L2 \d+, L3 \d+, memory \d+; ", done.out, re.M)
-    assert call("doctor", "--peaks", "--json").json["peaks"][0]["threads"] == 1
 
 
 def test_doctor(call: Any) -> None:
