@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from legato._version import __version__
+from legato.base import sources as _sources  # noqa: F401  # notes when this process began to read the package
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,12 +8,11 @@ one name for all; the image is linked with the names that the program gives.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from legato.base.sources import sources_digest
 from legato.base.target import Target
-from legato.codegen.build import build_objects
 from legato.codegen.cache import KernelCache
 from legato.codegen.level import toolchain
 from legato.ir.op import Op
@@ -80,13 +79,18 @@ class Assembler:
     def compile(self, emitted: Emitted, lowered: LoweredModule, program: HostProgram) -> Objects:
         """The objects of `program`. What was made of it and `lowered` is kept for other processes."""
         texts = [*emitted.kernels.values(), *([emitted.hosts] if emitted.found is None else [])]
-        made, compiled = build_objects(texts, self.target, cache=self.cache)
+        made, compiled = self._made(texts) if texts else ([], 0)
         code = {name: found.code for name, found in program.found.items()}
         code |= zip(emitted.kernels, made, strict=False)
         hosts = made[-1] if emitted.found is None else emitted.found
         if (lowered.fresh or emitted.found is None) and self.compiler is not None and self.compiler == _compiler():
             self._keep(emitted, lowered, code, hosts)
         return Objects({name: code[name] for name in program.facts}, hosts, compiled)
+
+    def _made(self, texts: Sequence[str]) -> tuple[list[bytes], int]:
+        from legato.codegen.build import build_objects  # only for what was never compiled
+
+        return build_objects(texts, self.target, cache=self.cache)
 
     def _keep(self, emitted: Emitted, lowered: LoweredModule, code: Mapping[str, bytes], hosts: bytes) -> None:
         for fresh in lowered.fresh:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -35,7 +37,6 @@ from legato.runtime.executable import Executable
 from legato.runtime.kernels import kernel_from_work, kernels_to_text
 from legato.runtime.parts import Segment
 from legato.runtime.program import HostOpInfo, Program
-from legato.tir.verify import verify_all
 from legato.transform.pass_ import Observer, Pass, run
 
 __all__ = [
@@ -123,6 +124,23 @@ class Compiled:
 
 def compile_module(mod: Module, options: CompileOptions) -> Compiled:
     """`mod`, whose function @main is the program, as an executable."""
+    with _paused_collection():
+        return _compiled(mod, options)
+
+
+@contextmanager
+def _paused_collection() -> Iterator[None]:
+    """Python's search for cycles, paused: a compilation makes many objects that live to its end, and hardly a cycle."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _compiled(mod: Module, options: CompileOptions) -> Compiled:
     clock = _Clock(options.progress)
     source = str(mod)
     observer = Observer(keep=options.keep, progress=options.progress)
@@ -185,6 +203,8 @@ def _lowered(
     program = lower_hosts(lowered, options.target)
     loops = {**program.kernels, **program.functions}
     if observer.settings.verify:
+        from legato.tir.verify import verify_all  # only where it is asked for
+
         verify_all(loops, final=True)
     for name, stage in (("lower", lowered.module), ("tir", Module({ir.GlobalVar(n): f for n, f in loops.items()}))):
         if name in options.keep or "*" in options.keep:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections.abc import Iterator
@@ -44,6 +43,8 @@ def _read(folder: Path) -> float:
 
 @cache
 def _digest(folder: Path) -> str:
+    import hashlib  # not with the package
+
     total, skip = hashlib.sha256(), len(str(folder))
     for entry in _files(folder):
         with open(entry.path, "rb") as file:

@@ -15,7 +15,6 @@ import hashlib
 import json
 import mmap
 import os
-import secrets
 import stat
 import struct
 from collections.abc import Iterable, Iterator
@@ -78,7 +77,7 @@ def write(path: Path, parts: Parts) -> None:
         "relocations": parts.relocations.astype("<i8").data.cast("B"),
         "constants": parts.segment.data,
     }
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
     try:
         _write_file(temporary, _pieces(parts, bodies))
         os.replace(temporary, path)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from legato.base.node import post_order, rebuild
+from legato.base.pool import Pool
 from legato.infer.builder import Builder
 from legato.ir.expr import Call, Constant, Expr, Function, constant
 from legato.ir.module import Module
@@ -41,8 +42,9 @@ class FoldScale(FunctionPass):
         uses = Counter(id(c) for node in order for c in node.children())
         shared: set[int] = set()  # new nodes that stand for a node with several users
         new: dict[int, Expr] = {}
+        pool = Pool()
         for node in order:
-            done = _folded(rebuild(node, new), shared)
+            done = _folded(rebuild(node, new), shared, pool)
             new[id(node)] = done
             if uses[id(node)] > 1:
                 shared.add(id(done))
@@ -50,7 +52,7 @@ class FoldScale(FunctionPass):
         return func if body is func.body else replace(func, body=body)
 
 
-def _folded(node: Expr, shared: set[int]) -> Expr:
+def _folded(node: Expr, shared: set[int], pool: Pool) -> Expr:
     if not isinstance(node, Call) or (node.op is not add and node.op is not multiply):
         return node
     inner, factor = node.args if isinstance(node.args[1], Constant) else node.args[::-1]
@@ -58,7 +60,7 @@ def _folded(node: Expr, shared: set[int]) -> Expr:
         return node
     if inner.ty != node.ty or not isinstance(node.ty, TensorType) or not node.ty.dtype.is_float:
         return node
-    new = _scaled(inner, factor, shared) if node.op is multiply else _shifted(inner, factor)
+    new = _scaled(inner, factor, shared, pool) if node.op is multiply else _shifted(inner, factor)
     return node if new is None else new
 
 
@@ -70,18 +72,18 @@ def _shifted(inner: Call, shift: Constant) -> Expr | None:
     return None if x.ty != inner.ty else _call(inner, add, x, constant(old + shift.data))
 
 
-def _scaled(inner: Call, factor: Constant, shared: set[int]) -> Expr | None:
+def _scaled(inner: Call, factor: Constant, shared: set[int], pool: Pool) -> Expr | None:
     """multiply(inner, factor)."""
     if inner.op is add and isinstance(inner.args[1], Constant) and inner.args[0].ty == inner.ty:
         x, old = inner.args[0], inner.args[1].data
         if not isinstance(x, Call) or id(x) in shared:
             return None
-        product = _scaled(x, factor, shared)
+        product = _scaled(x, factor, shared, pool)
         return None if product is None else _call(inner, add, product, constant(old * factor.data))
-    return _into_weight(inner, factor.data)
+    return _into_weight(inner, factor.data, pool)
 
 
-def _into_weight(call: Call, factor: Array) -> Expr | None:
+def _into_weight(call: Call, factor: Array, pool: Pool) -> Expr | None:
     """The contraction `call` with its constant weight multiplied by one factor per output channel."""
     axes = _channel_axes(call)
     if axes is None or not isinstance(call.ty, TensorType) or not isinstance(call.args[1], Constant):
@@ -98,9 +100,9 @@ def _into_weight(call: Call, factor: Array) -> Expr | None:
     if aligned.shape[out_axis] not in (1, weight.shape[weight_axis]):
         return None
     shape = [-1 if d == weight_axis else 1 for d in range(weight.ndim)]
-    product = weight * aligned.reshape(shape)
-    product.setflags(write=False)  # so it need not be copied
-    return replace(call, args=(call.args[0], constant(product)))
+    product = np.multiply(weight, aligned.reshape(shape), out=pool.empty(weight.shape, weight.dtype))
+    product.setflags(write=False)
+    return replace(call, args=(call.args[0], Constant(product, ty=call.args[1].ty)))
 
 
 def _channel_axes(call: Call) -> tuple[int, int] | None:

@@ -14,7 +14,6 @@ from legato.base.config import Config, config
 from legato.base.errors import CompileError, InternalError, VerifyError
 from legato.ir.expr import Function
 from legato.ir.module import Module
-from legato.ir.verify import verify
 
 __all__ = ["FunctionPass", "Observer", "Pass", "run"]
 
@@ -84,6 +83,8 @@ class Observer:
 
 
 def _verify(name: str, mod: Module) -> None:
+    from legato.ir.verify import verify  # only where it is asked for
+
     try:
         verify(mod)
     except VerifyError as error:
