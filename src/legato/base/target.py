@@ -75,16 +75,11 @@ def target(name: str | Target) -> Target:
 
 @cache
 def host() -> Target:
-<<<<<<< HEAD
-    """The best target that this machine runs; PlatformError on anything but Linux on x86-64-v2 or newer."""
+    """The best target that this machine runs, or the one that the configuration names; PlatformError on anything but
+    Linux on x86-64-v2 or newer."""
     if sys.platform != "linux" or os.uname().machine != "x86_64":
         import platform  # only for the message
 
-=======
-    """The best target that this machine runs, or the one that the configuration names; PlatformError on anything but
-    Linux on x86-64-v2 or newer."""
-    if platform.system() != "Linux" or platform.machine() not in ("x86_64", "AMD64"):
->>>>>>> upstream
         raise PlatformError(
             f"Legato compiles for Linux on x86-64 only so far; this is {platform.system()} on {platform.machine()}"
         )
