@@ -120,7 +120,12 @@ class _Job:
 
 
 def _dtype_of(packing: StoredPacking, source: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype of what `packing` makes of `source`: that of what is computed, else that of what is read."""
+    """The dtype of what `packing` makes of `source`: that of what is computed, else that of what is read.
+
+    Matrices make float32 of bfloat16, for which their products would be too coarse.
+    """
+    if packing.matrices:
+        return dt.float32.numpy if source == dt.bfloat16.numpy else source
     last = packing.body[-1] if packing.body else ()
     return dt.dtype(last[-1]).numpy if last and last[0] in ("call", "cast") else source
 
@@ -131,7 +136,7 @@ def packed_array(packing: StoredPacking, source: Array) -> Array:
     It may be a view whose elements lie otherwise in memory.
     """
     if packing.matrices:
-        return _multiplied(source, packing.matrices)
+        return _multiplied(source, packing.matrices, _dtype_of(packing, source.dtype))
     axes = [Var(f"i{n}", lo=0) for n in range(len(packing.extents))]
     buffer = Buffer("source", tuple(const(n) for n in source.shape), dt.dtype(source.dtype))
     body = from_data(packing.body, axes, [buffer])
@@ -157,7 +162,7 @@ def _paired(source: Array, pair: Call) -> Array:
     return np.ascontiguousarray(np.moveaxis(words, -1, dim))
 
 
-def _multiplied(source: Array, matrices: Sequence[tuple[int, Matrix]]) -> Array:
+def _multiplied(source: Array, matrices: Sequence[tuple[int, Matrix]], dtype: np.dtype[Any]) -> Array:
     """`source` with two dimensions multiplied by matrices: in float64, term by term in order, rounded once.
 
     The result lies in memory as it is packed next: these dimensions outermost, the first of the others innermost
@@ -168,7 +173,7 @@ def _multiplied(source: Array, matrices: Sequence[tuple[int, Matrix]]) -> Array:
     order = [*dims, *(rest if source.ndim - 1 in rest else reversed(rest))]
     given = np.transpose(source, order)
     (_, first), (_, second) = matrices
-    result = np.empty((len(first), len(second), *given.shape[2:]), source.dtype)
+    result = np.empty((len(first), len(second), *given.shape[2:]), dtype)
     step = max(1, IN_CACHE // max(1, math.prod(given.shape[3:])))
     shape = (step, *given.shape[3:])
     parts, line = np.empty((*given.shape[:2], *shape)), np.empty((given.shape[1], *shape))

@@ -27,18 +27,19 @@ from legato.arith.expr import Binary, Const, Expr, Op, Select, Var, cdiv, const,
 from legato.arith.simplify import simplify
 from legato.arith.substitute import substitute, variables
 from legato.base import dtype as dt
+from legato.base.dtype import DType
 from legato.base.target import Target
 from legato.lower.access import depends, extent_of, stride
 from legato.lower.algorithms.cook_toom import TAPS, Matrix, Scheme, combined, gathered
 from legato.te.tensor import Axis, Reduction, Stage, Tensor, compute, reduce
-from legato.tir.expr import Load
+from legato.tir.expr import Cast, Load, cast
 
 __all__ = ["Window", "Winograd", "detect", "linear", "winograd"]
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A contraction over 3 × 3 windows: `data` and `weights` as read by its body.
+    """A contraction over 3 × 3 windows: `data` and `weights` as read by its body, which converts them to `dtype`.
 
     channel: the result's axis that the weights alone follow; reduced: the reduction's axis that is no window's;
     slides: the result's axes along which windows slide, with the window's own axis; batch: the result's other axes.
@@ -51,13 +52,14 @@ class Window:
     slides: tuple[tuple[Axis, Axis], tuple[Axis, Axis]]
     batch: tuple[Axis, ...]
     axes: tuple[Axis, ...]
+    dtype: DType
 
     def read(self, batch: Sequence[Expr], rows: Expr, columns: Expr, channel: Expr) -> Expr:
         """The data at place (rows, columns), counted from where the first window begins."""
         env: dict[Var, Expr] = {a.var: v for a, v in zip(self.batch, batch, strict=True)}
         for (axis, within), at in zip(self.slides, (rows, columns), strict=True):
             env |= {axis.var: at, within.var: const(0)}
-        return substitute(self.data, {**env, self.reduced.var: channel})
+        return cast(substitute(self.data, {**env, self.reduced.var: channel}), self.dtype)
 
 
 def detect(body: Expr, axes: Sequence[Axis], red: Reduction, constants: Collection[Tensor]) -> Window | None:
@@ -74,7 +76,8 @@ def detect(body: Expr, axes: Sequence[Axis], red: Reduction, constants: Collecti
         return None
     if not (isinstance(body, Binary) and body.op is Op.MUL):
         return None
-    reads = sorted((body.a, body.b), key=lambda x: isinstance(x, Load) and x.buffer in constants)
+    factors = [x.a if isinstance(x, Cast) and x.a.dtype is dt.bfloat16 else x for x in (body.a, body.b)]
+    reads = sorted(factors, key=lambda x: isinstance(x, Load) and x.buffer in constants)
     data, weights = reads
     if not (isinstance(data, Load) and isinstance(weights, Load)) or data.buffer in constants:
         return None
@@ -83,12 +86,14 @@ def detect(body: Expr, axes: Sequence[Axis], red: Reduction, constants: Collecti
     own = [a for a in axes if depends(weights, a.var)]
     if len(own) != 1 or len(weights.indices) != 4 or set(weights.indices) != {own[0].var, *(a.var for a in red.axes)}:
         return None
-    window = _window(data, weights, own[0], axes, red)
+    window = _window(data, weights, own[0], axes, red, body.dtype)
     fits = window is not None and all(extent_of(a.extent) for a in (window.channel, window.reduced))
     return window if fits and window is not None and stride(data, window.reduced.var) == 1 else None
 
 
-def _window(data: Load, weights: Load, channel: Axis, axes: Sequence[Axis], red: Reduction) -> Window | None:
+def _window(
+    data: Load, weights: Load, channel: Axis, axes: Sequence[Axis], red: Reduction, dtype: DType
+) -> Window | None:
     """The roles of the axes, from how the data is indexed."""
     slides: list[tuple[int, Axis, Axis]] = []
     reduced: list[Axis] = []
@@ -113,7 +118,7 @@ def _window(data: Load, weights: Load, channel: Axis, axes: Sequence[Axis], red:
     if any(w in (y.var, x.var) for i in others for w in variables(i)):
         return None
     batch = tuple(a for a in axes if a not in (y, x, channel))
-    return Window(data, weights, channel, reduced[0], ((y, u), (x, v)), batch, tuple(axes))
+    return Window(data, weights, channel, reduced[0], ((y, u), (x, v)), batch, tuple(axes), dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,20 +216,21 @@ def _weights(window: Window, scheme: Scheme) -> Tensor:
     assert isinstance(source, Tensor)
     done = source
     for _, inside in window.slides:
-        done = _multiplied(done, window.weights.indices.index(inside.var), scheme.weights)
+        done = _multiplied(done, window.weights.indices.index(inside.var), scheme.weights, window.dtype)
     return done
 
 
-def _multiplied(source: Tensor, dim: int, matrix: Matrix) -> Tensor:
+def _multiplied(source: Tensor, dim: int, matrix: Matrix, dtype: DType) -> Tensor:
     shape = [const(len(matrix)) if d == dim else extent for d, extent in enumerate(source.shape)]
 
     def element(*index: Expr) -> Expr:
-        reads = [source[tuple(const(k) if d == dim else i for d, i in enumerate(index))] for k in range(TAPS)]
+        places = (tuple(const(k) if d == dim else i for d, i in enumerate(index)) for k in range(TAPS))
+        reads = [cast(source[place], dtype) for place in places]
         sums = []
         for line in matrix:
-            total: Expr = const(0, source.dtype)
+            total: Expr = const(0, dtype)
             for c, x in zip(line, reads, strict=True):
-                total = total + const(float(c), source.dtype) * x
+                total = total + const(float(c), dtype) * x
             sums.append(total)
         return _chosen(index[dim], sums)
 

@@ -31,7 +31,7 @@ from legato.lower.rules.winograd_cost import PAD
 from legato.lower.traits import static_bytes
 from legato.te.tensor import Axis, Stage, Tensor
 from legato.tir.buffer import Buffer, Layout, Scope
-from legato.tir.expr import Load
+from legato.tir.expr import Load, cast
 from legato.tir.stmt import Alloc, For, If, LoopKind, Stmt, Store, block
 
 __all__ = ["WinogradJob", "multiply", "transform", "whole"]
@@ -102,7 +102,7 @@ def transform(job: WinogradJob, target: Target) -> tuple[Tensor, Stmt]:
     """The transformed data of all blocks, and the kernel that stores it."""
     n, window = job.stages.scheme.inputs, job.stages.window
     shape = (job.blocks, n, n, job.tiles, window.reduced.extent)
-    data = Tensor("data", shape, window.data.dtype)
+    data = Tensor("data", shape, window.dtype)
     data.layout = Layout((0, 1, 2, 3, 4), pad=PAD)
 
     def of_tile(values: list[Expr]) -> Stmt:
@@ -177,7 +177,7 @@ def _held(values: Sequence[Expr], read: Callable[[Load], Expr], use: Callable[[i
     found = list(dict.fromkeys(x for value in values for x in loads(value)))
     held = Buffer("d", (const(len(found)),), values[0].dtype, scope=Scope.REGISTER)
     place: dict[Expr, Expr] = {x: Load(held, (const(n),)) for n, x in enumerate(found)}
-    fetch = [Store(held, (const(n),), read(x)) for n, x in enumerate(found)]
+    fetch = [Store(held, (const(n),), cast(read(x), held.dtype)) for n, x in enumerate(found)]
     uses = [use(n, rewrite(value, lambda e: place.get(e))) for n, value in enumerate(values)]
     return Alloc(held, block(*fetch, *uses))
 

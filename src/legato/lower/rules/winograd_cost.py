@@ -8,16 +8,18 @@ from dataclasses import dataclass
 
 from legato.arith.expr import Expr
 from legato.base import dtype as dt
+from legato.base.dtype import DType
 from legato.base.precision import Precision
 from legato.base.target import Target
 from legato.lower.algorithms.cook_toom import F2, F4, TAPS, Scheme
 from legato.lower.algorithms.winograd import Window
 from legato.lower.rules.nest import PIECES, extent_of
 from legato.lower.rules.tile import TileShape, pick_shape
+from legato.tir.expr import cast
 
 __all__ = ["PAD", "WinogradPlan", "choose"]
 
-SCHEMES = {Precision.EXACT: (), Precision.DEFAULT: (F2,), Precision.FAST: (F2, F4)}
+SCHEMES = {Precision.EXACT: (), Precision.DEFAULT: (F2,), Precision.FAST: (F2, F4), Precision.BFLOAT16: (F2, F4)}
 PAD = 16  # elements behind each row of a block's buffers: strides of 4 KB would meet in one set of the cache
 PLACES = 28  # what a symbolic extent is taken to be (a symbolic batch: 1)
 MOST_TILES, WORTHWHILE = 56, 16  # in a block: more do not help; with fewer the weights are read too often
@@ -40,8 +42,8 @@ class WinogradPlan:
 
 def choose(window: Window, target: Target, precision: Precision) -> WinogradPlan | None:
     """The plan for `window`; None where the sum as it stands takes as little time."""
-    dtype, shape = window.data.dtype, pick_shape(window.channel.extent, None, [window.data], target)
-    if dtype is not dt.float32 or shape.lanes < target.lanes(dtype):
+    shape = pick_shape(window.channel.extent, None, [cast(window.data, window.dtype)], target)
+    if window.dtype is not dt.float32 or shape.lanes < target.lanes(window.dtype):
         return None  # float64 is asked for its precision; channels that do not fill a vector do better as they stand
     least, best = GAIN * _direct(window, target), None
     for scheme in SCHEMES[precision]:
@@ -64,12 +66,13 @@ def _direct(window: Window, target: Target) -> float:
     """Nanoseconds that the sum as it stands takes."""
     c, o = _sizes(window)
     places = _product((a.extent for a in window.batch), 1) * _product((a.extent for a, _ in window.slides), PLACES)
-    return _contraction(places, TAPS * TAPS, c, o, target)
+    return _contraction(places, TAPS * TAPS, c, o, window.data.dtype, target)
 
 
-def _contraction(rows: int, repeats: int, c: int, o: int, target: Target) -> float:
-    """Nanoseconds of `repeats` products of rows × c by c × o, whose weights come from memory."""
-    return max(2 * rows * repeats * c * o / target.gflops, 4 * repeats * c * o / target.memory_gbs)
+def _contraction(rows: int, repeats: int, c: int, o: int, dtype: DType, target: Target) -> float:
+    """Nanoseconds of `repeats` products of rows × c by c × o, whose weights of `dtype` come from memory."""
+    weights = repeats * c * o
+    return max(2 * rows * weights / target.rate(dtype), dtype.bytes * weights / target.memory_gbs)
 
 
 def _tiles(window: Window, scheme: Scheme) -> int:
@@ -83,7 +86,7 @@ def _time(window: Window, scheme: Scheme, target: Target) -> float:
     c, o = _sizes(window)
     tiles, products = _tiles(window, scheme), scheme.inputs**2
     transforms = tiles * products * (c + o) * PER_INPUT * scheme.inputs / target.gflops
-    return _contraction(tiles, products, c, o, target) + transforms + LAUNCH
+    return _contraction(tiles, products, c, o, window.dtype, target) + transforms + LAUNCH
 
 
 def _plan(window: Window, scheme: Scheme, shape: TileShape, target: Target) -> WinogradPlan:
