@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import warnings
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+import torch
 from onnx import helper
 
+import legato
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx import from_onnx
 from tests.frontend.onnx.peer import Array, legato_outputs, model, ort_outputs, value
@@ -144,3 +148,21 @@ def test_what_is_wrong_is_named(attributes: dict[str, Any], error: type[Exceptio
     with pytest.raises(error) as found:
         from_onnx(proto)
     assert message in "\n".join([str(found.value), *found.value.details])
+
+
+@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_stacked_layers_of_pytorch(kind: type[torch.nn.RNNBase], batch_first: bool) -> None:
+    torch.manual_seed(0)
+    module = kind(24, 40, num_layers=2, bidirectional=True, batch_first=batch_first).eval()
+    x, file = torch.randn(3, 7, 24), io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(module, (x,), file, dynamo=False, input_names=["x"], dynamic_axes={"x": {0: "a", 1: "b"}})
+    exe = legato.compile(onnx.load_from_string(file.getvalue()), threads=2)
+    for shape in ((3, 7, 24), (1, 1, 24), (5, 2, 24)):
+        x = torch.randn(shape)
+        want, states = module(x)
+        wanted = [want, *(states if isinstance(states, tuple) else [states])]
+        for got, w in zip(exe(x.numpy()), wanted, strict=True):
+            np.testing.assert_allclose(got, w.detach().numpy(), rtol=1e-4, atol=2e-6)
