@@ -142,6 +142,7 @@ def test_facts_as_text() -> None:
     assert kernels_from_text(kernels_to_text(kernels), 100) == kernels
     work = kernels[0].work({"n": 5})
     assert (work.flops, work.bytes, work.count("slots")) == (15, 20, 0)
+    assert kernels[0].work({"n": -1}).flops == 0
 
 
 @pytest.mark.parametrize(

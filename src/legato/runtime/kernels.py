@@ -49,12 +49,12 @@ class KernelInfo:
         return {p: word for word, p in enumerate(self.params) if isinstance(p, str)}
 
     def work(self, dims: Mapping[str, int]) -> Work:
-        """The counts for given values of the dims."""
+        """The counts for given values of the dims; what would be negative is 0: loops of such an extent do not run."""
         order = list(dims)
         values = [dims[name] for name in order]
 
         def value(size: Size) -> int:
-            return size if isinstance(size, int) else compile_size(size, order)(values)
+            return size if isinstance(size, int) else max(0, compile_size(size, order)(values))
 
         return Work(
             counts={name: value(size) for name, size in self.counts.items()},
