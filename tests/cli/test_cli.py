@@ -269,7 +269,7 @@ def test_run_compiles_models(call: Any) -> None:
 def test_compiled_programs_are_not_compiled_again(call: Any) -> None:
     call("compile", "mlp.relay", "-o", "mlp.legato")
     done = call("run", "mlp.legato", "--fill", "ones", "--target", "x86-64-v2")
-    assert done.err == "legato: mlp.legato is compiled already: --shape and --target say how to compile a model\n"
+    assert done.err == "legato: mlp.legato is compiled already: --shape, --target and --precision are for models\n"
 
 
 def test_a_damaged_artifact(call: Any) -> None:
@@ -350,10 +350,30 @@ def test_show(call: Any) -> None:
     assert "call_tir" in call("show", "mlp.relay", "--after", "lower").out
     assert "kernel @" in call("show", "mlp.relay", "--after", "tir").out
     assert legato.parse(call("show", "mlp.relay", "--after", "to-a-normal", "--json").json["text"])
+    assert "bfloat16" not in call("show", "mlp.relay", "--after", "lower").out
+    for stage in ("low-precision", "lower"):
+        assert "bfloat16" in call("show", "mlp.relay", "--after", stage, "--precision", "bfloat16").out
+    assert call("show", "mlp.relay", "--after", "low-precision").code == 2
     call("compile", "mlp.relay", "-o", "mlp.legato")
     assert "nn.dense" in call("show", "mlp.legato").out
     done = call("show", "mlp.legato", "--after", "fuse")
     assert done.err == "legato: the program after 'fuse' was not kept; kept: none\n"
+
+
+def test_bfloat16(call: Any) -> None:
+    """Compiled, verified and measured with factors of 16 bits."""
+    assert call("verify", "mlp.relay", "--precision", "bfloat16").code == 0
+    assert call("check", "mlp.relay", "--precision", "bfloat16").code == 0
+    assert call("compile", "mlp.relay", "-o", "narrow.legato", "--precision", "bfloat16").code == 0
+    assert call("run", "narrow.legato", "--fill", "random", "-o", "narrow.npz").code == 0
+    assert call("run", "mlp.relay", "--fill", "random", "-o", "wide.npz").code == 0
+    with np.load("narrow.npz") as narrow, np.load("wide.npz") as wide:
+        for name in wide.files:
+            assert 0 < np.abs(narrow[name] - wide[name]).max() < 0.05
+    done = call("bench", "mlp.relay", "--precision", "bfloat16", "--vs", "legato-bfloat16,legato-exact",
+                "--rounds", "1", "--block", "0.01", "--threads", "1", "--json")  # fmt: skip
+    assert done.code == 0
+    assert set(done.json["engines"]) == {"legato", "legato-bfloat16", "legato-exact"}
 
 
 def test_bench_against_onnxruntime(call: Any) -> None:

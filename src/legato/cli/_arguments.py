@@ -122,8 +122,8 @@ def executable(args: argparse.Namespace, tell: Tell) -> Executable:
             progress=tell,
             precision=args.precision,
         )
-    if args.shape or args.target != "host":
-        raise CompileError(f"{args.model} is compiled already: --shape and --target say how to compile a model")
+    if args.shape or args.target != "host" or args.precision != "default":
+        raise CompileError(f"{args.model} is compiled already: --shape, --target and --precision are for models")
     tell("loading")
     return legato.load(args.model, threads=args.threads)
 

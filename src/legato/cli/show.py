@@ -39,20 +39,20 @@ def _artifact(args: argparse.Namespace) -> str:
 
 def _stage(args: argparse.Namespace, tell: Tell) -> str:
     from legato.driver import lower_module
-    from legato.pipelines import DEFAULT
     from legato.transform.pass_ import Observer, run
 
-    stages = [*dict.fromkeys(p.name for p in DEFAULT), *BELOW]
+    options = _arguments.options(args, tell, [] if args.after is None else [args.after])
+    passes = options.pipeline
+    stages = [*dict.fromkeys(p.name for p in passes), *BELOW]
     if args.after is not None and args.after not in stages:
         raise CompileError(f"there is no stage {args.after!r}", hint=f"one of {', '.join(stages)}")
     tell("reading")
     mod = _arguments.module(args)
     if args.after is None:
         return str(mod)
-    options = _arguments.options(args, tell, [args.after])
     observer = Observer(keep=options.keep, progress=tell)
-    last = max((n for n, p in enumerate(DEFAULT) if p.name == args.after), default=len(DEFAULT) - 1)
-    mod = run(mod, DEFAULT[: last + 1], observer)
+    last = max((n for n, p in enumerate(passes) if p.name == args.after), default=len(passes) - 1)
+    mod = run(mod, passes[: last + 1], observer)
     if args.after in BELOW:
         lower_module(mod, options, observer)
     return str(observer.kept[args.after])
