@@ -17,10 +17,11 @@ import mmap
 import os
 import stat
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from threading import Thread
+from typing import Final, Self
 
 import numpy as np
 
@@ -79,7 +80,7 @@ def write(path: Path, parts: Parts) -> None:
     }
     temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
     try:
-        _write_file(temporary, _pieces(parts, bodies))
+        _write_file(temporary, parts, bodies)
         os.replace(temporary, path)
         _sync(path.parent, os.O_DIRECTORY)
     except OSError as error:
@@ -88,38 +89,67 @@ def write(path: Path, parts: Parts) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _pieces(parts: Parts, bodies: dict[str, memoryview]) -> Iterator[bytes | memoryview]:
-    """The bytes of the file, in order."""
+def _write_file(path: Path, parts: Parts, bodies: dict[str, memoryview]) -> None:
+    """The sections, then the head before them: the constants' hash is computed while they are written."""
+    digests = {name: hashlib.sha256(body).hexdigest() for name, body in bodies.items() if name != "constants"}
+    crc = crc32c_chunks(parts.segment, CHUNK).tolist()
+    sections = _placed(bodies, {**digests, "constants": hashlib.sha256().hexdigest()})
+    start = len(_head(parts, sections, crc))  # every hash is as long
+    with open(path, "xb") as file, _Hashing(bodies["constants"]) as hashing:
+        for name, section in sections.items():
+            file.seek(start + section.offset)
+            file.write(bodies[name])
+        file.truncate(start + section.end)  # the last one may be empty, behind a gap
+        file.seek(0)
+        file.write(_head(parts, _placed(bodies, {**digests, "constants": hashing.digest()}), crc))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+class _Hashing:
+    """Computes the SHA-256 of `data`, which must live as long as this, while something else is done."""
+
+    def __init__(self, data: memoryview) -> None:
+        self._hash = hashlib.sha256()
+        self._thread = Thread(target=self._hash.update, args=(data,))
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._thread.join()
+
+    def digest(self) -> str:
+        """The digest, in hexadecimal."""
+        self._thread.join()
+        return self._hash.hexdigest()
+
+
+def _placed(bodies: Mapping[str, memoryview], digests: Mapping[str, str]) -> dict[str, _Section]:
+    """The sections, which follow each other."""
     sections: dict[str, _Section] = {}
     end = 0
     for name, alignment in _SECTIONS.items():
-        body = bodies[name]
-        sections[name] = _Section(_align(end, alignment), body.nbytes, hashlib.sha256(body).hexdigest())
+        sections[name] = _Section(_align(end, alignment), bodies[name].nbytes, digests[name])
         end = sections[name].end
+    return sections
+
+
+def _head(parts: Parts, sections: Mapping[str, _Section], crc: Sequence[int]) -> bytes:
+    """The prefix and the manifest."""
     manifest = {
         "program": parts.program.to_json(),
         "code_size": parts.code_size,
         "constants": [[c.name, c.offset, c.size] for c in parts.constants],
-        "crc32c": crc32c_chunks(parts.segment, CHUNK).tolist(),
+        "crc32c": crc,
         "sections": {name: [s.offset, s.size, s.sha256] for name, s in sections.items()},
     }
     text = json.dumps(manifest, separators=(",", ":")).encode()
     text = text.ljust(_align(_PREFIX.size + len(text), PAGE) - _PREFIX.size)  # sections begin on a page
+    end = max(section.end for section in sections.values())
     head = _PREFIX.pack(MAGIC, FORMAT, len(text), _PREFIX.size + len(text) + end, b"")[:_HASHED]
-    yield head + hashlib.sha256(head + text).digest() + text
-    end = 0
-    for name, section in sections.items():
-        yield bytes(section.offset - end)
-        yield bodies[name]
-        end = section.end
-
-
-def _write_file(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
-    with open(path, "xb") as file:
-        for piece in pieces:
-            file.write(piece)
-        file.flush()
-        os.fsync(file.fileno())
+    return head + hashlib.sha256(head + text).digest() + text
 
 
 def _sync(path: Path, flags: int) -> None:
