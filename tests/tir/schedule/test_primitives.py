@@ -490,7 +490,33 @@ def test_before_and_after(before: str, edit: Callable[..., Func], after: str) ->
     assert show(edit(func, names)).strip() == after.strip()
 
 
+MEETING = """
+kernel @f(a: Buffer[(n,), float32], n: index) {
+  for t in 0..3 {
+    parallel i in 0..n { a[i] = float32(t); }
+    barrier;
+  }
+}
+"""
+
 REFUSALS = [
+    pytest.param(
+        MEETING,
+        lambda f, v: s.parallel(f, v["t"]),
+        [
+            "schedule error: parallel: t and i are nested; one of them can be parallel",
+        ],
+        id="nested_parallel_with_barrier",
+    ),
+    pytest.param(
+        MEETING.replace("parallel i", "for i"),
+        lambda f, v: s.parallel(f, v["t"]),
+        [
+            "schedule error: parallel: threads wait for each other in the loop",
+            "  hint: schedule loops without barriers",
+        ],
+        id="barrier",
+    ),
     pytest.param(
         COPY,
         lambda f, v: s.split(f, v["n"], 4),

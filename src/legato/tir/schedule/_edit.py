@@ -100,7 +100,9 @@ def understood(stmt: Stmt, primitive: str) -> None:
     """Refuses statements of host functions: their effects are not analysed."""
     for s in statements(stmt):
         if isinstance(s, Barrier):
-            raise ScheduleError(f"{primitive}: threads wait for each other in the loop", hint="schedule loops without")
+            raise ScheduleError(
+                f"{primitive}: threads wait for each other in the loop", hint="schedule loops without barriers"
+            )
         if not isinstance(s, Block | For | If | Let | Alloc | Store):
             raise ScheduleError(f"{primitive}: a {type(s).__name__} cannot be moved", hint="schedule kernels only")
 
