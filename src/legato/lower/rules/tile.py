@@ -25,6 +25,7 @@ from functools import partial
 from legato.arith.expr import Binary, Const, Expr, Op, Var, binary, cdiv, const, floordiv, lt
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, rewrite, substitute
+from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.base.target import Target
 from legato.lower.access import depends
@@ -139,7 +140,10 @@ def pick_shape(channel: Expr, row: Axis | None, exprs: Sequence[Expr], target: T
     if blocks > order[0] and vectors == 1:
         vectors = 2
     rows = {4: FEW_ROWS, 3: 8, 2: 12, 1: 14}[vectors]
-    return TileShape(max(1, min(rows, (target.vector_registers - 2 - vectors) // vectors)), vectors, lanes)
+    held = vectors + 2  # weights and data, beside the sums
+    if "avx512bf16" not in target.features and any(x.dtype is dt.bfloat16 for e in exprs for x in loads(e)):
+        held = 2 * vectors + 4  # both halves of each pair
+    return TileShape(max(1, min(rows, (target.vector_registers - held) // vectors)), vectors, lanes)
 
 
 def tile(job: TileJob, shape: TileShape, target: Target) -> Stmt:

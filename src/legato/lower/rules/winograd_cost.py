@@ -15,7 +15,6 @@ from legato.lower.algorithms.cook_toom import F2, F4, TAPS, Scheme
 from legato.lower.algorithms.winograd import Window
 from legato.lower.rules.nest import PIECES, extent_of
 from legato.lower.rules.tile import TileShape, pick_shape
-from legato.tir.expr import cast
 
 __all__ = ["PAD", "WinogradPlan", "choose"]
 
@@ -42,7 +41,7 @@ class WinogradPlan:
 
 def choose(window: Window, target: Target, precision: Precision) -> WinogradPlan | None:
     """The plan for `window`; None where the sum as it stands takes as little time."""
-    shape = pick_shape(window.channel.extent, None, [cast(window.data, window.dtype)], target)
+    shape = pick_shape(window.channel.extent, None, [], target)  # of float32
     if window.dtype is not dt.float32 or shape.lanes < target.lanes(window.dtype):
         return None  # float64 is asked for its precision; channels that do not fill a vector do better as they stand
     least, best = GAIN * _direct(window, target), None
