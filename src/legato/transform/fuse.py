@@ -6,7 +6,7 @@ immediate post-dominator when every path between the two consists of operators t
     contraction or reduction  →  elementwise operators of the same shape        (the epilogue)
     elementwise, injective    →  elementwise, injective or a reduction          (computed where it is read)
 
-Besides, two contractions of data join where all that is between them runs along rows of the first one's result:
+Besides, two batched contractions of data join where all that is between them runs along rows of the first one's result:
 
     contraction  →  reductions and elementwise operators along rows  →  contraction         (attention)
 
@@ -252,10 +252,12 @@ class _Block:
         return most is not None and most <= self.max_row
 
     def _is_of_data(self, node: _Node) -> bool:
-        """True if no operand is a constant: those are packed, and each part of them is best used for all rows."""
+        """True if no operand may be weights, which are packed, and each part of them is best used for all rows: neither
+        a constant, nor a matrix without a batch."""
         value = self.bindings[node.position][1]
         assert isinstance(value, Call)
-        return not any(isinstance(a, Constant) for a in value.args)
+        batched = all(isinstance(a.ty, TensorType) and a.ty.rank > 2 for a in value.args)
+        return batched and not any(isinstance(a, Constant) for a in value.args)
 
     def _add_operands(self, readers: set[int]) -> None:
         """Joins what only computes operands of the contractions `readers`, each element once."""
