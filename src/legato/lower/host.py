@@ -132,6 +132,7 @@ class _Lowering:
         self.mod, self.program, self.gv, self.func = mod, program, gv, func
         self.env: dict[ir.Var, Value] = {}
         self.buffers: list[Buffer] = []  # to be placed by the memory plan
+        self.items: dict[ir.Var, dict[int, Buffer]] = {}  # where results of launches are wanted, by their numbers
         self.constants: dict[int, tuple[Buffer, str]] = {}
         self.tail: Callable[[Sequence[ir.Expr], list[Stmt]], None] | None = None
 
@@ -206,8 +207,12 @@ class _Lowering:
     def _place_results(
         self, bindings: Sequence[tuple[ir.Var, ir.Expr]], result: ir.Expr, dest: Value
     ) -> dict[ir.Var, Value]:
-        """Where bindings that the block returns may be computed at once, instead of being copied."""
+        """Where bindings that the block returns may be computed at once, instead of being copied.
+
+        Of a launch of which only some results are returned, these are noted in `items`.
+        """
         bound = {var for var, value in bindings if isinstance(value, ir.Call | ir.If)}
+        parts = {var: value for var, value in bindings if isinstance(value, ir.TupleGetItem | ir.Var)}
         found: dict[ir.Var, Value] = {}
         stack = [(result, dest)]
         while stack:
@@ -216,6 +221,12 @@ class _Lowering:
                 stack += zip(expr.fields, target, strict=True)
             elif isinstance(expr, ir.Var) and expr in bound and expr not in found:
                 found[expr] = target
+            elif isinstance(expr, ir.Var) and expr in parts:
+                part = parts[expr]
+                if isinstance(part, ir.Var):
+                    stack.append((part, target))
+                elif isinstance(part.value, ir.Var) and part.value in bound and isinstance(target, Buffer):
+                    self.items.setdefault(part.value, {}).setdefault(part.index, target)
         return found
 
     def _bind(self, var: ir.Var, value: ir.Expr, dest: Value | None, out: list[Stmt]) -> Value:
@@ -246,12 +257,23 @@ class _Lowering:
         assert isinstance(call.attrs, CallTirAttrs)
         inputs = list(_flat(self._atom(args)))
         layouts = self.program.layouts(kernel_var.name, len(inputs))
-        outs = dest
-        if outs is None or any(b.layout != want for b, want in zip(_flat(outs), layouts, strict=True)):
-            outs = self._fresh(call.attrs.out_type, var.name, iter(layouts))
+        outs = self._outs(var, call.attrs.out_type, layouts, dest)
         self.program.sites.append(Site(kernel_var.name, call.attrs.operators, call.span))
         out.append(Launch((*inputs, *_flat(outs), *call.attrs.dims), kernel_var.name))
         return outs
+
+    def _outs(self, var: ir.Var, ty: Type, layouts: Sequence[Layout], dest: Value | None) -> Value:
+        """What a kernel stores its results to: where they are wanted, if their layout is that of the kernel."""
+        types = tensor_types(ty)
+        places = dict(enumerate(_flat(dest))) if dest is not None else self.items.get(var, {})
+        found: list[Buffer] = []
+        for n, (t, layout) in enumerate(zip(types, layouts, strict=True)):
+            if n not in places or places[n].layout != layout:
+                found.append(Buffer(var.name if len(types) == 1 else f"{var.name}_{n}", t.shape, t.dtype, layout))
+                self.buffers.append(found[-1])
+            else:
+                found.append(places[n])
+        return found[0] if isinstance(ty, TensorType) else tuple(found)
 
     def _host_op(self, var: ir.Var, call: ir.Call, dest: Value | None, out: list[Stmt]) -> Value:
         assert isinstance(call.op, Op)

@@ -68,10 +68,11 @@ def layer(
 
 
 def kernels(module: Module, target: Target) -> list[Func]:
-    """The kernels of scans in the lowered program, checked."""
+    """The kernels of scans in the lowered program, checked. Nothing is copied."""
     options = CompileOptions(target)
     _, program = lower_module(run(module, options.passes), options, Observer())
     verify_all({**program.kernels, **program.functions}, final=True)
+    assert not any(name.startswith("copy") for name in program.kernels)
     return [k for name, k in program.kernels.items() if name.startswith("scan")]
 
 
