@@ -12,7 +12,7 @@ from legato.lower.group import stages
 from legato.te.tensor import Axis, Stage, Tensor
 from legato.tir.expr import Load
 
-__all__ = ["Pad", "certain_loads", "detect_pad", "inline", "loads", "settled"]
+__all__ = ["Pad", "certain_loads", "detect_pad", "inline", "loads", "settled", "simplified"]
 
 
 def inline(e: Expr, keep: Container[Tensor] = ()) -> Expr:
@@ -72,13 +72,7 @@ def settled(e: Expr, axes: Iterable[Axis]) -> Expr:
     """`e` with the conditions decided that hold, or do not, everywhere on `axes`: windows that stay inside, say."""
     if not any(isinstance(n, Select) for n in nodes(e)):
         return e
-    ranges, limits = {}, {}
-    for axis in axes:
-        if isinstance(axis.extent, Const):
-            ranges[axis.var] = Interval(0, int(axis.extent.value) - 1)
-        else:
-            limits[axis.var] = axis.extent
-    known = Simplifier(ranges, limits)
+    known = _simplifier(axes)
 
     def settle(node: Expr) -> Expr | None:
         if not isinstance(node, Select) or any(isinstance(n, Load) for n in nodes(node.cond)):
@@ -87,6 +81,21 @@ def settled(e: Expr, axes: Iterable[Axis]) -> Expr:
         return select(cond, node.a, node.b) if isinstance(cond, Const) else None
 
     return rewrite(e, settle)
+
+
+def simplified(e: Expr, axes: Iterable[Axis]) -> Expr:
+    """`e` with its subscripts and conditions simplified, for values of `axes` within their extents."""
+    return _simplifier(axes)(e)
+
+
+def _simplifier(axes: Iterable[Axis]) -> Simplifier:
+    ranges, limits = {}, {}
+    for axis in axes:
+        if isinstance(axis.extent, Const):
+            ranges[axis.var] = Interval(0, int(axis.extent.value) - 1)
+        else:
+            limits[axis.var] = axis.extent
+    return Simplifier(ranges, limits)
 
 
 class Pad:

@@ -20,6 +20,7 @@ from legato.base.target import Target
 from legato.lower.access import depends, stride
 from legato.lower.algorithms.cook_toom import Matrix
 from legato.lower.algorithms.pairs import pair_up
+from legato.lower.algorithms.phases import Phase, phases
 from legato.lower.algorithms.winograd import detect, winograd
 from legato.lower.chain import find_chain, is_product
 from legato.lower.group import Group, stages
@@ -29,7 +30,7 @@ from legato.lower.phases import phases_of
 from legato.lower.rules.chain import Blocked, ChainJob, chain_nest, fits
 from legato.lower.rules.elementwise import elementwise
 from legato.lower.rules.halo import fill_halo
-from legato.lower.rules.nest import extent_of, is_unit
+from legato.lower.rules.nest import extent_of, is_shared, is_unit, together
 from legato.lower.rules.program import threaded
 from legato.lower.rules.row import RowJob, RowReduction, row
 from legato.lower.rules.scan import scan_program
@@ -51,8 +52,8 @@ from legato.te.scan import Scan
 from legato.te.tensor import Axis, Loops, Reduction, Stage, Tensor
 from legato.tir.buffer import Buffer, Layout
 from legato.tir.expr import Load
-from legato.tir.stmt import For, Func, LoopKind, Stmt, block
-from legato.tir.walk import bound_buffers, bound_vars, buffers_read, expressions, statements
+from legato.tir.stmt import Func, Stmt, block
+from legato.tir.walk import bound_buffers, bound_vars, buffers_read, expressions
 
 __all__ = ["Kernel", "Packing", "Schedule", "schedule"]
 
@@ -152,8 +153,7 @@ class _Scheduler:
             self._keep_order(tensor)
             body = self._scheduled(tensor, tensor.stage)
         if not tensor.layout.is_dense:
-            in_parallel = any(isinstance(s, For) and s.kind is LoopKind.PARALLEL for s in statements(body))
-            body = block(body, fill_halo(tensor, self.target, in_parallel))
+            body = block(body, fill_halo(tensor, self.target, is_shared(body)))
         self._kernel((tensor,), body)
 
     def _keep_order(self, tensor: Tensor) -> None:
@@ -304,8 +304,9 @@ class _Scheduler:
         red = Reduction(old.combiner, red_axes, init)
         self._choose_layout(tensor, inner, reduced=True)
         order = units_first([axes[d] for d in tensor.layout.order])
-        row_axis = choose_row(inner, order) if order else None
-        shape = pick_shape(order[-1].extent, row_axis, [inner], self.target) if order else TileShape(1, 1, 1)
+        found = phases(inner, axes, red)
+        if found is not None:
+            return together([self._tiled(tensor, substitute(body, p.index), reduction, p) for p in found])
         red = in_memory_order(red, inner, self.constants)
         rows = red if not order or is_unit(order[-1].extent) else self._rows_along(inner, order, red)
         if rows is not None:
@@ -314,7 +315,7 @@ class _Scheduler:
         plan = self._winograd_plan(inner, axes, red, order)
         if plan is not None:
             return self._winograd(tensor, body, reduction, plan)
-        return self._tiled(tensor, body, reduction, inner, red, order, row_axis, shape)
+        return self._tiled(tensor, body, reduction, Phase({}, axes, inner, red))
 
     def _operands(self, body: Expr) -> Expr:
         """The body of a reduction with stages inlined, but padding, reductions and loop programs stored first."""
@@ -400,18 +401,13 @@ class _Scheduler:
         self.stored.add(packed)
         self.result.packings.append(Packing(packed, source))
 
-    def _tiled(
-        self,
-        tensor: Tensor,
-        body: Expr,
-        reduction: Tensor,
-        inner: Expr,
-        red: Reduction,
-        order: Sequence[Axis],
-        row_axis: Axis | None,
-        shape: TileShape,
-    ) -> Stmt:
+    def _tiled(self, tensor: Tensor, body: Expr, reduction: Tensor, part: Phase) -> Stmt:
+        """The elements of `tensor` that `part` computes: `body`, which reads the sum as an element of `reduction`."""
         assert isinstance(tensor.stage, Stage)
+        order = units_first([part.axes[d] for d in tensor.layout.order])
+        inner, red = part.body, in_memory_order(part.reduction, part.body, self.constants)
+        row_axis = choose_row(inner, order) if order else None
+        shape = pick_shape(order[-1].extent, row_axis, [inner], self.target) if order else TileShape(1, 1, 1)
         channel = order[-1]
         block_var, within = Var("ob", lo=0), Var("oi", lo=0)
         packed: dict[Load, Expr] = {}
@@ -432,7 +428,7 @@ class _Scheduler:
         weight = sum(static_bytes(b) for b in operands if all(isinstance(d, Const) for d in b.shape))
         job = TileJob(
             out=tensor,
-            axes=tensor.stage.axes,
+            index=tuple(part.index.get(a.var, a.var) for a in tensor.stage.axes),
             order=tuple(order),
             row=row_axis,
             reduction=red,

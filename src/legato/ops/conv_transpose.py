@@ -2,12 +2,13 @@
 
 out[i·s + k·d − before] += x[i] · w[k], summed over input channels. As stages: `spread` puts the data s apart with zeros
 between and around, then an ordinary convolution with the kernel reversed:
-out[y] = Σ_{r, c} spread[c, y + r·d] · w[c, o, K−1−r]. (Computing the s phases apart saves the multiplications by zero;
-that is a rule over such stages, not a matter of the operator.)
+out[y] = Σ_{r, c} spread[c, y + r·d] · w[c, o, K−1−r]. (That the s phases are
+computed apart, without the multiplications by zero, is a rule of lowering over such stages.)
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -37,10 +38,12 @@ from legato.ops._tensors import (
 )
 from legato.ops._window import (
     DimOrder,
+    Window,
     check_positive,
     check_sliding,
     data_order,
     dim_order,
+    pad_stage,
     pads,
     spatial_letters,
     spread,
@@ -115,12 +118,24 @@ class _Spread:
         """Extent of the result."""
         return (self.extent - 1) * self.stride + self.reach + (1 + self.extra - self.before - self.after)
 
-    def source(self, j: Expr) -> tuple[Expr, Expr]:
-        """The data index behind element `j` of the spread data, and whether there is one."""
+    @property
+    def window(self) -> Window | None:
+        """The data with zeros around it, one for each stride by which taps reach beyond its ends; None where the kernel
+        has no known extent."""
+        reach = known_int(self.reach)
+        if reach is None:
+            return None
+        front, back = -((self.before - reach) // self.stride), (reach + self.extra - self.after) // self.stride
+        return Window(self.extent, const(1), before=max(0, front), after=max(0, back))
+
+    def source(self, j: Expr, front: int | None) -> tuple[Expr, Expr]:
+        """The data index behind element `j` of the spread data, and whether there is one; in data with `front` zeros
+        before it, or (None) in the data itself."""
         t = j - (self.reach - self.before)
-        i = floordiv(t, const(self.stride))
-        there = land(ge(t, 0), lt(i, self.extent))
-        return i, there if self.stride == 1 else land(eq(floormod(t, const(self.stride)), 0), there)
+        place, there = floordiv(t, const(self.stride)), eq(floormod(t, const(self.stride)), 0)
+        if front is not None:
+            return place + front, there
+        return place, land(there, land(ge(t, 0), lt(place, self.extent)))
 
 
 def _orders(a: Conv2DTransposeAttrs) -> tuple[DimOrder, DimOrder, DimOrder]:
@@ -234,14 +249,17 @@ def _compute(data: Tensor, weight: Tensor, a: Conv2DTransposeAttrs, out: TensorT
 def _spread_stage(data: Tensor, order: DimOrder, along: Sequence[_Spread]) -> Tensor:
     """The data with zeros between and around its elements, wide enough for every tap."""
     n, c, *_ = order.canonical(data.shape)
+    zero, windows = const(0, data.dtype), [w for w in (s.window for s in along) if w is not None]
+    is_known = len(windows) == len(along)
+    padded = pad_stage(data, order.at[2:], windows, zero) if is_known else data
+    fronts = [w.before for w in windows] if is_known else [None] * len(along)
 
     def element(*index: Expr) -> Expr:
         batch, channel, *position = order.canonical(index)
-        sources, there = zip(*(s.source(j) for s, j in zip(along, position, strict=True)), strict=True)
-        inside = there[0]
-        for condition in there[1:]:
-            inside = land(inside, condition)
-        return select(inside, data[order.actual((batch, channel, *sources))], const(0, data.dtype))
+        each = zip(along, position, fronts, strict=True)
+        sources, there = zip(*(s.source(j, front) for s, j, front in each), strict=True)
+        inside = functools.reduce(land, there)
+        return select(inside, padded[order.actual((batch, channel, *sources))], zero)
 
     return compute(order.actual((n, c, *(s.out + s.reach for s in along))), element, "spread")
 

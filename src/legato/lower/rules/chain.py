@@ -179,7 +179,7 @@ class _Block:
             self.job.keys,
             TileJob(
                 out=self.scores,
-                axes=(within, chain.key),
+                index=(within.var, chain.key.var),
                 order=(within, chain.key),
                 row=within,
                 reduction=Reduction("sum", (chain.reduced,)),
@@ -204,7 +204,6 @@ class _Block:
             self.job.values,
             TileJob(
                 out=self.job.out,
-                axes=(within, chain.channel),
                 order=(within, chain.channel),
                 row=within,
                 reduction=Reduction("sum", (chain.key,)),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from legato.arith.expr import Expr, Var, const
+from legato.arith.expr import Expr, const
 from legato.base.target import Target
-from legato.lower.rules.nest import is_unit, loop, parallel, vector_loop
+from legato.lower.rules.nest import by_one_thread, is_unit, loop, parallel, vector_loop
 from legato.te.tensor import Tensor
-from legato.tir.stmt import For, LoopKind, Stmt, Store, block
+from legato.tir.stmt import Stmt, Store, block
 
 __all__ = ["fill_halo"]
 
@@ -55,6 +55,4 @@ def _slab(tensor: Tensor, target: Target, place: int, start: Expr, width: int, t
         return vector_loop(extents[last], lanes, store)
 
     slab = parallel([extents[d] for d in outer], row, threaded)
-    if threaded and not (isinstance(slab, For) and slab.kind is LoopKind.PARALLEL):
-        return For(Var("p", lo=0), const(1), slab, LoopKind.PARALLEL)  # nothing to share: one thread does it
-    return slab
+    return by_one_thread(slab) if threaded else slab

@@ -12,8 +12,10 @@ from legato.lower.access import extent_of
 from legato.te.tensor import Axis
 from legato.tir.expr import Load
 from legato.tir.stmt import For, If, LoopKind, Stmt, block
+from legato.tir.walk import statements
 
-__all__ = ["Body", "extent_of", "is_unit", "lanes_for", "loop", "parallel", "serial", "unfused", "vector_loop", "work"]
+__all__ = ["Body", "by_one_thread", "extent_of", "is_shared", "is_unit", "lanes_for", "loop", "parallel", "serial",
+           "together", "unfused", "vector_loop", "work"]  # fmt: skip
 
 Body = Callable[[Expr], Stmt]
 GRAIN = 1 << 14  # element operations below which a kernel stays on one thread: a fork-join costs about a microsecond
@@ -75,6 +77,21 @@ def parallel(extents: Sequence[Expr], body: Callable[[list[Expr]], Stmt], thread
         total = total * e
     var = Var("p", lo=0)
     return For(var, simplify(total), rest(unfused(var, outer), inner), LoopKind.PARALLEL)
+
+
+def is_shared(body: Stmt) -> bool:
+    """True if threads share loops of `body`."""
+    return any(isinstance(s, For) and s.kind is LoopKind.PARALLEL for s in statements(body))
+
+
+def by_one_thread(body: Stmt) -> Stmt:
+    """`body` beside nests that threads share: it is shared itself, or one of them does it."""
+    return body if is_shared(body) else For(Var("p", lo=0), const(1), body, LoopKind.PARALLEL)
+
+
+def together(nests: Sequence[Stmt]) -> Stmt:
+    """The nests as one kernel's body."""
+    return block(*(map(by_one_thread, nests) if any(map(is_shared, nests)) else nests))
 
 
 def unfused(var: Expr, extents: Sequence[Expr]) -> list[Expr]:

@@ -59,16 +59,16 @@ COMBINE = {"sum": Op.ADD, "prod": Op.MUL, "max": Op.MAX, "min": Op.MIN}
 
 @dataclass(frozen=True, slots=True)
 class TileJob:
-    """What to compute: out[axes] = epilogue(Σ body), where `epilogue` maps the sum to the stored value.
+    """What to compute: out[index] = epilogue(Σ body), where `epilogue` maps the sum to the stored value.
 
-    `order` lists the axes as `out` lies in memory; the last is the vector axis, and
+    `order` lists the axes, which `index` uses, as `out` lies in memory; the last is the vector axis, and
     tiles run along `row` beside it. Reads of packed operands are written with
     `block` (which channel block) and `within` (the channel's place in it) instead of the channel itself. `last` is
     what is summed at the end of the last reduction axis, just behind it, and how many times (0 or 1).
     """
 
     out: Buffer
-    axes: tuple[Axis, ...]
+    index: tuple[Expr, ...]
     order: tuple[Axis, ...]
     row: Axis | None
     reduction: Reduction
@@ -79,7 +79,6 @@ class TileJob:
     within: Var
     packed: frozenset[Buffer] = frozenset()
     last: tuple[Expr, Expr] | None = None
-    index: tuple[Expr, ...] | None = None  # where in `out` the element of `axes` lies, if not there
     blocks_first: bool = False  # weights do not stay in cache: each block of them is used for all rows before the next
     ahead: Var | None = None  # while weights are used, those at the next value of this variable are fetched
 
@@ -329,8 +328,7 @@ class _Tiles:
     def _finish(self, at: _Place, m: Expr, v: Expr, total: Expr) -> Stmt:
         """Stores the epilogue of `total`, the sum of vector (m, v)."""
         env = self._point(at, m, v)
-        index = self.job.index or tuple(a.var for a in self.job.axes)
-        index = tuple(substitute(i, env) for i in index)
+        index = tuple(substitute(i, env) for i in self.job.index)
         return self._guarded(at, v, Store(self.job.out, index, substitute(self.job.epilogue(total), env)))
 
     def _guarded(self, at: _Place, v: Expr, stmt: Stmt) -> Stmt:

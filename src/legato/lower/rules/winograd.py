@@ -225,7 +225,7 @@ def _product(
     read = Load(data, (*front, row.var, reduced.var))
     product = TileJob(
         out=out,
-        axes=(first, second, row, channel),
+        index=(first.var, second.var, row.var, channel.var),
         order=(first, second, row, channel),
         row=row,
         reduction=stage.reduction,

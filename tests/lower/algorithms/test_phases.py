@@ -1,0 +1,53 @@
+"""Transposed convolutions by phases: nothing is multiplied by the zeros between, and the sums are the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import legato
+from legato.interp import evaluate
+
+
+def program(rank: int, taps: int, stride: int, padding: int, extra: int, dilation: int) -> str:
+    """A transposed convolution of `rank` dimensions and a relu, with weights [6, 5, taps…] of any data [1, 6, …]."""
+    sizes, kernel = ", ".join(["7", "4", "3"][:rank]), ", ".join([str(taps)] * rank)
+
+    def each(value: int) -> str:
+        return f"[{', '.join([str(value)] * rank)}]"
+
+    return f"""#[version = "0.0.5"]
+    def @main(%x: Tensor[(2, 6, {sizes}), float32], %w: Tensor[(6, 5, {kernel}), float32]) {{
+      nn.relu(nn.conv{rank}d_transpose(%x, %w, strides={each(stride)}, padding={each(padding)},
+                                       output_padding={each(extra)}, dilation={each(dilation)}))
+    }}"""
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 3), st.integers(1, 4), st.integers(1, 3), st.integers(0, 2), st.integers(0, 1), st.integers(1, 2))
+def test_phases_are_the_transposed_convolution(
+    rank: int, taps: int, stride: int, padding: int, extra: int, dilation: int
+) -> None:
+    if padding > (taps - 1) * dilation // 2 or (rank == 3 and taps > 3):
+        return
+    mod = legato.parse(program(rank, taps, stride, padding, extra, dilation))
+    x, w = (np.random.default_rng(n).standard_normal(i.shape).astype("float32") for n, i in enumerate(params(mod)))
+    expected = evaluate(mod, [x, w], float64=True)
+    np.testing.assert_allclose(legato.compile(mod)(x, w), expected, atol=1e-5 * max(1, np.abs(expected).max()))
+
+
+def params(mod: legato.Module) -> list[np.ndarray]:
+    """Arrays of the shapes of main's parameters."""
+    return [np.zeros(p.ty.static_shape()) for p in mod["main"].params]  # type: ignore[union-attr]  # tensors
+
+
+@pytest.mark.parametrize(("taps", "stride", "padding"), [(2, 2, 0), (4, 2, 1), (3, 2, 1), (3, 3, 0)])
+def test_no_remainder_is_tested_for(taps: int, stride: int, padding: int) -> None:
+    mod = legato.parse(program(2, taps, stride, padding, 0, 1))
+    exe = legato.compile(mod, keep=("lower",))
+    kernels = [k for k in exe.module_after("lower").split("kernel ") if "@relu" in k[:12]]
+    assert len(kernels) == 1
+    assert f"% {stride} == 0" not in kernels[0]
+    assert "select" not in kernels[0]
