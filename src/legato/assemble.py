@@ -18,7 +18,7 @@ from legato.codegen.level import toolchain
 from legato.ir.op import Op
 from legato.lower.functions import LoweredModule
 from legato.lower.host import HostProgram
-from legato.lower.reuse import Shelf
+from legato.lower.reuse import Fresh, Shelf
 from legato.lower.stored import StoredGroup, encode
 from legato.tir.equal import program_key
 
@@ -83,8 +83,12 @@ class Assembler:
         code = {name: found.code for name, found in program.found.items()}
         code |= zip(emitted.kernels, made, strict=False)
         hosts = made[-1] if emitted.found is None else emitted.found
-        if (lowered.fresh or emitted.found is None) and self.compiler is not None and self.compiler == _compiler():
-            self._keep(emitted, lowered, code, hosts)
+        if (
+            (lowered.groups.fresh or emitted.found is None)
+            and self.compiler is not None
+            and self.compiler == _compiler()
+        ):
+            self._keep(emitted, lowered.groups.fresh, code, {**lowered.names, **program.copies}, hosts)
         return Objects({name: code[name] for name in program.facts}, hosts, compiled)
 
     def _made(self, texts: Sequence[str]) -> tuple[list[bytes], int]:
@@ -92,11 +96,19 @@ class Assembler:
 
         return build_objects(texts, self.target, cache=self.cache)
 
-    def _keep(self, emitted: Emitted, lowered: LoweredModule, code: Mapping[str, bytes], hosts: bytes) -> None:
-        for fresh in lowered.fresh:
+    def _keep(
+        self,
+        emitted: Emitted,
+        found: Sequence[Fresh],
+        code: Mapping[str, bytes],
+        names: Mapping[str, str],
+        hosts: bytes,
+    ) -> None:
+        """Puts all that is new into the cache; `names` of kernels by their digests."""
+        for fresh in found:
             value = fresh.value
             if isinstance(value, StoredGroup):
-                value = encode(value, [code[lowered.names[k.digest]] for k in value.kernels])
+                value = encode(value, [code[names[k.digest]] for k in value.kernels])
             self.cache.put(fresh.key, value)
         if emitted.found is None and emitted.key is not None:
             self.cache.put(emitted.key, hosts)

@@ -70,9 +70,13 @@ class Made:
 
     @property
     def is_all_found(self) -> bool:
-        """True if no group was lowered, and the host functions were not emitted."""
-        made = self.program.kernels.keys() - self.program.copies.values()
-        return not made and not self.lowered.fresh and self.emitted.found is not None
+        """True if nothing was lowered, emitted or compiled."""
+        return (
+            not self.program.kernels
+            and not self.objects.compiled
+            and not self.lowered.groups.fresh
+            and self.emitted.found is not None
+        )
 
     def requires_same(self, other: Made) -> None:
         """Every byte of code and constants is the same, and every fact."""
@@ -187,7 +191,7 @@ def test_damaged_entries_are_made_again(tmp_path: Path) -> None:
 def test_entries_in_another_form_are_made_again(tmp_path: Path) -> None:
     module, made = net(), assembler(tmp_path)
     first = Made(module, made)
-    for fresh_one in first.lowered.fresh:
+    for fresh_one in first.lowered.groups.fresh:
         made.cache.put(fresh_one.key, b"\x02\0\0\0\0\0\0\0{}")
     first.requires_same(Made(module, made))
 
@@ -198,7 +202,7 @@ def test_operators_of_others_are_not_kept(tmp_path: Path) -> None:
     x = Var("x", ty=tensor_type((4, 5), dt.float32))
     module = infer(Module.from_expr(Function((x,), Builder().call(own, x))))
     first = Made(module, assembler(tmp_path))
-    assert not first.lowered.fresh
+    assert not first.lowered.groups.fresh
     assert Made(module, assembler(tmp_path)).program.kernels
 
 

@@ -13,7 +13,7 @@ appearance; the last line has for each its name, its place among them by age (te
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from typing import Any
@@ -27,8 +27,9 @@ from legato.ir import expr as ir
 from legato.ir.op import Op
 from legato.ir.types import TensorType, TupleType, Type
 from legato.lower.expr_data import to_data
+from legato.tir.buffer import Buffer
 
-__all__ = ["Description", "describe"]
+__all__ = ["Description", "describe", "describe_copy"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +55,15 @@ def describe(func: ir.Function, operators: Mapping[str, Op]) -> Description:
     It lasts beyond this process if every operator is one of `operators`, whose names say what they are.
     """
     writer = _Writer(operators)
-    lines = writer.function(func)
-    by_age = {dim: n for n, dim in enumerate(sorted(writer.dims, key=lambda d: d.uid))}
-    lines.append("dims " + " ".join(f"{d.name!r}:{by_age[d]}:{d.lo}..{d.hi}" for d in writer.dims))
-    return Description("\n".join(lines), writer.dims, writer.lasts)
+    return writer.described(writer.function(func))
+
+
+def describe_copy(source: Buffer, result: Buffer) -> Description:
+    """The description of a copy from one layout to another."""
+    writer = _Writer({})
+    return writer.described([
+        f"{b.name!r} {b.dtype.name}[{' '.join(map(writer.dim, b.shape))}] {b.layout}" for b in (source, result)
+    ])  # fmt: skip
 
 
 class _Writer:
@@ -66,6 +72,12 @@ class _Writer:
         self.dims: dict[Var, int] = {}
         self.lasts = True
         self.types: dict[int, str] = {}
+
+    def described(self, lines: Sequence[str]) -> Description:
+        """The description with these lines, and one for the dims in them."""
+        by_age = {dim: n for n, dim in enumerate(sorted(self.dims, key=lambda d: d.uid))}
+        last = "dims " + " ".join(f"{d.name!r}:{by_age[d]}:{d.lo}..{d.hi}" for d in self.dims)
+        return Description("\n".join([*lines, last]), self.dims, self.lasts)
 
     def function(self, func: ir.Function) -> list[str]:
         """A line per node, and the attributes."""

@@ -29,7 +29,7 @@ from legato.lower.extents import with_extent_checks
 from legato.lower.facts import KernelFacts, kernel_facts
 from legato.lower.group import tensor_types
 from legato.lower.pack import Allocate, Packer
-from legato.lower.reuse import Asked, Fresh, Groups, Shelf, Widths
+from legato.lower.reuse import Asked, Groups, Shelf, Widths
 from legato.lower.stored import Found, StoredKernel
 from legato.tir.buffer import Layout
 from legato.tir.stmt import Func
@@ -44,14 +44,14 @@ class LoweredModule:
     """A module whose groups are calls of tensor programs.
 
     `module` holds the programs that were made; `found` has those whose machine code was found, which it lacks; `facts`
-    has all of both, in the order of their first use. `fresh` is what other processes may find in future, its kernels
-    known by digest: `names` says what they are called.
+    has all of both, in the order of their first use. `groups` lowered them, and has what other processes may find in
+    future, its kernels known by digest: `names` says what they are called.
     """
 
     module: Module
     found: dict[str, Found]
     facts: dict[str, KernelFacts]
-    fresh: tuple[Fresh, ...]
+    groups: Groups
     names: dict[str, str]
 
 
@@ -105,7 +105,7 @@ def lower_functions(
     packer.run()
     module = mod.with_functions({**functions, **kernels.funcs})
     names = {digest: gv.name for digest, gv in kernels.by_digest.items()}
-    return LoweredModule(module, kernels.found, kernels.facts, tuple(groups.fresh), names)
+    return LoweredModule(module, kernels.found, kernels.facts, groups, names)
 
 
 def _row_major(ty: object) -> Layouts:

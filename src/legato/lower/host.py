@@ -22,13 +22,14 @@ from legato.ir.let import chain
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.types import TensorType, TupleType, Type
-from legato.lower.facts import KernelFacts, kernel_facts
+from legato.lower.describe import describe_copy
+from legato.lower.facts import KernelFacts
 from legato.lower.functions import LoweredModule
 from legato.lower.group import tensor_types
 from legato.lower.plan import Plan, plan_memory
-from legato.lower.stored import Found
+from legato.lower.reuse import Groups
+from legato.lower.stored import Found, StoredKernel
 from legato.tir.buffer import Buffer, Layout
-from legato.tir.equal import program_key
 from legato.tir.expr import Load
 from legato.tir.stmt import Check, Func, FuncKind, HostOp, If, Invoke, Launch, Stmt, Store, While, block
 
@@ -76,15 +77,18 @@ class HostProgram:
     plans: dict[str, Plan] = field(default_factory=dict)
     sites: list[Site] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)  # of constants, by identity
-    copies: dict[str, str] = field(default_factory=dict)  # names of copy kernels by what they are
+    copies: dict[str, str] = field(default_factory=dict)  # names of copy kernels by their digests
 
-    def copy(self, kernel: Func) -> str:
-        """The name of copy kernel `kernel`, which joins the kernels unless an equal one is there."""
-        key = program_key(kernel)
-        name = self.copies.setdefault(key, f"copy_{len(self.copies)}")
-        if name not in self.kernels:
-            self.kernels[name] = replace(kernel, name=name)
-            self.facts[name] = kernel_facts(kernel, self.target)
+    def copy(self, kernel: StoredKernel, program: Func | bytes) -> str:
+        """The name of a copy kernel, which joins the kernels unless an equal one is there."""
+        name = self.copies.get(kernel.digest)
+        if name is None:
+            name = self.copies[kernel.digest] = f"copy_{len(self.copies)}"
+            self.facts[name] = kernel.facts
+            if isinstance(program, Func):
+                self.kernels[name] = replace(program, name=name)
+            else:
+                self.found[name] = Found(tuple(o.layout for o in kernel.outputs), kernel.facts, program)
         return name
 
     def layouts(self, kernel: str, inputs: int) -> tuple[Layout, ...]:
@@ -116,7 +120,7 @@ def lower_hosts(lowered: LoweredModule, target: Target) -> HostProgram:
         if isinstance(func, Func):
             program.kernels[gv.name] = func
     for gv, graph in mod.graph_functions():
-        program.functions[gv.name] = _Lowering(mod, program, gv, graph).run()
+        program.functions[gv.name] = _Lowering(mod, program, lowered.groups, gv, graph).run()
     return program
 
 
@@ -128,8 +132,8 @@ def function_dims(func: ir.Function) -> tuple[Var, ...]:
 class _Lowering:
     """One function. `env` maps variables to values; statements are appended to the block that is being built."""
 
-    def __init__(self, mod: Module, program: HostProgram, gv: ir.GlobalVar, func: ir.Function) -> None:
-        self.mod, self.program, self.gv, self.func = mod, program, gv, func
+    def __init__(self, mod: Module, program: HostProgram, groups: Groups, gv: ir.GlobalVar, func: ir.Function) -> None:
+        self.mod, self.program, self.groups, self.gv, self.func = mod, program, groups, gv, func
         self.env: dict[ir.Var, Value] = {}
         self.buffers: list[Buffer] = []  # to be placed by the memory plan
         self.items: dict[ir.Var, dict[int, Buffer]] = {}  # where results of launches are wanted, by their numbers
@@ -312,11 +316,11 @@ class _Lowering:
         return outs
 
     def _copy(self, source: Buffer, target: Buffer) -> Stmt:
-        from legato.lower.copy import copy_kernel  # with the schedule rules: few programs need it
-
-        kernel = copy_kernel(source, target, self.program.target)
-        dims = tuple(p for p in kernel.params if isinstance(p, Var))
-        return Launch((source, target, *dims), self.program.copy(kernel))
+        description = describe_copy(source, target)
+        lowered = self.groups.copied(source, target, description)
+        (kernel,), (program,) = lowered.group.kernels, lowered.kernels
+        dims = tuple(description.dims)
+        return Launch((source, target, *(dims[n] for n in kernel.dims)), self.program.copy(kernel, program))
 
     # Tail recursion
 

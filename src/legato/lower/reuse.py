@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from legato.arith.expr import Var
 from legato.base.errors import InternalError
 from legato.base.precision import Precision
 from legato.base.target import Target
@@ -125,6 +126,31 @@ class Groups:
             self._known[text] = found
         return found
 
+    def copied(self, source: Buffer, result: Buffer, description: Description) -> Lowered:
+        """The kernel that copies `source` to `result`; `description` is that of the copy."""
+        text = f"copy\n{description.text}"
+        found = self._known.get(text)
+        if found is None:
+            key = self._key("copy", description, "")
+            kept = self._find(key)
+            parts = None if kept is None else decode(kept)
+            found = (
+                self._copy(source, result, description, key) if parts is None else Lowered(parts[0], tuple(parts[1]))
+            )
+            self._known[text] = found
+        return found
+
+    def _copy(self, source: Buffer, result: Buffer, description: Description, key: bytes | None) -> Lowered:
+        from legato.lower.copy import copy_kernel  # only for what was never lowered
+
+        func = copy_kernel(source, result, self.target)
+        dims = [p for p in func.params if isinstance(p, Var)]
+        kernel = _stored(func, (0,), [result], dims, description, self.target)
+        group = StoredGroup((), (kernel,), (1,))
+        if key is not None:
+            self.fresh.append(Fresh(key, group))
+        return Lowered(group, (func,))
+
     def _key(self, kind: str, description: Description, request: str) -> bytes | None:
         if self.shelf is None or not description.lasts:
             return None
@@ -174,14 +200,30 @@ class _Numbers:
         kernels: list[StoredKernel] = []
         for kernel in done.kernels:
             inputs = tuple(self.values[b] for b in kernel.inputs)
-            outputs = tuple(StoredTensor.of(b, self.description.number) for b in kernel.outputs)
-            dims = tuple(self.description.number(d) for d in kernel.dims)
-            digest = hashlib.sha256(program_key(kernel.func).encode()).hexdigest()
-            facts = kernel_facts(kernel.func, self.target)
-            kernels.append(StoredKernel(kernel.func.name, digest, inputs, outputs, dims, facts))
+            stored = _stored(kernel.func, inputs, kernel.outputs, kernel.dims, self.description, self.target)
+            kernels.append(stored)
             for b in kernel.outputs:
                 self.values[b] = len(self.values)
         missing = [t for t in self.group.outputs if t not in self.values]
         if missing:
             raise InternalError(f"no kernel stores {missing}")
         return StoredGroup(tuple(packings), tuple(kernels), tuple(self.values[t] for t in self.group.outputs))
+
+
+def _stored(
+    func: Func,
+    inputs: tuple[int, ...],
+    outputs: Sequence[Buffer],
+    dims: Sequence[Var],
+    description: Description,
+    target: Target,
+) -> StoredKernel:
+    """A kernel as data."""
+    return StoredKernel(
+        name=func.name,
+        digest=hashlib.sha256(program_key(func).encode()).hexdigest(),
+        inputs=inputs,
+        outputs=tuple(StoredTensor.of(b, description.number) for b in outputs),
+        dims=tuple(description.number(d) for d in dims),
+        facts=kernel_facts(func, target),
+    )
