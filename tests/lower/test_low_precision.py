@@ -17,7 +17,11 @@ from hypothesis import strategies as st
 import legato
 from legato.base.precision import Precision
 from legato.base.target import TARGETS, Target, host, missing_features
-from legato.driver import CompileOptions, compile_module
+from legato.base.target import target as as_target
+from legato.codegen.compile import assembly
+from legato.codegen.emit import emit_module
+from legato.codegen.spills import innermost_loops
+from legato.driver import CompileOptions, compile_module, lower_module
 from legato.infer.builder import Builder
 from legato.interp import evaluate
 from legato.ir.expr import Expr, Function
@@ -25,7 +29,7 @@ from legato.ir.module import Module
 from legato.pipelines import for_precision
 from legato.transform.infer_types import InferTypes
 from legato.transform.low_precision import LowPrecision
-from legato.transform.pass_ import run
+from legato.transform.pass_ import Observer, run
 
 LEVELS = [t for t in (host(), *TARGETS.values()) if not missing_features(t)]
 ULP = 2.0**-8  # of bfloat16: the largest relative error of two roundings to nearest
@@ -142,6 +146,19 @@ def test_windows_by_winograd(size: int, target: Target) -> None:
     text = legato.compile(func, **options).module_after("lower")  # type: ignore[arg-type]
     assert "data" in text
     assert "2.25f" in text  # of F(4, 3)'s matrices
+
+
+def test_register_tiles_are_not_spilled() -> None:
+    machine = as_target("x86-64-v4+avx512bf16")
+    b = Builder()
+    x = b.var("x", (128, 256))
+    func = b.function([x], b.nn.relu(b.nn.dense(x, np.ones((256, 256), np.float32))))
+    options = CompileOptions(machine, precision=Precision.BFLOAT16)
+    program = lower_module(run(InferTypes()(Module.from_expr(func)), options.pipeline), options, Observer())[1]
+    texts = (assembly(emit_module([k], machine, {}), machine) for k in program.kernels.values())
+    tiles = [loop for text in texts for loop in innermost_loops(text) if loop.count("vdpbf16ps") >= 88]
+    assert tiles
+    assert all(loop.stack_references == 0 for loop in tiles)
 
 
 def test_what_contractions_read_is_stored_in_16_bits() -> None:

@@ -44,7 +44,12 @@ class Target:
     def rate(self, dtype: DType) -> float:
         """Nominal operations per nanosecond in sums of products of `dtype`: twice those of float32 where there are dot
         products of bfloat16."""
-        return self.gflops * (2 if dtype.name == "bfloat16" and "avx512bf16" in self.features else 1)
+        return self.gflops * (2 if dtype.name == "bfloat16" and self.has_bf16 else 1)
+
+    @property
+    def has_bf16(self) -> bool:
+        """Whether there are instructions for dot products of bfloat16, and for rounding to it."""
+        return "avx512bf16" in self.features
 
 
 _V2 = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cx16")

@@ -39,7 +39,7 @@ class Evaluator:
         self.builder = builder
         self.affine = Affine(builder, self.value)
         self.memory = Memory(builder, self.affine, target.vector_registers, volatile=volatile)
-        machine = {"f16c": "f16c" in target.features, "bf16": "avx512bf16" in target.features}
+        machine = {"f16c": "f16c" in target.features, "bf16": target.has_bf16}
         self.arithmetic = Arithmetic(builder, **machine)
         self.intrinsics = intrinsics
         self.registers: dict[Buffer, Registers] = {}

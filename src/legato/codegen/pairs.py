@@ -18,7 +18,7 @@ _WIDTHS = {16: "512", 8: "256", 4: "128"}  # lanes of float32: name of the instr
 def dot2(m: Floats, total: Value, a: Value, b: Value) -> Value:
     """total + a.lo·b.lo + a.hi·b.hi, for pairs in the lanes of `a` and `b` (i32) and float32 sums."""
     lanes = max(total.lanes, a.lanes, b.lanes)
-    if lanes in _WIDTHS and "avx512bf16" in m.target.features:
+    if lanes in _WIDTHS and m.target.has_bf16:
         return _machine_dot2(m.b, total, a, b, lanes)
     for shift in (True, False):
         total = m.fma(_half(m, a, lanes, shift=shift), _half(m, b, lanes, shift=shift), total)

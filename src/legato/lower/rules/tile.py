@@ -140,7 +140,7 @@ def pick_shape(channel: Expr, row: Axis | None, exprs: Sequence[Expr], target: T
         vectors = 2
     rows = {4: FEW_ROWS, 3: 8, 2: 12, 1: 14}[vectors]
     held = vectors + 2  # weights and data, beside the sums
-    if "avx512bf16" not in target.features and any(x.dtype is dt.bfloat16 for e in exprs for x in loads(e)):
+    if not target.has_bf16 and any(x.dtype is dt.bfloat16 for e in exprs for x in loads(e)):
         held = 2 * vectors + 4  # both halves of each pair
     return TileShape(max(1, min(rows, (target.vector_registers - held) // vectors)), vectors, lanes)
 
@@ -352,7 +352,9 @@ class _Tiles:
 
         def innermost(inside: dict[Var, Expr]) -> Stmt:
             known = {**env, **inside}
-            main = _by_four(last, lambda v: self._update(acc, at, self._resolved({**known, last.var: v})))
+            # Pairs that are taken apart are twice as many operations.
+            times = UNROLL // 2 if _is_dot(self.job.body) and not self.target.has_bf16 else UNROLL
+            main = _unrolled_by(times, last, lambda v: self._update(acc, at, self._resolved({**known, last.var: v})))
             if self.job.last is None:
                 return main
             body, count = self.job.last
@@ -440,16 +442,16 @@ def _unrolled(name: str, extent: int, body: Callable[[Expr], Stmt]) -> Stmt:
     return loop(name, const(extent), body, LoopKind.UNROLL)
 
 
-def _by_four(axis: Axis, body: Callable[[Expr], Stmt]) -> Stmt:
-    """A reduction loop unrolled by UNROLL; what is left over runs behind it."""
+def _unrolled_by(times: int, axis: Axis, body: Callable[[Expr], Stmt]) -> Stmt:
+    """A reduction loop unrolled `times` times; what is left over runs behind it."""
     known = extent_of(axis.extent)
-    if known is not None and known <= UNROLL:
+    if known is not None and known <= times:
         return _unrolled("r", known, body)
-    full = floordiv(axis.extent, const(UNROLL))
-    main = loop("r", full, lambda v: _unrolled("u", UNROLL, lambda u: body(v * UNROLL + u)))
-    left = simplify(axis.extent - full * UNROLL)
+    full = floordiv(axis.extent, const(times))
+    main = loop("r", full, lambda v: _unrolled("u", times, lambda u: body(v * times + u)))
+    left = simplify(axis.extent - full * times)
     if isinstance(left, Const):
         if not left.value:
             return main
-        return block(main, _unrolled("u", int(left.value), lambda u: body(full * UNROLL + u)))
-    return block(main, loop("u", left, lambda u: body(full * UNROLL + u)))
+        return block(main, _unrolled("u", int(left.value), lambda u: body(full * times + u)))
+    return block(main, loop("u", left, lambda u: body(full * times + u)))
