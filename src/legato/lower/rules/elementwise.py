@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from legato.arith.expr import Expr, Var, const
 from legato.arith.substitute import nodes, substitute
 from legato.base.target import Target
+from legato.lower.rules.digits import digit, interleaved, split
 from legato.lower.rules.nest import chunked, extent_of, is_threaded, is_unit, lanes_for, parallel, vector_loop
 from legato.lower.rules.pieces import pieces
-from legato.te.tensor import Stage, Tensor
+from legato.te.tensor import Axis, Stage, Tensor
 from legato.tir.stmt import Stmt, Store, block
 
 __all__ = ["elementwise"]
@@ -36,6 +39,9 @@ def elementwise(root: Tensor, body: Expr, target: Target) -> Stmt:
 
     def row(values: list[Expr]) -> Stmt:
         env = {**units, **{a.var: v for a, v in zip(outer, values, strict=True)}}
+        taken = _digits(inner, substitute(body, env), lanes, lambda i, value: store({**env, inner.var: i}, value))
+        if taken is not None:
+            return taken
         if extent_of(inner.extent) is None:
             return vector_loop(inner.extent, lanes, lambda i: store({**env, inner.var: i}))
         return block(*(part(env, *piece) for piece in pieces(inner, body)))
@@ -44,3 +50,11 @@ def elementwise(root: Tensor, body: Expr, target: Target) -> Stmt:
         return vector_loop(const(hi - lo), lanes, lambda i: store({**env, inner.var: lo + i}, value))
 
     return parallel([a.extent for a in outer], row, threaded)
+
+
+def _digits(axis: Axis, body: Expr, lanes: int, store: Callable[[Expr, Expr], Stmt]) -> Stmt | None:
+    """The loops along `axis` where `body` takes it apart."""
+    g = digit(axis, body, lanes)
+    if g is None:
+        return None
+    return split(axis, g, body, lanes, store) if g >= lanes else interleaved(axis, g, body, lanes, store)

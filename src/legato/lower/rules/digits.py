@@ -1,0 +1,114 @@
+"""A vector axis that what is read takes apart: out[c] = f(a[c // g], b[c % g], …).
+
+Where g is at least a vector, the axis is two: c = (p, q), and vectors run along q. Where it is small, results from
+neighbouring places are interleaved:
+
+    for i in 0..n/g, a vector at a time:
+        for r in 0..g: part[r][lane] = f at c = (i + lane)·g + r         read along memory
+        for j in 0..g: out[i·g + j·lanes + lane] = part[…][…]            one shuffle of what is in registers
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from legato.arith.expr import COMPARISONS, Binary, Const, Expr, Op, Var, const, floordiv, floormod
+from legato.arith.simplify import simplify
+from legato.arith.substitute import nodes, rewrite, substitute
+from legato.lower.access import stride
+from legato.lower.inline import loads
+from legato.lower.rules.nest import extent_of, loop, vector_loop
+from legato.lower.rules.pieces import pieces
+from legato.te.tensor import Axis
+from legato.tir.buffer import Buffer, Scope
+from legato.tir.expr import Load
+from legato.tir.stmt import Alloc, For, LoopKind, Stmt, Store, block
+
+__all__ = ["digit", "interleaved", "split"]
+
+MOST = 4  # vectors that one shuffle takes its lanes from
+_Store = Callable[[Expr, Expr], Stmt]  # stores a value at a place of the axis
+
+
+def digit(axis: Axis, body: Expr, lanes: int) -> int | None:
+    """g, if `body` depends on places of `axis`, of literal extent, by c // g or c % g; None where that is no use."""
+    extent = extent_of(axis.extent)
+    found = {
+        int(n.b.value)
+        for n in nodes(body)
+        if isinstance(n, Binary) and n.op in (Op.FLOORDIV, Op.FLOORMOD) and n.a is axis.var and isinstance(n.b, Const)
+    }
+    if extent is None or len(found) != 1 or lanes == 1:
+        return None
+    (g,) = found
+    fits = 1 < g < extent and extent % g == 0 and (g >= lanes or (g <= MOST and extent >= lanes * g))
+    return g if fits else None
+
+
+def split(axis: Axis, g: int, body: Expr, lanes: int, store: _Store) -> Stmt:
+    """`body` along `axis`, as loops over its digits."""
+    low = Axis(Var(axis.var.name, lo=0, hi=g - 1), const(g))
+
+    def run(p: Expr) -> Stmt:
+        value = _at(body, axis, p * g + low.var)
+        return block(*(part(p, *piece) for piece in pieces(low, value)))
+
+    def part(p: Expr, lo: int, hi: int, value: Expr) -> Stmt:
+        return vector_loop(
+            const(hi - lo), lanes, lambda i: store(p * g + (lo + i), substitute(value, {low.var: lo + i}))
+        )
+
+    return loop("d", simplify(floordiv(axis.extent, const(g))), run)
+
+
+def interleaved(axis: Axis, g: int, body: Expr, lanes: int, store: _Store) -> Stmt | None:
+    """`body` along `axis`, g vectors at a time; None where some of it does not run along memory."""
+    high = Axis(Var(axis.var.name, lo=0), simplify(floordiv(axis.extent, const(g))))
+    values: list[Expr] = []
+    for r in range(g):
+        cut = pieces(high, _at(body, axis, high.var * g + r))
+        if len(cut) != 1 or any(stride(x, high.var) not in (0, 1) for x in loads(cut[0][2])):
+            return None
+        values.append(cut[0][2])
+    extent = extent_of(high.extent)
+    assert extent is not None
+    full, left = divmod(extent, lanes)
+    done = [loop("v", const(full), lambda v: _shuffled(values, high.var, v * lanes, lanes, store))]
+    if left:
+        done.append(_shuffled(values, high.var, const(full * lanes), left, store))
+    return block(*done)
+
+
+def _shuffled(values: list[Expr], var: Var, first: Expr, lanes: int, store: _Store) -> Stmt:
+    """`values` at `lanes` places of `var` from `first` on, interleaved and stored."""
+    g = len(values)
+    parts = Buffer("part", (const(g * lanes),), values[0].dtype, scope=Scope.LOCAL)
+
+    def vector(body: Callable[[Expr], Stmt]) -> Stmt:
+        lane = Var("l", lo=0, hi=lanes - 1)
+        return For(lane, const(lanes), body(lane), LoopKind.VECTOR)
+
+    def read(r: int, lane: Expr) -> Stmt:
+        return Store(parts, (lane + r * lanes,), substitute(values[r], {var: first + lane}))
+
+    def write(j: int, lane: Expr) -> Stmt:
+        place = lane + j * lanes
+        value = Load(parts, (floormod(place, const(g)) * lanes + floordiv(place, const(g)),))
+        return store(first * g + place, value)
+
+    reads = [vector(partial(read, r)) for r in range(g)]
+    return Alloc(parts, block(*reads, *(vector(partial(write, j)) for j in range(g))))
+
+
+def _at(body: Expr, axis: Axis, place: Expr) -> Expr:
+    """`body` at `place` of `axis`, with subscripts and comparisons simplified."""
+
+    def simpler(node: Expr) -> Expr | None:
+        if isinstance(node, Load):
+            return Load(node.buffer, tuple(simplify(substitute(i, {axis.var: place})) for i in node.indices))
+        if isinstance(node, Binary) and node.op in COMPARISONS and node.a.dtype.kind == "index":
+            return simplify(substitute(node, {axis.var: place}))
+        return None
+
+    return substitute(rewrite(body, simpler), {axis.var: place})
