@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from legato.arith.expr import Const, Expr, cdiv, const, le
 from legato.arith.prove import prove
@@ -103,22 +104,65 @@ def _place(lives: Sequence[_Life]) -> Plan:
 
 
 def _place_static(lives: Sequence[_Life]) -> Plan:
-    placed: list[tuple[int, int, _Life]] = []  # offset, end, life
+    placed = _Timeline(max((life.last for life in lives), default=0))
     offsets: dict[Buffer, Expr] = {}
     total = 0
     for life in sorted(lives, key=lambda x: (-_int(x.bytes), x.first)):
         size, offset = _int(life.bytes), 0
-        for start, end, other in placed:
-            if other.last < life.first or life.last < other.first:
-                continue
+        for start, end in sorted(placed.overlapping(life)):
             if offset + size <= start:
                 break
             offset = max(offset, end)
-        placed.append((offset, offset + size, life))
-        placed.sort(key=lambda p: p[0])
+        placed.add(life, (offset, offset + size))
         offsets[life.buffer] = const(offset)
         total = max(total, offset + size)
     return Plan(offsets, const(total))
+
+
+class _Timeline:
+    """Places of buffers by their lives, in a tree over time (a segment tree: Bentley, 1977).
+
+    Node 1 stands for all of time, node n for what its halves 2n and 2n + 1 stand for together. A life lies in the few
+    nodes that make it up, so those that overlap another one are found without looking at the rest.
+    """
+
+    def __init__(self, last: int) -> None:
+        self.leaves = 1 << last.bit_length()
+        self.nodes: dict[int, list[tuple[int, int]]] = {}
+        self.above: set[int] = set()  # nodes with something below them
+
+    def add(self, life: _Life, place: tuple[int, int]) -> None:
+        """Notes the place of what lives then."""
+        low, high = life.first + self.leaves, life.last + self.leaves + 1
+        while low < high:
+            if low & 1:
+                self._put(low, place)
+                low += 1
+            if high & 1:
+                high -= 1
+                self._put(high, place)
+            low, high = low >> 1, high >> 1
+
+    def _put(self, node: int, place: tuple[int, int]) -> None:
+        self.nodes.setdefault(node, []).append(place)
+        node >>= 1
+        while node and node not in self.above:
+            self.above.add(node)
+            node >>= 1
+
+    def overlapping(self, life: _Life) -> set[tuple[int, int]]:
+        """The places of all that live at some time of `life`."""
+        found: set[tuple[int, int]] = set()
+        stack = [(1, 0, self.leaves - 1)]
+        while stack:
+            node, first, last = stack.pop()
+            if last < life.first or life.last < first:
+                continue
+            found.update(self.nodes.get(node, ()))
+            if node in self.above:
+                middle = (first + last) // 2
+                stack += [(2 * node, first, middle), (2 * node + 1, middle + 1, last)]
+        return found
 
 
 def _int(size: Expr) -> int:
@@ -129,8 +173,9 @@ def _int(size: Expr) -> int:
 def _place_symbolic(lives: Sequence[_Life]) -> Plan:
     slots: list[tuple[Expr, int]] = []  # size, last use
     slot_of: dict[Buffer, int] = {}
+    fits = cache(_fits)  # few sizes, asked for again and again
     for life in sorted(lives, key=lambda x: x.first):
-        fit = next((n for n, (size, last) in enumerate(slots) if last < life.first and _fits(life.bytes, size)), None)
+        fit = next((n for n, (size, last) in enumerate(slots) if last < life.first and fits(life.bytes, size)), None)
         if fit is None:
             fit = len(slots)
             slots.append((life.bytes, life.last))
