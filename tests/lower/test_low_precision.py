@@ -8,10 +8,11 @@ each tensor stored. Against float32 the rounding of all factors comes on top.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import legato
@@ -26,10 +27,13 @@ from legato.infer.builder import Builder
 from legato.interp import evaluate
 from legato.ir.expr import Expr, Function
 from legato.ir.module import Module
+from legato.ir.verify import verify
 from legato.pipelines import for_precision
 from legato.transform.infer_types import InferTypes
 from legato.transform.low_precision import LowPrecision
 from legato.transform.pass_ import Observer, run
+from tests.graphs import Program, leaves, programs
+from tests.lower.test_random import examples
 
 LEVELS = [t for t in (host(), *TARGETS.values()) if not missing_features(t)]
 ULP = 2.0**-8  # of bfloat16: the largest relative error of two roundings to nearest
@@ -82,6 +86,30 @@ def test_products(m: int, k: int, n: int, first: bool, second: bool, constant: b
     product = b.nn.batch_matmul(p, q, transpose_a=first, transpose_b=second)
     func = b.function([p] if constant else [p, q], b.tanh(product))  # type: ignore[list-item]
     check(func, [x] if constant else [x, y], target)
+
+
+@examples(25)
+@given(programs(steps=16, limit=512), st.sampled_from(LEVELS))
+def test_random_programs(program: Program, target: Target) -> None:
+    """Within a few roundings to bfloat16 of the largest value in the program."""
+    narrow = LowPrecision()(program.module)
+    assume(narrow is not program.module)
+    verify(narrow)
+    exe = compile_module(program.module, CompileOptions(target, precision=Precision.BFLOAT16)).executable
+    args = program.arguments()
+    largest = 1.0
+
+    def observe(_: Expr, value: Any) -> None:
+        nonlocal largest
+        if isinstance(value, np.ndarray) and value.dtype == np.float32:
+            largest = max(largest, float(np.abs(value[np.isfinite(value)]).max(initial=0.0)))
+
+    wanted = evaluate(narrow, args, observe=observe)
+    for g, w in zip(leaves(exe(*args)), leaves(wanted), strict=True):
+        assert (g.shape, g.dtype) == (w.shape, w.dtype)
+        if g.dtype.kind == "f":
+            finite = np.isfinite(w)
+            assert float(np.abs(g[finite] - w[finite]).max(initial=0.0)) <= 16 * ULP * largest
 
 
 SYMBOLIC = """#[version = "0.0.5"]

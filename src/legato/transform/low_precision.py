@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from legato.base import dtype as dt
 from legato.base.dtype import DType
+from legato.base.errors import CompileError
 from legato.base.node import post_order, rebuild
 from legato.infer.builder import Builder
 from legato.ir.expr import Call, Constant, Expr, Function, Tuple, constant
@@ -135,6 +136,13 @@ def _contracts(node: Expr) -> bool:
     if _kind(node) is not Narrow.CONTRACTS:
         return False
     assert isinstance(node, Call)
+    assert isinstance(node.op, Op)
+    if not hasattr(node.attrs, "out_dtype"):
+        raise CompileError(
+            f"operator {node.op.name} is recorded as a contraction of narrow operands but has no attribute out_dtype",
+            span=node.span,
+            hint="add the attribute: it names the dtype in which sums are formed",
+        )
     return all(_is_float32(a) for a in node.args)
 
 
