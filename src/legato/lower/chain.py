@@ -70,7 +70,7 @@ class Chain:
 def find_chain(tensor: Tensor, body: Expr, stored: Container[Tensor]) -> Chain | None:
     """How `tensor` = `body` (its stage inlined, or a Load of it if it is itself a reduction) is such a chain."""
     assert isinstance(tensor.stage, Stage)
-    totals = [x for x in loads(body) if is_reduction(x.buffer) and x.buffer not in stored]
+    totals = [x for x in loads(body) if is_reduction(x.buffer) and (x.buffer is tensor or x.buffer not in stored)]
     if len(totals) != 1 or not isinstance(totals[0].buffer, Tensor):
         return None
     second = _product(totals[0].buffer)

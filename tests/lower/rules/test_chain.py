@@ -185,6 +185,51 @@ def test_rows_without_scores(rows: str) -> None:
     assert np.allclose(got, want, rtol=0, atol=1e-5, equal_nan=True)
 
 
+FORMS = {
+    "shared keys": ("2, 4, 10, 16", "2, 1, 20, 16", "2, 1, 20, 8", """
+  let %w = nn.softmax(matmul(%x, transpose(%y, axes=[0, 1, 3, 2])));
+  matmul(%w, %z)"""),
+    "repeated keys": ("2, 4, 10, 16", "2, 2, 20, 16", "2, 2, 20, 8", """
+  let %k = repeat(%y, repeats=2, axis=1);
+  let %w = nn.softmax(matmul(%x, transpose(%k, axes=[0, 1, 3, 2])));
+  matmul(%w, repeat(%z, repeats=2, axis=1))"""),
+    "normalised twice": ("3, 18, 16", "3, 33, 16", "3, 33, 24", """
+  let %w = nn.relu(nn.softmax(nn.batch_matmul(%x, %y)));
+  let %n = divide(%w, add(sum(%w, axis=[2], keepdims=True), 1f));
+  nn.batch_matmul(%n, %z, transpose_b=False)"""),
+    "logarithms": ("3, 18, 16", "3, 33, 16", "3, 33, 24", """
+  nn.batch_matmul(nn.log_softmax(nn.batch_matmul(%x, %y)), %z, transpose_b=False)"""),
+    "no maximum": ("3, 18, 16", "3, 33, 16", "3, 33, 24", """
+  let %e = exp(multiply(nn.batch_matmul(%x, %y), 0.1f));
+  let %w = divide(%e, sum(%e, axis=[2], keepdims=True));
+  nn.batch_matmul(%w, %z, transpose_b=False)"""),
+    "maximum only": ("3, 18, 16", "3, 33, 16", "3, 33, 24", """
+  let %s = nn.batch_matmul(%x, %y);
+  let %w = subtract(%s, max(%s, axis=[2], keepdims=True));
+  tanh(nn.batch_matmul(%w, %z, transpose_b=False))"""),
+    "mean and variance": ("3, 18, 16", "3, 33, 16", "3, 33, 24", """
+  let %a = ones(shape=[33], dtype="float32");
+  let %b = zeros(shape=[33], dtype="float32");
+  let %w = nn.layer_norm(nn.batch_matmul(%x, %y), %a, %b);
+  nn.batch_matmul(%w, %z, transpose_b=False)"""),
+    "one after the other": ("3, 18, 16", "3, 33, 16", "3, 33, 16", """
+  let %o = nn.batch_matmul(nn.softmax(nn.batch_matmul(%x, %y)), %z, transpose_b=False);
+  nn.batch_matmul(nn.softmax(nn.batch_matmul(%o, %y)), %z, transpose_b=False)"""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_other_forms(form: tuple[str, str, str, str]) -> None:
+    """What runs along the rows is not told by operators' names."""
+    *shapes, body = form
+    params = ", ".join(f"%{name}: Tensor[({shape}), float32]" for name, shape in zip("xyz", shapes, strict=True))
+    mod = infer(parse(f'#[version = "0.0.5"]\ndef @main({params}) {{{body}\n}}', ops=table()))
+    rng = np.random.default_rng(0)
+    inputs = [rng.standard_normal([int(n) for n in s.split(", ")]).astype(np.float32) for s in shapes]
+    assert len(lowered(mod).kernels) == 2
+    check(mod, inputs)
+
+
 def test_bfloat16() -> None:
     """Factors are rounded, here too."""
     n = Sizes(1, 2, 20, 40, 16, 32)
