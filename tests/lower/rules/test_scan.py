@@ -114,6 +114,14 @@ def test_symbolic_steps_and_batch(name: str, constant: bool) -> None:
         check(module, arguments(steps, batch), (2,))
 
 
+@pytest.mark.parametrize("name", GATES)
+@pytest.mark.parametrize("sizes", [(3, 0, 8), (0, 2, 8), (3, 2, 0), (2, 3, 1)])
+def test_empty_and_single_extents(name: str, sizes: tuple[int, int, int]) -> None:
+    for constant in (True, False):
+        module, arguments = layer(name, *sizes, constant=constant)
+        check(module, arguments(*sizes[:2]), (2,))
+
+
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from(sorted(GATES)), st.integers(0, 5), st.integers(1, 9), st.integers(1, 70), st.booleans(),
@@ -189,7 +197,18 @@ def _largest_step(x: Tensor, w: Tensor, s: Tensor, t: Expr) -> Tensor:
     return compute(s.shape, lambda i: most[i] - x[t, i])
 
 
+def _squared_step(x: Tensor, w: Tensor, s: Tensor, t: Expr) -> Tensor:
+    plain = reduce("sum", s.shape, s.shape, lambda i, k: w[i, k] * s[k])
+    squared = reduce("sum", s.shape, s.shape, lambda i, k: w[i, k] * (s[k] * s[k]))
+    return compute(s.shape, lambda i: te.tanh(plain[i] - squared[i] + x[t, i]))
+
+
+def _squared(row: Array, w: Array, s: Array) -> Array:
+    return np.tanh(w @ s - w @ (s * s) + row)
+
+
 OWN = [
+    pytest.param(cell("squared", _squared_step, _squared), LaunchKind.GANG, id="a weight that is read twice"),
     pytest.param(cell("twice", _twice_step, _twice), LaunchKind.GANG, id="two products, one of the other"),
     pytest.param(
         cell("largest", _largest_step, lambda row, w, s: (w + s).max(1) - row), LaunchKind.ALONE, id="not of sums"

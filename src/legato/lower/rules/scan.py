@@ -246,12 +246,11 @@ class _Work:
         """Operands that are the same in every step, by slot; together in a group if they can lie in one tensor."""
         found = [(n, x) for n, body in enumerate(self.bodies) for x in certain_loads(body) if self._is_weight(x)]
         if len(found) == len(self.bodies) > 1 and all(x.buffer is found[0][1].buffer for _, x in found):
-            apart = [_apart(found[0][1], x) for _, x in found]
-            if all(d is not None for d in apart):
-                order = sorted(range(len(found)), key=lambda n: apart[n] or ())
-                steps = {_apart(found[m][1], found[n][1]) for m, n in pairwise(order)}
-                if len(steps) == 1:
-                    return [[found[n] for n in order]]
+            apart = {n: _apart(found[0][1], x) for n, x in found}
+            order = sorted(found, key=lambda f: apart[f[0]] or ())
+            steps = {_apart(x, y) for (_, x), (_, y) in pairwise(order)}
+            if len(steps) == 1 and any(steps.pop() or ()):
+                return [order]
         return [[f] for f in found]
 
     def _is_weight(self, x: Load) -> bool:
