@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from legato.arith.expr import Const, Expr, Var
 from legato.arith.simplify import simplify
 from legato.arith.substitute import substitute, variables
 from legato.te.tensor import Axis
+from legato.tir.buffer import Buffer
 from legato.tir.expr import Load
 
-__all__ = ["depends", "extent_of", "follows", "stride"]
+__all__ = ["depends", "extent_of", "follows", "is_unit", "static_bytes", "stride"]
 
 
 def extent_of(e: Expr) -> int | None:
     """The value of a literal extent."""
     return int(e.value) if isinstance(e, Const) else None
+
+
+def is_unit(e: Expr) -> bool:
+    """True for the literal extent 1."""
+    return extent_of(e) == 1
+
+
+def static_bytes(b: Buffer) -> int:
+    """Bytes of a buffer of static shape."""
+    return b.dtype.bytes * math.prod(int(d.value) for d in b.shape if isinstance(d, Const))
 
 
 def depends(e: Expr, var: Var) -> bool:

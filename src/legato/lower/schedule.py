@@ -17,7 +17,7 @@ from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, rewrite, substitute, variables
 from legato.base.precision import Precision
 from legato.base.target import Target
-from legato.lower.access import depends, stride
+from legato.lower.access import depends, static_bytes, stride
 from legato.lower.algorithms.cook_toom import Matrix
 from legato.lower.algorithms.pairs import pair_up
 from legato.lower.algorithms.phases import Phase, phases
@@ -44,7 +44,6 @@ from legato.lower.traits import (
     is_reduction,
     order_of_long,
     run_along_memory,
-    static_bytes,
     tensors_read,
     units_first,
 )

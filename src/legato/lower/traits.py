@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
-from legato.arith.expr import Const, Expr
-from legato.lower.access import depends, follows, stride
+from legato.arith.expr import Expr
+from legato.lower.access import depends, follows, is_unit, stride
 from legato.lower.inline import Pad, loads
-from legato.lower.rules.nest import is_unit
-from legato.lower.rules.row import RowReduction
 from legato.te.tensor import Axis, Reduction, Stage, Tensor
 from legato.tir.buffer import Buffer, Layout
+
+if TYPE_CHECKING:
+    from legato.lower.rules.row import RowReduction
 
 __all__ = [
     "choose_row",
@@ -20,7 +21,6 @@ __all__ = [
     "is_reduction",
     "order_of_long",
     "run_along_memory",
-    "static_bytes",
     "tensors_read",
     "units_first",
 ]
@@ -80,8 +80,3 @@ def tensors_read(body: Expr) -> list[Tensor]:
 def is_reduction(b: Buffer) -> bool:
     """True if a stage with a reduction computes `b`."""
     return isinstance(b, Tensor) and isinstance(b.stage, Stage) and b.stage.reduction is not None
-
-
-def static_bytes(b: Buffer) -> int:
-    """Bytes of a buffer of static shape."""
-    return b.dtype.bytes * math.prod(int(d.value) for d in b.shape if isinstance(d, Const))

@@ -8,7 +8,7 @@ from legato.arith.expr import Const, Expr, Var, cdiv, const, floordiv, floormod,
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes
 from legato.base.target import Target
-from legato.lower.access import extent_of
+from legato.lower.access import extent_of, is_unit
 from legato.te.tensor import Axis
 from legato.tir.expr import Load
 from legato.tir.stmt import For, If, LoopKind, Stmt, block
@@ -20,11 +20,6 @@ __all__ = ["Body", "by_one_thread", "extent_of", "is_shared", "is_unit", "lanes_
 Body = Callable[[Expr], Stmt]
 GRAIN = 1 << 14  # element operations below which a kernel stays on one thread: a fork-join costs about a microsecond
 PIECES = 16  # iterations that a parallel loop should have at least, so that threads share evenly
-
-
-def is_unit(e: Expr) -> bool:
-    """True for the literal extent 1."""
-    return extent_of(e) == 1
 
 
 def lanes_for(target: Target, exprs: Iterable[Expr]) -> int:

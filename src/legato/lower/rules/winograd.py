@@ -23,12 +23,12 @@ from legato.arith.expr import Expr, Var, cdiv, const, lt, max_, min_
 from legato.arith.simplify import simplify
 from legato.arith.substitute import rewrite, substitute
 from legato.base.target import Target
+from legato.lower.access import static_bytes
 from legato.lower.algorithms.winograd import Winograd, linear
 from legato.lower.inline import loads
 from legato.lower.rules.nest import extent_of, loop, parallel, unfused, vector_loop
 from legato.lower.rules.tile import TileJob, TileShape, register_tile
 from legato.lower.rules.winograd_cost import PAD
-from legato.lower.traits import static_bytes
 from legato.te.tensor import Axis, Stage, Tensor
 from legato.tir.buffer import Buffer, Layout, Scope
 from legato.tir.expr import Load, cast
