@@ -134,6 +134,23 @@ def test_symbolic_extents(target: Target) -> None:
         assert np.abs(exe(*args) - wanted).max() <= 2 * ULP * np.abs(wanted).max()
 
 
+@pytest.mark.parametrize("target", LEVELS, ids=lambda t: t.name)
+@pytest.mark.parametrize(("keys", "size"), [(32, 16), (7, 16), (32, 5), (19, 7)])
+def test_attention(keys: int, size: int, target: Target) -> None:
+    """One kernel; sums over an even number of terms are dot products where the target has these."""
+    rng = np.random.default_rng(keys)
+    b = Builder()
+    q, k, v = b.var("q", (2, 5, size)), b.var("k", (2, keys, size)), b.var("v", (2, keys, size))
+    weights = b.nn.softmax(b.multiply(b.nn.batch_matmul(q, k), 0.25))
+    func = b.function([q, k, v], b.nn.batch_matmul(weights, v, transpose_b=False))
+    args = [normal(rng, 2, 5, size), normal(rng, 2, keys, size), normal(rng, 2, keys, size)]
+    check(func, args, target, stored=3)
+    text = legato.compile(func, target=target.name, precision="bfloat16", keep=["lower"]).module_after("lower")
+    assert text.count("kernel @") <= 6  # three conversions, two operands rearranged
+    if target.has_bf16:
+        assert ("dot2(" in text) is (keys % 2 == 0 or size % 2 == 0)
+
+
 def network(rng: np.random.Generator) -> tuple[Function, list[Array]]:
     """Convolutions, a residual sum, pooling, a dense layer."""
 

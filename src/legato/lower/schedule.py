@@ -12,14 +12,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from legato.arith.expr import Const, Expr, Select, Var, cdiv, const, lt, select
+from legato.arith.expr import Const, Expr, Select, Var, cdiv, const, floordiv, lt, select
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, rewrite, substitute, variables
 from legato.base.precision import Precision
 from legato.base.target import Target
 from legato.lower.access import depends, static_bytes, stride
 from legato.lower.algorithms.cook_toom import Matrix
-from legato.lower.algorithms.pairs import pair_up
+from legato.lower.algorithms.pairs import is_narrow, pair_up, word
 from legato.lower.algorithms.phases import Phase, phases
 from legato.lower.algorithms.winograd import detect, winograd
 from legato.lower.chain import find_chain, is_product
@@ -521,8 +521,8 @@ class _Scheduler:
         job = ChainJob(
             out=tensor,
             chain=found,
-            keys=self._blocked("keys", found.keys, keys, (*shared, found.key), found.reduced),
-            values=self._blocked("values", found.values, values, (*shared, found.channel), found.key),
+            keys=self._blocked("keys", (found.query, found.keys), keys, (*shared, found.key), found.reduced),
+            values=self._blocked("values", (found.weight, found.values), values, (*shared, found.channel), found.key),
         )
         return chain_nest(job, self.target)
 
@@ -536,10 +536,16 @@ class _Scheduler:
         else:
             tensor.layout = want if want.order else Layout(order, want.halo, want.halo_value)
 
-    def _blocked(self, name: str, e: Expr, shape: TileShape, order: Sequence[Axis], along: Axis) -> Blocked:
-        """Operand `e` of a register tile over `order` and `along`: read where it is if vectors lie along memory there,
-        else from a copy."""
+    def _blocked(
+        self, name: str, factors: tuple[Expr, Expr], shape: TileShape, order: Sequence[Axis], along: Axis
+    ) -> Blocked:
+        """The second of two factors, an operand of a register tile over `order` and `along`: read where it is if
+        vectors lie along memory there, else from a copy; of words, where the target multiplies these."""
         block_var, within = Var("ob", lo=0), Var("oi", lo=0)
+        e, step = factors[1], None
+        if self.target.has_bf16 and all(is_narrow(f, along) for f in factors):
+            step = Axis(Var(along.var.name, lo=0), simplify(floordiv(along.extent, const(2))))
+            e, along = word(e, along.var, step.var), step
         if isinstance(e, Load) and stride(e, order[-1].var) == 1 and isinstance(stride(e, along.var), int):
             return Blocked(e, block_var, within, shape, is_packed=False)
         used = [a for a in (*order, along) if depends(e, a.var)]
@@ -548,7 +554,7 @@ class _Scheduler:
         operand = Tensor(name, [a.extent for a in used], e.dtype, Stage(axes, value))
         read = operand[tuple(a.var for a in used)]
         packed = self._packed(read, order, Reduction("sum", (along,)), shape, block_var, within)
-        return Blocked(packed, block_var, within, shape, is_packed=True)
+        return Blocked(packed, block_var, within, shape, is_packed=True, step=step)
 
     def _wants_packing(
         self, x: Load, order: Sequence[Axis], row_axis: Axis | None, red: Reduction, is_certain: bool

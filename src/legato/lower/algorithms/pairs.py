@@ -24,7 +24,7 @@ from legato.lower.access import depends, extent_of, stride
 from legato.te.tensor import Axis, Reduction, Stage, Tensor
 from legato.tir.expr import Call, Cast, Load, call
 
-__all__ = ["Pairs", "pair_up"]
+__all__ = ["Pairs", "dot", "is_narrow", "pair_up", "word"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,23 @@ def pair_up(body: Expr, red: Reduction, channel: Axis, row: Axis | None) -> Pair
     return _paired(data, weights, red, along)
 
 
+def is_narrow(e: Expr, along: Axis) -> bool:
+    """True if `e` is a value of bfloat16 as float32, and an even number of neighbours lie along an axis."""
+    extent = extent_of(along.extent)
+    return isinstance(e, Cast) and e.a.dtype is dt.bfloat16 and extent is not None and extent > 0 and extent % 2 == 0
+
+
+def word(e: Expr, along: Var, step: Expr) -> Expr:
+    """The values of `e`, in bfloat16 or converted from it, at 2 · `step` and 2 · `step` + 1 of `along`, as a word."""
+    narrow = e.a if isinstance(e, Cast) else e
+    return call("pair", *(substitute(narrow, {along: step * 2 + n}) for n in (0, 1)))
+
+
+def dot(data: Expr, weights: Expr) -> Expr:
+    """The sum of the products of two words."""
+    return Call("dot2", (const(0.0, dt.float32), data, weights), dt.float32)
+
+
 def _operands(body: Expr) -> tuple[Load, Load] | None:
     """The factors of a product of two elements of bfloat16, as float32."""
     if not (isinstance(body, Binary) and body.op is Op.MUL):
@@ -85,12 +102,12 @@ def _paired(data: Load, weights: Load, red: Reduction, along: Axis) -> Pairs:
     read = words[tuple(substitute(i, {along.var: step}) for i in weights.indices)]
     assert isinstance(read, Load)
     even, odd = (substitute(data, {along.var: step * 2 + n}) for n in (0, 1))
-    zero, none = const(0.0, dt.float32), const(0.0, dt.bfloat16)
+    none = const(0.0, dt.bfloat16)
     assert isinstance(weights.buffer, Tensor)
     return Pairs(
-        body=Call("dot2", (zero, call("pair", even, odd), read), dt.float32),
+        body=dot(call("pair", even, odd), read),
         reduction=Reduction(red.combiner, (*others, Axis(step, full)), red.init),
-        last=Call("dot2", (zero, call("pair", even, none), read), dt.float32),
+        last=dot(call("pair", even, none), read),
         left=simplify(floormod(along.extent, const(2))),
         weights=read,
         words=Reduction(red.combiner, (*others, Axis(step, every)), red.init),

@@ -6,7 +6,7 @@ core.
         for blocks of k: score[row][k] = f(Σ_c operand · keys)    the register tile of `tile`
         for reductions along rows:
             for rows: partial vectors over k;  then all rows: joined across lanes
-        for rows: weight[row][k]                                  in place of the scores
+        for rows: weight[row][k]                                  in place of the scores, or beside them as bfloat16
         for blocks of d: out = g(Σ_k weight · values)             the register tile again
 
 What the last reduction sums is kept in place of the scores if the weights are made of it: exponentials are computed
@@ -24,7 +24,9 @@ from legato.arith.bounds import bounds
 from legato.arith.expr import Binary, Expr, Op, Var, cdiv, const, floordiv, lt
 from legato.arith.simplify import simplify
 from legato.arith.substitute import rewrite, substitute
+from legato.base import dtype as dt
 from legato.base.target import Target
+from legato.lower.algorithms.pairs import dot, word
 from legato.lower.chain import Chain, RowStep
 from legato.lower.inline import loads
 from legato.lower.rules.nest import extent_of, loop, unfused, vector_loop
@@ -32,7 +34,7 @@ from legato.lower.rules.row import along_vectors, halves
 from legato.lower.rules.tile import TileJob, TileShape, combine, identity, row_tiles
 from legato.te.tensor import Axis, Reduction, Tensor
 from legato.tir.buffer import Buffer, Layout, Scope
-from legato.tir.expr import Call, Load
+from legato.tir.expr import Call, Load, cast
 from legato.tir.stmt import Alloc, For, If, LoopKind, Stmt, Store, block
 
 __all__ = ["Blocked", "ChainJob", "chain_nest", "fits"]
@@ -45,13 +47,15 @@ PAD = 16  # elements behind rows: strides of a power of two would meet in few se
 @dataclass(frozen=True, slots=True)
 class Blocked:
     """An operand that follows the vector axis, as the register tile reads it: `load`, with `block` and `within` instead
-    of the axis if it is packed."""
+    of the axis if it is packed. `step` counts the words of a packed operand of bfloat16, in place of the axis summed
+    over."""
 
     load: Load
     block: Var
     within: Var
     shape: TileShape
     is_packed: bool
+    step: Axis | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +134,12 @@ class _Block:
         self.job, self.chain, self.target, self.env = job, job.chain, target, env
         chain, (inner, outer) = job.chain, job.strides()
         dtype = chain.product.dtype
-        self.operand = Buffer("operand", (const(most), const(inner)), dtype, scope=Scope.LOCAL)
+        narrow = [dtype if operand.step is None else dt.bfloat16 for operand in (job.keys, job.values)]
+        self.operand = Buffer("operand", (const(most), const(inner)), narrow[0], scope=Scope.LOCAL)
         self.scores = Buffer("scores", (const(most), const(outer)), dtype, scope=Scope.LOCAL)
+        self.weights = self.scores
+        if narrow[1] is not dtype:
+            self.weights = Buffer("weights", self.scores.shape, narrow[1], scope=Scope.LOCAL)
         self.lanes = _lanes(chain.key.extent, target.lanes(dtype))
         shape = (const(most), const(self.lanes))
         self.parts = Buffer("parts", shape, dtype, scope=Scope.LOCAL)
@@ -141,7 +149,7 @@ class _Block:
 
     def allocated(self, body: Stmt) -> Stmt:
         """`body` with the memory that a block needs."""
-        for b in (self.operand, self.scores, self.parts, *self.results.values()):
+        for b in dict.fromkeys((self.operand, self.scores, self.weights, self.parts, *self.results.values())):
             body = Alloc(b, body)
         return body
 
@@ -159,11 +167,11 @@ class _Block:
 
     def _copied(self, within: Axis, at: dict[Var, Expr]) -> Stmt:
         """Stores the rows' operand of the first contraction."""
-        chain, lanes = self.chain, self.target.lanes(self.operand.dtype)
+        chain, lanes = self.chain, self.target.lanes(self.chain.product.dtype)
 
         def store(m: Expr, c: Expr) -> Stmt:
             value = substitute(substitute(chain.query, at), {within.var: m, chain.reduced.var: c})
-            return Store(self.operand, (m, c), value)
+            return Store(self.operand, (m, c), cast(value, self.operand.dtype))
 
         return loop("m", within.extent, lambda m: vector_loop(chain.reduced.extent, lanes, lambda c: store(m, c)))
 
@@ -182,8 +190,8 @@ class _Block:
                 index=(within.var, chain.key.var),
                 order=(within, chain.key),
                 row=within,
-                reduction=Reduction("sum", (chain.reduced,)),
-                body=Load(self.operand, (within.var, chain.reduced.var)) * self.job.keys.load,
+                reduction=Reduction("sum", (self.job.keys.step or chain.reduced,)),
+                body=_term(self.operand, within.var, chain.reduced, self.job.keys),
                 dtype=chain.product.dtype,
                 epilogue=score,
                 block=self.job.keys.block,
@@ -206,8 +214,8 @@ class _Block:
                 out=self.job.out,
                 order=(within, chain.channel),
                 row=within,
-                reduction=Reduction("sum", (chain.key,)),
-                body=Load(self.scores, (within.var, chain.key.var)) * self.job.values.load,
+                reduction=Reduction("sum", (self.job.values.step or chain.key,)),
+                body=_term(self.weights, within.var, chain.key, self.job.values),
                 dtype=chain.total.dtype,
                 epilogue=result,
                 block=self.job.values.block,
@@ -237,7 +245,7 @@ class _Block:
         for step in steps:
             turned = inverted is not None and step is kept
             done.append(self._reduced(step, within, at, keeps=step is kept, turned=turned))
-        if weight is not chain.score:
+        if weight is not chain.score or self.weights is not self.scores:
             done.append(self._stored(weight, within, at))
         return done
 
@@ -252,7 +260,7 @@ class _Block:
 
     def _stored(self, weight: Expr, within: Axis, at: dict[Var, Expr]) -> Stmt:
         def store(m: Expr, k: Expr) -> Stmt:
-            return Store(self.scores, (m, k), self._known(weight, at, m, within, k))
+            return Store(self.weights, (m, k), cast(self._known(weight, at, m, within, k), self.weights.dtype))
 
         extent = self.chain.key.extent
         return loop("m", within.extent, lambda m: vector_loop(extent, self.lanes, lambda k: store(m, k)))
@@ -310,6 +318,14 @@ class _Block:
 
             done.append(loop("m", rows, one))
         return done
+
+
+def _term(rows: Buffer, m: Var, along: Axis, operand: Blocked) -> Expr:
+    """What is summed: the elements of row `m` along an axis times the operand, two at a time where that has words."""
+    read = Load(rows, (m, along.var))
+    if operand.step is None:
+        return read * operand.load
+    return dot(word(read, along.var, operand.step.var), operand.load)
 
 
 def _lanes(extent: Expr, lanes: int) -> int:
