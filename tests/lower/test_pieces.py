@@ -9,7 +9,7 @@ from legato.arith.expr import Expr, Select, Var, binary, const, le, lt, select
 from legato.arith.expr import Op as Arith
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, substitute
-from legato.lower.rules.pieces import pieces
+from legato.lower.rules.pieces import last_block, pieces
 from legato.te.tensor import Axis
 
 C = Var("c", lo=0)
@@ -43,3 +43,22 @@ def test_conditions_on_other_variables_stay() -> None:
     other = Var("d", lo=0)
     body = select(lt(other, const(3)), C, C + 1)
     assert pieces(Axis(C, const(EXTENT)), body) == [(0, EXTENT, body)]
+
+
+@given(st.integers(1, 9), st.integers(1, 40))
+def test_the_last_block(width: int, length: int) -> None:
+    """Blocks of which the last may not be full: before it nothing is compared, and what is computed stays."""
+    within, blocks = Var("i", lo=0), Axis(Var("b", lo=0), const(-(-length // width)))
+    body = select(lt(blocks.var * width + within, const(length)), within + 7, const(0))
+    found = last_block([Axis(C, const(EXTENT)), blocks], Axis(within, const(width)), body)
+    count = -(-length // width)
+    assert (found is None) == (count == 1)
+    if found is not None:
+        axis, before, last = found
+        assert axis is blocks
+        assert not any(isinstance(n, Select) for n in nodes(before))
+        for b in range(count):
+            for i in range(width):
+                here = {blocks.var: const(b), within: const(i)}
+                value = before if b < count - 1 else last
+                assert simplify(substitute(value, here)) is simplify(substitute(body, here))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from legato.arith.expr import Expr, Var, const
+from legato.arith.expr import Expr, Var, const, lt
 from legato.arith.substitute import nodes, substitute
 from legato.base.target import Target
 from legato.lower.rules.digits import digit, interleaved, split
 from legato.lower.rules.nest import chunked, extent_of, is_threaded, is_unit, lanes_for, parallel, vector_loop
-from legato.lower.rules.pieces import pieces
+from legato.lower.rules.pieces import last_block, pieces
 from legato.te.tensor import Axis, Stage, Tensor
-from legato.tir.stmt import Stmt, Store, block
+from legato.tir.stmt import If, Stmt, Store, block
 
 __all__ = ["elementwise"]
 
@@ -39,12 +39,20 @@ def elementwise(root: Tensor, body: Expr, target: Target) -> Stmt:
 
     def row(values: list[Expr]) -> Stmt:
         env = {**units, **{a.var: v for a, v in zip(outer, values, strict=True)}}
-        taken = _digits(inner, substitute(body, env), lanes, lambda i, value: store({**env, inner.var: i}, value))
+        found = last_block(outer, inner, body)
+        if found is None:
+            return run(env, body)
+        axis, before, last = found
+        where = env[axis.var]
+        return If(lt(where, axis.extent - 1), run(env, before), run(env, last))
+
+    def run(env: dict[Var, Expr], value: Expr) -> Stmt:
+        taken = _digits(inner, substitute(value, env), lanes, lambda i, x: store({**env, inner.var: i}, x))
         if taken is not None:
             return taken
         if extent_of(inner.extent) is None:
-            return vector_loop(inner.extent, lanes, lambda i: store({**env, inner.var: i}))
-        return block(*(part(env, *piece) for piece in pieces(inner, body)))
+            return vector_loop(inner.extent, lanes, lambda i: store({**env, inner.var: i}, value))
+        return block(*(part(env, *piece) for piece in pieces(inner, value)))
 
     def part(env: dict[Var, Expr], lo: int, hi: int, value: Expr) -> Stmt:
         return vector_loop(const(hi - lo), lanes, lambda i: store({**env, inner.var: lo + i}, value))

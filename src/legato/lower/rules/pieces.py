@@ -8,16 +8,17 @@ So a concatenation is a copy from each of its parts, and padding around a row is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from legato.arith.expr import Binary, Const, Expr, Op, Select, Var, binary, const, select
+from legato.arith.expr import COMPARISONS, Binary, Const, Expr, Op, Select, Var, binary, const, select
+from legato.arith.interval import Interval
 from legato.arith.simplify import simplify
-from legato.arith.substitute import nodes, rewrite
+from legato.arith.substitute import nodes, rewrite, substitute, variables
 from legato.lower.rules.nest import extent_of
 from legato.te.tensor import Axis
 
-__all__ = ["Piece", "pieces"]
+__all__ = ["Piece", "last_block", "pieces"]
 
 Piece = tuple[int, int, Expr]
 MANY = 256  # ranges beyond which the code would grow more than it gains
@@ -52,9 +53,33 @@ def _turns_at(node: Expr, var: Var) -> tuple[bool, int] | None:
     return None
 
 
+def last_block(axes: Sequence[Axis], inner: Axis, body: Expr) -> tuple[Axis, Expr, Expr] | None:
+    """One of `axes` whose last place alone leaves comparisons open that depend on `inner` too (blocks of `inner`'s
+    extent, of which the last may not be full), `body` before that place and at it; None if there is none."""
+    length = extent_of(inner.extent)
+    for axis in axes:
+        count = extent_of(axis.extent)
+        open_ = [n for n in nodes(body) if _is_comparison(n) and {axis.var, inner.var} <= set(variables(n))]
+        if length is None or count is None or count < 2 or not open_:
+            continue
+        ranges = {inner.var: Interval(0, length - 1), axis.var: Interval(0, count - 2)}
+        truth = {n: simplify(n, ranges) for n in open_}
+        if all(isinstance(t, Const) for t in truth.values()):
+            return axis, _settled(body, truth), substitute(body, {axis.var: const(count - 1)})
+    return None
+
+
+def _is_comparison(node: Expr) -> bool:
+    return isinstance(node, Binary) and node.op in COMPARISONS and node.a.dtype.kind == "index"
+
+
 def _decided(body: Expr, where: Mapping[Expr, tuple[bool, int]], at: int) -> Expr:
     """`body` with the comparisons `where` as they are at position `at`."""
-    truth = {n: const((at < turn) == below) for n, (below, turn) in where.items()}
+    return _settled(body, {n: const((at < turn) == below) for n, (below, turn) in where.items()})
+
+
+def _settled(body: Expr, truth: Mapping[Expr, Expr]) -> Expr:
+    """`body` with comparisons of known `truth`."""
 
     def settle(node: Expr) -> Expr | None:
         if node in truth:
