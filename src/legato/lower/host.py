@@ -73,6 +73,7 @@ class HostProgram:
     facts: dict[str, KernelFacts] = field(default_factory=dict)
     constants: dict[str, ir.Constant] = field(default_factory=dict)
     checks: list[str] = field(default_factory=list)
+    codes: dict[str, int] = field(default_factory=dict)  # of the checks' messages
     host_ops: list[HostOpRecord] = field(default_factory=list)
     plans: dict[str, Plan] = field(default_factory=dict)
     sites: list[Site] = field(default_factory=list)
@@ -107,9 +108,10 @@ class HostProgram:
 
     def check(self, message: str) -> int:
         """The code of a check that fails with `message`."""
-        if message not in self.checks:
+        if message not in self.codes:
+            self.codes[message] = len(self.checks)
             self.checks.append(message)
-        return self.checks.index(message)
+        return self.codes[message]
 
 
 def lower_hosts(lowered: LoweredModule, target: Target) -> HostProgram:

@@ -86,7 +86,7 @@ class Groups:
     fresh: list[Fresh] = field(default_factory=list)
     _known: dict[str, Lowered] = field(default_factory=dict)
     _paddings: dict[str, Paddings] = field(default_factory=dict)
-    _stages: dict[str, Group] = field(default_factory=dict)  # of groups that are not scheduled yet
+    _stages: dict[ir.Function, Group] = field(default_factory=dict)  # not scheduled yet; each has dims of its own
 
     def describe(self, func: ir.Function) -> Description:
         """The description by which the group `func` is known here."""
@@ -99,15 +99,15 @@ class Groups:
             key = self._key("paddings", description, "")
             found = _read_paddings(self._find(key))
             if found is None:
-                found = self._find_paddings(func, description, key)
+                found = self._find_paddings(func, key)
             self._paddings[description.text] = found
         return found
 
-    def _find_paddings(self, func: ir.Function, description: Description, key: bytes | None) -> Paddings:
+    def _find_paddings(self, func: ir.Function, key: bytes | None) -> Paddings:
         from legato.lower.group import te_group  # only for what was never lowered
         from legato.lower.paddings import paddings
 
-        group = self._stages[description.text] = te_group(func)
+        group = self._stages[func] = te_group(func)
         found = paddings(group)
         if key is not None:
             self.fresh.append(Fresh(key, json.dumps(found).encode()))
@@ -120,10 +120,7 @@ class Groups:
         found = self._known.get(text)
         if found is None:
             key = self._key("group", description, request)
-            kept = self._find(key)
-            parts = None if kept is None else decode(kept)
-            found = self._lower(func, description, asked, key) if parts is None else Lowered(parts[0], tuple(parts[1]))
-            self._known[text] = found
+            found = self._known[text] = self._read(key) or self._lower(func, description, asked, key)
         return found
 
     def copied(self, source: Buffer, result: Buffer, description: Description) -> Lowered:
@@ -132,12 +129,7 @@ class Groups:
         found = self._known.get(text)
         if found is None:
             key = self._key("copy", description, "")
-            kept = self._find(key)
-            parts = None if kept is None else decode(kept)
-            found = (
-                self._copy(source, result, description, key) if parts is None else Lowered(parts[0], tuple(parts[1]))
-            )
-            self._known[text] = found
+            found = self._known[text] = self._read(key) or self._copy(source, result, description, key)
         return found
 
     def _copy(self, source: Buffer, result: Buffer, description: Description, key: bytes | None) -> Lowered:
@@ -157,6 +149,11 @@ class Groups:
         head = f"{kind}\n{self.shelf.compiler}\n{self.target}\n{self.precision.value}"
         return f"{head}\n{description.text}\n{request}".encode()
 
+    def _read(self, key: bytes | None) -> Lowered | None:
+        kept = self._find(key)
+        parts = None if kept is None else decode(kept)
+        return None if parts is None else Lowered(parts[0], tuple(parts[1]))
+
     def _find(self, key: bytes | None) -> bytes | None:
         return None if key is None or self.shelf is None else self.shelf.find(key)
 
@@ -164,7 +161,7 @@ class Groups:
         from legato.lower.group import te_group  # only for what was never lowered
         from legato.lower.schedule import schedule
 
-        group = self._stages.pop(description.text, None) or te_group(func)
+        group = self._stages.pop(func, None) or te_group(func)
         for tensor, layout in zip(group.inputs, asked.layouts, strict=True):
             tensor.layout = layout
         constants = [t for t, is_constant in zip(group.inputs, asked.constants, strict=True) if is_constant]
