@@ -23,7 +23,7 @@ from legato.tir.buffer import Buffer
 from legato.tir.expr import Call, Load
 
 if TYPE_CHECKING:
-    from legato.lower.schedule import Packing
+    from legato.lower.packing import Packing
 
 __all__ = ["Packer", "packed_array", "stored_packing"]
 

@@ -8,26 +8,25 @@ contraction, an operand whose order in memory does not fit) is stored in a tempo
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from legato.arith.expr import Const, Expr, Select, Var, cdiv, const, floordiv, lt, select
+from legato.arith.expr import Const, Expr, Select, Var, cdiv, const
 from legato.arith.simplify import simplify
-from legato.arith.substitute import nodes, rewrite, substitute, variables
+from legato.arith.substitute import rewrite, substitute, variables
 from legato.base.precision import Precision
 from legato.base.target import Target
 from legato.lower.access import depends, static_bytes, stride
-from legato.lower.algorithms.cook_toom import Matrix
-from legato.lower.algorithms.pairs import is_narrow, pair_up, word
+from legato.lower.algorithms.pairs import pair_up
 from legato.lower.algorithms.phases import Phase, phases
 from legato.lower.algorithms.winograd import detect, winograd
 from legato.lower.chain import find_chain, is_product
 from legato.lower.group import Group, stages
 from legato.lower.inline import certain_loads, detect_pad, inline, loads, settled
 from legato.lower.layout import choose_order
+from legato.lower.packing import Packer, Packing
 from legato.lower.phases import phases_of
-from legato.lower.rules.chain import Blocked, ChainJob, chain_nest, fits
+from legato.lower.rules.chain import ChainJob, chain_nest, fits
 from legato.lower.rules.elementwise import elementwise
 from legato.lower.rules.halo import fill_halo
 from legato.lower.rules.nest import extent_of, is_shared, is_unit, together
@@ -54,17 +53,7 @@ from legato.tir.expr import Load
 from legato.tir.stmt import Func, Stmt, block
 from legato.tir.walk import bound_buffers, bound_vars, buffers_read, expressions
 
-__all__ = ["Kernel", "Packing", "Schedule", "schedule"]
-
-
-@dataclass(frozen=True, slots=True)
-class Packing:
-    """A constant laid out for sequential reading: `packed` holds what its stage computes from `source`. With
-    `matrices`, its stage multiplies dimensions of `source` by these; that is done in float64 and rounded once."""
-
-    packed: Tensor
-    source: Tensor
-    matrices: tuple[tuple[int, Matrix], ...] = ()
+__all__ = ["Kernel", "Schedule", "schedule"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +105,9 @@ class _Scheduler:
         self.wanted: dict[Tensor, Layout | None] = {}
         self.stored: set[Tensor] = set()
         self.result = Schedule()
+        self.packer = Packer(
+            constants, self.stored, self.result.packings, self._store_row_major, has_pairs=target.has_bf16
+        )
 
     def normalise(self, outputs: Sequence[Tensor]) -> None:
         """A reduction over no axes is no reduction: its value is the body's."""
@@ -155,6 +147,10 @@ class _Scheduler:
             body = block(body, fill_halo(tensor, self.target, is_shared(body)))
         self._kernel((tensor,), body)
 
+    def _store_row_major(self, tensor: Tensor) -> None:
+        self.wanted[tensor] = Layout.row_major(tensor.rank)
+        self.store(tensor)
+
     def _keep_order(self, tensor: Tensor) -> None:
         """Where the order that is wanted is not one that a contraction computes well, its result is copied."""
         want, stage = self.wanted.get(tensor), tensor.stage
@@ -187,19 +183,11 @@ class _Scheduler:
         steps = phases_of(stage, self.stored)
         if steps is None:
             return self._loops(stage)
-        body, memory = scan_program(stage, steps, self.target, self._rearranged)
+        body, memory = scan_program(stage, steps, self.target, self.packer.rearranged)
         for t in (*stage.results, *memory):
             self.stored.add(t)
             t.layout = Layout.row_major(t.rank)
         return self._kernel((*stage.results, *memory), body)
-
-    def _rearranged(self, packed: Tensor, source: Buffer) -> None:
-        """Makes `packed` available, which has the elements of `source` in another order."""
-        if source in self.constants and all(isinstance(d, Const) for d in packed.shape):
-            self._pack(packed, source)
-        else:
-            self.wanted[packed] = Layout.row_major(packed.rank)
-            self.store(packed)
 
     def _loops(self, stage: Loops) -> None:
         for t in stage.inputs:
@@ -309,7 +297,7 @@ class _Scheduler:
         red = in_memory_order(red, inner, self.constants)
         rows = red if not order or is_unit(order[-1].extent) else self._rows_along(inner, order, red)
         if rows is not None:
-            job = RowReduction(reduction, (), rows, self._packed_rows(inner, axes, rows))
+            job = RowReduction(reduction, (), rows, self.packer.in_rows(inner, axes, rows))
             return row(RowJob(tensor, tuple(order), (), (job,), tuple(a.var for a in axes), body), self.target)
         plan = self._winograd_plan(inner, axes, red, order)
         if plan is not None:
@@ -366,40 +354,6 @@ class _Scheduler:
         rest = tuple(a for a in red.axes if a is not along[-1])
         return Reduction(red.combiner, (*rest, along[-1]), red.init)
 
-    def _packed_rows(self, inner: Expr, axes: Sequence[Axis], red: Reduction) -> Expr:
-        """`inner` with constant operands laid out so that memory runs along the last reduction axis."""
-        packed: dict[Load, Expr] = {}
-        for x in loads(inner):
-            old = [a for a in (*axes, *red.axes) if depends(x, a.var)]
-            if not self._is_packable(x, old) or stride(x, red.axes[-1].var) in (0, 1):
-                continue
-            new = tuple(Axis(Var(a.var.name, lo=0), a.extent) for a in old)
-            value = substitute(x, {a.var: b.var for a, b in zip(old, new, strict=True)})
-            copy = Tensor(f"packed_{x.buffer.name}", [a.extent for a in new], x.dtype, Stage(new, value))
-            self._pack(copy, x.buffer)
-            packed[x] = copy[tuple(a.var for a in old)]
-        return rewrite(inner, lambda e: packed.get(e) if isinstance(e, Load) else None)
-
-    def _is_packable(self, x: Load, axes: Sequence[Axis]) -> bool:
-        """True if `x`, a function of `axes`, can be laid out at compile time: a constant at known places, about as many
-        as it has elements."""
-        if x.buffer not in self.constants or any(isinstance(n, Load) for i in x.indices for n in nodes(i)):
-            return False
-        sizes = [extent_of(a.extent) for a in axes]
-        known = [n for n in sizes if n is not None]
-        return len(known) == len(sizes) and math.prod(known) * x.dtype.bytes <= 2 * static_bytes(x.buffer)
-
-    def _constant(self, made: Buffer, source: Tensor) -> None:
-        """Makes `made`, which its stage computes from a constant, at compile time."""
-        assert isinstance(made, Tensor)
-        self._pack(made, source)
-        self.constants.add(made)
-
-    def _pack(self, packed: Tensor, source: Buffer) -> None:
-        assert isinstance(source, Tensor)
-        self.stored.add(packed)
-        self.result.packings.append(Packing(packed, source))
-
     def _tiled(self, tensor: Tensor, body: Expr, reduction: Tensor, part: Phase) -> Stmt:
         """The elements of `tensor` that `part` computes: `body`, which reads the sum as an element of `reduction`."""
         assert isinstance(tensor.stage, Stage)
@@ -415,13 +369,13 @@ class _Scheduler:
         pairs = pair_up(inner, red, channel, row_axis) if order else None
         if pairs is not None:
             if pairs.source in self.constants:
-                self._constant(pairs.weights.buffer, pairs.source)
-            packed[pairs.weights] = self._packed(pairs.weights, order, pairs.words, shape, block_var, within)
+                self.packer.constant(pairs.weights.buffer, pairs.source)
+            packed[pairs.weights] = self.packer.in_blocks(pairs.weights, order, pairs.words, shape, block_var, within)
             inner, red = pairs.body, pairs.reduction
             last = None if pairs.left is const(0) else (_replaced(pairs.last, packed), pairs.left)
         for x in loads(inner):
-            if x not in packed and self._wants_packing(x, order, row_axis, red, x in certain):
-                packed[x] = self._packed(x, order, red, shape, block_var, within)
+            if x not in packed and self.packer.wants(x, order, row_axis, red, x in certain):
+                packed[x] = self.packer.in_blocks(x, order, red, shape, block_var, within)
         inner = _replaced(inner, packed)
         operands = {x.buffer for x in loads(inner) if x in packed.values()}
         weight = sum(static_bytes(b) for b in operands if all(isinstance(d, Const) for d in b.shape))
@@ -473,7 +427,7 @@ class _Scheduler:
             epilogue=_epilogue_of(body, reduction),
             shape=plan.shape,
             tiles=plan.tiles,
-            weights=self._packed(weights, stage.axes[-1:], points, plan.shape, block_var, within),
+            weights=self.packer.in_blocks(weights, stage.axes[-1:], points, plan.shape, block_var, within),
             block=block_var,
             within=within,
         )
@@ -521,8 +475,10 @@ class _Scheduler:
         job = ChainJob(
             out=tensor,
             chain=found,
-            keys=self._blocked("keys", (found.query, found.keys), keys, (*shared, found.key), found.reduced),
-            values=self._blocked("values", (found.weight, found.values), values, (*shared, found.channel), found.key),
+            keys=self.packer.blocked("keys", (found.query, found.keys), keys, (*shared, found.key), found.reduced),
+            values=self.packer.blocked(
+                "values", (found.weight, found.values), values, (*shared, found.channel), found.key
+            ),
         )
         return chain_nest(job, self.target)
 
@@ -535,69 +491,6 @@ class _Scheduler:
             tensor.layout = Layout(order)
         else:
             tensor.layout = want if want.order else Layout(order, want.halo, want.halo_value)
-
-    def _blocked(
-        self, name: str, factors: tuple[Expr, Expr], shape: TileShape, order: Sequence[Axis], along: Axis
-    ) -> Blocked:
-        """The second of two factors, an operand of a register tile over `order` and `along`: read where it is if
-        vectors lie along memory there, else from a copy; of words, where the target multiplies these."""
-        block_var, within = Var("ob", lo=0), Var("oi", lo=0)
-        e, step = factors[1], None
-        if self.target.has_bf16 and all(is_narrow(f, along) for f in factors):
-            step = Axis(Var(along.var.name, lo=0), simplify(floordiv(along.extent, const(2))))
-            e, along = word(e, along.var, step.var), step
-        if isinstance(e, Load) and stride(e, order[-1].var) == 1 and isinstance(stride(e, along.var), int):
-            return Blocked(e, block_var, within, shape, is_packed=False)
-        used = [a for a in (*order, along) if depends(e, a.var)]
-        axes = tuple(Axis(Var(a.var.name, lo=0), a.extent) for a in used)
-        value = substitute(e, {a.var: b.var for a, b in zip(used, axes, strict=True)})
-        operand = Tensor(name, [a.extent for a in used], e.dtype, Stage(axes, value))
-        read = operand[tuple(a.var for a in used)]
-        packed = self._packed(read, order, Reduction("sum", (along,)), shape, block_var, within)
-        return Blocked(packed, block_var, within, shape, is_packed=True, step=step)
-
-    def _wants_packing(
-        self, x: Load, order: Sequence[Axis], row_axis: Axis | None, red: Reduction, is_certain: bool
-    ) -> bool:
-        """Operands that follow the channel but no row are reused by every row: constants are packed at compile time,
-        others where their order in memory does not fit."""
-        if not depends(x, order[-1].var) or (row_axis is not None and depends(x, row_axis.var)):
-            return False
-        if not any(depends(x, a.var) for a in red.axes):
-            return False
-        if self._is_packable(x, [a for a in (*order, *red.axes) if depends(x, a.var)]):
-            return True
-        return is_certain and isinstance(x.buffer, Tensor) and stride(x, order[-1].var) != 1
-
-    def _packed(
-        self, x: Load, order: Sequence[Axis], red: Reduction, shape: TileShape, block_var: Var, within: Var
-    ) -> Load:
-        """`x` read from a copy laid out [other axes][channel block][reduction][channel in block], padded with zeros."""
-        channel = order[-1]
-        others = [a for a in order[:-1] if depends(x, a.var)]
-        reduced = [a for a in red.axes if depends(x, a.var)]
-        blocks = simplify(cdiv(channel.extent, shape.width))
-        axes = [
-            *(Axis(Var(a.var.name, lo=0), a.extent) for a in others),
-            Axis(Var("ob", lo=0), blocks),
-            *(Axis(Var(a.var.name, lo=0), a.extent) for a in reduced),
-            Axis(Var("oi", lo=0), const(shape.width)),
-        ]
-        n = len(others)
-        which = axes[n].var * shape.width + axes[-1].var
-        env: dict[Var, Expr] = {channel.var: which}
-        env |= {a.var: b.var for a, b in zip(others, axes[:n], strict=True)}
-        env |= {a.var: b.var for a, b in zip(reduced, axes[n + 1 : -1], strict=True)}
-        value = substitute(x, env)
-        if not (isinstance(channel.extent, Const) and int(channel.extent.value) % shape.width == 0):
-            value = select(lt(which, channel.extent), value, const(0, x.dtype))
-        packed = Tensor(f"packed_{x.buffer.name}", [a.extent for a in axes], x.dtype, Stage(tuple(axes), value))
-        if self._is_packable(x, [*others, channel, *reduced]):
-            self._pack(packed, x.buffer)
-        else:
-            self.wanted[packed] = Layout.row_major(packed.rank)
-            self.store(packed)
-        return packed[(*(a.var for a in others), block_var, *(a.var for a in reduced), within)]
 
     # Rows
 
