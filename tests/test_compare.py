@@ -327,6 +327,7 @@ def test_factors_of_16_bits_are_allowed_more() -> None:
         got = f32(error, 1)
         assert not judge("y", got, exact, peer, is_other=True).holds
         assert judge("y", got, exact, peer, is_other=True, near=near_of(Precision.BFLOAT16)).holds is narrow
+        assert judge("y", got, exact, peer, is_other=True, near=0.05, rounded=f32(0.04, 1)).holds
     assert near_of(Precision.FAST) == near_of(Precision.DEFAULT) == NEAR
 
 

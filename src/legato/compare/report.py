@@ -124,7 +124,14 @@ def near_of(precision: Precision) -> float:
 
 
 def judge(
-    name: str, got: Array, exact: Array, peers: Sequence[Array], *, is_other: bool, near: float = NEAR
+    name: str,
+    got: Array,
+    exact: Array,
+    peers: Sequence[Array],
+    *,
+    is_other: bool,
+    near: float = NEAR,
+    rounded: Array | None = None,
 ) -> OutputReport:
     """Compares `got` with its exact value, and with what the peer computes, in one or more of its ways.
 
@@ -132,9 +139,10 @@ def judge(
     are from its first.
 
     Floats: the error is at most twice the peer's own, or 1e-5 of the range (for narrow floats, one unit in the last
-    place of it); and where the peer is another implementation, the distance from it is within `near` of the range. A
-    `near` beyond 1e-3 holds for the error, too. Other types: every element equals the exact one, or the peer's, which
-    rounds before it compares or counts as we do.
+    place of it); and where the peer is another implementation, the distance from it is within 1e-3 of the range. A
+    `near` beyond 1e-3 stands for both shares, and twice the error of `rounded`, what the interpreter computes with
+    factors of the same precision, is allowed as well. Other types: every element equals the exact one, or the peer's,
+    which rounds before it compares or counts as we do.
     """
     kind = dtype(got.dtype)
     type_ = f"{kind}[{', '.join(map(str, got.shape))}]"
@@ -149,7 +157,9 @@ def judge(
     error, distance = _distance(got, exact, got), _distance(got, peer, got)
     other = max(_distance(p, exact, got) for p in peers)
     allowed = max(2 * other, max(SMALL if near <= NEAR else near, eps) * span)
-    holds = error <= allowed and (not is_other or distance <= max(near, 4 * eps) * span)
+    allowed = allowed if rounded is None else max(allowed, 2 * _distance(rounded, exact, got))
+    apart = max(near, 4 * eps) * span if near <= NEAR else allowed
+    holds = error <= allowed and (not is_other or distance <= apart)
     return OutputReport(name, type_, error, span, other, distance, allowed, holds)
 
 

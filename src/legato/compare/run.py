@@ -23,6 +23,8 @@ from legato.ir.op import Op
 from legato.runtime.executable import Executable
 from legato.runtime.fill import Fill, feeds
 from legato.transform.infer_types import InferTypes
+from legato.transform.low_precision import LowPrecision
+from legato.transform.to_graph import ToGraph
 
 __all__ = ["compare", "verify"]
 
@@ -79,7 +81,8 @@ def compare(
     """Compares `exe`, compiled from the typed module `mod`, on inputs by name.
 
     theirs: another implementation's outputs, in one or more of its ways; None: the peer is the interpreter in the
-    program's own precision. precision: what `exe` was compiled with; bfloat16 allows 1/20 of the range.
+    program's own precision. precision: what `exe` was compiled with; bfloat16 allows 1/20 of the range, or
+    twice the error that the interpreter makes with the same factors rounded.
     """
     tell = progress or _quiet
     arrays = in_order(exe, given)
@@ -90,9 +93,16 @@ def compare(
     if theirs is None:
         tell("interpreting")
     ways = [interpret(mod, arrays, float64=False)] if theirs is None else theirs
+    rounded: Sequence[Array | None] = [None] * len(got)
+    if precision is Precision.BFLOAT16:
+        tell("interpreting with rounded factors")
+        rounded = interpret(LowPrecision()(ToGraph()(mod)), arrays, float64=False)
+    near, is_other = near_of(precision), theirs is not None
     outputs = tuple(
-        judge(tensor.name, ours, right, peers, is_other=theirs is not None, near=near_of(precision))
-        for tensor, ours, right, peers in zip(exe.outputs, got, exact, zip(*ways, strict=True), strict=True)
+        judge(tensor.name, ours, right, peers, is_other=is_other, near=near, rounded=narrow)
+        for tensor, ours, right, peers, narrow in zip(
+            exe.outputs, got, exact, zip(*ways, strict=True), rounded, strict=True
+        )
     )
     hosted = exe.stats.get("host_operators", 0)
     assert isinstance(hosted, int)
