@@ -24,17 +24,16 @@ _BOOL = {Op.ADD: "or", Op.OR: "or", Op.BITOR: "or", Op.MAX: "or", Op.MUL: "and",
 
 
 class Arithmetic:
-    """Emits operators through a builder; `f16c` and `bf16` say whether the target converts to float16 and bfloat16 in
-    hardware."""
+    """Emits operators through a builder; `f16c` says whether the target converts to float16 in hardware."""
 
-    def __init__(self, builder: Builder, *, f16c: bool, bf16: bool) -> None:
-        self.b, self.f16c, self.bf16 = builder, f16c, bf16
+    def __init__(self, builder: Builder, *, f16c: bool) -> None:
+        self.b, self.f16c = builder, f16c
 
     def rounded(self, v: Value, dtype: DType) -> Value:
         """The result `v` of an operation, rounded to the dtype where registers are wider."""
         if dtype.bits != 16 or not dtype.is_float:
             return v
-        return half.round_to(self.b, v, dtype.name, f16c=self.f16c, bf16=self.bf16)
+        return half.round_to(self.b, v, dtype.name, f16c=self.f16c)
 
     def binary(self, op: Op, a: Value, b: Value, dtype: DType, *, unsigned: bool = False) -> Value:
         """`a op b` on operands of `dtype`. `unsigned`: an index division whose dividend is known not to be negative."""

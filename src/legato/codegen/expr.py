@@ -39,8 +39,7 @@ class Evaluator:
         self.builder = builder
         self.affine = Affine(builder, self.value)
         self.memory = Memory(builder, self.affine, target.vector_registers, volatile=volatile)
-        machine = {"f16c": "f16c" in target.features, "bf16": target.has_bf16}
-        self.arithmetic = Arithmetic(builder, **machine)
+        self.arithmetic = Arithmetic(builder, f16c="f16c" in target.features)
         self.intrinsics = intrinsics
         self.registers: dict[Buffer, Registers] = {}
         self.env: dict[Var, Value] = {}
@@ -198,7 +197,7 @@ class Evaluator:
         if dtype.is_bool:
             return self.builder.unary("zext", self.builder.splat(v, v.lanes), "i8")
         if dtype.is_float and dtype.bits == 16:
-            return half.pack(self.builder, v, dtype.name, f16c=self.arithmetic.f16c, bf16=self.arithmetic.bf16)
+            return half.pack(self.builder, v, dtype.name, f16c=self.arithmetic.f16c)
         return v
 
     # ---------------------------------------------------------------------------------------------- select and compare

@@ -1,8 +1,8 @@
 """16-bit floats: float in registers, rounded to the narrow type after every operation.
 
 One rounding of a float32 result is the correctly rounded 16-bit result for + − · / and sqrt (24 ≥ 2·11 + 2). Without
-F16C conversions to float16, and without AVX512-BF16 those to bfloat16, are integer arithmetic: nothing here may become
-a call of a library function. AVX512-BF16 (vcvtneps2bf16) makes subnormal numbers 0.
+F16C conversions to float16 are integer arithmetic: nothing here may become a call of a library function. Conversions to
+bfloat16 always are, because AVX512-BF16's (vcvtneps2bf16) makes subnormal numbers 0.
 """
 
 from __future__ import annotations
@@ -21,19 +21,17 @@ def _float(value: float) -> Value:
     return Value(float_text(value, "float"), "float", 1, 0, value)
 
 
-def round_to(b: Builder, v: Value, name: str, *, f16c: bool, bf16: bool) -> Value:
+def round_to(b: Builder, v: Value, name: str, *, f16c: bool) -> Value:
     """The float `v` rounded to nearest even among the values of float16 or bfloat16 (`name`)."""
     if name == "bfloat16":
-        return b.unary("fpext", b.unary("fptrunc", v, "bfloat"), "float") if bf16 else _round_bfloat(b, v)
+        return _round_bfloat(b, v)
     if f16c:
         return b.unary("fpext", b.unary("fptrunc", v, "half"), "float")
     return _round_half(b, v)
 
 
-def pack(b: Builder, v: Value, name: str, *, f16c: bool, bf16: bool) -> Value:
+def pack(b: Builder, v: Value, name: str, *, f16c: bool) -> Value:
     """The 16 bits (i16) of a float that is a value of the narrow type."""
-    if name == "bfloat16" and bf16:
-        return b.unary("bitcast", b.unary("fptrunc", v, "bfloat"), "i16")  # nothing is left of this where v is fpext
     if name == "bfloat16":
         return b.unary("trunc", b.binary("lshr", _bits(b, v), _int(16)), "i16")
     if f16c:
