@@ -193,7 +193,5 @@ cast = Op(
         Sample((((3, 4), "float32"),), {"dtype": "bfloat16"}, exact=True),
         Sample((((3, 4), "float16"),), {"dtype": "float32"}, exact=True),
     ),
-    doc="""Converts elements. Float to integer truncates and saturates, NaN gives 0; integers wrap; to bool: is not 0.
-
-Compiled for targets with AVX512-BF16, a result in bfloat16 that would be subnormal (below 2^-126) is 0.""",
+    doc="Converts elements. Float to integer truncates and saturates, NaN gives 0; integers wrap; to bool: is not 0.",
 )
