@@ -12,7 +12,7 @@ from legato.lower.group import stages
 from legato.te.tensor import Axis, Stage, Tensor
 from legato.tir.expr import Load
 
-__all__ = ["Pad", "certain_loads", "detect_pad", "inline", "loads", "settled", "simplified"]
+__all__ = ["Pad", "certain_loads", "conjuncts", "detect_pad", "inline", "loads", "settled", "simplified"]
 
 
 def inline(e: Expr, keep: Container[Tensor] = ()) -> Expr:
@@ -131,12 +131,13 @@ def detect_pad(tensor: Tensor) -> Pad | None:
         after.append(int(back.value))
         wanted |= {le(front, axis.var)} if front.value else set()
         wanted |= {lt(axis.var, simplify(extent + front))} if back.value else set()
-    if {simplify(c) for c in _conjuncts(inside)} != {simplify(c) for c in wanted}:
+    if {simplify(c) for c in conjuncts(inside)} != {simplify(c) for c in wanted}:
         return None
     return Pad(source, tuple(before), tuple(after), float(fill.value))
 
 
-def _conjuncts(cond: Expr) -> list[Expr]:
+def conjuncts(cond: Expr) -> list[Expr]:
+    """The conditions that `cond` joins by and; none where it is always true."""
     if isinstance(cond, Binary) and cond.op is Op.AND:
-        return [*_conjuncts(cond.a), *_conjuncts(cond.b)]
+        return [*conjuncts(cond.a), *conjuncts(cond.b)]
     return [] if isinstance(cond, Const) and cond.value is True else [cond]

@@ -23,7 +23,7 @@ from legato.te.tensor import Axis, Reduction, Stage, Tensor
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Load
 
-__all__ = ["Packer", "Packing"]
+__all__ = ["Copies", "Packing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Packing:
     matrices: tuple[tuple[int, Matrix], ...] = ()
 
 
-class Packer:
+class Copies:
     """Makes copies of operands: those of `constants` are described in `packings` and count as `stored`, others are
     stored, row-major, by `store`. has_pairs: whether the target multiplies pairs of bfloat16."""
 

@@ -24,7 +24,7 @@ from legato.lower.chain import find_chain, is_product
 from legato.lower.group import Group, stages
 from legato.lower.inline import certain_loads, detect_pad, inline, loads, settled
 from legato.lower.layout import choose_order
-from legato.lower.packing import Packer, Packing
+from legato.lower.packing import Copies, Packing
 from legato.lower.phases import phases_of
 from legato.lower.rules.chain import ChainJob, chain_nest, fits
 from legato.lower.rules.elementwise import elementwise
@@ -105,7 +105,7 @@ class _Scheduler:
         self.wanted: dict[Tensor, Layout | None] = {}
         self.stored: set[Tensor] = set()
         self.result = Schedule()
-        self.packer = Packer(
+        self.copies = Copies(
             constants, self.stored, self.result.packings, self._store_row_major, has_pairs=target.has_bf16
         )
 
@@ -183,7 +183,7 @@ class _Scheduler:
         steps = phases_of(stage, self.stored)
         if steps is None:
             return self._loops(stage)
-        body, memory = scan_program(stage, steps, self.target, self.packer.rearranged)
+        body, memory = scan_program(stage, steps, self.target, self.copies.rearranged)
         for t in (*stage.results, *memory):
             self.stored.add(t)
             t.layout = Layout.row_major(t.rank)
@@ -297,7 +297,7 @@ class _Scheduler:
         red = in_memory_order(red, inner, self.constants)
         rows = red if not order or is_unit(order[-1].extent) else self._rows_along(inner, order, red)
         if rows is not None:
-            job = RowReduction(reduction, (), rows, self.packer.in_rows(inner, axes, rows))
+            job = RowReduction(reduction, (), rows, self.copies.in_rows(inner, axes, rows))
             return row(RowJob(tensor, tuple(order), (), (job,), tuple(a.var for a in axes), body), self.target)
         plan = self._winograd_plan(inner, axes, red, order)
         if plan is not None:
@@ -369,13 +369,13 @@ class _Scheduler:
         pairs = pair_up(inner, red, channel, row_axis) if order else None
         if pairs is not None:
             if pairs.source in self.constants:
-                self.packer.constant(pairs.weights.buffer, pairs.source)
-            packed[pairs.weights] = self.packer.in_blocks(pairs.weights, order, pairs.words, shape, block_var, within)
+                self.copies.constant(pairs.weights.buffer, pairs.source)
+            packed[pairs.weights] = self.copies.in_blocks(pairs.weights, order, pairs.words, shape, block_var, within)
             inner, red = pairs.body, pairs.reduction
             last = None if pairs.left is const(0) else (_replaced(pairs.last, packed), pairs.left)
         for x in loads(inner):
-            if x not in packed and self.packer.wants(x, order, row_axis, red, x in certain):
-                packed[x] = self.packer.in_blocks(x, order, red, shape, block_var, within)
+            if x not in packed and self.copies.wants(x, order, row_axis, red, x in certain):
+                packed[x] = self.copies.in_blocks(x, order, red, shape, block_var, within)
         inner = _replaced(inner, packed)
         operands = {x.buffer for x in loads(inner) if x in packed.values()}
         weight = sum(static_bytes(b) for b in operands if all(isinstance(d, Const) for d in b.shape))
@@ -427,7 +427,7 @@ class _Scheduler:
             epilogue=_epilogue_of(body, reduction),
             shape=plan.shape,
             tiles=plan.tiles,
-            weights=self.packer.in_blocks(weights, stage.axes[-1:], points, plan.shape, block_var, within),
+            weights=self.copies.in_blocks(weights, stage.axes[-1:], points, plan.shape, block_var, within),
             block=block_var,
             within=within,
         )
@@ -475,8 +475,8 @@ class _Scheduler:
         job = ChainJob(
             out=tensor,
             chain=found,
-            keys=self.packer.blocked("keys", (found.query, found.keys), keys, (*shared, found.key), found.reduced),
-            values=self.packer.blocked(
+            keys=self.copies.blocked("keys", (found.query, found.keys), keys, (*shared, found.key), found.reduced),
+            values=self.copies.blocked(
                 "values", (found.weight, found.values), values, (*shared, found.channel), found.key
             ),
         )

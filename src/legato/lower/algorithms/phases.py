@@ -13,14 +13,14 @@ left out are zeros; where a weight is infinite or NaN they would have been NaN.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from legato.arith.expr import Binary, Const, Expr, Op, Select, Var, cdiv, const
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, substitute, variables
 from legato.lower.access import extent_of
-from legato.lower.inline import settled, simplified
+from legato.lower.inline import conjuncts, simplified
 from legato.te.tensor import Axis, Reduction
 
 __all__ = ["Phase", "phases"]
@@ -71,7 +71,7 @@ def _combs(body: Expr, axes: Sequence[Axis], reduced: Sequence[Axis]) -> list[_C
     """The conditions of Selects that are zero elsewhere which compare a remainder with zero."""
     found = []
     zeros = [n for n in nodes(body) if isinstance(n, Select) and isinstance(n.b, Const) and n.b.value == 0]
-    for condition in dict.fromkeys(c for n in zeros for c in _conjuncts(n.cond)):
+    for condition in dict.fromkeys(c for n in zeros for c in conjuncts(n.cond)):
         if not isinstance(condition, Binary) or condition.op is not Op.EQ:
             continue
         left = condition.a
@@ -83,12 +83,6 @@ def _combs(body: Expr, axes: Sequence[Axis], reduced: Sequence[Axis]) -> list[_C
         if len(mine) == len(taps) == 1 and len(used) == 2:
             found.append(_Comb(mine[0], taps[0], condition, int(left.b.value)))
     return found
-
-
-def _conjuncts(cond: Expr) -> Iterable[Expr]:
-    if isinstance(cond, Binary) and cond.op is Op.AND:
-        return (*_conjuncts(cond.a), *_conjuncts(cond.b))
-    return (cond,)
 
 
 def _taps(comb: _Comb, phase: int) -> range | None:
@@ -128,6 +122,6 @@ def _phase(
         index[comb.tap.var] = which * tap.step + tap.start
     now = tuple(places.get(a.var, a) for a in axes)
     reduced = tuple(taps.get(a.var, a) for a in reduction.axes)
-    inner = settled(simplified(substitute(body, index), (*now, *reduced)), (*now, *reduced))
+    inner = simplified(substitute(body, index), (*now, *reduced))
     init = None if reduction.init is None else substitute(reduction.init, index)
     return Phase({v: e for v, e in index.items() if v in places}, now, inner, Reduction("sum", reduced, init))
