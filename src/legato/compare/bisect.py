@@ -31,16 +31,16 @@ Values = dict[int, list[Array]]  # the leaves of what a node computes, by its id
 
 
 def blame(
-    mod: Module, inputs: Sequence[Array], options: CompileOptions, theirs: Sequence[Sequence[Array]] | None = None
+    mod: Module, inputs: Sequence[Array], options: CompileOptions, theirs: Sequence[Array] | None = None
 ) -> Culprit:
     """The first stage, and in the code the first binding of @main, that makes the typed `mod` wrong on `inputs`.
 
-    theirs: another implementation's outputs, in one or more of its ways; where the module itself is far from those,
+    theirs: another implementation's outputs; where the module itself is far from those,
     nothing later is looked at.
     """
     exact = interpret(mod, inputs, float64=True)
     native = interpret(mod, inputs, float64=False)
-    if theirs is not None and not all(nearness(n, t)[1] for n, t in zip(native, theirs[0], strict=True)):
+    if theirs is not None and not all(nearness(n, t)[1] for n, t in zip(native, theirs, strict=True)):
         return _culprit("import", "", mod, inputs)
     before = mod
     for p in options.pipeline:
@@ -52,7 +52,7 @@ def blame(
 
 
 def _agree(got: Sequence[Array], exact: Sequence[Array], native: Sequence[Array]) -> bool:
-    return all(judge("", g, e, [n], is_other=False).holds for g, e, n in zip(got, exact, native, strict=True))
+    return all(judge("", g, e, n, is_other=False).holds for g, e, n in zip(got, exact, native, strict=True))
 
 
 def _narrow(values: Sequence[Array], like: Sequence[Array]) -> list[Array]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from legato.base.errors import RunError
 
-__all__ = ["PeerError", "installed", "is_onnx", "opinions", "outputs", "session"]
+__all__ = ["PeerError", "installed", "is_onnx", "outputs", "session"]
 
 Array = np.ndarray[Any, Any]
 
@@ -32,11 +32,10 @@ def installed() -> bool:
     return find_spec("onnxruntime") is not None
 
 
-def session(model: Any, threads: int, *, optimise: bool = True, dims: Mapping[str, int] | None = None) -> Any:
+def session(model: Any, threads: int = 1, *, dims: Mapping[str, int] | None = None) -> Any:
     """An onnxruntime.InferenceSession on that many threads; PeerError where there can be none.
 
-    optimise: at its highest level, else at its basic one, which keeps the layouts of the model. dims: sizes of symbolic
-    dims that hold for all calls.
+    dims: sizes of symbolic dims that hold for all calls.
     """
     if not installed():
         raise PeerError("ONNX Runtime is not installed\n  hint: pip install onnxruntime")
@@ -49,7 +48,7 @@ def session(model: Any, threads: int, *, optimise: bool = True, dims: Mapping[st
     for dim, size in (dims or {}).items():
         options.add_free_dimension_override_by_name(dim, size)
     levels = onnxruntime.GraphOptimizationLevel
-    options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimise else levels.ORT_ENABLE_BASIC
+    options.graph_optimization_level = levels.ORT_ENABLE_ALL
     source = os.fspath(model) if isinstance(model, str | os.PathLike) else model
     if not isinstance(source, str | bytes):
         source = source.SerializeToString()
@@ -57,15 +56,6 @@ def session(model: Any, threads: int, *, optimise: bool = True, dims: Mapping[st
         return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except _errors() as error:
         raise PeerError(f"ONNX Runtime cannot load the model: {_first_line(error)}") from error
-
-
-def opinions(model: Any, feeds: Mapping[str, Array], threads: int = 1) -> list[list[Array]]:
-    """ONNX Runtime's outputs, in the order of the file, with all its optimisations and with the basic ones.
-
-    Two samples of its rounding: where a program is sensitive, one alone may be closer to the exact value by luck than
-    float32 can promise. PeerError where it cannot load or run the model.
-    """
-    return [outputs(session(model, threads, optimise=optimise), feeds) for optimise in (True, False)]
 
 
 def outputs(running: Any, feeds: Mapping[str, Array]) -> list[Array]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -127,16 +126,15 @@ def judge(
     name: str,
     got: Array,
     exact: Array,
-    peers: Sequence[Array],
+    peer: Array,
     *,
     is_other: bool,
     near: float = NEAR,
     rounded: Array | None = None,
 ) -> OutputReport:
-    """Compares `got` with its exact value, and with what the peer computes, in one or more of its ways.
+    """Compares `got` with its exact value, and with what the peer computes.
 
-    is_other: the peer is another implementation, not the interpreter. Its own error is that of its worst way; distances
-    are from its first.
+    is_other: the peer is another implementation, not the interpreter.
 
     Floats: the error is at most twice the peer's own, or 1e-5 of the range (for narrow floats, one unit in the last
     place of it); and where the peer is another implementation, the distance from it is within 1e-3 of the range. A
@@ -146,16 +144,14 @@ def judge(
     """
     kind = dtype(got.dtype)
     type_ = f"{kind}[{', '.join(map(str, got.shape))}]"
-    peer = peers[0]
-    if any(got.shape != other.shape for other in (exact, *peers)):
+    if any(got.shape != other.shape for other in (exact, peer)):
         return OutputReport(f"{name} (shape)", type_, np.inf, 0.0, 0.0, np.inf, 0.0, False)
     if not kind.is_float:
         error, other, distance = (float(np.count_nonzero(a)) for a in (got != exact, peer != exact, got != peer))
         holds = not np.any((got != exact) & (got != peer))
         return OutputReport(name, type_, error, _span(exact), other, distance, other, holds)
     span, eps = _span(exact), _epsilon(got)
-    error, distance = _distance(got, exact, got), _distance(got, peer, got)
-    other = max(_distance(p, exact, got) for p in peers)
+    error, distance, other = _distance(got, exact, got), _distance(got, peer, got), _distance(peer, exact, got)
     allowed = max(2 * other, max(SMALL if near <= NEAR else near, eps) * span)
     allowed = allowed if rounded is None else max(allowed, 2 * _distance(rounded, exact, got))
     apart = max(near, 4 * eps) * span if near <= NEAR else allowed

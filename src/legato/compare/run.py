@@ -74,13 +74,13 @@ def compare(
     mod: Module,
     given: Mapping[str, Any],
     *,
-    theirs: Sequence[Sequence[Array]] | None = None,
+    theirs: Sequence[Array] | None = None,
     precision: Precision = Precision.DEFAULT,
     progress: Callable[[str], None] | None = None,
 ) -> Report:
     """Compares `exe`, compiled from the typed module `mod`, on inputs by name.
 
-    theirs: another implementation's outputs, in one or more of its ways; None: the peer is the interpreter in the
+    theirs: another implementation's outputs; None: the peer is the interpreter in the
     program's own precision. precision: what `exe` was compiled with; bfloat16 allows 1/20 of the range, or
     twice the error that the interpreter makes with the same factors rounded.
     """
@@ -92,17 +92,15 @@ def compare(
     exact = interpret(mod, arrays, float64=True)
     if theirs is None:
         tell("interpreting")
-    ways = [interpret(mod, arrays, float64=False)] if theirs is None else theirs
+    peers = interpret(mod, arrays, float64=False) if theirs is None else theirs
     rounded: Sequence[Array | None] = [None] * len(got)
     if precision is Precision.BFLOAT16:
         tell("interpreting with rounded factors")
         rounded = interpret(LowPrecision()(ToGraph()(mod)), arrays, float64=False)
     near, is_other = near_of(precision), theirs is not None
     outputs = tuple(
-        judge(tensor.name, ours, right, peers, is_other=is_other, near=near, rounded=narrow)
-        for tensor, ours, right, peers, narrow in zip(
-            exe.outputs, got, exact, zip(*ways, strict=True), rounded, strict=True
-        )
+        judge(tensor.name, ours, right, peer, is_other=is_other, near=near, rounded=narrow)
+        for tensor, ours, right, peer, narrow in zip(exe.outputs, got, exact, peers, rounded, strict=True)
     )
     hosted = exe.stats.get("host_operators", 0)
     assert isinstance(hosted, int)
@@ -115,7 +113,7 @@ def _quiet(what: str) -> None:
 
 def _theirs(
     model: object, given: Mapping[str, Any], against: str | None, tell: Callable[[str], None]
-) -> tuple[list[list[Array]] | None, str]:
+) -> tuple[list[Array] | None, str]:
     """ONNX Runtime's outputs, or None and why there are none."""
     if against not in (None, "onnxruntime", "interpreter"):
         raise RunError(f"against: got {against!r}, wanted 'onnxruntime' or 'interpreter'")
@@ -126,7 +124,7 @@ def _theirs(
         raise RunError(f"ONNX Runtime reads ONNX models only, not {shown}")
     tell("running ONNX Runtime")
     try:
-        return other.opinions(model, {name: np.asarray(value) for name, value in given.items()}), ""
+        return other.outputs(other.session(model), {name: np.asarray(value) for name, value in given.items()}), ""
     except other.PeerError as error:
         if against is not None:
             raise
