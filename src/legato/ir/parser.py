@@ -62,6 +62,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -89,12 +90,21 @@ Ops = Mapping[str, Op] | Sequence[Op]
 Array = np.ndarray[Any, Any]
 
 
-def parse(text: str, *, source: str = "<text>", ops: Ops, constants: Mapping[str, Array] | None = None) -> Module:
+def parse(
+    text: str,
+    *,
+    source: str = "<text>",
+    ops: Ops,
+    constants: Mapping[str, Array] | None = None,
+    module: Module | None = None,
+) -> Module:
     """The module that `text` describes, untyped.
 
     source names the text in errors; ops are the operators that it may use (call_tir is known anyway); constants are the
-    arrays that its metadata only names. ParseError, with the place, for a text that is not in the grammar, names what
-    is not defined, or gives an operator arguments or attributes that it does not have.
+    arrays that its metadata only names; `module` has functions and data types that it may name without defining them:
+    they are not part of the result (`legato.prelude.link` adds those that are used). ParseError, with the place, for a
+    text that is not in the grammar, names what is not defined, or gives an operator arguments or attributes that it
+    does not have.
     """
     stream = _stream(text, source)
     if not stream.at_kind("version"):
@@ -102,7 +112,7 @@ def parse(text: str, *, source: str = "<text>", ops: Ops, constants: Mapping[str
     token = stream.next()
     if token.text != VERSION:
         raise stream.error(f"unknown version {token.text}", token, hint=f"only version {VERSION} can be read")
-    return _ModuleParser(stream, _known(stream, ops, constants)).run()
+    return _ModuleParser(stream, _known(stream, ops, constants), module).run()
 
 
 def parse_expr(
@@ -181,9 +191,10 @@ def _declare_types(known: Known, types: Iterator[TypeData] | Sequence[TypeData] 
 class _ModuleParser:
     """Reads the definitions: data types first, since functions before them may use them."""
 
-    def __init__(self, stream: TokenStream, known: Known) -> None:
+    def __init__(self, stream: TokenStream, known: Known, outer: Module | None) -> None:
         self._stream = stream
         self._known = known
+        self._outer = outer or Module()
         self._types: dict[GlobalTypeVar, TypeData] = {}
         self._functions: dict[GlobalVar, GlobalFunc] = {}
         self._attrs: dict[str, Any] = {}
@@ -191,14 +202,24 @@ class _ModuleParser:
 
     def run(self) -> Module:
         """The module."""
+        self._declare_outer()
         self._read_types()
         while not self._stream.at_kind("eof", "metadata"):
             self._definition()
         for name, (gv, token) in self._known.globals.items():
-            if gv not in self._functions:
+            if gv not in self._functions and gv not in self._outer.functions:
                 defined = ", ".join(f"@{f.name}" for f in self._functions) or "none"
                 raise self._stream.error(f"unknown function `@{name}`", token, hint=f"defined are {defined}")
         return Module(self._functions, self._types, self._attrs, self._constants)
+
+    def _declare_outer(self) -> None:
+        """Makes the names of the module around known, save for the functions that the text defines itself."""
+        if not self._outer.functions and not self._outer.types:
+            return
+        tokens = self._stream.tokens
+        own = {b.text for a, b in pairwise(tokens) if a.text == "def" and b.kind == "global"}
+        self._known.globals = {gv.name: (gv, tokens[0]) for gv in self._outer.functions if gv.name not in own}
+        _declare_types(self._known, self._outer.types.values())
 
     # ------------------------------------------------------------------ data types
 
@@ -206,18 +227,23 @@ class _ModuleParser:
         """Reads every type definition, wherever it stands, and comes back to the first definition."""
         stream, start = self._stream, self._stream.pos
         places = list(self._type_definitions())
+        own: dict[str, GlobalTypeVar] = {}
         for place in places:
             token = stream.tokens[place + 1]
             if token.kind in ("ident", "string"):
                 name = name_of(stream, token)
-                if name in self._known.types:
+                if name in own:
                     raise stream.error(f"type `{name}` is defined twice", token)
-                self._known.types[name] = GlobalTypeVar(name)
+                own[name] = GlobalTypeVar(name)
+        self._known.types.update(own)
         for place in places:
             stream.pos = place
             extern = place > 0 and stream.tokens[place - 1].text == "extern"
             data = self._type_data(extern)
             self._types[data.header] = data
+        for data in self._types.values():
+            for con in data.constructors:
+                self._known.constructors.pop(con.name, None)  # that of the module around
         _declare_types(self._known, self._types.values())
         stream.pos = start
 
