@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 
 from legato.arith.expr import Binary, Const, Expr, Op, Select, le, lt, select
 from legato.arith.interval import Interval
@@ -12,7 +12,7 @@ from legato.lower.group import stages
 from legato.te.tensor import Axis, Stage, Tensor
 from legato.tir.expr import Load
 
-__all__ = ["Pad", "certain_loads", "conjuncts", "detect_pad", "inline", "loads", "settled", "simplified"]
+__all__ = ["Pad", "certain_loads", "conjuncts", "detect_pad", "inline", "loads", "replaced", "settled", "simplified"]
 
 
 def inline(e: Expr, keep: Container[Tensor] = ()) -> Expr:
@@ -54,6 +54,11 @@ def _tensors(e: Expr) -> list[Tensor]:
 def loads(e: Expr) -> list[Load]:
     """The distinct Loads in `e`."""
     return [n for n in nodes(e) if isinstance(n, Load)]
+
+
+def replaced(e: Expr, known: Mapping[Load, Expr]) -> Expr:
+    """`e` with the Loads replaced that are `known`."""
+    return rewrite(e, lambda node: known.get(node) if isinstance(node, Load) else None)
 
 
 def certain_loads(e: Expr) -> list[Load]:

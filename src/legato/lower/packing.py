@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from legato.arith.expr import Const, Expr, Var, cdiv, const, floordiv, lt, select
 from legato.arith.simplify import simplify
-from legato.arith.substitute import nodes, rewrite, substitute
+from legato.arith.substitute import nodes, substitute
 from legato.lower.access import depends, extent_of, static_bytes, stride
 from legato.lower.algorithms.cook_toom import Matrix
 from legato.lower.algorithms.pairs import is_narrow, word
-from legato.lower.inline import loads
+from legato.lower.inline import loads, replaced
 from legato.lower.rules.chain import Blocked
 from legato.lower.rules.tile import TileShape
 from legato.te.tensor import Axis, Reduction, Stage, Tensor
@@ -124,7 +124,7 @@ class Copies:
             copy = Tensor(f"packed_{x.buffer.name}", [a.extent for a in new], x.dtype, Stage(new, value))
             self.pack(copy, x.buffer)
             packed[x] = copy[tuple(a.var for a in old)]
-        return rewrite(inner, lambda e: packed.get(e) if isinstance(e, Load) else None)
+        return replaced(inner, packed)
 
     def rearranged(self, packed: Tensor, source: Buffer) -> None:
         """Makes `packed` available, which has the elements of `source` in another order."""

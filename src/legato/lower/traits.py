@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from legato.arith.expr import Expr
-from legato.lower.access import depends, follows, is_unit, stride
+from legato.arith.expr import Expr, Var
+from legato.lower.access import depends, extent_of, follows, is_unit, stride
 from legato.lower.inline import Pad, loads
 from legato.te.tensor import Axis, Reduction, Stage, Tensor
 from legato.tir.buffer import Buffer, Layout
+from legato.tir.expr import Load
 
 if TYPE_CHECKING:
     from legato.lower.rules.row import RowReduction
@@ -18,6 +19,8 @@ __all__ = [
     "choose_row",
     "covers",
     "in_memory_order",
+    "index_of",
+    "is_epilogue",
     "is_reduction",
     "order_of_long",
     "run_along_memory",
@@ -75,6 +78,25 @@ def units_first(axes: Sequence[Axis]) -> list[Axis]:
 def tensors_read(body: Expr) -> list[Tensor]:
     """The tensors that `body` reads, each once."""
     return list(dict.fromkeys(x.buffer for x in loads(body) if isinstance(x.buffer, Tensor)))
+
+
+def index_of(tensor: Tensor) -> tuple[Var, ...]:
+    """The variables over which the stage of `tensor` computes an element."""
+    assert isinstance(tensor.stage, Stage)
+    return tuple(a.var for a in tensor.stage.axes)
+
+
+def is_epilogue(tensor: Tensor, body: Expr, reduction: Tensor) -> bool:
+    """True if each element of `tensor` = `body` reads just the same element of `reduction`."""
+    assert isinstance(tensor.stage, Stage)
+    axes = tensor.stage.axes
+
+    def is_same(x: Load) -> bool:
+        return len(axes) == len(x.indices) and all(
+            i is a.var or (is_unit(a.extent) and extent_of(i) == 0) for i, a in zip(x.indices, axes, strict=True)
+        )
+
+    return all(is_same(x) for x in loads(body) if x.buffer is reduction)
 
 
 def is_reduction(b: Buffer) -> bool:

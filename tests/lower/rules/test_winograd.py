@@ -26,7 +26,7 @@ from legato.infer.builder import Builder
 from legato.ir import expr as ir
 from legato.ir.module import Module
 from legato.ir.types import TensorType, dims
-from legato.lower import schedule
+from legato.lower import reductions
 from legato.lower.algorithms.cook_toom import F2, F4, Scheme
 from legato.lower.algorithms.winograd import Window
 from legato.lower.host import HostProgram
@@ -98,7 +98,7 @@ def forced(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
             shape = pick_shape(window.channel.extent, None, [window.data], target)
             return WinogradPlan(window, scheme, shape, tiles, is_whole)
 
-        monkeypatch.setattr(schedule, "choose", choose)
+        monkeypatch.setattr(reductions, "choose", choose)
 
     return force
 

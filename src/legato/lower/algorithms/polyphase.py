@@ -23,13 +23,13 @@ from legato.lower.access import extent_of
 from legato.lower.inline import conjuncts, simplified
 from legato.te.tensor import Axis, Reduction
 
-__all__ = ["Phase", "phases"]
+__all__ = ["Part", "polyphase"]
 
 MANY = 16  # phases beyond which the code would grow more than it gains
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
+class Part:
     """The elements at `index` (of the old axes' variables, in those of `axes`): the sum of `body` over `reduction`."""
 
     index: Mapping[Var, Expr]
@@ -48,7 +48,7 @@ class _Comb:
     stride: int
 
 
-def phases(body: Expr, axes: Sequence[Axis], reduction: Reduction) -> list[Phase] | None:
+def polyphase(body: Expr, axes: Sequence[Axis], reduction: Reduction) -> list[Part] | None:
     """The sum of `body` over `reduction` as phases that together cover `axes`; None if it has none."""
     if reduction.combiner != "sum":
         return None
@@ -63,7 +63,7 @@ def phases(body: Expr, axes: Sequence[Axis], reduction: Reduction) -> list[Phase
         met = [_taps(c, phase) for c, phase in zip(combs, choice, strict=True)]
         if any(m is None for m in met):
             return None
-        found.append(_phase(body, axes, reduction, combs, choice, [m for m in met if m is not None]))
+        found.append(_part(body, axes, reduction, combs, choice, [m for m in met if m is not None]))
     return found
 
 
@@ -103,14 +103,14 @@ def _taps(comb: _Comb, phase: int) -> range | None:
     return even if list(even) == met else None
 
 
-def _phase(
+def _part(
     body: Expr,
     axes: Sequence[Axis],
     reduction: Reduction,
     combs: Sequence[_Comb],
     choice: Sequence[int],
     met: Sequence[range],
-) -> Phase:
+) -> Part:
     index: dict[Var, Expr] = {}  # what the old variables are
     places: dict[Var, Axis] = {}  # the axes in place of the old ones
     taps: dict[Var, Axis] = {}
@@ -124,4 +124,4 @@ def _phase(
     reduced = tuple(taps.get(a.var, a) for a in reduction.axes)
     inner = simplified(substitute(body, index), (*now, *reduced))
     init = None if reduction.init is None else substitute(reduction.init, index)
-    return Phase({v: e for v, e in index.items() if v in places}, now, inner, Reduction("sum", reduced, init))
+    return Part({v: e for v, e in index.items() if v in places}, now, inner, Reduction("sum", reduced, init))

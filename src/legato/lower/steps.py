@@ -10,19 +10,19 @@ same step computes, that is held in memory, and a new phase begins:
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from legato.arith.expr import Const, Expr, Var
 from legato.arith.simplify import simplify
-from legato.arith.substitute import rewrite, substitute
+from legato.arith.substitute import substitute
 from legato.base import dtype as dt
 from legato.lower.inline import inline, loads
 from legato.te.scan import Scan, inner_tensors
 from legato.te.tensor import Axis, Stage, Tensor
 from legato.tir.expr import Load
 
-__all__ = ["Phase", "Slot", "Steps", "Value", "phases_of"]
+__all__ = ["Phase", "Slot", "Steps", "Value", "steps_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Steps:
     own: tuple[bool, ...]
 
 
-def phases_of(scan: Scan, stored: Container[Tensor]) -> Steps | None:
+def steps_of(scan: Scan, stored: Container[Tensor]) -> Steps | None:
     """The phases of `scan`, whose inputs are `stored`; None where its step is not of this form."""
     finals = [s.after for s in scan.states] + [e.value for e in scan.emissions]
     before = [s.before for s in scan.states]
@@ -196,8 +196,3 @@ class _Kept:
 
     def __contains__(self, t: object) -> bool:
         return t in self.held or t in self.stored
-
-
-def replaced(e: Expr, known: Mapping[Load, Expr]) -> Expr:
-    """`e` with Loads replaced."""
-    return rewrite(e, lambda node: known.get(node) if isinstance(node, Load) else None)

@@ -1,0 +1,213 @@
+"""One reduction and what is made of its elements: a kernel of rows, of register tiles, by parts, or by Winograd."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from legato.arith.expr import Const, Expr, Var, cdiv, const
+from legato.arith.simplify import simplify
+from legato.arith.substitute import rewrite, substitute
+from legato.lower.access import depends, extent_of, is_unit, static_bytes, stride
+from legato.lower.algorithms.pairs import pair_up
+from legato.lower.algorithms.polyphase import Part, polyphase
+from legato.lower.algorithms.winograd import detect, winograd
+from legato.lower.chained import settle_chained
+from legato.lower.group import stages
+from legato.lower.inline import certain_loads, detect_pad, inline, loads, replaced, settled
+from legato.lower.packing import Packing
+from legato.lower.rules.nest import together
+from legato.lower.rules.row import RowJob, RowReduction, row
+from legato.lower.rules.tile import MANY_ROWS, TileJob, TileShape, pick_shape, tile
+from legato.lower.rules.winograd import WinogradJob, multiply, transform, whole
+from legato.lower.rules.winograd_cost import WinogradPlan, choose
+from legato.lower.scheduling import Scheduling
+from legato.lower.traits import choose_row, in_memory_order, index_of, tensors_read, units_first
+from legato.te.tensor import Axis, Reduction, Stage, Tensor
+from legato.tir.expr import Load
+from legato.tir.stmt import Stmt
+
+__all__ = ["reduced"]
+
+
+def reduced(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor) -> Stmt:
+    """The loops that store `tensor` = body, which reads `reduction` (`tensor` itself, if it is the reduction) at the
+    same element. What they read is stored before."""
+    assert isinstance(tensor.stage, Stage)
+    assert isinstance(reduction.stage, Stage)
+    inner = _operands(work, reduction.stage.body)
+    work.settle(body, but=reduction)
+    inner, red = _over(work, tensor, reduction.stage, inner)
+    body = body if tensor is reduction else inline(body, work.stored)
+    axes = tensor.stage.axes
+    work.choose_layout(tensor, inner, reduced=True)
+    parts = polyphase(inner, axes, red)
+    if parts is not None:
+        ordered = [replace(p, reduction=in_memory_order(p.reduction, p.body, work.constants)) for p in parts]
+        return together([_tiled(work, tensor, substitute(body, p.index), reduction, p) for p in ordered])
+    order = units_first([axes[d] for d in tensor.layout.order])
+    red = in_memory_order(red, inner, work.constants)
+    rows = red if not order or is_unit(order[-1].extent) else _rows_along(work, inner, order, red)
+    if rows is not None:
+        job = RowReduction(reduction, (), rows, work.copies.in_rows(inner, axes, rows))
+        return row(RowJob(tensor, tuple(order), (), (job,), index_of(tensor), body), work.target)
+    plan = _winograd_plan(work, inner, axes, red, order)
+    if plan is not None:
+        return _winograd(work, tensor, body, reduction, plan)
+    return _tiled(work, tensor, body, reduction, Part({}, axes, inner, red))
+
+
+def _over(work: Scheduling, tensor: Tensor, stage: Stage, inner: Expr) -> tuple[Expr, Reduction]:
+    """What `stage` reduces (`inner`), and over what, written over the axes of `tensor`."""
+    assert isinstance(tensor.stage, Stage)
+    assert stage.reduction is not None
+    old = stage.reduction
+    same: dict[Var, Expr] = {a.var: b.var for a, b in zip(stage.axes, tensor.stage.axes, strict=True)}
+    inner = substitute(inner, same)
+    init = None if old.init is None else substitute(inline(old.init, work.stored), same)
+    axes = tuple(Axis(a.var, substitute(a.extent, same)) for a in old.axes)
+    return settled(inner, (*tensor.stage.axes, *axes)), Reduction(old.combiner, axes, init)
+
+
+def _operands(work: Scheduling, body: Expr) -> Expr:
+    """The body of a reduction with stages inlined, but padding, reductions and loop programs stored first."""
+    settle_chained(work, body)
+    inner = inline(body, work.stored)
+    while True:
+        pending = [t for t in tensors_read(inner) if t.stage is not None and t not in work.stored]
+        pads = [t for t in _pads(body) if t not in work.stored]
+        if not pending and not pads:
+            return inner
+        for t in (*pending, *pads):
+            work.store(t)
+        inner = inline(body, work.stored)
+
+
+def _pads(body: Expr) -> list[Tensor]:
+    """Stages that pad what the reduction reads."""
+    return [t for t in stages(tensors_read(body)) if isinstance(t.stage, Stage) and detect_pad(t) is not None]
+
+
+def _rows_along(work: Scheduling, inner: Expr, order: Sequence[Axis], red: Reduction) -> Reduction | None:
+    """The reduction with the axis last along which memory runs, if vectors along it are better than a tile: what is
+    read does not lie along the vector axis, and no operand would be reused by a tile."""
+    vector = order[-1].var
+    reads = [x for x in loads(inner) if x.buffer not in work.constants]  # constants are packed as is best
+    if any(not depends(x, vector) for x in reads) or all(stride(x, vector) == 1 for x in reads):
+        return None
+    along = [a for a in red.axes if any(stride(x, a.var) == 1 for x in reads)]
+    if not along:
+        return None
+    rest = tuple(a for a in red.axes if a is not along[-1])
+    return Reduction(red.combiner, (*rest, along[-1]), red.init)
+
+
+# Register tiles
+
+
+def _tiled(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, part: Part) -> Stmt:
+    """The elements of `tensor` that `part` computes: `body`, which reads the sum as an element of `reduction`."""
+    assert isinstance(tensor.stage, Stage)
+    order = units_first([part.axes[d] for d in tensor.layout.order])
+    inner, red = part.body, part.reduction
+    row_axis = choose_row(inner, order) if order else None
+    shape = pick_shape(order[-1].extent, row_axis, [inner], work.target) if order else TileShape(1, 1, 1)
+    channel = order[-1]
+    block_var, within = Var("ob", lo=0), Var("oi", lo=0)
+    packed: dict[Load, Expr] = {}
+    certain = certain_loads(inner)  # a copy of what a Select guards would read outside its buffer
+    last: tuple[Expr, Expr] | None = None
+    pairs = pair_up(inner, red, channel, row_axis) if order else None
+    if pairs is not None:
+        if pairs.source in work.constants:
+            work.copies.constant(pairs.weights.buffer, pairs.source)
+        packed[pairs.weights] = work.copies.in_blocks(pairs.weights, order, pairs.words, shape, block_var, within)
+        inner, red = pairs.body, pairs.reduction
+        last = None if pairs.left is const(0) else (replaced(pairs.last, packed), pairs.left)
+    for x in loads(inner):
+        if x not in packed and work.copies.wants(x, order, row_axis, red, x in certain):
+            packed[x] = work.copies.in_blocks(x, order, red, shape, block_var, within)
+    inner = replaced(inner, packed)
+    operands = {x.buffer for x in loads(inner) if x in packed.values()}
+    weight = sum(static_bytes(b) for b in operands if all(isinstance(d, Const) for d in b.shape))
+    job = TileJob(
+        out=tensor,
+        index=tuple(part.index.get(v, v) for v in index_of(tensor)),
+        order=tuple(order),
+        row=row_axis,
+        reduction=red,
+        body=inner,
+        dtype=reduction.dtype,
+        epilogue=_epilogue_of(body, reduction),
+        block=block_var,
+        within=within,
+        packed=frozenset(operands),
+        last=last,
+        blocks_first=weight > work.target.l2_bytes // 2,
+        ahead=block_var if _fetches_ahead(work, weight, order, row_axis, shape) else None,
+    )
+    assert channel is job.order[-1]
+    return tile(job, shape, work.target)
+
+
+def _fetches_ahead(
+    work: Scheduling, weight: int, order: Sequence[Axis], row_axis: Axis | None, shape: TileShape
+) -> bool:
+    """True if the weights come from memory, and a channel block's are used by several tiles while the next block's
+    arrive: both fit the core's own cache with room for the data."""
+    l2 = work.target.l2_bytes
+    blocks = extent_of(simplify(cdiv(order[-1].extent, shape.width)))
+    if weight <= l2 // 2 or blocks is None or weight // blocks > l2 // 4:
+        return False
+    rows = shape.rows if row_axis is not None else 1
+    return any((extent_of(a.extent) or MANY_ROWS) > (rows if a is row_axis else 1) for a in order[:-1])
+
+
+def _epilogue_of(body: Expr, reduction: Tensor) -> Callable[[Expr], Expr]:
+    """What `body` makes of the element of `reduction` that it reads."""
+    return lambda total: rewrite(body, lambda e: total if isinstance(e, Load) and e.buffer is reduction else None)
+
+
+# Winograd's algorithm
+
+
+def _winograd_plan(
+    work: Scheduling, inner: Expr, axes: Sequence[Axis], red: Reduction, order: Sequence[Axis]
+) -> WinogradPlan | None:
+    """How to compute a window's contraction by Winograd's algorithm; None where the sum as it stands is better."""
+    window = detect(inner, axes, red, work.constants) if order else None
+    if window is None or window.channel is not order[-1]:
+        return None
+    return choose(window, work.target, work.precision)
+
+
+def _winograd(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, plan: WinogradPlan) -> Stmt:
+    """The kernel that stores `tensor`, and before it, where that is better, one that transforms the data."""
+    made = winograd(plan.window, plan.scheme, work.target)
+    source, stage = plan.window.weights.buffer, made.products.stage
+    assert isinstance(source, Tensor)
+    assert isinstance(stage, Stage)
+    assert stage.reduction is not None
+    dims = [plan.window.weights.indices.index(inside.var) for _, inside in plan.window.slides]
+    work.stored.add(made.weights)
+    work.constants.add(made.weights)
+    work.result.packings.append(Packing(made.weights, source, tuple((d, plan.scheme.weights) for d in dims)))
+    (weights,) = [x for x in loads(stage.body) if x.buffer is made.weights]
+    block_var, within = Var("ob", lo=0), Var("oi", lo=0)
+    points = Reduction("sum", (*stage.axes[:2], *stage.reduction.axes))  # in this order they are read for a block
+    job = WinogradJob(
+        stages=made,
+        out=tensor,
+        epilogue=_epilogue_of(body, reduction),
+        shape=plan.shape,
+        tiles=plan.tiles,
+        weights=work.copies.in_blocks(weights, stage.axes[-1:], points, plan.shape, block_var, within),
+        block=block_var,
+        within=within,
+    )
+    if plan.is_whole:
+        return whole(job, work.target)
+    data, transformed = transform(job, work.target)
+    work.stored.add(data)
+    work.append((data,), transformed)
+    return multiply(job, work.target, data)
