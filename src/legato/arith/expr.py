@@ -133,7 +133,7 @@ def interned(cls: type, *fields: object) -> Expr | None:
 
 
 class Const(Expr):
-    """A literal: int for integer and index types, float for floats, bool for bool."""
+    """A literal: int for integer and index types, float for floats, bool for bool; equal to a number of its value."""
 
     __slots__ = ("value",)
     value: float | bool
@@ -148,6 +148,19 @@ class Const(Expr):
             found = _interned.setdefault(key, found)
         assert isinstance(found, cls)
         return found
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, int | float) and self.value == other)
+
+    __hash__ = Expr.__hash__  # that of the object: it is interned
+
+    def __int__(self) -> int:
+        return int(self.value)
+
+    def __index__(self) -> int:
+        if isinstance(self.value, int):
+            return int(self.value)
+        raise TypeError(f"{self.value} is not an integer")
 
 
 class Var(Expr):

@@ -13,13 +13,29 @@ __all__ = ["ALL_DTYPES", "DType", "bfloat16", "bool_", "dtype", "float16", "floa
            "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DType:
-    """An element type: `kind` is one of float, bfloat, int, uint, bool; `bits` its width in memory."""
+    """An element type: `kind` is one of float, bfloat, int, uint, bool; `bits` its width in memory.
+
+    Equal to its name as well: `ty.dtype == "float32"`; and NumPy takes one wherever it takes a dtype.
+    """
 
     name: str
     kind: str
     bits: int
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return self.name == (other.name if isinstance(other, DType) else other)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """`numpy`: the attribute by which NumPy recognizes what has a dtype."""
+        return self.numpy
 
     def __str__(self) -> str:
         return self.name

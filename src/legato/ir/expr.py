@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from legato.base import dtype as dt
+from legato.base.errors import TypeCheckError
 from legato.base.span import Span
 from legato.ir.types import Dim, GlobalTypeVar, Type, TypeVar, tensor_type
 
@@ -67,6 +68,29 @@ class Expr:
     def with_type(self, ty: Type | None) -> Self:
         """This node with type `ty`; the same object where it has it already."""
         return self if ty is self.ty else replace(self, ty=ty)
+
+    @property
+    def checked_type(self) -> Type:
+        """The type that inference found; TypeCheckError where it has not been run (`ty` is None then)."""
+        if self.ty is None:
+            raise TypeCheckError(
+                f"{self!r} has no type yet", span=self.span, hint="infer the types of its module first"
+            )
+        return self.ty
+
+    def astext(self, show_meta_data: bool = True) -> str:
+        """This expression as text; `show_meta_data`: with the section that holds constants."""
+        from legato.ir.printer import show  # the printer walks the classes defined here
+
+        return show(self, metadata=show_meta_data)
+
+    def astype(self, dtype: dt.DType | str) -> Expr:
+        """This tensor with elements of `dtype`."""
+        return _sugar("cast", self, dtype=dt.dtype(dtype))
+
+    def same_as(self, other: object) -> bool:
+        """Whether `other` is this node."""
+        return self is other
 
     def __repr__(self) -> str:
         shown = {f.name: getattr(self, f.name) for f in fields(self) if f.name in ("name", "index", "attrs")}
@@ -142,6 +166,16 @@ class Var(Expr):
     def __hash__(self) -> int:
         return hash(("Var", self.uid))
 
+    @property
+    def name_hint(self) -> str:
+        """`name`, as Relay calls it."""
+        return self.name
+
+    @property
+    def type_annotation(self) -> Type | None:
+        """`ty`, as Relay calls it where it is written rather than inferred."""
+        return self.ty
+
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
 class GlobalVar(Expr):
@@ -155,6 +189,11 @@ class GlobalVar(Expr):
 
     def __hash__(self) -> int:
         return hash(("GlobalVar", self.uid))
+
+    @property
+    def name_hint(self) -> str:
+        """`name`, as Relay calls it."""
+        return self.name
 
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
@@ -173,6 +212,16 @@ class Constructor(Expr):
     belongs_to: GlobalTypeVar
     tag: int = 0
 
+    @property
+    def name_hint(self) -> str:
+        """`name`, as Relay calls it."""
+        return self.name
+
+    @property
+    def belong_to(self) -> GlobalTypeVar:
+        """`belongs_to`, as Relay calls it."""
+        return self.belongs_to
+
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Function(Expr):
@@ -189,6 +238,14 @@ class Function(Expr):
 
     def with_children(self, children: tuple[Any, ...]) -> Expr:
         return replace(self, params=children[:-1], body=children[-1])
+
+    def with_attr(self, name: str, value: Any) -> Function:
+        """This function with attribute `name`."""
+        return replace(self, attrs={**self.attrs, name: value})
+
+    def without_attr(self, name: str) -> Function:
+        """This function without attribute `name`."""
+        return replace(self, attrs={k: v for k, v in self.attrs.items() if k != name})
 
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
@@ -236,12 +293,25 @@ class If(Expr):
     def with_children(self, children: tuple[Any, ...]) -> Expr:
         return replace(self, cond=children[0], then=children[1], orelse=children[2])
 
+    @property
+    def true_branch(self) -> Expr:
+        """`then`, as Relay calls it."""
+        return self.then
+
+    @property
+    def false_branch(self) -> Expr:
+        """`orelse`, as Relay calls it."""
+        return self.orelse
+
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Tuple(Expr):
     """A tuple; `()` is the unit value."""
 
     fields: tuple[Expr, ...]
+
+    def __getitem__(self, index: int) -> Expr:
+        return self.fields[index]
 
     def children(self) -> tuple[Expr, ...]:
         return self.fields
@@ -256,6 +326,11 @@ class TupleGetItem(Expr):
 
     value: Expr
     index: int
+
+    @property
+    def tuple_value(self) -> Expr:
+        """`value`, as Relay calls it."""
+        return self.value
 
     def children(self) -> tuple[Expr, ...]:
         return (self.value,)
@@ -388,6 +463,16 @@ class Clause:
 
     pattern: Pattern
     body: Expr
+
+    @property
+    def lhs(self) -> Pattern:
+        """`pattern`, as Relay calls it."""
+        return self.pattern
+
+    @property
+    def rhs(self) -> Expr:
+        """`body`, as Relay calls it."""
+        return self.body
 
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)

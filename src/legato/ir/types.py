@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 from legato.arith.expr import Const, Expr, Var, const
 from legato.base.dtype import DType
 from legato.base.dtype import dtype as as_dtype
+from legato.base.errors import TypeCheckError
 
 if TYPE_CHECKING:
     from legato.ir.expr import Constructor
@@ -100,6 +101,13 @@ class TensorType(Type):
         """The dims as ints; only for static types."""
         return tuple(int(d.value) for d in self.shape if isinstance(d, Const))
 
+    @property
+    def concrete_shape(self) -> tuple[int, ...]:
+        """The dims as ints; TypeCheckError where one is not a literal."""
+        if not self.is_static:
+            raise TypeCheckError(f"{self} has dims that are not numbers")
+        return self.static_shape()
+
 
 @dataclass(frozen=True, slots=True)
 class TupleType(Type):
@@ -128,6 +136,21 @@ class FuncType(Type):
     def with_children(self, children: tuple[Type, ...]) -> Type:
         return FuncType(children[:-1], children[-1], self.type_params)
 
+    @property
+    def arg_types(self) -> tuple[Type, ...]:
+        """`params`, as Relay calls them."""
+        return self.params
+
+    @property
+    def ret_type(self) -> Type:
+        """`ret`, as Relay calls it."""
+        return self.ret
+
+    @property
+    def type_constraints(self) -> tuple[()]:
+        """None: relations are kept in the records of operators, not in types."""
+        return ()
+
 
 @dataclass(frozen=True, slots=True)
 class RefType(Type):
@@ -149,6 +172,11 @@ class TypeVar(Type):
     name: str
     kind: Kind = Kind.TYPE
 
+    @property
+    def name_hint(self) -> str:
+        """`name`, as Relay calls it."""
+        return self.name
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GlobalTypeVar(Type):
@@ -156,6 +184,11 @@ class GlobalTypeVar(Type):
 
     name: str
     kind: Kind = Kind.ADT_HANDLE
+
+    @property
+    def name_hint(self) -> str:
+        """`name`, as Relay calls it."""
+        return self.name
 
 
 @dataclass(frozen=True, slots=True)
