@@ -14,6 +14,7 @@ from legato.ir import expr as ir
 from legato.ir.op import Op
 from legato.ir.types import TensorType, TupleType, Type
 from legato.te import tensor as te
+from legato.te.order import in_order
 from legato.te.tensor import Tensor
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Load
@@ -113,7 +114,7 @@ def _scalar(node: ir.Constant) -> Tensor:
 def _dims(tensors: Iterable[Tensor]) -> tuple[Var, ...]:
     """The dim variables of the tensors' shapes, in order of first appearance."""
     found: dict[Var, None] = {}
-    for t in stages(tuple(tensors), with_inputs=True):
+    for t in in_order(tensors):
         exprs: list[Expr] = list(t.shape)
         if isinstance(t.stage, te.Stage) and t.stage.reduction is not None:
             exprs += [a.extent for a in t.stage.reduction.axes]
@@ -123,29 +124,6 @@ def _dims(tensors: Iterable[Tensor]) -> tuple[Var, ...]:
     return tuple(found)
 
 
-def stages(outputs: Iterable[Tensor], with_inputs: bool = False) -> list[Tensor]:
-    """The tensors that `outputs` are computed from, and themselves, producers first."""
-    order: list[Tensor] = []
-    seen: set[int] = set()
-    stack: list[tuple[Tensor, bool]] = [(t, False) for t in reversed(tuple(outputs))]
-    while stack:
-        tensor, done = stack.pop()
-        if done:
-            order.append(tensor)
-        elif id(tensor) not in seen:
-            seen.add(id(tensor))
-            stack.append((tensor, True))
-            stack += [(t, False) for t in reversed(reads(tensor))]
-    return order if with_inputs else [t for t in order if t.stage is not None]
-
-
-def reads(tensor: Tensor) -> list[Tensor]:
-    """The tensors that the stage of `tensor` reads."""
-    stage = tensor.stage
-    if stage is None:
-        return []
-    if isinstance(stage, te.Loops):
-        return list(stage.inputs)
-    init = [] if stage.reduction is None or stage.reduction.init is None else [stage.reduction.init]
-    found = {id(b): b for e in post_order([stage.body, *init]) for b in [getattr(e, "buffer", None)] if b is not None}
-    return [b for b in found.values() if isinstance(b, Tensor)]
+def stages(outputs: Iterable[Tensor]) -> list[Tensor]:
+    """The tensors that `outputs` are computed from, and themselves if they are, producers first."""
+    return [t for t in in_order(outputs) if t.stage is not None]

@@ -9,14 +9,15 @@ import math
 from collections.abc import Callable, Sequence
 
 from legato.arith.expr import Const, Expr, Var, add, const, max_, min_, mul
-from legato.arith.substitute import nodes, variables
+from legato.arith.substitute import variables
 from legato.base.dtype import DType
 from legato.base.errors import InternalError
+from legato.te.order import in_order
 from legato.te.tensor import Axis, Loops, Stage, Tensor
 from legato.tir.expr import Load
 from legato.tir.stmt import Alloc, For, Func, Stmt, Store, block
 
-__all__ = ["identity", "nest", "reads", "to_tir"]
+__all__ = ["identity", "nest", "to_tir"]
 
 COMBINE: dict[str, Callable[[Expr, Expr], Expr]] = {"sum": add, "prod": mul, "max": max_, "min": min_}
 
@@ -30,8 +31,8 @@ def to_tir(outputs: Sequence[Tensor], inputs: Sequence[Tensor], name: str) -> Fu
     results: list[Tensor] = []
     for t in outputs:
         results.append(_copy(t) if t in results or t.stage is None else t)
-    order = _in_order(results)
-    body = block(*(nest(t) for t in order if not isinstance(t.stage, Loops) or t is t.stage.outputs[0]))
+    order = [t for t in in_order(results) if t.stage is not None]
+    body = block(*_programs(order))
     for t in reversed(_all_outputs(order)):
         if t not in results:
             body = Alloc(t, body)
@@ -55,40 +56,21 @@ def identity(combiner: str, dtype: DType) -> Const:
             raise InternalError(f"no combiner {combiner!r}")
 
 
-def reads(tensor: Tensor) -> tuple[Tensor, ...]:
-    """The tensors that the stage of `tensor` reads."""
-    stage = tensor.stage
-    if stage is None:
-        return ()
-    if isinstance(stage, Loops):
-        return stage.inputs
-    init = () if stage.reduction is None or stage.reduction.init is None else (stage.reduction.init,)
-    found = [e.buffer for e in nodes(stage.body, *init) if isinstance(e, Load)]
-    return tuple(b for b in dict.fromkeys(found) if isinstance(b, Tensor))
-
-
 def _copy(t: Tensor) -> Tensor:
     axes = tuple(Axis(Var(f"i{n}", lo=0), d) for n, d in enumerate(t.shape))
     return Tensor(f"{t.name}_copy", t.shape, t.dtype, Stage(axes, t[tuple(a.var for a in axes)]))
 
 
-def _in_order(outputs: Sequence[Tensor]) -> list[Tensor]:
-    """The computed tensors behind `outputs`, each after what it reads."""
-    order: list[Tensor] = []
-    done: set[Tensor] = set()
-    stack = [(t, False) for t in reversed(outputs)]
-    while stack:
-        t, ready = stack.pop()
-        if ready:
-            order.append(t)
-        elif t not in done:
-            done.add(t)
-            if t.stage is not None:
-                stack.append((t, True))
-                if isinstance(t.stage, Loops) and t is not t.stage.outputs[0]:
-                    stack.append((t.stage.outputs[0], False))
-                stack += [(r, False) for r in reversed(reads(t))]
-    return order
+def _programs(order: Sequence[Tensor]) -> list[Stmt]:
+    """What computes the tensors of `order`: a nest each, and every loop program once, where its first output is."""
+    done: set[int] = set()
+    found = []
+    for t in order:
+        if id(t.stage) not in done:
+            found.append(nest(t))
+        if isinstance(t.stage, Loops):
+            done.add(id(t.stage))
+    return found
 
 
 def _all_outputs(order: Sequence[Tensor]) -> list[Tensor]:

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from legato.arith.expr import Expr, ExprLike, Var, expr
 from legato.base import dtype as dt
 from legato.base.errors import InternalError
-from legato.te.lower import nest, reads
+from legato.te.lower import nest
+from legato.te.order import in_order
 from legato.te.tensor import Axis, Loops, Stage, Tensor, compute, placeholder
 from legato.tir.stmt import For, Stmt, Store, block
 
@@ -97,19 +98,10 @@ def scan(
 
 def inner_tensors(roots: Sequence[Tensor], boundary: Sequence[Tensor]) -> list[Tensor]:
     """The tensors that `roots` are computed from, producers first, themselves included, without those of `boundary`."""
-    order: list[Tensor] = []
-    done: set[Tensor] = set(boundary)
-    stack = [(t, False) for t in reversed(roots)]
-    while stack:
-        t, ready = stack.pop()
-        if ready:
-            order.append(t)
-        elif t not in done:
-            done.add(t)
-            if not isinstance(t.stage, Stage):
-                raise InternalError(f"{t.name}, which a scan reads, is neither an input of it nor a stage")
-            stack.append((t, True))
-            stack += [(r, False) for r in reversed(reads(t))]
+    order = in_order(roots, boundary)
+    for t in order:
+        if not isinstance(t.stage, Stage):
+            raise InternalError(f"{t.name}, which a scan reads, is neither an input of it nor a stage")
     return order
 
 
