@@ -42,7 +42,8 @@ def test_wheel_is_complete_and_imports_alone(tree: Path) -> None:
     with zipfile.ZipFile(wheel) as file:
         names = set(file.namelist())
         file.extractall(installed)
-    assert {"legato/py.typed", f"{NATIVE}/liblegato_rt.so", f"{NATIVE}/legato.h"} <= names
+    texts = {f"legato/prelude/{name}.relay" for name in ("prelude", "nat", "gradient", "core")}
+    assert {"legato/py.typed", f"{NATIVE}/liblegato_rt.so", f"{NATIVE}/legato.h", *texts} <= names
     code = "import legato, legato.runtime; print(legato.__file__)"
     environment = os.environ | {"PYTHONPATH": str(installed)}
     shown = subprocess.run([sys.executable, "-c", code], cwd=tree, env=environment, capture_output=True, text=True)

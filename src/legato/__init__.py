@@ -108,9 +108,12 @@ def from_onnx(model: Any, **options: Any) -> Module:
 
 
 def parse(text: str, *, ops: Iterable[Op] = ()) -> Module:
-    """The typed module that `text` in Relay's format describes; ParseError or TypeCheckError with the place."""
+    """The typed module that `text` in Relay's format describes, with what it names of the prelude (`List`, `@map`, …).
+
+    ParseError or TypeCheckError with the place.
+    """
     from legato.driver import operators
     from legato.infer.infer import infer
-    from legato.ir.parser import parse as read
+    from legato.prelude import parse as read
 
     return infer(read(text, ops=operators(ops)))

@@ -89,8 +89,9 @@ def load_model(
         return Module.from_expr(model)
     if is_text:
         from legato.ir.files import load_text
+        from legato.prelude import parse
 
-        return load_text(Path(str(model)), ops=operators(ops))
+        return load_text(Path(str(model)), ops=operators(ops), read=parse)
     if isinstance(model, str | Path | bytes) or type(model).__name__ == "ModelProto":
         from legato.frontend.onnx import from_onnx
 

@@ -41,9 +41,10 @@ def save_text(module: Module, path: str | Path) -> None:
         side.unlink(missing_ok=True)
 
 
-def load_text(path: str | Path, *, ops: Mapping[str, Op] | Sequence[Op]) -> Module:
+def load_text(path: str | Path, *, ops: Mapping[str, Op] | Sequence[Op], read: Callable[..., Module] = parse) -> Module:
     """The module that `save_text` wrote, untyped; `ops` are the operators that it may use.
 
+    `read` reads the text and is called as `parse` is.
     ParseError for a text or side file that is damaged or does not fit the other; OSError where reading fails.
     """
     try:
@@ -52,7 +53,7 @@ def load_text(path: str | Path, *, ops: Mapping[str, Op] | Sequence[Op]) -> Modu
         raise ParseError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from None
     side = side_file(path)
     tensors = _read_tensors(side) if side.exists() else None
-    return parse(text, source=str(path), ops=ops, constants=tensors)
+    return read(text, source=str(path), ops=ops, constants=tensors)
 
 
 def _replace(path: Path, write: Callable[[Path], object]) -> None:
