@@ -17,7 +17,10 @@ LegatoError
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final, Self
 
 from legato.base.span import Span
 
@@ -35,7 +38,10 @@ __all__ = [
     "TypeCheckError",
     "UnsupportedError",
     "VerifyError",
+    "quoting",
 ]
+
+_QUOTED: Final = 1000  # characters of a line that an error quotes
 
 
 class LegatoError(Exception):
@@ -46,6 +52,7 @@ class CompileError(LegatoError):
     """A fault of the program or model, with its place and, where one is known, its repair.
 
     `details` are further lines (got, wanted); `source_line` is the text of the span's line, rendered with a caret.
+    `others` are further faults, independent of this one, that were found in the same run.
     """
 
     kind = "error"
@@ -58,6 +65,7 @@ class CompileError(LegatoError):
         hint: str | None = None,
         details: Sequence[str] = (),
         source_line: str | None = None,
+        others: Sequence[CompileError] = (),
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -65,6 +73,7 @@ class CompileError(LegatoError):
         self.hint = hint
         self.details = tuple(details)
         self.source_line = source_line
+        self.others = tuple(others)
 
     def __str__(self) -> str:
         lines = [f"{self.kind}: {self.message}"]
@@ -76,13 +85,50 @@ class CompileError(LegatoError):
         lines += [f"  {line}" for line in self.details]
         if self.hint is not None:
             lines.append(f"  hint: {self.hint}")
-        return "\n".join(lines)
+        return "\n".join([*lines, *map(str, self.others)])
+
+    def with_others(self, others: Sequence[CompileError]) -> Self:
+        """A copy of this error that tells of `others`, too."""
+        new = copy.copy(self)
+        new.others = tuple(others)
+        return new
+
+    def quote(self, text: str, source: str) -> None:
+        """Fills in the line that the span points at, where it lies in `text`, the text called `source`."""
+        for error in (self, *self.others):
+            if error.source_line is None and error.span is not None and error.span.source == source:
+                error.source_line = _line(text, error.span.line)
 
     def _caret_width(self) -> int:
         assert self.span is not None
         if self.span.end_line != self.span.line:
             return 1
         return self.span.end_column - self.span.column
+
+
+def _line(text: str, number: int) -> str | None:
+    """Line `number` (1-based) of a text; None where there is none, or it is absurdly long."""
+    start = 0
+    for _ in range(number - 1):
+        start = text.find("\n", start) + 1
+        if not start:
+            return None
+    end = text.find("\n", start)
+    line = text[start : len(text) if end < 0 else end]
+    return line if number > 0 and len(line) <= _QUOTED else None
+
+
+@contextmanager
+def quoting(text: str, source: str = "<text>") -> Iterator[None]:
+    """Errors raised inside quote the lines of `text` that they point at, as those of the parser do.
+
+    The nodes of a program know their places, not the text: who has read it puts what follows under this.
+    """
+    try:
+        yield
+    except CompileError as error:
+        error.quote(text, source)
+        raise
 
 
 class ParseError(CompileError):

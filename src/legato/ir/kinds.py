@@ -1,0 +1,64 @@
+"""Kinds: whether a type that a program states is one.
+
+A tensor, tuple, function, reference or shape type is of kind Type, and so are its parts. A data type takes as many
+types as it has parameters; nothing else takes any. A type variable stands for what its kind says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from legato.ir._check_types import has_hole
+from legato.ir.types import GlobalTypeVar, Kind, Type, TypeCall, TypeData, TypeVar
+
+__all__ = ["data_kind_fault", "kind_fault"]
+
+
+def kind_fault(ty: Type, types: Mapping[GlobalTypeVar, TypeData]) -> str | None:
+    """What is wrong with `ty` as a type, in words; None if nothing is. `types` are the module's data types."""
+    todo = [ty]
+    while todo:
+        part = todo.pop()
+        args: tuple[Type, ...] = ()
+        if isinstance(part, TypeCall):
+            part, args = part.func, part.args
+            if not isinstance(part, GlobalTypeVar):
+                return f"only data types take type arguments, got {TypeCall(part, args)}"
+        fault = _leaf_fault(part, args, types)
+        if fault is not None:
+            return fault
+        todo += reversed((*part.children(), *args))
+    return None
+
+
+def _leaf_fault(part: Type, args: tuple[Type, ...], types: Mapping[GlobalTypeVar, TypeData]) -> str | None:
+    if isinstance(part, TypeVar):
+        if part.kind in (Kind.TYPE, Kind.BASE_TYPE):
+            return None
+        return f"type variable {part.name} has kind {part.kind.value}, wanted Type"
+    if not isinstance(part, GlobalTypeVar):
+        return None
+    data = types.get(part)
+    if data is None:
+        return f"data type {part.name} is not defined"
+    if len(data.type_vars) == len(args):
+        return None
+    wanted = ", ".join(v.name for v in data.type_vars)
+    plural = "" if len(data.type_vars) == 1 else "s"
+    takes = f"takes {len(data.type_vars)} type argument{plural} [{wanted}]" if wanted else "takes no type arguments"
+    return f"data type {part.name} {takes}, got {len(args) or 'none'}"
+
+
+def data_kind_fault(data: TypeData, types: Mapping[GlobalTypeVar, TypeData]) -> str | None:
+    """What is wrong with the definition of a data type, in words; None if nothing is."""
+    for variable in data.type_vars:
+        if variable.kind not in (Kind.TYPE, Kind.BASE_TYPE):
+            return f"parameter {variable.name} of data type {data.header.name} has kind {variable.kind.value}"
+    for constructor in data.constructors:
+        for ty in constructor.inputs:
+            fault = kind_fault(ty, types)
+            if fault is None and has_hole(ty):
+                fault = "a hole `_` has nothing to be inferred from there"
+            if fault is not None:
+                return f"constructor {constructor.name} of data type {data.header.name}: {fault}"
+    return None
