@@ -1,11 +1,12 @@
-"""Files that appear complete or not at all."""
+"""What verbs write: files that appear complete or not at all."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from legato.base.files import replace_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,7 +16,7 @@ __all__ = ["write_arrays", "write_text"]
 
 def write_text(path: Path, text: str) -> None:
     """Writes a text file in UTF-8; OSError where that fails."""
-    _replace(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    replace_file(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
@@ -26,13 +27,4 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
         with temporary.open("wb") as file:
             np.savez(file, allow_pickle=False, **arrays)
 
-    _replace(path, write)
-
-
-def _replace(path: Path, write: Callable[[Path], object]) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        write(temporary)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    replace_file(path, write)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from legato.base import dtype as dt
 from legato.base.errors import ParseError
+from legato.base.files import replace_file
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.parser import parse
@@ -35,8 +35,8 @@ def save_text(module: Module, path: str | Path) -> None:
     text, tensors = show_with_tensors(module)
     side = side_file(path)
     if tensors:
-        _replace(side, lambda temporary: _write_tensors(tensors, temporary))
-    _replace(Path(path), lambda temporary: temporary.write_text(text, encoding="utf-8"))
+        replace_file(side, lambda temporary: _write_tensors(tensors, temporary))
+    replace_file(Path(path), lambda temporary: temporary.write_text(text, encoding="utf-8"))
     if not tensors:
         side.unlink(missing_ok=True)
 
@@ -54,15 +54,6 @@ def load_text(path: str | Path, *, ops: Mapping[str, Op] | Sequence[Op], read: C
     side = side_file(path)
     tensors = _read_tensors(side) if side.exists() else None
     return read(text, source=str(path), ops=ops, constants=tensors)
-
-
-def _replace(path: Path, write: Callable[[Path], object]) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        write(temporary)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _write_tensors(tensors: Mapping[str, Array], path: Path) -> None:

@@ -1,0 +1,20 @@
+"""Files that appear complete or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+__all__ = ["replace_file"]
+
+
+def replace_file(path: Path, write: Callable[[Path], object]) -> None:
+    """Puts what `write` writes at the path it is given in the place of `path`, at once; OSError where that fails, and
+    then `path` is as it was."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        write(temporary)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,29 @@
+"""Files that appear complete or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from legato.base.files import replace_file
+
+
+def test_a_file_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    replace_file(path, lambda temporary: temporary.write_text("new"))
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("a.txt", "new")]
+
+
+def test_where_writing_fails_all_is_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+
+    def fail(temporary: Path) -> None:
+        temporary.write_text("half")
+        raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="^the disk is full$"):
+        replace_file(path, fail)
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("a.txt", "old")]
