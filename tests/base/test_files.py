@@ -24,6 +24,6 @@ def test_where_writing_fails_all_is_as_it_was(tmp_path: Path) -> None:
         temporary.write_text("half")
         raise OSError("the disk is full")
 
-    with pytest.raises(OSError, match="^the disk is full$"):
+    with pytest.raises(OSError, match=r"^the disk is full$"):
         replace_file(path, fail)
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("a.txt", "old")]
