@@ -106,7 +106,7 @@ def test_symbolic_strides() -> None:
 
 
 def test_layouts_with_halo_order_and_padding() -> None:
-    halo = Layout((0, 2, 3, 1), ((0, 0), (0, 0), (1, 1), (1, 2)), 3.0, pad=5)
+    halo = Layout((0, 2, 3, 1), ((0, 0), (0, 0), (1, 1), (1, 2)), 3.0, pad=(0, 5, 2, 1))
     x, out = buffer("x", (2, L, 4, 5), layout=halo), buffer("out", (2, L, 4, 5), layout=Layout((3, 1, 0, 2)))
     n, c, h, w, kh, kw = (index() for _ in range(6))
     acc = buffer("acc", (L,), scope=REGISTER)

@@ -42,7 +42,7 @@ class Generator:
         self.r = random.Random(seed)
         self.n = fresh("n", 1, 5)
         r = self.r
-        layout = Layout((1, 0), ((1, 1), (0, 2)), float(r.choice([0, -3])), r.choice([0, 3]))
+        layout = Layout((1, 0), ((1, 1), (0, 2)), float(r.choice([0, -3])), r.choice([(), (0, 3), (3, 2)]))
         wide = Layout((0, 1), ((0, 0), (2, 1)), r.choice([0.5, float("-inf")]))
         self.inputs = [
             Buffer("a", (self.n, const(6)), dt.int32, r.choice([None, layout])),

@@ -132,7 +132,7 @@ def test_intrinsics_follow_their_reference() -> None:
 
 
 def test_reads_in_the_halo_find_its_value() -> None:
-    layout = Layout((1, 0), ((1, 2), (0, 1)), -7.0, 3)
+    layout = Layout((1, 0), ((1, 2), (0, 1)), -7.0, (3, 1))
     a, c, i, j = buffer("a", 2, 3, layout=layout), buffer("c", 5, 4), fresh("i"), fresh("j")
     body = Store(c, (i, j), Load(a, (i - 1, j)))
     x = np.arange(6, dtype=np.float32).reshape(2, 3)

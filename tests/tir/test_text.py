@@ -61,7 +61,7 @@ def test_the_printer_writes_what_the_parser_reads() -> None:
 
 HOST = """\
 host @main(
-    x: Buffer[(n, 3, 8, 8), float32, order=(0, 2, 3, 1), halo=((0, 0), (0, 0), (1, 1), (1, 1)), pad=5],
+    x: Buffer[(n, 3, 8, 8), float32, order=(0, 2, 3, 1), halo=((0, 0), (0, 0), (1, 1), (1, 1)), pad=(0, 5, 0, 0)],
     y: Buffer[(n,), float32, halo=((0, 2),), halo_value=-inff64],
     n: index[0..16]
 ) constants(w: Buffer[(), int8] = "conv.weight") {
@@ -149,7 +149,7 @@ def test_what_counts_for_equality() -> None:
     assert alpha_equal(_loop(), _loop(name="other"))
     assert structural_hash(_loop()) == structural_hash(_loop(name="other"))
     assert not alpha_equal(_loop(), _loop(LoopKind.UNROLL))
-    assert not alpha_equal(_loop(), _loop(layout=Layout((0,), pad=1)))
+    assert not alpha_equal(_loop(), _loop(layout=Layout((0,), pad=(1,))))
     assert alpha_equal(_loop(), _loop(layout=Layout((0,), ((0, 0),))))
     renamed = Func("other", *(lambda f: (f.params, f.body))(_loop()))
     assert not alpha_equal(_loop(), renamed)
@@ -193,7 +193,7 @@ def test_repr_is_one_line() -> None:
         ("kernel @k(n: Buffer[(m,), int8]) { }", "unknown name `m`"),
         ("kernel @k(a: Buffer[(2,), int7]) { }", "expected a dtype, got `int7`"),
         ("kernel @k(a: Buffer[(2,), int8, pat=1]) { }", "a buffer has no `pat`"),
-        ("kernel @k(a: Buffer[(2,), int8, order=(1,)]) { }", "order and halo must fit the rank, 1"),
+        ("kernel @k(a: Buffer[(2,), int8, order=(1,)]) { }", "order, halo and pad must fit the rank, 1"),
         ("kernel @k(a: Buffer[(2,), int8, halo=((1,),)]) { }", "a halo is (before, after) per dimension"),
         ("kernel @k(a: Buffer[(2,), int8, scope=heap]) { }", "expected global, local or register, got `heap`"),
         ("kernel @k(a: Buffer[(2,), int8]) { a[0, 1] = 1i8; }", "`a` has 1 dimensions, got 2 subscripts"),

@@ -55,7 +55,7 @@ def _choose_layout(work: Scheduling, tensor: Tensor) -> None:
     if want is None:
         tensor.layout = Layout(order)
     else:
-        tensor.layout = want if want.order else Layout(order, want.halo, want.halo_value)
+        tensor.layout = want if want.order else Layout(order, want.halo, want.halo_value, want.pad)
 
 
 def settle_chained(work: Scheduling, body: Expr) -> None:

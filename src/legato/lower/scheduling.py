@@ -77,7 +77,7 @@ class Scheduling(ABC):
             return
         assert isinstance(tensor.stage, Stage)
         chosen = choose_order(tensor.stage.axes, body, self.constants, reduced, self.lanes)
-        tensor.layout = chosen if want is None else Layout(chosen.order, want.halo, want.halo_value)
+        tensor.layout = chosen if want is None else Layout(chosen.order, want.halo, want.halo_value, want.pad)
 
     def append(self, outputs: Sequence[Tensor], body: Stmt, *, given: bool = False) -> None:
         """Appends the kernel `body`, which stores `outputs`; `given`: an operator's own loops, not yet shared out."""

@@ -60,7 +60,7 @@ class StoredTensor:
     def from_json(data: Sequence[Any]) -> StoredTensor:
         """The tensor that `to_json` gave."""
         name, shape, dtype, (order, halo, halo_value, pad) = data
-        layout = Layout(tuple(order), tuple((before, after) for before, after in halo), halo_value, pad)
+        layout = Layout(tuple(order), tuple((before, after) for before, after in halo), halo_value, tuple(pad))
         return StoredTensor(name, tuple(shape), dt.dtype(dtype), layout)
 
 

@@ -208,11 +208,12 @@ class Head:
         scope = facts.pop("scope", Place.GLOBAL)
         assert isinstance(scope, Place)
         order = facts.pop("order", tuple(range(len(shape))))
-        halo = facts.get("halo", ())
+        halo, pad = facts.get("halo", ()), facts.get("pad", ())
         assert isinstance(order, tuple)
         assert isinstance(halo, tuple)
-        if sorted(order) != list(range(len(shape))) or len(halo) not in (0, len(shape)):
-            raise stream.error(f"order and halo must fit the rank, {len(shape)}", start)
+        assert isinstance(pad, tuple)
+        if sorted(order) != list(range(len(shape))) or not {len(halo), len(pad)} <= {0, len(shape)}:
+            raise stream.error(f"order, halo and pad must fit the rank, {len(shape)}", start)
         return Buffer(name, shape, dtype, Layout(order, **facts), scope)  # type: ignore[arg-type]  # _fact keeps their types
 
     def _shape(self) -> tuple[Expr, ...]:
@@ -238,7 +239,7 @@ class Head:
                 sign = -1.0 if self.stream.accept("-") else 1.0
                 return sign * float(number(self.stream.expect_kind("float"))[0])
             case "pad":
-                return self.integer()
+                return tuple(self._integers())
             case "scope" if self.stream.peek().text in _PLACES:
                 return _PLACES[self.stream.next().text]
             case "scope":

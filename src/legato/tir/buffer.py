@@ -1,8 +1,8 @@
 """Buffers: logical arrays and the physical layout that is a fact of each.
 
 A buffer is indexed logically. `Layout` says how the elements lie in memory: the order of dimensions from outermost
-to innermost, extra elements behind the innermost rows (stride padding), and a halo around the data that reads may
-touch (convolution padding without a copy).
+to innermost, extra elements behind the rows of a dimension (stride padding: what belongs to others where the buffer is
+part of a larger one), and a halo around the data that reads may touch (convolution padding without a copy).
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ class Layout:
 
     order: logical dimensions from outermost to innermost (`(0, 2, 3, 1)` keeps an NCHW tensor as NHWC).
     halo:  (before, after) elements around the data, per logical dimension; they hold `halo_value`.
-    pad:   extra elements behind each row of the innermost dimension.
+    pad:   extra elements behind each run of a dimension and its halo, per logical dimension; that of the outermost
+           dimension does not matter. Nobody reads or writes them through this buffer.
     """
 
     order: tuple[int, ...]
     halo: tuple[tuple[int, int], ...] = ()
     halo_value: float = 0.0
-    pad: int = 0
+    pad: tuple[int, ...] = ()
 
     @staticmethod
     def row_major(rank: int) -> Layout:
@@ -51,11 +52,15 @@ class Layout:
     @property
     def is_dense(self) -> bool:
         """True if the elements are contiguous: no halo and no stride padding."""
-        return not self.pad and not any(h != (0, 0) for h in self.halo)
+        return not any(self.pad) and not any(h != (0, 0) for h in self.halo)
 
     def halo_of(self, dim: int) -> tuple[int, int]:
         """(before, after) of logical dimension `dim`."""
         return self.halo[dim] if self.halo else (0, 0)
+
+    def pad_of(self, dim: int) -> int:
+        """Extra elements behind logical dimension `dim`."""
+        return self.pad[dim] if self.pad else 0
 
 
 class Buffer:
@@ -91,10 +96,7 @@ class Buffer:
         for dim in reversed(self.layout.order):
             strides[dim] = step
             before, after = self.layout.halo_of(dim)
-            extent = self.shape[dim] + (before + after)
-            if dim == self.layout.order[-1]:
-                extent = extent + self.layout.pad
-            step = step * extent
+            step = step * (self.shape[dim] + (before + after + self.layout.pad_of(dim)))
         return tuple(strides)
 
     def origin(self) -> Expr:
@@ -105,11 +107,15 @@ class Buffer:
         return total
 
     def elements(self) -> Expr:
-        """Elements that the buffer occupies in memory, halo and padding included."""
+        """Elements from the start of the buffer's memory to its last one, halo and the padding between included."""
         if not self.rank:
             return const(1)
-        outer = self.layout.order[0]
-        return self.strides()[outer] * (self.shape[outer] + sum(self.layout.halo_of(outer)))
+        outer, *inner = self.layout.order
+        strides = self.strides()
+        total = strides[outer] * (self.shape[outer] + sum(self.layout.halo_of(outer)))
+        for dim in inner:
+            total = total - strides[dim] * self.layout.pad_of(dim)
+        return total
 
     def offset(self, indices: tuple[Expr, ...]) -> Expr:
         """Element offset of `self[indices]` from the start of the buffer's memory."""

@@ -281,10 +281,8 @@ def _is_innermost(buffer: Buffer, dim: int) -> bool:
     """True if neighbours along dimension `dim` are neighbours in memory."""
     order = buffer.layout.order
     inner = order[order.index(dim) + 1 :]
-    if inner and buffer.layout.pad:
-        return False
     return all(isinstance(e, Const) and e.value == 1 for e in (buffer.shape[d] for d in inner)) and all(
-        buffer.layout.halo_of(d) == (0, 0) for d in inner
+        buffer.layout.halo_of(d) == (0, 0) and not buffer.layout.pad_of(d) for d in inner
     )
 
 

@@ -165,11 +165,9 @@ def _argument(func: Func, param: Any, arg: Any) -> Any:
 
 def _full_shape(buffer: Buffer, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Physical extents, outermost first: halo and stride padding included."""
-    order = buffer.layout.order
-    full = [shape[d] + sum(buffer.layout.halo_of(d)) for d in order]
-    if full:
-        full[-1] += buffer.layout.pad
-    return tuple(full)
+    layout = buffer.layout
+    pads = [layout.pad_of(d) if n else 0 for n, d in enumerate(layout.order)]
+    return tuple(shape[d] + sum(layout.halo_of(d)) + pad for d, pad in zip(layout.order, pads, strict=True))
 
 
 def _logical(buffer: Buffer, memory: Memory, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
@@ -194,6 +192,7 @@ def _physical(buffer: Buffer, array: np.ndarray[Any, Any], name: str) -> Memory:
     full = _full_shape(buffer, array.shape)
     flat = _Machine.alloc(buffer.dtype, math.prod(full))
     if full:
-        flat.reshape(full)[..., : full[-1] - buffer.layout.pad] = buffer.layout.halo_value
+        own = tuple(slice(0, array.shape[d] + sum(buffer.layout.halo_of(d))) for d in buffer.layout.order)
+        flat.reshape(full)[own] = buffer.layout.halo_value
     _logical(buffer, flat, array.shape)[...] = array
     return flat

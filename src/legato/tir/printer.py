@@ -121,8 +121,8 @@ def _layout(layout: Layout) -> list[str]:
         parts.append(f"halo={_tuple([_tuple(h) for h in layout.halo])}")
     if repr(float(layout.halo_value)) != "0.0":
         parts.append(f"halo_value={literal(float(layout.halo_value), dt.float64)}")
-    if layout.pad:
-        parts.append(f"pad={layout.pad}")
+    if any(layout.pad):
+        parts.append(f"pad={_tuple(layout.pad)}")
     return parts
 
 

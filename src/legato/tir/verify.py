@@ -133,8 +133,8 @@ class _Verifier:
         """Checks the shape and layout of a buffer that is bound here."""
         for d in b.shape:
             self.expr(d, dt.index, f"a dim of {b.name}")
-        order, halo = b.layout.order, b.layout.halo
-        if sorted(order) != list(range(b.rank)) or len(halo) not in (0, b.rank):
+        order, lengths = b.layout.order, {len(b.layout.halo), len(b.layout.pad)}
+        if sorted(order) != list(range(b.rank)) or not lengths <= {0, b.rank}:
             raise self.error(f"the layout of {b.name} does not fit its rank, {b.rank}")
         if b.scope is Scope.REGISTER and not all(isinstance(d, Const) for d in b.shape):
             raise self.error(f"the register buffer {b.name} has a shape that is not literal")
@@ -357,4 +357,4 @@ def _fact(a: Buffer | Expr) -> str:
         return f"a scalar of {a.dtype}"
     halo = [a.layout.halo_of(d) for d in range(a.rank)]
     facts = f"order {a.layout.order}" + (f", halo {halo}" if any(h != (0, 0) for h in halo) else "")
-    return f"{a.dtype} of rank {a.rank}, {facts}" + (f", pad {a.layout.pad}" if a.layout.pad else "")
+    return f"{a.dtype} of rank {a.rank}, {facts}" + (f", pad {a.layout.pad}" if any(a.layout.pad) else "")

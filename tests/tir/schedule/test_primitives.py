@@ -455,9 +455,9 @@ kernel @f(x: Buffer[(4,), float32], y: Buffer[(4,), float32]) {
     ),
     pytest.param(
         TRANSPOSE,
-        lambda f, v: s.set_layout(f, v["x"], Layout((1, 0), pad=2))[0],
+        lambda f, v: s.set_layout(f, v["x"], Layout((1, 0), pad=(2, 0)))[0],
         """
-kernel @f(x: Buffer[(4, 6), float32, order=(1, 0), pad=2], y: Buffer[(6, 4), float32]) {
+kernel @f(x: Buffer[(4, 6), float32, order=(1, 0), pad=(2, 0)], y: Buffer[(6, 4), float32]) {
   for i in 0..4 {
     for j in 0..6 {
       y[j, i] = x[i, j];

@@ -124,7 +124,8 @@ def _set_scope(func: Func, draw: Draw) -> Func:
 def _set_layout(func: Func, draw: Draw) -> Func:
     buffer = _buffer(func, draw)
     order = draw(st.permutations(range(buffer.rank)))
-    return s.set_layout(func, buffer, Layout(tuple(order), pad=draw(st.integers(0, 2))))[0]
+    pad = tuple(draw(st.integers(0, 2)) for _ in order)
+    return s.set_layout(func, buffer, Layout(tuple(order), pad=pad))[0]
 
 
 def _cache_read(func: Func, draw: Draw) -> Func:

@@ -103,7 +103,7 @@ def transform(job: WinogradJob, target: Target) -> tuple[Tensor, Stmt]:
     n, window = job.stages.scheme.inputs, job.stages.window
     shape = (job.blocks, n, n, job.tiles, window.reduced.extent)
     data = Tensor("data", shape, window.dtype)
-    data.layout = Layout((0, 1, 2, 3, 4), pad=PAD)
+    data.layout = Layout((0, 1, 2, 3, 4), pad=(0, 0, 0, 0, PAD))
 
     def of_tile(values: list[Expr]) -> Stmt:
         number, t = values
@@ -126,7 +126,7 @@ def _scratch(name: str, job: WinogradJob, channels: int) -> Buffer:
     """A block's own [a][b][tile][channel]."""
     n = job.stages.scheme.inputs
     shape = (const(n), const(n), const(job.tiles), const(channels))
-    return Buffer(name, shape, job.stages.products.dtype, Layout((0, 1, 2, 3), pad=PAD), Scope.LOCAL)
+    return Buffer(name, shape, job.stages.products.dtype, Layout((0, 1, 2, 3), pad=(0, 0, 0, PAD)), Scope.LOCAL)
 
 
 def _transformed(job: WinogradJob, target: Target, data: Buffer, front: Sequence[Expr], number: Expr, t: Expr) -> Stmt:

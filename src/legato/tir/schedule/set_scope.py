@@ -29,7 +29,8 @@ def set_layout(func: Func, buffer: Buffer, layout: Layout) -> tuple[Func, Buffer
 
     The caller of the function must hand over memory of that layout. Returns (func, the new buffer).
     """
-    if sorted(layout.order) != list(range(buffer.rank)) or len(layout.halo) not in (0, buffer.rank):
+    lengths = {len(layout.halo), len(layout.pad)}
+    if sorted(layout.order) != list(range(buffer.rank)) or not lengths <= {0, buffer.rank}:
         raise ScheduleError(f"set_layout: {layout} is no layout of {buffer.rank} dimensions")
     if buffer not in func.params:
         alloc_path(func, buffer)
