@@ -48,8 +48,9 @@ def schedule(
 ) -> Schedule:
     """Kernels that compute the outputs of `group`.
 
-    The inputs' layouts are facts; `wanted` fixes the layouts of outputs (None: the rule chooses; halo and padding only,
-    if its order is empty). Outputs that are not computed by a stage of their own (an input returned as it is) are copied.
+    The inputs' layouts are facts; `wanted` fixes the layouts of outputs (None: the rule chooses; halo and stride
+    padding only, if its order is empty). Outputs that are not computed by a stage of their own (an input returned as it
+    is) are copied.
     """
     work = _Scheduler(set(constants), target, precision)
     work.has_chain = sum(is_product(t) for t in stages(group.outputs)) > 1
