@@ -2,10 +2,19 @@
 
     value = array | tuple of values | Closure | Data (a constructor applied) | Ref
 
-A machine with an explicit stack: one frame per active call, each with a list of work to do and a stack of values. A
-call in tail position replaces its frame, so loops written as recursion run in constant space, and nothing here
-recurses on the program. Evaluation is strict, left to right. A node that is used twice within one activation is
-computed once; its value is dropped after its last use.
+To read in this order:
+
+    values       what programs compute
+    rules        the meaning of every kind of expression, one rule each: the definition
+    calls        application: operators, constructors, functions, loop programs
+    patterns     whether a value fits a pattern
+    dims         the values of dims: bound by the types of arguments, results and casts
+    activation   one call of a function: its variables, and nodes that are used again
+    context      what all activations share
+    machine      runs the rules without recursion
+
+Evaluation is strict, left to right. A node that is used several times within one activation is computed once. A call in
+tail position keeps nothing of the activation that it ends, so loops written as recursion run in constant space.
 
 In float64 mode every float in the program is a float64: constants and arguments are widened, and attributes that name
 a float dtype (of cast, zeros, …) name float64. It tells rounding from error when compiled results are compared.
@@ -13,7 +22,8 @@ a float dtype (of cast, zeros, …) name float64. It tells rounding from error w
 
 from __future__ import annotations
 
-from legato.interp.machine import Observer, evaluate
+from legato.interp.context import Observer
+from legato.interp.machine import evaluate
 from legato.interp.values import Closure, Data, Ref, Value, evaluate_op
 
 __all__ = ["Closure", "Data", "Observer", "Ref", "Value", "evaluate", "evaluate_op"]

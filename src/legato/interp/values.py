@@ -12,7 +12,7 @@ from legato.ir.expr import Constructor, Function
 from legato.ir.op import Op
 
 if TYPE_CHECKING:
-    from legato.interp.machine import Frame
+    from legato.interp.activation import Activation
 
 __all__ = ["Array", "Closure", "Data", "Ref", "Value", "as_value", "evaluate_op"]
 
@@ -25,7 +25,7 @@ class Closure:
     """A function with the activation in which it was made (None: a global function)."""
 
     func: Function
-    frame: Frame | None = None
+    env: Activation | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
