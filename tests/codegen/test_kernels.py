@@ -358,3 +358,20 @@ def test_lanes_are_divided_by_literals(divisor: int) -> None:
     for start in (-40, 0, 7, 2**40, -(2**40)):
         body = loop(k, 5, loop(i, 8, block(*stores), "vector"))
         check(Func("f", (n, out), body), [start, np.zeros((2, 40), np.int64)])
+
+
+@pytest.mark.parametrize("groups", [2, 3, 4])
+def test_lanes_of_registers_are_shuffled(groups: int) -> None:
+    """Any lanes of a register buffer are put together by shuffles: nothing goes through memory."""
+    x, out = buffer("x", (groups, L)), buffer("out", (groups * L,))
+    parts, i = buffer("parts", (groups, L), scope=REGISTER), index()
+    reads = [loop(i, L, put(parts, (r, i), at(x, r, i)), "vector") for r in range(groups)]
+    places = [i + j * L for j in range(groups)]
+    writes = [loop(i, L, put(out, (p,), at(parts, floormod(p, const(groups)), p // groups)), "vector") for p in places]
+    body = Alloc(parts, block(*reads, *writes))
+    func = Func("f", (x, out), body)
+    check(func, [numbers(groups, L), zeros(groups * L)])
+    text = emit_module([func], target("x86-64-v3"), {})
+    assert text.count("shufflevector") == groups * (groups - 1)
+    assert "alloca" not in text
+    assert "extractelement" not in text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from legato.base.errors import InternalError
 from legato.codegen.affine import Resolved
 from legato.codegen.builder import Builder
@@ -53,6 +55,11 @@ class Registers:
         slot = self._whole_slot(first, lanes)
         if slot is not None:
             return self.slots[slot]._replace(level=builder.here)
+        places = [first + x for x in lanes]
+        used = sorted({x // self.width for x in places})
+        inside = used[0] >= 0 and places[0] >= 0 and max(places) < self.size
+        if self.width > 1 and inside and (len(used) <= 2 or len(lanes) == self.width):
+            return self._shuffled(builder, places, used)
         full, text = f"<{len(lanes)} x {self.ty}>", "poison"
         for n, x in enumerate(lanes):
             if 0 <= first + x < self.size:  # lanes that a guard excludes may lie outside
@@ -60,6 +67,19 @@ class Registers:
                 rhs = f"insertelement {full} {text}, {self.ty} {element.text}, i64 {n}"
                 text = builder.inline(rhs, self.ty, len(lanes)).text
         return Value(text, self.ty, len(lanes), builder.here)
+
+    def _shuffled(self, builder: Builder, places: Sequence[int], used: Sequence[int]) -> Value:
+        """The elements at `places`, all in the slots `used`: one shuffle of two slots, and one more for each other."""
+        total, width = self.slots[used[0]], self.width
+        at = [x % width if x // width == used[0] else 0 for x in places]  # where in `total` each lane is
+        for slot in used[1:] or used:
+            picks = [width + x % width if x // width == slot else n for x, n in zip(places, at, strict=True)]
+            order = ", ".join([f"i32 {n}" for n in picks])
+            kind = f"{self.slot_type} "
+            rhs = f"shufflevector {kind}{total.text}, {kind}{self.slots[slot].text}, <{len(picks)} x i32> <{order}>"
+            total = builder.inline(rhs, self.ty, len(picks))
+            at = list(range(len(picks)))
+        return total
 
     def _element(self, builder: Builder, index: int) -> Value:
         if not 0 <= index < self.size:

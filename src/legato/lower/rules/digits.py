@@ -83,18 +83,18 @@ def interleaved(axis: Axis, g: int, body: Expr, lanes: int, store: _Store) -> St
 def _shuffled(values: list[Expr], var: Var, first: Expr, lanes: int, store: _Store) -> Stmt:
     """`values` at `lanes` places of `var` from `first` on, interleaved and stored."""
     g = len(values)
-    parts = Buffer("part", (const(g * lanes),), values[0].dtype, scope=Scope.LOCAL)
+    parts = Buffer("part", (const(g), const(lanes)), values[0].dtype, scope=Scope.REGISTER)
 
     def vector(body: Callable[[Expr], Stmt]) -> Stmt:
         lane = Var("l", lo=0, hi=lanes - 1)
         return For(lane, const(lanes), body(lane), LoopKind.VECTOR)
 
     def read(r: int, lane: Expr) -> Stmt:
-        return Store(parts, (lane + r * lanes,), substitute(values[r], {var: first + lane}))
+        return Store(parts, (const(r), lane), substitute(values[r], {var: first + lane}))
 
     def write(j: int, lane: Expr) -> Stmt:
         place = lane + j * lanes
-        value = Load(parts, (floormod(place, const(g)) * lanes + floordiv(place, const(g)),))
+        value = Load(parts, (floormod(place, const(g)), floordiv(place, const(g))))
         return store(first * g + place, value)
 
     reads = [vector(partial(read, r)) for r in range(g)]
