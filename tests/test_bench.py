@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
+import legato
 from legato.base.errors import CompileError, RunError
 from legato.base.target import host
 from legato.bench import bench
@@ -267,6 +268,28 @@ def test_torch_reads_no_files(onnx_model: Path) -> None:
     assert str(error.value) == (
         f"torch runs modules, not ONNX files like {onnx_model}\n  hint: `make bench` builds the modules of its models"
     )
+
+
+@pytest.mark.parametrize(("precision", "agrees"), [("default", False), ("bfloat16", True)])
+def test_an_artifact_is_judged_by_its_precision(model: Path, tmp_path: Path, precision: str, agrees: bool) -> None:
+    path = tmp_path / "mlp.legato"
+    legato.compile(model, precision=precision).save(path)
+    x, w = (np.random.default_rng(n).standard_normal((3, 4)).astype(np.float32) for n in range(2))
+    exact = np.maximum(x @ w.T, 0)
+
+    def near(given: Any, threads: int, fixed: bool) -> Engine:
+        return Engine("near", "1", lambda: [exact + 0.02 * exact.max()])
+
+    result = bench(path, vs=["near"], others={"near": near}, inputs=[x, w], rounds=1, block=0.0)
+    assert result.agrees is agrees
+
+
+@pytest.mark.parametrize("options", [{"precision": "exact"}, {"target": "x86-64-v3"}, {"shapes": {"x": (3, 4)}}])
+def test_what_is_compiled_takes_no_options_of_compilation(tmp_path: Path, options: dict[str, Any]) -> None:
+    path = tmp_path / "mlp.legato"
+    with pytest.raises(CompileError) as error:
+        bench(path, rounds=1, block=0.0, **options)
+    assert str(error.value) == f"error: {path} is compiled already: shapes, target and precision are for models"
 
 
 def test_what_cannot_run_is_told(onnx_model: Path) -> None:

@@ -162,7 +162,7 @@ def _compiled(mod: Module, options: CompileOptions) -> Compiled:
         workspace, is_all = peak_memory(program.functions, program.plans)
         stats = {"host_operators": len(program.host_ops), "kernels": len(program.facts), "recursive": int(not is_all)}
         stages = {name: str(m) for name, m in observer.kept.items()}
-        info = _program(lowered.module, program, image.exports, workspace, options.target, stats, source, stages)
+        info = _program(lowered.module, program, image.exports, workspace, options, stats, source, stages)
         executable = Executable.from_parts(
             info,
             image.data,
@@ -247,7 +247,7 @@ def _program(
     program: HostProgram,
     exports: Mapping[str, int],
     workspace: Expr,
-    target: Target,
+    options: CompileOptions,
     stats: Mapping[str, int],
     source: str,
     stages: Mapping[str, str],
@@ -256,7 +256,8 @@ def _program(
     assert isinstance(main, ir.Function)
     info = function_info(main, exports["main"], workspace)
     return Program(
-        target=target.name,
+        target=options.target.name,
+        precision=options.precision.value,
         functions={"main": info},
         checks=tuple(program.checks),
         kernels=_kernels(program, exports),

@@ -17,6 +17,7 @@ from onnx import TensorProto, helper
 import legato
 from legato import cli
 from legato.base.errors import InternalError, PlatformError
+from legato.base.precision import Precision
 from legato.cli._answer import Answer, rows, seconds, size
 from legato.compare import Culprit, OutputReport, Report
 from legato.pipelines import DEFAULT
@@ -364,7 +365,9 @@ def test_bfloat16(call: Any) -> None:
     """Compiled, verified and measured with factors of 16 bits."""
     assert call("verify", "mlp.relay", "--precision", "bfloat16").code == 0
     assert call("check", "mlp.relay", "--precision", "bfloat16").code == 0
-    assert call("compile", "mlp.relay", "-o", "narrow.legato", "--precision", "bfloat16").code == 0
+    done = call("compile", "mlp.relay", "-o", "narrow.legato", "--precision", "bfloat16", "--json")
+    assert (done.code, done.json["precision"]) == (0, "bfloat16")
+    assert legato.load("narrow.legato").precision is Precision.BFLOAT16
     assert call("run", "narrow.legato", "--fill", "random", "-o", "narrow.npz").code == 0
     assert call("run", "mlp.relay", "--fill", "random", "-o", "wide.npz").code == 0
     with np.load("narrow.npz") as narrow, np.load("wide.npz") as wide:

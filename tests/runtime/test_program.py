@@ -31,6 +31,7 @@ PROGRAM = Program(
     stats={"kernels": 3, "seconds": {"fuse": 0.5}},
     source="text",
     stages={"fuse": "more text"},
+    precision="bfloat16",
     version="0.1.0",
 )
 
@@ -64,6 +65,13 @@ def test_inconsistent_function(change: dict[str, object], message: str) -> None:
     with pytest.raises(ArtifactError) as error:
         program_from_json(parse_json(json.dumps(program.to_json()), "manifest"))
     assert str(error.value) == f"manifest: function 'main': {message}"
+
+
+def test_unknown_precision() -> None:
+    program = replace(PROGRAM, precision="int4")
+    with pytest.raises(ArtifactError) as error:
+        program_from_json(parse_json(json.dumps(program.to_json()), "manifest"))
+    assert str(error.value) == "manifest: unknown precision 'int4'"
 
 
 MAIN_JSON = ["functions", "main"]

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from legato.base.errors import RunError
-from legato.base.precision import Precision
 from legato.compare.exact import flat, in_order
 from legato.compare.peer import outputs, session
 from legato.compare.report import NARROW, NEAR, near_of
@@ -37,12 +36,10 @@ class Engine:
     near: float = NEAR
 
 
-def legato_engine(
-    exe: Executable, feeds: Feeds, version: str, name: str = "legato", precision: Precision = Precision.DEFAULT
-) -> Engine:
-    """Legato itself; `precision`: what `exe` was compiled with."""
+def legato_engine(exe: Executable, feeds: Feeds, version: str, name: str = "legato") -> Engine:
+    """Legato itself."""
     inputs = in_order(exe, feeds)
-    return Engine(name, version, lambda: list(flat(exe(*inputs))), near_of(precision))
+    return Engine(name, version, lambda: list(flat(exe(*inputs))), near_of(exe.precision))
 
 
 def onnxruntime_engine(path: Path, feeds: Feeds, threads: int, fixed: bool) -> Engine:

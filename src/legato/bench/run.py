@@ -12,7 +12,7 @@ from statistics import median
 from typing import Any
 
 from legato._version import __version__
-from legato.base.errors import LegatoError, RunError
+from legato.base.errors import CompileError, LegatoError, RunError
 from legato.base.precision import Precision
 from legato.base.precision import precision as as_precision
 from legato.base.target import cpu_name
@@ -109,7 +109,7 @@ def bench(
     installed or cannot run the model; CompileError as `compile` has them. Inputs by name are needed to go on without
     Legato.
     """
-    tell, exactness = progress or (lambda what: None), as_precision(precision)
+    tell = progress or (lambda what: None)
     makers = _makers(model, vs, {**_variants(model, target, shapes), **(others or {})})
     with tempfile.TemporaryDirectory(prefix="legato-bench-") as scratch:
         try:
@@ -117,7 +117,7 @@ def bench(
             info = exe.program.functions[exe.function]
             given: Feeds = feeds(info, inputs, how, dims=dims, seed=seed)
             field = _Field(given, exe.threads, not info.dims, exe.target, startup)
-            field.add("legato", partial(legato_engine, exe, given, __version__, precision=exactness), lenient)
+            field.add("legato", partial(legato_engine, exe, given, __version__), lenient)
         except LegatoError as error:
             if not lenient or not isinstance(inputs, Mapping):
                 raise
@@ -215,7 +215,7 @@ def _variants(model: Path, target: str, shapes: Shapes) -> dict[str, Maker]:
             raise RunError(f"{model} is compiled already\n  hint: give the model to compare precisions")
         options = CompileOptions(as_target(target), threads, precision=precision)
         exe = compile_module(load_model(model, shapes=shapes), options).executable
-        return legato_engine(exe, given, __version__, f"legato-{precision.value}", precision)
+        return legato_engine(exe, given, __version__, f"legato-{precision.value}")
 
     wanted = (precision for precision in Precision if precision is not Precision.DEFAULT)
     return {f"legato-{precision.value}": partial(compiled, precision) for precision in wanted}
@@ -233,7 +233,10 @@ def _ready(
     """The executable, and how long it took to have it."""
     cold = cached = None
     artifact = model
-    if model.suffix != ".legato":
+    if model.suffix == ".legato":
+        if shapes or target != "host" or as_precision(precision) is not Precision.DEFAULT:
+            raise CompileError(f"{model} is compiled already: shapes, target and precision are for models")
+    else:
         tell("compiling, cold and from the cache")
         artifact = scratch / "model.legato"
         cold, cached = compile_twice(

@@ -55,6 +55,7 @@ def _facts(output: Path, compiled: Compiled, total: float, stages: dict[str, flo
         "bytes": output.stat().st_size,
         "weight_bytes": exe.weight_bytes,
         "target": exe.target,
+        "precision": exe.precision.value,
         "threads": exe.threads,
         "inputs": [str(tensor) for tensor in exe.inputs],
         "outputs": [str(tensor) for tensor in exe.outputs],
@@ -78,7 +79,7 @@ def _text(data: dict[str, Any]) -> str:
         *(("inputs" if not n else "", text) for n, text in enumerate(data["inputs"])),
         *(("outputs" if not n else "", text) for n, text in enumerate(data["outputs"])),
         ("memory", f"{size(int(memory)) if memory.isdigit() else memory + ' bytes'} per call, beside the weights"),
-        ("kernels", f"{data['kernels']} for {data['target']}; {by_reference}"),
+        ("kernels", f"{data['kernels']} for {data['target']}, precision {data['precision']}; {by_reference}"),
         ("time", f"{seconds(data['seconds'])}  ({stages})"),
     ])  # fmt: skip
 

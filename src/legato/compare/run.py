@@ -62,7 +62,7 @@ def verify(
     given = feeds(exe.program.functions[exe.function], inputs, how, dims=dims, seed=seed)
     tell = progress or _quiet
     theirs, note = _theirs(model, given, against, tell)
-    report = replace(compare(exe, mod, given, theirs=theirs, precision=exactness, progress=progress), note=note)
+    report = replace(compare(exe, mod, given, theirs=theirs, progress=progress), note=note)
     if report.holds or not bisect:
         return report
     tell("looking for the culprit")
@@ -75,14 +75,13 @@ def compare(
     given: Mapping[str, Any],
     *,
     theirs: Sequence[Array] | None = None,
-    precision: Precision = Precision.DEFAULT,
     progress: Callable[[str], None] | None = None,
 ) -> Report:
     """Compares `exe`, compiled from the typed module `mod`, on inputs by name.
 
-    theirs: another implementation's outputs; None: the peer is the interpreter in the
-    program's own precision. precision: what `exe` was compiled with; bfloat16 allows 1/20 of the range, or
-    twice the error that the interpreter makes with the same factors rounded.
+    theirs: another implementation's outputs; None: the peer is the interpreter in the program's own precision. Where
+    `exe` was compiled with bfloat16, 1/20 of the range is allowed, or twice the error that the interpreter makes with
+    the same factors rounded.
     """
     tell = progress or _quiet
     arrays = in_order(exe, given)
@@ -94,10 +93,10 @@ def compare(
         tell("interpreting")
     peers = interpret(mod, arrays, float64=False) if theirs is None else theirs
     rounded: Sequence[Array | None] = [None] * len(got)
-    if precision is Precision.BFLOAT16:
+    if exe.precision is Precision.BFLOAT16:
         tell("interpreting with rounded factors")
         rounded = interpret(LowPrecision()(ToGraph()(mod)), arrays, float64=False)
-    near, is_other = near_of(precision), theirs is not None
+    near, is_other = near_of(exe.precision), theirs is not None
     outputs = tuple(
         judge(tensor.name, ours, right, peer, is_other=is_other, near=near, rounded=narrow)
         for tensor, ours, right, peer, narrow in zip(exe.outputs, got, exact, peers, rounded, strict=True)

@@ -14,6 +14,7 @@ import numpy as np
 
 from legato.base.config import config
 from legato.base.errors import InternalError, InterruptError, LegatoError, PlatformError, RunError
+from legato.base.precision import Precision
 from legato.base.target import missing_features, target
 from legato.runtime import artifact
 from legato.runtime.arrays import as_array, by_name, check_out, check_overlap, pack, ready
@@ -251,6 +252,11 @@ class Executable:
     def target(self) -> str:
         """The instruction set that the code is for."""
         return self.program.target
+
+    @property
+    def precision(self) -> Precision:
+        """What it was compiled with: how much its results may differ from those of the program's own dtypes."""
+        return Precision(self.program.precision)
 
     @property
     def kernels(self) -> tuple[KernelInfo, ...]:

@@ -11,13 +11,14 @@ from typing import Final
 
 from legato.base.dtype import ALL_DTYPES
 from legato.base.errors import ArtifactError
+from legato.base.precision import Precision
 from legato.runtime.reader import Reader
 from legato.runtime.size import Size, SizeError, names, parse_size, show
 
 __all__ = ["ABI", "FORMAT", "Constraint", "DimInfo", "FunctionInfo", "HostOpInfo", "Program", "Structure",
            "TensorInfo", "Word", "program_from_json"]  # fmt: skip
 
-FORMAT: Final = 2  # of the artifact file and of the JSON in it
+FORMAT: Final = 3  # of the artifact file and of the JSON in it
 ABI: Final = 2  # LG_ABI_VERSION of legato.h
 
 # How outputs are returned: the number of an output, or a tuple of structures.
@@ -26,6 +27,7 @@ Structure = int | tuple["Structure", ...]
 Word = tuple[str, int | str]
 
 _DTYPES: Final = frozenset(d.name for d in ALL_DTYPES)
+_PRECISIONS: Final = frozenset(p.value for p in Precision)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,7 @@ class Program:
     checks: tuple[str, ...] = ()  # messages: status LG_CHECK + n is entry n
     host_ops: tuple[HostOpInfo, ...] = ()
     stats: Mapping[str, object] = field(default_factory=dict)  # any JSON
+    precision: str = Precision.DEFAULT.value  # what it was compiled with
     kernels: str = "[]"  # what `runtime.kernels` reads
     source: str = ""  # the program as text
     stages: Mapping[str, str] = field(default_factory=dict)  # text after named passes, where it was asked for
@@ -117,6 +120,8 @@ class Program:
 
     def problem(self) -> str | None:
         """What is inconsistent in it, or None."""
+        if self.precision not in _PRECISIONS:
+            return f"unknown precision {self.precision!r}"
         for name, function in self.functions.items():
             for fault in _faults(function):
                 return f"function {name!r}: {fault}"
@@ -173,6 +178,7 @@ def program_from_json(data: Reader, source: str = "", stages: Mapping[str, str] 
         checks=tuple(message.text() for message in data["checks"].list()),
         host_ops=tuple(map(_host_op, data["host_ops"].list())),
         stats={key: value.value for key, value in stats.items()},
+        precision=data["precision"].text(),
         kernels=data["kernels"].text(),
         source=source,
         stages=dict(stages or {}),
