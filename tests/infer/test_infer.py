@@ -225,7 +225,7 @@ ERRORS = {
         def @f(%x: float32) { %x }
         def @main(%x: int32) { @f(%x) }""",
         """\
-        type error: argument 1 of f: the dtypes differ, int32 and float32
+        type error: argument 1 of @f: the dtypes differ, int32 and float32
           at <text>:3:24
           got    : int32
           wanted : float32""",
@@ -235,9 +235,9 @@ ERRORS = {
         def @f(%x: float32) { %x }
         def @main(%x: int32) { @f(%x, %x) }""",
         """\
-        type error: call of f: got 2 arguments, wanted 1
+        type error: call of @f: got 2 arguments, wanted 1
           at <text>:3:24
-          f : fn (float32) -> float32""",
+          @f : fn (float32) -> float32""",
     ),
     "branches": (
         "def @main(%c: bool, %x: Tensor[(3,), float32]) { if (%c) { %x } else { 1f } }",
@@ -267,7 +267,7 @@ ERRORS = {
     "a type that contains itself": (
         "def @main(%x) { %x(%x) }",
         """\
-        type error: call: the type would contain itself
+        type error: the call of %x: the type would contain itself
           at <text>:2:17
           got    : _
           wanted : fn (_) -> _""",
@@ -284,7 +284,10 @@ ERRORS = {
           at <text>:3:12
           lhs : Tensor[(3,), float32]
           rhs : Tensor[(4,), float32]
-          also at <text>:4:12: squeeze: axis 1 is out of range for rank 1""",
+        type error: squeeze: axis 1 is out of range for rank 1
+          at <text>:4:12
+          data : Tensor[(3,), float32]
+          hint: from -1 to 0""",
     ),
 }
 

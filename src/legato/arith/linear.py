@@ -11,12 +11,12 @@ from functools import lru_cache
 from math import gcd
 from typing import Any, TypeVar
 
-from legato.arith.expr import Binary, Const, Expr, Op, Var, const
+from legato.arith.expr import Binary, Const, Expr, Op, Var, const, floordiv
 from legato.arith.substitute import nodes
 from legato.base import dtype as dt
 from legato.base.node import post_order
 
-__all__ = ["Terms", "add_scaled", "bottom_up", "build", "content", "gather", "solve"]
+__all__ = ["Terms", "add_scaled", "bottom_up", "build", "content", "divide", "gather", "solve"]
 
 Terms = dict[Expr, int]
 Sum = tuple[Terms, int]
@@ -204,3 +204,22 @@ def solve(a: Expr, b: Expr, unknowns: Iterable[Var] | None = None) -> dict[Var, 
             continue
         return {v: build({t: -k // c for t, k in others.items()}, -total // c)}
     return None
+
+
+def divide(a: Expr, b: Expr, unknowns: Iterable[Var]) -> tuple[Var, Expr] | None:
+    """The only value that the one variable of `unknowns` may have where `a` equals `b`, if they can be equal at all.
+
+    None if `a - b` has several of them, or one that is not a term of the sum alone: the value is a quotient, rounded
+    down, by the variable's coefficient.
+    """
+    terms, total = gather(a - b)
+    terms = {t: c for t, c in terms.items() if c}
+    found = [v for v in dict.fromkeys(unknowns) if any(_mentions(t, (v,)) for t in terms)]
+    if len(found) != 1 or found[0] not in terms:
+        return None
+    v = found[0]
+    c = terms.pop(v)
+    if any(_mentions(t, (v,)) for t in terms):
+        return None
+    sign = -1 if c > 0 else 1
+    return v, floordiv(build({t: sign * k for t, k in terms.items()}, sign * total), const(abs(c)))

@@ -1,6 +1,7 @@
 """What inference does not know yet: type holes and dim holes. They live inside `infer` and never leave it.
 
-A hole is a cell that unification fills once. Who waits for it (`watchers`) is asked again then.
+A hole is a cell that unification fills once. Who waits for it (`watchers`) is asked again then; `why` says which demand
+filled it, for messages about conflicts that come from afar.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from collections.abc import Callable
 from legato.arith.expr import Expr as Dim
 from legato.arith.expr import Var
 from legato.arith.substitute import variables
+from legato.infer.site import Site
 from legato.ir.types import HoleType, ShapeType, TensorType, Type
 
-__all__ = ["DimHole", "Hole", "NotYet", "dim_vars", "has_holes", "is_hole", "show"]
+__all__ = ["DimHole", "Hole", "NotYet", "dim_vars", "has_failed", "has_holes", "is_hole", "show"]
 
 
 class NotYet(Exception):
@@ -20,26 +22,31 @@ class NotYet(Exception):
 
 
 class Hole(Type):
-    """A type to be found; compared by identity."""
+    """A type to be found; compared by identity. `name` is what messages call it, "_" if it is not worth a word.
 
-    __slots__ = ("name", "solution", "watchers")
+    That of an expression with a mistake is `failed`: it fits everything, so that nothing else is blamed.
+    """
+
+    __slots__ = ("failed", "name", "solution", "watchers", "why")
     solution: Type | None
     watchers: list[Callable[[], None]]
+    why: Site | None
 
-    def __init__(self, name: str = "_") -> None:
-        self.name, self.solution, self.watchers = name, None, []
+    def __init__(self, name: str = "_", *, failed: bool = False) -> None:
+        self.name, self.failed, self.solution, self.watchers, self.why = name, failed, None, [], None
 
 
 class DimHole(Var):
     """A dim to be found: a variable, so that arithmetic over it can be written down before it is known."""
 
-    __slots__ = ("solution", "watchers")
+    __slots__ = ("solution", "watchers", "why")
     solution: Dim | None
     watchers: list[Callable[[], None]]
+    why: Site | None
 
-    def __init__(self, name: str = "_") -> None:
-        super().__init__(name, lo=0)
-        self.solution, self.watchers = None, []
+    def __init__(self, name: str = "_", lo: int | None = 0, hi: int | None = None) -> None:
+        super().__init__(name, lo=lo, hi=hi)
+        self.solution, self.watchers, self.why = None, [], None
 
 
 def is_hole(d: Dim) -> bool:
@@ -56,6 +63,11 @@ def has_holes(ty: Type) -> bool:
     if isinstance(ty, ShapeType):
         return ty.dims is not None and any(is_hole(d) for d in ty.dims)
     return isinstance(ty, Hole) or any(has_holes(k) for k in ty.children())
+
+
+def has_failed(ty: Type) -> bool:
+    """True if a part of `ty`, in which no filled hole is left, belongs to an expression with a mistake."""
+    return (isinstance(ty, Hole) and ty.failed) or any(has_failed(k) for k in ty.children())
 
 
 def show(ty: Type) -> str:

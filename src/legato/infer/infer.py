@@ -9,31 +9,37 @@ parameters name are its type parameters; equalities that could not be decided ar
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from legato.base.errors import TypeCheckError
 from legato.base.node import post_order
 from legato.infer.holes import Hole, show
 from legato.infer.rebuild import Rebuild
+from legato.infer.typer import OpenCall
 from legato.infer.walk import Walk
-from legato.ir.expr import Call, Expr, Function, GlobalVar
+from legato.ir.expr import Expr, Function, GlobalVar
+from legato.ir.kinds import data_kind_fault
 from legato.ir.module import GlobalFunc, Module
-from legato.ir.op import Op
-from legato.ir.types import FuncType, Type, TypeData, TypeVar, walk
+from legato.ir.types import FuncType, GlobalTypeVar, Type, TypeData, TypeVar, walk
 
 __all__ = ["infer", "infer_function"]
+
+_LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def infer(module: Module) -> Module:
     """`module` with every expression typed; the same object if it was so already.
 
     TypeCheckError names the operator, the argument, what was got and what was wanted; where several independent errors
-    are found, the first is raised and its details list the others.
+    are found, the first is raised with the `others`.
     """
     state = Walk(module.types)
     functions = dict(module.graph_functions())
+    _raise(_data_type_faults(module.types))
     for gv in module.functions:
         if gv not in functions:
-            state.globals[gv] = state.solver.hole(gv.name)  # a loop program: named by call_tir only, never applied
+            state.globals[gv] = state.solver.hole(gv.name)
+            state.programs.add(gv)
     new: dict[GlobalVar, GlobalFunc] = {}
     for group in _groups(functions):
         _infer_group(state, {gv: functions[gv] for gv in group})
@@ -59,68 +65,95 @@ def infer_function(
     return Rebuild(state).function(func)
 
 
+def _data_type_faults(types: Mapping[GlobalTypeVar, TypeData]) -> list[TypeCheckError]:
+    found = ((data, data_kind_fault(data, types)) for data in types.values())
+    return [TypeCheckError(fault.message, span=fault.span) for _, fault in found if fault is not None]
+
+
 def _infer_group(state: Walk, group: Mapping[GlobalVar, Function]) -> None:
+    before = len(state.errors)
     for gv, func in group.items():
-        state.globals[gv] = state.open(func).seen_inside()
+        state.globals[gv] = state.open(func, f"@{gv.name}").seen_inside()
     for gv, func in group.items():
         ty = state.function(func)
         if len(group) == 1:
             state.globals[gv] = ty
-    try:
-        state.solver.run()
-    except TypeCheckError as error:
-        state.errors.append(error)
-    for func in group.values():
-        _generalize(state, func)
-    for gv, func in group.items():
-        state.globals[gv] = state.solver.zonk(state.need(func))
-    if state.typer.pending and not state.errors:
-        state.errors += [_stuck(state, node) for node in state.typer.pending.values()]
+    _settle(state)
+    failed = len(state.errors) > before
+    if not failed:
+        state.errors += _stuck(state)
+        failed = len(state.errors) > before
     state.typer.pending.clear()
+    state.solver.forget()
+    variables: dict[TypeVar, None] = {}
+    for func in group.values():
+        _close_holes(state, func, variables, failed=failed)
+    for gv, func in group.items():
+        state.globals[gv] = _zonked(state, func)
 
 
-def _generalize(state: Walk, func: Function) -> None:
-    """What no relation constrains in the type of `func` becomes a type parameter."""
-    if state.typer.pending:
-        return
+def _zonked(state: Walk, func: Function) -> Type:
+    try:
+        return state.solver.zonk(state.types[id(func)])
+    except TypeCheckError as error:
+        state.blame(error, func.span)
+        return state.solver.failed()
+
+
+def _settle(state: Walk) -> None:
+    """Answers what is left to ask, equations of dims by division where nothing else is known."""
+    moved = True
+    while moved:
+        state.ask_again(None)
+        try:
+            moved = state.solver.settle()
+        except TypeCheckError as error:
+            state.errors.append(error)
+
+
+def _close_holes(state: Walk, func: Function, variables: dict[TypeVar, None], *, failed: bool) -> None:
+    """What nothing constrains in the type of `func` becomes a type parameter; after an error, it is not known.
+
+    `variables` are those made for functions of the same group, whose types may have them, too.
+    """
     opened = state.opened[id(func)]
-    names = iter("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
-    made: list[TypeVar] = []
-    for ty in opened.params:
-        for part in walk(state.solver.zonk(ty)):
-            if isinstance(part, Hole) and part.solution is None:
-                made.append(TypeVar(next(names, "T")))
-                part.solution = made[-1]
-    if made:
-        opened.type_params = (*made, *opened.type_params)
-        ret = state.solver.zonk(state.need(func)).children()[-1]
-        state.types[id(func)] = FuncType(opened.params, ret, opened.type_params)
+    ty = _zonked(state, func)
+    own: list[TypeVar] = []
+    for part in walk(ty):
+        if isinstance(part, Hole) and part.solution is None and not part.failed:
+            if failed:
+                part.solution = state.solver.failed()
+                continue
+            part.solution = TypeVar(_LETTERS[len(variables)] if len(variables) < len(_LETTERS) else "T")
+            variables[part.solution] = None
+        found = state.solver.resolve(part)
+        if isinstance(found, TypeVar) and found in variables and found not in own:
+            own.append(found)
+    if own and isinstance(ty, FuncType):
+        opened.type_params = (*own, *opened.type_params)
+        zonked = state.solver.zonk(ty)
+        assert isinstance(zonked, FuncType)
+        state.types[id(func)] = FuncType(opened.params, zonked.ret, opened.type_params)
 
 
-def _stuck(state: Walk, node: Expr) -> TypeCheckError:
-    """The error for a relation that was never given enough."""
-    name = node.op.name if isinstance(node, Call) and isinstance(node.op, Op) else "this expression"
-    details = []
-    if isinstance(node, Call) and isinstance(node.op, Op):
-        pairs = zip(node.op.args, node.args, strict=True)
-        details = [f"{arg.lstrip('*')} : {show(state.solver.zonk(state.need(value)))}" for arg, value in pairs]
-    message = f"{name}: the types of its arguments cannot be inferred"
-    return TypeCheckError(message, span=node.span, details=details, hint="annotate the parameters that it depends on")
+def _stuck(state: Walk) -> list[TypeCheckError]:
+    """The errors for questions that were never given enough; those that only wait for the answers of others go."""
+    return [_unanswered(state, call) for call in state.typer.pending.values()]
+
+
+def _unanswered(state: Walk, call: OpenCall) -> TypeCheckError:
+    hint = "annotate the parameters that it depends on"
+    types = [show(state.solver.zonk(t)) for t in call.types]
+    if call.op is None:
+        return TypeCheckError("field of a tuple whose type cannot be inferred", span=call.span, hint=hint)
+    details = [f"{name.lstrip('*')} : {ty}" for name, ty in zip(call.op.args, types, strict=True)]
+    message = f"{call.op.name}: the types of its arguments cannot be inferred"
+    return TypeCheckError(message, span=call.span, details=details, hint=hint)
 
 
 def _raise(errors: Sequence[TypeCheckError]) -> None:
-    if not errors:
-        return
-    first, others = errors[0], errors[1:]
-    if not others:
-        raise first
-    details = [*first.details]
-    for other in others:
-        place = "" if other.span is None else f" at {other.span}"
-        details.append(f"also{place}: {other.message}")
-    raise TypeCheckError(
-        first.message, span=first.span, hint=first.hint, details=details, source_line=first.source_line
-    )
+    if errors:
+        raise errors[0].with_others(errors[1:])
 
 
 def _groups(functions: Mapping[GlobalVar, Function]) -> Iterable[list[GlobalVar]]:

@@ -9,7 +9,7 @@ from typing import Any
 from legato.arith.expr import Var as DimVar
 from legato.base.errors import TypeCheckError
 from legato.base.node import post_order
-from legato.infer.holes import has_holes
+from legato.infer.holes import Hole, has_holes, show
 from legato.infer.walk import Walk
 from legato.ir.expr import (
     NO_ATTRS,
@@ -28,7 +28,7 @@ from legato.ir.expr import (
     Var,
 )
 from legato.ir.op import Op
-from legato.ir.types import Dim, FuncType, Type, TypeVar
+from legato.ir.types import UNIT, Dim, FuncType, Type, TypeVar, walk
 
 __all__ = ["Rebuild"]
 
@@ -53,11 +53,23 @@ class Rebuild:
         return new
 
     def _type(self, node: Expr, old: Type | None) -> Type:
-        """The type found for `node`; `old` itself where it is equal."""
-        ty = self._walk.solver.zonk(self._walk.need(node))
+        """The type found for `node`; `old` itself where it is equal. What any type would do for is the unit type."""
+        found = self._walk.type_of(node)
+        assert found is not None
+        ty = self._close(found)
         if has_holes(ty):
-            raise TypeCheckError(f"the type of {_name(node)} cannot be inferred", span=node.span, hint="annotate it")
+            message = f"the dims in the type of {_name(node)} cannot be inferred"
+            raise TypeCheckError(message, span=node.span, details=[f"got : {show(ty)}"], hint="annotate it")
         return old if old is not None and ty == old else ty
+
+    def _close(self, ty: Type) -> Type:
+        ty = self._walk.solver.zonk(ty)
+        if not has_holes(ty):
+            return ty
+        for part in walk(ty):
+            if isinstance(part, Hole) and part.solution is None:
+                part.solution = UNIT
+        return self._walk.solver.zonk(ty)
 
     def _node(self, node: Expr) -> Expr:
         match node:
@@ -89,7 +101,7 @@ class Rebuild:
     def _global(self, node: GlobalVar) -> GlobalVar:
         new = self._globals.get(node)
         if new is None:
-            ty = self._walk.solver.zonk(self._walk.need(node))
+            ty = self._walk.solver.zonk(self._walk.globals[node])
             new = node if has_holes(ty) or ty == node.ty else node.with_type(ty)
             self._globals[node] = new
         return new
@@ -111,7 +123,7 @@ class Rebuild:
 
     def _arg(self, arg: Type | Dim) -> Type | Dim:
         solver = self._walk.solver
-        return solver.zonk(arg) if isinstance(arg, Type) else solver.dim(arg)
+        return self._close(arg) if isinstance(arg, Type) else solver.dim(arg)
 
     def _function(self, node: Function) -> Function:
         opened = self._walk.opened[id(node)]

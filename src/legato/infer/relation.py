@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from legato.arith.simplify import simplify
 from legato.base.errors import TypeCheckError
+from legato.base.span import Span
 from legato.infer.holes import NotYet, show
-from legato.infer.solver import Scope, Site, Solver
-from legato.ir.expr import Call
+from legato.infer.site import Scope, Site
+from legato.infer.solver import Solver
 from legato.ir.op import Op
 from legato.ir.types import Dim, TensorType, TupleType, Type
 
@@ -18,17 +20,19 @@ ValueOf = Callable[[int], tuple[Dim, ...] | None]
 
 
 class Asker:
-    """One question to a type relation; implements `ir.op.Relation`."""
+    """One question to a type relation; implements `ir.op.Relation`. `types` may have filled holes."""
 
-    __slots__ = ("_call", "_op", "_scope", "_solver", "_types", "_value", "made")
+    __slots__ = ("_op", "_scope", "_solver", "_span", "_types", "_value", "made")
 
-    def __init__(self, solver: Solver, op: Op, call: Call, types: Sequence[Type], scope: Scope, value: ValueOf) -> None:
-        self._solver, self._op, self._call = solver, op, call
+    def __init__(
+        self, solver: Solver, op: Op, span: Span | None, types: Sequence[Type], scope: Scope, value: ValueOf
+    ) -> None:
+        self._solver, self._op, self._span = solver, op, span
         self._types, self._scope, self._value = types, scope, value
         self.made: list[Dim] = []
 
     def _site(self, what: str) -> Site:
-        return Site(f"{self._op.name}: {what}", self._call.span, self._scope)
+        return Site(f"{self._op.name}: {what}", self._span, self._scope)
 
     def same(self, a: Dim, b: Dim, what: str) -> Dim:
         """Requires a == b and returns the better known of both; `what` names it in the message."""
@@ -59,26 +63,28 @@ class Asker:
     def fail(self, message: str, hint: str | None = None, details: Sequence[str] = ()) -> TypeCheckError:
         """An error at this call, to be raised by the relation."""
         return TypeCheckError(
-            f"{self._op.name}: {message}", span=self._call.span, hint=hint, details=(*self._arguments(), *details)
+            f"{self._op.name}: {message}", span=self._span, hint=hint, details=(*self._arguments(), *details)
         )
 
     def _arguments(self) -> list[str]:
         names = [name.lstrip("*") for name in self._op.args]
         width = max(map(len, names), default=0)
-        return [f"{name:<{width}} : {show(self._solver.zonk(ty))}" for name, ty in zip(names, self._types, strict=True)]
+        pairs = zip(names, self._types, strict=True)
+        shown = [f"{name:<{width}} : {show(self._solver.zonk(ty))}" for name, ty in pairs]
+        return [*shown, *self._solver.reasons(self._types, self._site(""))]
 
     def _explain(self, error: TypeCheckError) -> TypeCheckError:
-        details = (*error.details, *self._arguments())
+        details = tuple(dict.fromkeys((*error.details, *self._arguments())))
         return TypeCheckError(error.message, span=error.span, hint=error.hint, details=details)
 
 
-def ask(asker: Asker, op: Op, call: Call, types: Sequence[Type]) -> Type | None:
-    """The result type of `call`, its dims in normal form, or None if too little is known yet."""
+def ask(asker: Asker, op: Op, span: Span | None, types: Sequence[Type], attrs: Any) -> Type | None:
+    """The result type of a call of `op`, its dims in normal form, or None if too little is known yet."""
     if len(types) != len(op.args):
         names = ", ".join(op.args) or "none"
-        raise TypeCheckError(f"{op.name}: got {len(types)} arguments, wanted {len(op.args)} ({names})", span=call.span)
+        raise TypeCheckError(f"{op.name}: got {len(types)} arguments, wanted {len(op.args)} ({names})", span=span)
     try:
-        found = op.type_rel(asker, *types, *op.tail(call.attrs))
+        found = op.type_rel(asker, *types, *op.tail(attrs))
     except NotYet:
         return None
     return None if found is None else _normal(found)

@@ -2,22 +2,26 @@
 
 Algorithm J of Milner (1978) with mutable cells for the holes. Dims unify by equality: a hole is filled, provably equal
 dims are equal, provably different ones are an error, and what cannot be decided becomes a constraint of the function.
+An equality such as `2 * n == m` for a hole n waits for more to be known; `settle` takes `n = m // 2` in the end and
+leaves `2 * (m // 2) == m` as a constraint.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
 
-from legato.arith.expr import Const, Var, fresh
-from legato.arith.linear import solve
+from legato.arith.expr import Const, Var, const, fresh, max_, min_
+from legato.arith.linear import divide, solve
 from legato.arith.prove import provably_different, prove_equal
 from legato.arith.simplify import simplify
-from legato.arith.substitute import replace, substitute, variables
+from legato.arith.substitute import replace, variables
 from legato.base.errors import TypeCheckError
-from legato.base.span import Span
 from legato.infer.holes import DimHole, Hole, dim_vars, show
+from legato.infer.replace import rename_params, replace_vars
+from legato.infer.site import Scope, Site
 from legato.ir.constraint import Constraint
 from legato.ir.types import (
     Dim,
@@ -32,28 +36,21 @@ from legato.ir.types import (
     TypeVar,
 )
 
-__all__ = ["Scope", "Site", "Solver"]
+__all__ = ["MAX_DEPTH", "Solver"]
+
+MAX_DEPTH: Final = 100  # of types in types, as in texts
+_MAX_SIZE: Final = 50_000  # parts of one type
+_MAX_REASONS: Final = 3
 
 
 @dataclass(slots=True)
-class Scope:
-    """A function being typed: the dim variables bound in it or around it, and the equalities it must check."""
+class _Equation:
+    """`a == b`, which waits for its holes."""
 
-    dims: set[Var] = field(default_factory=set)
-    constraints: dict[tuple[Dim, Dim], Constraint] = field(default_factory=dict)
-
-    def child(self) -> Scope:
-        """The scope of a function inside this one."""
-        return Scope(set(self.dims))
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """Where a demand comes from: what is being checked, its place, and the function that it is part of."""
-
-    what: str
-    span: Span | None
-    scope: Scope
+    a: Dim
+    b: Dim
+    site: Site
+    done: bool = False
 
 
 class Solver:
@@ -62,6 +59,8 @@ class Solver:
     def __init__(self) -> None:
         self._dim_holes = False
         self._queue: deque[Callable[[], None]] = deque()
+        self._equations: list[_Equation] = []
+        self._budget = 0
 
     # ------------------------------------------------------------------ holes
 
@@ -69,10 +68,14 @@ class Solver:
         """A new type hole."""
         return Hole(name)
 
-    def dim_hole(self, name: str = "_") -> DimHole:
-        """A new dim hole."""
+    def failed(self) -> Hole:
+        """The type of an expression with a mistake: it fits everything."""
+        return Hole("error", failed=True)
+
+    def dim_hole(self, name: str = "_", lo: int | None = 0, hi: int | None = None) -> DimHole:
+        """A new dim hole, for a dim of that range."""
         self._dim_holes = True
-        return DimHole(name)
+        return DimHole(name, lo, hi)
 
     def run(self) -> None:
         """Asks every problem whose holes have been filled, until nothing moves."""
@@ -90,25 +93,38 @@ class Solver:
         return ty
 
     def zonk(self, ty: Type) -> Type:
-        """`ty` with every filled hole replaced."""
+        """`ty` with every filled hole replaced; TypeCheckError for a type that has grown absurdly large."""
         ty = self.resolve(ty)
         if isinstance(ty, TensorType):
-            if not self._dim_holes:
-                return ty
-            shape = tuple([self.dim(d) for d in ty.shape])
-            return ty if shape == ty.shape else TensorType(shape, ty.dtype)
+            return self._tensor(ty)
+        self._budget = _MAX_SIZE
+        return self._zonk(ty, MAX_DEPTH)
+
+    def _tensor(self, ty: TensorType) -> TensorType:
+        if not self._dim_holes:
+            return ty
+        shape = tuple([self.dim(d) for d in ty.shape])
+        return ty if shape == ty.shape else TensorType(shape, ty.dtype)
+
+    def _zonk(self, ty: Type, depth: int) -> Type:
+        ty = self.resolve(ty)
+        if isinstance(ty, TensorType):
+            return self._tensor(ty)
         if isinstance(ty, ShapeType):
             return ty if ty.dims is None else ShapeType(tuple(self.dim(d) for d in ty.dims))
         old = ty.children()
+        self._budget -= 1
+        if depth < 0 or self._budget < 0:
+            raise _TooLargeError
         if not old:
             return ty
-        kids = tuple(self.zonk(k) for k in old)
+        kids = tuple([self._zonk(k, depth - 1) for k in old])
         return ty if all(a is b for a, b in zip(old, kids, strict=True)) else ty.with_children(kids)
 
     def dim(self, d: Dim) -> Dim:
         """`d` with every filled hole replaced."""
-        if isinstance(d, DimHole):
-            return d if d.solution is None else self.dim(d.solution)
+        while isinstance(d, DimHole) and d.solution is not None:
+            d = d.solution
         if not self._dim_holes or not d.children():
             return d
         known: dict[Dim, Dim] = {
@@ -121,7 +137,7 @@ class Solver:
         if ty is None or isinstance(ty, HoleType):
             return Hole(name)
         kids = ty.children()
-        return ty.with_children(tuple(self.open(k, name) for k in kids)) if kids else ty
+        return ty.with_children(tuple(self.open(k, f"a part of {name}") for k in kids)) if kids else ty
 
     # ------------------------------------------------------------------ polymorphism
 
@@ -139,9 +155,9 @@ class Solver:
         for n, p in enumerate(ty.type_params):
             arg = given[n] if n < len(given) else None
             if isinstance(p, TypeVar):
-                types[p] = arg if isinstance(arg, Type) else Hole(p.name)
+                types[p] = self.open(arg, p.name) if isinstance(arg, Type) else Hole(p.name)
             else:
-                dims[p] = arg if isinstance(arg, Dim) else self.dim_hole(p.name)
+                dims[p] = arg if isinstance(arg, Dim) else self.dim_hole(p.name, p.lo, p.hi)
         for v in dim_vars(ty.ret):
             if v not in dims and v not in scope.dims and not isinstance(v, DimHole):
                 dims[v] = self.existential(v.name, v.hi, scope)
@@ -162,38 +178,40 @@ class Solver:
 
     # ------------------------------------------------------------------ unification
 
-    def unify(self, a: Type, b: Type, site: Site) -> Type:
-        """Requires `a` and `b` to be equal and returns the better known of both; TypeCheckError if they differ."""
+    def unify(self, got: Type, wanted: Type, site: Site) -> Type:
+        """Requires two types to be equal and returns the better known of both; TypeCheckError if they differ."""
         try:
-            return self._unify(a, b, site)
+            return self._unify(got, wanted, site)
         except _DifferError as differ:
-            got, wanted = self.zonk(a), self.zonk(b)
-            details = [f"got    : {show(got)}", f"wanted : {show(wanted)}"]
+            a, b = self.zonk(got), self.zonk(wanted)
+            details = [f"got    : {show(a)}", f"wanted : {show(b)}", *self.reasons((got, wanted), site)]
             raise TypeCheckError(f"{site.what}: {differ}", span=site.span, details=details) from None
 
-    def _unify(self, a: Type, b: Type, site: Site) -> Type:
+    def _unify(self, a: Type, b: Type, site: Site, depth: int = MAX_DEPTH) -> Type:
         a, b = self.resolve(a), self.resolve(b)
         if a is b:
             return a
+        if depth < 0:
+            raise _TooLargeError
         if isinstance(a, Hole):
-            return self._fill(a, b)
+            return self._fill(a, b, site)
         if isinstance(b, Hole):
-            return self._fill(b, a)
+            return self._fill(b, a, site)
         if isinstance(a, TensorType) and isinstance(b, TensorType):
             return self._tensors(a, b, site)
         if isinstance(a, FuncType) and isinstance(b, FuncType):
-            return self._functions(a, b, site)
+            return self._functions(a, b, site, depth)
         if isinstance(a, ShapeType) and isinstance(b, ShapeType):
             return self._shapes(a, b, site)
         if isinstance(a, TupleType | RefType | TypeCall) and type(a) is type(b):
-            return self._children(a, b, site)
+            return self._children(a, b, site, depth)
         raise _DifferError("the types differ")
 
-    def _children(self, a: Type, b: Type, site: Site) -> Type:
+    def _children(self, a: Type, b: Type, site: Site, depth: int) -> Type:
         left, right = a.children(), b.children()
         if len(left) != len(right):
             raise _DifferError(f"{len(left)} fields against {len(right)}")
-        return a.with_children(tuple(self._unify(x, y, site) for x, y in zip(left, right, strict=True)))
+        return a.with_children(tuple([self._unify(x, y, site, depth - 1) for x, y in zip(left, right, strict=True)]))
 
     def _tensors(self, a: TensorType, b: TensorType, site: Site) -> TensorType:
         if a.dtype != b.dtype:
@@ -202,7 +220,7 @@ class Solver:
             raise _DifferError(f"the ranks differ, {len(a.shape)} and {len(b.shape)}")
         if a.shape == b.shape:
             return a
-        shape = tuple(self._same(x, y, site) for x, y in zip(a.shape, b.shape, strict=True))
+        shape = tuple([self._same(x, y, site) for x, y in zip(a.shape, b.shape, strict=True)])
         return TensorType(shape, a.dtype)
 
     def _shapes(self, a: ShapeType, b: ShapeType, site: Site) -> ShapeType:
@@ -212,29 +230,68 @@ class Solver:
             raise _DifferError(f"the ranks differ, {len(a.dims)} and {len(b.dims)}")
         return ShapeType(tuple(self._same(x, y, site) for x, y in zip(a.dims, b.dims, strict=True)))
 
-    def _functions(self, a: FuncType, b: FuncType, site: Site) -> Type:
+    def _functions(self, a: FuncType, b: FuncType, site: Site, depth: int) -> Type:
+        """Where only the wanted function is polymorphic, the other is not enough: it serves one instance of it."""
         if len(a.params) != len(b.params):
             raise _DifferError(f"functions of {len(a.params)} and {len(b.params)} parameters")
-        if len(a.type_params) == len(b.type_params):
-            b = _renamed(b, a.type_params)
-            kids = zip(a.children(), b.children(), strict=True)
-            return a.with_children(tuple(self._unify(x, y, site) for x, y in kids))
-        return self._unify(self.instantiate(a, site.scope)[0], self.instantiate(b, site.scope)[0], site)
+        if len(a.type_params) != len(b.type_params):
+            if not a.type_params:
+                raise _DifferError("a polymorphic function is wanted")
+            a = self.instantiate(a, site.scope)[0]
+            plain = self._unify(a, FuncType(b.params, b.ret), site, depth - 1)
+            return FuncType(b.params, b.ret, b.type_params) if b.type_params else plain
+        renamed = rename_params(b, a.type_params)
+        if renamed is None:
+            raise _DifferError("a type parameter against a dim parameter")
+        kids = zip(a.children(), renamed.children(), strict=True)
+        return a.with_children(tuple([self._unify(x, y, site, depth - 1) for x, y in kids]))
 
-    def _fill(self, h: Hole, ty: Type) -> Type:
+    def _fill(self, h: Hole, ty: Type, site: Site) -> Type:
+        if h.failed and isinstance(ty, Hole):
+            h, ty = ty, h  # what meets a mistake is not known either
+        if h.failed:
+            return ty
         if self._occurs(h, ty):
             raise _DifferError("the type would contain itself")
-        h.solution = ty
+        h.solution, h.why = ty, site
         if isinstance(ty, Hole):
             ty.watchers += h.watchers
+            if h.name.startswith("%"):
+                ty.name = h.name  # a variable says more than what it was found to be the same as
         else:
             self._queue.extend(h.watchers)
         h.watchers = []
         return ty
 
     def _occurs(self, h: Hole, ty: Type) -> bool:
-        ty = self.resolve(ty)
-        return ty is h or any(self._occurs(h, k) for k in ty.children())
+        todo = [ty]
+        for _ in range(_MAX_SIZE):
+            if not todo:
+                return False
+            part = self.resolve(todo.pop())
+            if part is h:
+                return True
+            todo += part.children()
+        raise _TooLargeError
+
+    def reasons(self, types: Iterable[Type], site: Site) -> list[str]:
+        """What earlier demands have said of the holes in `types`, one line each: where a conflict comes from."""
+        found: dict[str, None] = {}
+        todo = deque(types)
+        while todo and len(found) < _MAX_REASONS:
+            ty = todo.popleft()
+            if isinstance(ty, Hole) and ty.solution is not None:
+                told = ty.name != "_" and not isinstance(ty.solution, Hole)
+                if told and ty.why is not None and ty.why is not site:
+                    found[_reason(ty.name, show(self.zonk(ty)), ty.why, site)] = None
+                todo.append(ty.solution)
+            elif isinstance(ty, TensorType) and self._dim_holes:
+                for v in variables(*ty.shape):
+                    if isinstance(v, DimHole) and v.solution is not None and v.why not in (None, site):
+                        assert v.why is not None
+                        found[_reason(v.name, str(self.dim(v)), v.why, site)] = None
+            todo += ty.children()
+        return list(found)[:_MAX_REASONS]
 
     # ------------------------------------------------------------------ dims
 
@@ -251,11 +308,11 @@ class Solver:
         if a is b:
             return a
         if isinstance(a, Const) and isinstance(b, Const):
-            raise _DifferError(f"the dims differ, {a} and {b}")
+            raise _differ(a, b)
         if self._dim_holes:
             for x, y in ((a, b), (b, a)):
                 if isinstance(x, DimHole) and x not in variables(y):
-                    return self._fill_dim(x, y)
+                    return self._fill_dim(x, y, site)
             waits = [v for v in variables(a, b) if isinstance(v, DimHole)]
             if waits:
                 return self._solve_or_wait(a, b, waits, site)
@@ -266,81 +323,111 @@ class Solver:
         if prove_equal(a, b):
             return better
         if provably_different(a, b):
-            raise _DifferError(f"the dims differ, {a} and {b}")
+            raise _differ(a, b)
         known = site.scope.constraints
         if (a, b) not in known and (b, a) not in known:
             known[a, b] = Constraint(a, b, site.what, site.span)
         return better
 
     def _solve_or_wait(self, a: Dim, b: Dim, waits: list[DimHole], site: Site) -> Dim:
+        if provably_different(a, b):
+            raise _differ(a, b)
         found = solve(a, b, waits)
         if found == {}:
             return a
         if found is not None:
             for h, d in found.items():
                 assert isinstance(h, DimHole)
-                self._fill_dim(h, d)
-            return self._same(self.dim(a), self.dim(b), site)
-        done = False
+                self._fill_dim(h, d, site)
+            return self._same(a, b, site)
+        equation = _Equation(a, b, site)
+        self._equations.append(equation)
 
         def again() -> None:
-            nonlocal done
-            if not done:
-                done = True
+            if not equation.done:
+                equation.done = True
                 self.same(a, b, site)
 
         for h in waits:
             h.watchers.append(again)
         return a
 
-    def _fill_dim(self, h: DimHole, d: Dim) -> Dim:
-        h.solution = d
+    def mark(self) -> int:
+        """The place in the list of equations to `settle` from."""
+        return len(self._equations)
+
+    def settle(self, start: int = 0) -> bool:
+        """Solves equations that have waited in vain by division; what that may get wrong becomes a constraint.
+
+        True if there was one: then more may be known. TypeCheckError if one has no solution.
+        """
+        moved = False
+        for equation in self._equations[start:]:
+            if equation.done:
+                continue
+            a, b = self.dim(equation.a), self.dim(equation.b)
+            found = divide(a, b, [v for v in variables(a, b) if isinstance(v, DimHole)])
+            if found is None:
+                continue
+            equation.done = moved = True
+            hole, value = found
+            assert isinstance(hole, DimHole)
+            self._fill_dim(hole, simplify(value), equation.site)
+            self.same(a, b, equation.site)
+        return moved
+
+    def forget(self) -> None:
+        """Drops the equations of a finished function."""
+        self._equations.clear()
+
+    def _fill_dim(self, h: DimHole, d: Dim, site: Site) -> Dim:
+        h.solution, h.why = d, site
         if isinstance(d, DimHole):
             d.watchers += h.watchers
+            d.lo, d.hi = _tighter(max, d.lo, h.lo), _tighter(min, d.hi, h.hi)
         else:
             self._queue.extend(h.watchers)
+            self._in_range(h, d, site)
         h.watchers = []
         return d
+
+    def _in_range(self, h: DimHole, d: Dim, site: Site) -> None:
+        """Requires what a hole was filled with to be in its range."""
+        if isinstance(d, Const):
+            n = int(d.value)
+            if (h.lo is not None and n < h.lo) or (h.hi is not None and n > h.hi):
+                raise _DifferError(f"{h.name} is {n}, wanted {_range(h)}")
+            return
+        if h.lo is not None and h.lo > 0:
+            self._decide(max_(d, const(h.lo)), d, site)
+        if h.hi is not None:
+            self._decide(min_(d, const(h.hi)), d, site)
 
 
 class _DifferError(Exception):
     """Two types or dims differ; carries the reason."""
 
 
-def replace_vars(ty: Type, types: Mapping[TypeVar, Type], dims: Mapping[Var, Dim]) -> Type:
-    """`ty` with type and dim variables replaced."""
-    if isinstance(ty, TypeVar):
-        return types.get(ty, ty)
-    if isinstance(ty, TensorType):
-        return TensorType(tuple(_replace_dim(d, dims) for d in ty.shape), ty.dtype)
-    if isinstance(ty, ShapeType):
-        return ty if ty.dims is None else ShapeType(tuple(_replace_dim(d, dims) for d in ty.dims))
-    kids = ty.children()
-    return ty.with_children(tuple(replace_vars(k, types, dims) for k in kids)) if kids else ty
+class _TooLargeError(TypeCheckError):
+    """A type of absurd size."""
+
+    def __init__(self) -> None:
+        super().__init__(f"a type is nested more than {MAX_DEPTH} deep or has more than {_MAX_SIZE} parts")
 
 
-def _replace_dim(d: Dim, dims: Mapping[Var, Dim]) -> Dim:
-    if isinstance(d, Var):
-        return dims.get(d, d)
-    if not dims or not d.children():
-        return d
-    new = substitute(d, dims)
-    return d if new is d else simplify(new)
+def _differ(a: Dim, b: Dim) -> _DifferError:
+    return _DifferError(f"the dims differ, {a} and {b}")
 
 
-def _renamed(ty: FuncType, params: tuple[TypeVar | Var, ...]) -> FuncType:
-    """`ty` with its type parameters called as `params`."""
-    if ty.type_params == params:
-        return ty
-    types: dict[TypeVar, Type] = {}
-    dims: dict[Var, Dim] = {}
-    for old, new in zip(ty.type_params, params, strict=True):
-        if isinstance(old, TypeVar) and isinstance(new, TypeVar):
-            types[old] = new
-        elif isinstance(old, Var) and isinstance(new, Var):
-            dims[old] = new
-        else:
-            raise _DifferError("a type parameter against a dim parameter")
-    new_ty = replace_vars(FuncType(ty.params, ty.ret), types, dims)
-    assert isinstance(new_ty, FuncType)
-    return FuncType(new_ty.params, new_ty.ret, params)
+def _range(v: Var) -> str:
+    lo, hi = "" if v.lo is None else f"at least {v.lo}", "" if v.hi is None else f"at most {v.hi}"
+    return f"{lo} and {hi}" if lo and hi else lo or hi
+
+
+def _tighter(choose: Callable[[int, int], int], a: int | None, b: int | None) -> int | None:
+    return b if a is None else a if b is None else choose(a, b)
+
+
+def _reason(name: str, value: str, why: Site, site: Site) -> str:
+    place = "" if why.span is None or why.span == site.span else f" at {why.span}"
+    return f"{name} : {value}, from {why.what}{place}"

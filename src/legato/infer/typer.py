@@ -7,20 +7,27 @@ have holes). A rule that cannot answer yet gives a hole and leaves a problem tha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from legato.arith.expr import Var as DimVar
 from legato.arith.substitute import variables
 from legato.base import dtype as dt
 from legato.base.errors import TypeCheckError
-from legato.infer.holes import DimHole, Hole, has_holes, show
-from legato.infer.relation import Asker, ask
-from legato.infer.solver import Scope, Site, Solver, replace_vars
+from legato.base.span import Span
+from legato.infer.holes import DimHole, Hole, dim_vars, has_failed, has_holes, show
+from legato.infer.relation import Asker, ValueOf, ask
+from legato.infer.replace import replace_vars
+from legato.infer.site import Scope, Site
+from legato.infer.solver import Solver
 from legato.infer.values import Values
+from legato.ir.attrs import has_required
 from legato.ir.expr import (
     Call,
     Constant,
     Constructor,
     Expr,
+    GlobalVar,
     If,
     MatchCast,
     RefCreate,
@@ -43,14 +50,24 @@ from legato.ir.types import (
     Type,
     TypeCall,
     TypeData,
+    TypeVar,
     scalar_type,
     tensor_type,
     walk,
 )
 
-__all__ = ["Typer"]
+__all__ = ["OpenCall", "Typer"]
 
 _BOOL = scalar_type(dt.bool_)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCall:
+    """A question that waits for holes: the operator's relation (None: the projection of a tuple), and what it is of."""
+
+    op: Op | None
+    types: Sequence[Type]
+    span: Span | None
 
 
 class Typer:
@@ -61,7 +78,7 @@ class Typer:
         self.scope = Scope()
         self.bound: dict[Var, Expr] = {}
         self.values = Values(self._settled, self.bound)
-        self.pending: dict[int, Expr] = {}  # nodes whose problem is not solved, in order
+        self.pending: dict[int, OpenCall] = {}  # questions that are not answered, by id, in order
         self._data_types = {t.header: t for t in types}
         self._type_of = type_of
 
@@ -81,31 +98,61 @@ class Typer:
 
     def op_call(self, node: Call, op: Op, types: Sequence[Type]) -> Type:
         """The type of a call of an operator: its relation's answer, or a hole that a problem will fill."""
-        scope, old = self.scope, node.ty
+        if node.type_args:
+            raise TypeCheckError(f"{op.name} takes no type arguments", span=node.span)
+        value = self.values.of
+        return self._relate(op, node.attrs, types, node.span, node.ty, lambda n: value(node.args[n]))
+
+    def op_value(self, op: Op, span: Span | None) -> FuncType:
+        """The type of an operator that is not called: a function of its arguments, which its use decides.
+
+        A function applies it to one argument for each name of its record (a tuple for "*name") with the attributes that
+        it has by default. `span` is the place of what uses it.
+        """
+        if has_required(op):
+            hint = "wrap it: fn (…) { " + f"{op.name}(…, attribute=value) " + "}"
+            raise TypeCheckError(f"{op.name} has attributes without a default: it is no value", span=span, hint=hint)
+        attrs = None if op.attrs is None else op.attrs()
+        params = tuple(self.solver.hole(f"{arg.lstrip('*')} of {op.name}") for arg in op.args)
+        return FuncType(params, self._relate(op, attrs, params, span, None, lambda n: None))
+
+    def _relate(
+        self, op: Op, attrs: Any, types: Sequence[Type], span: Span | None, old: Type | None, value: ValueOf
+    ) -> Type:
+        """The answer of an operator's relation; `old` is the type that an earlier inference found."""
+        scope, solver = self.scope, self.solver
+        open_call = OpenCall(op, types, span)
 
         def attempt() -> Type | None:
-            known = [self.solver.zonk(t) for t in types]
-            asker = Asker(self.solver, op, node, known, scope, lambda n: self.values.of(node.args[n]))
-            found = ask(asker, op, node, known)
+            known = [solver.zonk(t) for t in types]
+            asker = Asker(solver, op, span, types, scope, value)
+            found = ask(asker, op, span, known, attrs)
             if found is None:
+                if any(map(has_failed, known)):
+                    return solver.failed()
                 self._wait(known, again)
             elif asker.made and old is not None:
                 found = reuse_dims(found, old, asker.made, scope)
             return found
 
         def again() -> None:
-            if id(node) not in self.pending:
+            if id(open_call) not in self.pending:
                 return
-            found = attempt()
-            if found is not None:
-                del self.pending[id(node)]
-                self.solver.unify(result, found, Site(f"{op.name}: the result", node.span, scope))
+            try:
+                found = attempt()
+                if found is not None:
+                    del self.pending[id(open_call)]
+                    solver.unify(found, result, Site(f"{op.name}: the result", span, scope))
+            except TypeCheckError:
+                self.pending.pop(id(open_call), None)
+                solver.unify(solver.failed(), result, Site(op.name, span, scope))
+                raise
 
         found = attempt()
         if found is not None:
             return found
-        self.pending[id(node)] = node
-        result = self.solver.hole(op.name)
+        result = solver.hole(f"the result of {op.name}")
+        self.pending[id(open_call)] = open_call
         return result
 
     def _wait(self, types: Sequence[Type], problem: Callable[[], None]) -> None:
@@ -121,91 +168,125 @@ class Typer:
     def apply(self, node: Call, callee: Type, types: Sequence[Type]) -> tuple[Type, tuple[Type | Dim, ...]]:
         """The type of a call of a function, and what its type parameters stand for."""
         callee = self.solver.resolve(callee)
+        name = _callee_name(node.op)
         if isinstance(callee, Hole):
-            result = self.solver.hole()
-            self.solver.unify(callee, FuncType(tuple(types), result), self.site("call", node))
+            if callee.failed:
+                return callee, ()
+            result = self.solver.hole(f"the result of {name}")
+            self.solver.unify(callee, FuncType(tuple(types), result), self.site(f"the call of {name}", node))
             return result, ()
         if not isinstance(callee, FuncType):
-            message = "call of something that is not a function"
-            raise TypeCheckError(message, span=node.span, details=[f"got : {show(self.solver.zonk(callee))}"])
-        name = getattr(node.op, "name", "the function")
+            message = f"call of {name}, which is not a function"
+            raise TypeCheckError(message, span=node.span, details=[f"{name} : {show(self.solver.zonk(callee))}"])
         if len(callee.params) != len(types):
             message = f"call of {name}: got {len(types)} arguments, wanted {len(callee.params)}"
             raise TypeCheckError(message, span=node.span, details=[f"{name} : {show(self.solver.zonk(callee))}"])
+        self._check_type_args(node, callee, name)
         used, args, made = self.solver.instantiate(callee, self.scope, node.type_args)
         if made and node.ty is not None:
             used = FuncType(used.params, reuse_dims(used.ret, node.ty, made, self.scope))
+        start = self.solver.mark()
         for n, (got, wanted) in enumerate(zip(types, used.params, strict=True)):
             self.solver.unify(got, wanted, self.site(f"argument {n + 1} of {name}", node))
+        if self.solver.mark() > start and not any(has_holes(self.solver.zonk(t)) for t in types):
+            self.solver.settle(start)
         return self.solver.zonk(used.ret), args
 
+    def _check_type_args(self, node: Call, callee: FuncType, name: str) -> None:
+        """Type arguments are optional; where there are some, there is one for each parameter, of its kind."""
+        if not node.type_args:
+            return
+        wanted = callee.type_params
+        count = sum(isinstance(p, TypeVar) for p in wanted) if isinstance(node.op, Constructor) else len(wanted)
+        if len(node.type_args) != count:
+            message = f"call of {name}: got {len(node.type_args)} type arguments, wanted {count}"
+            raise TypeCheckError(message, span=node.span, details=[f"{name} : {show(self.solver.zonk(callee))}"])
+        for param, arg in zip(wanted, node.type_args, strict=False):
+            if isinstance(param, TypeVar) != isinstance(arg, Type):
+                kinds = ("a type", "a dim") if isinstance(param, TypeVar) else ("a dim", "a type")
+                message = f"call of {name}: type parameter {param.name} is {kinds[0]}, got {kinds[1]}, {arg}"
+                raise TypeCheckError(message, span=node.span)
+
     def constructor_type(self, con: Constructor) -> FuncType:
-        """The function type of a data type's constructor."""
+        """The function type of a data type's constructor, polymorphic in its type variables and its inputs' dims."""
         data = self._data_types.get(con.belongs_to)
         type_vars = () if data is None else data.type_vars
         result: Type = TypeCall(con.belongs_to, type_vars) if type_vars else con.belongs_to
-        return FuncType(con.inputs, result, type_vars)
+        own = dict.fromkeys(v for ty in con.inputs for v in dim_vars(ty))  # each value has dims of its own there
+        return FuncType(con.inputs, result, (*type_vars, *own))
 
     # ------------------------------------------------------------------ the other nodes
 
+    def need(self, e: Expr, user: Expr) -> Type:
+        """The type of `e`, an operand of `user`; a hole where nothing is known. Ask once: operators are typed by it."""
+        if isinstance(e, Op):
+            return self.op_value(e, user.span)
+        ty = self._type_of(e)
+        return self.solver.hole() if ty is None else ty
+
     def simple(self, node: Expr) -> Type | None:
         """The type of a node that its children's types decide; None for the kinds that bind or call."""
-        solver, of = self.solver, self._need
+        solver = self.solver
         match node:
             case Constant():
                 return node.ty or tensor_type(node.data.shape, dt.dtype(node.data.dtype))
             case Tuple():
-                return TupleType(tuple(of(f) for f in node.fields))
+                return TupleType(tuple([self.need(f, node) for f in node.fields]))
             case TupleGetItem():
-                return self._field(node)
+                return self._field(node.index, self.need(node.value, node), self.site(f".{node.index}", node))
             case RefCreate():
-                return RefType(of(node.value))
+                return RefType(self.need(node.value, node))
             case RefRead():
-                inner = solver.hole()
-                solver.unify(of(node.ref), RefType(inner), self.site("ref_read", node))
+                inner = solver.hole("the value of the reference")
+                self._reference(node.ref, inner, node, "ref_read")
                 return solver.zonk(inner)
             case RefWrite():
-                solver.unify(of(node.ref), RefType(of(node.value)), self.site("ref_write", node))
+                self._reference(node.ref, self.need(node.value, node), node, "ref_write")
                 return UNIT
             case Shape():
                 return ShapeType(node.dims)
             case MatchCast():
                 return self._match_cast(node)
             case If():
-                solver.unify(of(node.cond), _BOOL, self.site("the condition of if", node))
-                return self.join([of(node.then), of(node.orelse)], node, "the branches of if")
+                solver.unify(self.need(node.cond, node), _BOOL, self.site("the condition of if", node))
+                return self.join([self.need(e, node) for e in (node.then, node.orelse)], node, "the branches of if")
             case _:
                 return None
 
-    def _need(self, e: Expr) -> Type:
-        ty = self._type_of(e)
-        return self.solver.hole() if ty is None else ty
+    def _reference(self, ref: Expr, value: Type, node: Expr, what: str) -> None:
+        """Requires `ref` to be a reference to a `value`."""
+        ty = self.solver.resolve(self.need(ref, node))
+        if isinstance(ty, RefType):
+            self.solver.unify(value, ty.value, self.site(what, node))
+        elif isinstance(ty, Hole):
+            self.solver.unify(ty, RefType(value), self.site(what, node))
+        else:
+            message = f"{what} of something that is not a reference"
+            raise TypeCheckError(message, span=node.span, details=[f"got : {show(self.solver.zonk(ty))}"])
 
-    def _field(self, node: TupleGetItem) -> Type:
-        ty = self.solver.resolve(self._need(node.value))
+    def _field(self, index: int, ty: Type, site: Site) -> Type:
+        ty = self.solver.resolve(ty)
         if isinstance(ty, Hole):
-            return self._field_later(node, ty)
+            return ty if ty.failed else self._field_later(index, ty, site)
         if not isinstance(ty, TupleType):
-            message = f".{node.index} of something that is not a tuple"
-            raise TypeCheckError(message, span=node.span, details=[f"got : {show(self.solver.zonk(ty))}"])
-        if not 0 <= node.index < len(ty.fields):
-            message = f"a tuple of {len(ty.fields)} fields has no field {node.index}"
-            raise TypeCheckError(message, span=node.span, details=[f"got : {show(self.solver.zonk(ty))}"])
-        return ty.fields[node.index]
+            message = f".{index} of something that is not a tuple"
+            raise TypeCheckError(message, span=site.span, details=[f"got : {show(self.solver.zonk(ty))}"])
+        if not 0 <= index < len(ty.fields):
+            message = f"a tuple of {len(ty.fields)} fields has no field {index}"
+            raise TypeCheckError(message, span=site.span, details=[f"got : {show(self.solver.zonk(ty))}"])
+        return ty.fields[index]
 
-    def _field_later(self, node: TupleGetItem, tuple_hole: Hole) -> Type:
-        result, scope = self.solver.hole(), self.scope
-        self.pending[id(node)] = node
+    def _field_later(self, index: int, tuple_hole: Hole, site: Site) -> Type:
+        result = self.solver.hole(f"field {index} of a tuple")
+        open_call = OpenCall(None, (tuple_hole,), site.span)
+        self.pending[id(open_call)] = open_call
 
         def again() -> None:
-            if id(node) not in self.pending:
-                return
             ty = self.solver.resolve(tuple_hole)
-            if isinstance(ty, Hole):
+            if isinstance(ty, Hole) and not ty.failed:
                 ty.watchers.append(again)
-                return
-            del self.pending[id(node)]
-            self.solver.unify(result, self._field(node), Site(f".{node.index}", node.span, scope))
+            elif self.pending.pop(id(open_call), None) is not None:
+                self.solver.unify(self._field(index, ty, site), result, site)
 
         tuple_hole.watchers.append(again)
         return result
@@ -221,17 +302,22 @@ class Typer:
                         holes[v] = self.solver.dim_hole(v.name)
         checked = Scope(self.scope.dims)  # equalities that the cast itself checks
         shadow = replace_vars(target, {}, holes)
-        self.solver.unify(self._need(node.value), shadow, Site("match_cast", node.span, checked))
+        self.solver.unify(self.need(node.value, node), shadow, Site("match_cast", node.span, checked))
         self.scope.dims.update(holes)
         return target
 
     def join(self, types: Sequence[Type], node: Expr, what: str) -> Type:
         """The common type of branches: equal, except that dims which may differ become one new unknown dim."""
         made: list[Dim] = []
+        types = [t for t in types if not self._is_failed(t)] or types
         result = self.solver.zonk(types[0])
         for ty in types[1:]:
             result = self._join(result, self.solver.zonk(ty), self.site(what, node), made)
         return reuse_dims(result, node.ty, made, self.scope) if made and node.ty is not None else result
+
+    def _is_failed(self, ty: Type) -> bool:
+        ty = self.solver.resolve(ty)
+        return isinstance(ty, Hole) and ty.failed
 
     def _join(self, a: Type, b: Type, site: Site, made: list[Dim]) -> Type:
         if isinstance(a, TupleType) and isinstance(b, TupleType) and len(a.fields) == len(b.fields):
@@ -269,3 +355,15 @@ def _pair_dims(ty: Type, old: Type, made: set[Dim], found: dict[DimVar, Dim]) ->
     if type(ty) is type(old) and len(kids) == len(olds):
         for kid, old_kid in zip(kids, olds, strict=True):
             _pair_dims(kid, old_kid, made, found)
+
+
+def _callee_name(callee: Expr) -> str:
+    match callee:
+        case Var():
+            return f"%{callee.name}"
+        case GlobalVar():
+            return f"@{callee.name}"
+        case Constructor():
+            return callee.name
+        case _:
+            return "the function"

@@ -6,16 +6,20 @@ chain of any length is typed in one forward sweep and relations are rarely asked
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from legato.arith.expr import Var as DimVar
 from legato.base.errors import TypeCheckError
-from legato.infer.holes import DimHole, Hole, dim_vars
-from legato.infer.solver import Scope, Site, Solver, replace_vars
+from legato.base.span import Span
+from legato.infer.holes import DimHole, Hole, dim_vars, show
+from legato.infer.replace import replace_vars
+from legato.infer.site import Scope, Site
+from legato.infer.solver import Solver
 from legato.infer.typer import Typer
+from legato.ir.exhaustive import show_pattern, unmatched_cases
 from legato.ir.expr import (
     Call,
     Constant,
@@ -26,16 +30,21 @@ from legato.ir.expr import (
     GlobalVar,
     Let,
     Match,
+    MatchCast,
     Pattern,
     PatternConstructor,
     PatternTuple,
     PatternVar,
     Var,
 )
+from legato.ir.kinds import kind_fault
 from legato.ir.op import Op
+from legato.ir.scope import pattern_vars
 from legato.ir.types import Dim, FuncType, GlobalTypeVar, TupleType, Type, TypeData, TypeVar
 
 __all__ = ["Opened", "Walk"]
+
+_SHOWN: Final = 5  # missing cases of a match that a message lists
 
 
 @dataclass(slots=True)
@@ -67,6 +76,8 @@ class Walk:
         self.opened: dict[int, Opened] = {}
         self.type_args: dict[int, tuple[Type | Dim, ...]] = {}
         self.errors: list[TypeCheckError] = []
+        self.programs: set[GlobalVar] = set()  # tensor programs, which only call_tir may name
+        self._data_types = types
         self._stack: list[Any] = []
 
     def type_of(self, e: Expr) -> Type | None:
@@ -83,10 +94,17 @@ class Walk:
             case _:
                 return self.types.get(id(e))
 
-    def need(self, e: Expr) -> Type:
-        """The type of `e`, which has been visited; a hole where an error was found in it."""
-        ty = self.type_of(e)
-        return self.solver.hole() if ty is None else ty
+    def need(self, e: Expr, user: Expr) -> Type:
+        """The type of `e`, an operand of `user` that has been visited; ask once for each use of an operator."""
+        return self.typer.need(e, user)
+
+    def annotation(self, ty: Type | None, span: Span | None, name: str = "_") -> Type:
+        """What the program states as a type; one that is of the wrong kind is an error."""
+        fault = None if ty is None else kind_fault(ty, self._data_types)
+        if fault is None:
+            return self.solver.open(ty, name)
+        self.errors.append(TypeCheckError(fault, span=span))
+        return self.solver.failed()
 
     # ------------------------------------------------------------------ the walk
 
@@ -99,7 +117,7 @@ class Walk:
                 self._visit(item)
             else:
                 item()
-        return self.need(func)
+        return self.types[id(func)]
 
     def _visit(self, node: Expr) -> None:
         if id(node) in self.types:
@@ -119,7 +137,7 @@ class Walk:
             case Var() | GlobalVar():
                 self._leaf(node)
             case Constant() | Constructor() | Op():
-                pass
+                pass  # an operator is typed by each of its uses
             case _:
                 self._stack.append(partial(self._guard, self._simple, node))
                 self._push(node.children())
@@ -130,34 +148,63 @@ class Walk:
                 self._stack.append(n)
 
     def _guard(self, rule: Any, node: Expr) -> None:
-        """Runs a typing rule; an error is kept, and the node's type becomes a hole that blames nobody else."""
+        """Runs a typing rule; an error is kept, and the node's type becomes one that blames nobody else."""
         try:
             rule(node)
-            self.solver.run()
         except TypeCheckError as error:
-            self.errors.append(error)
-            self.types.setdefault(id(node), self.solver.hole("error"))
+            self.blame(error, node.span)
+            self.types[id(node)] = self.solver.failed()
+        self.ask_again(node.span)
+
+    def ask_again(self, span: Span | None) -> None:
+        """Asks what waited for holes that are filled now; keeps the errors."""
+        while True:
+            try:
+                self.solver.run()
+            except TypeCheckError as error:
+                self.blame(error, span)
+            else:
+                return
+
+    def blame(self, error: TypeCheckError, span: Span | None) -> None:
+        """Keeps an error; where it does not know its place, that is `span`."""
+        if error.span is None:
+            error.span = span
+        self.errors.append(error)
 
     def _leaf(self, node: Var | GlobalVar) -> None:
         if self.type_of(node) is None:
             sign, table = ("%", "bound here") if isinstance(node, Var) else ("@", "a function of the module")
             self.errors.append(TypeCheckError(f"{sign}{node.name} is not {table}", span=node.span))
             if isinstance(node, Var):
-                self.vars[node] = self.solver.hole("error")
+                self.vars[node] = self.solver.failed()
             else:
-                self.globals[node] = self.solver.hole("error")
+                self.globals[node] = self.solver.failed()
 
     def _simple(self, node: Expr) -> None:
+        if isinstance(node, MatchCast):
+            fault = kind_fault(node.target, self._data_types)
+            if fault is not None:
+                raise TypeCheckError(fault, span=node.span)
         ty = self.typer.simple(node)
         assert ty is not None
         self.types[id(node)] = ty
 
     def _call(self, node: Call) -> None:
-        types = [self.need(a) for a in node.args]
+        types = [self.need(a, node) for a in node.args]
         if isinstance(node.op, Op):
             self.types[id(node)] = self.typer.op_call(node, node.op, types)
             return
-        self.types[id(node)], args = self.typer.apply(node, self.need(node.op), types)
+        if isinstance(node.op, GlobalVar) and node.op in self.programs:
+            hint = f"call_tir(@{node.op.name}, …, out_type=…) runs it"
+            raise TypeCheckError(f"@{node.op.name} is a tensor program, not a function", span=node.span, hint=hint)
+        for arg in node.type_args:
+            fault = kind_fault(arg, self._data_types) if isinstance(arg, Type) else None
+            if fault is not None:
+                raise TypeCheckError(fault, span=node.span)
+        self.types[id(node)], args = self.typer.apply(node, self.need(node.op, node), types)
+        if isinstance(node.op, Constructor):
+            args = tuple(a for a in args if isinstance(a, Type))
         if args:
             self.type_args[id(node)] = args
 
@@ -165,23 +212,24 @@ class Walk:
 
     def _let(self, node: Let) -> None:
         if isinstance(node.value, Function):
-            self.vars[node.var] = self.open(node.value).seen_inside()
+            like = node.var.ty if isinstance(node.var.ty, FuncType) else None
+            self.vars[node.var] = self.open(node.value, f"%{node.var.name}", like).seen_inside()
 
         def finish(_: Expr) -> None:
-            self.types[id(node)] = self.need(node.body)
+            self.types[id(node)] = self.need(node.body, node)
 
-        bind = partial(self._bind, node.var, node.value)
+        bind = partial(self._bind, node.var, node.value, node)
         self._stack += [partial(self._guard, finish, node), node.body, bind, node.value]
 
-    def _bind(self, var: Var, value: Expr) -> None:
+    def _bind(self, var: Var, value: Expr, user: Expr) -> None:
         """Gives `var` the type of `value`, checked against its annotation."""
         try:
-            ty = self.need(value)
+            ty = self.need(value, user)
             if var.ty is not None:
                 ty = self.check(ty, var.ty, Site(f"the value of %{var.name}", value.span or var.span, self.typer.scope))
         except TypeCheckError as error:
-            self.errors.append(error)
-            ty = self.solver.hole("error")
+            self.blame(error, value.span or var.span)
+            ty = self.solver.failed()
         self.vars[var] = ty
         self.typer.bound[var] = value
 
@@ -190,78 +238,129 @@ class Walk:
         unknown: dict[DimVar, Dim] = {
             v: self.solver.dim_hole(v.name) for v in dim_vars(annotation) if v not in site.scope.dims
         }
-        wanted = replace_vars(self.solver.open(annotation), {}, unknown)
+        wanted = replace_vars(self.annotation(annotation, site.span), {}, unknown)
         self.solver.unify(ty, wanted, site)
         return self.solver.zonk(ty)
 
     def _dataflow(self, node: Dataflow) -> None:
         def finish(_: Expr) -> None:
-            self.types[id(node)] = TupleType(tuple(self.need(o) for o in node.outputs))
+            self.types[id(node)] = TupleType(tuple([self.need(o, node) for o in node.outputs]))
 
         work: list[Any] = []
         for var, value in node.bindings:
-            work += [value, partial(self._bind, var, value)]
+            work += [value, partial(self._bind, var, value, node)]
         self._stack += reversed([*work, *node.outputs, partial(self._guard, finish, node)])
 
     def _match(self, node: Match) -> None:
         def finish(_: Expr) -> None:
-            bodies = [self.need(c.body) for c in node.clauses]
+            if not node.clauses:
+                raise TypeCheckError("a match needs a clause", span=node.span)
+            bodies = [self.need(c.body, node) for c in node.clauses]
             self.types[id(node)] = self.typer.join(bodies, node, "the clauses of match")
 
-        work: list[Any] = [node.data]
+        data = self.solver.hole("what is matched")
+        sound = [True]  # while no pattern has been found wrong
+        work: list[Any] = [node.data, partial(self._matched, node, data)]
         for clause in node.clauses:
+            work += [partial(self._bind_pattern, clause.pattern, data, node, sound), clause.body]
+        cover = partial(self._cover, node, sound)
+        self._stack += reversed([*work, cover, partial(self._guard, finish, node)])
 
-            def bind(_: Expr, pattern: Pattern = clause.pattern) -> None:
-                self._pattern(pattern, self.need(node.data), node)
+    def _matched(self, node: Match, data: Hole) -> None:
+        self.solver.unify(data, self.need(node.data, node), self.typer.site("match", node))
 
-            work += [partial(self._guard_pattern, bind, node), clause.body]
-        self._stack += reversed([*work, partial(self._guard, finish, node)])
-
-    def _guard_pattern(self, rule: Any, node: Expr) -> None:
+    def _cover(self, node: Match, sound: list[bool]) -> None:
+        """A match that promises to be complete must take every value."""
+        if not (node.complete and node.clauses and sound[0]):
+            return
         try:
-            rule(node)
+            missing = unmatched_cases(node, self._data_types, limit=_SHOWN + 1)
         except TypeCheckError as error:
             self.errors.append(error)
+            return
+        if missing:
+            details = [f"missing : {show_pattern(p)}" for p in missing[:_SHOWN]]
+            details += ["and others"] * (len(missing) > _SHOWN)
+            hint = "add clauses, or `_ => …` for all of them; match? need not cover every case"
+            message = "this match does not cover every case"
+            self.errors.append(TypeCheckError(message, span=node.span, details=details, hint=hint))
 
-    def _pattern(self, pattern: Pattern, ty: Type, node: Match) -> None:
+    def _bind_pattern(self, pattern: Pattern, ty: Type, node: Match, sound: list[bool]) -> None:
+        """Gives the variables of a pattern their types, after an error those of a mistake."""
+        try:
+            self._pattern(pattern, ty, node)
+        except TypeCheckError as error:
+            self.blame(error, node.span)
+            sound[0] = False
+            for var in pattern_vars(pattern):
+                self.vars.setdefault(var, self.solver.failed())
+        self.ask_again(node.span)
+
+    def _pattern(self, root: Pattern, whole: Type, node: Match) -> None:
         site = self.typer.site("a pattern of match", node)
-        match pattern:
-            case PatternVar(var):
-                self.vars[var] = ty if var.ty is None else self.check(ty, var.ty, site)
-            case PatternTuple(patterns):
-                holes: tuple[Type, ...] = tuple(self.solver.hole() for _ in patterns)
-                self.solver.unify(ty, TupleType(holes), site)
-                for p, h in zip(patterns, holes, strict=True):
-                    self._pattern(p, self.solver.zonk(h), node)
-            case PatternConstructor(con, patterns):
-                used, _, _ = self.solver.instantiate(self.typer.constructor_type(con), self.typer.scope)
-                self.solver.unify(ty, used.ret, site)
-                if len(patterns) != len(used.params):
-                    message = f"pattern {con.name}: got {len(patterns)} fields, wanted {len(used.params)}"
-                    raise TypeCheckError(message, span=node.span)
-                for p, f in zip(patterns, used.params, strict=True):
-                    self._pattern(p, self.solver.zonk(f), node)
+        todo: list[tuple[Pattern, Type]] = [(root, whole)]
+        while todo:
+            pattern, ty = todo.pop()
+            match pattern:
+                case PatternVar(var):
+                    self.vars[var] = ty if var.ty is None else self.check(ty, var.ty, site)
+                case PatternTuple(patterns):
+                    holes: tuple[Type, ...] = tuple(self.solver.hole() for _ in patterns)
+                    self.solver.unify(TupleType(holes), ty, site)
+                    todo += reversed(list(zip(patterns, map(self.solver.zonk, holes), strict=True)))
+                case PatternConstructor(con, patterns):
+                    fields = self._fields(con, ty, node)
+                    if len(patterns) != len(fields):
+                        message = f"a pattern of {con.name} has {len(patterns)} parts, wanted {len(fields)}"
+                        details = [f"{con.name} : {show(self.typer.constructor_type(con))}"]
+                        raise TypeCheckError(message, span=node.span, details=details)
+                    todo += reversed(list(zip(patterns, fields, strict=True)))
+
+    def _fields(self, con: Constructor, ty: Type, node: Match) -> tuple[Type, ...]:
+        """The types of the parts of a value that `con` made, where the value has type `ty`; their own dims are new."""
+        scope = self.typer.scope
+        poly = self.typer.constructor_type(con)
+        dims: dict[DimVar, Dim] = {
+            p: self.solver.existential(p.name, p.hi, scope) for p in poly.type_params if isinstance(p, DimVar)
+        }
+        data = FuncType(poly.params, poly.ret, tuple(p for p in poly.type_params if isinstance(p, TypeVar)))
+        used, _, _ = self.solver.instantiate(data, scope)
+        self.solver.unify(used.ret, ty, Site(f"a pattern of {con.name}", node.span, scope))
+        return tuple(replace_vars(self.solver.zonk(f), {}, dims) for f in used.params)
 
     # ------------------------------------------------------------------ functions
 
-    def open(self, func: Function) -> Opened:
-        """Parameters, own dims and scope of `func`, made on first sight."""
+    def open(self, func: Function, name: str = "a function", like: FuncType | None = None) -> Opened:
+        """Parameters, own dims and scope of `func`, made on first sight; `name` is what messages call it.
+
+        `like` is the polymorphic type of the variable that it is bound to: what the function leaves out is as there.
+        """
         found = self.opened.get(id(func))
         if found is not None:
             return found
         outer = self.typer.scope
-        params = tuple(self.solver.open(p.ty, p.name) for p in func.params)
+        stated, ret, variables = self._stated(func, like)
+        params = tuple([self.annotation(t, p.span, f"%{p.name}") for p, t in zip(func.params, stated, strict=True)])
         dims = tuple(v for ty in params for v in dim_vars(ty) if v not in outer.dims and not isinstance(v, DimHole))
-        declared = [
-            p for p in func.type_params if p not in outer.dims
-        ]  # a dim that is bound outside is not bound again
-        own = tuple(dict.fromkeys([*declared, *dims]))
+        # a dim that is bound outside is not bound again
+        own = tuple(dict.fromkeys([*(p for p in variables if p not in outer.dims), *dims]))
         scope = outer.child()
         scope.dims.update(v for v in own if isinstance(v, DimVar))
-        ret = func.ret_type
-        found = Opened(params, own, None if ret is None else self.solver.open(ret), self.solver.hole("result"), scope)
+        opened_ret = None if ret is None else self.annotation(ret, func.span, "the result")
+        found = Opened(params, own, opened_ret, self.solver.hole(f"the result of {name}"), scope)
         self.opened[id(func)] = found
         return found
+
+    @staticmethod
+    def _stated(
+        func: Function, like: FuncType | None
+    ) -> tuple[Sequence[Type | None], Type | None, tuple[TypeVar | DimVar, ...]]:
+        """The parameters', the result's type and the type parameters that the program states for a function."""
+        own = [p.ty for p in func.params]
+        fits = like is not None and like.type_params and len(like.params) == len(own) and not func.type_params
+        if not fits or like is None:
+            return own, func.ret_type, func.type_params
+        return [a or b for a, b in zip(own, like.params, strict=True)], func.ret_type or like.ret, like.type_params
 
     def _function(self, func: Function) -> None:
         opened, outer = self.open(func), self.typer.scope
@@ -277,12 +376,12 @@ class Walk:
         self._stack += [partial(self._guard, leave, func), func.body, enter]
 
     def _close(self, func: Function, opened: Opened) -> FuncType:
-        body = self.need(func.body)
+        body = self.need(func.body, func)
         site = Site("the result of the function", func.body.span or func.span, opened.scope)
         ret = opened.ret
         if ret is None:
             ret = self.solver.zonk(body)
-            self.solver.unify(opened.recursive, ret, site)
+            self.solver.unify(ret, opened.recursive, site)
         else:
             self.check(body, ret, site)
         return FuncType(opened.params, ret, opened.type_params)

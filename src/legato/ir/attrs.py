@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import MISSING, Field, fields
 from typing import Any
 
 import numpy as np
 
 from legato.arith.expr import Expr as DimExpr
 from legato.base import dtype as dt
+from legato.base.dtype import DType
 from legato.base.errors import TypeCheckError
 from legato.base.span import Span
+from legato.ir.attr_types import WRONG, describe, field_types, fitted
 from legato.ir.expr import Expr, Tuple
 from legato.ir.op import Op
 from legato.ir.types import TensorType
 
-__all__ = ["make_attrs", "pack_args"]
+__all__ = ["has_required", "make_attrs", "pack_args"]
 
 
 def make_attrs(op: Op, given: Mapping[str, Any], span: Span | None = None) -> Any:
     """The attribute record of `op` with the fields `given` (None where the operator has no attributes).
 
     Lists become tuples, NumPy scalars Python numbers, and the text of a field called `…dtype` a DType.
-    TypeCheckError for an attribute that the operator does not have, or one that it needs.
+    TypeCheckError for an attribute that the operator does not have, one that it needs, or a value of another type.
     """
     if op.attrs is None:
         if given:
@@ -35,22 +37,59 @@ def make_attrs(op: Op, given: Mapping[str, Any], span: Span | None = None) -> An
         wanted = ", ".join(f.name for f in fields(op.attrs))
         message = f"{op.name} has no attribute {', '.join(map(repr, unknown))}"
         raise TypeCheckError(message, span=span, hint=f"its attributes are {wanted}")
-    try:
-        return op.attrs(**{name: _plain(name, value) for name, value in given.items()})
-    except TypeError as error:  # the dataclass's own message names the missing fields
-        raise TypeCheckError(f"{op.name}: {str(error).split(') ', 1)[-1]}", span=span) from error
+    missing = [f.name for f in fields(op.attrs) if f.name not in given and _is_required(f)]
+    if missing:
+        plural = "s" if len(missing) > 1 else ""
+        raise TypeCheckError(f"{op.name} needs the attribute{plural} {', '.join(missing)}", span=span)
+    wanted_types = field_types(op.attrs)
+    values = {name: _plain(name, value, op, span) for name, value in given.items()}
+    for name, value in values.items():
+        if name in wanted_types:
+            values[name] = _checked(name, value, wanted_types[name], op, span)
+    return op.attrs(**values)
 
 
-def _plain(name: str, value: Any) -> Any:
+def has_required(op: Op) -> bool:
+    """True if the operator has attributes that must be given."""
+    return op.attrs is not None and any(map(_is_required, fields(op.attrs)))
+
+
+def _is_required(f: Field[Any]) -> bool:
+    return f.default is MISSING and f.default_factory is MISSING
+
+
+def _checked(name: str, value: Any, wanted: Any, op: Op, span: Span | None) -> Any:
+    found = fitted(value, wanted)
+    if found is WRONG:
+        message = f"{op.name}: attribute {name} is {_short(value)}, wanted {describe(wanted)}"
+        raise TypeCheckError(message, span=span)
+    return found
+
+
+def _short(value: Any) -> str:
+    text = str(value) if isinstance(value, DType) else repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}…"
+
+
+def _plain(name: str, value: Any, op: Op, span: Span | None) -> Any:
     if isinstance(value, list | tuple):
-        return tuple(_plain("", v) for v in value)
+        return tuple([_plain("", v, op, span) for v in value])
     if isinstance(value, np.ndarray):
-        return tuple(_plain("", v) for v in value.tolist()) if value.ndim else value.item()
+        return _plain("", value.tolist(), op, span) if value.ndim else value.item()
     if isinstance(value, np.generic):
         return value.item()
     if name.endswith("dtype") and value is not None and value != "":
-        return dt.dtype(value)
+        return _dtype(name, value, op, span)
     return value
+
+
+def _dtype(name: str, value: Any, op: Op, span: Span | None) -> DType:
+    if not isinstance(value, str | DType | np.dtype | type):
+        raise TypeCheckError(f"{op.name}: attribute {name} is {_short(value)}, wanted a dtype", span=span)
+    try:
+        return dt.dtype(value)
+    except TypeCheckError as error:
+        raise TypeCheckError(f"{op.name}: attribute {name}: {error.message}", span=span, hint=error.hint) from None
 
 
 def pack_args(op: Op, args: Sequence[Expr], span: Span | None = None) -> tuple[Expr, ...]:

@@ -39,6 +39,9 @@ class _Path:
     before: _Path | None
 
 
+_Problem = tuple[list[Row], int, _Path | None]  # rows, how long they are, and what has been decided
+
+
 def unmatched_cases(
     match: Match, types: Mapping[GlobalTypeVar, TypeData], *, limit: int | None = None
 ) -> tuple[Pattern, ...]:
@@ -48,7 +51,7 @@ def unmatched_cases(
     """
     found: list[Pattern] = []
     rows: list[Row] = [(clause.pattern,) for clause in match.clauses]
-    work: list[tuple[list[Row], int, _Path | None]] = [(rows, 1, None)]
+    work: list[_Problem] = [(rows, 1, None)]
     steps = 0
     while work and (limit is None or len(found) < limit):
         rows, columns, path = work.pop()
@@ -65,7 +68,7 @@ def unmatched_cases(
 
 def _split(
     rows: list[Row], columns: int, path: _Path | None, types: Mapping[GlobalTypeVar, TypeData]
-) -> list[tuple[list[Row], int, _Path | None]]:
+) -> list[_Problem]:
     """The smaller problems of one: the first column taken apart."""
     named = dict.fromkeys(h for h in (_head(row[0]) for row in rows) if h is not None)
     rest = [row[1:] for row in rows if _head(row[0]) is None]
@@ -75,7 +78,7 @@ def _split(
     first = heads[0]
     if isinstance(first, Constructor) and first.belongs_to in types:
         heads = types[first.belongs_to].constructors
-    out = []
+    out: list[_Problem] = []
     for head in heads:
         width = _arity(head)
         if head in named:

@@ -7,11 +7,13 @@ types as it has parameters; nothing else takes any. A type variable stands for w
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
+from legato.base.span import Span
 from legato.ir._check_types import has_hole
 from legato.ir.types import GlobalTypeVar, Kind, Type, TypeCall, TypeData, TypeVar
 
-__all__ = ["data_kind_fault", "kind_fault"]
+__all__ = ["Fault", "data_kind_fault", "kind_fault"]
 
 
 def kind_fault(ty: Type, types: Mapping[GlobalTypeVar, TypeData]) -> str | None:
@@ -21,9 +23,9 @@ def kind_fault(ty: Type, types: Mapping[GlobalTypeVar, TypeData]) -> str | None:
         part = todo.pop()
         args: tuple[Type, ...] = ()
         if isinstance(part, TypeCall):
-            part, args = part.func, part.args
-            if not isinstance(part, GlobalTypeVar):
-                return f"only data types take type arguments, got {TypeCall(part, args)}"
+            if not isinstance(part.func, GlobalTypeVar):
+                return f"only data types take type arguments, got {part}"
+            args, part = part.args, part.func
         fault = _leaf_fault(part, args, types)
         if fault is not None:
             return fault
@@ -49,16 +51,25 @@ def _leaf_fault(part: Type, args: tuple[Type, ...], types: Mapping[GlobalTypeVar
     return f"data type {part.name} {takes}, got {len(args) or 'none'}"
 
 
-def data_kind_fault(data: TypeData, types: Mapping[GlobalTypeVar, TypeData]) -> str | None:
-    """What is wrong with the definition of a data type, in words; None if nothing is."""
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with a definition, and where."""
+
+    message: str
+    span: Span | None = None
+
+
+def data_kind_fault(data: TypeData, types: Mapping[GlobalTypeVar, TypeData]) -> Fault | None:
+    """What is wrong with the definition of a data type; None if nothing is."""
     for variable in data.type_vars:
         if variable.kind not in (Kind.TYPE, Kind.BASE_TYPE):
-            return f"parameter {variable.name} of data type {data.header.name} has kind {variable.kind.value}"
+            return Fault(f"parameter {variable.name} of data type {data.header.name} has kind {variable.kind.value}")
     for constructor in data.constructors:
         for ty in constructor.inputs:
             fault = kind_fault(ty, types)
             if fault is None and has_hole(ty):
                 fault = "a hole `_` has nothing to be inferred from there"
             if fault is not None:
-                return f"constructor {constructor.name} of data type {data.header.name}: {fault}"
+                where = f"constructor {constructor.name} of data type {data.header.name}"
+                return Fault(f"{where}: {fault}", constructor.span)
     return None

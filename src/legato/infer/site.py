@@ -1,0 +1,33 @@
+"""Where demands come from: the function being typed, and the place in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from legato.arith.expr import Expr as Dim
+from legato.arith.expr import Var
+from legato.base.span import Span
+from legato.ir.constraint import Constraint
+
+__all__ = ["Scope", "Site"]
+
+
+@dataclass(slots=True)
+class Scope:
+    """A function being typed: the dim variables bound in it or around it, and the equalities it must check."""
+
+    dims: set[Var] = field(default_factory=set)
+    constraints: dict[tuple[Dim, Dim], Constraint] = field(default_factory=dict)
+
+    def child(self) -> Scope:
+        """The scope of a function inside this one."""
+        return Scope(set(self.dims))
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where a demand comes from: what is being checked, its place, and the function that it is part of."""
+
+    what: str
+    span: Span | None
+    scope: Scope
