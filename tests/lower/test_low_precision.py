@@ -115,9 +115,9 @@ def test_random_programs(program: Program, target: Target) -> None:
 SYMBOLIC = """#[version = "0.0.5"]
 def @main[n: ShapeVar(1, 64)](%q: Tensor[(2, 5, 8), float32], %k: Tensor[(2, n, 8), float32],
                               %v: Tensor[(2, n, 8), float32]) {
-  %0 = nn.batch_matmul(%q, %k);
+  %0 = nn.batch_matmul(%q, %k, transpose_b=True);
   %1 = nn.softmax(%0);
-  nn.batch_matmul(%1, %v, transpose_b=False)
+  nn.batch_matmul(%1, %v)
 }
 """
 

@@ -208,6 +208,8 @@ class ExprParser(LeafParser):
             if attrs:
                 raise self.stream.error(f"only operators take attributes: {', '.join(attrs)}", at)
             return Call(op, tuple(args), None, type_args, span=span)
+        if op.text_defaults:
+            attrs = {**op.text_defaults, **attrs}
         if op.attrs is not None and attrs:
             annotations = {f.name: str(f.type) for f in fields(op.attrs)}
             attrs = {name: fit(value, annotations.get(name, "")) for name, value in attrs.items()}

@@ -357,9 +357,9 @@ class ExprPrinter:
         callee = node.op
         if isinstance(callee, Constructor) and _is_nullary(node):
             return self._context.constructor(callee)
-        where = callee.name if isinstance(callee, Op) else "a call"
+        where, defaults = (callee.name, callee.text_defaults) if isinstance(callee, Op) else ("a call", None)
         args = [self._text(a) for a in node.args]
-        args += self._types.attrs(node.attrs, self._context.metadata, where)
+        args += self._types.attrs(node.attrs, self._context.metadata, where, defaults)
         return f"{self._text(callee)}{self._type_args(node.type_args)}({', '.join(args)})"
 
     def _type_args(self, args: tuple[Type | Dim, ...]) -> str:

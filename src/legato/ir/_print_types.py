@@ -141,12 +141,15 @@ class TypePrinter:
             case _:
                 return f"type[{self.type(value)}]"
 
-    def attrs(self, attrs: Any, metadata: Metadata, where: str) -> list[str]:
-        """`name=value` for each entry of a mapping, or for each field of a record that differs from its default."""
+    def attrs(self, attrs: Any, metadata: Metadata, where: str, defaults: Mapping[str, Any] | None = None) -> list[str]:
+        """`name=value` for each entry of a mapping, or for each field of a record that differs from its default.
+
+        `defaults` are those that text has where they differ from the record's.
+        """
         if isinstance(attrs, Mapping):
             pairs = list(attrs.items())
         elif is_dataclass(attrs):
-            pairs = [(f.name, v) for f in fields(attrs) if not is_default(f, v := getattr(attrs, f.name))]
+            pairs = [(f.name, v) for f in fields(attrs) if not is_default(f, v := getattr(attrs, f.name), defaults)]
         else:
             pairs = []
         return [f"{bare(name)}={self.value(v, metadata, f'attribute {name} of {where}')}" for name, v in pairs]
@@ -166,9 +169,9 @@ def _plain_value(value: Any) -> str | None:
             return None
 
 
-def is_default(field: Any, value: Any) -> bool:
-    """True if `value` is the default of a dataclass field, in type and sign too."""
-    default = field.default
+def is_default(field: Any, value: Any, defaults: Mapping[str, Any] | None = None) -> bool:
+    """True if `value` is the default of a dataclass field (or of `defaults`), in type and sign too."""
+    default = field.default if not defaults or field.name not in defaults else defaults[field.name]
     if default is MISSING:
         default = None if field.default_factory is MISSING else field.default_factory()
         if default is None:

@@ -7,7 +7,7 @@ An `Op` is itself an expression (the callee of a Call). There is no registry: wh
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -103,6 +103,8 @@ class Op(Expr):
     cost:      (arg_types, out_type, attrs) -> Cost; None: one flop per output element.
     narrow:    what it does where data may be held in 16 bits, or that as a function of attrs.
     stateful:  the result is not a function of the arguments alone: never merged, moved or folded.
+    text_defaults: attributes that stand for something else than the record's default where a text leaves them out,
+               as they do in Relay's text (whose Python functions had other defaults than its records).
     """
 
     name: str
@@ -117,6 +119,7 @@ class Op(Expr):
     cost: Callable[[Sequence[TensorType], Type, Any], Cost] | None = None
     narrow: Narrow | Callable[[Any], Narrow] = Narrow.NEVER
     stateful: bool = False
+    text_defaults: Mapping[str, Any] = field(default_factory=dict)
     samples: tuple[Sample, ...] = ()
     doc: str = ""
 

@@ -211,6 +211,7 @@ batch_matmul = Op(
     name="nn.batch_matmul",
     args=("tensor_a", "tensor_b"),
     attrs=BatchMatmulAttrs,
+    text_defaults={"transpose_b": False},
     type_rel=_batch_relation,
     reference=_batch_reference,
     compute=lambda x, y, a, out: _contract(x, y, out, a.transpose_a, a.transpose_b),

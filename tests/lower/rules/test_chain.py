@@ -194,27 +194,27 @@ FORMS = {
   let %w = nn.softmax(matmul(%x, transpose(%k, axes=[0, 1, 3, 2])));
   matmul(%w, repeat(%z, repeats=2, axis=1))"""),
     "normalised twice": ("3, 18, 16", "3, 33, 16", "3, 33, 24", """
-  let %w = nn.relu(nn.softmax(nn.batch_matmul(%x, %y)));
+  let %w = nn.relu(nn.softmax(nn.batch_matmul(%x, %y, transpose_b=True)));
   let %n = divide(%w, add(sum(%w, axis=[2], keepdims=True), 1f));
-  nn.batch_matmul(%n, %z, transpose_b=False)"""),
+  nn.batch_matmul(%n, %z)"""),
     "logarithms": ("3, 18, 16", "3, 33, 16", "3, 33, 24", """
-  nn.batch_matmul(nn.log_softmax(nn.batch_matmul(%x, %y)), %z, transpose_b=False)"""),
+  nn.batch_matmul(nn.log_softmax(nn.batch_matmul(%x, %y, transpose_b=True)), %z)"""),
     "no maximum": ("3, 18, 16", "3, 33, 16", "3, 33, 24", """
-  let %e = exp(multiply(nn.batch_matmul(%x, %y), 0.1f));
+  let %e = exp(multiply(nn.batch_matmul(%x, %y, transpose_b=True), 0.1f));
   let %w = divide(%e, sum(%e, axis=[2], keepdims=True));
-  nn.batch_matmul(%w, %z, transpose_b=False)"""),
+  nn.batch_matmul(%w, %z)"""),
     "maximum only": ("3, 18, 16", "3, 33, 16", "3, 33, 24", """
-  let %s = nn.batch_matmul(%x, %y);
+  let %s = nn.batch_matmul(%x, %y, transpose_b=True);
   let %w = subtract(%s, max(%s, axis=[2], keepdims=True));
-  tanh(nn.batch_matmul(%w, %z, transpose_b=False))"""),
+  tanh(nn.batch_matmul(%w, %z))"""),
     "mean and variance": ("3, 18, 16", "3, 33, 16", "3, 33, 24", """
   let %a = ones(shape=[33], dtype="float32");
   let %b = zeros(shape=[33], dtype="float32");
-  let %w = nn.layer_norm(nn.batch_matmul(%x, %y), %a, %b);
-  nn.batch_matmul(%w, %z, transpose_b=False)"""),
+  let %w = nn.layer_norm(nn.batch_matmul(%x, %y, transpose_b=True), %a, %b);
+  nn.batch_matmul(%w, %z)"""),
     "one after the other": ("3, 18, 16", "3, 33, 16", "3, 33, 16", """
-  let %o = nn.batch_matmul(nn.softmax(nn.batch_matmul(%x, %y)), %z, transpose_b=False);
-  nn.batch_matmul(nn.softmax(nn.batch_matmul(%o, %y)), %z, transpose_b=False)"""),
+  let %o = nn.batch_matmul(nn.softmax(nn.batch_matmul(%x, %y, transpose_b=True)), %z);
+  nn.batch_matmul(nn.softmax(nn.batch_matmul(%o, %y, transpose_b=True)), %z)"""),
 }  # fmt: skip
 
 
@@ -244,9 +244,9 @@ def test_scores_that_are_used_elsewhere() -> None:
     """Weights that leave the block are stored, so the contractions stay apart."""
     text = """#[version = "0.0.5"]
 def @main(%x: Tensor[(2, 9, 8), float32], %y: Tensor[(2, 20, 8), float32], %z: Tensor[(2, 20, 16), float32]) {
-  let %s = nn.batch_matmul(%x, %y);
+  let %s = nn.batch_matmul(%x, %y, transpose_b=True);
   let %w = nn.softmax(%s, axis=2);
-  let %o = nn.batch_matmul(%w, %z, transpose_b=False);
+  let %o = nn.batch_matmul(%w, %z);
   (%w, %o)
 }"""
     mod = infer(parse(text, ops=table()))
