@@ -112,8 +112,10 @@ def parse(text: str, *, ops: Iterable[Op] = ()) -> Module:
 
     ParseError or TypeCheckError with the place.
     """
+    from legato.base.errors import quoting
     from legato.driver import operators
     from legato.infer.infer import infer
     from legato.prelude import parse as read
 
-    return infer(read(text, ops=operators(ops)))
+    with quoting(text):
+        return infer(read(text, ops=operators(ops)))

@@ -15,7 +15,7 @@ import numpy as np
 from legato._version import __version__
 from legato.arith.expr import Expr
 from legato.assemble import KERNEL, Assembler, Objects, llvm_modules
-from legato.base.errors import CompileError, UnsupportedError
+from legato.base.errors import CompileError, UnsupportedError, quoting
 from legato.base.node import post_order
 from legato.base.precision import Precision
 from legato.base.target import Target
@@ -88,10 +88,14 @@ def load_model(
     if isinstance(model, ir.Function):
         return Module.from_expr(model)
     if is_text:
+        from legato.infer.infer import infer
         from legato.ir.files import load_text
         from legato.prelude import parse
 
-        return load_text(Path(str(model)), ops=operators(ops), read=parse)
+        path = Path(str(model))
+        module = load_text(path, ops=operators(ops), read=parse)
+        with quoting(path, str(path)):
+            return infer(module)
     if isinstance(model, str | Path | bytes) or type(model).__name__ == "ModelProto":
         from legato.frontend.onnx import from_onnx
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final, Self
 
 from legato.base.span import Span
@@ -119,15 +120,16 @@ def _line(text: str, number: int) -> str | None:
 
 
 @contextmanager
-def quoting(text: str, source: str = "<text>") -> Iterator[None]:
+def quoting(text: str | Path, source: str = "<text>") -> Iterator[None]:
     """Errors raised inside quote the lines of `text` that they point at, as those of the parser do.
 
-    The nodes of a program know their places, not the text: who has read it puts what follows under this.
+    The nodes of a program know their places, not the text: who has read it, as `source`, puts what follows under this.
+    `text` may be the path of its file.
     """
     try:
         yield
     except CompileError as error:
-        error.quote(text, source)
+        error.quote(text.read_text(encoding="utf-8") if isinstance(text, Path) else text, source)
         raise
 
 
