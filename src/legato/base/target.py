@@ -47,6 +47,11 @@ class Target:
         return self.gflops * (2 if dtype.name == "bfloat16" and self.has_bf16 else 1)
 
     @property
+    def has_three_operands(self) -> bool:
+        """Whether a result has a register of its own. Where it replaces an operand, what is used again is copied."""
+        return "avx" in self.features
+
+    @property
     def has_bf16(self) -> bool:
         """Whether there are instructions for dot products of bfloat16, and for rounding to it."""
         return "avx512bf16" in self.features

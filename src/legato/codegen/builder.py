@@ -192,6 +192,12 @@ class Builder:
             return self.pure(rhs, ty or a.ty, lanes, max(a.level, b.level))
         return self.inline(rhs, ty or a.ty, lanes)
 
+    def replaced(self, v: Value) -> Value:
+        """`v`, in the register that is to hold what the next instruction makes of it. Nothing is executed: without
+        this, LLVM keeps a sum in the register of what is added, and moves the sums of a tile about."""
+        full = vector_type(v.ty, v.lanes)
+        return self.effect(f'call {full} asm "", "=x,0"({full} {v.text})', v.ty, v.lanes)
+
     def unary(self, opcode: str, a: Value, ty: str, *, hoist: bool = False) -> Value:
         """`opcode a to ty`: a conversion."""
         rhs = f"{opcode} {vector_type(a.ty, a.lanes)} {a.text} to {vector_type(ty, a.lanes)}"

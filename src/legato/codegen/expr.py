@@ -38,7 +38,10 @@ class Evaluator:
     def __init__(self, builder: Builder, target: Target, intrinsics: Intrinsics, *, volatile: bool) -> None:
         self.builder = builder
         self.affine = Affine(builder, self.value)
-        self.memory = Memory(builder, self.affine, target.vector_registers, volatile=volatile)
+        # A result that replaces an operand takes a copy of it: another load is as good, and holds no register.
+        kept = target.vector_registers // 4 if target.has_three_operands else 0
+        self.memory = Memory(builder, self.affine, kept, volatile=volatile)
+        self._replacing = 0 if target.has_three_operands else target.vector_bytes
         self.arithmetic = Arithmetic(builder, f16c="f16c" in target.features)
         self.intrinsics = intrinsics
         self.registers: dict[Buffer, Registers] = {}
@@ -49,6 +52,7 @@ class Evaluator:
         self._offsets: dict[tuple[Buffer, tuple[Expr, ...]], Polynomial] = {}
         self._nonnegative: dict[Expr, bool] = {}
         self._loads: dict[Expr, bool] = {}
+        self._update: Expr | None = None
 
     def value(self, e: Expr) -> Value:
         """The value of `e` here."""
@@ -124,7 +128,10 @@ class Evaluator:
             result = self.intrinsics.call(name, [self.memo[e.a], self.memo[e.b]], e.a.dtype)
             return self.arithmetic.rounded(result, e.a.dtype)
         if e.a.dtype is not dt.index:
-            return self.arithmetic.binary(e.op, self.memo[e.a], self.memo[e.b], e.a.dtype)
+            left = self.memo[e.a]
+            if e is self._update and left.const is None and left.lanes * e.dtype.bytes == self._replacing:
+                left = self.builder.replaced(left)
+            return self.arithmetic.binary(e.op, left, self.memo[e.b], e.a.dtype)
         if e.op in _SUMS:
             return self.affine.materialise(self.affine.resolve(self.affine.polynomial(e)))
         if e.op in COMPARISONS:
@@ -166,8 +173,10 @@ class Evaluator:
         halves = [self.to_memory(self.value(x), dt.bfloat16) for x in (lo, hi)]
         return pairs.joined(self.builder, *halves)
 
-    def store(self, buffer: Buffer, indices: tuple[Expr, ...], value: Value) -> None:
-        """Stores `value` in the lanes of the mask."""
+    def store(self, buffer: Buffer, indices: tuple[Expr, ...], e: Expr) -> None:
+        """Stores the value of `e` in the lanes of the mask."""
+        self._update = e if self.mask is None and _adds_to(e, buffer, indices) else None
+        value = self.value(e)
         where = self.offset(buffer, indices)
         if buffer.scope is Scope.REGISTER:
             self._register(buffer).write(self.builder, where, value, self.mask)
@@ -320,3 +329,11 @@ class Evaluator:
                 return self._nonnegative[b]
             case _:
                 return False
+
+
+def _adds_to(e: Expr, buffer: Buffer, indices: tuple[Expr, ...]) -> bool:
+    """Whether `e` is the float in a place of a register buffer plus something."""
+    if buffer.scope is not Scope.REGISTER or not isinstance(e, Binary) or e.op is not Op.ADD:
+        return False
+    is_held = e.dtype.is_float and e.dtype.bits >= 32
+    return is_held and isinstance(e.a, Load) and e.a.buffer is buffer and e.a.indices == indices

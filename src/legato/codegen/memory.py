@@ -29,17 +29,17 @@ class Memory:
 
     Loads are numbered until the buffer is stored to. Distinct buffers of a kernel are taken not to overlap, except that
     an output may be an input in place, each element being read before it is written. `volatile` turns numbering off
-    (host functions, where views overlap). `registers` is the number of vector registers.
+    (host functions, where views overlap). A loaded value is kept for later uses while no more than `kept` loads follow.
     """
 
-    def __init__(self, builder: Builder, affine: Affine, registers: int, *, volatile: bool = False) -> None:
+    def __init__(self, builder: Builder, affine: Affine, kept: int, *, volatile: bool = False) -> None:
         self.builder, self.affine, self.volatile = builder, affine, volatile
         self.pointers: dict[Buffer, Value] = {}
         self.displacements: dict[Buffer, int] = {}
         self.private: dict[Buffer, int] = {}
         self.versions: dict[Buffer, int] = {}
         self._version = 0
-        self._window = registers // 4
+        self._kept = kept
         self._loads = self._epoch = 0
         self._used: dict[str, tuple[int, int]] = {}  # loaded value -> number of loads, and epoch, at its last use
 
@@ -154,7 +154,7 @@ class Memory:
         Loading again takes a barrier, or LLVM would find the two loads equal and keep (that is, spill) the first.
         """
         last, epoch = self._used[v.text]
-        if self._loads - last <= self._window:
+        if self._loads - last <= self._kept:
             self._used[v.text] = (self._loads, epoch)
             return True
         if epoch == self._epoch:

@@ -45,7 +45,7 @@ class Statements:
                 case Block(stmts):
                     pending += reversed(stmts)
                 case Store():
-                    self.ev.store(item.buffer, item.indices, self.ev.value(item.value))
+                    self.ev.store(item.buffer, item.indices, item.value)
                 case Prefetch():
                     self.ev.prefetch(item.buffer, item.indices)
                 case Let(var, value, body):

@@ -125,7 +125,8 @@ class TileShape:
 def pick_shape(channel: Expr, row: Axis | None, exprs: Sequence[Expr], target: Target) -> TileShape:
     """The register tile: two vectors of channels and many rows, so that each weight read serves many products.
 
-    Few rows take more vectors. Vectors divide the channels if three or fewer do.
+    Few rows take more vectors, and so do targets whose products replace an operand: there a weight is loaded for each
+    product, and each row's data should serve many. Vectors divide the channels if three or fewer do.
     """
     channels = extent_of(channel)
     lanes = lanes_for(target, exprs)
@@ -134,12 +135,13 @@ def pick_shape(channel: Expr, row: Axis | None, exprs: Sequence[Expr], target: T
     blocks = 4 if channels is None else -(-channels // lanes)
     is_wide = target.vector_registers >= 32
     few = row is None or (extent_of(row.extent) or MANY_ROWS) <= FEW_ROWS
-    order = (4, 3, 2, 1) if is_wide and few else (2, 3, 1) if is_wide else (2, 1)
+    takes_turns = not target.has_three_operands
+    order = (4, 3, 2, 1) if takes_turns or (is_wide and few) else (2, 3, 1) if is_wide else (2, 1)
     vectors = next(v for v in order if blocks % v == 0 or v == 1)
     if blocks > order[0] and vectors == 1:
         vectors = 2
     rows = {4: FEW_ROWS, 3: 8, 2: 12, 1: 14}[vectors]
-    held = vectors + 2  # weights and data, beside the sums
+    held = 4 if takes_turns else vectors + 2  # weights and data, beside the sums
     if not target.has_bf16 and any(x.dtype is dt.bfloat16 for e in exprs for x in loads(e)):
         held = 2 * vectors + 4  # both halves of each pair
     return TileShape(max(1, min(rows, (target.vector_registers - held) // vectors)), vectors, lanes)
@@ -377,6 +379,7 @@ class _Tiles:
         vectors, rows = self._operands(term)
         shape = (const(at.vectors), const(self.shape.lanes))
         held = {x: Buffer("w", shape, x.dtype, scope=Scope.REGISTER) for x in vectors}
+        again = self._loaded_again(at, vectors, term)
         scalars = {x: Var("a", x.dtype) for x in rows}
         rest = [x for x in loads(term) if x not in held and x not in scalars]
         is_guarded = any(self._follows_channel(x) for x in rest)
@@ -388,8 +391,8 @@ class _Tiles:
                 return self._guarded(at, v, store)
             return store if job.ahead is None else block(store, self._fetch(x, job.ahead, at, v, reduced))
 
-        def one(m: Expr, v: Expr) -> Stmt:
-            known: dict[Expr, Expr] = {x: Load(b, (v, lane)) for x, b in held.items()}
+        def one(m: Expr, v: Expr, *, is_held: bool = True) -> Stmt:
+            known: dict[Expr, Expr] = {x: Load(b, (v, lane)) for x, b in held.items()} if is_held else {}
             known |= scalars
             value = rewrite(term, lambda e: known.get(e) if isinstance(e, Load | Call) else None)
             value = substitute(value, {**self._point(at, m, v), **reduced})
@@ -398,16 +401,26 @@ class _Tiles:
             return self._guarded(at, v, update) if is_guarded else update
 
         def of_row(m: Expr) -> Stmt:
-            body = _unrolled("v", at.vectors, lambda v: one(m, v))
+            body = _unrolled("v", at.vectors, lambda v: one(m, v), again)
+            if again:
+                body = block(_unrolled("v", again, lambda v: one(m, v, is_held=False)), body)
             for x, var in scalars.items():
                 body = Let(var, substitute(x, {**self._point(at, m, zero), **reduced}), body)
             return body
 
-        fetches = [_unrolled("v", at.vectors, partial(fetch, x)) for x in held]
+        fetches = [_unrolled("v", at.vectors, partial(fetch, x), again) for x in held]
         out = block(*fetches, _unrolled("m", at.rows, of_row))
         for b in held.values():
             out = Alloc(b, out)
         return out
+
+    def _loaded_again(self, at: _Place, weights: Sequence[Load], term: Expr) -> int:
+        """How many vectors of `weights` are loaded for every product. Where a product replaces an operand, it takes one
+        that is loaded for it; the last of a row takes the row's data."""
+        if self.target.has_three_operands or _is_dot(term) or not weights:
+            return 0
+        is_padded = at.limit is None or all(x.buffer in self.job.packed for x in weights)
+        return at.vectors - 1 if is_padded else 0
 
     def _fetch(self, x: Load, along: Var, at: _Place, v: Expr, reduced: dict[Var, Expr]) -> Stmt:
         """Fetches what `x` is at the next value of `along`."""
@@ -438,8 +451,8 @@ def _is_inside(x: Load, others: Sequence[Load]) -> bool:
     return any(x is not o and x in loads(o) for o in others)
 
 
-def _unrolled(name: str, extent: int, body: Callable[[Expr], Stmt]) -> Stmt:
-    return loop(name, const(extent), body, LoopKind.UNROLL)
+def _unrolled(name: str, end: int, body: Callable[[Expr], Stmt], first: int = 0) -> Stmt:
+    return loop(name, const(end - first), lambda i: body(i + first), LoopKind.UNROLL)
 
 
 def _unrolled_by(times: int, axis: Axis, body: Callable[[Expr], Stmt]) -> Stmt:
