@@ -81,6 +81,7 @@ from legato.ir.module import GlobalFunc, Module
 from legato.ir.op import Op
 from legato.ir.printer import VERSION
 from legato.ir.types import GlobalTypeVar, Type, TypeData, TypeVar
+from legato.ir.views import VIEWS
 from legato.tir.parser import parse_function
 
 __all__ = ["MAX_TEXT", "parse", "parse_expr", "parse_type"]
@@ -100,11 +101,11 @@ def parse(
 ) -> Module:
     """The module that `text` describes, untyped.
 
-    source names the text in errors; ops are the operators that it may use (call_tir is known anyway); constants are the
-    arrays that its metadata only names; `module` has functions and data types that it may name without defining them:
-    they are not part of the result (`legato.prelude.link` adds those that are used). ParseError, with the place, for a
-    text that is not in the grammar, names what is not defined, or gives an operator arguments or attributes that it
-    does not have.
+    source names the text in errors; ops are the operators that it may use (call_tir, join and part are known anyway);
+    constants are the arrays that its metadata only names; `module` has functions and data types that it may name
+    without defining them: they are not part of the result (`legato.prelude.link` adds those that are used). ParseError,
+    with the place, for a text that is not in the grammar, names what is not defined, or gives an operator arguments or
+    attributes that it does not have.
     """
     stream = _stream(text, source)
     if not stream.at_kind("version"):
@@ -162,7 +163,8 @@ def _expect_end(stream: TokenStream) -> None:
 
 def _known(stream: TokenStream, ops: Ops, constants: Mapping[str, Array] | None) -> Known:
     table = dict(ops) if isinstance(ops, Mapping) else {op.name: op for op in ops}
-    table.setdefault(CALL_TIR.name, CALL_TIR)
+    for op in (CALL_TIR, *VIEWS):
+        table.setdefault(op.name, op)
 
     @cache
     def arrays() -> list[Array]:

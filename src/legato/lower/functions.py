@@ -4,7 +4,8 @@
 
 Walks each block in order and carries the layout of every tensor: an output's layout is chosen by the rule that computes
 it, with the halo that its readers want. Values that leave the block's kernels (results, arguments of other functions)
-are row-major. Kernels that are the same program are emitted once.
+are row-major. What only puts values side by side or cuts one up becomes a view (`ir.views`) where their layouts allow
+it. Kernels that are the same program are emitted once.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from legato.arith.expr import Var
+from legato.arith.simplify import simplify
 from legato.base.node import post_order
 from legato.base.precision import Precision
 from legato.base.target import Target
@@ -24,13 +26,18 @@ from legato.ir.let import Binding, chain, lets
 from legato.ir.module import GlobalFunc, Module
 from legato.ir.op import Op
 from legato.ir.types import TensorType, TupleType
+from legato.ir.views import join, part
 from legato.lower.describe import Description
+from legato.lower.expr_data import from_data
 from legato.lower.extents import with_extent_checks
 from legato.lower.facts import KernelFacts, kernel_facts
 from legato.lower.group import tensor_types
+from legato.lower.moves import Cut, Moves
 from legato.lower.pack import Allocate, Packer
-from legato.lower.reuse import Asked, Groups, Shelf, Widths
+from legato.lower.places import cut_layout
+from legato.lower.reuse import Asked, Groups, Shelf, Structure, Widths
 from legato.lower.stored import Found, StoredKernel
+from legato.lower.wholes import JointUse, Paddings, Wholes, halo_layout
 from legato.tir.buffer import Layout
 from legato.tir.stmt import Func
 
@@ -117,12 +124,64 @@ def _is_primitive(value: ir.Expr) -> bool:
     return isinstance(value, ir.Call) and isinstance(value.op, ir.Function) and "Primitive" in value.op.attrs
 
 
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """The call of a primitive function, bound to `var`."""
+
+    var: ir.Var
+    call: ir.Call
+    description: Description
+    structure: Structure
+
+
+def _paddings(groups: Sequence[_Group]) -> dict[ir.Var, dict[float, list[Widths]]]:
+    """How `groups` pad each variable that they read."""
+    found: dict[ir.Var, dict[float, list[Widths]]] = {}
+    for group in groups:
+        args = _leaves(group.call.args)
+        for n, fill, widths in group.structure.paddings:
+            arg = args[n]
+            if isinstance(arg, ir.Var) and isinstance(arg.ty, TensorType):
+                found.setdefault(arg, {}).setdefault(fill, []).append(widths)
+    return found
+
+
+def _joints(groups: Sequence[_Group], leaving: set[ir.Var]) -> list[JointUse]:
+    """The joints of `groups` that may be views."""
+    users = dict.fromkeys((g.var for g in groups if isinstance(g.var.ty, TensorType)), 0)
+    arguments = {g.var: _leaves(g.call.args) for g in groups}
+    for group in groups:
+        for v in _vars(arguments[group.var]):
+            if v in users:
+                users[v] += 1
+    found: list[JointUse] = []
+    for group in groups:
+        moved: Moves = group.structure.moves
+        for n, joint in enumerate(moved.joints):
+            parts = [arguments[group.var][k] for k in joint.inputs]
+            use = JointUse.of(group.var, n, joint.axis, parts, moved.outputs == (n,), leaving, users)
+            found += [use] if use is not None else []
+    return found
+
+
+def _joined_type(parts: Sequence[ir.Expr], axis: int) -> TensorType:
+    types = [t for p in parts for t in tensor_types(p.ty)]
+    extent = types[0].shape[axis]
+    for t in types[1:]:
+        extent = extent + t.shape[axis]
+    first = types[0].shape
+    return TensorType((*first[:axis], simplify(extent), *first[axis + 1 :]), types[0].dtype)
+
+
 class _Block:
     """One block: `facts` has the layouts of every variable in scope."""
 
     def __init__(self, kernels: _Kernels, groups: Groups, packer: Packer, facts: dict[ir.Var, Layouts]) -> None:
         self.kernels, self.groups, self.packer, self.facts = kernels, groups, packer, facts
         self.fields: dict[ir.Var, tuple[ir.Expr, ...]] = {}  # tuples that primitive functions return
+        self.leaving: set[ir.Var] = set()
+        self.paddings: Paddings = {}
+        self.wholes = Wholes()
 
     def lower(self, body: ir.Expr) -> ir.Expr:
         bindings, result = chain(body)
@@ -131,14 +190,16 @@ class _Block:
             for var, value in bindings
             if isinstance(value, ir.Call) and isinstance(value.op, ir.Function) and _is_primitive(value)
         }
-        leaving = self._leaving(bindings, result)
-        halos = self._halos(bindings, described)
+        self.leaving = self._leaving(bindings, result)
+        groups = [_Group(v, value, described[v], self._structure(value, described[v]))
+                  for v, value in bindings if v in described and isinstance(value, ir.Call)]  # fmt: skip
+        self.paddings = _paddings(groups)
+        self.wholes = Wholes.plan(_joints(groups, self.leaving), self.paddings)
+        waiting = iter(groups)
         out: list[Binding] = []
         for var, value in bindings:
             if var in described:
-                assert isinstance(value, ir.Call)
-                wanted = self._wanted(value.ty, var in leaving, halos.get(var))
-                self._group(var, value, described[var], wanted, out)
+                self._lower_group(next(waiting), out)
             else:
                 out.append((var, self._nested(value)))
                 self.facts[var] = self._facts_of(value)
@@ -177,41 +238,100 @@ class _Block:
                 found |= _vars([value])
         return found
 
-    def _halos(self, bindings: Sequence[Binding], described: dict[ir.Var, Description]) -> dict[ir.Var, Layout]:
-        """The padding with which the groups of this block read each variable, as a halo: the widest for the value that
-        most of them pad with."""
-        found: dict[ir.Var, dict[float, list[Widths]]] = {}
-        for var, value in bindings:
-            if var not in described:
-                continue
-            assert isinstance(value, ir.Call)
-            assert isinstance(value.op, ir.Function)
-            args = _leaves(value.args)
-            for n, fill, widths in self.groups.paddings(value.op, described[var]):
-                arg = args[n]
-                if isinstance(arg, ir.Var) and isinstance(arg.ty, TensorType):
-                    found.setdefault(arg, {}).setdefault(fill, []).append(widths)
-        return {arg: _halo(*max(by_value.items(), key=lambda item: len(item[1]))) for arg, by_value in found.items()}
+    def _structure(self, value: ir.Call, description: Description) -> Structure:
+        assert isinstance(value.op, ir.Function)
+        return self.groups.structure(value.op, description)
 
-    def _group(
-        self,
-        var: ir.Var,
-        call: ir.Call,
-        description: Description,
-        wanted: tuple[Layout | None, ...],
-        out: list[Binding],
-    ) -> None:
+    def _lower_group(self, group: _Group, out: list[Binding]) -> None:
+        """Appends what computes a group."""
+        args = [leaf for arg in group.call.args for leaf in self._tensors(arg, out)]
+        if not self._joined(group, args, out) and not self._cut(group, args, out):
+            self._group(group, args, out)
+        if group.var not in self.fields:
+            self.wholes.settle(group.var, self.facts[group.var][0])
+
+    def _joined(self, group: _Group, args: Sequence[ir.Expr], out: list[Binding]) -> bool:
+        """Whether the group is a joint of what lies in memory as it should; then it is bound to that."""
+        (number, *more) = group.structure.moves.outputs
+        if more or not isinstance(number, int):
+            return False
+        view = self.wholes.view(group.var, number)
+        if view is None or (group.var in self.leaving and not view[1].is_row_major):
+            return False
+        self._view(group, number, args, group.var, out)
+        return True
+
+    def _view(
+        self, group: _Group, number: int, args: Sequence[ir.Expr], bound: ir.Var | None, out: list[Binding]
+    ) -> ir.Var | None:
+        """Binds joint `number` of the group, to `bound` if that is given; None if it is not in memory."""
+        view = self.wholes.view(group.var, number)
+        if view is None:
+            return None
+        use, layout = view
+        joint = group.structure.moves.joints[number]
+        parts = [args[n] for n in joint.inputs]
+        ty = _joined_type(parts, joint.axis)
+        var = bound or ir.Var("joined", ty=ty)
+        out.append((var, join(parts, use.axis, ty, group.call.span)))
+        self.facts[var] = (layout,)
+        return var
+
+    def _cut(self, group: _Group, args: Sequence[ir.Expr], out: list[Binding]) -> bool:
+        """Whether the group does nothing but cut up its inputs, and what is cut out can be read where it lies; then it
+        is bound to that."""
+        if group.var in self.leaving or group.var in self.wholes.places.of:
+            return False
+        cuts = [self._block_of(group, cut, args, ty)
+                for cut, ty in zip(group.structure.moves.outputs, tensor_types(group.var.ty), strict=True)]  # fmt: skip
+        known = [c for c in cuts if c is not None]
+        if len(known) < len(cuts):
+            return False
+        is_one = isinstance(group.var.ty, TensorType)
+        parts: list[ir.Expr] = []
+        for view, layout in known:
+            var = group.var if is_one else ir.Var(group.var.name, ty=view.ty)
+            out.append((var, view))
+            self.facts[var] = (layout,)
+            parts.append(var)
+        if not is_one:
+            self.facts[group.var] = tuple(layout for _, layout in known)
+            self.fields[group.var] = tuple(parts)
+        return True
+
+    def _block_of(
+        self, group: _Group, cut: object, args: Sequence[ir.Expr], ty: TensorType
+    ) -> tuple[ir.Expr, Layout] | None:
+        """What `cut` takes of an argument, and how it lies in memory; None where a copy is needed, or is better: one
+        with the halo that others want."""
+        if not isinstance(cut, Cut) or not isinstance(args[cut.source], ir.Var):
+            return None
+        source = args[cut.source]
+        assert isinstance(source.ty, TensorType)
+        (layout,) = self._layouts([source])
+        begin = [from_data(b, tuple(group.description.dims)) for b in cut.begin]
+        found = cut_layout(layout, source.ty.shape, begin, ty.shape)
+        if found is None or group.var in self.paddings:
+            return None
+        return part(source, begin, ty, group.call.span), found
+
+    def _group(self, group: _Group, args: Sequence[ir.Expr], out: list[Binding]) -> None:
         """Appends the calls of a group's kernels."""
+        var, call, dims = group.var, group.call, tuple(group.description.dims)
         assert isinstance(call.op, ir.Function)
-        args = [leaf for arg in call.args for leaf in self._tensors(arg, out)]
-        values: list[ir.Expr | None] = [*args]  # by their numbers
-        layouts = self._layouts(args)
-        asked = Asked(tuple(layouts), tuple(isinstance(a, ir.Constant) for a in args), wanted)
-        lowered = self.groups.lowered(call.op, description, asked)
+        wholes = [self._view(group, n, args, None, out) for n in range(len(group.structure.moves.joints))]
+        values: list[ir.Expr | None] = [*args, *(w for w in wholes if w is not None)]  # by their numbers
+        asked = Asked(
+            tuple(self._layouts(args)),
+            tuple(isinstance(a, ir.Constant) for a in args),
+            self._wanted(var),
+            tuple(None if w is None else self.facts[w][0] for w in wholes),
+        )
+        layouts = [*asked.layouts, *(layout for layout in asked.joined if layout is not None)]
+        lowered = self.groups.lowered(call.op, group.description, asked)
         read = {n for kernel in lowered.group.kernels for n in kernel.inputs}
-        values += self.packer.add(lowered.group.packings, args, read)
+        values += self.packer.add(lowered.group.packings, _known_all(values), read)
         layouts += [Layout.row_major(len(packing.extents)) for packing in lowered.group.packings]
-        dims = tuple(description.dims)
         outputs = lowered.group.outputs
         for kernel, program in zip(lowered.group.kernels, lowered.kernels, strict=True):
             final = var if outputs == (len(values),) and len(kernel.outputs) == 1 else None
@@ -243,10 +363,18 @@ class _Block:
             found += self.facts[arg] if isinstance(arg, ir.Var) else _row_major(arg.ty)
         return found
 
-    def _wanted(self, ty: object, leaves: bool, halo: Layout | None) -> tuple[Layout | None, ...]:
-        """The layouts that the tensors of `ty`, results of a group, shall have."""
-        row_major = _row_major(ty)
-        return row_major if leaves else (halo,) * len(row_major)
+    def _wanted(self, var: ir.Var) -> tuple[Layout | None, ...]:
+        """The layouts that the tensors of `var`, results of a group, shall have."""
+        row_major = _row_major(var.ty)
+        if var in self.leaving:
+            return row_major
+        place = self.wholes.wanted(var)
+        if place is not None:
+            return (place,)
+        by_value = self.paddings.get(var)
+        if not by_value:
+            return (None,) * len(row_major)
+        return (halo_layout(*max(by_value.items(), key=lambda item: len(item[1]))),)
 
     def _call(
         self,
@@ -276,6 +404,10 @@ class _Block:
             self.facts[item] = (output.layout,)
 
 
+def _known_all(values: Iterable[ir.Expr | None]) -> list[ir.Expr]:
+    return [_known(v) for v in values]
+
+
 def _known(value: ir.Expr | None) -> ir.Expr:
     assert value is not None
     return value
@@ -285,12 +417,6 @@ def _operators(func: ir.Function) -> tuple[str, ...]:
     """The names of the operators of a primitive function, each once."""
     calls = (node.op for node in post_order([func.body]) if isinstance(node, ir.Call))
     return tuple(dict.fromkeys(op.name for op in calls if isinstance(op, Op)))
-
-
-def _halo(value: float, widths: Sequence[Widths]) -> Layout:
-    """A halo of `value`, in whatever order, that is as wide as each of `widths`."""
-    widest = [(max(b for b, _ in dim), max(a for _, a in dim)) for dim in zip(*widths, strict=True)]
-    return Layout((), tuple(widest), value)
 
 
 def _is_data(ty: object) -> bool:

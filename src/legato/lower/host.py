@@ -22,10 +22,12 @@ from legato.ir.let import chain
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.types import TensorType, TupleType, Type
+from legato.ir.views import JOIN, PART, PartAttrs
 from legato.lower.describe import describe_copy
 from legato.lower.facts import KernelFacts
 from legato.lower.functions import LoweredModule
 from legato.lower.group import tensor_types
+from legato.lower.homes import Homes, Views
 from legato.lower.plan import Plan, plan_memory
 from legato.lower.reuse import Groups
 from legato.lower.stored import Found, StoredKernel
@@ -137,10 +139,12 @@ class _Lowering:
     def __init__(self, mod: Module, program: HostProgram, groups: Groups, gv: ir.GlobalVar, func: ir.Function) -> None:
         self.mod, self.program, self.groups, self.gv, self.func = mod, program, groups, gv, func
         self.env: dict[ir.Var, Value] = {}
-        self.buffers: list[Buffer] = []  # to be placed by the memory plan
+        self.views = Views()
+        self.buffers = self.views.own  # to be placed by the memory plan
         self.items: dict[ir.Var, dict[int, Buffer]] = {}  # where results of launches are wanted, by their numbers
         self.constants: dict[int, tuple[Buffer, str]] = {}
         self.tail: Callable[[Sequence[ir.Expr], list[Stmt]], None] | None = None
+        self.homes = Homes(self.views)  # of the block that is being built
 
     def run(self) -> Func:
         assert isinstance(self.func.body.ty, Type)
@@ -154,7 +158,7 @@ class _Lowering:
             self._block(self.func.body, outs, out)
         flat: tuple[Buffer | Var, ...] = (*(b for p in params for b in _flat(p)), *dims, *_flat(outs))
         func = Func(self.gv.name, flat, block(*out), FuncKind.HOST, tuple(self.constants.values()))
-        planned, self.program.plans[self.gv.name] = plan_memory(func, self.buffers)
+        planned, self.program.plans[self.gv.name] = plan_memory(func, self.buffers, self.views.within)
         return planned.with_body(block(*self._constraints(), planned.body))  # sizes are checked before they are used
 
     def _param(self, param: ir.Var) -> Value:
@@ -202,8 +206,11 @@ class _Lowering:
         """Appends the statements that evaluate `body` into `dest`."""
         bindings, result = chain(body)
         placed = self._place_results(bindings, result, dest)
+        outside, self.homes = self.homes, Homes(self.views)
+        self.homes.plan(bindings, placed)
         for var, value in bindings:
             self.env[var] = self._bind(var, value, placed.get(var), out)
+        self.homes = outside
         if self._is_self_call(bindings, result):
             return
         for source, target in zip(_flat(self._atom(result)), _flat(dest), strict=True):
@@ -239,6 +246,13 @@ class _Lowering:
         match value:
             case ir.Call() if value.op is CALL_TIR:
                 return self._launch(var, value, dest, out)
+            case ir.Call() if value.op is JOIN:
+                return self.homes.joined(var)
+            case ir.Call() if value.op is PART:
+                source = self._atom(value.args[0])
+                assert isinstance(source, Buffer)
+                assert isinstance(value.attrs, PartAttrs)
+                return self.views.part(var.name, source, value.attrs)
             case ir.Call(op=Op()):
                 return self._host_op(var, value, dest, out)
             case ir.Call(op=ir.GlobalVar()) if self.tail is not None and value.op == self.gv and self._tail_of(var):
@@ -273,6 +287,9 @@ class _Lowering:
         types = tensor_types(ty)
         places = dict(enumerate(_flat(dest))) if dest is not None else self.items.get(var, {})
         found: list[Buffer] = []
+        if var in self.homes.places.of:
+            (layout,) = layouts
+            return self.homes.buffer(var, var.name, layout)
         for n, (t, layout) in enumerate(zip(types, layouts, strict=True)):
             if n not in places or places[n].layout != layout:
                 found.append(Buffer(var.name if len(types) == 1 else f"{var.name}_{n}", t.shape, t.dtype, layout))

@@ -8,9 +8,10 @@ net inference", 2020); symbolic sizes share a slot when the slot is provably as 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from types import MappingProxyType
 
 from legato.arith.expr import Const, Expr, cdiv, const, le
 from legato.arith.prove import prove
@@ -43,14 +44,21 @@ class _Life:
     bytes: Expr
 
 
-def plan_memory(func: Func, buffers: Sequence[Buffer]) -> tuple[Func, Plan]:
-    """`func` with one arena that holds `buffers` (which its body uses freely), and the plan."""
-    lives = _lives(func.body, buffers)
+def plan_memory(
+    func: Func, buffers: Sequence[Buffer], views: Mapping[Buffer, tuple[Buffer, Expr]] = MappingProxyType({})
+) -> tuple[Func, Plan]:
+    """`func` with one arena that holds `buffers` (which its body uses freely), and the plan.
+
+    `views` are buffers that lie in others, or in parameters or constants: in which, and from which byte on.
+    """
+    lives = _lives(func.body, buffers, views)
     plan = _place(lives)
-    if not lives:
-        return func, plan
-    arena = Buffer("arena", (plan.size,), dt.uint8)
     body = func.body
+    for view, (base, offset) in views.items():
+        body = View(view, base, simplify(offset), body)
+    if not lives:
+        return func.with_body(body), plan
+    arena = Buffer("arena", (plan.size,), dt.uint8)
     for life in reversed(lives):
         body = View(life.buffer, arena, plan.offsets[life.buffer], body)
     return func.with_body(Alloc(arena, body)), plan
@@ -62,7 +70,9 @@ def buffer_bytes(buffer: Buffer) -> Expr:
     return simplify(cdiv(size, ALIGN) * ALIGN)
 
 
-def _lives(body: Stmt, buffers: Iterable[Buffer]) -> list[_Life]:
+def _lives(
+    body: Stmt, buffers: Iterable[Buffer], views: Mapping[Buffer, tuple[Buffer, Expr]] = MappingProxyType({})
+) -> list[_Life]:
     wanted = set(buffers)
     lives: dict[Buffer, _Life] = {}
     order = list(statements(body))
@@ -72,7 +82,7 @@ def _lives(body: Stmt, buffers: Iterable[Buffer]) -> list[_Life]:
             used: Sequence[Buffer] = [e.buffer for e in _loads_of(stmt)]
         else:
             used = buffers_used(stmt)
-        for buffer in used:
+        for buffer in [views[b][0] if b in views else b for b in used]:
             if buffer not in wanted:
                 continue
             life = lives.get(buffer)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from legato.arith.expr import Var
 from legato.base.errors import InternalError
@@ -21,6 +21,7 @@ from legato.ir import expr as ir
 from legato.ir.op import Op
 from legato.lower.describe import Description, describe
 from legato.lower.facts import kernel_facts
+from legato.lower.moves import Moves
 from legato.lower.pack import stored_packing
 from legato.lower.stored import StoredGroup, StoredKernel, StoredPacking, StoredTensor, decode
 from legato.tir.buffer import Buffer, Layout
@@ -30,8 +31,9 @@ from legato.tir.stmt import Func
 if TYPE_CHECKING:
     from legato.lower.group import Group
     from legato.lower.schedule import Schedule
+    from legato.te.tensor import Tensor
 
-__all__ = ["Asked", "Fresh", "Groups", "Lowered", "Shelf"]
+__all__ = ["Asked", "Fresh", "Groups", "Lowered", "Shelf", "Structure"]
 
 Widths = tuple[tuple[int, int], ...]
 Paddings = tuple[tuple[int, float, Widths], ...]  # of a group: number of the input, filled with, (before, after)
@@ -53,11 +55,37 @@ class Shelf:
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What is asked of a group: layouts of its inputs, which of them are constants, layouts of its outputs (None: free;
-    without order: free but for the halo)."""
+    without order: free but for halo and padding), and of each of its joints the layout of the whole, if that is in
+    memory (None: its parts are)."""
 
     layouts: tuple[Layout, ...]
     constants: tuple[bool, ...]
     wanted: tuple[Layout | None, ...]
+    joined: tuple[Layout | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """What is known of a group before it is lowered: how it pads what it reads, and what in it only moves elements."""
+
+    paddings: Paddings
+    moves: Moves
+
+    def to_json(self) -> list[Any]:
+        """The fields as JSON."""
+        return [self.paddings, self.moves.to_json()]
+
+    @staticmethod
+    def read(data: bytes | None) -> Structure | None:
+        """The structure that was kept as `data`; None for other bytes."""
+        try:
+            paddings, moved = json.loads(data or b"")
+            found = tuple(
+                (int(n), float(fill), tuple((int(b), int(a)) for b, a in widths)) for n, fill, widths in paddings
+            )
+            return Structure(found, Moves.from_json(moved))
+        except (TypeError, ValueError):
+            return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,37 +113,36 @@ class Groups:
     shelf: Shelf | None = None
     fresh: list[Fresh] = field(default_factory=list)
     _known: dict[str, Lowered] = field(default_factory=dict)
-    _paddings: dict[str, Paddings] = field(default_factory=dict)
+    _structures: dict[str, Structure] = field(default_factory=dict)
     _stages: dict[ir.Function, Group] = field(default_factory=dict)  # not scheduled yet; each has dims of its own
 
     def describe(self, func: ir.Function) -> Description:
         """The description by which the group `func` is known here."""
         return describe(func, {} if self.shelf is None else self.shelf.operators)
 
-    def paddings(self, func: ir.Function, description: Description) -> Paddings:
-        """How the group pads what it reads."""
-        found = self._paddings.get(description.text)
+    def structure(self, func: ir.Function, description: Description) -> Structure:
+        """What is known of the group before it is lowered."""
+        found = self._structures.get(description.text)
         if found is None:
-            key = self._key("paddings", description, "")
-            found = _read_paddings(self._find(key))
-            if found is None:
-                found = self._find_paddings(func, key)
-            self._paddings[description.text] = found
+            key = self._key("structure", description, "")
+            found = Structure.read(self._find(key)) or self._find_structure(func, description, key)
+            self._structures[description.text] = found
         return found
 
-    def _find_paddings(self, func: ir.Function, key: bytes | None) -> Paddings:
-        from legato.lower.group import te_group  # only for what was never lowered
+    def _find_structure(self, func: ir.Function, description: Description, key: bytes | None) -> Structure:
+        from legato.lower.find_moves import moves  # only for what was never lowered
+        from legato.lower.group import te_group
         from legato.lower.paddings import paddings
 
         group = self._stages[func] = te_group(func)
-        found = paddings(group)
+        found = Structure(paddings(group), moves(group, description.number))
         if key is not None:
-            self.fresh.append(Fresh(key, json.dumps(found).encode()))
+            self.fresh.append(Fresh(key, json.dumps(found.to_json()).encode()))
         return found
 
     def lowered(self, func: ir.Function, description: Description, asked: Asked) -> Lowered:
         """The kernels of group `func`, for what is asked."""
-        request = f"{asked.layouts}\n{asked.constants}\n{asked.wanted}"
+        request = f"{asked.layouts}\n{asked.constants}\n{asked.wanted}\n{asked.joined}"
         text = f"{description.text}\n{request}"
         found = self._known.get(text)
         if found is None:
@@ -158,13 +185,16 @@ class Groups:
         return None if key is None or self.shelf is None else self.shelf.find(key)
 
     def _lower(self, func: ir.Function, description: Description, asked: Asked, key: bytes | None) -> Lowered:
-        from legato.lower.group import te_group  # only for what was never lowered
+        from legato.lower.find_moves import joints  # only for what was never lowered
+        from legato.lower.group import te_group
         from legato.lower.schedule import schedule
 
         group = self._stages.pop(func, None) or te_group(func)
         for tensor, layout in zip(group.inputs, asked.layouts, strict=True):
             tensor.layout = layout
         constants = [t for t, is_constant in zip(group.inputs, asked.constants, strict=True) if is_constant]
+        if any(asked.joined):
+            group = _joined(group, list(joints(group)), asked.joined)
         done = schedule(group, constants, asked.wanted, self.target, self.precision)
         stored = _Numbers(group, description, self.target).stored(done)
         if key is not None:
@@ -172,13 +202,14 @@ class Groups:
         return Lowered(stored, tuple(k.func for k in done.kernels))
 
 
-def _read_paddings(data: bytes | None) -> Paddings | None:
-    """What was kept of a group's paddings; None for other bytes."""
-    try:
-        found = json.loads(data or b"")
-        return tuple((int(n), float(fill), tuple((int(b), int(a)) for b, a in widths)) for n, fill, widths in found)
-    except (TypeError, ValueError):
-        return None
+def _joined(group: Group, found: Sequence[Tensor], layouts: Sequence[Layout | None]) -> Group:
+    """`group` with those of its joints that are in memory, with these layouts, as inputs behind the others."""
+    wholes: list[Tensor] = []
+    for tensor, layout in zip(found, layouts, strict=True):
+        if layout is not None:
+            tensor.stage, tensor.layout = None, layout
+            wholes.append(tensor)
+    return replace(group, inputs=(*group.inputs, *wholes))
 
 
 class _Numbers:

@@ -25,6 +25,7 @@ from legato.ir.expr import (
 from legato.ir.module import GlobalFunc, Module
 from legato.ir.op import Op
 from legato.ir.types import Dim, TensorType, TupleType, Type
+from legato.ir.views import VIEWS
 
 __all__ = ["reachable", "require_shallow", "require_supported"]
 
@@ -112,6 +113,8 @@ def _call_reason(call: Call, mod: Module) -> str | None:
     if isinstance(call.op, GlobalVar):
         callee: GlobalFunc | None = mod.functions.get(call.op)
         return None if isinstance(callee, Function) else f"a direct call of the loop program @{call.op.name}"
+    if call.op in VIEWS:
+        return f"{_callee(call)}, which lowering makes"
     if isinstance(call.op, Op | Constructor | Function):
         return None
     return "a call of a function that is a value"

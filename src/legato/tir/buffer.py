@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from legato.arith.expr import Expr, const
+from legato.arith.expr import Expr, const, max_
 from legato.base.dtype import DType
 
 __all__ = ["Buffer", "Layout", "Scope"]
@@ -113,9 +113,11 @@ class Buffer:
         outer, *inner = self.layout.order
         strides = self.strides()
         total = strides[outer] * (self.shape[outer] + sum(self.layout.halo_of(outer)))
+        if not any(self.layout.pad_of(dim) for dim in inner):
+            return total
         for dim in inner:
             total = total - strides[dim] * self.layout.pad_of(dim)
-        return total
+        return max_(total, const(0))  # without elements there is nothing between them
 
     def offset(self, indices: tuple[Expr, ...]) -> Expr:
         """Element offset of `self[indices]` from the start of the buffer's memory."""
