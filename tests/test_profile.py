@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,10 @@ import legato
 from legato.base.errors import ArtifactError, RunError
 from legato.base.target import host, target
 from legato.profile import Bound, KernelProfile, Profile, profile
+from legato.profile.charts import roofline
 from legato.profile.html import html
 from legato.profile.machine import Machine, measure_machine
+from legato.profile.report import Cause
 from legato.profile.reuse import moved_bytes
 from legato.profile.roofline import Times, bound_of, causes_of
 from legato.profile.trace import trace_json
@@ -242,6 +245,8 @@ def test_html_needs_nothing_else(found: Profile) -> None:
     for k in found.kernels:
         assert page.count(k.name) >= 2
     assert "nan" not in page
+    total = found.overhead + sum(k.seconds for k in found.kernels)
+    assert f"<td>{total * 1e6:.1f}</td><td>100.0 %</td>" in page
     for x, y in re.findall(r'<circle cx="([^"]+)" cy="([^"]+)"', page):
         assert 0 < float(x) < 900
         assert 0 < float(y) < 420
@@ -368,3 +373,16 @@ def test_shares() -> None:
     assert (unknown.lost, unknown.share) == (0.0, None)
     both: Any = Profile("x86-64-v4", 1, 5, "median", 4.0, 0.1, (slow, unknown), None, "", ())
     assert both.share == 0.25
+
+
+def test_names_in_the_roofline_do_not_overlap(found: Profile) -> None:
+    """Slow kernels at one place share a name there; one elsewhere has its own, and long names are cut."""
+    (some, *_) = (k for k in found.kernels if k.flops and k.bytes)
+    slow = replace(some, causes=(Cause("it is cold", 1e-6),))
+    twins = [replace(slow, name=f"twin_{n}") for n in range(3)]
+    far = replace(slow, name="far" * 20, flops=slow.flops // 8, bytes=slow.bytes * 8)
+    chart = roofline(replace(found, kernels=(*twins, far)))
+    names = re.findall(r">(twin_.|far[far]*…)</text>", chart)
+    assert len([name for name in names if name.startswith("twin")]) == 1
+    assert [name for name in names if name.startswith("far")] == [("far" * 20)[:31] + "…"]
+    assert chart.count("<circle") == 4

@@ -94,15 +94,8 @@ def _row(k: KernelProfile, total: float) -> tuple[str, ...]:
     lost = "" if k.bound is None else seconds(k.lost)
     return (
         k.name, str(k.calls), seconds(k.seconds), _percent(k.seconds / total), *rates, _percent(k.share), bound, lost,
-        _made_of(k),
+        k.made_of,
     )  # fmt: skip
-
-
-def _made_of(k: KernelProfile) -> str:
-    """`nn.conv2d add @ /layer1/conv … 3 more`: the operators, and places of the model."""
-    named = [site for site in k.sites if site]
-    more = f" … {len(named) - 1} more" if len(named) > 1 else ""
-    return " ".join(k.operators) + (f" @ {named[0]}{more}" if named else "")
 
 
 def _slow(k: KernelProfile) -> str:

@@ -64,6 +64,13 @@ class KernelProfile:
             return None
         return self.bound.seconds / self.seconds
 
+    @property
+    def made_of(self) -> str:
+        """`nn.conv2d add @ /layer1/conv … 3 more`: the operators, and places of the model."""
+        named = [site for site in self.sites if site]
+        more = f" … {len(named) - 1} more" if len(named) > 1 else ""
+        return " ".join(self.operators) + (f" @ {named[0]}{more}" if named else "")
+
     def to_json(self) -> dict[str, Any]:
         """The figures as JSON data."""
         return {**asdict(self), "lost": self.lost if self.bound else None, "share": self.share}
