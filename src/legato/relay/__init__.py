@@ -1,0 +1,160 @@
+"""Relay as its users know it: `from legato import relay`.
+
+    x = relay.var("x", shape=(1, 784))
+    y = relay.nn.relu(relay.nn.dense(x, relay.var("w", shape=(128, 784))))
+    mod = relay.transform.InferType()(relay.IRModule.from_expr(y))
+    print(mod["main"].ret_type)
+
+Nodes, types and passes are Legato's own; this package gives them Relay's names, constructors and defaults, and adds
+what belongs to that way of writing programs: visitors, ScopeBuilder, modules that can be changed. What differs from the
+original is said where it does, and in docs/migration.md. Operators are names of this package too: `relay.add`.
+"""
+
+from __future__ import annotations
+
+import typing
+from importlib import import_module
+
+from legato.relay import (
+    adt,
+    analysis,
+    base,
+    expr,
+    expr_functor,
+    loops,
+    module,
+    op,
+    param_dict,
+    parser,
+    scope_builder,
+    transform,
+    ty,
+    type_functor,
+)
+from legato.relay._passes import (
+    FunctionPass,
+    ModulePass,
+    Pass,
+    PassContext,
+    PassInfo,
+    function_pass,
+    module_pass,
+)
+from legato.relay.adt import (
+    Clause,
+    Constructor,
+    Match,
+    Pattern,
+    PatternConstructor,
+    PatternTuple,
+    PatternVar,
+    PatternWildcard,
+)
+from legato.relay.analysis import Feature
+from legato.relay.base import SourceName, Span, astext, pretty_print
+from legato.relay.expr import (
+    Call,
+    Constant,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    Let,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    RelayExpr,
+    Tuple,
+    TupleGetItem,
+    TupleWrapper,
+    Var,
+    bind,
+    const,
+    var,
+)
+from legato.relay.expr_functor import ExprFunctor, ExprMutator, ExprVisitor, MixedModeMutator, MixedModeVisitor
+from legato.relay.loops import while_loop
+from legato.relay.module import IRModule
+from legato.relay.op import (
+    Op,
+    algorithm,
+    get,
+    image,
+    logsumexp,
+    mean_std,
+    mean_variance,
+    nn,
+    reduce,
+    std,
+    tensor,
+    variance,
+)
+from legato.relay.op._functions import namespace
+from legato.relay.param_dict import load_param_dict, save_param_dict
+from legato.relay.parser import fromtext, parse, parse_expr
+from legato.relay.scope_builder import ScopeBuilder
+from legato.relay.structure import assert_structural_equal, structural_equal, structural_hash
+from legato.relay.transform import Sequential
+from legato.relay.ty import (
+    Any,
+    FuncType,
+    GlobalTypeVar,
+    IncompleteType,
+    Kind,
+    RefType,
+    RelayRefType,
+    ShapeVar,
+    TensorType,
+    TupleType,
+    Type,
+    TypeCall,
+    TypeData,
+    TypeKind,
+    TypeVar,
+    scalar_type,
+)
+from legato.relay.type_functor import (
+    PatternFunctor,
+    PatternMutator,
+    PatternVisitor,
+    TypeFunctor,
+    TypeMutator,
+    TypeVisitor,
+)
+
+__all__ = [
+    "Any", "Call", "Clause", "Constant", "Constructor", "Expr", "ExprFunctor", "ExprMutator", "ExprVisitor",
+    "Feature", "FuncType", "Function", "FunctionPass", "GlobalTypeVar", "GlobalVar", "IRModule", "If",
+    "IncompleteType", "Kind", "Let", "Match", "MixedModeMutator", "MixedModeVisitor", "ModulePass", "Op", "Pass",
+    "PassContext", "PassInfo", "Pattern", "PatternConstructor", "PatternFunctor", "PatternMutator", "PatternTuple",
+    "PatternVar", "PatternVisitor", "PatternWildcard", "RefCreate", "RefRead", "RefType", "RefWrite", "RelayExpr",
+    "RelayRefType", "ScopeBuilder", "Sequential", "ShapeVar", "SourceName", "Span", "TensorType", "Tuple",
+    "TupleGetItem", "TupleType", "TupleWrapper", "Type", "TypeCall", "TypeData", "TypeFunctor", "TypeKind",
+    "TypeMutator", "TypeVar", "TypeVisitor", "Var", "adt", "algorithm", "analysis", "assert_structural_equal",
+    "astext", "base", "bind", "const", "expr", "expr_functor", "fromtext", "function_pass", "get", "image",
+    "load_param_dict", "logsumexp", "loops", "mean_std", "mean_variance", "module", "module_pass", "nn", "op",
+    "param_dict", "parse", "parse_expr", "parser", "pretty_print", "reduce", "save_param_dict", "scalar_type",
+    "scope_builder", "std", "structural_equal", "structural_hash", "tensor", "transform", "ty", "type_functor",
+    "var", "variance", "while_loop",
+]  # fmt: skip
+
+_ON_USE: typing.Final = {
+    "build": "build_module", "build_module": "", "create_executor": "build_module",
+    "frontend": "", "optimize": "build_module", "prelude": "", "testing": "",
+}  # fmt: skip
+
+
+def _on_use() -> tuple[typing.Callable[[str], typing.Any], typing.Callable[[], list[str]]]:
+    operator, listed = namespace("", globals())
+
+    def get(name: str) -> typing.Any:
+        where = _ON_USE.get(name)
+        if where is None:
+            return operator(name)
+        found = import_module(f"legato.relay.{where or name}")
+        return getattr(found, name) if where else found
+
+    return get, lambda: sorted({*listed(), *_ON_USE})
+
+
+__getattr__, __dir__ = _on_use()

@@ -1,0 +1,205 @@
+"""What passes are run by: their information, contexts, and sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar, Token
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+from legato.base.errors import CompileError
+from legato.infer.infer import infer
+from legato.ir.expr import Function
+from legato.relay.module import IRModule
+
+__all__ = ["FunctionPass", "ModulePass", "Pass", "PassContext", "PassInfo", "PrintIR", "function_pass",
+           "module_pass"]  # fmt: skip
+
+CONFIGS: Final[tuple[str, ...]] = ("relay.FuseOps.max_depth",)
+_SKIPPED: Final = ("Compiler", "Extern", "SkipOptimization")  # attributes of functions that function passes leave alone
+
+
+@dataclass(frozen=True, slots=True)
+class PassInfo:
+    """What a pass is called, the level from which on `Sequential` runs it, and the names of passes to run before it."""
+
+    opt_level: int
+    name: str
+    required: tuple[str, ...] = ()
+    traceable: bool = False
+
+
+@dataclass(slots=True)
+class PassContext:
+    """How passes are run: `with PassContext(opt_level=3, disabled_pass=["FoldConstant"]): …`.
+
+    `Sequential` runs a pass whose level is at most `opt_level`, or that is in `required_pass`, and not in
+    `disabled_pass`. `instruments` are objects with some of the methods enter_pass_ctx(), exit_pass_ctx(),
+    should_run(mod, info), run_before_pass(mod, info) and run_after_pass(mod, info). CompileError for a configuration
+    that is not known (`list_configs`).
+    """
+
+    opt_level: int = 2
+    required_pass: Sequence[str] | None = None
+    disabled_pass: Sequence[str] | None = None
+    instruments: Sequence[Any] | None = None
+    config: Mapping[str, Any] | None = None
+    _tokens: list[Token[PassContext]] = field(default_factory=list, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in self.config or {}:
+            if name not in CONFIGS:
+                raise CompileError(f"there is no pass configuration {name!r}", hint=f"there are {', '.join(CONFIGS)}")
+
+    def __enter__(self) -> Self:
+        self._tokens.append(_current.set(self))
+        self.tell("enter_pass_ctx")
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.tell("exit_pass_ctx")
+        _current.reset(self._tokens.pop())
+
+    @staticmethod
+    def current() -> PassContext:
+        """The innermost open context, or the default one."""
+        return _current.get()
+
+    @staticmethod
+    def list_configs() -> Mapping[str, Any]:
+        """The configurations that have a meaning, with the type of each."""
+        return {name: {"type": "IntImm"} for name in CONFIGS}
+
+    def enables(self, info: PassInfo) -> bool:
+        """Whether `Sequential` runs the pass."""
+        if info.name in (self.disabled_pass or ()):
+            return False
+        return info.name in (self.required_pass or ()) or self.opt_level >= info.opt_level
+
+    def tell(self, event: str, *args: Any) -> list[Any]:
+        """Calls a method of every instrument that has it."""
+        return [getattr(i, event)(*args) for i in self.instruments or () if hasattr(i, event)]
+
+
+_DEFAULT: Final = PassContext()
+_current: ContextVar[PassContext] = ContextVar("legato.relay.PassContext", default=_DEFAULT)
+
+
+class Pass:
+    """A transformation of modules: `new = some_pass(mod)`. The module given is not changed."""
+
+    info: PassInfo
+
+    @property
+    def name(self) -> str:
+        """What the pass is called."""
+        return self.info.name
+
+    def __call__(self, mod: IRModule) -> IRModule:
+        """The transformed module; instruments of the current context are told, and may forbid it."""
+        context = PassContext.current()
+        if not all(context.tell("should_run", mod, self.info)):
+            return mod
+        context.tell("run_before_pass", mod, self.info)
+        new = self.transform(mod, context)
+        context.tell("run_after_pass", new, self.info)
+        return new
+
+    def transform(self, mod: IRModule, context: PassContext) -> IRModule:
+        """What the pass does."""
+        raise NotImplementedError(f"{type(self).__name__}.transform")
+
+    def __repr__(self) -> str:
+        return f"<pass {self.info.name} at level {self.info.opt_level}>"
+
+
+class ModulePass(Pass):
+    """A pass made of a function (mod, context) -> mod."""
+
+    def __init__(self, pass_func: Callable[[IRModule, PassContext], IRModule], info: PassInfo) -> None:
+        self.pass_func, self.info = pass_func, info
+
+    def transform(self, mod: IRModule, context: PassContext) -> IRModule:
+        return self.pass_func(mod, context)
+
+
+class FunctionPass(Pass):
+    """A pass made of a function (func, mod, context) -> func; types are inferred afterwards.
+
+    Functions with the attribute Compiler, Extern or SkipOptimization are left alone.
+    """
+
+    def __init__(self, pass_func: Callable[[Function, IRModule, PassContext], Function], info: PassInfo) -> None:
+        self.pass_func, self.info = pass_func, info
+
+    def transform(self, mod: IRModule, context: PassContext) -> IRModule:
+        functions = dict(mod.functions)
+        for gv, func in functions.items():
+            if isinstance(func, Function) and not any(func.attrs.get(name) for name in _SKIPPED):
+                functions[gv] = self.pass_func(func, mod, context)
+        return IRModule(infer(mod.module.with_functions(functions)))
+
+
+class PrintIR(Pass):
+    """Prints the module, and gives it back."""
+
+    def __init__(self, header: str = "", show_meta_data: bool = False) -> None:
+        self.header, self.show_meta_data = header, show_meta_data
+        self.info = PassInfo(0, "PrintIR")
+
+    def transform(self, mod: IRModule, context: PassContext) -> IRModule:
+        print(f"{self.header}\n{mod.astext(self.show_meta_data)}")
+        return mod
+
+
+def module_pass(
+    pass_func: Any = None,
+    opt_level: int | None = None,
+    name: str | None = None,
+    required: Sequence[str] | None = None,
+    traceable: bool = False,
+) -> Any:
+    """A decorator: a function (mod, context) -> mod, or a class with such a method `transform_module`, as a pass."""
+    return _decorate(ModulePass, "transform_module", pass_func, opt_level, name, required, traceable)
+
+
+def function_pass(
+    pass_func: Any = None,
+    opt_level: int | None = None,
+    name: str | None = None,
+    required: Sequence[str] | None = None,
+    traceable: bool = False,
+) -> Any:
+    """A decorator: a function (func, mod, context) -> func, or a class with such a method `transform_function`."""
+    return _decorate(FunctionPass, "transform_function", pass_func, opt_level, name, required, traceable)
+
+
+def _decorate(
+    kind: type[Any],
+    method: str,
+    pass_func: Any,
+    opt_level: int | None,
+    name: str | None,
+    required: Sequence[str] | None,
+    traceable: bool,
+) -> Any:
+    if opt_level is None:
+        raise CompileError("a pass needs its opt_level", hint="write @function_pass(opt_level=1)")
+    level = opt_level
+
+    def make(target: Any) -> Any:
+        info = PassInfo(level, name or target.__name__, tuple(required or ()), traceable)
+        if not isinstance(target, type):
+            return kind(target, info)
+        if not hasattr(target, method):
+            raise CompileError(f"{target.__name__} has no method {method}", hint=f"a pass of this kind needs {method}")
+
+        def create(*args: Any, **keywords: Any) -> Any:
+            instance = target(*args, **keywords)
+            made = kind(getattr(instance, method), info)
+            made.instance = instance
+            return made
+
+        return create
+
+    return make if pass_func is None else make(pass_func)

@@ -1,0 +1,16 @@
+"""The operators: `relay.op.add`, `relay.op.nn.conv2d`, `relay.op.get("nn.conv2d")`. They are relay's own names too.
+
+Parameters and defaults are the original's. Functions are made from the operators' records when first asked for.
+"""
+
+from __future__ import annotations
+
+from legato.relay.op import algorithm, image, nn, op, reduce, tensor, transform
+from legato.relay.op._functions import namespace
+from legato.relay.op.op import Op, get
+from legato.relay.op.reduce import logsumexp, mean_std, mean_variance, std, variance
+
+__all__ = ["Op", "algorithm", "get", "image", "logsumexp", "mean_std", "mean_variance", "nn", "op", "reduce", "std",
+           "tensor", "transform", "variance"]  # fmt: skip
+
+__getattr__, __dir__ = namespace("", globals())

@@ -1,0 +1,66 @@
+"""Helpers of tests, and the model zoo: `relay.testing.resnet.get_workload(num_layers=18)` gives (module, parameters).
+
+The models themselves are in `legato.testing`, which knows nothing of this package.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from legato.ir.expr import Expr, Function
+from legato.relay.module import IRModule
+from legato.relay.transform import InferType, Sequential
+
+__all__ = ["create_workload", "run_infer_type", "run_opt_pass"]
+
+
+def run_opt_pass(expr: Any, opt_pass: Any, import_prelude: bool = False) -> Any:
+    """What becomes of an expression by a pass (or a list of passes): a function, or the body of one made for it."""
+    passes = opt_pass if isinstance(opt_pass, list) else [opt_pass]
+    mod = IRModule.from_expr(expr)
+    if import_prelude:
+        from legato.relay.prelude import Prelude
+
+        Prelude(mod)
+    entry = Sequential(passes)(mod)["main"]
+    return entry if isinstance(expr, Function) else entry.body
+
+
+def run_infer_type(expr: Expr) -> Any:
+    """`expr` with types."""
+    return run_opt_pass(expr, InferType())
+
+
+def create_workload(net: Function, initializer: Any = None, seed: int = 0) -> tuple[IRModule, dict[str, Any]]:
+    """The typed module of a network and random parameters for all but its inputs; see `legato.testing.init`."""
+    from legato.testing import init
+
+    mod, params = init.create_workload(net, initializer, seed)
+    return IRModule(mod), params
+
+
+class _Model:
+    """A file of the zoo whose modules are IRModules."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self.__doc__ = file.__doc__
+        self.get_net = file.get_net
+
+    def get_workload(self, *args: Any, **keywords: Any) -> tuple[IRModule, dict[str, Any]]:
+        """The typed module of the model and random parameters."""
+        mod, params = self._file.get_workload(*args, **keywords)
+        return IRModule(mod), params
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    from legato import testing
+
+    if name in testing.MODELS:
+        return _Model(import_module(f"legato.testing.{name}"))
+    raise AttributeError(f"relay.testing has no {name}; its models are {', '.join(testing.MODELS)}")

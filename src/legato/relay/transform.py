@@ -1,0 +1,211 @@
+"""Passes under the names that Relay's users know, and what makes, orders and watches passes.
+
+Each takes an IRModule and gives a new one. They are Legato's passes (`legato.transform`), which want types: inference
+is run before each. Of Relay's passes, what exists is here; asking for another name says that it does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from legato.base import dtype as dt
+from legato.base.errors import UnsupportedError
+from legato.base.node import post_order
+from legato.infer.infer import infer_function
+from legato.ir.expr import Expr, Function, GlobalVar
+from legato.ir.types import Type
+from legato.ir.visit import free_vars
+from legato.relay._passes import (
+    FunctionPass,
+    ModulePass,
+    Pass,
+    PassContext,
+    PassInfo,
+    PrintIR,
+    function_pass,
+    module_pass,
+)
+from legato.relay.module import IRModule
+from legato.transform.canonicalize import Canonicalize
+from legato.transform.eliminate_common import EliminateCommon
+from legato.transform.fold_constant import FoldConstant as Fold
+from legato.transform.fold_scale import FoldScale
+from legato.transform.fuse import Fuse
+from legato.transform.infer_types import InferTypes
+from legato.transform.low_precision import LowPrecision
+from legato.transform.pass_ import Pass as Step
+from legato.transform.simplify import Simplify
+from legato.transform.to_a_normal import ToANormal
+from legato.transform.to_graph import ToGraph
+
+__all__ = ["AnnotateSpans", "CanonicalizeOps", "EliminateCommonSubexpr", "FoldConstant", "FoldScaleAxis",
+           "FunctionPass", "FuseOps", "InferType", "InferTypeLocal", "ModulePass", "Pass", "PassContext", "PassInfo",
+           "PrintIR", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr", "SimplifyInference", "ToANormalForm",
+           "ToGraphNormalForm", "ToMixedPrecision", "function_pass", "module_pass"]  # fmt: skip
+
+
+def _pass(name: str, opt_level: int, steps: Iterable[Step]) -> Pass:
+    """A pass that runs passes of the compiler, on a module with types."""
+    listed = (InferTypes(), *steps)
+
+    def run(mod: IRModule, context: PassContext) -> IRModule:
+        module = mod.module
+        for step in listed:
+            module = step(module)
+        return IRModule(module)
+
+    return ModulePass(run, PassInfo(opt_level, name))
+
+
+def InferType() -> Pass:
+    """Types for everything; TypeCheckError with every independent mistake."""
+    return _pass("InferType", 0, ())
+
+
+def FoldConstant(fold_qnn: bool = False) -> Pass:
+    """What depends on constants alone is computed."""
+    if fold_qnn:
+        raise UnsupportedError("there are no qnn operators to fold")
+    return _pass("FoldConstant", 2, (Fold(),))
+
+
+def EliminateCommonSubexpr(fskip: Callable[[Expr], bool] | None = None) -> Pass:
+    """The same computation in several places is done once."""
+    if fskip is not None:
+        raise UnsupportedError("fskip is not supported", hint="mark operators as stateful in their records instead")
+    return _pass("EliminateCommonSubexpr", 3, (EliminateCommon(),))
+
+
+def FoldScaleAxis() -> Pass:
+    """Scales of channels move into the constant weights before them."""
+    return _pass("FoldScaleAxis", 3, (FoldScale(),))
+
+
+def SimplifyExpr() -> Pass:
+    """Algebraic identities that hold bit for bit. (Relay's did some that only nearly hold.)"""
+    return _pass("SimplifyExpr", 0, (Simplify(),))
+
+
+def SimplifyInference() -> Pass:
+    """batch_norm and dropout as they act in inference; here bias_add as well."""
+    return _pass("SimplifyInference", 0, (Canonicalize(),))
+
+
+def CanonicalizeOps() -> Pass:
+    """bias_add as an addition; here the same pass as SimplifyInference."""
+    return _pass("CanonicalizeOps", 3, (Canonicalize(),))
+
+
+def ToANormalForm() -> Pass:
+    """Every computation is bound by a let, in the innermost scope that holds its uses."""
+    return _pass("ToANormalForm", 1, (ToANormal(),))
+
+
+def ToGraphNormalForm() -> Pass:
+    """Let-bound values are written where they are used. (Those of functions that touch references stay.)"""
+    return _pass("ToGraphNormalForm", 1, (ToGraph(),))
+
+
+def FuseOps(fuse_opt_level: int = -1) -> Pass:
+    """Groups of operators become calls of primitive functions; level 0 leaves the program as it is.
+
+    Groups are formed in A-normal form, and the result is in graph form again. How large they grow is the context's
+    configuration "relay.FuseOps.max_depth".
+    """
+
+    def run(mod: IRModule, context: PassContext) -> IRModule:
+        if fuse_opt_level == 0:
+            return mod
+        limit = (context.config or {}).get("relay.FuseOps.max_depth")
+        fuse = Fuse() if limit is None else Fuse(max_ops=int(limit))
+        return _pass("FuseOps", 0, (ToANormal(), fuse, ToGraph())).transform(mod, context)
+
+    return ModulePass(run, PassInfo(0, "FuseOps"))
+
+
+def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int = 1) -> Pass:
+    """Matrix products and convolutions of 16-bit floats, with sums of 32.
+
+    Only "bfloat16"; which operators are narrowed is in their records (`missing_op_mode` has no meaning).
+    UnsupportedError for another type.
+    """
+    if dt.dtype(mixed_precision_type) != dt.bfloat16:
+        raise UnsupportedError(f"mixed precision of {mixed_precision_type} is not supported", hint="use bfloat16")
+    return _pass("ToMixedPrecision", 0, (LowPrecision(),))
+
+
+def RemoveUnusedFunctions(entry_functions: Iterable[str] | None = None) -> Pass:
+    """Functions that the entry functions (@main) do not reach are left out."""
+
+    def run(mod: IRModule, context: PassContext) -> IRModule:
+        module = mod.module
+        wanted = [module.var(name) for name in entry_functions or ("main",) if name in module]
+        kept: set[GlobalVar] = set()
+        while wanted:
+            gv = wanted.pop()
+            func = module.functions.get(gv)
+            if gv not in kept and func is not None:
+                kept.add(gv)
+                roots: list[Expr] = [func] if isinstance(func, Function) else []
+                wanted += [node for node in post_order(roots) if isinstance(node, GlobalVar)]
+        return IRModule(module.with_functions({gv: f for gv, f in module.functions.items() if gv in kept}))
+
+    return ModulePass(run, PassInfo(1, "RemoveUnusedFunctions"))
+
+
+def AnnotateSpans() -> Pass:
+    """Every node gets its place in the program's text as its span: the module is printed and read back."""
+
+    def run(mod: IRModule, context: PassContext) -> IRModule:
+        from legato.relay.parser import parse
+
+        return parse(mod.astext(), "GeneratedSource")
+
+    return ModulePass(run, PassInfo(0, "AnnotateSpans"))
+
+
+def InferTypeLocal(expr: Expr) -> Type:
+    """The type of an expression whose variables are annotated; the globals that it names have to have types."""
+    func = infer_function(Function(free_vars(expr), expr))
+    return func.body.checked_type
+
+
+class Sequential(Pass):
+    """Passes in order, those that the current context enables, each after the passes that it requires."""
+
+    def __init__(
+        self,
+        passes: Iterable[Any] | None = None,
+        opt_level: int = 0,
+        name: str = "sequential",
+        required: Sequence[str] | None = None,
+    ) -> None:
+        self.passes = tuple(passes or ())
+        self.info = PassInfo(opt_level, name, tuple(required or ()))
+
+    def transform(self, mod: IRModule, context: PassContext) -> IRModule:
+        for step in self.passes:
+            info = getattr(step, "info", None)
+            if info is not None and not context.enables(info):
+                continue
+            for name in info.required if info is not None else ():
+                mod = globals()[name]()(mod)
+            mod = step(mod)
+        return mod
+
+
+_NOT_HERE: Final[Mapping[str, str]] = {
+    "Legalize": "operators need no legalization here: lowering reads their definitions",
+    "AlterOpLayout": "layout is a fact of buffers, which lowering decides; types stay logical",
+    "ConvertLayout": "layout is a fact of buffers, which lowering decides; types stay logical",
+    "DynamicToStatic": "inference does this: shapes that follow from constants are in the types",
+    "FastMath": "transcendental functions are vector polynomials with a stated error in any case",
+    "DefuseOps": "compile with passes that end before fusion",
+    "PlanDevices": "a program runs on one device",
+}
+
+
+def __getattr__(name: str) -> Any:
+    why = _NOT_HERE.get(name)
+    raise AttributeError(f"there is no pass {name}" + (f": {why}" if why else ""))

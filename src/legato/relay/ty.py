@@ -1,0 +1,145 @@
+"""Types, under the names and with the constructors that Relay's users know.
+
+Differences: dims are integers, variables and arithmetic over them. `Any()` is a dim of its own, not a value that equals
+everything, so equalities are never forgotten; `ShapeVar` makes a dim variable; relations belong to the records of
+operators, so a FuncType has no constraints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any as AnyValue
+
+from legato.arith.expr import Expr as DimExpr
+from legato.arith.expr import Var as DimVar
+from legato.arith.expr import fresh
+from legato.base.dtype import DType
+from legato.base.errors import TypeCheckError
+from legato.ir import expr as ir
+from legato.ir import types as it
+from legato.ir.types import GlobalTypeVar, RefType, Type, TypeVar
+from legato.ir.types import Kind as TypeKind
+from legato.relay._names import Named
+
+__all__ = ["Any", "FuncType", "GlobalTypeVar", "IncompleteType", "Kind", "RefType", "RelayRefType", "ShapeVar",
+           "TensorType", "TupleType", "Type", "TypeCall", "TypeData", "TypeKind", "TypeVar",
+           "scalar_type"]  # fmt: skip
+
+Kind = TypeKind
+RelayRefType = RefType
+
+
+class TensorType(metaclass=Named):
+    """`TensorType(shape, dtype="float32")`: dims are ints, dim variables (`ShapeVar`), arithmetic, or `Any()`."""
+
+    node = it.TensorType
+
+    @staticmethod
+    def build(shape: Iterable[AnyValue] | int = (), dtype: DType | str = "float32") -> it.TensorType:
+        listed = (shape,) if isinstance(shape, int | DimExpr) else tuple(shape)
+        return it.tensor_type([d if isinstance(d, DimExpr) else _extent(d) for d in listed], dtype)
+
+
+def _extent(value: AnyValue) -> int:
+    """An extent that is written as a number."""
+    try:
+        number = int(value)
+    except (TypeError, ValueError) as error:
+        hint = 'use an int, relay.ShapeVar("n"), or relay.Any()'
+        raise TypeCheckError(f"{value!r} is not a dim", hint=hint) from error
+    if number < 0 or number != value:
+        raise TypeCheckError(f"{value!r} is not a dim", hint="extents are whole numbers from 0 on")
+    return number
+
+
+class TupleType(metaclass=Named):
+    """`TupleType([a, b])`."""
+
+    node = it.TupleType
+
+    @staticmethod
+    def build(fields: Iterable[Type]) -> it.TupleType:
+        return it.TupleType(tuple(fields))
+
+
+class FuncType(metaclass=Named):
+    """`FuncType(arg_types, ret_type, type_params=None, type_constraints=None)`; there are no constraints."""
+
+    node = it.FuncType
+
+    @staticmethod
+    def build(
+        arg_types: Iterable[Type],
+        ret_type: Type,
+        type_params: Iterable[TypeVar | DimVar] | None = None,
+        type_constraints: Sequence[object] | None = None,
+    ) -> it.FuncType:
+        if type_constraints:
+            raise TypeCheckError("function types have no constraints", hint="the records of operators have relations")
+        return it.FuncType(tuple(arg_types), ret_type, tuple(type_params or ()))
+
+
+class TypeCall(metaclass=Named):
+    """`TypeCall(func, [args])`: a data type applied to arguments."""
+
+    node = it.TypeCall
+
+    @staticmethod
+    def build(func: Type, args: Iterable[Type]) -> it.TypeCall:
+        return it.TypeCall(func, tuple(args))
+
+
+class TypeData(metaclass=Named):
+    """`TypeData(header, type_vars, constructors)`: the definition of a data type, for `mod[header] = …`.
+
+    Its constructors, made before it, get their positions here.
+    """
+
+    node = it.TypeData
+
+    @staticmethod
+    def build(
+        header: GlobalTypeVar, type_vars: Iterable[TypeVar], constructors: Iterable[ir.Constructor]
+    ) -> it.TypeData:
+        listed = tuple(constructors)
+        for tag, constructor in enumerate(listed):
+            if constructor.belongs_to is not header:
+                raise TypeCheckError(f"constructor {constructor.name} belongs to another type than {header.name}")
+            # Frozen from here on: nobody can have asked for its position before its type was defined.
+            object.__setattr__(constructor, "tag", tag)
+        return it.TypeData(header, tuple(type_vars), listed)
+
+
+class IncompleteType(metaclass=Named):
+    """`IncompleteType()`: a type to be inferred, `_` in text."""
+
+    node = it.HoleType
+
+    @staticmethod
+    def build(kind: TypeKind = TypeKind.TYPE) -> it.HoleType:
+        if kind is not TypeKind.TYPE:
+            raise TypeCheckError("only types can be left to inference, not dims", hint="write relay.Any() for a dim")
+        return it.HoleType()
+
+
+def scalar_type(dtype: DType | str) -> it.TensorType:
+    """The type of a rank-0 tensor of `dtype`."""
+    return it.scalar_type(dtype)
+
+
+def ShapeVar(name: str) -> DimVar:
+    """A dim variable. (In Relay a type variable of kind ShapeVar; here dims have a language of their own.)"""
+    return fresh(name)
+
+
+class Any(metaclass=Named):
+    """`Any()`: a dim of which nothing is known but that it is itself; two of them are two dims.
+
+    `isinstance(d, Any)` holds for every dim variable: those are the dims that are not known before the program runs.
+    """
+
+    node = DimVar
+
+    @staticmethod
+    def build() -> DimVar:
+        return fresh("any")
