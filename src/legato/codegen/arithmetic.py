@@ -64,7 +64,8 @@ class Arithmetic:
         best = self.b.select(self.b.binary(compare, a, b, "i1"), a, b)
         if a.const is not None and a.const == a.const:
             return best
-        return self.b.select(self.b.binary("fcmp uno", a, a, "i1"), a, best)
+        # This way round it is one instruction under a mask, where the machine has these.
+        return self.b.select(self.b.binary("fcmp ord", a, a, "i1"), best, a)
 
     def _bool(self, op: Op, a: Value, b: Value) -> Value:
         opcode = _BOOL.get(op)

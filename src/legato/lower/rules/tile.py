@@ -147,6 +147,11 @@ def pick_shape(channel: Expr, row: Axis | None, exprs: Sequence[Expr], target: T
     return TileShape(max(1, min(rows, (target.vector_registers - held) // vectors)), vectors, lanes)
 
 
+def _is_window(row: Axis, exprs: Sequence[Expr]) -> bool:
+    """True if all that is read follows the row: no operand serves several of them."""
+    return all(depends(x, row.var) for e in exprs for x in loads(e))
+
+
 def tile(job: TileJob, shape: TileShape, target: Target) -> Stmt:
     """The scheduled nest of `job`."""
     channel = job.order[-1]
