@@ -1,6 +1,7 @@
 """The `#[metadata]` section: the arrays that a text refers to as `meta[relay.Constant][i]`.
 
-It is JSON, one object whose key "relay.Constant" holds a list. Each entry has "dtype", "shape" and one of
+It is JSON. TVM's form is read and not written, see `_relay_metadata`. Ours is one object whose key "relay.Constant"
+holds a list. Each entry has "dtype", "shape" and one of
 
     "data":   the elements in row-major order, as numbers or booleans
     "bits":   the elements in row-major order, as the hexadecimal digits of their little-endian bytes
@@ -13,15 +14,18 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from legato.base import dtype as dt
 from legato.base.errors import CompileError, ParseError
+from legato.ir._json_checks import Bad
+from legato.ir._relay_metadata import NodeGraph, is_node_graph
 
-__all__ = ["INLINE_BYTES", "KEY", "Metadata", "read"]
+__all__ = ["INLINE_BYTES", "KEY", "Constants", "Metadata", "read"]
 
 Array = np.ndarray[Any, Any]
 Fail = Callable[[str, int], ParseError]  # (message, offset into the section) -> the error
@@ -82,14 +86,37 @@ def _numbers(data: Array) -> list[Any] | None:
     return short if again.tobytes() == data.tobytes() else None
 
 
-def read(text: str, tensors: Mapping[str, Array] | None, fail: Fail) -> list[Array]:
-    """The arrays of the section `text`, read-only. `tensors` are those of the side file; `fail` makes a ParseError."""
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """What references mean in a section of our form: arrays, and nothing else."""
+
+    arrays: Sequence[Array]
+
+    def count(self, key: str) -> int:
+        """How many entries `meta[key]` has."""
+        return len(self.arrays) if key == KEY else 0
+
+    def get(self, key: str, index: int) -> Any:
+        """The array of `meta[key][index]`."""
+        return self.arrays[index]
+
+
+def read(text: str, tensors: Mapping[str, Array] | None, fail: Fail) -> Constants | NodeGraph:
+    """What the section `text` holds; arrays are read-only. `tensors` are those of the side file; `fail` makes a
+
+    ParseError. What a section of TVM's form holds is decoded when it is asked for.
+    """
     try:
         section = json.loads(text)
     except json.JSONDecodeError as error:
         raise fail(f"the metadata section is not JSON: {error.msg}", error.pos) from None
     except RecursionError:
         raise fail("the metadata section is nested too deeply", 0) from None
+    if is_node_graph(section):
+        try:
+            return NodeGraph(section)
+        except Bad as error:
+            raise fail(f"the metadata section is damaged: {error}", 0) from None
     if not isinstance(section, dict) or not isinstance(section.get(KEY, []), list):
         raise fail(f'the metadata section is not of the form {{"{KEY}": [ … ]}}', 0)
     arrays = []
@@ -101,7 +128,7 @@ def read(text: str, tensors: Mapping[str, Array] | None, fail: Fail) -> list[Arr
             raise fail(f"meta[{KEY}][{i}]: {reason}", 0) from None
         data.setflags(write=False)
         arrays.append(data)
-    return arrays
+    return Constants(arrays)
 
 
 class _BadEntry(Exception):

@@ -90,7 +90,7 @@ class ExprParser(LeafParser):
                 result = yield self.expr()
                 if not stream.accept(";"):
                     break
-                if stream.at("}"):
+                if stream.at("}", ")"):
                     raise stream.error("a block ends with its result, not with `;`", hint="write () for the unit value")
                 lets.append((Var("_", span=result.span), result, stream.span(token)))
         self._release(mark)
@@ -191,7 +191,7 @@ class ExprParser(LeafParser):
             elif attrs:
                 raise stream.error("an argument must come before the attributes", token)
             else:
-                args.append(self._whole() or (yield self.expr()))
+                args.append(self._whole() or (yield self.body()))
             if not stream.accept(",") and not stream.at(")"):
                 raise stream.unexpected("`,` or `)`")
 
@@ -247,7 +247,7 @@ class ExprParser(LeafParser):
         first = stream.next()
         items, comma = [], False
         while not stream.at(")"):
-            items.append(self._whole() or (yield self.expr()))
+            items.append(self._whole() or (yield self.body()))
             comma = stream.accept(",") is not None
             if not comma and not stream.at(")"):
                 raise stream.unexpected("`,` or `)`")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Final
@@ -13,9 +13,11 @@ from legato.base import dtype as dt
 from legato.base.errors import ParseError
 from legato.base.lexer import Token, number
 from legato.base.tokens import TokenStream
+from legato.ir._json_checks import Bad
 from legato.ir._literals import array_of
-from legato.ir._metadata import KEY
+from legato.ir._metadata import KEY, Constants
 from legato.ir._parse_types import TypeParser, name_of
+from legato.ir._relay_metadata import NodeGraph
 from legato.ir.expr import (
     Call,
     Constant,
@@ -36,18 +38,19 @@ from legato.ir.types import GlobalTypeVar, scalar_type, tensor_type
 __all__ = ["GROWS", "LEAVES", "Known", "LeafParser"]
 
 LEAVES: Final = frozenset({"local", "global", "int", "float"})  # tokens that are an operand
+_DEVICES: Final = ("virtual_device", "param_virtual_devices", "result_virtual_device")  # read and dropped
 GROWS: Final = ("(", ".", "[")  # what may follow an operand and make more of it
 
 
 @dataclass(slots=True)
 class Known:
-    """What the names of a text mean. `globals` grows as functions are named; `arrays` reads the metadata when asked."""
+    """What the names of a text mean. `globals` grows as functions are named; `section` reads the metadata."""
 
     ops: Mapping[str, Op]
     types: dict[str, GlobalTypeVar] = field(default_factory=dict)
     constructors: dict[str, Constructor | None] = field(default_factory=dict)  # None: the name of several
     globals: dict[str, tuple[GlobalVar, Token]] = field(default_factory=dict)
-    arrays: Callable[[], Sequence[np.ndarray[Any, Any]]] = tuple
+    section: Callable[[], Constants | NodeGraph] = lambda: Constants(())
 
 
 class LeafParser:
@@ -55,13 +58,13 @@ class LeafParser:
 
     def __init__(self, stream: TokenStream, known: Known) -> None:
         self.stream = stream
-        self.types = TypeParser(stream, known.types, lambda: self.constant().data)
+        self.types = TypeParser(stream, known.types, self.meta)
         self._known = known
         self._tokens = stream.tokens
         self._vars: dict[str, Var] = {}
         self._undo: list[tuple[str, Var | None]] = []
         self._graph: dict[str, Expr] = {}
-        self._constants: dict[int, Constant] = {}
+        self._constants: dict[int, Constant] = {}  # by the identity of their arrays, which the metadata keeps
 
     # ------------------------------------------------------------------ scopes
 
@@ -167,7 +170,18 @@ class LeafParser:
         if name in attrs:
             raise self.stream.error(f"attribute `{name}` is given twice", token)
         self.stream.expect("=")
-        attrs[name] = self.types.value()
+        if name in _DEVICES and self.stream.at("meta"):
+            self._skip_meta()
+        else:
+            attrs[name] = self.types.value()
+
+    def _skip_meta(self) -> None:
+        """Passes over `meta[…][…]`."""
+        self.stream.pos += 1
+        for _ in range(2):
+            self.stream.expect("[")
+            self.stream.next()
+            self.stream.expect("]")
 
     def _named(self, token: Token) -> Expr:
         """A constructor (called, where it takes nothing) or an operator."""
@@ -213,26 +227,36 @@ class LeafParser:
 
     def constant(self) -> Constant:
         """`meta[relay.Constant][i]`: the same constant for the same i."""
-        stream = self.stream
-        first = stream.next()
+        first = self.stream.peek()
+        data = self.meta()
+        if not isinstance(data, np.ndarray):
+            raise self.stream.error("expected a constant", first, hint=f"an expression is a meta[{KEY}]")
+        known = self._constants.get(id(data))
+        if known is None:
+            ty = tensor_type(data.shape, dt.dtype(data.dtype))
+            known = self._constants[id(data)] = Constant(data, ty=ty, span=self.stream.span(first))
+        return known
+
+    def meta(self) -> Any:
+        """The value of `meta[key][i]`: an array; in a text of TVM's also a dim, or an attribute value."""
+        stream, section = self.stream, self._known.section()
+        stream.expect("meta")
         stream.expect("[")
         key = stream.expect_kind("ident", f"`{KEY}`")
-        if key.text != KEY:
-            raise stream.error(f"cannot read meta[{key.text}]", key, hint=f"only meta[{KEY}] is supported")
         stream.expect("]")
         stream.expect("[")
         token = stream.expect_kind("int")
         index = int(number(token)[0])
-        arrays = self._known.arrays()
-        if index >= len(arrays):
-            raise stream.error(f"meta[{KEY}] has {len(arrays)} entries, there is no entry {index}", token)
         stream.expect("]")
-        known = self._constants.get(index)
-        if known is None:
-            data = arrays[index]
-            ty = tensor_type(data.shape, dt.dtype(data.dtype))
-            known = self._constants[index] = Constant(data, ty=ty, span=stream.span(first))
-        return known
+        count = section.count(key.text)
+        if not count and key.text != KEY:
+            raise stream.error(f"the metadata section has no {key.text}", key)
+        if index >= count:
+            raise stream.error(f"meta[{key.text}] has {count} entries, there is no entry {index}", token)
+        try:
+            return section.get(key.text, index)
+        except Bad as error:
+            raise stream.error(f"meta[{key.text}][{index}]: {error}", key) from None
 
     def _shape(self) -> Expr:
         stream = self.stream
@@ -251,17 +275,19 @@ class LeafParser:
         if token.kind == "local":
             name, var = self._var()
             self._declare(name, var)
-            return PatternVar(var)
+            return PatternVar(var, span=var.span)
         if stream.accept("_"):
             return PatternWildcard()
         if stream.accept("("):
             patterns, comma = self._patterns()
-            return patterns[0] if len(patterns) == 1 and not comma else PatternTuple(tuple(patterns))
+            grouped = len(patterns) == 1 and not comma
+            return patterns[0] if grouped else PatternTuple(tuple(patterns), span=stream.span(token))
         if token.kind not in ("ident", "string"):
             raise stream.unexpected("a pattern")
         stream.next()
         constructor = self._constructor(token, name_of(stream, token))
-        return PatternConstructor(constructor, tuple(self._patterns()[0]) if stream.accept("(") else ())
+        parts = tuple(self._patterns()[0]) if stream.accept("(") else ()
+        return PatternConstructor(constructor, parts, span=stream.span(token))
 
     def _patterns(self) -> tuple[list[Pattern], bool]:
         """Patterns up to `)`, and whether a comma stood before it."""

@@ -12,6 +12,7 @@ from legato.arith.expr import Var as DimVar
 from legato.arith.expr import const, fresh
 from legato.arith.parser import Scope as DimScope
 from legato.arith.parser import parse_expr as parse_dim
+from legato.arith.substitute import substitute, variables
 from legato.base import dtype as dt
 from legato.base.lexer import Token, number, unquote
 from legato.base.tokens import TokenStream
@@ -63,12 +64,12 @@ class TypeParser:
         self,
         stream: TokenStream,
         types: Mapping[str, GlobalTypeVar],
-        array: Callable[[], Any],
+        meta: Callable[[], Any],
         limit: int = MAX_NESTING,
     ) -> None:
         self._stream = stream
         self._types = types
-        self._array = array  # reads a reference into the metadata
+        self._meta = meta  # reads a reference into the metadata
         self._limit = limit
         self._depth = 0
         self._names: dict[str, DimVar | TypeVar] = {}
@@ -168,15 +169,31 @@ class TypeParser:
         stream, token = self._stream, self._stream.peek()
         if stream.accept("?"):
             return self._add(fresh("d"))
+        if token.text == "meta" and stream.at("[", ahead=1):
+            return self._meta_dim(token)
         found = parse_dim(stream, _Dims(stream, self._names, self._new))
         if found.dtype != dt.index:
             hint = "dims are plain integers, names and + - * // % min max over them"
             raise stream.error(f"expected a dim, got a scalar of dtype {found.dtype}", token, hint=hint)
         return found
 
-    def _new(self, name: str) -> DimVar:
+    def _meta_dim(self, token: Token) -> Dim:
+        """A dim that the metadata holds (TVM wrote symbolic dims so); its variables are those of this definition."""
+        value = self._meta()
+        if type(value) is int:
+            return const(value)
+        if not isinstance(value, DimExpr):
+            raise self._stream.error("expected a dim", token)
+        own = {}
+        for var in variables(value):
+            name = f"meta {var.uid}"  # no name that a text can have
+            found = self._names.get(name)
+            own[var] = found if isinstance(found, DimVar) else self._new(name, fresh(var.name, var.lo, var.hi))
+        return substitute(value, own)
+
+    def _new(self, name: str, var: DimVar | None = None) -> DimVar:
         """The dim of a name that is not in scope."""
-        var = self._add(fresh(name))
+        var = self._add(var or fresh(name))
         if self._parameters is None:
             self._names[name] = var
         else:
@@ -303,7 +320,8 @@ class TypeParser:
             raise stream.error(f"unknown type `{name}`", token, hint=_TYPES)
         if not stream.accept("["):
             return func
-        return TypeCall(func, self.types("]"))
+        args = self.types("]")
+        return TypeCall(func, args) if args else func  # TVM writes T[] for a T without parameters
 
     def type_args(self) -> tuple[Type | Dim, ...]:
         """The type arguments of a call behind `[`, which has been read: types, and dims."""
@@ -367,7 +385,7 @@ class TypeParser:
             return _CONSTANTS[text] if text in _CONSTANTS else _DTYPES[text]
         if stream.at("[", ahead=1):
             if text == "meta":
-                return self._array()
+                return self._meta()
             if text == "Tensor":
                 return self.type()
             if text in ("dim", "type", "constraint"):

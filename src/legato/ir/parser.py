@@ -71,10 +71,11 @@ from legato.base.errors import ParseError
 from legato.base.lexer import Token
 from legato.base.tokens import TokenStream
 from legato.ir import _metadata
-from legato.ir._metadata import KEY
+from legato.ir._metadata import KEY, Constants
 from legato.ir._parse_exprs import ExprParser, run
 from legato.ir._parse_leaves import Known
 from legato.ir._parse_types import TypeParser, name_of
+from legato.ir._relay_metadata import NodeGraph
 from legato.ir.call_tir import CALL_TIR
 from legato.ir.expr import Constructor, Expr, Function, GlobalVar
 from legato.ir.module import GlobalFunc, Module
@@ -167,10 +168,10 @@ def _known(stream: TokenStream, ops: Ops, constants: Mapping[str, Array] | None)
         table.setdefault(op.name, op)
 
     @cache
-    def arrays() -> list[Array]:
+    def section() -> Constants | NodeGraph:
         token = stream.tokens[-2] if len(stream.tokens) > 1 else stream.tokens[-1]
         if token.kind != "metadata":
-            raise stream.error(f"meta[{KEY}] needs a #[metadata] section, and the text has none")
+            raise stream.error("meta[…] needs a #[metadata] section, and the text has none")
         start = token.end - len(token.text)
 
         def fail(message: str, offset: int) -> ParseError:
@@ -179,7 +180,7 @@ def _known(stream: TokenStream, ops: Ops, constants: Mapping[str, Array] | None)
 
         return _metadata.read(token.text, constants, fail)
 
-    return Known(table, arrays=arrays)
+    return Known(table, section=section)
 
 
 def _declare_types(known: Known, types: Iterator[TypeData] | Sequence[TypeData] | Any) -> None:

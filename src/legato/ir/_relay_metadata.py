@@ -1,0 +1,158 @@
+"""The metadata section as Apache TVM wrote it: a graph of nodes, and arrays in base64.
+
+    {"root": 1, "nodes": [node, …], "b64ndarrays": [text, …], "attrs": {…}}
+
+Node 0 is null, the root a Map from keys ("relay.Constant", "tir.SizeVar") to Arrays; `meta[key][i]` is entry i of one.
+A node has "type_key" and, by kind: "attrs" (whose values are texts: numbers, or numbers of other nodes), "data" and
+"keys" (Array and Map), "repr_str" (String). Read are constants, integers, floats, strings, arrays, maps from strings,
+variables of dims and arithmetic over them; other kinds are refused by name.
+
+An array is a header of little-endian fields (magic, reserved, device, rank, dtype code, bits, lanes, extents, number of
+bytes) and the elements, row-major.
+"""
+
+from __future__ import annotations
+
+import binascii
+import math
+import struct
+from base64 import b64decode
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from legato.arith.expr import Expr as DimExpr
+from legato.arith.expr import Op, binary, const, fresh
+from legato.base import dtype as dt
+from legato.ir._json_checks import Bad, items, mapping, pick, text
+
+__all__ = ["NodeGraph", "is_node_graph"]
+
+Array = np.ndarray[Any, Any]
+Json = Any
+
+_MAGIC: Final = 0xDD5E40F096B4A13F
+_HEADER: Final = struct.Struct("<QQiiiBBH")
+_CODES: Final = {(0, 8): dt.int8, (0, 16): dt.int16, (0, 32): dt.int32, (0, 64): dt.int64, (1, 1): dt.bool_,
+                 (1, 8): dt.uint8, (1, 16): dt.uint16, (1, 32): dt.uint32, (1, 64): dt.uint64, (2, 16): dt.float16,
+                 (2, 32): dt.float32, (2, 64): dt.float64, (4, 16): dt.bfloat16, (6, 8): dt.bool_}  # fmt: skip
+_MAX_DEPTH: Final = 100
+_MAX_PARTS: Final = 1 << 16  # of one value, each counted as often as it occurs
+_ARITHMETIC: Final = {"tir.Add": Op.ADD, "tir.Sub": Op.SUB, "tir.Mul": Op.MUL, "tir.FloorDiv": Op.FLOORDIV,
+                      "tir.FloorMod": Op.FLOORMOD, "tir.Min": Op.MIN, "tir.Max": Op.MAX}  # fmt: skip
+
+
+def is_node_graph(section: Json) -> bool:
+    """True if a metadata section is of the form that TVM wrote."""
+    return isinstance(section, dict) and "nodes" in section and "root" in section
+
+
+class NodeGraph:
+    """The values in a section. Every access raises `Bad` for what is damaged or cannot be read."""
+
+    def __init__(self, section: Mapping[str, Json]) -> None:
+        self._nodes = [mapping(node) for node in items(section["nodes"])]
+        self._arrays = items(section.get("b64ndarrays", []))
+        self._values: dict[int, tuple[Any, int]] = {}  # with their sizes
+        root = mapping(pick(section["root"], self._nodes, "a node"))
+        self._roots = dict(zip(items(root.get("keys")), items(root.get("data")), strict=False))
+
+    def count(self, key: str) -> int:
+        """How many entries `meta[key]` has."""
+        if key not in self._roots:
+            return 0
+        return len(items(mapping(pick(self._roots[key], self._nodes, "a node")).get("data", [])))
+
+    def get(self, key: str, index: int) -> Any:
+        """The value of `meta[key][index]`: an array, a dim, or an attribute value. The same object each time."""
+        entries = items(mapping(pick(self._roots[key], self._nodes, "a node")).get("data"))
+        return self._value(entries[index], 0)[0]
+
+    def _value(self, index: Json, depth: int) -> tuple[Any, int]:
+        node = pick(index, self._nodes, "a node")
+        if depth > _MAX_DEPTH:
+            raise Bad(f"nodes are nested more than {_MAX_DEPTH} deep")
+        found = self._values.get(index)
+        if found is None:
+            found = self._values[index] = self._read(node, depth)
+            if found[1] > _MAX_PARTS:
+                raise Bad(f"a value has more than {_MAX_PARTS} parts")
+        return found
+
+    def _read(self, node: Mapping[str, Json], depth: int) -> tuple[Any, int]:
+        kind = text(node.get("type_key"))
+        short = kind.rpartition(".")[2]
+        if kind == "":
+            return None, 1
+        if short == "Constant":
+            return self._array(_number(node, "data")), 1
+        if short in ("IntImm", "FloatImm"):
+            return _scalar(node, short), 1
+        if short == "String":
+            return text(node.get("repr_str")), 1
+        if short == "Array":
+            return self._several(items(node.get("data", [])), depth)
+        if short in ("Map", "StrMap"):
+            members, size = self._several(items(node.get("data", [])), depth)
+            return dict(zip(map(text, items(node.get("keys"))), members, strict=False)), size
+        return self._dim(node, kind, depth)
+
+    def _several(self, entries: list[Json], depth: int) -> tuple[tuple[Any, ...], int]:
+        pairs = [self._value(entry, depth + 1) for entry in entries]
+        return tuple(value for value, _ in pairs), 1 + sum(size for _, size in pairs)
+
+    def _dim(self, node: Mapping[str, Json], kind: str, depth: int) -> tuple[DimExpr, int]:
+        if kind in ("tir.Var", "tir.SizeVar"):
+            return fresh(text(mapping(node.get("attrs")).get("name"))), 1
+        if kind == "tir.Any":
+            return fresh("d"), 1
+        if kind not in _ARITHMETIC:
+            raise Bad(f"a node of kind {kind!r} cannot be read")
+        (a, m), (b, n) = (self._value(_number(node, name), depth + 1) for name in ("a", "b"))
+        operands = [const(v) if type(v) is int else v for v in (a, b)]
+        if not all(isinstance(v, DimExpr) for v in operands):
+            raise Bad(f"{kind} of what is no dim")
+        return binary(_ARITHMETIC[kind], *operands), m + n + 1
+
+    def _array(self, index: int) -> Array:
+        try:
+            raw = b64decode("".join(text(pick(index, self._arrays, "an array")).split()), validate=True)
+            header = _HEADER.unpack_from(raw)
+            shape = struct.unpack_from(f"<{_rank(header[4])}q", raw, _HEADER.size)
+            start = _HEADER.size + 8 * len(shape)
+            (count,) = struct.unpack_from("<q", raw, start)
+        except (binascii.Error, ValueError, struct.error):
+            raise Bad(f"array {index} is damaged") from None
+        dtype = _CODES.get(header[5:7])
+        if header[0] != _MAGIC or dtype is None or header[7] != 1 or min(shape, default=0) < 0:
+            raise Bad(f"array {index} is no array of a known dtype")
+        data = raw[start + 8 :]
+        if len(data) != count or count != math.prod(shape) * dtype.bytes:
+            raise Bad(f"array {index} has {len(data)} bytes, expected {dtype}{list(shape)}")
+        if dtype.is_bool and data.strip(b"\x00\x01"):
+            raise Bad(f"array {index} of bool has a byte that is neither 0 nor 1")
+        return np.frombuffer(data, dtype.numpy).reshape(shape)
+
+
+def _rank(value: int) -> int:
+    if not 0 <= value <= 64:
+        raise ValueError(value)
+    return value
+
+
+def _number(node: Mapping[str, Json], name: str) -> int:
+    """An attribute that is the number of a node or array."""
+    value = mapping(node.get("attrs")).get(name)
+    if type(value) is not str or not value.isascii() or not value.isdigit() or len(value) > 10:
+        raise Bad(f"{node['type_key']} has no {name}")
+    return int(value)
+
+
+def _scalar(node: Mapping[str, Json], kind: str) -> float:
+    value = text(mapping(node.get("attrs")).get("value"))
+    read: Callable[[str], float] = int if kind == "IntImm" else float
+    try:
+        return read(value) if len(value) < 100 else math.nan
+    except ValueError:
+        raise Bad(f"{value!r} is no number") from None
