@@ -242,10 +242,10 @@ ERRORS = {
     "branches": (
         "def @main(%c: bool, %x: Tensor[(3,), float32]) { if (%c) { %x } else { 1f } }",
         """\
-        type error: the branches of if: the ranks differ, 1 and 0
-          at <text>:2:50
-          got    : Tensor[(3,), float32]
-          wanted : float32""",
+        type error: the branches of if: the ranks differ, 0 and 1
+          at <text>:2:72
+          got    : float32
+          wanted : Tensor[(3,), float32]""",
     ),
     "condition": (
         "def @main(%x: float32) { if (%x) { 1 } else { 2 } }",

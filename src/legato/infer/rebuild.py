@@ -164,13 +164,13 @@ class Rebuild:
         match pattern:
             case PatternVar(var):
                 new = self._var(var)
-                return pattern if new is var else PatternVar(new)
-            case PatternConstructor(con, patterns):
+                return pattern if new is var else replace(pattern, var=new)
+            case PatternConstructor(_, patterns):
                 inner = tuple(self._pattern(p) for p in patterns)
-                return pattern if _same(inner, patterns) else PatternConstructor(con, inner)
+                return pattern if _same(inner, patterns) else replace(pattern, patterns=inner)
             case PatternTuple(patterns):
                 inner = tuple(self._pattern(p) for p in patterns)
-                return pattern if _same(inner, patterns) else PatternTuple(inner)
+                return pattern if _same(inner, patterns) else replace(pattern, patterns=inner)
             case _:
                 return pattern
 

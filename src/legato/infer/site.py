@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from legato.arith.expr import Expr as Dim
 from legato.arith.expr import Var
 from legato.base.span import Span
+from legato.ir import expr as ir
 from legato.ir.constraint import Constraint
+from legato.ir.op import Op
 
-__all__ = ["Scope", "Site"]
+__all__ = ["Scope", "Site", "place"]
 
 
 @dataclass(slots=True)
@@ -31,3 +33,13 @@ class Site:
     what: str
     span: Span | None
     scope: Scope
+
+
+def place(e: ir.Expr, user: ir.Expr) -> Span | None:
+    """Where the value of `e` comes from: a let's from its result; what is only a name there is where it is used.
+
+    (A variable knows where it is bound, not where it is used.)
+    """
+    while isinstance(e, ir.Let):
+        e, user = e.body, e
+    return user.span if e.span is None or isinstance(e, ir.Var | ir.GlobalVar | ir.Constructor | Op) else e.span

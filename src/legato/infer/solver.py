@@ -381,14 +381,13 @@ class Solver:
         self._equations.clear()
 
     def _fill_dim(self, h: DimHole, d: Dim, site: Site) -> Dim:
-        h.solution, h.why = d, site
         if isinstance(d, DimHole):
             d.watchers += h.watchers
             d.lo, d.hi = _tighter(max, d.lo, h.lo), _tighter(min, d.hi, h.hi)
         else:
-            self._queue.extend(h.watchers)
             self._in_range(h, d, site)
-        h.watchers = []
+            self._queue.extend(h.watchers)
+        h.solution, h.why, h.watchers = d, site, []
         return d
 
     def _in_range(self, h: DimHole, d: Dim, site: Site) -> None:

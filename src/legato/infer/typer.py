@@ -18,7 +18,7 @@ from legato.base.span import Span
 from legato.infer.holes import DimHole, Hole, dim_vars, has_failed, has_holes, show
 from legato.infer.relation import Asker, ValueOf, ask
 from legato.infer.replace import replace_vars
-from legato.infer.site import Scope, Site
+from legato.infer.site import Scope, Site, place
 from legato.infer.solver import Solver
 from legato.infer.values import Values
 from legato.ir.attrs import has_required
@@ -187,7 +187,7 @@ class Typer:
             used = FuncType(used.params, reuse_dims(used.ret, node.ty, made, self.scope))
         start = self.solver.mark()
         for n, (got, wanted) in enumerate(zip(types, used.params, strict=True)):
-            self.solver.unify(got, wanted, self.site(f"argument {n + 1} of {name}", node))
+            self.solver.unify(got, wanted, Site(f"argument {n + 1} of {name}", place(node.args[n], node), self.scope))
         if self.solver.mark() > start and not any(has_holes(self.solver.zonk(t)) for t in types):
             self.solver.settle(start)
         return self.solver.zonk(used.ret), args
@@ -248,8 +248,9 @@ class Typer:
             case MatchCast():
                 return self._match_cast(node)
             case If():
-                solver.unify(self.need(node.cond, node), _BOOL, self.site("the condition of if", node))
-                return self.join([self.need(e, node) for e in (node.then, node.orelse)], node, "the branches of if")
+                site = Site("the condition of if", place(node.cond, node), self.scope)
+                solver.unify(self.need(node.cond, node), _BOOL, site)
+                return self.join((node.then, node.orelse), node, "the branches of if")
             case _:
                 return None
 
@@ -306,13 +307,15 @@ class Typer:
         self.scope.dims.update(holes)
         return target
 
-    def join(self, types: Sequence[Type], node: Expr, what: str) -> Type:
+    def join(self, branches: Sequence[Expr], node: Expr, what: str) -> Type:
         """The common type of branches: equal, except that dims which may differ become one new unknown dim."""
         made: list[Dim] = []
-        types = [t for t in types if not self._is_failed(t)] or types
-        result = self.solver.zonk(types[0])
-        for ty in types[1:]:
-            result = self._join(result, self.solver.zonk(ty), self.site(what, node), made)
+        pairs = [(self.need(e, node), e) for e in branches]
+        first, *rest = [(t, e) for t, e in pairs if not self._is_failed(t)] or pairs
+        result = self.solver.zonk(first[0])
+        for ty, branch in rest:
+            site = Site(what, place(branch, node), self.scope)
+            result = self._join(self.solver.zonk(ty), result, site, made)
         return reuse_dims(result, node.ty, made, self.scope) if made and node.ty is not None else result
 
     def _is_failed(self, ty: Type) -> bool:
@@ -322,6 +325,8 @@ class Typer:
     def _join(self, a: Type, b: Type, site: Site, made: list[Dim]) -> Type:
         if isinstance(a, TupleType) and isinstance(b, TupleType) and len(a.fields) == len(b.fields):
             return TupleType(tuple(self._join(x, y, site, made) for x, y in zip(a.fields, b.fields, strict=True)))
+        if isinstance(a, FuncType) and isinstance(b, FuncType) and not a.type_params:
+            return self.solver.unify(b, a, site)  # the other may be polymorphic: the branches are one instance of it
         if not (isinstance(a, TensorType) and isinstance(b, TensorType)) or a.rank != b.rank or a.dtype != b.dtype:
             return self.solver.unify(a, b, site)
         pairs = zip(a.shape, b.shape, strict=True)

@@ -16,7 +16,7 @@ from legato.base.errors import TypeCheckError
 from legato.base.span import Span
 from legato.infer.holes import DimHole, Hole, dim_vars, show
 from legato.infer.replace import replace_vars
-from legato.infer.site import Scope, Site
+from legato.infer.site import Scope, Site, place
 from legato.infer.solver import Solver
 from legato.infer.typer import Typer
 from legato.ir.exhaustive import show_pattern, unmatched_cases
@@ -226,7 +226,7 @@ class Walk:
         try:
             ty = self.need(value, user)
             if var.ty is not None:
-                ty = self.check(ty, var.ty, Site(f"the value of %{var.name}", value.span or var.span, self.typer.scope))
+                ty = self.check(ty, var.ty, Site(f"the value of %{var.name}", place(value, var), self.typer.scope))
         except TypeCheckError as error:
             self.blame(error, value.span or var.span)
             ty = self.solver.failed()
@@ -255,23 +255,22 @@ class Walk:
         def finish(_: Expr) -> None:
             if not node.clauses:
                 raise TypeCheckError("a match needs a clause", span=node.span)
-            bodies = [self.need(c.body, node) for c in node.clauses]
-            self.types[id(node)] = self.typer.join(bodies, node, "the clauses of match")
+            self.types[id(node)] = self.typer.join([c.body for c in node.clauses], node, "the clauses of match")
 
-        data = self.solver.hole("what is matched")
-        sound = [True]  # while no pattern has been found wrong
+        data = self.solver.hole()
+        wrong: set[object] = set()  # what the patterns are of that have been found wrong
         work: list[Any] = [node.data, partial(self._matched, node, data)]
         for clause in node.clauses:
-            work += [partial(self._bind_pattern, clause.pattern, data, node, sound), clause.body]
-        cover = partial(self._cover, node, sound)
+            work += [partial(self._bind_pattern, clause.pattern, data, node, wrong), clause.body]
+        cover = partial(self._cover, node, wrong)
         self._stack += reversed([*work, cover, partial(self._guard, finish, node)])
 
     def _matched(self, node: Match, data: Hole) -> None:
         self.solver.unify(data, self.need(node.data, node), self.typer.site("match", node))
 
-    def _cover(self, node: Match, sound: list[bool]) -> None:
+    def _cover(self, node: Match, wrong: set[object]) -> None:
         """A match that promises to be complete must take every value."""
-        if not (node.complete and node.clauses and sound[0]):
+        if wrong or not (node.complete and node.clauses):
             return
         try:
             missing = unmatched_cases(node, self._data_types, limit=_SHOWN + 1)
@@ -285,22 +284,28 @@ class Walk:
             message = "this match does not cover every case"
             self.errors.append(TypeCheckError(message, span=node.span, details=details, hint=hint))
 
-    def _bind_pattern(self, pattern: Pattern, ty: Type, node: Match, sound: list[bool]) -> None:
-        """Gives the variables of a pattern their types, after an error those of a mistake."""
+    def _bind_pattern(self, pattern: Pattern, ty: Type, node: Match, wrong: set[object]) -> None:
+        """Gives the variables of a pattern their types, after an error those of a mistake.
+
+        Of several patterns that are wrong for the same reason, those of the same data type, the first is blamed.
+        """
+        kind = pattern.constructor.belongs_to if isinstance(pattern, PatternConstructor) else type(pattern)
         try:
-            self._pattern(pattern, ty, node)
+            if kind not in wrong:
+                self._pattern(pattern, ty, node)
         except TypeCheckError as error:
-            self.blame(error, node.span)
-            sound[0] = False
+            self.blame(error, pattern.span or node.span)
+            wrong.add(kind)
+        if kind in wrong:
             for var in pattern_vars(pattern):
                 self.vars.setdefault(var, self.solver.failed())
         self.ask_again(node.span)
 
     def _pattern(self, root: Pattern, whole: Type, node: Match) -> None:
-        site = self.typer.site("a pattern of match", node)
         todo: list[tuple[Pattern, Type]] = [(root, whole)]
         while todo:
             pattern, ty = todo.pop()
+            site = Site("a pattern of match", pattern.span or node.span, self.typer.scope)
             match pattern:
                 case PatternVar(var):
                     self.vars[var] = ty if var.ty is None else self.check(ty, var.ty, site)
@@ -309,14 +314,14 @@ class Walk:
                     self.solver.unify(TupleType(holes), ty, site)
                     todo += reversed(list(zip(patterns, map(self.solver.zonk, holes), strict=True)))
                 case PatternConstructor(con, patterns):
-                    fields = self._fields(con, ty, node)
+                    fields = self._fields(con, ty, site.span)
                     if len(patterns) != len(fields):
                         message = f"a pattern of {con.name} has {len(patterns)} parts, wanted {len(fields)}"
                         details = [f"{con.name} : {show(self.typer.constructor_type(con))}"]
-                        raise TypeCheckError(message, span=node.span, details=details)
+                        raise TypeCheckError(message, span=site.span, details=details)
                     todo += reversed(list(zip(patterns, fields, strict=True)))
 
-    def _fields(self, con: Constructor, ty: Type, node: Match) -> tuple[Type, ...]:
+    def _fields(self, con: Constructor, ty: Type, span: Span | None) -> tuple[Type, ...]:
         """The types of the parts of a value that `con` made, where the value has type `ty`; their own dims are new."""
         scope = self.typer.scope
         poly = self.typer.constructor_type(con)
@@ -325,7 +330,7 @@ class Walk:
         }
         data = FuncType(poly.params, poly.ret, tuple(p for p in poly.type_params if isinstance(p, TypeVar)))
         used, _, _ = self.solver.instantiate(data, scope)
-        self.solver.unify(used.ret, ty, Site(f"a pattern of {con.name}", node.span, scope))
+        self.solver.unify(used.ret, ty, Site(f"a pattern of {con.name}", span, scope))
         return tuple(replace_vars(self.solver.zonk(f), {}, dims) for f in used.params)
 
     # ------------------------------------------------------------------ functions
@@ -377,7 +382,7 @@ class Walk:
 
     def _close(self, func: Function, opened: Opened) -> FuncType:
         body = self.need(func.body, func)
-        site = Site("the result of the function", func.body.span or func.span, opened.scope)
+        site = Site("the result of the function", place(func.body, func), opened.scope)
         ret = opened.ret
         if ret is None:
             ret = self.solver.zonk(body)

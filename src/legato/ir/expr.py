@@ -420,6 +420,8 @@ class Shape(Expr):
 class Pattern:
     """A pattern of a match clause."""
 
+    span: Span | None = field(default=None, kw_only=True)
+
     def children(self) -> tuple[Pattern, ...]:
         return ()
 

@@ -102,10 +102,10 @@ def _pattern(pattern: Pattern, bind: Rename) -> Pattern:
         return pattern
     match pattern:
         case PatternVar(var):
-            return PatternVar(bind(var))
-        case PatternConstructor(constructor, patterns):
-            return PatternConstructor(constructor, tuple(_pattern(p, bind) for p in patterns))
+            return replace(pattern, var=bind(var))
+        case PatternConstructor(_, patterns):
+            return replace(pattern, patterns=tuple(_pattern(p, bind) for p in patterns))
         case PatternTuple(patterns):
-            return PatternTuple(tuple(_pattern(p, bind) for p in patterns))
+            return replace(pattern, patterns=tuple(_pattern(p, bind) for p in patterns))
         case _:
             return pattern

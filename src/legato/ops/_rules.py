@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from legato.arith.expr import Const, const
 from legato.base.dtype import DType
-from legato.infer.holes import Hole, NotYet, is_hole
+from legato.infer.holes import Hole, NotYet, is_hole, show
 from legato.ir.op import Relation
 from legato.ir.types import Dim, TensorType, TupleType, Type
 
@@ -41,7 +41,7 @@ def tensor(relation: Relation, ty: Type, what: str = "argument") -> TensorType:
         return ty
     if isinstance(ty, Hole):
         raise NotYet
-    raise relation.fail(f"the {what} must be a tensor", details=[f"got : {ty}"])
+    raise relation.fail(f"the {what} must be a tensor, got {show(ty)}")
 
 
 def tensors(relation: Relation, ty: Type, what: str = "arguments", least: int = 1) -> tuple[TensorType, ...]:
@@ -49,7 +49,7 @@ def tensors(relation: Relation, ty: Type, what: str = "arguments", least: int = 
     if isinstance(ty, Hole):
         raise NotYet
     if not isinstance(ty, TupleType) or len(ty.fields) < least:
-        raise relation.fail(f"the {what} must be a tuple of {least} or more tensors", details=[f"got : {ty}"])
+        raise relation.fail(f"the {what} must be a tuple of {least} or more tensors, got {show(ty)}")
     return tuple(tensor(relation, f, f"{what}[{n}]") for n, f in enumerate(ty.fields))
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from legato.arith.expr import Expr, const
+from legato.arith.prove import provably_different
 from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.ir.op import Cost, Fusion, Narrow, Op, Relation, Sample
@@ -127,6 +128,8 @@ def _nn_matmul_relation(rel: Relation, data: Type, weight: Type, a: MatmulAttrs)
     if known is None and a.units is None:
         return None
     units = known.shape[0 if a.transpose_b else 1] if known is not None and a.units is None else const(a.units or 0)
+    if known is not None:
+        _check_orientation(rel, k, known, a)
     dtype = weight.dtype if isinstance(weight, TensorType) else data.dtype
     wanted = TensorType((units, k) if a.transpose_b else (k, units), dtype)
     typed = rel.unify(weight, wanted, "weight")
@@ -134,6 +137,17 @@ def _nn_matmul_relation(rel: Relation, data: Type, weight: Type, a: MatmulAttrs)
         return None
     units = typed.shape[0 if a.transpose_b else 1]
     return TensorType((*outer, units), _product_dtype(rel, data, typed, a.out_dtype))
+
+
+def _check_orientation(rel: Relation, k: Dim, weight: TensorType, a: MatmulAttrs) -> None:
+    """Fails where the weight would fit if it were transposed, which is what people get wrong."""
+    out, inner = weight.shape if a.transpose_b else reversed(weight.shape)
+    as_given, as_turned = provably_different(inner, k), out is k and a.units in (None, known_int(inner))
+    if as_given and as_turned:
+        got, wanted = ("(in, out)", "(out, in)") if a.transpose_b else ("(out, in)", "(in, out)")
+        hint = "transpose it" + (", or use matmul" if a.transpose_b else "")
+        shape = f"({weight.shape[0]}, {weight.shape[1]})"
+        raise rel.fail(f"the weight {shape} is given as {got}, wanted {wanted}", hint=hint)
 
 
 def _dense_reference(data: Array, weight: Array, a: DenseAttrs) -> Array:
