@@ -14,8 +14,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import legato
 from legato.arith.expr import Var as DimVar
 from legato.base.errors import ParseError
+from legato.driver import operators
 from legato.ir.equal import alpha_equal
 from legato.ir.expr import Call, Constant, Function, Let, Match, RefWrite, Tuple, TupleGetItem, Var
 from legato.ir.module import Module
@@ -244,3 +246,121 @@ def test_variables_are_found_by_their_names() -> None:
     assert isinstance(func.body, Call)
     assert isinstance(func.body.args[0], Var)
     assert func.body.args[0] == func.params[0]
+
+
+# ---------------------------------------------------------------------------------------------- names
+
+
+def test_names_that_are_no_identifiers() -> None:
+    func = _main("""
+def @main(%input.1: Tensor[(2,), float32], %features.0.weight: Tensor[(2,), float32], %aten::relu_0.bias: int8,
+          %x:0: float32, %conv-1/w:int8, %t: (int8, int8)) {
+  %0 = add(%input.1, %features.0.weight);
+  let %y.2 = (%0, %aten::relu_0.bias, %x:0, %conv-1/w-1, %t.0);
+  (%y.2.0, %y.2.1)
+}""")
+    assert [p.name for p in func.params] == [
+        "input.1", "features.0.weight", "aten::relu_0.bias", "x:0", "conv-1/w", "t",
+    ]  # fmt: skip
+    assert str(func.params[4].ty) == "int8"
+    assert isinstance(func.body, Let)
+    made = func.body.value
+    assert isinstance(made, Tuple)
+    assert made.fields[1:3] == (func.params[2], func.params[3])
+    assert isinstance(made.fields[3], Call)
+    assert made.fields[3].args[0] == func.params[4]
+    assert made.fields[4].children() == (func.params[5],)
+    assert [e.children() for e in func.body.body.children()] == [(func.body.var,), (func.body.var,)]
+    again = parse(str(Module.from_expr(func)), ops=OPS)
+    assert alpha_equal(again, Module.from_expr(func))
+
+
+def test_a_name_that_begins_with_a_tensor() -> None:
+    func = _main("def @main(%input: Tensor[(2,), float32], %input.1: int8) { (%input.1, %input) }")
+    assert func.body.children() == (func.params[1], func.params[0])
+
+
+def test_a_name_that_may_mean_two_things() -> None:
+    with pytest.raises(ParseError) as caught:
+        _main("def @main(%t, %t.1) { %t.1 }")
+    assert str(caught.value) == (
+        "parse error: `%t.1` may be a variable, or begin with `%t`\n  at <text>:2:23\n"
+        '  | def @main(%t, %t.1) { %t.1 }\n  |                       ^^\n  hint: put quotes around the name: %"t.1"'
+    )
+    assert isinstance(_main('def @main(%t, %"t.1") { %t.1 }').body, TupleGetItem)
+    assert isinstance(_main('def @main(%t, %t.1) { %"t.1" }').body, Var)
+
+
+# ---------------------------------------------------------------------------------------------- operators
+
+
+def _same(old: str, new: str) -> bool:
+    """True if two bodies of a program over the package's operators are the same."""
+    found = [parse(f'#[version = "0.0.5"]\ndef @main(%x, %i, %u) {{ {body} }}', ops=operators()) for body in (old, new)]
+    return alpha_equal(*found)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("scatter(%x, %i, %u, axis=1)", 'scatter_elements(%x, %i, %u, axis=1, reduction="update")'),
+        ("scatter_add(%x, %i, %u)", 'scatter_elements(%x, %i, %u, reduction="add")'),
+        ('image.resize(%x, size=[2, 2], layout="NHWC", method="bicubic")',
+         'image.resize2d(%x, size=[2, 2], layout="NHWC", method="cubic", rounding_method="round")'),
+        ('image.resize(%x, size=[2, 2], coordinate_transformation_mode="asymmetric")',
+         'image.resize2d(%x, size=[2, 2], coordinate_transformation_mode="asymmetric", rounding_method="floor")'),
+        ("contrib.adaptive_avg_pool2d(%x, output_size=[1, 1])", "nn.adaptive_avg_pool2d(%x, output_size=[1, 1])"),
+        ("nn.pad(%x, pad_width=[[0, 0], [1i64, 1i64]])", "nn.pad(%x, 0f, pad_width=[[0, 0], [1, 1]])"),
+        ("nn.pad(%x, pad_width=[[0, 0]], pad_value=-2f)", "nn.pad(%x, -2f, pad_width=[[0, 0]])"),
+        ('arange(0 /* ty=int32 */, 5, 2, dtype="int32")', 'arange(start=0, stop=5, step=2, dtype="int32")'),
+        ('arange(0f, 1f, 0.25f, dtype="float32")', 'arange(start=0f, stop=1f, step=0.25f, dtype="float32")'),
+        ('broadcast_to(%x, shape=[2, 3], dtype="float32")', "broadcast_to(%x, shape=[2, 3])"),
+        ("fast_exp(nn.fast_softmax(%x, axis=1))", "exp(nn.softmax(%x, axis=1))"),
+        ("strided_slice(%x, begin=[0i64], end=[2i64], strides=[1i64], axes=None)",
+         'strided_slice(%x, begin=[0], end=[2], slice_mode="end")'),
+        ('cast(%x, dtype="int64")', "cast(%x, dtype=int64)"),
+        ("clip(%x, a_min=-inff, a_max=6f)", "clip(%x, a_min=-inff, a_max=6)"),
+        # Attributes that are left out mean what they meant there, not what the record has.
+        ("nn.batch_matmul(%x, %u)", "nn.batch_matmul(%x, %u, transpose_b=False)"),
+        ("image.resize2d(%x, size=[2, 2])", 'image.resize2d(%x, size=[2, 2], rounding_method="round")'),
+        ("nn.upsampling3d(%x, scale_d=2f)",
+         'nn.upsampling3d(%x, scale_d=2f, coordinate_transformation_mode="half_pixel")'),
+    ],
+)  # fmt: skip
+def test_operators_that_have_changed(old: str, new: str) -> None:
+    assert _same(old, new)
+
+
+def test_bounds_of_slices_as_arguments() -> None:
+    section = _metadata({"relay.Constant": [_constant(0), _constant(1)]}, [np.array([0, 2]), np.array([1, 1])])
+    meta = "meta[relay.Constant]"
+    old = f'#[version = "0.0.5"]\ndef @main(%x) {{ strided_slice(%x, {meta}[0], {meta}[1], {meta}[1]) }}{section}'
+    new = '#[version = "0.0.5"]\ndef @main(%x) { strided_slice(%x, begin=[0, 2], end=[1, 1], strides=[1, 1]) }'
+    assert alpha_equal(parse(old, ops=operators()), parse(new, ops=operators()))
+
+
+def test_defaults_of_text_are_not_printed() -> None:
+    text = "def @main(%x, %u) {\n  nn.batch_matmul(%x, %u, transpose_b=True)\n}\n"
+    both = f'#[version = "0.0.5"]\n\n{text}'
+    assert str(parse(both, ops=operators())) == both
+    plain = both.replace(", transpose_b=True", "")
+    assert str(parse(plain, ops=operators())) == plain
+    assert not alpha_equal(parse(both, ops=operators()), parse(plain, ops=operators()))
+
+
+def test_a_program_of_an_importer_has_types() -> None:
+    section = _metadata({"relay.Constant": [_constant(0), _constant(1)]},
+                        [np.ones((8, 3, 3, 3), "float32"), np.zeros(8, "float32")])  # fmt: skip
+    module = legato.parse(f"""#[version = "0.0.5"]
+def @main(%input.1: Tensor[(1, 3, 6, 6), float32] /* ty=Tensor[(1, 3, 6, 6), float32] */) -> Tensor[(1, 8), float32] {{
+  %0 = nn.pad(%input.1, 0 /* ty=int32 */, pad_width=[[0, 0], [0, 0], [1, 1], [1, 1]]) /* ty=float32 */;
+  %1 = nn.conv2d(%0, meta[relay.Constant][0], padding=[0, 0, 0, 0], channels=8, kernel_size=[3, 3]);
+  %2 = nn.bias_add(%1, meta[relay.Constant][1] /* ty=Tensor[(8), float32] */);
+  %3 = nn.dropout(nn.relu(%2), rate=0.5f);
+  %4 = nn.global_avg_pool2d(%3.0);
+  %5 = reshape(%4, newshape=[-1, 8]);
+  nn.softmax(%5, axis=1)
+}}{section}""")
+    main = module["main"]
+    assert isinstance(main, Function)
+    assert str(main.body.ty) == "Tensor[(1, 8), float32]"

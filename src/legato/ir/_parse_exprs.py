@@ -15,6 +15,7 @@ from legato.base.lexer import Token
 from legato.ir._names import KEYWORDS
 from legato.ir._parse_leaves import GROWS, LEAVES, LeafParser
 from legato.ir._parse_types import fit
+from legato.ir._relay_ops import adapt
 from legato.ir.attrs import make_attrs, pack_args
 from legato.ir.expr import (
     Call,
@@ -208,6 +209,8 @@ class ExprParser(LeafParser):
             if attrs:
                 raise self.stream.error(f"only operators take attributes: {', '.join(attrs)}", at)
             return Call(op, tuple(args), None, type_args, span=span)
+        if at.kind == "ident":
+            args, attrs = adapt(at.text, args, attrs)
         if op.text_defaults:
             attrs = {**op.text_defaults, **attrs}
         if op.attrs is not None and attrs:

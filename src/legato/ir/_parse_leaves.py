@@ -18,6 +18,7 @@ from legato.ir._literals import array_of
 from legato.ir._metadata import KEY, Constants
 from legato.ir._parse_types import TypeParser, name_of
 from legato.ir._relay_metadata import NodeGraph
+from legato.ir._relay_ops import RENAMED
 from legato.ir.expr import (
     Call,
     Constant,
@@ -33,11 +34,13 @@ from legato.ir.expr import (
     Var,
 )
 from legato.ir.op import Op
-from legato.ir.types import GlobalTypeVar, scalar_type, tensor_type
+from legato.ir.types import GlobalTypeVar, TensorType, scalar_type, tensor_type
 
 __all__ = ["GROWS", "LEAVES", "Known", "LeafParser"]
 
 LEAVES: Final = frozenset({"local", "global", "int", "float"})  # tokens that are an operand
+_PARTS: Final = frozenset({"ident", "int", "float"})  # tokens that continue a name, and what may stand between them:
+_JOINTS: Final = frozenset({".", "-", "/", ":"})
 _DEVICES: Final = ("virtual_device", "param_virtual_devices", "result_virtual_device")  # read and dropped
 GROWS: Final = ("(", ".", "[")  # what may follow an operand and make more of it
 
@@ -64,6 +67,7 @@ class LeafParser:
         self._vars: dict[str, Var] = {}
         self._undo: list[tuple[str, Var | None]] = []
         self._graph: dict[str, Expr] = {}
+        self._long: dict[str, list[str]] = {}  # names that are no identifiers, by what they begin with
         self._constants: dict[int, Constant] = {}  # by the identity of their arrays, which the metadata keeps
 
     # ------------------------------------------------------------------ scopes
@@ -87,11 +91,43 @@ class LeafParser:
         if self._is_graph(token):
             raise stream.error(f"`%{token.text}` names a graph binding, not a variable", token,
                                hint='variables have a letter in their name, or quotes: %"0"')  # fmt: skip
+        name = self._long_name(token)
         if stream.at("{") and stream.at("virtual_device", ahead=1):
             while not stream.accept("}") and not stream.at_kind("eof"):
                 stream.next()
         ty = self.types.type() if stream.accept(":") else None
-        return token.text, Var(token.text, ty=ty, span=stream.span(token))
+        return name, Var(name, ty=ty, span=stream.span(token))
+
+    def _long_name(self, token: Token) -> str:
+        """The name of the variable that is bound here: with what follows without a space, as in `%conv.1::w-0`.
+
+        TVM printed names as they are. A `:` alone ends the name, unless a number follows: no type is called so.
+        """
+        tokens, stream, end = self._tokens, self.stream, token.end
+        if token.end - token.start == len(token.text) + 1:  # not quoted
+            while (count := _joined(tokens, stream.pos, end)) > 0:
+                stream.pos += count
+                end = tokens[stream.pos - 1].end
+        if end == token.end:
+            return token.text
+        name = stream.source.text[token.start + 1 : end]
+        self._long.setdefault(token.text, []).append(name)
+        return name
+
+    def _long_var(self, token: Token) -> Var | None:
+        """The variable whose long name stands here, if it is one. ParseError if it could be more than that."""
+        text, start = self.stream.source.text, token.start + 1
+        names = [n for n in self._long[token.text] if n in self._vars and _stands(n, text, start)]
+        if not names:
+            return None
+        name = max(names, key=len)
+        short = self._vars.get(token.text)
+        if short is not None and not (name[len(token.text)] == "." and isinstance(short.ty, TensorType)):
+            hint = f'put quotes around the name: %"{name}"'
+            raise self.stream.error(f"`%{name}` may be a variable, or begin with `%{token.text}`", token, hint=hint)
+        while self._tokens[self.stream.pos].start < start + len(name):
+            self.stream.pos += 1
+        return self._vars[name]
 
     def _is_graph(self, token: Token) -> bool:
         return token.text.isdigit() and token.end - token.start == len(token.text) + 1
@@ -114,6 +150,8 @@ class LeafParser:
         """A variable, global or number."""
         token = self._tokens[self.stream.pos]
         if token.kind == "local":
+            if token.text in self._long and (long := self._long_var(token)) is not None:
+                return long
             found = (self._graph if self._is_graph(token) else self._vars).get(token.text)
             if found is None:
                 raise self._unknown_local(token)
@@ -193,7 +231,7 @@ class LeafParser:
             if self.stream.at("(") and self.stream.at(")", ahead=1):
                 self.stream.pos += 2
             return Call(found, (), span=self.stream.span(token))
-        op = self._known.ops.get(name)
+        op = self._known.ops.get(name) or self._known.ops.get(RENAMED.get(name, ""))
         if op is None:
             close = _close(name, [*self._known.ops, *self._known.constructors], "")
             raise self.stream.error(f"unknown operator or constructor `{name}`", token, hint=close)
@@ -298,6 +336,26 @@ class LeafParser:
             if not comma and not stream.at(")"):
                 raise stream.unexpected("`,` or `)`")
         return patterns, comma
+
+
+def _joined(tokens: list[Token], pos: int, end: int) -> int:
+    """How many tokens from `pos` on continue a name that ends at offset `end`."""
+    here, after = tokens[pos], tokens[pos + 1] if pos + 1 < len(tokens) else tokens[pos]
+    if here.start != end:
+        return 0
+    if here.kind in _PARTS:
+        return 1
+    if here.kind != "punct" or here.text not in _JOINTS or after.start != here.end:
+        return 0
+    if here.text == ":":
+        return 2 if after.kind == "int" or after.text == ":" else 0
+    return 2 if after.kind in _PARTS else 0
+
+
+def _stands(name: str, text: str, start: int) -> bool:
+    """True if `name` stands in `text` at `start`, and does not go on behind."""
+    end = start + len(name)
+    return text.startswith(name, start) and not (text[end : end + 1].isalnum() or text[end : end + 1] == "_")
 
 
 def _close(name: str, known: Iterable[str], mark: str) -> str | None:

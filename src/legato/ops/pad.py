@@ -9,8 +9,10 @@ import numpy as np
 
 from legato.arith.expr import Const, Expr, const
 from legato.arith.simplify import simplify
+from legato.base import dtype as dt
 from legato.ir.op import Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
+from legato.ops._dtypes import convert
 from legato.ops._families import Array
 from legato.ops._moving import as_dim, as_int
 from legato.ops._rules import known_dim, tensor
@@ -36,7 +38,8 @@ def _widths(attrs: PadAttrs) -> list[tuple[Dim, Dim]]:
 
 def _pad_type(relation: Relation, x: Type, pad_value: Type, attrs: PadAttrs) -> Type:
     ty = tensor(relation, x, "data")
-    relation.unify(pad_value, TensorType((), ty.dtype), "pad_value")
+    if not (isinstance(pad_value, TensorType) and pad_value.rank == 0 and not pad_value.dtype.is_bool):
+        relation.unify(pad_value, TensorType((), ty.dtype), "pad_value")
     if len(attrs.pad_width) != ty.rank:
         raise relation.fail(f"pad_width has {len(attrs.pad_width)} entries for rank {ty.rank}")
     if attrs.pad_mode not in MODES:
@@ -68,7 +71,7 @@ def _pad_reference(x: Array, pad_value: Array, attrs: PadAttrs) -> Array:
             continue
         inside = (i >= 0) & (i < extent)
         shape = (*x.shape[:axis], len(i), *x.shape[axis + 1 :])
-        padded = np.full(shape, pad_value[()], x.dtype)
+        padded = np.full(shape, convert(pad_value, dt.dtype(x.dtype))[()], x.dtype)
         place = (slice(None),) * axis
         padded[(*place, inside)] = np.take(x, i[inside], axis)
         x = padded
@@ -95,7 +98,8 @@ def _constant(x: Tensor, pad_value: Tensor, widths: Sequence[tuple[Dim, Dim]], i
         for test in tests:
             inside = test if inside is None else te.land(inside, test)
     element = x[tuple(v - before for v, (before, _) in zip(i, widths, strict=True))]
-    return element if inside is None else te.select(inside, element, pad_value[()])
+    outside = pad_value[()] if pad_value.dtype == x.dtype else te.cast(pad_value[()], x.dtype)
+    return element if inside is None else te.select(inside, element, outside)
 
 
 def _never_pads(width: Dim) -> bool:
@@ -139,6 +143,10 @@ pad = Op(
             (((3, 1), "float32"), ((), "float32")), {"pad_width": ((7, 9), (1, 1)), "pad_mode": "reflect"}, exact=True
         ),
         Sample((((), "float32"), ((), "float32")), {"pad_width": ()}, exact=True),
+        Sample((((2, 3), "float32"), ((), "int32")), {"pad_width": ((1, 2), (0, 1))}, exact=True),
+        Sample((((2, 3), "int8"), ((), "float32")), {"pad_width": ((0, 2), (1, 1))}, exact=True),
     ),
-    doc="Adds elements around a tensor: `pad_value`, the nearest element (edge), or the mirrored tensor (reflect).",
+    doc="""Adds elements around a tensor: `pad_value`, the nearest element (edge), or the mirrored tensor (reflect).
+
+The value is converted to the tensor's dtype.""",
 )

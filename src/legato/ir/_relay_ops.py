@@ -1,0 +1,94 @@
+"""Calls as older versions of TVM wrote them: operators that have another name or other arguments now.
+
+Everything here is about text only. `RENAMED` gives the operator that a name stands for, `adapt` the arguments and
+attributes of a call that was written under a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from legato.ir.expr import Constant, Expr, constant
+
+__all__ = ["RENAMED", "adapt"]
+
+Args = list[Expr]
+Attrs = dict[str, Any]
+
+RENAMED: Final[Mapping[str, str]] = {
+    "scatter": "scatter_elements",
+    "scatter_add": "scatter_elements",
+    "image.resize": "image.resize2d",
+    "contrib.adaptive_avg_pool2d": "nn.adaptive_avg_pool2d",
+    "contrib.adaptive_max_pool2d": "nn.adaptive_max_pool2d",
+    "fast_exp": "exp",  # by a polynomial of a lower degree
+    "fast_erf": "erf",
+    "fast_tanh": "tanh",
+    "nn.fast_softmax": "nn.softmax",
+}
+
+
+def adapt(name: str, args: Args, attrs: Attrs) -> tuple[Args, Attrs]:
+    """The arguments and attributes of a call written as `name(args, attrs)`, in the form that the operator has now.
+
+    What is in this form already, or cannot be brought into it, stays as it is.
+    """
+    change = _CHANGES.get(name)
+    return (args, attrs) if change is None else change(args, attrs)
+
+
+def _arange(args: Args, attrs: Attrs) -> tuple[Args, Attrs]:
+    """Until 0.19, start, stop and step were arguments, and once more attributes."""
+    values = [_scalar(a) for a in args]
+    if len(values) != 3 or None in values:
+        return args, attrs
+    return [], attrs | dict(zip(("start", "stop", "step"), values, strict=True))
+
+
+def _scalar(e: Expr) -> Any:
+    """The number that a constant of rank 0 is; None for anything else."""
+    return e.data.item() if isinstance(e, Constant) and e.data.ndim == 0 else None
+
+
+def _strided_slice(args: Args, attrs: Attrs) -> tuple[Args, Attrs]:
+    """In 0.7, begin, end and strides were arguments."""
+    if len(args) != 4 or not all(isinstance(a, Constant) and a.data.ndim == 1 for a in args[1:]):
+        return args, attrs
+    names = ("begin", "end", "strides")
+    bounds = {n: tuple(a.data.tolist()) for n, a in zip(names, args[1:], strict=True) if isinstance(a, Constant)}
+    return args[:1], attrs | bounds
+
+
+def _pad(args: Args, attrs: Attrs) -> tuple[Args, Attrs]:
+    """Until 0.7, the value was an attribute, 0 where it was left out."""
+    if len(args) != 1:
+        return args, attrs
+    value = float(attrs.get("pad_value", 0))
+    return [*args, constant(np.float32(value))], {n: v for n, v in attrs.items() if n != "pad_value"}
+
+
+def _resize(args: Args, attrs: Attrs) -> tuple[Args, Attrs]:
+    """Until 0.7: methods have other names; the nearest pixel was found by rounding, or down for asymmetric."""
+    methods = {"bilinear": "linear", "bicubic": "cubic"}
+    method = attrs.get("method", "bilinear")
+    rounding = "floor" if attrs.get("coordinate_transformation_mode") == "asymmetric" else "round"
+    return args, {"rounding_method": rounding} | attrs | {"method": methods.get(method, method)}
+
+
+def _broadcast_to(args: Args, attrs: Attrs) -> tuple[Args, Attrs]:
+    """The record was shared with `zeros`: it has a dtype, which means nothing."""
+    return args, {n: v for n, v in attrs.items() if n != "dtype"}
+
+
+_CHANGES: Final[Mapping[str, Callable[[Args, Attrs], tuple[Args, Attrs]]]] = {
+    "arange": _arange,
+    "strided_slice": _strided_slice,
+    "nn.pad": _pad,
+    "image.resize": _resize,
+    "broadcast_to": _broadcast_to,
+    "scatter": lambda args, attrs: (args, {"reduction": "update"} | attrs),
+    "scatter_add": lambda args, attrs: (args, {"reduction": "add"} | attrs),
+}
