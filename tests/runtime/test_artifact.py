@@ -20,6 +20,7 @@ from legato.base.errors import ArtifactError, LegatoError
 from legato.base.target import cpu_flags
 from legato.runtime import Executable, load, verify_file
 from legato.runtime.artifact import PAGE
+from legato.runtime.binding import LARGE, crc32c_chunks
 from tests.runtime.images import executable, image, program, twice
 
 ROOT = Path(__file__).parents[2]
@@ -333,3 +334,11 @@ def test_random_files(artifact: Path, tmp_path: Path) -> None:
         path.write_bytes(data[: int(rng.integers(0, 200))] + noise)
         with pytest.raises(LegatoError):
             load(path)
+
+
+def test_checksums_of_large_data_are_those_of_its_parts() -> None:
+    data = np.random.default_rng(0).integers(0, 256, LARGE + 12345, np.uint8)
+    chunk = 3 << 20
+    sums = crc32c_chunks(data, chunk)
+    parts = [crc32c_chunks(data[at : at + chunk], chunk) for at in range(0, data.size, chunk)]
+    np.testing.assert_array_equal(sums, np.concatenate(parts))

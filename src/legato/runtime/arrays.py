@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Final
 
 import numpy as np
@@ -93,6 +92,8 @@ def by_name(
     known = {tensor.name: tensor for tensor in tensors}
     for name in values:
         if name not in known:
+            from difflib import get_close_matches  # only for mistakes
+
             close = get_close_matches(str(name), known, n=1)
             hint = f"\n  hint: did you mean {close[0]!r}?" if close else ""
             raise RunError(f"no {kind} is called {name!r}; there are {', '.join(map(str, tensors))}{hint}")

@@ -7,6 +7,7 @@ import platform
 from ctypes import c_char_p, c_double, c_int32, c_int64, c_uint32, c_void_p
 from functools import cache
 from pathlib import Path
+from threading import Thread
 from typing import Final
 
 import numpy as np
@@ -17,6 +18,7 @@ from legato.runtime.program import ABI
 __all__ = ["HOST_OP", "MAX_THREADS", "CodeImage", "Memory", "address", "cpu_count", "crc32c_chunks", "library"]
 
 MAX_THREADS: Final = 256  # LG_MAX_THREADS
+LARGE: Final = 32 << 20  # bytes that are summed up by two threads
 LIBRARY: Final = Path(__file__).parent / "native" / "liblegato_rt.so"
 
 # lg_host_op: (user, op, args) -> status
@@ -93,8 +95,19 @@ def address(array: np.ndarray) -> int:
 def crc32c_chunks(data: np.ndarray, chunk: int) -> np.ndarray:
     """CRC32C of each `chunk` bytes of a contiguous uint8 array, as uint32[ceil(size / chunk)]."""
     sums = np.empty(-(-data.size // chunk), np.uint32)
-    library().lg_crc32c_chunks(address(data), data.size, chunk, address(sums))
+    if data.size < LARGE or cpu_count() == 1:
+        _crc32c(data, chunk, sums)
+        return sums
+    half = sums.size // 2
+    other = Thread(target=_crc32c, args=(data[: half * chunk], chunk, sums[:half]))
+    other.start()
+    _crc32c(data[half * chunk :], chunk, sums[half:])
+    other.join()
     return sums
+
+
+def _crc32c(data: np.ndarray, chunk: int, sums: np.ndarray) -> None:
+    library().lg_crc32c_chunks(address(data), data.size, chunk, address(sums))
 
 
 class Memory:

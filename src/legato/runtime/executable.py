@@ -8,7 +8,7 @@ from pathlib import Path
 from signal import SIGINT, default_int_handler
 from threading import get_ident, main_thread
 from types import MappingProxyType
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import numpy as np
 
@@ -19,12 +19,14 @@ from legato.base.target import missing_features, target
 from legato.runtime import artifact
 from legato.runtime.arrays import as_array, by_name, check_out, check_overlap, pack, ready
 from legato.runtime.binding import MAX_THREADS, CodeImage, address, cpu_count, library
-from legato.runtime.kernels import KernelInfo, kernels_from_text
 from legato.runtime.parts import Constants, Parts, join_constants
 from legato.runtime.program import HostOpInfo, Program, TensorInfo
 from legato.runtime.signature import Plan, Shape, Signature
 from legato.runtime.size import Formula
 from legato.runtime.workspace import Failure, HostRunner, Workspace, host_callback
+
+if TYPE_CHECKING:
+    from legato.runtime.kernels import KernelInfo
 
 __all__ = ["Executable", "load"]
 
@@ -261,6 +263,8 @@ class Executable:
     @property
     def kernels(self) -> tuple[KernelInfo, ...]:
         """The kernels of the program: their names, and what each has to do as formulas in its dims."""
+        from legato.runtime.kernels import kernels_from_text  # only where it is asked for
+
         return kernels_from_text(self.program.kernels, self._parts.code_size)
 
     @property
