@@ -36,8 +36,8 @@ def _layer(net: Layers, x: Expr, name: str, growth: int) -> Expr:
 def get_net(
     densenet_size: int, classes: int, batch_size: int, image_shape: tuple[int, ...], dtype: str = "float32"
 ) -> Function:
-    """(batch, …image) to (batch, classes): scores; sizes 121, 161, 169 and 201. Images have at least 221 pixels a
-    side."""
+    """(batch, …image) to (batch, classes): scores; sizes 121, 161, 169 and 201. Sides are multiples of 32 (224 is what
+    the network was made for)."""
     if densenet_size not in _SIZES:
         raise CompileError(f"there is no DenseNet-{densenet_size}", hint=f"there are {', '.join(map(str, _SIZES))}")
     channels, growth, blocks = _SIZES[densenet_size]
@@ -54,7 +54,8 @@ def get_net(
             channels //= 2
             x = _norm_conv(net, x, f"transition{stage}", channels, 1)
             x = net.b.nn.avg_pool2d(x, pool_size=(2, 2), strides=(2, 2))
-    x = net.b.nn.avg_pool2d(net.relu(net.batch_norm(x, "batch_norm5")), pool_size=(7, 7))
+    pool = tuple(min(7, side // 32) for side in image_shape[1:])
+    x = net.b.nn.avg_pool2d(net.relu(net.batch_norm(x, "batch_norm5")), pool_size=pool)
     return net.function(net.dense(net.b.nn.batch_flatten(x), "dense", classes, bias=False))
 
 

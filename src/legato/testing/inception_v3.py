@@ -96,8 +96,17 @@ class _Inception(Layers):
         return self.b.concatenate(one, *sides, pool, axis=1)
 
 
+def _last_extent(side: int) -> int:
+    """The extent of the last feature map: 8 for 299."""
+    stem = (((side - 3) // 2 + 1 - 2) - 3) // 2 + 1 - 2
+    for _ in range(3):
+        stem = (stem - 3) // 2 + 1
+    return stem
+
+
 def get_net(batch_size: int, num_classes: int, image_shape: tuple[int, ...], dtype: str = "float32") -> Function:
-    """(batch, …image) to (batch, num_classes): probabilities. Images have at least 299 pixels a side."""
+    """(batch, …image) to (batch, num_classes): probabilities. Images have at least 75 pixels a side (299 is what the
+    network was made for)."""
     net = _Inception()
     x: Expr = net.data((batch_size, *image_shape), dtype)
     x = net.conv(x, "conv", 32, (3, 3), 2)
@@ -111,7 +120,8 @@ def get_net(batch_size: int, num_classes: int, image_shape: tuple[int, ...], dty
     for n, inner in (("mixed_4", 128), ("mixed_5", 160), ("mixed_6", 160), ("mixed_7", 192)):
         x = net.c(x, n, inner)
     x = net.e(net.e(net.d(x, "mixed_8"), "mixed_9", False), "mixed_10", True)
-    x = net.b.nn.batch_flatten(net.b.nn.avg_pool2d(x, pool_size=(8, 8), strides=(1, 1)))
+    pool = tuple(min(8, _last_extent(side)) for side in image_shape[1:])
+    x = net.b.nn.batch_flatten(net.b.nn.avg_pool2d(x, pool_size=pool, strides=(1, 1)))
     return net.function(net.b.nn.softmax(net.dense(x, "fc1", num_classes)))
 
 

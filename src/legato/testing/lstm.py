@@ -1,4 +1,4 @@
-"""An unrolled LSTM: the same cell, a function, is called once for each step."""
+"""An unrolled LSTM: the body of its cell, once for each step."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from legato.ir.expr import Expr, Function
 from legato.ir.module import Module
 from legato.ir.types import TensorType, TupleType, tensor_type
+from legato.ir.visit import substitute
 from legato.testing.init import create_workload
 from legato.testing.layers import Layers
 
@@ -51,13 +52,13 @@ def get_net(iterations: int, num_hidden: int, batch_size: int = 1, dtype: str = 
     data = net.data((iterations, batch_size, num_hidden), dtype)
     weight, bias = tensor_type((4 * num_hidden, num_hidden), dtype), tensor_type((4 * num_hidden,), dtype)
     params = [b.var(n, ty) for n, ty in _weights(weight, bias)]
-    cell = b.let("lstm_cell", lstm_cell(num_hidden, batch_size, dtype))
+    cell = lstm_cell(num_hidden, batch_size, dtype)
     zero = b.zeros(shape=(batch_size, num_hidden), dtype=dtype)
     states: Expr = b.tuple_([zero, zero])
     hidden: Expr = zero
     for step in range(iterations):
         x = b.take(data, b.constant(step), axis=0)
-        result = b.apply(cell, [x, states, *params])
+        result = substitute(cell.body, dict(zip(cell.params, (x, states, *params), strict=True)))
         hidden, states = b.get(result, 0), b.get(result, 1)
     return b.function([data, *params], hidden)
 

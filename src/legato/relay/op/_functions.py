@@ -117,7 +117,7 @@ def typed_call(record: Op, args: Sequence[Expr], attrs: Any) -> Call:
 
 def _arguments(record: Op, values: Sequence[Any], given: Mapping[str, Any]) -> list[Expr]:
     if record.args and record.args[-1].startswith("*") and isinstance(values[-1], list | tuple):
-        if not values[-1]:
+        if not values[-1] and len(values) == 1:
             raise TypeCheckError(f"relay.{record.name}: there is nothing in its list of arguments")
         values = [*values[:-1], *values[-1]]
     exprs = Builder().operands([v.astuple() if isinstance(v, TupleWrapper) else v for v in values])
@@ -145,16 +145,18 @@ def _attributes(record: Op, given: Mapping[str, Any]) -> dict[str, Any]:
         return dict(given)
     found: dict[str, Any] = {}
     defaults = {f.name: f.default for f in fields(record.attrs)}
+    listed = {f.name for f in fields(record.attrs) if f.name in _LISTED and "tuple" in str(f.type)}
     rank = len(default) if isinstance(default := defaults.get("strides"), tuple) else 0
     for name, value in given.items():
         value = _number(record, name, value)
-        if value is None and defaults.get(name, MISSING) is not MISSING:
+        default = defaults.get(name, MISSING)
+        if (value is None and default is not MISSING) or (default is None and isinstance(value, str) and not value):
             continue  # the record's own default
         if rank and name in ("strides", "dilation", "kernel_size", "pool_size", "output_padding"):
             value = (value,) * rank if isinstance(value, int) and record.name.startswith("nn.") else value
         if rank and name == "padding":
             value = _padding(value, rank)
-        if name in _LISTED and not _is_listed(value):
+        if name in listed and not _is_listed(value):
             value = (value,)
         found[name] = value
     return found
