@@ -11,7 +11,7 @@ export LEGATO_MODELS ?= $(CURDIR)/.models
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test isa lint sanitize bench models clean
+.PHONY: help venv demo test mutants isa lint sanitize bench models clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -28,6 +28,9 @@ test: lint models ## everything that must pass: lint, then all tests
 
 fuzz: $(VENV)/.dev ## FUZZ=2000 random programs for each property of passes, lowering and compiled code
 	LEGATO_FUZZ=$(or $(FUZZ),2000) $(BIN)/python -m pytest -n 2 --timeout 0 tests/lower tests/transform -k "programs or compiled_is or alive or meaning or twice or any_order or every_stage"
+
+mutants: $(VENV)/.dev ## MUTANTS=100000 damaged programs: each is typed or refused, with an error of its own
+	LEGATO_MUTANTS=$(or $(MUTANTS),100000) $(BIN)/python -m pytest -n 2 --timeout 0 tests/errors/test_mutants.py
 
 isa: $(VENV)/.dev models ## lowering and all models once more, compiled for older processors: AVX2, then SSE4.2
 	for level in x86-64-v3 x86-64-v2; do \

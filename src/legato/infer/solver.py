@@ -61,6 +61,8 @@ class Solver:
         self._queue: deque[Callable[[], None]] = deque()
         self._equations: list[_Equation] = []
         self._budget = 0
+        self._unnamed: set[Var] = set()  # dims that inference has made and that the program does not name
+        self._names: dict[Var, Var] = {}  # what an annotation calls them
 
     # ------------------------------------------------------------------ holes
 
@@ -122,15 +124,27 @@ class Solver:
         return ty if all(a is b for a, b in zip(old, kids, strict=True)) else ty.with_children(kids)
 
     def dim(self, d: Dim) -> Dim:
-        """`d` with every filled hole replaced."""
+        """`d` with every filled hole replaced, and with dims called as the program calls them."""
         while isinstance(d, DimHole) and d.solution is not None:
             d = d.solution
+        if isinstance(d, Var):
+            return self._names.get(d, d)
         if not self._dim_holes or not d.children():
             return d
         known: dict[Dim, Dim] = {
-            v: self.dim(v) for v in variables(d) if isinstance(v, DimHole) and v.solution is not None
+            v: self.dim(v)
+            for v in variables(d)
+            if v in self._names or (isinstance(v, DimHole) and v.solution is not None)
         }
         return simplify(replace(d, known)) if known else d
+
+    def name(self, d: Dim, name: Var, scope: Scope) -> None:
+        """An annotation has `name` for the dim `d`: if nothing else names it, it is called so from now on."""
+        if isinstance(d, Var) and d in self._unnamed:
+            self._unnamed.remove(d)
+            self._names[d] = name
+            self._dim_holes = True
+            scope.dims.add(name)
 
     def open(self, ty: Type | None, name: str = "_") -> Type:
         """An annotation as a type: `_` and a missing annotation become holes."""
@@ -174,6 +188,7 @@ class Solver:
         """A new dim for an extent that is known only when the program runs."""
         new = fresh(name, 0, hi)
         scope.dims.add(new)
+        self._unnamed.add(new)
         return new
 
     # ------------------------------------------------------------------ unification

@@ -56,7 +56,7 @@ from legato.ir.types import (
     walk,
 )
 
-__all__ = ["OpenCall", "Typer"]
+__all__ = ["OpenCall", "Typer", "reuse_dims"]
 
 _BOOL = scalar_type(dt.bool_)
 
@@ -100,6 +100,11 @@ class Typer:
         """The type of a call of an operator: its relation's answer, or a hole that a problem will fill."""
         if node.type_args:
             raise TypeCheckError(f"{op.name} takes no type arguments", span=node.span)
+        wanted = type(None) if op.attrs is None else op.attrs
+        if not isinstance(node.attrs, wanted):
+            got = "none" if node.attrs is None else type(node.attrs).__name__
+            message = f"{op.name} has attributes of class {wanted.__name__}, got {got}"
+            raise TypeCheckError(message, span=node.span, hint="ir.attrs.make_attrs makes them")
         value = self.values.of
         return self._relate(op, node.attrs, types, node.span, node.ty, lambda n: value(node.args[n]))
 

@@ -18,7 +18,7 @@ from legato.infer.holes import DimHole, Hole, dim_vars, show
 from legato.infer.replace import replace_vars
 from legato.infer.site import Scope, Site, place
 from legato.infer.solver import Solver
-from legato.infer.typer import Typer
+from legato.infer.typer import Typer, reuse_dims
 from legato.ir.exhaustive import show_pattern, unmatched_cases
 from legato.ir.expr import (
     Call,
@@ -240,6 +240,8 @@ class Walk:
         }
         wanted = replace_vars(self.annotation(annotation, site.span), {}, unknown)
         self.solver.unify(ty, wanted, site)
+        for v, hole in unknown.items():
+            self.solver.name(self.solver.dim(hole), v, site.scope)
         return self.solver.zonk(ty)
 
     def _dataflow(self, node: Dataflow) -> None:
@@ -303,26 +305,32 @@ class Walk:
 
     def _pattern(self, root: Pattern, whole: Type, node: Match) -> None:
         todo: list[tuple[Pattern, Type]] = [(root, whole)]
+        made: list[Dim] = []
         while todo:
             pattern, ty = todo.pop()
             site = Site("a pattern of match", pattern.span or node.span, self.typer.scope)
             match pattern:
                 case PatternVar(var):
-                    self.vars[var] = ty if var.ty is None else self.check(ty, var.ty, site)
+                    self.vars[var] = ty if var.ty is None else self._annotated(var.ty, ty, made, site)
                 case PatternTuple(patterns):
                     holes: tuple[Type, ...] = tuple(self.solver.hole() for _ in patterns)
                     self.solver.unify(TupleType(holes), ty, site)
                     todo += reversed(list(zip(patterns, map(self.solver.zonk, holes), strict=True)))
                 case PatternConstructor(con, patterns):
-                    fields = self._fields(con, ty, site.span)
+                    fields, dims = self._fields(con, ty, site.span)
+                    made += dims
                     if len(patterns) != len(fields):
                         message = f"a pattern of {con.name} has {len(patterns)} parts, wanted {len(fields)}"
                         details = [f"{con.name} : {show(self.typer.constructor_type(con))}"]
                         raise TypeCheckError(message, span=site.span, details=details)
                     todo += reversed(list(zip(patterns, fields, strict=True)))
 
-    def _fields(self, con: Constructor, ty: Type, span: Span | None) -> tuple[Type, ...]:
-        """The types of the parts of a value that `con` made, where the value has type `ty`; their own dims are new."""
+    def _annotated(self, annotation: Type, ty: Type, made: Sequence[Dim], site: Site) -> Type:
+        """The type of a variable of a pattern; its new dims are called as in the annotation."""
+        return self.check(reuse_dims(ty, annotation, made, site.scope), annotation, site)
+
+    def _fields(self, con: Constructor, ty: Type, span: Span | None) -> tuple[tuple[Type, ...], tuple[Dim, ...]]:
+        """The types of the parts of a value of type `ty` that `con` made, and the new dims in them, its own."""
         scope = self.typer.scope
         poly = self.typer.constructor_type(con)
         dims: dict[DimVar, Dim] = {
@@ -331,7 +339,7 @@ class Walk:
         data = FuncType(poly.params, poly.ret, tuple(p for p in poly.type_params if isinstance(p, TypeVar)))
         used, _, _ = self.solver.instantiate(data, scope)
         self.solver.unify(used.ret, ty, Site(f"a pattern of {con.name}", span, scope))
-        return tuple(replace_vars(self.solver.zonk(f), {}, dims) for f in used.params)
+        return tuple(replace_vars(self.solver.zonk(f), {}, dims) for f in used.params), tuple(dims.values())
 
     # ------------------------------------------------------------------ functions
 
