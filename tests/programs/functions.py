@@ -12,6 +12,9 @@ from tests.programs.writer import Writer
 
 __all__ = ["functions"]
 
+Bound = tuple[TypeVar | DimVar, ...]
+Made = tuple[dict[GlobalVar, Function], list[Callee]]  # and how to call them
+
 
 def functions(writer: Writer, name: str) -> dict[GlobalVar, Function]:
     """One function, or two that call each other; the writer may call them from then on."""
@@ -27,7 +30,7 @@ def functions(writer: Writer, name: str) -> dict[GlobalVar, Function]:
     return found
 
 
-def _type_params(writer: Writer) -> tuple[TypeVar | DimVar, ...]:
+def _type_params(writer: Writer) -> Bound:
     """Type variables and dims, brought into scope."""
     choose = writer.choose
     type_vars = [TypeVar(name) for name in ("A", "B")[: choose.below(3)]]
@@ -37,13 +40,15 @@ def _type_params(writer: Writer) -> tuple[TypeVar | DimVar, ...]:
     return (*type_vars, *dims)
 
 
-def _params(writer: Writer, type_params: tuple[TypeVar | DimVar, ...]) -> tuple[Type, ...]:
+def _params(writer: Writer, type_params: Bound) -> tuple[Type, ...]:
     """Types of parameters: one of each type variable, one that has each dim, and some more."""
     needed: list[Type] = [p if isinstance(p, TypeVar) else tensor_type((p, 3)) for p in type_params]
     return (*needed, *(writer.type() for _ in range(writer.choose.below(3))))
 
 
-def _plain(writer: Writer, gv: GlobalVar, bound: tuple[TypeVar | DimVar, ...]) -> tuple[dict[GlobalVar, Function], list[Callee]]:
+def _plain(
+    writer: Writer, gv: GlobalVar, bound: tuple[TypeVar | DimVar, ...]
+) -> tuple[dict[GlobalVar, Function], list[Callee]]:
     params = _params(writer, bound)
     func = FuncType(params, writer.type(), bound)
     names = tuple(writer.var(p, known=True) for p in params)
@@ -54,12 +59,16 @@ def _plain(writer: Writer, gv: GlobalVar, bound: tuple[TypeVar | DimVar, ...]) -
     return {gv: Function(names, body, ret, bound)}, [Callee(gv, func)]
 
 
-def _with_fuel(writer: Writer, gv: GlobalVar, bound: tuple[TypeVar | DimVar, ...]) -> tuple[dict[GlobalVar, Function], list[Callee]]:
+def _with_fuel(
+    writer: Writer, gv: GlobalVar, bound: tuple[TypeVar | DimVar, ...]
+) -> tuple[dict[GlobalVar, Function], list[Callee]]:
     func = FuncType((INT, *_params(writer, bound)), writer.type(), bound)
     return {gv: writer.recursive(gv, func)}, [Callee(gv, func, fuel=0)]
 
 
-def _in_pairs(writer: Writer, gv: GlobalVar, bound: tuple[TypeVar | DimVar, ...]) -> tuple[dict[GlobalVar, Function], list[Callee]]:
+def _in_pairs(
+    writer: Writer, gv: GlobalVar, bound: tuple[TypeVar | DimVar, ...]
+) -> tuple[dict[GlobalVar, Function], list[Callee]]:
     params = _params(writer, bound)
     first = Callee(gv, FuncType((INT, *params), writer.type(), bound), fuel=0)
     second = Callee(GlobalVar(f"{gv.name}b"), FuncType((INT, *params), writer.type(), bound), fuel=0)
@@ -70,7 +79,9 @@ def _in_pairs(writer: Writer, gv: GlobalVar, bound: tuple[TypeVar | DimVar, ...]
     return made, [first, second]
 
 
-def _over_data(writer: Writer, gv: GlobalVar, bound: tuple[TypeVar | DimVar, ...]) -> tuple[dict[GlobalVar, Function], list[Callee]]:
+def _over_data(
+    writer: Writer, gv: GlobalVar, bound: tuple[TypeVar | DimVar, ...]
+) -> tuple[dict[GlobalVar, Function], list[Callee]]:
     """A function that calls itself on parts of its first argument."""
     choose = writer.choose
     datas = [t for t in writer.types.values() if not t.extern]

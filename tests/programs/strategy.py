@@ -29,7 +29,7 @@ from tests.programs.functions import functions
 from tests.programs.kinds import INT, data_type, free_dims, list_of
 from tests.programs.scope import Callee
 from tests.programs.values import value
-from tests.programs.writer import Writer
+from tests.programs.writer import DOUBLE, Writer, double
 
 __all__ = ["Program", "programs"]
 
@@ -83,7 +83,9 @@ def programs(draw: st.DrawFn, size: int = 30, *, smooth: bool = False, data_inpu
     return _finish(writer, made, size, data_inputs=data_inputs)
 
 
-PURE = frozenset({"id", "compose", "flip", "concat", "zip", "rev", "length", "sum", "size"})  # call nothing they are given
+PURE = frozenset(
+    {"id", "compose", "flip", "concat", "zip", "rev", "length", "sum", "size"}
+)  # call nothing they are given
 
 
 def _finish(writer: Writer, made: dict[GlobalVar, Function], size: int, *, data_inputs: bool) -> Program:
@@ -103,6 +105,7 @@ def _finish(writer: Writer, made: dict[GlobalVar, Function], size: int, *, data_
         results = [writer.type() for _ in range(1 + choose.below(3))]
         body = Tuple(tuple(writer.expr(ty, 4) for ty in results))
     made[GlobalVar("main")] = Function(params, body)
+    loops = {DOUBLE: double()} if writer.uses_kernel else {}
     own = {h: d for h, d in writer.types.items() if h not in library().types}
     args = tuple(value(ty, dims, writer.types, choose.below(6)) for ty in tys)
-    return Program(link(Module(made, own), library()), args, dims, TupleType(tuple(results)))
+    return Program(link(Module({**made, **loops}, own), library()), args, dims, TupleType(tuple(results)))

@@ -11,11 +11,12 @@ from legato.arith.evaluate import evaluate as evaluate_dim
 from legato.arith.expr import Var as DimVar
 from legato.interp import Closure, Data, Ref
 from legato.ir.expr import Constructor
+from legato.ir.module import Module
 from legato.ir.op import Op
-from legato.ir.types import GlobalTypeVar, TensorType, TupleType, Type, TypeData
+from legato.ir.types import GlobalTypeVar, ShapeType, TensorType, TupleType, Type, TypeData
 from tests.programs.kinds import array, family
 
-__all__ = ["has_type", "same", "value"]
+__all__ = ["has_type", "moved", "same", "value"]
 
 
 def value(ty: Type, dims: Mapping[DimVar, int], types: Mapping[GlobalTypeVar, TypeData], seed: int) -> Any:
@@ -31,6 +32,16 @@ def value(ty: Type, dims: Mapping[DimVar, int], types: Mapping[GlobalTypeVar, Ty
         for n in range(seed):
             made = Data(con, tuple(made if f == ty else value(f, dims, types, n) for f in found.fields(con)))
     return made
+
+
+def moved(found: Any, module: Module) -> Any:
+    """A value with the constructors that `module` has by the same names."""
+    if isinstance(found, tuple):
+        return tuple(moved(f, module) for f in found)
+    if not isinstance(found, Data):
+        return found
+    data = next(t for t in module.types.values() if t.header.name == found.constructor.belongs_to.name)
+    return Data(data.constructors[found.constructor.tag], tuple(moved(f, module) for f in found.fields))
 
 
 def same(a: Any, b: Any) -> bool:
@@ -51,6 +62,9 @@ def same(a: Any, b: Any) -> bool:
         elif isinstance(x, Closure | Op | Constructor):
             if not isinstance(y, Closure | Op | Constructor):
                 return False
+        elif isinstance(x, int):  # of a shape
+            if x != y:
+                return False
         elif x.dtype != y.dtype or x.shape != y.shape or not np.array_equal(x, y, equal_nan=x.dtype.kind in "fV"):
             return False
     return True
@@ -69,6 +83,9 @@ def has_type(found: Any, ty: Type, dims: Mapping[DimVar, int], types: Mapping[Gl
             if not isinstance(x, tuple) or len(x) != len(t.fields):
                 return False
             todo += zip(x, t.fields, strict=True)
+        elif isinstance(t, ShapeType):
+            if x != tuple(int(evaluate_dim(d, dims)) for d in t.dims or ()):
+                return False
         elif isinstance(x, Data):
             kind = family(t, types)
             if kind is None or x.constructor not in kind.data.constructors:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 
 from legato.arith.expr import Expr as Dim
 from legato.arith.expr import Var as DimVar
 from legato.arith.expr import const, fresh
+from legato.base import dtype as dt
+from legato.ir.call_tir import call_tir
 from legato.ir.expr import (
     Call,
     Clause,
     Dataflow,
     Expr,
     Function,
+    GlobalVar,
     If,
     Let,
     Match,
@@ -44,6 +48,9 @@ from legato.ir.types import (
     walk,
 )
 from legato.ops import table
+from legato.te.lower import to_tir
+from legato.te.tensor import compute, placeholder
+from legato.tir.stmt import Func
 from tests.programs import patterns
 from tests.programs.choices import Choices
 from tests.programs.kinds import (
@@ -55,7 +62,6 @@ from tests.programs.kinds import (
     family,
     has_cell,
     has_function,
-    is_const,
     list_of,
     literal,
 )
@@ -64,7 +70,17 @@ from tests.programs.scope import Callee, Scope
 
 OPERATORS = {1: ("tanh", "negative"), 2: ("add", "maximum")}  # of floats, by the number of arguments
 
+DOUBLE = GlobalVar("double")
+
 Rule = Callable[["Writer", Type, int], Expr | None]
+
+
+@cache
+def double() -> Func:
+    """The loop program of @double: twice a vector."""
+    k = DimVar("k", dt.index, 0)
+    a = placeholder("a", (k,), "float32")
+    return to_tir([compute((k,), lambda i: a[i] + a[i])], [a], "double")
 
 
 class Writer:
@@ -77,6 +93,7 @@ class Writer:
         self.budget = budget
         self.smooth = smooth
         self.pure = False  # in a dataflow block
+        self.uses_kernel = False
         self.effects = 0  # how many nodes so far have effects, or may have
         self._names = itertools.count()
         self._examples = [t for t in example_types() if t.rank <= 3]
@@ -109,6 +126,8 @@ class Writer:
             return applied(data, [self.type(0) for _ in data.type_vars])
         if kind == 12:
             return FuncType(tuple(self.type(depth - 1) for _ in range(self.choose.below(3))), self.type(depth - 1))
+        if self.choose.chance(2):
+            return ShapeType(self.tensor().shape)
         return self.tensor()
 
     def tensor(self) -> TensorType:
@@ -125,8 +144,10 @@ class Writer:
         if depth <= 0 or self.budget <= 0:
             return self.leaf(ty)
         effects = self.effects
-        rule = self.choose.one_of(_rules(ty))
-        found = rule(self, ty, depth - 1)
+        rules = _rules(ty)
+        if not self.pure and any(isinstance(t, RefType) for t in self.scope.types):
+            rules += CELLS
+        found = self.choose.one_of(rules)(self, ty, depth - 1)
         if found is None:
             return self.leaf(ty)
         if self.effects == effects:
@@ -298,7 +319,8 @@ class Writer:
                 args.append(first if first is not None and n == 0 else self.expr(binding.apply(p), depth))
         params = callee.ty.type_params
         determined = {p for ty in callee.ty.params for p in _parts(ty)}
-        explicit = bool(params) and not callee.is_inside and (self.choose.chance(4) or not {*callee.types} <= determined)
+        explicit = self.choose.chance(4) or not {*callee.types} <= determined
+        explicit = explicit and not callee.is_inside
         given = (binding.types[p] if isinstance(p, TypeVar) else binding.dims[p] for p in params if explicit)
         return Call(callee.expr, tuple(args), None, tuple(given))
 
@@ -351,9 +373,8 @@ class Writer:
 
     def cast(self, ty: Type, depth: int) -> Expr | None:
         """A tensor seen with a new dim for one of its extents, and something with that dim in scope."""
-        tensors = [
-            (v, t) for v, t in zip(self.scope.vars, self.scope.types, strict=True) if isinstance(t, TensorType) and t.rank
-        ]
+        known = zip(self.scope.vars, self.scope.types, strict=True)
+        tensors = [(v, t) for v, t in known if isinstance(t, TensorType) and t.rank]
         if tensors and not self.choose.chance(4):
             value, seen = self.choose.one_of(tensors[::-1])
         else:
@@ -423,6 +444,13 @@ class Writer:
         make = lambda operand: self.expr(operand, depth)  # noqa: E731  # the depth is known here
         return ByShape(self.choose, make, self.scope.dims, smooth=self.smooth).any(ty)
 
+    def kernel(self, ty: Type, depth: int) -> Expr | None:
+        """A call of the loop program that doubles a vector."""
+        if not isinstance(ty, TensorType) or ty.rank != 1 or ty.dtype != FLOAT.dtype:
+            return None
+        self.uses_kernel = True
+        return call_tir(DOUBLE, [self.expr(ty, depth)], [ty], ty.shape)
+
     def sample(self, ty: Type, depth: int) -> Expr | None:
         """A call as an operator's samples show it."""
         fits = examples_by_type().get(ty, ())
@@ -465,10 +493,11 @@ class Writer:
                              read, dataflow, cast, loop, generic)  # fmt: skip
 
 
-TENSOR: tuple[Rule, ...] = (*Writer.ANY[:2], *[Writer.operator] * 10, *[Writer.sample] * 4, *Writer.ANY)
+TENSOR: tuple[Rule, ...] = (*Writer.ANY[:2], *[Writer.operator] * 10, *[Writer.sample] * 4, Writer.kernel, *Writer.ANY)
 TUPLE: tuple[Rule, ...] = (*[Writer.tuple_] * 8, *Writer.ANY)
 DATA: tuple[Rule, ...] = (*[Writer.data] * 10, *Writer.ANY)
 FUNCTION: tuple[Rule, ...] = (*[Writer.closure] * 6, *[Writer.value] * 4, *Writer.ANY)
+CELLS: tuple[Rule, ...] = (*[Writer.written] * 6, *[Writer.read] * 6)  # where there are cells
 CELL: tuple[Rule, ...] = (Writer.known, Writer.new_cell, *Writer.ANY)
 
 
