@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from legato.arith.expr import Expr, Var, const
-from legato.lower.layout import choose_order
+from legato.lower.layout import aligned, choose_order
 from legato.te.tensor import Axis, placeholder
+from legato.tir.buffer import Layout
 from legato.tir.expr import Load
 
 N, C, H, W = (Var(name, lo=0) for name in "nchw")
+NHWC = Layout((0, 2, 3, 1))
 
 
 def order(extents: list[int], shape: list[int], index: list[Expr], *, constant: bool = False) -> tuple[int, ...]:
@@ -36,3 +38,20 @@ def test_elementwise_keeps_the_order_it_reads(
 
 def test_constants_decide_nothing() -> None:
     assert order([32, 64], [64, 32], [C, N], constant=True) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("shape", "given", "wanted"),
+    [
+        ((1, 72, 56, 56), NHWC, (0, 8, 0, 0)),
+        ((1, 64, 56, 56), NHWC, ()),  # whole vectors
+        ((1, 24, 56, 56), NHWC, ()),  # a third more would be read
+        ((1, 120, 1, 28), NHWC, ()),  # no image
+        ((1, 120, 28, 28), Layout((0, 2, 3, 1), pad=(0, 16, 0, 0)), (0, 16, 0, 0)),  # part of a larger one
+        ((1, 120, 28, 28), Layout((0, 2, 3, 1), ((0, 0), (1, 1), (0, 0), (0, 0))), ()),
+        ((1, 3, 8, 226), Layout.row_major(4), (0, 0, 0, 14)),
+    ],
+)
+def test_channels_begin_at_vectors(shape: tuple[int, ...], given: Layout, wanted: tuple[int, ...]) -> None:
+    got = aligned(given, [const(d) for d in shape], 16)
+    assert got == Layout(given.order, given.halo, given.halo_value, wanted)

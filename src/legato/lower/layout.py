@@ -3,6 +3,9 @@
 A contraction wants the axes that only its constant operand follows (output channels) innermost: images are NHWC inside.
 Fewer channels than fill a vector stay where they are if memory runs along another axis. Everything else keeps the order
 of the largest tensor that it reads.
+
+Vectors of an image's channels begin at multiples of their size: one that lies across two cache lines takes two
+accesses.
 """
 
 from __future__ import annotations
@@ -18,7 +21,9 @@ from legato.te.tensor import Axis, Tensor
 from legato.tir.buffer import Layout
 from legato.tir.expr import Load
 
-__all__ = ["choose_order"]
+__all__ = ["aligned", "choose_order"]
+
+GROWTH = 8  # at most one element in so many is added behind each place of an image
 
 
 def choose_order(axes: Sequence[Axis], body: Expr, constants: Collection[Tensor], reduced: bool, lanes: int) -> Layout:
@@ -42,6 +47,22 @@ def choose_order(axes: Sequence[Axis], body: Expr, constants: Collection[Tensor]
     else:
         place = {n: (0, *p) for n, p in place.items()}
     return Layout(tuple(sorted(place, key=lambda n: place[n])))
+
+
+def aligned(layout: Layout, shape: Sequence[Expr], lanes: int) -> Layout:
+    """`layout`, with padding behind each place of an image whose channels are no whole number of vectors, if it is
+    little; the layout as it is where that does not apply, or where it has padding of its own."""
+    if layout.pad or not layout.order:
+        return layout
+    *outer, channel = layout.order
+    extent = shape[channel]
+    if sum(not is_unit(shape[d]) for d in outer) < 2 or not isinstance(extent, Const):
+        return layout
+    missing = -int(extent.value) % lanes
+    if not missing or GROWTH * missing > int(extent.value) or layout.halo_of(channel) != (0, 0):
+        return layout
+    pad = tuple(missing if d == channel else 0 for d in range(len(shape)))
+    return Layout(layout.order, layout.halo, layout.halo_value, pad)
 
 
 def _places(main: Load, axes: Sequence[Axis]) -> dict[int, tuple[int, ...]]:

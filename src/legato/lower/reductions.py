@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from legato.arith.expr import Const, Expr, Var, cdiv, const
@@ -24,6 +24,7 @@ from legato.lower.rules.winograd_cost import WinogradPlan, choose
 from legato.lower.scheduling import Scheduling
 from legato.lower.traits import choose_row, in_memory_order, index_of, tensors_read, units_first
 from legato.te.tensor import Axis, Reduction, Stage, Tensor
+from legato.tir.buffer import Buffer
 from legato.tir.expr import Load
 from legato.tir.stmt import Stmt
 
@@ -143,11 +144,18 @@ def _tiled(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, part
         within=within,
         packed=frozenset(operands),
         last=last,
-        blocks_first=weight > work.target.l2_bytes // 2,
+        blocks_first=weight > work.target.l2_bytes // 2 or _is_by_channel(inner, channel, operands),
         ahead=block_var if _fetches_ahead(work, weight, order, row_axis, shape) else None,
     )
     assert channel is job.order[-1]
     return tile(job, shape, work.target)
+
+
+def _is_by_channel(inner: Expr, channel: Axis, packed: Collection[Buffer]) -> bool:
+    """True if a channel's result comes from data of that channel alone, by weights: a block of channels then stays in
+    the first cache from one row to the next, whole rows may not."""
+    data = [x for x in loads(inner) if x.buffer not in packed]
+    return bool(packed) and bool(data) and all(depends(x, channel.var) for x in data)
 
 
 def _fetches_ahead(

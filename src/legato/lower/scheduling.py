@@ -10,7 +10,7 @@ from legato.arith.expr import Expr, Var
 from legato.arith.substitute import variables
 from legato.base.precision import Precision
 from legato.base.target import Target
-from legato.lower.layout import choose_order
+from legato.lower.layout import aligned, choose_order
 from legato.lower.packing import Copies, Packing
 from legato.lower.rules.program import threaded
 from legato.lower.traits import tensors_read
@@ -77,7 +77,8 @@ class Scheduling(ABC):
             return
         assert isinstance(tensor.stage, Stage)
         chosen = choose_order(tensor.stage.axes, body, self.constants, reduced, self.lanes)
-        tensor.layout = chosen if want is None else Layout(chosen.order, want.halo, want.halo_value, want.pad)
+        layout = chosen if want is None else Layout(chosen.order, want.halo, want.halo_value, want.pad)
+        tensor.layout = aligned(layout, tensor.shape, self.target.vector_bytes // tensor.dtype.bytes)
 
     def append(self, outputs: Sequence[Tensor], body: Stmt, *, given: bool = False) -> None:
         """Appends the kernel `body`, which stores `outputs`; `given`: an operator's own loops, not yet shared out."""
