@@ -13,7 +13,7 @@ from typing import Any
 from legato.base.errors import InternalError
 from legato.infer.builder import Builder
 from legato.ir import sugar
-from legato.ir.expr import Expr
+from legato.ir.expr import Call, Constructor, Expr
 from legato.ir.op import Op
 
 __all__ = ["table"]
@@ -82,6 +82,8 @@ class _Table(Mapping[str, Op]):
 def _apply(name: str, *args: Any, **attrs: Any) -> Expr:
     """What an operator symbol between expressions builds; name "" calls the first argument."""
     builder = Builder()
+    if isinstance(args[0], Constructor):  # its data type is the module's: inference knows it, a builder alone does not
+        return Call(args[0], tuple(builder.operands(args[1:])))
     return builder.call(args[0], *args[1:], **attrs) if name == "" else builder.call(name, *args, **attrs)
 
 

@@ -33,9 +33,9 @@ def run_infer_type(expr: Expr) -> Any:
 
 def create_workload(net: Function, initializer: Any = None, seed: int = 0) -> tuple[IRModule, dict[str, Any]]:
     """The typed module of a network and random parameters for all but its inputs; see `legato.testing.init`."""
-    from legato.testing import init
+    from legato.testing.init import create_workload as create
 
-    mod, params = init.create_workload(net, initializer, seed)
+    mod, params = create(net, initializer, seed)
     return IRModule(mod), params
 
 

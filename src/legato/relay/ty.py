@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any as AnyValue
+from typing import Final, NoReturn
 
 from legato.arith.expr import Expr as DimExpr
 from legato.arith.expr import Var as DimVar
@@ -18,15 +19,49 @@ from legato.base.errors import TypeCheckError
 from legato.ir import expr as ir
 from legato.ir import types as it
 from legato.ir.types import GlobalTypeVar, RefType, Type, TypeVar
-from legato.ir.types import Kind as TypeKind
+from legato.ir.types import Kind as TypeKindValue
 from legato.relay._names import Named
 
-__all__ = ["Any", "FuncType", "GlobalTypeVar", "IncompleteType", "Kind", "RefType", "RelayRefType", "ShapeVar",
-           "TensorType", "TupleType", "Type", "TypeCall", "TypeData", "TypeKind", "TypeVar",
-           "scalar_type"]  # fmt: skip
+__all__ = [
+    "Any",
+    "FuncType",
+    "GlobalTypeVar",
+    "IncompleteType",
+    "Kind",
+    "RefType",
+    "RelayRefType",
+    "ShapeVar",
+    "TensorType",
+    "TupleType",
+    "Type",
+    "TypeCall",
+    "TypeConstraint",
+    "TypeData",
+    "TypeKind",
+    "TypeRelation",
+    "TypeVar",
+    "scalar_type",
+]  # fmt: skip
+
+RelayRefType = RefType
+
+
+class TypeKind:
+    """The kinds of types: `check_kind(t) == TypeKind.Type`."""
+
+    Type: Final = TypeKindValue.TYPE
+    ShapeVar: Final = TypeKindValue.SHAPE_VAR
+    BaseType: Final = TypeKindValue.BASE_TYPE
+    Constraint: Final = TypeKindValue.CONSTRAINT
+    AdtHandle: Final = TypeKindValue.ADT_HANDLE
+    TypeData: Final = TypeKindValue.TYPE_DATA
+
 
 Kind = TypeKind
-RelayRefType = RefType
+
+
+class NoTypeRelation:
+    """What no type is an instance of."""
 
 
 class TensorType(metaclass=Named):
@@ -116,10 +151,23 @@ class IncompleteType(metaclass=Named):
     node = it.HoleType
 
     @staticmethod
-    def build(kind: TypeKind = TypeKind.TYPE) -> it.HoleType:
-        if kind is not TypeKind.TYPE:
+    def build(kind: TypeKindValue = TypeKind.Type) -> it.HoleType:
+        if kind is not TypeKind.Type:
             raise TypeCheckError("only types can be left to inference, not dims", hint="write relay.Any() for a dim")
         return it.HoleType()
+
+
+class TypeRelation(metaclass=Named):
+    """Relations are in the records of operators (`Op.type_rel`), not in types: nothing is one, and none can be made."""
+
+    node = NoTypeRelation
+
+    @staticmethod
+    def build(*args: object, **keywords: object) -> NoReturn:
+        raise TypeCheckError("type relations are not types here", hint="write one as the type_rel of an operator")
+
+
+TypeConstraint = TypeRelation
 
 
 def scalar_type(dtype: DType | str) -> it.TensorType:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from legato.relay.op import algorithm, image, nn, op, reduce, tensor, transform
 from legato.relay.op._functions import namespace
+from legato.relay.op.layout import layout_transform
 from legato.relay.op.op import Op, get
 from legato.relay.op.reduce import logsumexp, mean_std, mean_variance, std, variance
 
-__all__ = ["Op", "algorithm", "get", "image", "logsumexp", "mean_std", "mean_variance", "nn", "op", "reduce", "std",
-           "tensor", "transform", "variance"]  # fmt: skip
+__all__ = ["Op", "algorithm", "get", "image", "layout_transform", "logsumexp", "mean_std", "mean_variance", "nn", "op",
+           "reduce", "std", "tensor", "transform", "variance"]  # fmt: skip
 
 __getattr__, __dir__ = namespace("", globals())
