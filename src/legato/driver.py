@@ -79,9 +79,10 @@ def load_model(
     ops: Iterable[Op] = (),
     custom: Mapping[str, Callable[..., Any]] | None = None,
 ) -> Module:
-    """`model` as a module: a Module itself, the path of a .onnx or .relay file, or an onnx.ModelProto."""
-    is_text = isinstance(model, str | Path) and Path(model).suffix in (".relay", ".rly", ".txt")
-    if shapes and (is_text or isinstance(model, Module | ir.Function)):
+    """`model` as a module: a Module itself, the path of a .onnx, .relay or .json file, or an onnx.ModelProto."""
+    suffix = Path(model).suffix if isinstance(model, str | Path) else ""
+    is_text = suffix in (".relay", ".rly", ".txt")
+    if shapes and (is_text or suffix == ".json" or isinstance(model, Module | ir.Function)):
         raise CompileError("shapes are given for ONNX models; a program in Relay has its own")
     if isinstance(model, Module):
         return model
@@ -96,6 +97,11 @@ def load_model(
         module = load_text(path, ops=operators(ops), read=parse)
         with quoting(path, str(path)):
             return infer(module)
+    if suffix == ".json":
+        from legato.infer.infer import infer
+        from legato.ir.files import load_json_file
+
+        return infer(load_json_file(Path(str(model)), ops=operators(ops)))
     if isinstance(model, str | Path | bytes) or type(model).__name__ == "ModelProto":
         from legato.frontend.onnx import from_onnx
 

@@ -20,6 +20,8 @@ from legato.base.errors import InternalError, PlatformError
 from legato.base.precision import Precision
 from legato.cli._answer import Answer, rows, seconds, size
 from legato.compare import Culprit, OutputReport, Report
+from legato.driver import load_model
+from legato.ir.files import save_json_file
 from legato.pipelines import DEFAULT
 from tests.cli.conftest import MLP
 
@@ -347,6 +349,10 @@ def test_verify_names_the_culprit(call: Any, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_show(call: Any) -> None:
     assert "nn.dense" in call("show", "mlp.relay").out
+    assert "/* ty=Tensor[" in call("show", "mlp.relay", "--types").out
+    save_json_file(load_model("mlp.relay"), "mlp.json")
+    assert call("show", "mlp.json", "--types").out == call("show", "mlp.relay", "--types").out
+    assert "span=mlp.relay:" in call("show", "mlp.relay", "--spans").out
     assert "Primitive=1" in call("show", "mlp.relay", "--after", "fuse").out
     assert "call_tir" in call("show", "mlp.relay", "--after", "lower").out
     assert "kernel @" in call("show", "mlp.relay", "--after", "tir").out
@@ -357,6 +363,7 @@ def test_show(call: Any) -> None:
     assert call("show", "mlp.relay", "--after", "low-precision").code == 2
     call("compile", "mlp.relay", "-o", "mlp.legato")
     assert "nn.dense" in call("show", "mlp.legato").out
+    assert "--brief are for models" in call("show", "mlp.legato", "--types").err
     done = call("show", "mlp.legato", "--after", "fuse")
     assert done.err == "legato: the program after 'fuse' was not kept; kept: none\n"
 

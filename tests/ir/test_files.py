@@ -11,7 +11,7 @@ import pytest
 from legato.base.errors import ParseError
 from legato.ir.equal import alpha_equal
 from legato.ir.expr import Tuple, constant
-from legato.ir.files import load_text, save_text, side_file
+from legato.ir.files import load_json_file, load_text, save_json_file, save_text, side_file
 from legato.ir.module import Module
 
 DTYPES = ["float32", "float16", "float64", ml_dtypes.bfloat16, "bool",
@@ -28,6 +28,19 @@ def test_constants_of_every_dtype(tmp_path: Path) -> None:
     save_text(module, tmp_path / "m.relay")
     assert alpha_equal(load_text(tmp_path / "m.relay", ops=[]), module)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m.relay", "m.relay.safetensors"]
+
+
+def test_modules_as_json(tmp_path: Path) -> None:
+    path = tmp_path / "m.json"
+    save_json_file(_module(129), path)
+    assert alpha_equal(load_json_file(path, ops=[]), _module(129))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["m.json", "m.json.safetensors"]
+    side_file(path).unlink()
+    with pytest.raises(ParseError) as caught:
+        load_json_file(path, ops=[])
+    assert caught.value.message == (
+        f"{path}: arrays[0]: 'constant_0' lies in a side file: pass tensors=, or load the file that names it"
+    )
 
 
 def test_exact_bits(tmp_path: Path) -> None:

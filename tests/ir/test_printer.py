@@ -8,8 +8,10 @@ import pytest
 
 from legato.arith.expr import const, floordiv, fresh
 from legato.base.errors import CompileError
+from legato.base.span import Span
 from legato.ir.call_tir import call_tir
 from legato.ir.constraint import Constraint
+from legato.ir.equal import alpha_equal
 from legato.ir.expr import (
     Call,
     Clause,
@@ -34,6 +36,7 @@ from legato.ir.expr import (
     constant,
 )
 from legato.ir.module import Module
+from legato.ir.parser import parse_expr
 from legato.ir.printer import show, show_type
 from legato.ir.types import (
     UNIT,
@@ -49,7 +52,7 @@ from legato.ir.types import (
     scalar_type,
     tensor_type,
 )
-from tests.ir.programs import BY_NAME, CONS, LIST, NIL, TYPES, Attrs
+from tests.ir.programs import BY_NAME, CONS, LIST, NIL, OPS, TYPES, Attrs
 
 ADD, RELU = BY_NAME["add"], BY_NAME["nn.relu"]
 
@@ -216,6 +219,27 @@ def test_types_as_comments() -> None:
     call: Expr = Call(ADD, (x, x), ty=tensor_type((2,)))
     text = show(Function((x,), Call(ADD, (call, x))), types=True)
     assert "  %0 = add(%x, %x) /* ty=Tensor[(2,), float32] */;\n" in text
+
+
+def test_comments() -> None:
+    x = Var("x", ty=tensor_type((2,)), span=Span("m", 1, 1, 1, 2))
+    call = Call(ADD, (x, x), ty=tensor_type((2,)), span=Span("/*a*/b", 3, 4, 3, 9))
+    func = Function((x,), Tuple((call, call)))
+    assert show(func, types=True, spans=True, annotate=lambda e: type(e).__name__) == (
+        "fn (%x: Tensor[(2,), float32]) {\n"
+        "  %0 = add(%x, %x) /* ty=Tensor[(2,), float32] span=/ *a* /b:3:4 Call */;\n"
+        "  (%0, %0) /* Tuple */\n}"
+    )
+    assert alpha_equal(parse_expr(show(func, spans=True), ops=OPS), func)
+    assert show(func, annotate=lambda e: "") == show(func)
+
+
+def test_constants_in_the_text() -> None:
+    wide = Function((), constant(np.arange(400, dtype="float64")))
+    assert '"tensor": "constant_0"' in show(wide)
+    assert alpha_equal(parse_expr(show(wide, inline=None), ops=()), wide)
+    assert '"data": [1.0, 2.0]' in show(constant(np.array([1.0, 2.0])), inline=16)
+    assert '"tensor": "constant_0"' in show(constant(np.array([1.0, 2.0])), inline=15)
 
 
 def test_without_metadata() -> None:

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, tell: Tell) -> Answer:
     """Signature, contents and everything unsupported."""
     tell("reading")
-    is_onnx = args.model.suffix not in (".relay", ".rly", ".txt")
+    is_onnx = args.model.suffix not in (".relay", ".rly", ".txt", ".json")
     data = _onnx(args) if is_onnx else {"unsupported": []}
     data = {"model": str(args.model), "sha256": hashlib.sha256(args.model.read_bytes()).hexdigest(), **data}
     if not data["unsupported"]:

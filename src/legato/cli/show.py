@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from legato.base.errors import CompileError
 from legato.cli import _arguments
 from legato.cli._answer import Answer, Tell
+
+if TYPE_CHECKING:
+    from legato.ir.module import Module
 
 __all__ = ["add_arguments", "run"]
 
@@ -18,9 +22,12 @@ BELOW = ("lower", "tir")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """MODEL and the stage."""
+    """MODEL, the stage, and what to show of it."""
     parser.add_argument("model", type=Path, metavar="MODEL", help="an .onnx, .relay or .legato file")
     parser.add_argument("--after", metavar="STAGE", help="the name of a pass, lower or tir; a wrong one lists them")
+    parser.add_argument("--types", action="store_true", help="with the type of every expression, as comments")
+    parser.add_argument("--spans", action="store_true", help="with the place that it comes from, as comments")
+    parser.add_argument("--brief", action="store_true", help="without the values of constants")
     _arguments.add_compile(parser, threads=False)
 
 
@@ -33,6 +40,8 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
 def _artifact(args: argparse.Namespace) -> str:
     import legato
 
+    if args.types or args.spans or args.brief:
+        raise CompileError("a .legato file holds text as it is: --types, --spans and --brief are for models")
     exe = legato.load(args.model)
     return exe.program.source if args.after is None else exe.module_after(args.after)
 
@@ -49,10 +58,16 @@ def _stage(args: argparse.Namespace, tell: Tell) -> str:
     tell("reading")
     mod = _arguments.module(args)
     if args.after is None:
-        return str(mod)
+        return _text(mod, args)
     observer = Observer(keep=options.keep, progress=tell)
     last = max((n for n, p in enumerate(passes) if p.name == args.after), default=len(passes) - 1)
     mod = run(mod, passes[: last + 1], observer)
     if args.after in BELOW:
         lower_module(mod, options, observer)
-    return str(observer.kept[args.after])
+    return _text(observer.kept[args.after], args)
+
+
+def _text(mod: Module, args: argparse.Namespace) -> str:
+    from legato.ir.printer import show
+
+    return show(mod, types=args.types, spans=args.spans, metadata=not args.brief)

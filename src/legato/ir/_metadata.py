@@ -5,9 +5,10 @@ holds a list. Each entry has "dtype", "shape" and one of
 
     "data":   the elements in row-major order, as numbers or booleans
     "bits":   the elements in row-major order, as the hexadecimal digits of their little-endian bytes
-    "tensor": the name of an array in the safetensors file beside the text; for arrays of more than 1024 bytes
+    "tensor": the name of an array in the safetensors file beside the text; for arrays of more than 1024 bytes, unless
+              the printer is told otherwise
 
-"data" is written where it gives back the same bits, "bits" otherwise (NaN, ±Inf).
+"data" is written for small arrays where it gives back the same bits, "bits" otherwise (NaN, ±Inf).
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ INLINE_BYTES: Final = 1024
 class Metadata:
     """The arrays that a text being printed refers to, in order of their first occurrence."""
 
-    def __init__(self) -> None:
+    def __init__(self, inline: int | None = INLINE_BYTES) -> None:
+        self._inline = inline  # larger arrays are only named; None: none is
         self._arrays: list[Array] = []
         self._index: dict[int, int] = {}
 
@@ -52,26 +54,28 @@ class Metadata:
         """The section's text; empty if nothing was referred to."""
         if not self._arrays:
             return ""
-        entries = ",\n  ".join(json.dumps(_entry(i, a)) for i, a in enumerate(self._arrays))
+        entries = ",\n  ".join(json.dumps(self._entry(i, a)) for i, a in enumerate(self._arrays))
         return f'#[metadata]\n{{"{KEY}": [\n  {entries}\n]}}\n'
 
     def tensors(self) -> dict[str, Array]:
         """The arrays that the section only names, by name."""
-        return {_tensor_name(i): a for i, a in enumerate(self._arrays) if a.nbytes > INLINE_BYTES}
+        return {_tensor_name(i): a for i, a in enumerate(self._arrays) if self._is_apart(a)}
+
+    def _is_apart(self, data: Array) -> bool:
+        return self._inline is not None and data.nbytes > self._inline
+
+    def _entry(self, index: int, data: Array) -> dict[str, Any]:
+        entry: dict[str, Any] = {"dtype": dt.dtype(data.dtype).name, "shape": list(data.shape)}
+        if self._is_apart(data):
+            return entry | {"tensor": _tensor_name(index)}
+        numbers = _numbers(data) if data.nbytes <= INLINE_BYTES else None
+        if numbers is not None:
+            return entry | {"data": numbers}
+        return entry | {"bits": data.tobytes().hex()}
 
 
 def _tensor_name(index: int) -> str:
     return f"constant_{index}"
-
-
-def _entry(index: int, data: Array) -> dict[str, Any]:
-    entry: dict[str, Any] = {"dtype": dt.dtype(data.dtype).name, "shape": list(data.shape)}
-    if data.nbytes > INLINE_BYTES:
-        return entry | {"tensor": _tensor_name(index)}
-    numbers = _numbers(data)
-    if numbers is not None:
-        return entry | {"data": numbers}
-    return entry | {"bits": data.tobytes().hex()}
 
 
 def _numbers(data: Array) -> list[Any] | None:

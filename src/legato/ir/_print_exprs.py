@@ -10,6 +10,7 @@ The walk is one depth-first pass over an explicit stack of steps.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -67,7 +68,9 @@ class Context:
     ambiguous: frozenset[str] = frozenset()  # names of several constructors
     constructors: frozenset[str] = frozenset()
     type_names: frozenset[str] = frozenset()
-    annotate: bool = False  # types as comments
+    types: bool = False  # as comments
+    spans: bool = False
+    annotate: Callable[[Expr], str] | None = None  # a further comment, or ""
 
     def constructor(self, node: Constructor) -> str:
         """The name of a constructor."""
@@ -77,6 +80,25 @@ class Context:
     def operator(self, node: Op) -> str:
         """The name of an operator; `&name` where a constructor has it too."""
         return ("&" if node.name in self.constructors else "") + bare(node.name)
+
+    def comment(self, node: Expr, types: TypePrinter) -> str:
+        """What is said of a node behind it; empty if nothing is."""
+        parts = []
+        if self.types and node.ty is not None:
+            parts.append(f"ty={types.type(node.ty)}")
+        if self.spans and node.span is not None:
+            parts.append(f"span={node.span}")
+        if self.annotate is not None:
+            parts.append(self.annotate(node))
+        text = " ".join(filter(None, parts))
+        return f" /* {_EDGES.sub(_apart, text)} */" if text else ""
+
+
+_EDGES: Final = re.compile(r"/(?=\*)|\*(?=/)")  # what would begin or end a comment
+
+
+def _apart(found: re.Match[str]) -> str:
+    return f"{found.group()} "
 
 
 class _Role(Enum):
@@ -197,8 +219,9 @@ class ExprPrinter:
 
     def _bind(self, node: Expr, inline: bool, pieces: Pieces) -> None:
         """Notes the text of a node: in place, or as a graph binding in the block where its uses meet."""
-        if self._context.annotate and node.ty is not None:
-            pieces = [*pieces, f" /* ty={self._types.type(node.ty)} */"]
+        comment = self._context.comment(node, self._types)
+        if comment:
+            pieces = [*pieces, comment]
         if not inline:
             name = f"%{self._count}"
             self._count += 1

@@ -1,4 +1,4 @@
-"""Modules in text files, with their large constants in a safetensors file beside."""
+"""Modules in files, as text or as JSON, with their large constants in a safetensors file beside."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ import numpy as np
 from legato.base import dtype as dt
 from legato.base.errors import ParseError
 from legato.base.files import replace_file
+from legato.ir.json_load import load_json
+from legato.ir.json_save import save_json
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.parser import parse
 from legato.ir.printer import show_with_tensors
 
-__all__ = ["load_text", "save_text", "side_file"]
+__all__ = ["load_json_file", "load_text", "save_json_file", "save_text", "side_file"]
 
 Array = np.ndarray[Any, Any]
 
@@ -33,6 +35,19 @@ def save_text(module: Module, path: str | Path) -> None:
     writing fails.
     """
     text, tensors = show_with_tensors(module)
+    _save(text, tensors, path)
+
+
+def save_json_file(module: Module, path: str | Path) -> None:
+    """Writes a module as JSON (see `json_format`), which keeps what text does not: types, spans, all sharing.
+
+    As `save_text` otherwise; CompileError for what has no JSON form.
+    """
+    tensors: dict[str, Array] = {}
+    _save(save_json(module, tensors=tensors), tensors, path)
+
+
+def _save(text: str, tensors: Mapping[str, Array], path: str | Path) -> None:
     side = side_file(path)
     if tensors:
         replace_file(side, lambda temporary: _write_tensors(tensors, temporary))
@@ -47,13 +62,27 @@ def load_text(path: str | Path, *, ops: Mapping[str, Op] | Sequence[Op], read: C
     `read` reads the text and is called as `parse` is.
     ParseError for a text or side file that is damaged or does not fit the other; OSError where reading fails.
     """
+    text, tensors = _load(path)
+    return read(text, source=str(path), ops=ops, constants=tensors)
+
+
+def load_json_file(path: str | Path, *, ops: Mapping[str, Op] | Sequence[Op]) -> Module:
+    """The module that `save_json_file` wrote; `ops` are the operators that it may use.
+
+    ParseError and VerifyError for a damaged file, ParseError for a side file that does not fit; OSError where reading
+    fails.
+    """
+    text, tensors = _load(path)
+    return load_json(text, ops=ops, name=str(path), tensors=tensors)
+
+
+def _load(path: str | Path) -> tuple[str, dict[str, Array] | None]:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise ParseError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from None
     side = side_file(path)
-    tensors = _read_tensors(side) if side.exists() else None
-    return read(text, source=str(path), ops=ops, constants=tensors)
+    return text, _read_tensors(side) if side.exists() else None
 
 
 def _write_tensors(tensors: Mapping[str, Array], path: Path) -> None:

@@ -31,6 +31,7 @@ from legato.ir.module import GlobalFunc, Module
 from legato.ir.op import Op
 from legato.ir.types import GlobalTypeVar, Type, TypeData, TypeVar
 from legato.ir.verify import verify
+from legato.ir.views import VIEWS
 from legato.tir.parser import parse_func
 
 __all__ = ["load_json"]
@@ -58,7 +59,8 @@ def load_json(
     if len(source) > MAX_TEXT:
         raise ParseError(f"{name} has {len(source)} characters, more than the limit of {MAX_TEXT}")
     table = dict(ops) if isinstance(ops, Mapping) else {op.name: op for op in ops}
-    table.setdefault(CALL_TIR.name, CALL_TIR)
+    for op in (CALL_TIR, *VIEWS):
+        table.setdefault(op.name, op)
     try:
         module = _Loader(table, tensors).module(_header(load(source)))
     except Bad as error:

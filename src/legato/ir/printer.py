@@ -6,13 +6,14 @@ Printing is linear in the size of the program and never recurses on its depth.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from legato.base.errors import CompileError
 from legato.ir._doc import Block, layout
-from legato.ir._metadata import Metadata
+from legato.ir._metadata import INLINE_BYTES, Metadata
 from legato.ir._names import bare, sigil
 from legato.ir._print_exprs import Context, ExprPrinter
 from legato.ir._print_types import TypePrinter, type_name
@@ -27,13 +28,24 @@ VERSION = "0.0.5"
 Array = np.ndarray[Any, Any]
 
 
-def show(x: Module | Expr, *, metadata: bool = True, types: bool = False) -> str:
-    """`x` as text. Constants of more than 1 KB are only named (see `files.save_text`).
+def show(
+    x: Module | Expr,
+    *,
+    metadata: bool = True,
+    types: bool = False,
+    spans: bool = False,
+    annotate: Callable[[Expr], str] | None = None,
+    inline: int | None = INLINE_BYTES,
+) -> str:
+    """`x` as text; the same text for the same program.
 
     metadata: with the `#[metadata]` section, without which text that refers to constants cannot be read back.
-    types: with the type of every node as a comment.
+    types, spans: with the type, the span of every node that is not a mere name, as comments.
+    annotate: gives a further comment for such a node, or "".
+    inline: constants of more bytes are only named: text with such can be read with the constants beside it (see
+        `show_with_tensors`, `files.save_text`). None: every constant is in the text.
     """
-    return _show(x, Context(annotate=types), metadata)
+    return _show(x, Context(Metadata(inline), types=types, spans=spans, annotate=annotate), metadata)
 
 
 def show_with_tensors(module: Module) -> tuple[str, dict[str, Array]]:
