@@ -52,6 +52,11 @@ class Target:
         return "avx" in self.features
 
     @property
+    def repeated_bytes(self) -> int:
+        """The least that a load repeats all along a vector; what is smaller takes a shuffle besides."""
+        return 4 if "avx" in self.features else 8
+
+    @property
     def has_bf16(self) -> bool:
         """Whether there are instructions for dot products of bfloat16, and for rounding to it."""
         return "avx512bf16" in self.features

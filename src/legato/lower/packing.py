@@ -70,20 +70,20 @@ class Copies:
         channel = order[-1]
         others = [a for a in order[:-1] if depends(x, a.var)]
         reduced = [a for a in red.axes if depends(x, a.var)]
-        blocks = simplify(cdiv(channel.extent, shape.width))
+        blocks = simplify(cdiv(channel.extent, shape.places))
         axes = [
             *(Axis(Var(a.var.name, lo=0), a.extent) for a in others),
             Axis(Var("ob", lo=0), blocks),
             *(Axis(Var(a.var.name, lo=0), a.extent) for a in reduced),
-            Axis(Var("oi", lo=0), const(shape.width)),
+            Axis(Var("oi", lo=0), const(shape.places)),
         ]
         n = len(others)
-        which = axes[n].var * shape.width + axes[-1].var
+        which = axes[n].var * shape.places + axes[-1].var
         env: dict[Var, Expr] = {channel.var: which}
         env |= {a.var: b.var for a, b in zip(others, axes[:n], strict=True)}
         env |= {a.var: b.var for a, b in zip(reduced, axes[n + 1 : -1], strict=True)}
         value = substitute(x, env)
-        if not (isinstance(channel.extent, Const) and int(channel.extent.value) % shape.width == 0):
+        if not (isinstance(channel.extent, Const) and int(channel.extent.value) % shape.places == 0):
             value = select(lt(which, channel.extent), value, const(0, x.dtype))
         packed = Tensor(f"packed_{x.buffer.name}", [a.extent for a in axes], x.dtype, Stage(tuple(axes), value))
         if self.is_packable(x, [*others, channel, *reduced]):

@@ -9,6 +9,7 @@ from legato.arith.expr import Const, Expr, Var, cdiv, const
 from legato.arith.simplify import simplify
 from legato.arith.substitute import rewrite, substitute
 from legato.lower.access import depends, extent_of, is_unit, static_bytes, stride
+from legato.lower.algorithms.interleaved import Interleaved, interleave
 from legato.lower.algorithms.pairs import pair_up
 from legato.lower.algorithms.polyphase import Part, polyphase
 from legato.lower.algorithms.winograd import detect, winograd
@@ -18,7 +19,7 @@ from legato.lower.inline import certain_loads, detect_pad, inline, loads, replac
 from legato.lower.packing import Packing
 from legato.lower.rules.nest import together
 from legato.lower.rules.row import RowJob, RowReduction, row
-from legato.lower.rules.tile import MANY_ROWS, TileJob, TileShape, pick_shape, tile
+from legato.lower.rules.tile import MANY_ROWS, TileJob, TileShape, interleaved_shape, pick_shape, terms_for, tile
 from legato.lower.rules.winograd import WinogradJob, multiply, transform, whole
 from legato.lower.rules.winograd_cost import WinogradPlan, choose
 from legato.lower.scheduling import Scheduling
@@ -125,6 +126,13 @@ def _tiled(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, part
         packed[pairs.weights] = work.copies.in_blocks(pairs.weights, order, pairs.words, shape, block_var, within)
         inner, red = pairs.body, pairs.reduction
         last = None if pairs.left is const(0) else (replaced(pairs.last, packed), pairs.left)
+    apart = _interleaved(work, inner, order, row_axis, red) if order else None
+    if apart is not None:
+        rows = 1 if row_axis is None else extent_of(row_axis.extent) or MANY_ROWS
+        shape = interleaved_shape(channel.extent, rows, reduction.dtype, work.target)
+        places, steps = (*order[:-1], apart.place), apart.reduction
+        read = work.copies.in_blocks(apart.weights, places, steps, shape, block_var, within)
+        inner, red, packed[read] = apart.data * read, steps, read
     for x in loads(inner):
         if x not in packed and work.copies.wants(x, order, row_axis, red, x in certain):
             packed[x] = work.copies.in_blocks(x, order, red, shape, block_var, within)
@@ -144,6 +152,7 @@ def _tiled(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, part
         within=within,
         packed=frozenset(operands),
         last=last,
+        term=None if apart is None else apart.term,
         blocks_first=weight > work.target.l2_bytes // 2 or _is_by_channel(inner, channel, operands),
         ahead=block_var if _fetches_ahead(work, weight, order, row_axis, shape) else None,
     )
@@ -156,6 +165,20 @@ def _is_by_channel(inner: Expr, channel: Axis, packed: Collection[Buffer]) -> bo
     the first cache from one row to the next, whole rows may not."""
     data = [x for x in loads(inner) if x.buffer not in packed]
     return bool(packed) and bool(data) and all(depends(x, channel.var) for x in data)
+
+
+def _interleaved(
+    work: Scheduling, body: Expr, order: Sequence[Axis], row_axis: Axis | None, red: Reduction
+) -> Interleaved | None:
+    """How the sum of `body` over `red` is formed as several sums side by side, of weights that are packed for it; None
+    where that is not better."""
+    channel = order[-1]
+    terms = terms_for(channel.extent, body.dtype, work.target)
+    apart = None if terms == 1 else interleave(body, red, channel, row_axis, terms)
+    if apart is None:
+        return None
+    (weights,) = [x for x in loads(body) if depends(x, channel.var)]
+    return apart if work.copies.wants(weights, order, row_axis, red, is_certain=True) else None
 
 
 def _fetches_ahead(
@@ -200,16 +223,18 @@ def _winograd(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, p
     work.stored.add(made.weights)
     work.constants.add(made.weights)
     work.result.packings.append(Packing(made.weights, source, tuple((d, plan.scheme.weights) for d in dims)))
-    (weights,) = [x for x in loads(stage.body) if x.buffer is made.weights]
     block_var, within = Var("ob", lo=0), Var("oi", lo=0)
-    points = Reduction("sum", (*stage.axes[:2], *stage.reduction.axes))  # in this order they are read for a block
+    sums = interleave(stage.body, stage.reduction, stage.axes[-1], None, plan.shape.terms)
+    assert sums is not None  # the plan says so
+    points = Reduction("sum", (*stage.axes[:2], *sums.reduction.axes))  # in this order they are read for a block
     job = WinogradJob(
         stages=made,
         out=tensor,
         epilogue=_epilogue_of(body, reduction),
         shape=plan.shape,
         tiles=plan.tiles,
-        weights=work.copies.in_blocks(weights, stage.axes[-1:], points, plan.shape, block_var, within),
+        sums=sums,
+        weights=work.copies.in_blocks(sums.weights, (sums.place,), points, plan.shape, block_var, within),
         block=block_var,
         within=within,
     )

@@ -11,6 +11,10 @@ residual…) is computed on the tile as it is stored:
                 for m: a = operands that do not (broadcast);  acc[m][:] = combine(acc[m][:], a, w[:])
             store epilogue(acc)
 
+Where the target repeats a single element along a vector by a shuffle only, a channel has several sums side by side
+(`algorithms.interleaved`), which the epilogue adds up. Where a product replaces an operand, it takes a weight that is
+loaded for it.
+
 Extents are split into nearly equal tiles, so there are at most two tile bodies per axis. Every element sees the same
 operations in the same order whatever tile it falls in.
 """
@@ -22,7 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from legato.arith.expr import Binary, Const, Expr, Op, Var, binary, cdiv, const, floordiv, lt
+from legato.arith.expr import Binary, Const, Expr, Op, Var, binary, cdiv, const, floordiv, floormod, lt
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, rewrite, substitute
 from legato.base import dtype as dt
@@ -42,9 +46,11 @@ __all__ = [
     "TileShape",
     "combine",
     "identity",
+    "interleaved_shape",
     "pick_shape",
     "register_tile",
     "row_tiles",
+    "terms_for",
     "tile",
 ]
 
@@ -79,6 +85,7 @@ class TileJob:
     within: Var
     packed: frozenset[Buffer] = frozenset()
     last: tuple[Expr, Expr] | None = None
+    term: Var | None = None  # which of the sums that the shape has for a channel a lane is of
     blocks_first: bool = False  # weights do not stay in cache: each block of them is used for all rows before the next
     ahead: Var | None = None  # while weights are used, those at the next value of this variable are fetched
 
@@ -110,16 +117,29 @@ def _is_dot(e: Expr) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TileShape:
-    """A register tile: `rows` × `vectors` of `lanes`."""
+    """A register tile: `rows` × `vectors` of `lanes`, each channel having `terms` sums side by side."""
 
     rows: int
     vectors: int
     lanes: int
+    terms: int = 1
+
+    @property
+    def places(self) -> int:
+        """Weights of a block at each step: places along the last axis of what is packed."""
+        return self.vectors * self.lanes
 
     @property
     def width(self) -> int:
         """Channels in a block."""
-        return self.vectors * self.lanes
+        return self.places // self.terms
+
+
+def terms_for(channel: Expr, dtype: DType, target: Target) -> int:
+    """How many sums side by side a channel should have: such that loads repeat the data all along a vector."""
+    known = extent_of(channel)
+    is_short = known is not None and known < target.lanes(dtype)
+    return 1 if is_short else max(1, target.repeated_bytes // dtype.bytes)
 
 
 def pick_shape(channel: Expr, row: Axis | None, exprs: Sequence[Expr], target: Target) -> TileShape:
@@ -150,6 +170,17 @@ def pick_shape(channel: Expr, row: Axis | None, exprs: Sequence[Expr], target: T
 def _is_window(row: Axis, exprs: Sequence[Expr]) -> bool:
     """True if all that is read follows the row: no operand serves several of them."""
     return all(depends(x, row.var) for e in exprs for x in loads(e))
+
+
+def interleaved_shape(channel: Expr, rows: int, dtype: DType, target: Target) -> TileShape:
+    """The register tile for `rows` rows where a channel has several sums: as many rows as there are registers for, and
+    more than one vector of channels, which divide them, only where rows are few."""
+    terms, lanes, sums = terms_for(channel, dtype, target), target.lanes(dtype), target.vector_registers - 4
+    channels = extent_of(channel)
+    blocks = 4 if channels is None else -(-channels // lanes)
+    most = min(rows, sums // terms)
+    results = next(n for n in range(sums // terms // most, 0, -1) if blocks % n == 0)
+    return TileShape(min(most, sums // terms // results), results * terms, lanes, terms)
 
 
 def tile(job: TileJob, shape: TileShape, target: Target) -> Stmt:
@@ -253,7 +284,7 @@ class _Tiles:
             masked = self._along(start, self.shape.vectors, self.channel.extent)
             return If(lt(start + width - 1, self.channel.extent), self._along(start, self.shape.vectors, None), masked)
         left = known % width
-        vectors = -(-left // self.shape.lanes)
+        vectors = -(-left // self.shape.lanes) * self.shape.terms
         partial = self._along(start, vectors, const(known) if left % self.shape.lanes else None)
         if known < width:
             return partial
@@ -285,11 +316,12 @@ class _Tiles:
         """One register tile: rows first.. of the row axis, channels start.. of the vector axis."""
         lane = Var("l", lo=0, hi=self.shape.lanes - 1)
         at = _Place(start, vectors, limit, first, rows, lane)
-        shape = (const(rows), const(vectors), const(self.shape.lanes))
+        shape = self._shape(at)
         acc = Buffer("acc", shape, self.job.dtype, scope=Scope.REGISTER)
         parts = self.parts
+        results = vectors // self.shape.terms
         if parts is None and not self._has_long_epilogue():
-            finish = self._each(at, lambda m, v: self._finish(at, m, v, Load(acc, (m, v, lane))))
+            finish = _each(rows, results, lambda m, v: self._finish(at, m, v, self._total(acc, at, m, v)))
             body = block(self._begin(acc, at), self._reduce(acc, at, self.job.reduction.axes, {}), finish)
             return Alloc(acc, For(lane, const(self.shape.lanes), body, LoopKind.VECTOR))
         # The sums go through memory: because they are formed in parts, or because a long epilogue, written out for each
@@ -297,7 +329,7 @@ class _Tiles:
         sums = Buffer("sums", shape, self.job.dtype, scope=Scope.LOCAL)
 
         def each_sum(m: Expr) -> Stmt:
-            return loop("v", const(vectors), lambda v: self._finish(at, m, v, Load(sums, (m, v, lane))))
+            return loop("v", const(results), lambda v: self._finish(at, m, v, self._total(sums, at, m, v)))
 
         body = block(self._into(sums, acc, at, parts), loop("m", const(rows), each_sum))
         return Alloc(sums, Alloc(acc, For(lane, const(self.shape.lanes), body, LoopKind.VECTOR)))
@@ -306,31 +338,54 @@ class _Tiles:
         value = self.job.epilogue(const(0, self.job.dtype))
         return any(isinstance(n, Call) and n.name in LONG for n in nodes(value))
 
+    def _shape(self, at: _Place) -> tuple[Expr, ...]:
+        """The shape of the sums of a tile."""
+        if self.shape.terms == 1:
+            return const(at.rows), const(at.vectors), const(self.shape.lanes)
+        return const(at.rows), const(at.vectors * self.shape.lanes)
+
+    def _slot(self, at: _Place, m: Expr, v: Expr) -> tuple[Expr, ...]:
+        """Where the sums of vector (m, v) are among those of a tile."""
+        return (m, v, at.lane) if self.shape.terms == 1 else (m, v * self.shape.lanes + at.lane)
+
+    def _total(self, sums: Buffer, at: _Place, m: Expr, v: Expr) -> Expr:
+        """Vector (m, v) of the results: the sums of a channel added up, if there are several, to the initial value."""
+        terms, init = self.shape.terms, self.job.reduction.init
+        if terms == 1:
+            return Load(sums, (m, v, at.lane))
+        first = (v * self.shape.lanes + at.lane) * terms
+        total: Expr = Load(sums, (m, first))
+        for n in range(1, terms):
+            total = total + Load(sums, (m, first + n))
+        return total if init is None else substitute(init, self._point(at, m, v)) + total
+
     def _begin(self, acc: Buffer, at: _Place) -> Stmt:
         """Sets every accumulator to the initial value."""
-        init = self.job.reduction.init or identity(self.job.reduction.combiner, self.job.dtype)
-        return self._each(at, lambda m, v: Store(acc, (m, v, at.lane), substitute(init, self._point(at, m, v))))
+        init = self.job.reduction.init
+        if init is None or self.shape.terms > 1:
+            init = identity(self.job.reduction.combiner, self.job.dtype)
+        return self._each(at, lambda m, v: Store(acc, self._slot(at, m, v), substitute(init, self._point(at, m, v))))
 
     def _into(self, sums: Buffer, acc: Buffer, at: _Place, parts: _Parts | None) -> Stmt:
         """Leaves the reduction in `sums`, formed in `acc`: at once, or part by part."""
         if parts is None:
-            store = self._each(at, lambda m, v: Store(sums, (m, v, at.lane), Load(acc, (m, v, at.lane))))
+            store = self._each(at, lambda m, v: Store(sums, self._slot(at, m, v), Load(acc, self._slot(at, m, v))))
             return block(self._begin(acc, at), self._reduce(acc, at, self.job.reduction.axes, {}), store)
 
         def part(env: dict[Var, Expr]) -> Stmt:
             zero = const(0, self.job.dtype)
-            clear = self._each(at, lambda m, v: Store(acc, (m, v, at.lane), zero))
+            clear = self._each(at, lambda m, v: Store(acc, self._slot(at, m, v), zero))
             return block(clear, self._reduce(acc, at, parts.inner, env), self._each(at, join))
 
         def join(m: Expr, v: Expr) -> Stmt:
-            place = (m, v, at.lane)
+            place = self._slot(at, m, v)
             return Store(sums, place, Load(sums, place) + Load(acc, place))
 
         return block(self._begin(sums, at), serial(parts.outer, part))
 
     def _each(self, at: _Place, body: Callable[[Expr, Expr], Stmt]) -> Stmt:
         """`body` for every vector of the tile, written out."""
-        return _unrolled("m", at.rows, lambda m: _unrolled("v", at.vectors, lambda v: body(m, v)))
+        return _each(at.rows, at.vectors, body)
 
     def _finish(self, at: _Place, m: Expr, v: Expr, total: Expr) -> Stmt:
         """Stores the epilogue of `total`, the sum of vector (m, v)."""
@@ -348,6 +403,8 @@ class _Tiles:
         env = {**self.env, self.channel.var: at.start + within, self.job.within: within}
         if self.row is not None:
             env[self.row.var] = at.first + m
+        if self.job.term is not None:
+            env[self.job.term] = floormod(at.lane, const(self.shape.terms))
         return env
 
     def _follows_channel(self, x: Load) -> bool:
@@ -387,7 +444,8 @@ class _Tiles:
         again = self._loaded_again(at, vectors, term)
         scalars = {x: Var("a", x.dtype) for x in rows}
         rest = [x for x in loads(term) if x not in held and x not in scalars]
-        is_guarded = any(self._follows_channel(x) for x in rest)
+        # Sums side by side are of packed weights, which go on, with zeros, behind the last channel.
+        is_guarded = self.shape.terms == 1 and any(self._follows_channel(x) for x in rest)
 
         def fetch(x: Load, v: Expr) -> Stmt:
             value = substitute(x, {**self._point(at, zero, v), **reduced})
@@ -401,8 +459,9 @@ class _Tiles:
             known |= scalars
             value = rewrite(term, lambda e: known.get(e) if isinstance(e, Load | Call) else None)
             value = substitute(value, {**self._point(at, m, v), **reduced})
-            total = Load(acc, (m, v, lane))
-            update = Store(acc, (m, v, lane), combine(job.reduction.combiner, total, value, self.target))
+            place = self._slot(at, m, v)
+            total = Load(acc, place)
+            update = Store(acc, place, combine(job.reduction.combiner, total, value, self.target))
             return self._guarded(at, v, update) if is_guarded else update
 
         def of_row(m: Expr) -> Stmt:
@@ -454,6 +513,11 @@ class _Tiles:
 def _is_inside(x: Load, others: Sequence[Load]) -> bool:
     """True if `x` is only a subscript of another of `others`."""
     return any(x is not o and x in loads(o) for o in others)
+
+
+def _each(rows: int, vectors: int, body: Callable[[Expr, Expr], Stmt]) -> Stmt:
+    """`body` for every row and vector, written out."""
+    return _unrolled("m", rows, lambda m: _unrolled("v", vectors, lambda v: body(m, v)))
 
 
 def _unrolled(name: str, end: int, body: Callable[[Expr], Stmt], first: int = 0) -> Stmt:

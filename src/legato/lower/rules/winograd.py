@@ -24,6 +24,7 @@ from legato.arith.simplify import simplify
 from legato.arith.substitute import rewrite, substitute
 from legato.base.target import Target
 from legato.lower.access import static_bytes
+from legato.lower.algorithms.interleaved import Interleaved
 from legato.lower.algorithms.winograd import Winograd, linear
 from legato.lower.inline import loads
 from legato.lower.rules.nest import extent_of, loop, parallel, unfused, vector_loop
@@ -39,14 +40,15 @@ __all__ = ["WinogradJob", "multiply", "transform", "whole"]
 
 @dataclass(frozen=True, slots=True)
 class WinogradJob:
-    """out[axes] = epilogue(result of `stages`), by blocks of `tiles` tiles. `weights` reads the packed weights of the
-    products' body with `block` and `within` in place of the channel, as in TileJob."""
+    """out[axes] = epilogue(result of `stages`), by blocks of `tiles` tiles. `sums` are the products' sums over
+    channels; `weights` reads their packed weights with `block` and `within` in place of the channel, as in TileJob."""
 
     stages: Winograd
     out: Tensor
     epilogue: Callable[[Expr], Expr]
     shape: TileShape
     tiles: int
+    sums: Interleaved
     weights: Load
     block: Var
     within: Var
@@ -216,24 +218,23 @@ def _product(
     """out[a][b] = data[…, a, b] · weights[a][b]: the tiles of a block by the channels of a block."""
     stage = job.stages.products.stage
     assert isinstance(stage, Stage)
-    assert stage.reduction is not None
     *_, a, b = front
     first, second, *_, channel = stage.axes
-    (reduced,) = stage.reduction.axes
     row = Axis(Var("t", lo=0), const(job.tiles))
     channel = replace(channel, extent=const(job.shape.width))
-    read = Load(data, (*front, row.var, reduced.var))
+    read = Load(data, (*front, row.var, job.sums.data.indices[-1]))
     product = TileJob(
         out=out,
         index=(first.var, second.var, row.var, channel.var),
         order=(first, second, row, channel),
         row=row,
-        reduction=stage.reduction,
+        reduction=job.sums.reduction,
         body=read * job.weights,
         dtype=job.stages.products.dtype,
         epilogue=lambda total: total,
         block=job.block,
         within=job.within,
+        term=job.sums.term,
         packed=frozenset({job.weights.buffer}),
         ahead=second.var if static_bytes(job.weights.buffer) > target.l2_bytes // 2 else None,
     )
@@ -285,7 +286,7 @@ def _stored(job: WinogradJob, target: Target, products: Buffer, tile: Sequence[E
         lane = Var("l", lo=0, hi=lanes - 1)
         return For(lane, const(lanes), vector(v, lane), LoopKind.VECTOR)
 
-    count: Expr = const(job.shape.vectors)
+    count: Expr = const(job.shape.width // lanes)
     if channels % job.shape.width:
         count = min_(count, cdiv(channels - ob * job.shape.width, lanes))
     return loop("v", count, vectors)

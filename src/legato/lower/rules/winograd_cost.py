@@ -14,7 +14,7 @@ from legato.base.target import Target
 from legato.lower.algorithms.cook_toom import F2, F4, TAPS, Scheme
 from legato.lower.algorithms.winograd import Window
 from legato.lower.rules.nest import PIECES, extent_of
-from legato.lower.rules.tile import TileShape, pick_shape
+from legato.lower.rules.tile import MANY_ROWS, TileShape, interleaved_shape, pick_shape, terms_for
 
 __all__ = ["PAD", "WinogradPlan", "choose"]
 
@@ -41,7 +41,7 @@ class WinogradPlan:
 
 def choose(window: Window, target: Target, precision: Precision) -> WinogradPlan | None:
     """The plan for `window`; None where the sum as it stands takes as little time."""
-    shape = pick_shape(window.channel.extent, None, [], target)  # of float32
+    shape = _shape(window, target)
     if window.dtype is not dt.float32 or shape.lanes < target.lanes(window.dtype):
         return None  # float64 is asked for its precision; channels that do not fill a vector do better as they stand
     least, best = GAIN * _direct(window, target), None
@@ -50,6 +50,15 @@ def choose(window: Window, target: Target, precision: Precision) -> WinogradPlan
         if time < least:
             least, best = time, scheme
     return None if best is None else _plan(window, best, shape, target)
+
+
+def _shape(window: Window, target: Target) -> TileShape:
+    """The register tile of the products, in float32."""
+    channel, reduced = window.channel.extent, extent_of(window.reduced.extent) or 1
+    terms = terms_for(channel, dt.float32, target)
+    if terms > 1 and reduced % terms == 0:
+        return interleaved_shape(channel, MANY_ROWS, dt.float32, target)
+    return pick_shape(channel, None, [], target)
 
 
 def _sizes(window: Window) -> tuple[int, int]:
