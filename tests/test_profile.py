@@ -312,6 +312,8 @@ def test_bounds() -> None:
     assert (cache.seconds, cache.by) == (pytest.approx((8e6 + 1000) / 800e9), "L1")
     calls = bound_of(work(calls={"exp": 1000, "unheard_of": 5}), {}, MACHINE)
     assert calls.seconds == pytest.approx(1e-6)
+    steps = bound_of(work(slots=400, stepped=4 * 10**6), {"L3": 10**5}, MACHINE)
+    assert (steps.seconds, steps.by) == (pytest.approx(1e-5), "L2")
 
 
 def test_where_operands_lie() -> None:

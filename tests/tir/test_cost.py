@@ -178,6 +178,32 @@ kernel @panels(x: Buffer[(4, {k}), float32], w: Buffer[(4, {k}, 64), float32], y
     assert cost.past_l2 == past_l2 + (rows if past_l2 else 0)
 
 
+@pytest.mark.parametrize(
+    ("n", "barrier", "stepped"),
+    [
+        (64, True, 0),  # 16 KiB of weights and what goes with them stay in the first cache
+        (256, True, 9 * (4 * 256 * 256 * (260 - 32) // 260 + 3 * (4 * 256 * (260 - 32) // 260))),
+        (256, False, 0),  # the steps may be done in another order
+    ],
+)
+def test_steps_touch_again_what_no_order_saves(n: int, barrier: bool, stepped: int) -> None:
+    """Of 260 KiB that a step touches, 32 may still be in the first cache; weights, state (read and written) and s come
+    in every step, rows of y just once."""
+    cost = cost_of(f"""
+kernel @steps(w: Buffer[({n}, {n}), float32], h: Buffer[({n},), float32], s: Buffer[({n},), float32],
+    y: Buffer[(10, {n}), float32]) {{
+  for t in 0..10 {{
+    parallel p in 0..{n} {{
+      for k in 0..{n} {{ y[t, p] = fma(h[k], w[p, k], y[t, p]); }}
+    }}
+    {"barrier;" if barrier else ""}
+    parallel q in 0..{n} {{ h[q] = y[t, q] + s[q]; }}
+    {"barrier;" if barrier else ""}
+  }}
+}}""")
+    assert cost.stepped == stepped
+
+
 # ------------------------------------------------------------------ guards
 
 GUARDED = """

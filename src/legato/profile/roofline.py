@@ -2,7 +2,8 @@
 
     bound = max(arithmetic, moving)
     arithmetic = vector bytes computed / peak + Σ intrinsics / their rate
-    moving = the slowest of: bytes that lie in a level or beyond it / bandwidth of the level
+    moving = the slowest of: bytes that lie in a level or beyond it / bandwidth of the level,
+             bytes that steps of a recurrence touch again beyond the first cache / bandwidth of the second
 
 Causes are told from facts of the kernel's code (`tir.cost`) and of the launches (which thread worked when), each with
 the seconds that it explains; what nothing explains is called unknown.
@@ -51,6 +52,9 @@ def bound_of(work: Work, moved: Mapping[str, int], machine: Machine) -> Bound:
         seconds = beyond / machine.bandwidths[name]
         if seconds > moving:
             moving, level = seconds, name
+    again = work.count("stepped") / machine.bandwidths["L2"]
+    if again > moving:
+        moving, level = again, "L2"
     return Bound(max(arithmetic, moving), arithmetic, moving, "arithmetic" if arithmetic >= moving else level)
 
 

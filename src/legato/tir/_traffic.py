@@ -6,11 +6,11 @@ iterations lies what one of them touches: where that is more than a cache holds,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
 from legato.arith.expr import Expr, Var
-from legato.tir._count import Count, plus, size_of, times
+from legato.tir._count import Count, plus, quotient, size_of, times
 from legato.tir._iterations import Frame, Frames
 from legato.tir.buffer import Buffer
 
@@ -46,6 +46,21 @@ class Traffic:
             if times_again != 1:
                 once = times(access.buffer.dtype.bytes, access.at.points(access.variables))
                 total = plus(total, plus(times(once, times_again), times(-1, once)))
+        return total
+
+    def stepped(self, loops: Container[Frame], capacity: int) -> Count:
+        """Bytes that each iteration of `loops`, which cannot be done in another order, has to touch again beyond those
+        that a cache of `capacity` bytes may still hold. Distances that are not literals are taken to fit."""
+        total: Count = 0
+        for access, around in self.accesses:
+            frame, var = next((f for f in around if f[0] in loops), (None, None))
+            if frame is None or var is None or var in access.variables:
+                continue
+            distance = self._distance(frame)
+            if distance is not None and distance > capacity:
+                once = times(access.buffer.dtype.bytes, access.at.points(access.variables))
+                lost = quotient(times(once, distance - capacity), distance)
+                total = plus(total, times(lost, plus(self.frames.extents[var], -1)))
         return total
 
     def _repeats(self, access: Access, loops: list[tuple[Frame, Var]], capacity: int) -> Count:

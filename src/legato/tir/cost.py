@@ -18,7 +18,7 @@ from legato.tir._iterations import Frame, Frames
 from legato.tir._traffic import Access, Traffic
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Call, Load
-from legato.tir.stmt import Alloc, For, Func, If, Let, LoopKind, Stmt, Store
+from legato.tir.stmt import Alloc, Barrier, For, Func, If, Let, LoopKind, Stmt, Store
 
 __all__ = ["BufferCost", "Cost", "Count", "kernel_cost"]
 
@@ -50,6 +50,8 @@ class Cost:
     divisions: lanes of index arithmetic that divide, inside vector loops.
     parallel: iterations of the longest loop that is divided among threads, 0 if the kernel runs on one.
     past_l1, past_l2: bytes that are touched again when a first or second level cache of nominal size has lost them.
+    stepped:  bytes that come again from beyond the first cache whatever the order of the loops: steps that wait for the
+              one before (there is a barrier in them) touch more than it holds.
     """
 
     flops: Count = 0
@@ -64,6 +66,7 @@ class Cost:
     parallel: Count = 0
     past_l1: Count = 0
     past_l2: Count = 0
+    stepped: Count = 0
     calls: dict[str, Count] = field(default_factory=dict)
     buffers: tuple[BufferCost, ...] = ()
 
@@ -82,6 +85,7 @@ def kernel_cost(func: Func, vector_bytes: int, caches: tuple[int, int] = (32 << 
     cost = counting.run()
     traffic = Traffic(counting.frames, counting.accesses)
     cost.past_l1, cost.past_l2 = (traffic.again(size) for size in caches)
+    cost.stepped = traffic.stepped(counting.steps, caches[0])
     return cost
 
 
@@ -97,6 +101,7 @@ class _Counting:
         self.accesses: list[Access] = []
         self.pairs: dict[Expr, bool] = {}  # operands of `pair`, and whether they are the first of the two
         self.seen: set[tuple[object, ...]] = set()  # accesses whose bytes are counted
+        self.steps: set[Frame] = set()  # loops around barriers: an iteration waits for the one before
 
     def run(self) -> Cost:
         stack: list[tuple[Stmt, Frame]] = [(self.func.body, self.frames.root)]
@@ -126,6 +131,9 @@ class _Counting:
                 return [(body, frame)]
             case Alloc(_, body):
                 return [(body, frame)]
+            case Barrier():
+                self._step(frame)
+                return []
             case Store(buffer, indices, value):
                 self._operands((*indices, value), frame)
                 self._store(buffer, indices, frame)
@@ -133,6 +141,12 @@ class _Counting:
             case _:
                 self._operands(stmt.exprs(), frame)
                 return [(child, frame) for child in stmt.children()]
+
+    def _step(self, frame: Frame) -> None:
+        at: Frame | None = frame.loop
+        while at is not None and at.outer is not None:
+            self.steps.add(at)
+            at = at.outer.loop
 
     # ---------------------------------------------------------------------------------------------- expressions
 
