@@ -147,7 +147,8 @@ class Rebuild:
             replace(c, a=solver.dim(c.a), b=solver.dim(c.b))
             for c in self._walk.opened[id(node)].scope.constraints.values()
         )
-        if found == node.attrs.get("constraints", ()):
+        old = node.attrs.get("constraints", ())
+        if len(found) == len(old) and set(found) == set(old):  # their order says when each was found, no more
             return node.attrs
         others = {k: v for k, v in node.attrs.items() if k != "constraints"}
         return {**others, "constraints": found} if found else others or NO_ATTRS

@@ -158,9 +158,9 @@ class Solver:
     def instantiate(
         self, ty: FuncType, scope: Scope, type_args: Iterable[Type | Dim] = ()
     ) -> tuple[FuncType, tuple[Type | Dim, ...], tuple[Dim, ...]]:
-        """`ty` without type parameters: they become holes (or `type_args`), dims that only its result names new dims.
+        """`ty` without type parameters: they become holes (or the types of `type_args`).
 
-        Returns the type, what the type parameters became, and the new dims.
+        Dims that only its result names become new dims. Returns the type, what the type parameters became, and those.
         """
         given = list(type_args)
         made: list[Dim] = []
@@ -171,7 +171,7 @@ class Solver:
             if isinstance(p, TypeVar):
                 types[p] = self.open(arg, p.name) if isinstance(arg, Type) else Hole(p.name)
             else:
-                dims[p] = arg if isinstance(arg, Dim) else self.dim_hole(p.name, p.lo, p.hi)
+                dims[p] = self.dim_hole(p.name, p.lo, p.hi)
         for v in dim_vars(ty.ret):
             if v not in dims and v not in scope.dims and not isinstance(v, DimHole):
                 dims[v] = self.existential(v.name, v.hi, scope)

@@ -193,6 +193,11 @@ class Typer:
         start = self.solver.mark()
         for n, (got, wanted) in enumerate(zip(types, used.params, strict=True)):
             self.solver.unify(got, wanted, Site(f"argument {n + 1} of {name}", place(node.args[n], node), self.scope))
+        for found, given in zip(args, node.type_args, strict=False):
+            if isinstance(found, Dim) and isinstance(given, Dim):
+                self.solver.same(found, given, self.site(f"a type argument of {name}", node))
+        if node.type_args:
+            self.solver.run()
         if self.solver.mark() > start and not any(has_holes(self.solver.zonk(t)) for t in types):
             self.solver.settle(start)
         return self.solver.zonk(used.ret), args

@@ -6,19 +6,23 @@ chain of any length is typed in one forward sweep and relations are rarely asked
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from legato.arith.expr import Const
 from legato.arith.expr import Var as DimVar
+from legato.arith.substitute import variables
 from legato.base.errors import TypeCheckError
 from legato.base.span import Span
-from legato.infer.holes import DimHole, Hole, dim_vars, show
+from legato.infer.holes import DimHole, Hole, dim_vars, has_holes, show
 from legato.infer.replace import replace_vars
 from legato.infer.site import Scope, Site, place
 from legato.infer.solver import Solver
 from legato.infer.typer import Typer, reuse_dims
+from legato.ir.attr_types import dim_fields
+from legato.ir.attrs import dims_of
 from legato.ir.exhaustive import show_pattern, unmatched_cases
 from legato.ir.expr import (
     Call,
@@ -35,6 +39,7 @@ from legato.ir.expr import (
     PatternConstructor,
     PatternTuple,
     PatternVar,
+    Shape,
     Var,
 )
 from legato.ir.kinds import kind_fault
@@ -58,10 +63,10 @@ class Opened:
     scope: Scope
 
     def seen_inside(self) -> FuncType:
-        """The type that recursive calls use: polymorphic only with an annotated result."""
-        if self.ret is None:
-            return FuncType(self.params, self.recursive)
-        return FuncType(self.params, self.ret, self.type_params)
+        """The type that recursive calls use: polymorphic only where the program states all of it."""
+        ret = self.recursive if self.ret is None else self.ret
+        known = not any(map(has_holes, (*self.params, ret)))
+        return FuncType(self.params, ret, self.type_params if known else ())
 
 
 class Walk:
@@ -77,6 +82,7 @@ class Walk:
         self.type_args: dict[int, tuple[Type | Dim, ...]] = {}
         self.errors: list[TypeCheckError] = []
         self.programs: set[GlobalVar] = set()  # tensor programs, which only call_tir may name
+        self.dim_uses: list[tuple[tuple[Dim, ...], Scope, Span | None]] = []  # as values, which must be bound
         self._data_types = types
         self._stack: list[Any] = []
 
@@ -186,6 +192,8 @@ class Walk:
             fault = kind_fault(node.target, self._data_types)
             if fault is not None:
                 raise TypeCheckError(fault, span=node.span)
+        if isinstance(node, Shape):
+            self._use_dims(node.dims, node.span)
         ty = self.typer.simple(node)
         assert ty is not None
         self.types[id(node)] = ty
@@ -194,7 +202,10 @@ class Walk:
         types = [self.need(a, node) for a in node.args]
         if isinstance(node.op, Op):
             self.types[id(node)] = self.typer.op_call(node, node.op, types)
+            if node.op.attrs is not None:
+                self._use_dims(tuple(getattr(node.attrs, name) for name in dim_fields(node.op.attrs)), node.span)
             return
+        self._use_dims(node.type_args, node.span)
         if isinstance(node.op, GlobalVar) and node.op in self.programs:
             hint = f"call_tir(@{node.op.name}, …, out_type=…) runs it"
             raise TypeCheckError(f"@{node.op.name} is a tensor program, not a function", span=node.span, hint=hint)
@@ -207,6 +218,21 @@ class Walk:
             args = tuple(a for a in args if isinstance(a, Type))
         if args:
             self.type_args[id(node)] = args
+
+    def _use_dims(self, values: tuple[Any, ...], span: Span | None) -> None:
+        """Notes the symbolic dims in `values`."""
+        found = dims_of(values)
+        if any(not isinstance(d, Const) for d in found):
+            self.dim_uses.append((found, self.typer.scope, span))
+
+    def unbound_dims(self) -> Iterator[TypeCheckError]:
+        """The errors for dims that are used as values and that nothing binds."""
+        for found, scope, span in self.dim_uses:
+            for v in variables(*map(self.solver.dim, found)):
+                if v not in scope.dims and not isinstance(v, DimHole):
+                    hint = "a parameter's type or match_cast binds dims"
+                    yield TypeCheckError(f"dim {v.name} is not bound here", span=span, hint=hint)
+        self.dim_uses.clear()
 
     # ------------------------------------------------------------------ binders
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 from legato.arith.expr import Expr as DimExpr
 from legato.base.dtype import DType
 
-__all__ = ["WRONG", "describe", "field_types", "fitted"]
+__all__ = ["WRONG", "describe", "dim_fields", "field_types", "fitted"]
 
 WRONG: Final = object()  # what `fitted` gives for a value that does not fit
 _UNIONS: Final = (Union, types.UnionType)
@@ -36,6 +36,16 @@ def field_types(record: type) -> Mapping[str, Any]:
         return get_type_hints(record)
     except NameError:  # a name that exists for type checkers only
         return {}
+
+
+@cache
+def dim_fields(record: type) -> tuple[str, ...]:
+    """The fields of an attribute record that may hold symbolic dims."""
+    return tuple(name for name, wanted in field_types(record).items() if _has_dims(wanted))
+
+
+def _has_dims(wanted: Any) -> bool:
+    return wanted is DimExpr or any(map(_has_dims, get_args(wanted)))
 
 
 def fitted(value: Any, wanted: Any) -> Any:
