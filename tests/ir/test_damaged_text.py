@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from legato.base.errors import ParseError
@@ -12,6 +12,7 @@ from legato.ir.module import Module
 from legato.ir.parser import parse
 from legato.ir.printer import show
 from tests.ir.programs import OPS, modules
+from tests.programs.settings import examples
 
 _TOKENS = [
     "(", ")", "[", "]", "{", "}", "<", ">", ",", ";", ":", "=", "->", "=>", ".", "?", "&", "@", "%", '"', "//", "/*",
@@ -20,10 +21,10 @@ _TOKENS = [
 ]  # fmt: skip
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(30)
 @given(modules(), st.lists(st.tuples(st.floats(0, 1), st.integers(0, 20), st.sampled_from(["", *_TOKENS])), min_size=1,
                            max_size=4))  # fmt: skip
-def test_only_parse_errors(module: Module, edits: list[tuple[float, int, str]]) -> None:
+def test_damaged_text_is_refused_or_parsed(module: Module, edits: list[tuple[float, int, str]]) -> None:
     text = show(module)
     for place, removed, inserted in edits:
         at = 21 + int(place * (len(text) - 21))  # behind the version

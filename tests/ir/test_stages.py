@@ -1,4 +1,4 @@
-"""Every stage of the pipeline is well-formed, typed, and comes back from its text."""
+"""Every stage of the pipeline is well-formed, typed, and comes back from its text and its JSON."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import legato
 from legato.base.target import host
 from legato.driver import CompileOptions, lower_module, operators
 from legato.ir.equal import alpha_equal, structural_hash
+from legato.ir.json_load import load_json
+from legato.ir.json_save import save_json
 from legato.ir.module import Module
 from legato.ir.parser import parse
 from legato.ir.printer import show_with_tensors
@@ -47,6 +49,11 @@ def _check(module: Module) -> None:
     again = parse(text, ops=operators(), constants=tensors)
     assert alpha_equal(again, module)
     assert structural_hash(again) == structural_hash(module)
+    saved = save_json(module)
+    loaded = load_json(saved, ops=operators())
+    assert alpha_equal(loaded, module)
+    assert save_json(loaded) == saved
+    verify(loaded, Stage.TYPED)
 
 
 @pytest.mark.parametrize("name", _PROGRAMS)
