@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from legato.arith.expr import Var as DimVar
 from legato.arith.expr import fresh
 from legato.infer.infer import infer
-from legato.ir.expr import Function, GlobalVar, Tuple
+from legato.ir.expr import Expr, Function, GlobalVar, Let, RefCreate, RefRead, Tuple
 from legato.ir.module import Module
-from legato.ir.types import TupleType, Type
+from legato.ir.types import RefType, TupleType, Type
 from legato.prelude import library, link
 from tests.programs.choices import Choices
 from tests.programs.functions import functions
@@ -73,6 +73,7 @@ def programs(draw: st.DrawFn, size: int = 30, *, smooth: bool = False, data_inpu
         data = data_type(choose, f"T{n}")
         types[data.header] = data
     writer = Writer(choose, types, size, smooth=smooth)
+    writer.cells = choose.chance(3)
     prelude = [(gv, library()[gv].ty) for gv in library().functions if gv.name in TOTAL]  # type: ignore[union-attr]  # functions
     for gv, ty in prelude:
         writer.scope.callees.append(Callee(gv, ty, gv.name in PURE, 1 if gv.name == "iterate" else None))
@@ -103,7 +104,15 @@ def _finish(writer: Writer, made: dict[GlobalVar, Function], size: int, *, data_
         for param, ty in zip(params, tys, strict=True):
             writer.scope.bind(param, ty)
         results = [writer.type() for _ in range(1 + choose.below(3))]
-        body = Tuple(tuple(writer.expr(ty, 4) for ty in results))
+        if writer.cells:
+            held = writer.tensor()
+            cell, first = writer.var(RefType(held)), writer.expr(held, 1)
+            writer.scope.bind(cell, RefType(held))
+            results.append(held)
+            fields = [*(writer.expr(ty, 4) for ty in results[:-1]), RefRead(cell)]
+            body: Expr = Let(cell, RefCreate(first), Tuple(tuple(fields)))
+        else:
+            body = Tuple(tuple(writer.expr(ty, 4) for ty in results))
     made[GlobalVar("main")] = Function(params, body)
     loops = {DOUBLE: double()} if writer.uses_kernel else {}
     own = {h: d for h, d in writer.types.items() if h not in library().types}

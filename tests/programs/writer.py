@@ -92,6 +92,7 @@ class Writer:
         self.scope = Scope()
         self.budget = budget
         self.smooth = smooth
+        self.cells = False  # whether everything may have cells
         self.pure = False  # in a dataflow block
         self.uses_kernel = False
         self.effects = 0  # how many nodes so far have effects, or may have
@@ -124,6 +125,8 @@ class Writer:
         if kind <= 11:
             data = self.choose.one_of([t for t in self.types.values() if not t.extern])
             return applied(data, [self.type(0) for _ in data.type_vars])
+        if kind == 12 and self.cells and not self.pure and self.choose.chance(2):
+            return RefType(self.tensor())
         if kind == 12:
             return FuncType(tuple(self.type(depth - 1) for _ in range(self.choose.below(3))), self.type(depth - 1))
         if self.choose.chance(2):
