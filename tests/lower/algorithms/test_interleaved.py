@@ -22,6 +22,8 @@ from legato.ir.types import TensorType
 from legato.lower.algorithms.interleaved import interleave
 from legato.lower.rules.tile import interleaved_shape, terms_for
 from legato.te.tensor import Axis, Reduction, placeholder
+from legato.tir import interp as tir_interp
+from legato.tir.verify import verify_all
 from legato.transform.pass_ import Observer, run
 
 V2 = target("x86-64-v2")
@@ -64,6 +66,22 @@ def check(mod: Module) -> None:
 @given(st.integers(1, 15), st.sampled_from([1, 2, 3, 8, 66, 600]), st.integers(1, 40))
 def test_products_of_any_shape(rows: int, terms: int, channels: int) -> None:
     check(dense(rows, terms, channels))
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize(("rows", "terms", "channels"), [(3, 4, 12), (7, 600, 20), (1, 2, 5)])
+def test_lanes_in_any_order(rows: int, terms: int, channels: int, backwards: bool) -> None:
+    mod = dense(rows, terms, channels)
+    options = CompileOptions(V2)
+    _, program = lower_module(run(mod, options.passes), options, Observer())
+    verify_all({**program.kernels, **program.functions}, final=True)
+    arrays = [
+        np.random.default_rng(n).integers(-9, 9, t.static_shape()).astype("float32") for n, t in enumerate(types(mod))
+    ]
+    out = np.full((rows, channels), np.nan, np.float32)
+    functions = {**program.kernels, **program.functions}
+    assert tir_interp.run(functions["main"], [*arrays, out], functions=functions, backwards=backwards) == 0
+    np.testing.assert_array_equal(out, np.asarray(evaluate(mod, arrays)))
 
 
 @pytest.mark.parametrize(("size", "stride", "data", "channels"), [(9, 1, 6, 9), (9, 2, 4, 4), (12, 1, 32, 20)])

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from legato.arith.expr import Binary, Const, Expr, Op, Var, binary, cdiv, const, floordiv, floormod, lt
@@ -314,25 +314,37 @@ class _Tiles:
 
     def _tile(self, start: Expr, vectors: int, limit: Expr | None, first: Expr, rows: int) -> Stmt:
         """One register tile: rows first.. of the row axis, channels start.. of the vector axis."""
-        lane = Var("l", lo=0, hi=self.shape.lanes - 1)
-        at = _Place(start, vectors, limit, first, rows, lane)
+        at = _Place(start, vectors, limit, first, rows, self._lane())
         shape = self._shape(at)
         acc = Buffer("acc", shape, self.job.dtype, scope=Scope.REGISTER)
         parts = self.parts
+        # Sums side by side are other lanes': they are complete behind the loop over lanes.
+        end = at if self.shape.terms == 1 else replace(at, lane=self._lane())
         results = vectors // self.shape.terms
         if parts is None and not self._has_long_epilogue():
-            finish = _each(rows, results, lambda m, v: self._finish(at, m, v, self._total(acc, at, m, v)))
-            body = block(self._begin(acc, at), self._reduce(acc, at, self.job.reduction.axes, {}), finish)
-            return Alloc(acc, For(lane, const(self.shape.lanes), body, LoopKind.VECTOR))
+            summed = block(self._begin(acc, at), self._reduce(acc, at, self.job.reduction.axes, {}))
+            finish = _each(rows, results, lambda m, v: self._finish(end, m, v, self._total(acc, end, m, v)))
+            return Alloc(acc, self._in_lanes((summed, at), (finish, end)))
         # The sums go through memory: because they are formed in parts, or because a long epilogue, written out for each
         # vector, would push the accumulators out of the registers. One copy of it runs over them.
         sums = Buffer("sums", shape, self.job.dtype, scope=Scope.LOCAL)
 
         def each_sum(m: Expr) -> Stmt:
-            return loop("v", const(results), lambda v: self._finish(at, m, v, self._total(sums, at, m, v)))
+            return loop("v", const(results), lambda v: self._finish(end, m, v, self._total(sums, end, m, v)))
 
-        body = block(self._into(sums, acc, at, parts), loop("m", const(rows), each_sum))
-        return Alloc(sums, Alloc(acc, For(lane, const(self.shape.lanes), body, LoopKind.VECTOR)))
+        summed = self._into(sums, acc, at, parts)
+        return Alloc(sums, Alloc(acc, self._in_lanes((summed, at), (loop("m", const(rows), each_sum), end))))
+
+    def _lane(self) -> Var:
+        return Var("l", lo=0, hi=self.shape.lanes - 1)
+
+    def _in_lanes(self, *bodies: tuple[Stmt, _Place]) -> Stmt:
+        """Loops over the lanes of places; those that have the same lane in one."""
+        together: dict[Var, list[Stmt]] = {}
+        for body, at in bodies:
+            together.setdefault(at.lane, []).append(body)
+        lanes = const(self.shape.lanes)
+        return block(*(For(lane, lanes, block(*found), LoopKind.VECTOR) for lane, found in together.items()))
 
     def _has_long_epilogue(self) -> bool:
         value = self.job.epilogue(const(0, self.job.dtype))
