@@ -41,6 +41,7 @@ from legato.ir.expr import (
 )
 from legato.ir.module import Module
 from legato.ir.op import Op
+from legato.ir.scope import operands
 from legato.ir.types import (
     Dim,
     FuncType,
@@ -171,6 +172,19 @@ def constants(draw: st.DrawFn) -> Constant:
     return constant(np.frombuffer(raw, dtype.numpy).reshape(shape))
 
 
+def _is_pure(e: Expr) -> bool:
+    """True if evaluating `e` touches no reference."""
+    todo, seen = [e], set[int]()
+    while todo:
+        top = todo.pop()
+        if isinstance(top, RefCreate | RefRead | RefWrite):
+            return False
+        if id(top) not in seen and not isinstance(top, Function):
+            seen.add(id(top))
+            todo += operands(top)
+    return True
+
+
 class _Writer:
     """Draws nodes over a pool of what is in scope; drawing from the pool makes sharing."""
 
@@ -278,7 +292,7 @@ class _Writer:
         return PatternTuple(tuple(self.pattern(bound, depth - 1) for _ in range(self.draw(st.integers(0, 3)))))
 
     def dataflow(self, pool: list[Expr], depth: int) -> Expr:
-        pool, bindings = list(pool), []
+        pool, bindings = [e for e in pool if _is_pure(e)], []
         outer, self.pure = self.pure, True
         for _ in range(self.draw(st.integers(0, 3))):
             value, var = self.block(pool, depth - 1), self.var()

@@ -167,6 +167,7 @@ def _put(path: str, value: Any) -> str:
         (_put("dims/0", ["int", 1.5]), "m: dims[0]: expected an integer, got 1.5"),
         (_put("types/0", ["tensor", [0], "int7"]), 'm: types[0]: expected a dtype, got "int7"'),
         (_put("types/0", ["tensor", [0]]), 'm: types[0]: expected a list of 2, got [[0]]'),
+        (_put("types/0", ["tensor", [0] * 65, "int8"]), "m: types[0]: expected at most 64 dims, got [0, 0"),
         (_put("types/0", ["data", 0]), "m: types[0]: expected the number of a data type before this, got 0"),
         (_put("arrays/0", ["int64", [3], "AAAA"]), "m: arrays[0]: int64[3] has 24 bytes, got 3"),
         (_put("arrays/0", ["int64", [2], "?"]), "m: arrays[0]: the data of the array is not base64"),

@@ -352,6 +352,8 @@ def _error(text: str) -> str:
          "  |       ^^^^\n  hint: dims are plain integers, names and + - * // % min max over them"),
         ("fn [n: ShapeVar(5, 1)](%x) { %x }", "the range of n is empty: 5 > 1\n  at <text>:1:21\n"
          "  | fn [n: ShapeVar(5, 1)](%x) { %x }\n  |                     ^"),
+        ("let %x: Tensor[(" + "1, " * 65 + "), bool] = 1; 2", "a tensor has 65 dims, more than the limit of 64\n"
+         "  at <text>:1:16\n  | let %x: Tensor[(" + "1, " * 65 + "), bool] = 1; 2\n  |                ^"),
         ("1" * 401, "this number has more than 400 characters\n  at <text>:1:1\n"
          "  | " + "1" * 401 + "\n  | " + "^" * 401),
         ("let %x: " + "(" * 101, "types, patterns and attributes may be nested 100 deep, not more\n  at <text>:1:109\n"
@@ -420,6 +422,11 @@ def test_errors_in_metadata(entry: str, reason: str) -> None:
 def test_hostile_nesting_is_an_error_not_a_crash(opened: str) -> None:
     with pytest.raises(ParseError):
         _expr(opened * 20_000)
+
+
+def test_too_many_parameters() -> None:
+    text = "fn (" + ", ".join(f"%x{i}" for i in range(65_537)) + ") { 1 }"
+    assert _error(text).startswith("parse error: a function has more than 65536 parameters\n  at <text>:1:5")
 
 
 def test_deeply_nested_metadata() -> None:

@@ -39,6 +39,7 @@ from legato.ir.op import Op
 __all__ = ["ExprParser", "run"]
 
 Rule = Generator[Any, Any, Any]
+MAX_PARAMS: Final = 1 << 16
 
 # Binary operators: how tightly they bind, and the operator that each stands for.
 _BINARY: Final = {
@@ -312,6 +313,8 @@ class ExprParser(LeafParser):
                 name, var = self._var()
                 if name in params:
                     raise stream.error(f"two parameters are called `%{name}`", token)
+                if len(params) == MAX_PARAMS:
+                    raise stream.error(f"a function has more than {MAX_PARAMS} parameters", token)
                 params[name] = var
                 self._declare(name, var)
             if not stream.accept(",") and not stream.at(")"):

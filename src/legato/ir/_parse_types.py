@@ -34,9 +34,10 @@ from legato.ir.types import (
     scalar_type,
 )
 
-__all__ = ["MAX_NESTING", "TypeParser", "fit", "name_of"]
+__all__ = ["MAX_NESTING", "MAX_RANK", "TypeParser", "fit", "name_of"]
 
 MAX_NESTING: Final = 100
+MAX_RANK: Final = 64  # NumPy's
 _DTYPES: Final = {d.name: d for d in dt.ALL_DTYPES}
 _KINDS: Final = {k.value: k for k in Kind}
 _CONSTANTS: Final = {"None": None, "nullptr": None, "True": True, "False": False}
@@ -270,8 +271,10 @@ class TypeParser:
     def _tensor(self, token: Token) -> Type:
         stream = self._stream
         stream.expect("[")
-        stream.expect("(")
+        first = stream.expect("(")
         shape = self.dims(")")
+        if len(shape) > MAX_RANK:
+            raise stream.error(f"a tensor has {len(shape)} dims, more than the limit of {MAX_RANK}", first)
         stream.expect(",")
         name = stream.expect_kind("ident", "a dtype")
         if name.text not in _DTYPES:

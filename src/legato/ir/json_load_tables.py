@@ -221,6 +221,8 @@ class LoadTables:
         return tuple(map(self.type, items(value)))
 
     def _tensor(self, shape: Json, dtype: Json) -> tuple[Type, list[Json], list[Json]]:
+        if len(items(shape)) > MAX_RANK:
+            raise wrong(f"at most {MAX_RANK} dims", shape)
         return TensorType(self.shape_of(shape), self.dtype(dtype)), [], shape
 
     def _tuple(self, members: Json) -> tuple[Type, list[Json], list[Json]]:

@@ -54,8 +54,14 @@ on the same line, else `//` starts a comment.
 Attributes are fields of the operator's record, lists are tuples. Strings have JSON's escapes.
 `(x)` is x and `(x,)` a tuple of one, in expressions, types and patterns. Comments: // … and nested /* … */.
 
+What TVM's printer wrote is read where it means one thing, though it is not in this grammar and never printed:
+metadata as a graph of nodes (`_relay_metadata`), with `meta[tir.SizeVar][0]` as a dim and meta[…][i] as an attribute's
+value; `T[]` for T; names as in %input.1, %aten::add_0 or %conv-1/w, where they are bound and used as they were bound;
+statements in parentheses and arguments, `(let %x = e; b)`; operators and attributes since renamed (`_relay_ops`).
+
 What is read is not typed: types are those that the text states. Limits: 2**28 characters; types, patterns and
-attribute values nest 100 deep (expressions as deep as memory allows); numbers have at most 400 characters.
+attribute values nest 100 deep (expressions as deep as memory allows); numbers have at most 400 characters, tensors 64
+dims, functions 65,536 parameters.
 """
 
 from __future__ import annotations
