@@ -237,7 +237,7 @@ def const(value: Any, dtype: DType | str | None = None, span: Span | None = None
     Without `dtype` an array keeps its own; numbers and lists become int32, float32 or bool.
     """
     data = np.asarray(value)
-    if data.dtype == object:
+    if data.dtype.kind not in "biufV":
         raise TypeCheckError(f"{type(value).__name__} is not a number, a list of numbers or an array", span=span)
     if dtype is None and not isinstance(value, np.ndarray):
         dtype = {"int64": "int32", "float64": "float32"}.get(data.dtype.name)
