@@ -77,6 +77,7 @@ from legato.relay.loops import while_loop
 from legato.relay.module import IRModule
 from legato.relay.op import (
     Op,
+    _functions,
     algorithm,
     get,
     image,
@@ -90,7 +91,6 @@ from legato.relay.op import (
     tensor,
     variance,
 )
-from legato.relay.op._functions import namespace
 from legato.relay.param_dict import load_param_dict, save_param_dict
 from legato.relay.parser import fromtext, parse, parse_expr
 from legato.relay.scope_builder import ScopeBuilder
@@ -241,7 +241,7 @@ _ON_USE: typing.Final = {
 
 
 def _on_use() -> tuple[typing.Callable[[str], typing.Any], typing.Callable[[], list[str]]]:
-    operator, listed = namespace("", globals())
+    operator, listed = _functions.namespace("", globals())
 
     def get(name: str) -> typing.Any:
         where = _ON_USE.get(name)

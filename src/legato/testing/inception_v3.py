@@ -120,8 +120,8 @@ def get_net(batch_size: int, num_classes: int, image_shape: tuple[int, ...], dty
     for n, inner in (("mixed_4", 128), ("mixed_5", 160), ("mixed_6", 160), ("mixed_7", 192)):
         x = net.c(x, n, inner)
     x = net.e(net.e(net.d(x, "mixed_8"), "mixed_9", False), "mixed_10", True)
-    pool = tuple(min(8, _last_extent(side)) for side in image_shape[1:])
-    x = net.b.nn.batch_flatten(net.b.nn.avg_pool2d(x, pool_size=pool, strides=(1, 1)))
+    window = tuple(min(8, _last_extent(side)) for side in image_shape[1:])
+    x = net.b.nn.batch_flatten(net.b.nn.avg_pool2d(x, pool_size=window, strides=(1, 1)))
     return net.function(net.b.nn.softmax(net.dense(x, "fc1", num_classes)))
 
 

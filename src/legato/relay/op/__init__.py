@@ -5,8 +5,7 @@ Parameters and defaults are the original's. Functions are made from the operator
 
 from __future__ import annotations
 
-from legato.relay.op import algorithm, image, nn, op, reduce, tensor, transform
-from legato.relay.op._functions import namespace
+from legato.relay.op import _functions, algorithm, image, nn, op, reduce, tensor, transform
 from legato.relay.op.layout import layout_transform
 from legato.relay.op.op import Op, get
 from legato.relay.op.reduce import logsumexp, mean_std, mean_variance, std, variance
@@ -14,4 +13,4 @@ from legato.relay.op.reduce import logsumexp, mean_std, mean_variance, std, vari
 __all__ = ["Op", "algorithm", "get", "image", "layout_transform", "logsumexp", "mean_std", "mean_variance", "nn", "op",
            "reduce", "std", "tensor", "transform", "variance"]  # fmt: skip
 
-__getattr__, __dir__ = namespace("", globals())
+__getattr__, __dir__ = _functions.namespace("", globals())

@@ -1,0 +1,54 @@
+"""The tables of docs/migration.md, from names.tsv and from what the package has.
+
+python tests/relay/migration.py        writes them into the document
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import fill
+
+from legato import relay
+from legato.relay.op import _functions
+from legato.testing import MODELS
+
+DOCUMENT = Path(__file__).parents[2] / "docs/migration.md"
+NAMES = Path(__file__).with_name("names.tsv")
+
+
+def names() -> str:
+    """The table of names."""
+    rows = [line.split("\t") for line in NAMES.read_text().splitlines() if not line.startswith("#")]
+    lines = ["| TVM | here | what differs |", "|---|---|---|"]
+    for name, here, difference in rows:
+        lines.append(f"| `tvm.{name}` | {'not here' if here == '-' else f'`{here}`'} | {difference} |")
+    return "\n".join(lines)
+
+
+def lists() -> str:
+    """Everything public, by where it is."""
+    parts = {
+        "`relay`": [n for n in relay.__all__ if n[0].isupper() or n in ("bind", "const", "var", "parse", "fromtext")],
+        "`relay.analysis`": relay.analysis.__all__,
+        "`relay.transform`": relay.transform.__all__,
+        "`relay.testing`, models": MODELS,
+        "Operators of `relay`": [*_functions.names(), *relay.op.reduce.__all__, "layout_transform"],
+        "Operators of `relay.nn`": [*_functions.names("nn."), *relay.nn.__all__],
+        "Operators of `relay.image`": _functions.names("image."),
+    }
+    return "\n\n".join(
+        fill(f"**{title}**: " + " ".join(f"`{n}`" for n in sorted(set(listed))), 120, break_on_hyphens=False)
+        for title, listed in parts.items()
+    )
+
+
+def written(text: str) -> str:
+    """The document with its tables as they should be."""
+    for key, table in (("names", names()), ("lists", lists())):
+        before, after = text.split(f"<!-- {key} -->", 1)
+        text = f"{before}<!-- {key} -->\n\n{table}\n\n<!-- end -->{after.split('<!-- end -->', 1)[1]}"
+    return text
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(written(DOCUMENT.read_text()))
