@@ -138,12 +138,24 @@ def _close_holes(state: Walk, func: Function, variables: dict[TypeVar, None], *,
 
 
 def _stuck(state: Walk) -> list[TypeCheckError]:
-    """The errors for questions that were never given enough; those that only wait for the answers of others go."""
-    return [_unanswered(state, call) for call in state.typer.pending.values()]
+    """The errors for questions that were never given enough.
+
+    There is none for what waits for the answer of another, nor for what waits for the same as another does.
+    """
+    solver, pending = state.solver, list(state.typer.pending.values())
+    blamed = {id(solver.resolve(call.result)) for call in pending}
+    errors = []
+    for call in pending:
+        open_ = [p for t in call.types for p in walk(solver.zonk(t)) if isinstance(p, Hole)]
+        if not any(id(h) in blamed for h in open_):
+            blamed.update(map(id, open_))
+            errors.append(_unanswered(state, call, open_))
+    return errors or [_unanswered(state, call, ()) for call in pending[:1]]
 
 
-def _unanswered(state: Walk, call: OpenCall) -> TypeCheckError:
-    hint = "annotate the parameters that it depends on"
+def _unanswered(state: Walk, call: OpenCall, holes: Sequence[Hole]) -> TypeCheckError:
+    names = " and ".join(dict.fromkeys(h.name for h in holes if h.name.startswith("%")))
+    hint = f"annotate {names}" if names else "annotate the parameters that it depends on"
     types = [show(state.solver.zonk(t)) for t in call.types]
     if call.op is None:
         return TypeCheckError("field of a tuple whose type cannot be inferred", span=call.span, hint=hint)

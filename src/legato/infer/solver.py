@@ -117,7 +117,7 @@ class Solver:
         old = ty.children()
         self._budget -= 1
         if depth < 0 or self._budget < 0:
-            raise _TooLargeError
+            raise _too_large()
         if not old:
             return ty
         kids = tuple([self._zonk(k, depth - 1) for k in old])
@@ -207,7 +207,7 @@ class Solver:
         if a is b:
             return a
         if depth < 0:
-            raise _TooLargeError
+            raise _too_large()
         if isinstance(a, Hole):
             return self._fill(a, b, site)
         if isinstance(b, Hole):
@@ -287,7 +287,7 @@ class Solver:
             if part is h:
                 return True
             todo += part.children()
-        raise _TooLargeError
+        raise _too_large()
 
     def reasons(self, types: Iterable[Type], site: Site) -> list[str]:
         """What earlier demands have said of the holes in `types`, one line each: where a conflict comes from."""
@@ -422,11 +422,8 @@ class _DifferError(Exception):
     """Two types or dims differ; carries the reason."""
 
 
-class _TooLargeError(TypeCheckError):
-    """A type of absurd size."""
-
-    def __init__(self) -> None:
-        super().__init__(f"a type is nested more than {MAX_DEPTH} deep or has more than {_MAX_SIZE} parts")
+def _too_large() -> TypeCheckError:
+    return TypeCheckError(f"a type is nested more than {MAX_DEPTH} deep or has more than {_MAX_SIZE} parts")
 
 
 def _differ(a: Dim, b: Dim) -> _DifferError:

@@ -21,7 +21,7 @@ from legato.infer.replace import replace_vars
 from legato.infer.site import Scope, Site, place
 from legato.infer.solver import Solver
 from legato.infer.values import Values
-from legato.ir.attrs import has_required
+from legato.ir.attrs import default_attrs, has_required
 from legato.ir.expr import (
     Call,
     Constant,
@@ -67,6 +67,7 @@ class OpenCall:
 
     op: Op | None
     types: Sequence[Type]
+    result: Hole
     span: Span | None
 
 
@@ -117,7 +118,7 @@ class Typer:
         if has_required(op):
             hint = "wrap it: fn (…) { " + f"{op.name}(…, attribute=value) " + "}"
             raise TypeCheckError(f"{op.name} has attributes without a default: it is no value", span=span, hint=hint)
-        attrs = None if op.attrs is None else op.attrs()
+        attrs = default_attrs(op)
         params = tuple(self.solver.hole(f"{arg.lstrip('*')} of {op.name}") for arg in op.args)
         return FuncType(params, self._relate(op, attrs, params, span, None, lambda n: None))
 
@@ -126,7 +127,8 @@ class Typer:
     ) -> Type:
         """The answer of an operator's relation; `old` is the type that an earlier inference found."""
         scope, solver = self.scope, self.solver
-        open_call = OpenCall(op, types, span)
+        result = solver.hole(f"the result of {op.name}")
+        open_call = OpenCall(op, types, result, span)
 
         def attempt() -> Type | None:
             known = [solver.zonk(t) for t in types]
@@ -156,7 +158,6 @@ class Typer:
         found = attempt()
         if found is not None:
             return found
-        result = solver.hole(f"the result of {op.name}")
         self.pending[id(open_call)] = open_call
         return result
 
@@ -289,7 +290,7 @@ class Typer:
 
     def _field_later(self, index: int, tuple_hole: Hole, site: Site) -> Type:
         result = self.solver.hole(f"field {index} of a tuple")
-        open_call = OpenCall(None, (tuple_hole,), site.span)
+        open_call = OpenCall(None, (tuple_hole,), result, site.span)
         self.pending[id(open_call)] = open_call
 
         def again() -> None:

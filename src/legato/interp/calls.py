@@ -15,6 +15,7 @@ from legato.interp.activation import Activation
 from legato.interp.context import Context
 from legato.interp.dims import dim_value, fit
 from legato.interp.values import Closure, Data, Value, evaluate_op
+from legato.ir.attrs import default_attrs
 from legato.ir.call_tir import CALL_TIR, CallTirAttrs
 from legato.ir.expr import Call, Constructor, Expr, Function, GlobalVar, Var
 from legato.ir.op import Op
@@ -36,7 +37,8 @@ def apply(context: Context, env: Activation, node: Call, callee: Value, args: Se
     """The value of `callee(args)`, the call `node`; for a function, its body in a new activation."""
     match callee:
         case Op():
-            return _operator(context, callee, args, context.attrs(env, node), env)
+            attrs = context.attrs(env, node) if isinstance(node.op, Op) else default_attrs(callee)
+            return _operator(context, callee, args, attrs, env)
         case Constructor():
             return Data(callee, tuple(args))
         case Closure():

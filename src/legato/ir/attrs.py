@@ -18,7 +18,7 @@ from legato.ir.expr import Expr, Tuple
 from legato.ir.op import Op
 from legato.ir.types import TensorType
 
-__all__ = ["has_required", "make_attrs", "pack_args"]
+__all__ = ["default_attrs", "has_required", "make_attrs", "pack_args"]
 
 
 def make_attrs(op: Op, given: Mapping[str, Any], span: Span | None = None) -> Any:
@@ -52,6 +52,11 @@ def make_attrs(op: Op, given: Mapping[str, Any], span: Span | None = None) -> An
 def has_required(op: Op) -> bool:
     """True if the operator has attributes that must be given."""
     return op.attrs is not None and any(map(_is_required, fields(op.attrs)))
+
+
+def default_attrs(op: Op) -> Any:
+    """The attributes with which an operator that is a value is called: its defaults. It must not need any."""
+    return None if op.attrs is None else op.attrs()
 
 
 def _is_required(f: Field[Any]) -> bool:
