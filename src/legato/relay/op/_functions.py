@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, Field, fields
 from functools import cache
 from inspect import Parameter, Signature
 from typing import Any, Final
@@ -28,6 +28,8 @@ from legato.relay.op._signatures import RENAMED, RESULTS, SIGNATURES
 __all__ = ["function", "names", "namespace"]
 
 _LISTED: Final = frozenset({"shape", "newshape", "reps", "begin", "end", "axes", "size", "output_size"})
+_WINDOW: Final = frozenset({"strides", "dilation", "kernel_size", "pool_size", "output_padding"})
+_SCALAR_TYPES: Final[Mapping[str, Callable[[int], Any]]] = {"float": float, "bool": bool}  # scale_h=2, is_ascend=1
 _SCALARS: Final = {"nn.pad": "pad_value", "full": "fill_value"}  # arguments that take the dtype of the result
 
 
@@ -143,23 +145,35 @@ def _attributes(record: Op, given: Mapping[str, Any]) -> dict[str, Any]:
         given = _range(given)
     if record.attrs is None:
         return dict(given)
+    of = {f.name: f for f in fields(record.attrs)}
+    strides = of["strides"].default if "strides" in of and record.name.startswith("nn.") else ()
+    rank = len(strides) if isinstance(strides, tuple) else 0
     found: dict[str, Any] = {}
-    defaults = {f.name: f.default for f in fields(record.attrs)}
-    listed = {f.name for f in fields(record.attrs) if f.name in _LISTED and "tuple" in str(f.type)}
-    rank = len(default) if isinstance(default := defaults.get("strides"), tuple) else 0
     for name, value in given.items():
         value = _number(record, name, value)
-        default = defaults.get(name, MISSING)
-        if (value is None and default is not MISSING) or (default is None and isinstance(value, str) and not value):
-            continue  # the record's own default
-        if rank and name in ("strides", "dilation", "kernel_size", "pool_size", "output_padding"):
-            value = (value,) * rank if isinstance(value, int) and record.name.startswith("nn.") else value
-        if rank and name == "padding":
-            value = _padding(value, rank)
-        if name in listed and not _is_listed(value):
-            value = (value,)
-        found[name] = value
+        if name not in of:
+            found[name] = value  # make_attrs says what is wrong with it
+        elif not _means_default(value, of[name].default):
+            found[name] = _formed(value, of[name], rank)
     return found
+
+
+def _means_default(value: Any, default: Any) -> bool:
+    """Whether a value says to take the record's own default: None, or "" where the record has None."""
+    return (value is None and default is not MISSING) or (default is None and isinstance(value, str) and not value)
+
+
+def _formed(value: Any, field: Field[Any], rank: int) -> Any:
+    """A value in the form that a field of the record has; `rank`: the number of dims that a window slides along."""
+    if rank and field.name == "padding":
+        return _padding(value, rank)
+    if isinstance(value, int):
+        if rank and field.name in _WINDOW:
+            return (value,) * rank
+        if field.name in _LISTED and "tuple" in str(field.type):
+            return (value,)
+        return _SCALAR_TYPES.get(str(field.type), int)(value) if not isinstance(value, bool) else value
+    return (value,) if field.name in _LISTED and "tuple" in str(field.type) and not _is_listed(value) else value
 
 
 def _is_listed(value: Any) -> bool:
