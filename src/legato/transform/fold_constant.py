@@ -13,6 +13,7 @@ from legato.ir.expr import Call, Constant, Expr, Function, If, Tuple, TupleGetIt
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.types import TensorType, TupleType, Type
+from legato.transform._effects import Effects
 from legato.transform.pass_ import FunctionPass
 
 __all__ = ["FoldConstant"]
@@ -29,14 +30,15 @@ class FoldConstant(FunctionPass):
     growth: int = 1 << 16  # bytes by which a result may exceed its operands
 
     def function(self, func: Function, mod: Module) -> Function:
-        body = transform(func.body, self._fold)
+        effects = Effects(func, mod)
+        body = transform(func.body, lambda node: self._fold(node, effects))
         return func if body is func.body else replace(func, body=body)
 
-    def _fold(self, node: Expr) -> Expr | None:
+    def _fold(self, node: Expr, effects: Effects) -> Expr | None:
         match node:
             case Call(op=Op()) if all(_is_constant(a) for a in node.args):
                 return self._call(node)
-            case TupleGetItem(value=Tuple() as value):
+            case TupleGetItem(value=Tuple() as value) if not effects.inside(value):
                 return value.fields[node.index]
             case If(cond=Constant() as cond):
                 return node.then if cond.data.item() else node.orelse

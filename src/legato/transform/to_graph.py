@@ -2,18 +2,27 @@
 
     let %a = f(%x); add(%a, %a)      =>      add(f(%x), f(%x)) with one shared node
 
-A value that is used nowhere disappears. Functions that touch references are left as they are: their order is meaning.
-A let that binds a function stays (it may be recursive).
+A value that is used nowhere disappears. Functions that may have effects are left as they are: their order is meaning.
+A let that binds a function stays (it may be recursive), and so does one whose value gives dims their values that
+attributes or types name: these must be known before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
+from legato.arith.expr import Var as DimVar
+from legato.arith.substitute import variables
 from legato.base.node import post_order, rebuild
-from legato.ir.expr import Dataflow, Expr, Function, Let, RefCreate, RefRead, RefWrite, Tuple, Var
+from legato.ir._dims import free_dims
+from legato.ir.attrs import dims_of
+from legato.ir.expr import Call, Dataflow, Expr, Function, Let, MatchCast, Shape, Tuple, Var
+from legato.ir.let import lets
 from legato.ir.module import Module
+from legato.ir.types import Type
+from legato.transform._effects import Effects
 from legato.transform.pass_ import FunctionPass
 
 __all__ = ["ToGraph"]
@@ -27,52 +36,88 @@ class ToGraph(FunctionPass):
 
     def function(self, func: Function, mod: Module) -> Function:
         nodes = list(post_order([func.body]))
-        if any(isinstance(n, RefCreate | RefRead | RefWrite) for n in nodes):
+        if not any(isinstance(n, Let | Dataflow) for n in nodes) or Effects(func, mod).possible:
             return func
-        if not any(isinstance(n, Let | Dataflow) for n in nodes):
-            return func
-        body = _inlined(func.body)
+        body = _Inliner(func, nodes).run()
         return func if body is func.body else replace(func, body=body)
 
 
-def _bindings(node: Expr) -> Iterator[tuple[Var, Expr]]:
-    """What `node` binds and graph form does not."""
-    if isinstance(node, Let) and not isinstance(node.value, Function):
-        yield node.var, node.value
-    elif isinstance(node, Dataflow):
-        yield from node.bindings
+class _Inliner:
+    def __init__(self, func: Function, nodes: Sequence[Expr]) -> None:
+        self._root = func.body
+        bound = {d for p in func.params if p.ty is not None for d in free_dims(p.ty)}
+        bound.update(d for n in nodes if isinstance(n, Function) for d in n.type_params if isinstance(d, DimVar))
+        self._named = {d for n in nodes for d in _named_dims(n)} - bound
+        self._owner = {var: value for n in nodes for var, value in _bindings(n) if not self._stays(value)}
+        self._new: dict[int, Expr] = {}
 
-
-def _inlined(root: Expr) -> Expr:
-    new: dict[int, Expr] = {}
-    owner = {var: value for node in post_order([root]) for var, value in _bindings(node)}
-    stack = [root]
-    while stack:
-        node = stack[-1]
-        if id(node) in new:
+    def run(self) -> Expr:
+        """The function's body in graph form."""
+        new, stack = self._new, [self._root]
+        while stack:
+            node = stack[-1]
+            if id(node) in new:
+                stack.pop()
+                continue
+            waiting = self._owner.get(node) if isinstance(node, Var) else None
+            needed = [waiting] if waiting is not None else self._parts(node)
+            pending = [c for c in needed if id(c) not in new]
+            if pending:
+                stack += reversed(pending)
+                continue
             stack.pop()
-            continue
-        waiting = owner.get(node) if isinstance(node, Var) else None
-        needed = [waiting] if waiting is not None else list(_parts(node))
-        pending = [c for c in needed if id(c) not in new]
-        if pending:
-            stack += reversed(pending)
-            continue
-        stack.pop()
-        new[id(node)] = new[id(waiting)] if waiting is not None else _rebuilt(node, new)
-    return new[id(root)]
+            new[id(node)] = new[id(waiting)] if waiting is not None else self._rebuilt(node)
+        return new[id(self._root)]
+
+    def _stays(self, value: Expr) -> bool:
+        """True for what is let-bound in graph form, too."""
+        if not self._named or value.ty is None:
+            return isinstance(value, Function)
+        return isinstance(value, Function) or not self._named.isdisjoint(free_dims(value.ty))
+
+    def _parts(self, node: Expr) -> Sequence[Expr]:
+        """The children that remain in graph form."""
+        if isinstance(node, Let) and not self._stays(node.value):
+            return (node.body,)
+        if isinstance(node, Dataflow):
+            return (*(e for pair in node.bindings if self._stays(pair[1]) for e in pair), *node.outputs)
+        return node.children()
+
+    def _rebuilt(self, node: Expr) -> Expr:
+        new = self._new
+        if isinstance(node, Let) and not self._stays(node.value):
+            return new[id(node.body)]
+        if isinstance(node, Dataflow):
+            result = Tuple(tuple(new[id(o)] for o in node.outputs), ty=node.ty, span=node.span)
+            return lets([(var, new[id(value)]) for var, value in node.bindings if self._stays(value)], result)
+        return rebuild(node, new)
 
 
-def _parts(node: Expr) -> tuple[Expr, ...]:
-    """The children that remain in graph form."""
-    if isinstance(node, Let) and not isinstance(node.value, Function):
-        return (node.body,)
-    return node.outputs if isinstance(node, Dataflow) else node.children()
+def _bindings(node: Expr) -> Iterable[tuple[Var, Expr]]:
+    if isinstance(node, Let):
+        return ((node.var, node.value),)
+    return node.bindings if isinstance(node, Dataflow) else ()
 
 
-def _rebuilt(node: Expr, new: dict[int, Expr]) -> Expr:
-    if isinstance(node, Let) and not isinstance(node.value, Function):
-        return new[id(node.body)]
-    if isinstance(node, Dataflow):
-        return Tuple(tuple(new[id(o)] for o in node.outputs), ty=node.ty, span=node.span)
-    return rebuild(node, new)
+def _named_dims(node: Expr) -> Iterator[DimVar]:
+    """The dims whose values are needed to evaluate `node`, operands aside: in attributes, shapes, casts, parameters."""
+    match node:
+        case Call() if node.attrs is not None:
+            for f in fields(node.attrs):
+                yield from _dims_in(getattr(node.attrs, f.name))
+        case Shape():
+            yield from variables(*node.dims)
+        case MatchCast():
+            yield from free_dims(node.target)
+        case Function():
+            yield from (d for p in node.params if p.ty is not None for d in free_dims(p.ty))
+
+
+def _dims_in(value: Any) -> Iterator[DimVar]:
+    if isinstance(value, Type):
+        yield from free_dims(value)
+    elif isinstance(value, tuple):
+        for v in value:
+            yield from _dims_in(v)
+    else:
+        yield from variables(*dims_of(value))
