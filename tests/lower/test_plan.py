@@ -18,6 +18,7 @@ from legato.arith.expr import Expr, Var, const
 from legato.base import dtype as dt
 from legato.base.target import host
 from legato.driver import CompileOptions, lower_module
+from legato.interp import evaluate as interpret
 from legato.ir.module import Module
 from legato.lower.host import HostProgram
 from legato.lower.plan import buffer_bytes, plan_memory
@@ -26,7 +27,7 @@ from legato.tir.expr import Load
 from legato.tir.stmt import Alloc, Block, Check, Func, HostOp, If, Invoke, Launch, Stmt, Store, View, While
 from legato.tir.walk import buffers_written, statements
 from legato.transform.pass_ import Observer, run
-from tests.graphs import BATCHES, Program, programs
+from tests.graphs import BATCHES, Program, leaves, programs
 from tests.lower.test_programs import LOOP
 from tests.lower.test_random import examples
 
@@ -129,8 +130,18 @@ class Simulation:
             self.read(b)
         for b in written:
             self.write(b)
+        shared = self.program.facts[s.kernel].in_place if isinstance(s, Launch) else ()
+        replaced = [s.args[i] for i, o in shared if self.same_place(s.args[i], s.args[o])]
         for b in read:
-            self.read(b)  # a kernel may write before it has read everything
+            if b not in replaced:
+                self.read(b)  # a kernel may write before it has read everything
+
+    def same_place(self, a: Any, b: Any) -> bool:
+        """Whether two buffers lie in the arena and at the same place."""
+        if a not in self.place or b not in self.place:
+            return False
+        (name, start, own), (other, begin, its) = self.place[a], self.place[b]
+        return name == other and np.array_equal(start + own, begin + its)
 
     def read_in(self, e: Expr) -> None:
         assert isinstance(e, Load)
@@ -231,3 +242,40 @@ def test_memory_is_shared() -> None:
     func = Func("f", (), Block(tuple(steps)))
     _, plan = plan_memory(func, buffers)
     assert plan.size is const(2 * 448)
+
+
+RESIDUAL = """
+    def @main(%x: Tensor[(n, 16, 5, 5), float32], %w: Tensor[(16, 16, 1, 1), float32]) {
+      let %a = nn.relu(nn.conv2d(%x, %w));
+      let %b = nn.relu(add(nn.conv2d(%a, %w), %a));
+      let %c = nn.relu(add(nn.conv2d(nn.conv2d(%b, %w), %w), %b));
+      let %d = add(nn.conv2d(nn.conv2d(%c, %w), %w), %x);
+      (nn.conv2d(%d, %w), %a, nn.softmax(%b))
+    }"""
+
+
+def test_what_dies_is_written_over() -> None:
+    """`%c` is not: `%b` is read again. `%d` is not: `%x` is the caller's."""
+    mod = legato.parse(f'#[version = "0.0.5"]\n{RESIDUAL}')
+    chain = legato.parse(f'#[version = "0.0.5"]\n{RESIDUAL.replace("(nn.conv2d(%d, %w), %a, nn.softmax(%b))", "%d")}')
+    for module, expected in ((mod, 0), (chain, 1)):
+        program = lowered(module)
+        simulate(program, 3)
+        assert len(written_over(program)) == expected
+        exe = legato.compile(module)
+        random = np.random.default_rng(0)
+        x, w = (random.standard_normal(shape).astype("float32") / 4 for shape in ((3, 16, 5, 5), (16, 16, 1, 1)))
+        before, wanted = x.copy(), leaves(interpret(module, [x, w]))
+        for threads in (1, 4):
+            for got, want in zip(leaves(exe.with_threads(threads)(x, w)), wanted, strict=True):
+                np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+        np.testing.assert_array_equal(x, before)
+
+
+def written_over(program: HostProgram) -> list[str]:
+    """The kernels that are given the same memory for an input and an output."""
+    func = program.functions["main"]
+    places = {s.buffer: (s.base, s.offset) for s in statements(func.body) if isinstance(s, View)}
+    launches = [s for s in statements(func.body) if isinstance(s, Launch)]
+    return [s.kernel for s in launches for i, o in program.facts[s.kernel].in_place
+            if s.args[i] in places and places[s.args[i]] == places.get(s.args[o])]  # type: ignore[index, arg-type]  # fmt: skip

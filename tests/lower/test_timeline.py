@@ -18,7 +18,7 @@ from legato.tir.buffer import Buffer
 
 def lives(spans: Sequence[tuple[int, int, int]]) -> list[_Life]:
     return [
-        _Life(Buffer(f"b{n}", (const(size),), dt.uint8), first, first + length, const(size))
+        _Life([Buffer(f"b{n}", (const(size),), dt.uint8)], first, first + length, const(size))
         for n, (first, length, size) in enumerate(spans)
     ]
 
@@ -35,7 +35,7 @@ def by_looking_at_all(given_lives: Sequence[_Life]) -> dict[Buffer, int]:
                 break
             offset = max(offset, end)
         placed.append((offset, offset + size, life))
-        offsets[life.buffer] = offset
+        offsets[life.buffers[0]] = offset
     return offsets
 
 

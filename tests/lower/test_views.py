@@ -152,7 +152,8 @@ def test_what_may_not_be_a_view_is_copied(text: str) -> None:
 @given(st.randoms(use_true_random=False))
 def test_random_networks(random: Any) -> None:
     """Convolutions, pools and residuals over shared channels, joined and taken apart again."""
-    lines, known = [], [("%x", 8)]
+    lines: list[str] = []
+    known = [("%x", 8)]
     weights: dict[str, str] = {}
 
     def add(expr: str, channels: int) -> None:

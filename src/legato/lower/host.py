@@ -158,7 +158,9 @@ class _Lowering:
             self._block(self.func.body, outs, out)
         flat: tuple[Buffer | Var, ...] = (*(b for p in params for b in _flat(p)), *dims, *_flat(outs))
         func = Func(self.gv.name, flat, block(*out), FuncKind.HOST, tuple(self.constants.values()))
-        planned, self.program.plans[self.gv.name] = plan_memory(func, self.buffers, self.views.within)
+        planned, self.program.plans[self.gv.name] = plan_memory(
+            func, self.buffers, self.views.within, lambda kernel: self.program.facts[kernel].in_place
+        )
         return planned.with_body(block(*self._constraints(), planned.body))  # sizes are checked before they are used
 
     def _param(self, param: ir.Var) -> Value:

@@ -1,17 +1,19 @@
 """The memory plan: every buffer that a host function allocates gets a place in one arena.
 
 Buffers whose lives do not overlap share memory. A life runs from the first statement that mentions the buffer to the
-last; a buffer that is alive anywhere in a loop and defined before it lives to the loop's end. Static sizes are placed
+last; a buffer that is alive anywhere in a loop and defined before it lives to the loop's end. What a kernel computes
+element by element from a buffer that dies there takes over that buffer's memory. Static sizes are placed
 largest first at the lowest free offset (greedy by size, Pisarchyk & Lee, "Efficient memory management for deep neural
 net inference", 2020); symbolic sizes share a slot when the slot is provably as large.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
+from typing import Any
 
 from legato.arith.expr import Const, Expr, cdiv, const, le
 from legato.arith.prove import prove
@@ -20,12 +22,13 @@ from legato.arith.substitute import nodes
 from legato.base import dtype as dt
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Load
-from legato.tir.stmt import Alloc, Func, Stmt, View, While
+from legato.tir.stmt import Alloc, Func, Launch, Stmt, View, While
 from legato.tir.walk import buffers_used, statements
 
 __all__ = ["Plan", "plan_memory"]
 
 ALIGN = 64
+Pairs = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +41,26 @@ class Plan:
 
 @dataclass(slots=True)
 class _Life:
-    buffer: Buffer
+    """From `first` to `last`, some memory holds `buffers`, one after the other."""
+
+    buffers: list[Buffer]
     first: int
     last: int
     bytes: Expr
 
 
 def plan_memory(
-    func: Func, buffers: Sequence[Buffer], views: Mapping[Buffer, tuple[Buffer, Expr]] = MappingProxyType({})
+    func: Func,
+    buffers: Sequence[Buffer],
+    views: Mapping[Buffer, tuple[Buffer, Expr]] = MappingProxyType({}),
+    in_place: Callable[[str], Pairs] = lambda _: (),
 ) -> tuple[Func, Plan]:
     """`func` with one arena that holds `buffers` (which its body uses freely), and the plan.
 
-    `views` are buffers that lie in others, or in parameters or constants: in which, and from which byte on.
+    `views` are buffers that lie in others, or in parameters or constants: in which, and from which byte on. `in_place`
+    gives the pairs (input, output) of a kernel's arguments that may be the same memory.
     """
-    lives = _lives(func.body, buffers, views)
+    lives = _lives(func.body, buffers, views, in_place)
     plan = _place(lives)
     body = func.body
     for view, (base, offset) in views.items():
@@ -59,8 +68,8 @@ def plan_memory(
     if not lives:
         return func.with_body(body), plan
     arena = Buffer("arena", (plan.size,), dt.uint8)
-    for life in reversed(lives):
-        body = View(life.buffer, arena, plan.offsets[life.buffer], body)
+    for buffer in reversed([b for life in lives for b in life.buffers]):
+        body = View(buffer, arena, plan.offsets[buffer], body)
     return func.with_body(Alloc(arena, body)), plan
 
 
@@ -71,7 +80,7 @@ def buffer_bytes(buffer: Buffer) -> Expr:
 
 
 def _lives(
-    body: Stmt, buffers: Iterable[Buffer], views: Mapping[Buffer, tuple[Buffer, Expr]] = MappingProxyType({})
+    body: Stmt, buffers: Iterable[Buffer], views: Mapping[Buffer, tuple[Buffer, Expr]], in_place: Callable[[str], Pairs]
 ) -> list[_Life]:
     wanted = set(buffers)
     lives: dict[Buffer, _Life] = {}
@@ -87,10 +96,33 @@ def _lives(
                 continue
             life = lives.get(buffer)
             if life is None:
-                lives[buffer] = _Life(buffer, time, time, buffer_bytes(buffer))
+                lives[buffer] = _Life([buffer], time, time, buffer_bytes(buffer))
             else:
                 life.last = max(life.last, time, *(end for start, end in end_of if life.first < start <= time <= end))
-    return list(lives.values())
+    for time, stmt in enumerate(order):
+        if isinstance(stmt, Launch):
+            for read, written in in_place(stmt.kernel):
+                _reuse(lives, stmt, time, stmt.args[read], stmt.args[written], views)
+    return list({id(life): life for life in lives.values()}.values())
+
+
+def _reuse(
+    lives: dict[Buffer, _Life], launch: Launch, time: int, source: object, target: object, views: Mapping[Any, Any]
+) -> None:
+    """Lets `target`, which a launch writes, begin to live in the memory of `source`, which it reads, if that dies there
+    and is one of `lives` (neither a parameter nor a constant nor part of another buffer), and read by that name alone.
+    """
+    if not isinstance(source, Buffer) or not isinstance(target, Buffer):
+        return
+    old, new = lives.get(source), lives.get(target)
+    if old is None or new is None or old is new or old.last != time or new.first != time:
+        return
+    read = [views[a][0] if a in views else a for a in launch.args if isinstance(a, Buffer)]
+    if read.count(source) > 1 or old.bytes is not new.bytes:
+        return
+    old.last = new.last
+    old.buffers.append(target)
+    lives[target] = old
 
 
 def _loads_of(stmt: Stmt) -> list[Load]:
@@ -124,7 +156,7 @@ def _place_static(lives: Sequence[_Life]) -> Plan:
                 break
             offset = max(offset, end)
         placed.add(life, (offset, offset + size))
-        offsets[life.buffer] = const(offset)
+        offsets.update(dict.fromkeys(life.buffers, const(offset)))
         total = max(total, offset + size)
     return Plan(offsets, const(total))
 
@@ -190,7 +222,7 @@ def _place_symbolic(lives: Sequence[_Life]) -> Plan:
             fit = len(slots)
             slots.append((life.bytes, life.last))
         slots[fit] = (slots[fit][0], life.last)
-        slot_of[life.buffer] = fit
+        slot_of.update(dict.fromkeys(life.buffers, fit))
     starts: list[Expr] = [const(0)]
     for size, _ in slots:
         starts.append(simplify(starts[-1] + size))
