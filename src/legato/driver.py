@@ -79,7 +79,9 @@ def load_model(
     ops: Iterable[Op] = (),
     custom: Mapping[str, Callable[..., Any]] | None = None,
 ) -> Module:
-    """`model` as a module: a Module itself, the path of a .onnx, .relay or .json file, or an onnx.ModelProto."""
+    """`model` as a module: a Module itself, what holds one as `module` (a relay.IRModule), the path of a .onnx, .relay
+    or .json file, or an onnx.ModelProto."""
+    model = held if isinstance(held := getattr(model, "module", None), Module) else model
     suffix = Path(model).suffix if isinstance(model, str | Path) else ""
     is_text = suffix in (".relay", ".rly", ".txt")
     if shapes and (is_text or suffix == ".json" or isinstance(model, Module | ir.Function)):

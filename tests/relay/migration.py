@@ -32,7 +32,7 @@ def lists() -> str:
         "`relay.analysis`": relay.analysis.__all__,
         "`relay.transform`": relay.transform.__all__,
         "`relay.testing`, models": MODELS,
-        "Operators of `relay`": [*_functions.names(), *relay.op.reduce.__all__, "layout_transform"],
+        "Operators of `relay`": [*_functions.names(), *relay.op.reduce.__all__, *relay.op.transform.__all__],
         "Operators of `relay.nn`": [*_functions.names("nn."), *relay.nn.__all__],
         "Operators of `relay.image`": _functions.names("image."),
     }

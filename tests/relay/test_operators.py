@@ -185,3 +185,29 @@ def test_namespaces_list_their_operators() -> None:
     assert {"add", "var", "build", "image"} <= set(dir(relay))
     assert relay.image.resize2d is relay.op.image.resize2d
     assert relay.op.tensor.exp is relay.exp is relay.op.exp
+
+
+def test_shapes_and_dtypes_of_others() -> None:
+    x, y = relay.var("x", shape=(2, 3, 4)), relay.var("y", shape=(2, 12), dtype="int8")
+    calls = {
+        relay.cast_like(x, y): "Tensor[(2, 3, 4), int8]",
+        relay.reshape_like(x, y): "Tensor[(2, 12), float32]",
+        relay.reshape_like(x, y, lhs_begin=1, rhs_begin=1): "Tensor[(2, 12), float32]",
+        relay.slice_like(x, relay.var("z", shape=(1, 2, 9)), axes=(0, 1)): "Tensor[(1, 2, 4), float32]",
+        relay.broadcast_to_like(relay.var("z", shape=(3, 1)), x): "Tensor[(2, 3, 4), float32]",
+        relay.collapse_sum_like(x, relay.var("z", shape=(3, 1))): "Tensor[(3, 1), float32]",
+        relay.collapse_sum_to(x, (3, 4)): "Tensor[(3, 4), float32]",
+    }
+    assert [str(call.checked_type) for call in calls] == list(calls.values())
+    v = np.arange(24, dtype="float32").reshape(2, 3, 4)
+    collapsed = relay.IRModule.from_expr(list(calls)[5])
+    assert np.array_equal(relay.create_executor("debug", collapsed).evaluate()(v), v.sum((0, 2))[:, None])
+    with pytest.raises(UnsupportedError, match="is not known yet"):
+        relay.cast_like(x, relay.var("z"))
+
+
+def test_modules_as_json() -> None:
+    mod = relay.transform.InferType()(relay.IRModule.from_expr(relay.tanh(X)))
+    again = relay.load_json(relay.save_json(mod))
+    assert relay.structural_equal(again, mod)
+    assert again["main"].checked_type == mod["main"].checked_type

@@ -7,10 +7,39 @@ from __future__ import annotations
 
 from legato.relay.op import _functions, algorithm, image, nn, op, reduce, tensor, transform
 from legato.relay.op.layout import layout_transform
+from legato.relay.op.like import (
+    broadcast_to_like,
+    cast_like,
+    collapse_sum_like,
+    collapse_sum_to,
+    reshape_like,
+    slice_like,
+)
 from legato.relay.op.op import Op, get
 from legato.relay.op.reduce import logsumexp, mean_std, mean_variance, std, variance
 
-__all__ = ["Op", "algorithm", "get", "image", "layout_transform", "logsumexp", "mean_std", "mean_variance", "nn", "op",
-           "reduce", "std", "tensor", "transform", "variance"]  # fmt: skip
+__all__ = [
+    "Op",
+    "algorithm",
+    "broadcast_to_like",
+    "cast_like",
+    "collapse_sum_like",
+    "collapse_sum_to",
+    "get",
+    "image",
+    "layout_transform",
+    "logsumexp",
+    "mean_std",
+    "mean_variance",
+    "nn",
+    "op",
+    "reduce",
+    "reshape_like",
+    "slice_like",
+    "std",
+    "tensor",
+    "transform",
+    "variance",
+]  # fmt: skip
 
 __getattr__, __dir__ = _functions.namespace("", globals())

@@ -7,7 +7,23 @@ from __future__ import annotations
 
 from legato.relay.op._functions import namespace
 from legato.relay.op.layout import layout_transform
+from legato.relay.op.like import (
+    broadcast_to_like,
+    cast_like,
+    collapse_sum_like,
+    collapse_sum_to,
+    reshape_like,
+    slice_like,
+)
 
-__all__ = ["layout_transform"]
+__all__ = [
+    "broadcast_to_like",
+    "cast_like",
+    "collapse_sum_like",
+    "collapse_sum_to",
+    "layout_transform",
+    "reshape_like",
+    "slice_like",
+]
 
 __getattr__, __dir__ = namespace("", globals())

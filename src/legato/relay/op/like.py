@@ -1,0 +1,78 @@
+"""Operators that take a shape or dtype from another tensor: here from its type, so no operator is needed for them.
+
+UnsupportedError where the type of that tensor is not known yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from legato.arith.expr import Const
+from legato.base.errors import TypeCheckError, UnsupportedError
+from legato.ir.expr import Expr
+from legato.ir.types import TensorType
+from legato.relay.op._functions import function
+
+__all__ = ["broadcast_to_like", "cast_like", "collapse_sum_like", "collapse_sum_to", "reshape_like", "slice_like"]
+
+
+def _type(name: str, e: Expr) -> TensorType:
+    if not isinstance(e.ty, TensorType):
+        raise UnsupportedError(f"relay.{name}: the type of {e!r} is not known yet", hint="infer types first")
+    return e.ty
+
+
+def cast_like(data: Expr, dtype_like: Expr) -> Any:
+    """`data` with elements of the dtype of `dtype_like`."""
+    return function("cast")(data, _type("cast_like", dtype_like).dtype)
+
+
+def broadcast_to_like(data: Expr, broadcast_type: Expr) -> Any:
+    """`data` in the shape of `broadcast_type`."""
+    return function("broadcast_to")(data, _type("broadcast_to_like", broadcast_type).shape)
+
+
+def reshape_like(
+    data: Expr,
+    shape_like: Expr,
+    lhs_begin: int = 0,
+    lhs_end: int | None = None,
+    rhs_begin: int = 0,
+    rhs_end: int | None = None,
+) -> Any:
+    """`data` with its dims from `lhs_begin` to `lhs_end` replaced by those of `shape_like` from `rhs_begin` on."""
+    new = _type("reshape_like", shape_like).shape[rhs_begin:rhs_end]
+    if lhs_begin == 0 and lhs_end is None:
+        return function("reshape")(data, new)
+    own = _type("reshape_like", data).shape
+    end = len(own) if lhs_end is None else lhs_end
+    return function("reshape")(data, (*own[:lhs_begin], *new, *own[end:]))
+
+
+def slice_like(data: Expr, shape_like: Expr, axes: Sequence[int] | None = None) -> Any:
+    """The beginning of `data` along `axes` (all: None), as long as `shape_like` is there."""
+    own, like = _type("slice_like", data).shape, _type("slice_like", shape_like).shape
+    chosen = tuple(range(len(own))) if not axes else tuple(a % len(own) for a in axes)
+    return function("strided_slice")(data, (0,) * len(chosen), tuple(like[a] for a in chosen), axes=chosen)
+
+
+def collapse_sum_like(data: Expr, collapse_type: Expr) -> Any:
+    """The sums of `data` over what broadcasting from the shape of `collapse_type` would have repeated."""
+    return collapse_sum_to(data, _type("collapse_sum_like", collapse_type).shape)
+
+
+def collapse_sum_to(data: Expr, shape: Sequence[Any]) -> Any:
+    """The sums of `data` over what broadcasting from `shape` would have repeated."""
+    own = _type("collapse_sum_to", data).shape
+    extra = len(own) - len(shape)
+    if extra < 0:
+        raise TypeCheckError(f"relay.collapse_sum_to: {len(own)} dims cannot be collapsed to {len(shape)}")
+    repeated = [n for n, d in enumerate(shape, extra) if _is_one(d) and not _is_one(own[n])]
+    if not extra and not repeated:
+        return data
+    return function("reshape")(function("sum")(data, (*range(extra), *repeated), True), tuple(shape))
+
+
+def _is_one(d: Any) -> bool:
+    return bool(d.value == 1) if isinstance(d, Const) else bool(d == 1)
