@@ -87,7 +87,7 @@ _CONS_OF_OTHER = Constructor("Cons", CONS.inputs, CONS.belongs_to, 0)
         (Dataflow(((Y, RefCreate(X)),), (Y,)), "@main: a dataflow block has an effect\n  it evaluates <RefCreate>"),
         (Var("x", uid=X.uid, ty=GlobalTypeVar("T")), "@main: data type T is not defined"),
         (Var("x", uid=X.uid, ty=TypeVar("n", Kind.SHAPE_VAR)),
-         "@main: type variable n stands for a dim\n  use a dim variable"),
+         "@main: type variable n has kind ShapeVar, wanted Type"),
         (Tuple((constant(1.0),), ty=TupleType(())),
          "@main: the type of <Tuple: ()> does not fit its parts\n  it carries   ()\n  its parts say (float32,)"),
         (call_tir(GlobalVar("main"), (), [tensor_type((1,))]), "@main: function @main is not defined"),

@@ -9,7 +9,8 @@ Patterns   a constructor has one pattern per input; constructors are those of th
 Dataflow   no references are made, read or written in it, but in functions that it defines.
 Types      where nodes have types, these agree in structure, rank and dtype: a tuple's with its fields', a let's with
            its body's, a function's with its parameters' and result's, …; a variable's uses with its binding. Constants
-           are read-only and have the type of their array. Dims are of dtype index. Data types are those of the module.
+           are read-only and have the type of their array. Dims are of dtype index. Kinds are right: data types are
+           those of the module and have the arguments that they take.
 
 A stage promises more, see `Stage`.
 """
@@ -17,7 +18,7 @@ A stage promises more, see `Stage`.
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from legato.base import dtype as dt
@@ -43,10 +44,11 @@ from legato.ir.expr import (
     TupleGetItem,
     Var,
 )
+from legato.ir.kinds import data_kind_fault, kind_fault
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.scope import Placement, Scope, binders, operands, place, slots
-from legato.ir.types import Dim, GlobalTypeVar, Kind, ShapeType, TensorType, TupleType, Type, TypeData, TypeVar, walk
+from legato.ir.types import Dim, GlobalTypeVar, ShapeType, TensorType, TupleType, Type, TypeData, walk
 
 __all__ = ["Stage", "verify"]
 
@@ -71,7 +73,7 @@ def verify(module: Module, stage: Stage | None = None) -> None:
         if header.name in names:
             raise VerifyError(f"two data types are called {header.name}")
         names.add(header.name)
-        _type_data(header, data)
+        _type_data(header, data, module.types)
         constructors.update((id(c), c) for c in data.constructors)
     for gv, func in module.functions.items():
         if isinstance(func, Function):
@@ -80,7 +82,7 @@ def verify(module: Module, stage: Stage | None = None) -> None:
             raise VerifyError(f"the tensor program at @{gv.name} is called @{func.name}")
 
 
-def _type_data(header: GlobalTypeVar, data: TypeData) -> None:
+def _type_data(header: GlobalTypeVar, data: TypeData, types: Mapping[GlobalTypeVar, TypeData]) -> None:
     if data.header is not header:
         raise VerifyError(f"data type {header.name} is defined under the name of another type, {data.header.name}")
     names: set[str] = set()
@@ -89,6 +91,9 @@ def _type_data(header: GlobalTypeVar, data: TypeData) -> None:
             got = f"{c.name} of {c.belongs_to.name} with tag {c.tag}"
             raise VerifyError(f"constructor {i} of data type {header.name} is {got}")
         names.add(c.name)
+    fault = data_kind_fault(data, types)
+    if fault is not None:
+        raise VerifyError(fault.message, span=fault.span)
 
 
 class _Function:
@@ -101,7 +106,6 @@ class _Function:
         self._constructors = constructors
         self._gv = gv
         self._stage = stage
-        self._types = set(module.types)
         self._sound: set[int] = set()  # types that were checked, by identity; the program keeps them alive
 
     def check(self, func: Function) -> None:
@@ -235,11 +239,10 @@ class _Function:
         self._sound.add(id(ty))
         if self._stage is Stage.TYPED and has_hole(ty):
             raise self._error(node, f"type {ty} has holes")
+        fault = kind_fault(ty, self._module.types)
+        if fault is not None:
+            raise self._error(node, fault)
         for part in walk(ty):
-            if isinstance(part, GlobalTypeVar) and part not in self._types:
-                raise self._error(node, f"data type {part.name} is not defined")
-            if isinstance(part, TypeVar) and part.kind is Kind.SHAPE_VAR:
-                raise self._error(node, f"type variable {part.name} stands for a dim", ["use a dim variable"])
             if isinstance(part, TensorType):
                 self._dims(node, part.shape)
             elif isinstance(part, ShapeType):
