@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 
 from legato.arith.evaluate import evaluate
-from legato.arith.expr import Expr, Var, cdiv, const, eq, floormod, fresh, lt, max_, min_, select
+from legato.arith.expr import Expr, Var, cdiv, const, eq, floordiv, floormod, fresh, lt, max_, min_, select
 from legato.arith.interval import Interval
-from legato.arith.linear import build, solve
+from legato.arith.linear import build, divide, solve
 from legato.arith.prove import provably_different, prove, prove_equal
 from legato.arith.substitute import substitute, variables
 from legato.base.errors import InternalError
@@ -53,6 +53,20 @@ def test_solutions_solve(a: Expr, b: Expr) -> None:
             assert evaluate(a, solved) == evaluate(b, solved)
 
 
+@settings(max_examples=200)
+@given(strategies.indices([X, Y, Z]), strategies.indices([X, Y, Z]))
+def test_a_quotient_is_the_only_candidate(a: Expr, b: Expr) -> None:
+    found = divide(a, b, [Z])
+    if found is None:
+        return
+    var, e = found
+    assert var is Z
+    assert Z not in variables(e)
+    for v in VALUES:
+        if evaluate(a, v) == evaluate(b, v):
+            assert v[Z] == evaluate(e, v)
+
+
 def test_proofs_about_loops() -> None:
     i, j = fresh("i"), fresh("j")
     ranges = {i: Interval(0, 7), j: Interval(0, 15)}
@@ -64,6 +78,13 @@ def test_proofs_about_loops() -> None:
     assert provably_different(N * 2, M * 2 + 1)
     assert provably_different(N + 1, const(0))
     assert not provably_different(N, M)
+
+
+def test_divide_examples() -> None:
+    assert divide(N * 2, M, [N]) == (N, floordiv(M, const(2)))
+    assert divide(const(7), N * -3 + 1, [N]) == (N, const(-2))
+    assert divide(N * 2, M * 3, [N, M]) is None
+    assert divide(N * N, const(4), [N]) is None
 
 
 def test_solve_examples() -> None:
