@@ -15,7 +15,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DELETE_ON_ERROR:
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 venv: $(VENV)/.dev ## the environment for development: the package in place, test and lint tools (activate with . .venv/bin/activate)
 
@@ -28,6 +28,9 @@ test: lint models ## everything that must pass: lint, then all tests
 
 fuzz: $(VENV)/.dev ## FUZZ=2000 random programs for each property of passes, lowering and compiled code
 	LEGATO_FUZZ=$(or $(FUZZ),2000) $(BIN)/python -m pytest -n 2 --timeout 0 tests/lower tests/transform -k "programs or compiled_is or alive or meaning or twice or any_order or every_stage"
+
+fuzz-language: $(VENV)/.dev ## FUZZ=10000 random programs over the whole language for each property of inference, evaluation, text and passes
+	LEGATO_FUZZ=$(or $(FUZZ),10000) $(BIN)/python -m pytest -n 2 --timeout 0 tests/programs tests/transform -k "language or evaluation or everything or float64"
 
 mutants: $(VENV)/.dev ## MUTANTS=100000 damaged programs: each is typed or refused, with an error of its own
 	LEGATO_MUTANTS=$(or $(MUTANTS),100000) $(BIN)/python -m pytest -n 2 --timeout 0 tests/errors/test_mutants.py

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from legato.infer.infer import infer
 from legato.interp import evaluate
 from legato.ir.equal import alpha_equal
 from legato.ir.parser import parse
@@ -20,6 +21,8 @@ from legato.transform import table
 from legato.transform.pass_ import Pass, run
 from tests.graphs import Program, compare, leaves, programs
 from tests.lower.test_random import examples
+from tests.programs import strategy as language
+from tests.programs.values import moved, same
 
 STAGES = {"infer-types": Stage.TYPED, "to-a-normal": Stage.A_NORMAL, "fuse": Stage.A_NORMAL}
 EXACT = {"infer-types", "to-graph", "fold-constant", "simplify", "eliminate-common", "to-a-normal", "fuse"}
@@ -73,3 +76,33 @@ def test_text_of_every_stage(program: Program) -> None:
         module = p(module)
         text, tensors = show_with_tensors(module)
         assert alpha_equal(parse(text, ops=operators(), constants=tensors), module)
+
+
+# ------------------------------------------------------------------ programs over the whole language
+
+
+@pytest.mark.parametrize("name", sorted(set(table()) - ROUNDS))
+@examples(20)
+@given(language.programs(size=40, smooth=True))
+def test_the_meaning_of_language_programs_stays(name: str, program: language.Program) -> None:
+    p = table()[name]()
+    module = program.module if p.name != "fuse" else run(program.module, DEFAULT[:-1])
+    new = p(module)
+    verify(new, STAGES.get(name))
+    assert same(evaluate(new, program.args), evaluate(module, program.args))
+    assert p(new) is new
+    verify(infer(new), Stage.TYPED)
+
+
+@examples(20)
+@given(language.programs(size=40, smooth=True))
+def test_the_pipeline_keeps_the_meaning_of_language_programs(program: language.Program) -> None:
+    module = program.module
+    for p in DEFAULT:
+        module = p(module)
+        text, tensors = show_with_tensors(module)
+        again = parse(text, ops=operators(), constants=tensors)
+        assert alpha_equal(again, module)
+    wanted = evaluate(program.module, program.args)
+    assert same(evaluate(module, program.args), wanted)
+    assert same(evaluate(again, moved(program.args, again)), wanted)
