@@ -87,9 +87,9 @@ class CounterFlat(relay.MixedModeVisitor):
     ("make", "visitor", "mutator"),
     [
         (partial(chain, 100_000), Counter, ToTanhFlat),
-        (partial(chain, 20_000), CounterFlat, ToTanh),
+        (partial(chain, 5_000), CounterFlat, ToTanh),
         (partial(lets, 50_000), CounterFlat, ToTanhFlat),
-        (partial(lets, 20_000), Counter, ToTanh),
+        (partial(lets, 5_000), Counter, ToTanh),
     ],
 )
 def test_deep_programs_are_walked_and_changed(make: partial[Any], visitor: type, mutator: type) -> None:

@@ -43,7 +43,7 @@ FULL: dict[str, tuple[dict[str, Any], str, float]] = {
 
 SMALL: dict[str, dict[str, Any]] = {
     "dcgan": {"batch_size": 1, "ngf": 4, "random_len": 8},
-    "densenet": {"densenet_size": 121, "classes": 5, "batch_size": 1, "image_shape": (3, 32, 32)},
+    "densenet": {"densenet_size": 121, "classes": 5, "image_shape": (3, 32, 32), "blocks": (2, 1, 2, 1)},
     "dqn": {"batch_size": 1, "num_actions": 4, "image_shape": (2, 40, 40)},
     "inception_v3": {"num_classes": 5, "image_shape": (3, 107, 107)},
     "lstm": {"iterations": 3, "num_hidden": 8},

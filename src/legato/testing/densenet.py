@@ -34,13 +34,19 @@ def _layer(net: Layers, x: Expr, name: str, growth: int) -> Expr:
 
 
 def get_net(
-    densenet_size: int, classes: int, batch_size: int, image_shape: tuple[int, ...], dtype: str = "float32"
+    densenet_size: int,
+    classes: int,
+    batch_size: int,
+    image_shape: tuple[int, ...],
+    dtype: str = "float32",
+    blocks: tuple[int, ...] | None = None,
 ) -> Function:
     """(batch, …image) to (batch, classes): scores; sizes 121, 161, 169 and 201. Sides are multiples of 32 (224 is what
-    the network was made for)."""
+    the network was made for). blocks: the number of layers in each block, where another than the size's is wanted."""
     if densenet_size not in _SIZES:
         raise CompileError(f"there is no DenseNet-{densenet_size}", hint=f"there are {', '.join(map(str, _SIZES))}")
-    channels, growth, blocks = _SIZES[densenet_size]
+    channels, growth, usual = _SIZES[densenet_size]
+    blocks = blocks or usual
     net = Layers()
     x: Expr = net.data((batch_size, *image_shape), dtype)
     x = net.conv2d(x, "conv1", channels=channels, kernel_size=(7, 7), strides=(2, 2), padding=(3, 3))
@@ -65,6 +71,7 @@ def get_workload(
     batch_size: int = 4,
     image_shape: tuple[int, ...] = (3, 224, 224),
     dtype: str = "float32",
+    blocks: tuple[int, ...] | None = None,
 ) -> tuple[Module, dict[str, Any]]:
     """The typed module, and random parameters."""
-    return create_workload(get_net(densenet_size, classes, batch_size, image_shape, dtype))
+    return create_workload(get_net(densenet_size, classes, batch_size, image_shape, dtype, blocks))
