@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import legato
 from legato import relay
 from legato.base.errors import ArtifactError, CompileError, RunError, TypeCheckError, UnsupportedError, VerifyError
 
@@ -115,8 +116,12 @@ def test_text_goes_both_ways() -> None:
     assert int(relay.create_executor("debug", more).evaluate()()) == 3
     assert isinstance(relay.parse_expr("fn (%x: int32) { %x }"), relay.Function)
     assert repr(mod) == "<IRModule @main>"
-    with pytest.raises(UnsupportedError, match="metadata"):
-        relay.parse("", init_meta_table={"a": []})
+    held = {"relay.Constant": [relay.const([1, 2]), np.array([3, 4], "int32")]}
+    meta = "meta[relay.Constant]"
+    more = relay.parse(f'#[version = "0.0.5"]\ndef @main() {{ add({meta}[0], {meta}[1]) }}', init_meta_table=held)
+    assert relay.create_executor("debug", more).evaluate()().tolist() == [4, 6]
+    wide = relay.transform.InferType()(relay.IRModule.from_expr(relay.const(range(1000))))
+    assert relay.parse(wide.astext()).astext() == wide.astext()
 
 
 # ------------------------------------------------------------------ passes
@@ -270,6 +275,7 @@ def test_executors() -> None:
 
 def test_build_and_optimize() -> None:
     mod = relay.IRModule.from_expr(double())
+    assert legato.compile(mod)(np.ones(2, "float32")).tolist() == [2, 2]
     assert relay.build(mod, "llvm")(np.ones(2, "float32")).tolist() == [2, 2]
     optimized, params = relay.optimize(mod)
     assert (params, relay.analysis.list_op_freqs(optimized)) == ({}, {"add": 1})

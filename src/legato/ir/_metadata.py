@@ -26,7 +26,7 @@ from legato.base.errors import CompileError, ParseError
 from legato.ir._json_checks import Bad
 from legato.ir._relay_metadata import NodeGraph, is_node_graph
 
-__all__ = ["INLINE_BYTES", "KEY", "Constants", "Metadata", "read"]
+__all__ = ["INLINE_BYTES", "KEY", "Metadata", "Table", "read"]
 
 Array = np.ndarray[Any, Any]
 Fail = Callable[[str, int], ParseError]  # (message, offset into the section) -> the error
@@ -91,21 +91,21 @@ def _numbers(data: Array) -> list[Any] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Constants:
-    """What references mean in a section of our form: arrays, and nothing else."""
+class Table:
+    """What references mean: values by key and number. A section of our form has arrays under `KEY`, nothing else."""
 
-    arrays: Sequence[Array]
+    entries: Mapping[str, Sequence[Any]]
 
     def count(self, key: str) -> int:
         """How many entries `meta[key]` has."""
-        return len(self.arrays) if key == KEY else 0
+        return len(self.entries.get(key, ()))
 
     def get(self, key: str, index: int) -> Any:
-        """The array of `meta[key][index]`."""
-        return self.arrays[index]
+        """The value of `meta[key][index]`."""
+        return self.entries[key][index]
 
 
-def read(text: str, tensors: Mapping[str, Array] | None, fail: Fail) -> Constants | NodeGraph:
+def read(text: str, tensors: Mapping[str, Array] | None, fail: Fail) -> Table | NodeGraph:
     """What the section `text` holds; arrays are read-only. `tensors` are those of the side file; `fail` makes a
 
     ParseError. What a section of TVM's form holds is decoded when it is asked for.
@@ -132,7 +132,7 @@ def read(text: str, tensors: Mapping[str, Array] | None, fail: Fail) -> Constant
             raise fail(f"meta[{KEY}][{i}]: {reason}", 0) from None
         data.setflags(write=False)
         arrays.append(data)
-    return Constants(arrays)
+    return Table({KEY: arrays})
 
 
 class _BadEntry(Exception):

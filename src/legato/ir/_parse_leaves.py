@@ -15,7 +15,7 @@ from legato.base.lexer import Token, number
 from legato.base.tokens import TokenStream
 from legato.ir._json_checks import Bad
 from legato.ir._literals import array_of
-from legato.ir._metadata import KEY, Constants
+from legato.ir._metadata import KEY, Table
 from legato.ir._parse_types import TypeParser, name_of
 from legato.ir._relay_metadata import NodeGraph
 from legato.ir._relay_ops import RENAMED
@@ -53,7 +53,7 @@ class Known:
     types: dict[str, GlobalTypeVar] = field(default_factory=dict)
     constructors: dict[str, Constructor | None] = field(default_factory=dict)  # None: the name of several
     globals: dict[str, tuple[GlobalVar, Token]] = field(default_factory=dict)
-    section: Callable[[], Constants | NodeGraph] = lambda: Constants(())
+    section: Callable[[], Table | NodeGraph] = lambda: Table({})
 
 
 class LeafParser:

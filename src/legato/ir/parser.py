@@ -77,7 +77,7 @@ from legato.base.errors import ParseError
 from legato.base.lexer import Token
 from legato.base.tokens import TokenStream
 from legato.ir import _metadata
-from legato.ir._metadata import KEY, Constants
+from legato.ir._metadata import KEY, Table
 from legato.ir._parse_exprs import ExprParser, run
 from legato.ir._parse_leaves import Known
 from legato.ir._parse_types import TypeParser, name_of
@@ -104,12 +104,14 @@ def parse(
     source: str = "<text>",
     ops: Ops,
     constants: Mapping[str, Array] | None = None,
+    metadata: Mapping[str, Sequence[Any]] | None = None,
     module: Module | None = None,
 ) -> Module:
     """The module that `text` describes, untyped.
 
     source names the text in errors; ops are the operators that it may use (call_tir, join and part are known anyway);
-    constants are the arrays that its metadata only names; `module` has functions and data types that it may name
+    constants are the arrays that its metadata only names; metadata are the values of `meta[key][i]` for a text without
+    a section of its own (arrays, under "relay.Constant"); `module` has functions and data types that it may name
     without defining them: they are not part of the result (`legato.prelude.link` adds those that are used). ParseError,
     with the place, for a text that is not in the grammar, names what is not defined, or gives an operator arguments or
     attributes that it does not have.
@@ -120,7 +122,7 @@ def parse(
     token = stream.next()
     if token.text != VERSION:
         raise stream.error(f"unknown version {token.text}", token, hint=f"only version {VERSION} can be read")
-    return _ModuleParser(stream, _known(stream, ops, constants), module).run()
+    return _ModuleParser(stream, _known(stream, ops, constants, metadata), module).run()
 
 
 def parse_expr(
@@ -168,14 +170,21 @@ def _expect_end(stream: TokenStream) -> None:
         raise stream.unexpected("the end of the text")
 
 
-def _known(stream: TokenStream, ops: Ops, constants: Mapping[str, Array] | None) -> Known:
+def _known(
+    stream: TokenStream,
+    ops: Ops,
+    constants: Mapping[str, Array] | None,
+    metadata: Mapping[str, Sequence[Any]] | None = None,
+) -> Known:
     table = dict(ops) if isinstance(ops, Mapping) else {op.name: op for op in ops}
     for op in (CALL_TIR, *VIEWS):
         table.setdefault(op.name, op)
 
     @cache
-    def section() -> Constants | NodeGraph:
+    def section() -> Table | NodeGraph:
         token = stream.tokens[-2] if len(stream.tokens) > 1 else stream.tokens[-1]
+        if token.kind != "metadata" and metadata:
+            return Table(metadata)
         if token.kind != "metadata":
             raise stream.error("meta[…] needs a #[metadata] section, and the text has none")
         start = token.end - len(token.text)

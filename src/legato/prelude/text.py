@@ -28,15 +28,17 @@ def parse(
     source: str = "<text>",
     ops: Mapping[str, Op] | Sequence[Op],
     constants: Mapping[str, np.ndarray[Any, Any]] | None = None,
+    metadata: Mapping[str, Sequence[Any]] | None = None,
 ) -> Module:
     """`ir.parser.parse`, and what the text names of the prelude without defining it is part of the module.
 
     The prelude is read only for a text that has a word of it.
     """
     if not mentioned(text):
-        return parser.parse(text, source=source, ops=ops, constants=constants)
+        return parser.parse(text, source=source, ops=ops, constants=constants, metadata=metadata)
     prelude = library()
-    return link(parser.parse(text, source=source, ops=ops, constants=constants, module=prelude), prelude)
+    found = parser.parse(text, source=source, ops=ops, constants=constants, metadata=metadata, module=prelude)
+    return link(found, prelude)
 
 
 def mentioned(text: str) -> bool:

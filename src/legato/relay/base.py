@@ -26,10 +26,13 @@ SourceName = str
 
 
 def astext(obj: Any, show_meta_data: bool = True, annotate: Any = None) -> str:
-    """An expression, type or module as text."""
+    """An expression, type or module as text, with all its constants unless `show_meta_data` is False.
+
+    `annotate` gives a comment for an expression, or "".
+    """
     if isinstance(obj, Type):
         return show_type(obj)
-    return show(getattr(obj, "module", obj), metadata=show_meta_data)
+    return show(getattr(obj, "module", obj), metadata=show_meta_data, annotate=annotate, inline=None)
 
 
 def pretty_print(obj: Any) -> str:

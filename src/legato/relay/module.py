@@ -212,7 +212,7 @@ class IRModule:
 
     def astext(self, show_meta_data: bool = True) -> str:
         """The module as text, which `relay.parse` reads back; without the metadata, constants are only named."""
-        return show(self.module, metadata=show_meta_data)
+        return show(self.module, metadata=show_meta_data, inline=None)
 
     def script(self) -> str:
         """The module as text in Relay's format, as `astext` gives it. (TVM had another format, TVMScript, for this.)"""

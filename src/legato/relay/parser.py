@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from legato import prelude
-from legato.base.errors import UnsupportedError
+from legato.base.errors import quoting
 from legato.infer.infer import infer
 from legato.ir import parser
-from legato.ir.expr import Expr
+from legato.ir.expr import Constant, Expr, constant
 from legato.ops import table
 from legato.relay.module import IRModule
 
@@ -20,18 +22,25 @@ def parse(
 ) -> IRModule:
     """The typed module of a text that begins with `#[version = "0.0.5"]`; names of the prelude may be used.
 
-    `init_module` has functions and data types that the text may use; they are part of the result. ParseError or
+    `init_module` has functions and data types that the text may use; they are part of the result. `init_meta_table` has
+    the values of `meta[key][i]` for a text without metadata: arrays or constants, under "relay.Constant". ParseError or
     TypeCheckError with the place.
     """
-    if init_meta_table:
-        raise UnsupportedError("a table of metadata cannot be given", hint="constants are in the text's own metadata")
+    metadata = {key: [_array(v) for v in values] for key, values in (init_meta_table or {}).items()}
     if init_module is None:
-        return IRModule(infer(prelude.parse(source, source=source_name, ops=table())))
+        with quoting(source, source_name):
+            return IRModule(infer(prelude.parse(source, source=source_name, ops=table(), metadata=metadata)))
     known = init_module.module
-    found = IRModule(parser.parse(source, source=source_name, ops=table(), module=known))
+    found = IRModule(parser.parse(source, source=source_name, ops=table(), module=known, metadata=metadata))
     result = init_module.clone()
     result.update(found)
-    return IRModule(infer(result.module))
+    with quoting(source, source_name):
+        return IRModule(infer(result.module))
+
+
+def _array(value: Any) -> Any:
+    """An array that nobody writes to; of a constant, its own."""
+    return constant(value.data if isinstance(value, Constant) else np.asarray(value)).data
 
 
 fromtext = parse
