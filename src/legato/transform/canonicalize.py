@@ -3,7 +3,7 @@
 nn.bias_add(x, b)                     =>  add(x, reshape(b))
 nn.batch_norm(x, γ, β, μ, σ²).0       =>  add(multiply(x, s), t)      with s = γ / √(σ² + ε), t = β − μ·s
 nn.dropout(x).0                       =>  x
-(a, b).0                              =>  a
+(a, b).0                              =>  a       where b has no effects
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from legato.ir.types import TensorType
 from legato.ops.activation import dropout
 from legato.ops.channelwise import bias_add
 from legato.ops.rescale import batch_norm
+from legato.transform._effects import Effects
 from legato.transform.pass_ import FunctionPass
 
 __all__ = ["Canonicalize"]
@@ -32,11 +33,12 @@ class Canonicalize(FunctionPass):
     name = "canonicalize"
 
     def function(self, func: Function, mod: Module) -> Function:
-        body = transform(func.body, _canonical)
+        effects = Effects(func, mod)
+        body = transform(func.body, lambda node: _canonical(node, effects))
         return func if body is func.body else replace(func, body=body)
 
 
-def _canonical(node: Expr) -> Expr | None:
+def _canonical(node: Expr, effects: Effects) -> Expr | None:
     match node:
         case Call() if node.op is bias_add:
             return _bias_add(node)
@@ -44,7 +46,7 @@ def _canonical(node: Expr) -> Expr | None:
             return _batch_norm(call)
         case TupleGetItem(value=Call() as call, index=0) if call.op is dropout:
             return call.args[0]
-        case TupleGetItem(value=Tuple() as value):
+        case TupleGetItem(value=Tuple() as value) if not effects.inside(value):
             return value.fields[node.index]
         case _:
             return None
