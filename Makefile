@@ -11,7 +11,7 @@ export LEGATO_MODELS ?= $(CURDIR)/.models
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test fuzz language mutants isa lint sanitize bench models clean
+.PHONY: help venv demo test fuzz fuzz-language mutants isa lint sanitize bench models clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -29,14 +29,11 @@ test: lint models ## everything that must pass: lint, then all tests
 fuzz: $(VENV)/.dev ## FUZZ=2000 random programs for each property of passes, lowering and compiled code
 	LEGATO_FUZZ=$(or $(FUZZ),2000) $(BIN)/python -m pytest -n 2 --timeout 0 tests/lower tests/transform -k "programs or compiled_is or alive or meaning or twice or any_order or every_stage"
 
-fuzz-language: $(VENV)/.dev ## FUZZ=10000 random programs over the whole language for each property of inference, evaluation, text and passes
-	LEGATO_FUZZ=$(or $(FUZZ),10000) $(BIN)/python -m pytest -n 2 --timeout 0 tests/programs tests/transform -k "language or evaluation or everything or float64"
+fuzz-language: $(VENV)/.dev ## FUZZ=10000 random programs over the whole language for each property of inference, evaluation, text, JSON and passes
+	LEGATO_FUZZ=$(or $(FUZZ),10000) $(BIN)/python -m pytest -n 2 --timeout 0 tests/programs tests/ir tests/transform -k "language or evaluation or everything or float64 or give_the_module or come_back or refused_or"
 
 mutants: $(VENV)/.dev ## MUTANTS=100000 damaged programs: each is typed or refused, with an error of its own
 	LEGATO_MUTANTS=$(or $(MUTANTS),100000) $(BIN)/python -m pytest -n 2 --timeout 0 tests/errors/test_mutants.py
-
-language: $(VENV)/.dev ## 10,000 random programs (FUZZ=…) through text, JSON, inference and the interpreter; as many damaged texts
-	LEGATO_FUZZ=$(or $(FUZZ),10000) $(BIN)/python -m pytest -n 2 --timeout 0 tests/ir tests/programs -k "give_the_module or come_back or refused or agrees or keeps or same_shapes"
 
 isa: $(VENV)/.dev models ## lowering and all models once more, compiled for older processors: AVX2, then SSE4.2
 	for level in x86-64-v3 x86-64-v2; do \
