@@ -204,6 +204,22 @@ def test_a_changed_let_is_typed_anew() -> None:
     assert str(relay.testing.run_infer_type(body).checked_type) == "Tensor[(2,), float16]"
 
 
+def test_lets_behind_a_change_are_typed_anew() -> None:
+    text = "def @main(%x: Tensor[(2), float32]) { let %a = nn.relu(%x); let %b = tanh(%a); exp(%b) }"
+    func = relay.parse('#[version = "0.0.5"]\n' + text)["main"]
+
+    class Halve(relay.ExprMutator):
+        def visit_call(self, call: Any) -> Any:
+            call = super().visit_call(call)
+            return relay.cast(call, "float16") if call.op is op("nn.relu") else call
+
+    halve = Halve()
+    new = halve.visit(func)
+    assert halve.visit(func) is new
+    typed = relay.testing.run_infer_type(relay.Function(new.params, new.body))
+    assert str(typed.ret_type) == "Tensor[(2,), float16]"
+
+
 def test_functors_without_methods_say_which_is_missing() -> None:
     with pytest.raises(NotImplementedError, match=r"ExprFunctor\.visit_var"):
         relay.ExprFunctor().visit(relay.var("x"))

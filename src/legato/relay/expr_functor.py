@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from legato.base.errors import TypeCheckError
+from legato.base.node import transform
 from legato.ir import expr as ir
 from legato.ir.expr import Expr
 from legato.ir.op import Op
@@ -129,9 +130,15 @@ class ExprVisitor(ExprFunctor):
 class ExprMutator(ExprFunctor):
     """Rebuilds expressions: each method returns what takes the node's place; the same node where nothing changed.
 
-    A node that changed has no type until inference runs again. A let whose value changed, in a program that was typed,
-    gives up its variable's type as well: it was inferred from the old value.
+    A node that changed has no type until inference runs again. In an expression that changed, variables of lets that
+    inference had typed have no types either: those followed from what was there before.
     """
+
+    def _walk(self, expr: Expr) -> Any:
+        new = super()._walk(expr)
+        if new is not expr and isinstance(new, Expr):
+            new = self.memo_map[expr] = transform(new, _unpinned)
+        return new
 
     def visit_function(self, fn: ir.Function, /) -> Any:
         params = tuple([self.visit(p) for p in fn.params])
@@ -190,9 +197,15 @@ class ExprMutator(ExprFunctor):
 
 
 def _let(let: ir.Let, var: ir.Var, value: Expr, body: Expr) -> ir.Let:
-    if value is not let.value and var is let.var and let.ty is not None:
-        var = var.with_type(None)
-    return changed(let, var=var, value=value, body=body)
+    new = changed(let, var=var, value=value, body=body)
+    return new if new is let or let.ty is None else replace(new, var=var.with_type(None))
+
+
+def _unpinned(node: Expr) -> Expr | None:
+    """A let that inference has typed, without that type."""
+    if not isinstance(node, ir.Let) or node.ty is None:
+        return None
+    return replace(node, var=node.var.with_type(None), ty=None)
 
 
 # ------------------------------------------------------------------ without recursion
