@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from textwrap import dedent
 from typing import Any
 
@@ -291,3 +292,84 @@ def test_scalar_parameters_of_functions() -> None:
     func = b.function([f], b.apply(f, [b.constant(2.0)]))
     square = b.function([x := b.var("x", ())], b.multiply(x, x))
     assert evaluate(Module.from_expr(func), [Closure(square)]) == 4
+
+
+def test_loops_need_no_memory() -> None:
+    """Ten times as many steps leave the peak where it is: for self-calls, mutual calls and closures."""
+    module = read("""
+    def @loop(%i: int32, %x: Tensor[(64,), float32]) -> Tensor[(64,), float32] {
+      if (equal(%i, 0)) { %x } else { let %y = add(%x, 1f); @loop(subtract(%i, 1), %y) }
+    }
+    def @even(%i: int32) -> bool { if (equal(%i, 0)) { True } else { @odd(subtract(%i, 1)) } }
+    def @odd(%i: int32) -> bool { if (equal(%i, 0)) { False } else { @even(subtract(%i, 1)) } }
+    def @local(%n: int32) {
+      let %f = fn (%i: int32, %acc: int32) -> int32 {
+        if (equal(%i, 0)) { %acc } else { %f(subtract(%i, 1), add(%acc, 1)) }
+      };
+      %f(%n, 0)
+    }""")
+    tracemalloc.start()
+    try:
+        for name, more in (("loop", [np.zeros(64, F32)]), ("even", []), ("local", [])):
+            peaks = []
+            for steps in (300, 3000):
+                tracemalloc.reset_peak()
+                before = tracemalloc.get_traced_memory()[0]
+                evaluate(module, [np.int32(steps), *more], name)
+                peaks.append(tracemalloc.get_traced_memory()[1] - before)
+            assert peaks[1] < peaks[0] + 20_000, name
+    finally:
+        tracemalloc.stop()
+
+
+def test_values_are_dropped_after_their_last_use() -> None:
+    names = [Var("x", ty=tensor_type((1 << 16,))), *(Var("v") for _ in range(64))]
+    e: Expr = names[-1]
+    for n in range(64, 0, -1):
+        e = Let(names[n], Call(table()["negative"], (names[n - 1],)), e)
+    module, array = Module.from_expr(Function((names[0],), e)), np.ones(1 << 16, F32)
+    tracemalloc.start()
+    try:
+        evaluate(module, [array])
+        assert tracemalloc.get_traced_memory()[1] < 6 * array.nbytes
+    finally:
+        tracemalloc.stop()
+
+
+def test_evaluation_goes_from_left_to_right() -> None:
+    text = """
+    def @main() {
+      let %r = ref(0);
+      let %log = fn (%d: int32) -> int32 { let %u = ref_write(%r, add(multiply(ref_read(%r), 10), %d)); %d };
+      let %t = (%log(1), add(%log(2), %log(3)));
+      let %f = fn (%a: int32, %b: int32) { %a };
+      let %c = {let %u = %log(4); %f}(%log(5), %log(6));
+      let %m = match ((%log(7), %log(8))) { (%a, _) => %a };
+      ref_read(%r)
+    }"""
+    assert run(text) == 12345678
+
+
+def test_operators_and_constructors_as_values() -> None:
+    text = """
+    type Box { Box(int32), }
+    def @apply(%f: fn (int32) -> int32, %x: int32) { %f(%x) }
+    def @boxed(%f: fn (int32) -> Box, %x: int32) { match (%f(%x)) { Box(%y) => %y } }
+    def @main(%x: int32) { (@apply(negative, %x), @boxed(Box, %x)) }"""
+    assert run(text, np.int32(3)) == (-3, 3)
+
+
+def test_polymorphic_closures_and_local_dims() -> None:
+    text = """
+    def @main(%x: Tensor[(2,), float32], %y: Tensor[(3,), float32]) {
+      let %id = fn [A](%a: A) -> A { %a };
+      let %twice = fn [n: ShapeVar](%a: Tensor[(n,), float32]) -> Tensor[(n * 2,), float32] { concatenate((%a, %a)) };
+      (%id(%twice(%x)), %twice(%id(%y)), %id(3))
+    }"""
+    a, b, c = run(text, np.ones(2, F32), np.ones(3, F32))
+    assert (a.shape, b.shape, int(c)) == ((4,), (6,), 3)
+
+
+def test_a_call_of_no_function() -> None:
+    with pytest.raises(RunError, match="%f is called but is no function"):
+        evaluate(Module.from_expr(Function((f := Var("f"),), Call(f, ()))), [np.int32(1)])
