@@ -8,11 +8,15 @@ from __future__ import annotations
 import json
 import struct
 from base64 import b64encode
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import legato
 from legato.arith.expr import Var as DimVar
@@ -23,16 +27,25 @@ from legato.ir.expr import Call, Constant, Function, Let, Match, RefWrite, Tuple
 from legato.ir.module import Module
 from legato.ir.parser import parse
 from legato.ir.types import GlobalTypeVar, TensorType, TypeCall
-from tests.ir.programs import OPS
+from tests.ir.programs import OPS, op
+from tests.programs.settings import examples
 
 _CODES = {"int8": (0, 8), "int64": (0, 64), "uint8": (1, 8), "bool": (1, 1), "float16": (2, 16), "float32": (2, 32),
           "float64": (2, 64), "bfloat16": (4, 16)}  # fmt: skip
 
 
-def _blob(data: np.ndarray[Any, Any], magic: int = 0xDD5E40F096B4A13F) -> str:
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """The attribute of scatter_elements."""
+
+    reduction: str = "update"
+
+
+def _blob(data: np.ndarray[Any, Any], magic: int = 0xDD5E40F096B4A13F, shape: tuple[int, ...] | None = None) -> str:
     """An array as TVM saved it."""
-    raw = struct.pack("<QQiii", magic, 0, 1, 0, data.ndim) + struct.pack("<BBH", *_CODES[data.dtype.name], 1)
-    raw += struct.pack(f"<{data.ndim}q", *data.shape) + struct.pack("<q", data.nbytes) + data.tobytes()
+    shape = data.shape if shape is None else shape
+    raw = struct.pack("<QQiii", magic, 0, 1, 0, len(shape)) + struct.pack("<BBH", *_CODES[data.dtype.name], 1)
+    raw += struct.pack(f"<{len(shape)}q", *shape) + struct.pack("<q", data.nbytes) + data.tobytes()
     return b64encode(raw).decode()
 
 
@@ -115,6 +128,20 @@ def @main(%x: Tensor[({n}), float32]) {{ %x }}{section}""")
     assert (a.name, a.lo) == ("n", 0)
     assert main.type_params != f.type_params  # each function binds its own
     assert alpha_equal(parse(str(module), ops=OPS), module)
+
+
+def test_dims_in_attributes_are_those_of_the_types() -> None:
+    dims = [{"type_key": "tir.SizeVar", "attrs": {"name": "n"}}]
+    lists = [{"type_key": "Array", "data": [3, 0]}]
+    section = _metadata({"tir.SizeVar": dims, "Array": lists}, [])
+    n = "meta[tir.SizeVar][0]"
+    func = _main(f"""def @main(%x: Tensor[({n}, 2), float32]) {{
+      nn.relu(%x, padding=[{n}, 2], out=meta[Array][0])
+    }}{section}""")
+    assert isinstance(func.body, Call)
+    assert isinstance(func.params[0].ty, TensorType)
+    assert func.body.attrs.padding[0] is func.params[0].ty.shape[0]
+    assert func.body.attrs.out == (func.params[0].ty.shape[0], None)
 
 
 def test_arithmetic_of_dims() -> None:
@@ -218,6 +245,8 @@ def test_damaged_nodes(entry: dict[str, Any], reason: str) -> None:
         ("AAAA", "array 0 is damaged"), ("?", "array 0 is damaged"),
         (_blob(np.zeros(2, "int8"), magic=1), "array 0 is no array of a known dtype"),
         (_blob(np.array([2], "uint8").view("bool")), "array 0 of bool has a byte that is neither 0 nor 1"),
+        (_blob(np.zeros((0, 1), "int8"), shape=(0, 1 << 62, 1 << 62)),
+         "array 0 has the shape (0, 4611686018427387904, 4611686018427387904), which is too large"),
         (b64encode(b"\x3f\xa1\xb4\x96\xf0\x40\x5e\xdd" + bytes(40)).decode(), "array 0 is no array of a known dtype"),
     ],
 )  # fmt: skip
@@ -239,6 +268,30 @@ def test_damaged_graphs() -> None:
     section = _metadata({"relay.Constant": doubled}, [np.zeros(1, "int8")])
     found = _refusal(f"def @main(a=meta[relay.Constant][0]) {{ 1 }}{section}")
     assert found == "meta[relay.Constant][0]: a value has more than 65536 parts"
+
+
+_PROGRAM = f"""
+type t {{ c(Tensor[(2), float32]), }}
+def @main(%x.1: Tensor[(meta[tir.SizeVar][0], ?), float32] /* ty=_ span=a:1:2 */, %y {{virtual_device=meta[V][0]}}: t[],
+          a=meta[Map][0]) -> (int8, bool) {{
+  %0 = (let %v: ref(fn [A](A) -> A) = add(%x.1, meta[relay.Constant][0], /* en_id=1 */); scatter(%v, -1i64, %x.1));
+  match? (%y) {{ c(_) => {{ %0.0.1 }}, }}
+}}{_metadata({"relay.Constant": [_constant(0)],
+              "tir.SizeVar": [{"type_key": "tir.SizeVar", "attrs": {"name": "n"}}],
+              "Map": [{"type_key": "Map", "keys": ["k"], "data": [4]}]}, [np.ones(2, "float32")])}
+"""  # fmt: skip
+
+
+@examples(40)
+@given(st.lists(st.tuples(st.integers(1, len(_PROGRAM)), st.integers(0, 9),
+                          st.sampled_from(["", "(", "[", "}", ",", ":", ".", "-1", "%x", "meta", '"', "3", "0", "[]"])),
+                min_size=1, max_size=3))  # fmt: skip
+def test_damaged_text_of_tvm_is_refused_or_parsed(edits: list[tuple[int, int, str]]) -> None:
+    text = _PROGRAM
+    for at, removed, inserted in edits:
+        text = f"{text[:at]}{inserted}{text[at + removed :]}"
+    with suppress(ParseError):
+        parse(f'#[version = "0.0.5"]{text}', ops=[*OPS, op("scatter_elements", "x", "i", "u", attrs=Reduction)])
 
 
 def test_variables_are_found_by_their_names() -> None:

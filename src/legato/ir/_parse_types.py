@@ -179,12 +179,22 @@ class TypeParser:
         return found
 
     def _meta_dim(self, token: Token) -> Dim:
-        """A dim that the metadata holds (TVM wrote symbolic dims so); its variables are those of this definition."""
-        value = self._meta()
+        """A dim that the metadata holds: TVM wrote symbolic dims so."""
+        value = self._own(self._meta())
         if type(value) is int:
             return const(value)
         if not isinstance(value, DimExpr):
             raise self._stream.error("expected a dim", token)
+        return value
+
+    def _own(self, value: Any) -> Any:
+        """A value of the metadata with this definition's dims for those of the metadata."""
+        if isinstance(value, tuple):
+            return tuple(map(self._own, value))
+        if isinstance(value, dict):
+            return {name: self._own(v) for name, v in value.items()}
+        if not isinstance(value, DimExpr):
+            return value
         own = {}
         for var in variables(value):
             name = f"meta {var.uid}"  # no name that a text can have
@@ -388,7 +398,7 @@ class TypeParser:
             return _CONSTANTS[text] if text in _CONSTANTS else _DTYPES[text]
         if stream.at("[", ahead=1):
             if text == "meta":
-                return self._meta()
+                return self._own(self._meta())
             if text == "Tensor":
                 return self.type()
             if text in ("dim", "type", "constraint"):

@@ -17,7 +17,7 @@ import binascii
 import math
 import struct
 from base64 import b64decode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -56,7 +56,7 @@ class NodeGraph:
         self._arrays = items(section.get("b64ndarrays", []))
         self._values: dict[int, tuple[Any, int]] = {}  # with their sizes
         root = mapping(pick(section["root"], self._nodes, "a node"))
-        self._roots = dict(zip(items(root.get("keys")), items(root.get("data")), strict=False))
+        self._roots = _pairs(root, items(root.get("data")))
 
     def count(self, key: str) -> int:
         """How many entries `meta[key]` has."""
@@ -95,7 +95,7 @@ class NodeGraph:
             return self._several(items(node.get("data", [])), depth)
         if short in ("Map", "StrMap"):
             members, size = self._several(items(node.get("data", [])), depth)
-            return dict(zip(map(text, items(node.get("keys"))), members, strict=False)), size
+            return _pairs(node, members), size
         return self._dim(node, kind, depth)
 
     def _several(self, entries: list[Json], depth: int) -> tuple[tuple[Any, ...], int]:
@@ -132,7 +132,16 @@ class NodeGraph:
             raise Bad(f"array {index} has {len(data)} bytes, expected {dtype}{list(shape)}")
         if dtype.is_bool and data.strip(b"\x00\x01"):
             raise Bad(f"array {index} of bool has a byte that is neither 0 nor 1")
-        return np.frombuffer(data, dtype.numpy).reshape(shape)
+        try:
+            return np.frombuffer(data, dtype.numpy).reshape(shape)
+        except ValueError:
+            raise Bad(f"array {index} has the shape {shape}, which is too large") from None
+
+
+def _pairs(node: Mapping[str, Json], values: Sequence[Any]) -> dict[str, Any]:
+    """A map from strings."""
+    keys = items(node.get("keys"), len(values))
+    return dict(zip(map(text, keys), values, strict=True))
 
 
 def _rank(value: int) -> int:
