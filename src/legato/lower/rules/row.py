@@ -10,12 +10,12 @@ A row's sum is formed in UNROLL vectors of partial sums, joined pairwise: an ord
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from legato.arith.expr import Expr, Var, const, floordiv, lt
 from legato.arith.simplify import simplify
-from legato.arith.substitute import rewrite, substitute
+from legato.arith.substitute import rewrite, substitute, variables
 from legato.base.target import Target
 from legato.lower.access import stride
 from legato.lower.inline import loads
@@ -24,7 +24,7 @@ from legato.lower.rules.tile import combine, identity
 from legato.te.tensor import Axis, Reduction, Tensor
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
-from legato.tir.stmt import Alloc, For, If, LoopKind, Stmt, Store, block
+from legato.tir.stmt import Alloc, For, If, Let, LoopKind, Stmt, Store, block
 
 __all__ = ["RowJob", "RowReduction", "along_vectors", "halves", "row"]
 
@@ -99,19 +99,45 @@ class _Row:
         )
         return substitute(e, {**self.env, **env})
 
+    def _of_row(self, body: Expr, along: Sequence[Axis]) -> tuple[Expr, dict[Var, Expr]]:
+        """`body` with what it computes from earlier reductions alone, the same everywhere `along` the row, replaced by
+        variables; and their values."""
+        inner, found = {a.var for a in along}, dict[Expr, Var]()
+        known: set[Var] = set()
+
+        def take(e: Expr) -> Expr | None:
+            used = set(variables(e))
+            is_made = not known.isdisjoint(used) or any(x.buffer in self.results for x in loads(e))
+            if isinstance(e, Load | Var) or not e.dtype.is_float or not is_made or not inner.isdisjoint(used):
+                return None
+            var = found.setdefault(e, Var("of_row", e.dtype))
+            known.add(var)
+            return var
+
+        body = rewrite(body, take)
+        return body, {var: self._known(e, {}) for e, var in found.items()}
+
     def _store(self) -> Stmt:
+        body, of_row = self._of_row(self.job.body, self.inner)
+
         def store(env: dict[Var, Expr]) -> Stmt:
             index = tuple(substitute(i, {**self.env, **env}) for i in self.job.index)
-            return Store(self.job.out, index, self._known(self.job.body, env))
+            return Store(self.job.out, index, self._known(body, env))
 
         if not self.inner:
-            return store({})
+            return _lets(of_row, store({}))
         *rest, last = self.inner
         lanes = lanes_for(self.target, [self.job.body])
-        return serial(rest, lambda env: vector_loop(last.extent, lanes, lambda i: store({**env, last.var: i})))
+        return _lets(
+            of_row, serial(rest, lambda env: vector_loop(last.extent, lanes, lambda i: store({**env, last.var: i})))
+        )
 
     def _reduce(self, r: RowReduction) -> Stmt:
         """The statements that leave the reduction of this row in its result buffer."""
+        body, of_row = self._of_row(r.body, r.reduction.axes)
+        return _lets(of_row, self._accumulated(replace(r, body=body)))
+
+    def _accumulated(self, r: RowReduction) -> Stmt:
         *rest, last = r.reduction.axes
         lanes = lanes_for(self.target, [r.body])
         length = extent_of(last.extent)
@@ -170,6 +196,13 @@ class _Row:
             return Store(result, (), value)
 
         return block(Store(result, (), substitute(init, self.env)), serial(r.reduction.axes, step))
+
+
+def _lets(values: Mapping[Var, Expr], body: Stmt) -> Stmt:
+    """`body`, where the variables have these values, later ones in terms of earlier ones."""
+    for var, value in reversed(list(values.items())):
+        body = Let(var, value, body)
+    return body
 
 
 def along_vectors(extent: Expr, lanes: int, unroll: int, lane: Var, body: _Update) -> Stmt:
