@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from collections import Counter
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from legato.base.dtype import dtype
 from legato.infer.infer import infer
-from legato.interp import evaluate
+from legato.interp import Data, evaluate
 from legato.ir import expr as ir
 from legato.ir.equal import alpha_equal
 from legato.ir.expr import Function
+from legato.ir.json_load import load_json
+from legato.ir.json_save import save_json
 from legato.ir.op import Op
 from legato.ir.parser import parse
 from legato.ir.printer import show_with_tensors
@@ -55,14 +59,32 @@ def test_text_keeps_everything(program: Program, typed: bool) -> None:
     assert same(evaluate(infer(again), moved(program.args, again)), evaluate(module, program.args))
 
 
+@examples(40)
+@given(programs(), st.booleans())
+def test_json_keeps_everything(program: Program, typed: bool) -> None:
+    module = program.module if typed else program.source
+    again = load_json(save_json(module), ops=table())
+    assert alpha_equal(again, module)
+    assert same(evaluate(again, moved(program.args, again)), evaluate(module, program.args))
+
+
 @examples(60)
 @given(programs(smooth=True))
 def test_float64_mode_has_the_same_shapes(program: Program) -> None:
-    wide = evaluate(program.module, program.args, float64=True)
-    types = program.module.types
-    for a, b in zip(evaluate(program.module, program.args), wide, strict=True):
+    """The same value but for the dtypes and the rounding of floats: constructors, shapes, integers."""
+    module = program.module
+    pairs = [(evaluate(module, program.args), evaluate(module, program.args, float64=True))]
+    while pairs:
+        a, b = pairs.pop()
         assert type(a) is type(b)
-    assert has_type(evaluate(program.module, program.args), program.result, program.dims, types)
+        if isinstance(a, tuple):
+            pairs += zip(a, b, strict=True)
+        elif isinstance(a, Data):
+            assert a.constructor is b.constructor
+            pairs += zip(a.fields, b.fields, strict=True)
+        elif isinstance(a, np.ndarray):
+            assert a.shape == b.shape
+            assert b.dtype == (np.float64 if dtype(a.dtype).is_float else a.dtype)
 
 
 def test_programs_have_everything() -> None:
