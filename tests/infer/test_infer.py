@@ -262,7 +262,7 @@ ERRORS = {
           at <text>:2:21
           lhs : _
           rhs : _
-          hint: annotate the parameters that it depends on""",
+          hint: annotate %x and %y""",
     ),
     "a type that contains itself": (
         "def @main(%x) { %x(%x) }",

@@ -20,6 +20,7 @@ from legato.infer.walk import Walk
 from legato.ir.expr import Expr, Function, GlobalVar
 from legato.ir.kinds import data_kind_fault
 from legato.ir.module import GlobalFunc, Module
+from legato.ir.scope import misplaced, place
 from legato.ir.types import FuncType, GlobalTypeVar, Type, TypeData, TypeVar, walk
 
 __all__ = ["infer", "infer_function"]
@@ -72,6 +73,7 @@ def _data_type_faults(types: Mapping[GlobalTypeVar, TypeData]) -> list[TypeCheck
 
 def _infer_group(state: Walk, group: Mapping[GlobalVar, Function]) -> None:
     before = len(state.errors)
+    state.errors += [fault for func in group.values() if (fault := _scope_fault(func)) is not None]
     for gv, func in group.items():
         state.globals[gv] = state.open(func, f"@{gv.name}").seen_inside()
     for gv, func in group.items():
@@ -91,6 +93,15 @@ def _infer_group(state: Walk, group: Mapping[GlobalVar, Function]) -> None:
         _close_holes(state, func, variables, failed=failed)
     for gv, func in group.items():
         state.globals[gv] = _zonked(state, func)
+
+
+def _scope_fault(func: Function) -> TypeCheckError | None:
+    """What is wrong with the scopes of a function that is not typed yet: a shared node may be used outside of them."""
+    var = misplaced(place(func)) if func.ty is None else None
+    if var is None:
+        return None
+    hint = "something that depends on it, such as a graph binding, is used outside, too"
+    return TypeCheckError(f"%{var.name} is used outside the scope that binds it", span=var.span, hint=hint)
 
 
 def _zonked(state: Walk, func: Function) -> Type:

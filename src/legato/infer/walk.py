@@ -260,7 +260,7 @@ class Walk:
         self.typer.bound[var] = value
 
     def check(self, ty: Type, annotation: Type, site: Site) -> Type:
-        """`ty`, required to fit `annotation`; dims that only the annotation names stand for whatever `ty` has there."""
+        """`annotation`, which `ty` is required to fit; dims that only it names stand for whatever `ty` has there."""
         unknown: dict[DimVar, Dim] = {
             v: self.solver.dim_hole(v.name) for v in dim_vars(annotation) if v not in site.scope.dims
         }
@@ -268,7 +268,7 @@ class Walk:
         self.solver.unify(ty, wanted, site)
         for v, hole in unknown.items():
             self.solver.name(self.solver.dim(hole), v, site.scope)
-        return self.solver.zonk(ty)
+        return self.solver.zonk(wanted)
 
     def _dataflow(self, node: Dataflow) -> None:
         def finish(_: Expr) -> None:
@@ -352,8 +352,15 @@ class Walk:
                     todo += reversed(list(zip(patterns, fields, strict=True)))
 
     def _annotated(self, annotation: Type, ty: Type, made: Sequence[Dim], site: Site) -> Type:
-        """The type of a variable of a pattern; its new dims are called as in the annotation."""
-        return self.check(reuse_dims(ty, annotation, made, site.scope), annotation, site)
+        """The type of a variable of a pattern; its new dims are called as in the annotation, which knows no more."""
+        trial = Scope(site.scope.dims)
+        found = self.check(reuse_dims(ty, annotation, made, site.scope), annotation, Site(site.what, site.span, trial))
+        for key, constraint in trial.constraints.items():
+            if any(v in made for v in variables(constraint.a, constraint.b)):
+                message = f"{site.what}: a dim of the value is its own, {constraint.b} cannot be taken for granted"
+                raise TypeCheckError(message, span=site.span, hint="leave the type out; match_cast checks it")
+            site.scope.constraints[key] = constraint
+        return found
 
     def _fields(self, con: Constructor, ty: Type, span: Span | None) -> tuple[tuple[Type, ...], tuple[Dim, ...]]:
         """The types of the parts of a value of type `ty` that `con` made, and the new dims in them, its own."""

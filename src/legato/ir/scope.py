@@ -28,7 +28,7 @@ from legato.ir.expr import (
     Var,
 )
 
-__all__ = ["Placement", "Scope", "binders", "operands", "pattern_vars", "place", "post_order", "slots"]
+__all__ = ["Placement", "Scope", "binders", "misplaced", "operands", "pattern_vars", "place", "post_order", "slots"]
 
 
 class Scope:
@@ -157,6 +157,18 @@ def place(root: Expr) -> Placement:
             of[id(kid)] = scope if known is None or known is scope else known.common(scope)
             uses[id(kid)] = uses.get(id(kid), 0) + 1
     return Placement(order, outermost, of, inner, uses)
+
+
+def misplaced(placement: Placement) -> Var | None:
+    """A variable that is used outside the scope that binds it; None where there is none, or it is bound nowhere."""
+    home: dict[Var, Scope] = {}
+    for node in placement.order:
+        for scope, variables in zip(placement.inner.get(id(node), ()), binders(node), strict=True):
+            home.update(dict.fromkeys(variables, scope))
+    for node in placement.order:
+        if isinstance(node, Var) and node in home and not home[node].encloses(placement.of[id(node)]):
+            return node
+    return None
 
 
 def post_order(root: Expr) -> Iterator[Expr]:
