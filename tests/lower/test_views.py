@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,11 @@ import legato
 from legato.arith.expr import const
 from legato.base.errors import UnsupportedError
 from legato.interp import evaluate
+from legato.ir import expr as ir
 from legato.ir.module import Module
-from legato.ir.types import TensorType
+from legato.ir.types import TensorType, tensor_type
 from legato.lower.places import Place, Places, cut_layout, part_layout, whole_layout
+from legato.lower.wholes import JointUse, Wholes
 from legato.tir.buffer import Layout
 from legato.tir.verify import verify_all
 from tests.graphs import leaves
@@ -200,6 +203,19 @@ def test_lowered_text_is_read_again() -> None:
         shown = str(legato.compile(parsed(text), keep=("lower",)).module_after("lower"))
         assert " join(" in shown or " part(" in shown
         assert str(legato.parse(shown)).count("call_tir(") == shown.count("call_tir(")
+
+
+def test_a_part_with_a_halo_lies_in_the_order_of_its_whole_even_if_it_has_one_pixel() -> None:
+    parts = [ir.Var(name, ty=tensor_type((1, 16, 1, 1))) for name in "ab"]
+    for widths, lie in (((1, 1), False), ((0, 0), True)):
+        paddings = {parts[0]: {0.0: [((0, 0), (0, 0), widths, widths)]}} if not lie else {}
+        user = ir.Var("c", ty=tensor_type((1, 32, 1, 1)))
+        found = Wholes.plan([JointUse(user, 0, tuple(parts), 1, user, False)], paddings)
+        for v, order in zip(parts, ((0, 2, 3, 1), (0, 1, 2, 3)), strict=True):
+            wanted = found.wanted(v)
+            assert wanted is not None
+            found.settle(v, replace(wanted, order=order))
+        assert (found.view(user, 0) is not None) == lie
 
 
 def test_places() -> None:

@@ -45,7 +45,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "dcgan": {"batch_size": 1, "ngf": 4, "random_len": 8},
     "densenet": {"densenet_size": 121, "classes": 5, "image_shape": (3, 32, 32), "blocks": (2, 1, 2, 1)},
     "dqn": {"batch_size": 1, "num_actions": 4, "image_shape": (2, 40, 40)},
-    "inception_v3": {"num_classes": 5, "image_shape": (3, 107, 107)},
+    "inception_v3": {"num_classes": 5, "image_shape": (3, 75, 75)},
     "lstm": {"iterations": 3, "num_hidden": 8},
     "mlp": {"batch_size": 2, "image_shape": (1, 4, 4)},
     "mobilenet": {"num_classes": 5, "image_shape": (3, 32, 32)},

@@ -115,7 +115,8 @@ class Wholes:
                 return
             self.layouts[place.whole], self.sizes[place.whole] = found, place.extent
         whole = self.layouts[place.whole]
-        units = {d for d, n in enumerate(v.ty.shape) if d != place.whole.axis and isinstance(n, Const) and n.value == 1}
+        units = {d for d, n in enumerate(v.ty.shape) if isinstance(n, Const) and n.value == 1 and _is_thin(whole, d)}
+        units.discard(place.whole.axis)
         if [d for d in layout.order if d not in units] == [d for d in whole.order if d not in units] and part_layout(
             Layout(layout.order, whole.halo, whole.halo_value, whole.pad), place
         ) == layout:
@@ -127,6 +128,11 @@ class Wholes:
         if use is None or place is None or not self.lying.issuperset(use.parts):
             return None
         return use, part_layout(self.layouts[place.whole], place)
+
+
+def _is_thin(layout: Layout, d: int) -> bool:
+    """True if nothing but its elements lies along dimension `d`: of one element, it may stand anywhere in the order."""
+    return layout.halo_of(d) == (0, 0) and not layout.pad_of(d)
 
 
 def _rank(v: ir.Var) -> int:
