@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -224,3 +226,27 @@ def test_damaged_json_is_refused_or_well_formed(module: Module, edits: list[tupl
         text = f"{text[:at]}{inserted}{text[at + removed :]}"
     with suppress(CompileError):
         verify(load_json(text, ops=OPS))
+
+
+@examples(12)
+@given(modules(), st.lists(st.tuples(st.integers(0, 1 << 30), st.integers(0, 1 << 30)), min_size=1, max_size=3))
+def test_changed_entries_are_refused_or_well_formed(module: Module, swaps: list[tuple[int, int]]) -> None:
+    root = json.loads(save_json(module))
+    for there, here in swaps:  # one part becomes a copy of another
+        slots = list(_slots(root))
+        holder, key = slots[there % len(slots)]
+        other, index = slots[here % len(slots)]
+        holder[key] = copy.deepcopy(other[index])
+    with suppress(CompileError):
+        again = load_json(json.dumps(root), ops=OPS)
+        verify(again)
+        assert save_json(load_json(save_json(again), ops=OPS)) == save_json(again)
+        str(again)
+
+
+def _slots(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every place in a JSON value that holds a value: the list or object, and the index or name."""
+    entries = enumerate(value) if isinstance(value, list) else value.items() if isinstance(value, dict) else ()
+    for key, inner in entries:
+        yield value, key
+        yield from _slots(inner)

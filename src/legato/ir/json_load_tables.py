@@ -159,13 +159,11 @@ class LoadTables:
             if lo is not None and hi is not None and integer(lo) > integer(hi):
                 raise wrong("a range that is not empty", [lo, hi])
             return fresh(text(name), *(None if b is None else integer(b) for b in (lo, hi))), 1
-        parts = [pick(n, self.dims, "a dim") for n in rest]
-        size = 1 + sum(self._dim_sizes[n] for n in rest)
-        if tag == "select":
-            return self._select(*items(parts, 3)), size
-        if tag not in DIM_OPERATORS:
+        if tag != "select" and tag not in DIM_OPERATORS:
             raise wrong("a dim", [tag])
-        return self._binary(DIM_OPERATORS[tag], *items(parts, 2)), size
+        parts = [pick(n, self.dims, "a dim") for n in items(rest, 3 if tag == "select" else 2)]
+        size = 1 + sum(self._dim_sizes[n] for n in rest)
+        return self._select(*parts) if tag == "select" else self._binary(DIM_OPERATORS[tag], *parts), size
 
     def _select(self, cond: DimExpr, a: DimExpr, b: DimExpr) -> DimExpr:
         if not cond.dtype.is_bool or a.dtype != b.dtype:
@@ -193,7 +191,7 @@ class LoadTables:
 
     def add_type(self, entry: Json) -> None:
         """Reads a type."""
-        if type(entry) is not list or not entry or entry[0] not in self._type_rules:
+        if type(entry) is not list or not entry or type(entry[0]) is not str or entry[0] not in self._type_rules:
             raise wrong("a type", entry)
         count, rule = self._type_rules[entry[0]]
         ty, types, dims = rule(*items(entry[1:], count))
