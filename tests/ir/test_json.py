@@ -215,7 +215,7 @@ def _refusal(text: str) -> str:
 _BYTES = [*map(chr, range(32, 127)), "\n", "\x00", "é"]
 
 
-@examples(30)
+@examples(15)
 @given(modules(), st.lists(st.tuples(st.floats(0, 1), st.integers(0, 2), st.sampled_from(["", *_BYTES])), min_size=1,
                            max_size=2))  # fmt: skip
 @example(Module({}), [(1.0, 2, "")])

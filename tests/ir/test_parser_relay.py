@@ -282,7 +282,7 @@ def @main(%x.1: Tensor[(meta[tir.SizeVar][0], ?), float32] /* ty=_ span=a:1:2 */
 """  # fmt: skip
 
 
-@examples(40)
+@examples(30)
 @given(st.lists(st.tuples(st.integers(1, len(_PROGRAM)), st.integers(0, 9),
                           st.sampled_from(["", "(", "[", "}", ",", ":", ".", "-1", "%x", "meta", '"', "3", "0", "[]"])),
                 min_size=1, max_size=3))  # fmt: skip
