@@ -244,3 +244,20 @@ def test_nan_and_infinity_through_a_network() -> None:
     }""",
         EDGES.reshape(4, 4),
     )
+
+
+def test_infinity_in_long_sums() -> None:
+    """Of a sum in parts, what was rounded off is kept; infinity less infinity is not rounding."""
+    x = np.ones((1, 200), np.float32)
+    x[0, 3] = INF
+    y = np.ones((200, 9), np.float32)
+    y[7, 0], y[150, 1], y[20, 2] = INF, -INF, NAN
+    y[5:8, 3] = 3e38
+    y[100, 4], y[101, 4] = INF, -INF
+    agree(
+        """
+    def @main(%x: Tensor[(1, n), float32], %y: Tensor[(200, 9), float32], %z: Tensor[(n, 9), float32]) {
+      (sum(%y, axis=[0]), sum(%z, axis=[0]), sum(%z, axis=[1]), nn.matmul(%x, abs(%z)), mean(%y, axis=[0, 1]))
+    }""",
+        x, y, y,
+    )  # fmt: skip

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from legato.arith.expr import Expr, Var, const, floordiv
+from legato.arith.expr import Expr, Var, const, floordiv, lt, select
 from legato.arith.simplify import simplify
 from legato.base.dtype import DType
 from legato.lower.rules.nest import extent_of, serial
 from legato.te.tensor import Axis, Reduction
 from legato.tir.buffer import Buffer
-from legato.tir.expr import Load
+from legato.tir.expr import Call, Load
 from legato.tir.stmt import Let, Stmt, Store, block
 
 __all__ = ["Parts", "join_part", "parts_of"]
@@ -76,10 +76,12 @@ def _step(extent: int | None, room: int, unroll: int) -> int:
 
 def join_part(sums: Buffer, part: Buffer, lost: Buffer | None, place: tuple[Expr, ...]) -> Stmt:
     """Adds a part to the sum of those before. With `lost`, by how much that is too large, as exactly as if in twice the
-    precision (Kahan 1965)."""
+    precision (Kahan 1965); nothing is lost of a sum that is infinite."""
     before, added = Load(sums, place), Load(part, place)
     if lost is None:
         return Store(sums, place, before + added)
     more, total = Var("more", sums.dtype), Var("total", sums.dtype)
-    keep = block(Store(lost, place, (total - before) - more), Store(sums, place, total))
+    is_finite = lt(Call("abs", (total,), sums.dtype), const(float("inf"), sums.dtype))
+    error = select(is_finite, (total - before) - more, const(0, sums.dtype))
+    keep = block(Store(lost, place, error), Store(sums, place, total))
     return Let(more, added - Load(lost, place), Let(total, before + more, keep))
