@@ -45,10 +45,11 @@ class JointUse:
         user: ir.Var, number: int, axis: int, parts: Sequence[ir.Expr], is_result: bool, leaving: Container[ir.Var],
         users: Mapping[ir.Var, int],
     ) -> JointUse | None:  # fmt: skip
-        """The joint, if views may take its place; `users` counts the groups that read a variable."""
+        """The joint, if views may take its place: of parts that have elements; `users` counts the groups that read a
+        variable."""
         known = tuple(p for p in parts if isinstance(p, ir.Var) and p in users and p not in leaving)
         leaves = is_result and user in leaving
-        if len(known) < len(parts) or any(_extent(p, axis) is None for p in known):
+        if len(known) < len(parts) or not all(_extent(p, axis) for p in known):
             return None
         if leaves and any(users[p] > 1 for p in known):
             return None  # others read them better in an order of their own
@@ -70,6 +71,7 @@ class Wholes:
     sizes: dict[Whole, int] = field(default_factory=dict)  # extent of what decided the order
     lying: set[ir.Var] = field(default_factory=set)  # parts that lie where they should
     joined: dict[tuple[ir.Var, int], tuple[JointUse, Place]] = field(default_factory=dict)
+    smallest: dict[ir.Var, JointUse] = field(default_factory=dict)  # that a part is of, among those that have places
 
     @staticmethod
     def plan(uses: Sequence[JointUse], paddings: Paddings) -> Wholes:
@@ -88,9 +90,17 @@ class Wholes:
         return found
 
     def _place(self, use: JointUse) -> Place | None:
+        """Where `use` lies; None if it cannot, or only as long as others turn out to lie where they should: one that
+        shares some of its parts with a larger one has all of them there."""
+        within = self.smallest.get(use.parts[0])
+        if any(self.smallest.get(p) is not within for p in use.parts):
+            return None
         if use.leaves and any(p in self.places.of for p in use.parts):
             return None
-        return self.places.add(list(zip(use.parts, use.extents, strict=True)), use.axis, use.result)
+        place = self.places.add(list(zip(use.parts, use.extents, strict=True)), use.axis, use.result)
+        if place is not None:
+            self.smallest.update(dict.fromkeys(use.parts, use))
+        return place
 
     def wanted(self, v: ir.Var) -> Layout | None:
         """How `v` should lie in memory; None if it has no place in a whole."""
