@@ -150,6 +150,7 @@ SHARED = [
 def test_what_may_not_be_a_view_is_copied(text: str) -> None:
     check(parsed(text))
 
+
 ASTRAY = """def @main(%x: Tensor[(1, 16, 5, 5), float32], %w: Tensor[(16, 16, 1, 1), float32]) {
   let %b = nn.conv2d(%x, %w);
   let %e = nn.conv2d(%b, %w);
@@ -167,7 +168,6 @@ def test_a_joint_of_what_lies_elsewhere_than_planned_keeps_others_apart(place: s
     """`%a` is not laid out as `%c` wants it: `%c` is a copy, of which `%b` is no part."""
     text = ASTRAY.replace(place, "let %f = nn.softmax(concatenate((%b, %e), axis=1), axis=1);").replace("LAST", last)
     check(parsed(text.replace("FIRST", "").replace("SECOND", "")))
-
 
 
 @examples(12)
