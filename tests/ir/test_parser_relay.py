@@ -264,6 +264,10 @@ def test_damaged_graphs() -> None:
     assert _refusal(use + '{"root": 0, "nodes": [{"keys": [], "data": []}]}') == (
         "meta[relay.Constant] has 0 entries, there is no entry 0"
     )
+    assert _refusal(use + '{"root": 0, "nodes": [{"keys": ["relay.Constant"], "data": [9]}]}') == (
+        "meta[relay.Constant]: expected the number of a node before this, got 9"
+    )
+    assert _refusal(use + "1" * 5000).startswith("the metadata section cannot be read: Exceeds the limit")
     doubled = [{"type_key": "Array", "data": [i + 4, i + 4]} for i in range(40)] + [_constant(0)]
     section = _metadata({"relay.Constant": doubled}, [np.zeros(1, "int8")])
     found = _refusal(f"def @main(a=meta[relay.Constant][0]) {{ 1 }}{section}")

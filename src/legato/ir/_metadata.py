@@ -114,6 +114,8 @@ def read(text: str, tensors: Mapping[str, Array] | None, fail: Fail) -> Table | 
         section = json.loads(text)
     except json.JSONDecodeError as error:
         raise fail(f"the metadata section is not JSON: {error.msg}", error.pos) from None
+    except ValueError as error:
+        raise fail(f"the metadata section cannot be read: {error}", 0) from None
     except RecursionError:
         raise fail("the metadata section is nested too deeply", 0) from None
     if is_node_graph(section):

@@ -286,7 +286,10 @@ class LeafParser:
         token = stream.expect_kind("int")
         index = int(number(token)[0])
         stream.expect("]")
-        count = section.count(key.text)
+        try:
+            count = section.count(key.text)
+        except Bad as error:
+            raise stream.error(f"meta[{key.text}]: {error}", key) from None
         if not count and key.text != KEY:
             raise stream.error(f"the metadata section has no {key.text}", key)
         if index >= count:
