@@ -1,4 +1,4 @@
-"""docs/language.md: every example is read, typed and run, and what they say of it is what comes out.
+"""docs/language.md and docs/tour.py: every example is read, typed and run, and what they say of it is what comes out.
 
 A block of Relay is a module without its version line. In it, `// e = v` says that two expressions have the same value,
 `// @f : type` what the type of a function is, `// e fails: message` what running it says. The `text` block behind a
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import re
+import runpy
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -114,3 +115,12 @@ def test_screens() -> None:
     screens = re.findall(r"^## (\d+)\. ", PAGE, re.MULTILINE)
     assert screens == [str(n) for n in range(1, 11)]
     assert len(_BLOCKS) >= 30
+
+
+def test_tour() -> None:
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        runpy.run_path(str(DOCS / "tour.py"), run_name="__main__")
+    titles = re.findall(r"^== (.*)$", printed.getvalue(), re.MULTILINE)
+    assert titles[:2] == ["typed", "fused"]
+    assert printed.getvalue().splitlines()[-1].startswith("compiled and interpreted are the same to")
