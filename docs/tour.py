@@ -17,11 +17,10 @@ from legato.base.target import target
 from legato.codegen.compile import assembly, compile_object
 from legato.codegen.emit import emit_module
 from legato.infer.infer import infer
-from legato.infer.relation import Relation
 from legato.interp import evaluate
 from legato.ir.expr import Call, Constant, Expr, Function
 from legato.ir.module import Module
-from legato.ir.op import Fusion, Op
+from legato.ir.op import Fusion, Op, Relation
 from legato.ir.parser import parse
 from legato.ir.types import TensorType, tensor_type
 from legato.lower.functions import lower_functions
