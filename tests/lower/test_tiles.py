@@ -12,7 +12,7 @@ from legato.base.target import target
 from legato.infer.builder import Builder
 from legato.ir.expr import constant
 from legato.ir.module import Module
-from legato.lower.rules.tile import pick_shape
+from legato.lower.rules.tile_shape import pick_shape
 from legato.ops.linalg import matmul
 from legato.te.tensor import Axis
 

@@ -6,7 +6,7 @@ from legato.arith.expr import Expr
 from legato.lower.chain import find_chain
 from legato.lower.inline import inline
 from legato.lower.rules.chain import ChainJob, chain_nest, fits
-from legato.lower.rules.tile import TileShape, pick_shape
+from legato.lower.rules.tile_shape import TileShape, pick_shape
 from legato.lower.scheduling import Scheduling
 from legato.lower.traits import index_of, is_reduction, tensors_read
 from legato.te.tensor import Axis, Stage, Tensor

@@ -19,7 +19,8 @@ from legato.lower.inline import certain_loads, detect_pad, inline, loads, replac
 from legato.lower.packing import Packing
 from legato.lower.rules.nest import together
 from legato.lower.rules.row import RowJob, RowReduction, row
-from legato.lower.rules.tile import MANY_ROWS, TileJob, TileShape, interleaved_shape, pick_shape, terms_for, tile
+from legato.lower.rules.tile import TileJob, tile
+from legato.lower.rules.tile_shape import MANY_ROWS, TileShape, interleaved_shape, pick_shape, terms_for
 from legato.lower.rules.winograd import WinogradJob, multiply, transform, whole
 from legato.lower.rules.winograd_cost import WinogradPlan, choose
 from legato.lower.scheduling import Scheduling

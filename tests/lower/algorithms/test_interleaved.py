@@ -20,7 +20,7 @@ from legato.ir.expr import Function
 from legato.ir.module import Module
 from legato.ir.types import TensorType
 from legato.lower.algorithms.interleaved import interleave
-from legato.lower.rules.tile import interleaved_shape, terms_for
+from legato.lower.rules.tile_shape import interleaved_shape, terms_for
 from legato.te.tensor import Axis, Reduction, placeholder
 from legato.tir import interp as tir_interp
 from legato.tir.verify import verify_all

@@ -30,7 +30,7 @@ from legato.lower import reductions
 from legato.lower.algorithms.cook_toom import F2, F4, Scheme
 from legato.lower.algorithms.winograd import Window
 from legato.lower.host import HostProgram
-from legato.lower.rules.tile import pick_shape
+from legato.lower.rules.tile_shape import pick_shape
 from legato.lower.rules.winograd_cost import WinogradPlan
 from legato.ops import table
 from legato.tir import interp as tir_interp

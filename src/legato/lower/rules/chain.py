@@ -31,7 +31,8 @@ from legato.lower.chain import Chain, RowStep
 from legato.lower.inline import loads
 from legato.lower.rules.nest import extent_of, loop, unfused, vector_loop
 from legato.lower.rules.row import along_vectors, halves
-from legato.lower.rules.tile import TileJob, TileShape, combine, identity, row_tiles
+from legato.lower.rules.tile import TileJob, combine, identity, row_tiles
+from legato.lower.rules.tile_shape import TileShape
 from legato.te.tensor import Axis, Reduction, Tensor
 from legato.tir.buffer import Buffer, Layout, Scope
 from legato.tir.expr import Call, Load, cast

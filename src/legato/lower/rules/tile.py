@@ -29,37 +29,23 @@ from functools import partial
 from legato.arith.expr import Binary, Const, Expr, Op, Var, binary, cdiv, const, floordiv, floormod, lt
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, rewrite, substitute
-from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.base.target import Target
 from legato.lower.access import depends
 from legato.lower.inline import certain_loads, loads
-from legato.lower.rules.nest import extent_of, is_threaded, is_unit, lanes_for, loop, parallel, serial
+from legato.lower.rules.nest import extent_of, is_threaded, is_unit, loop, parallel, serial
 from legato.lower.rules.parts import Parts, join_part, parts_of
+from legato.lower.rules.tile_shape import FEW_ROWS, TileShape
 from legato.te.tensor import Axis, Reduction
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Call, Load
 from legato.tir.stmt import Alloc, For, If, Let, LoopKind, Prefetch, Stmt, Store, block
 
-__all__ = [
-    "MANY_ROWS",
-    "TileJob",
-    "TileShape",
-    "combine",
-    "identity",
-    "interleaved_shape",
-    "pick_shape",
-    "register_tile",
-    "row_tiles",
-    "terms_for",
-    "tile",
-]
+__all__ = ["TileJob", "combine", "identity", "register_tile", "row_tiles", "tile"]
 
 PART = 64  # terms of a sum that are added up in one register: longer parts cost accuracy, shorter ones time
 SHORT_PART = 16  # the same where time goes to loads: sums of what is read as it is, and weights that serve one row
 LITTLE = 1 << 16  # products of one row that are little work: an image of one pixel, say
-FEW_ROWS = 6  # so many rows are one tile with four vectors: then nothing is read twice
-MANY_ROWS = 1 << 10  # what a symbolic extent counts as
 UNROLL = 4  # of the innermost reduction loop; longer bodies make LLVM spill
 LONG = frozenset({"exp", "log", "tanh", "erf", "sin", "cos", "pow"})  # intrinsics that are whole polynomials
 COMBINE = {"sum": Op.ADD, "prod": Op.MUL, "max": Op.MAX, "min": Op.MIN}
@@ -115,74 +101,6 @@ def combine(combiner: str, total: Expr, value: Expr, target: Target) -> Expr:
 def _is_dot(e: Expr) -> bool:
     """True for the sum of two products of pairs: `e` is that sum and 0."""
     return isinstance(e, Call) and e.name == "dot2"
-
-
-@dataclass(frozen=True, slots=True)
-class TileShape:
-    """A register tile: `rows` × `vectors` of `lanes`, each channel having `terms` sums side by side."""
-
-    rows: int
-    vectors: int
-    lanes: int
-    terms: int = 1
-
-    @property
-    def places(self) -> int:
-        """Weights of a block at each step: places along the last axis of what is packed."""
-        return self.vectors * self.lanes
-
-    @property
-    def width(self) -> int:
-        """Channels in a block."""
-        return self.places // self.terms
-
-
-def terms_for(channel: Expr, dtype: DType, target: Target) -> int:
-    """How many sums side by side a channel should have: such that loads repeat the data all along a vector."""
-    known = extent_of(channel)
-    is_short = known is not None and known < target.lanes(dtype)
-    return 1 if is_short else max(1, target.repeated_bytes // dtype.bytes)
-
-
-def pick_shape(channel: Expr, row: Axis | None, exprs: Sequence[Expr], target: Target) -> TileShape:
-    """The register tile: two vectors of channels and many rows, so that each weight read serves many products.
-
-    Few rows take more vectors, and so do targets whose products replace an operand: there a weight is loaded for each
-    product, and each row's data should serve many. Vectors divide the channels if three or fewer do.
-    """
-    channels = extent_of(channel)
-    lanes = lanes_for(target, exprs)
-    if channels is not None:
-        lanes = min(lanes, 1 << max(0, (channels - 1).bit_length()))
-    blocks = 4 if channels is None else -(-channels // lanes)
-    is_wide = target.vector_registers >= 32
-    few = row is None or (extent_of(row.extent) or MANY_ROWS) <= FEW_ROWS
-    takes_turns = not target.has_three_operands
-    order = (4, 3, 2, 1) if takes_turns or (is_wide and few) else (2, 3, 1) if is_wide else (2, 1)
-    vectors = next(v for v in order if blocks % v == 0 or v == 1)
-    if blocks > order[0] and vectors == 1:
-        vectors = 2
-    rows = {4: FEW_ROWS, 3: 8, 2: 12, 1: 14}[vectors]
-    held = 4 if takes_turns else vectors + 2  # weights and data, beside the sums
-    if not target.has_bf16 and any(x.dtype is dt.bfloat16 for e in exprs for x in loads(e)):
-        held = 2 * vectors + 4  # both halves of each pair
-    return TileShape(max(1, min(rows, (target.vector_registers - held) // vectors)), vectors, lanes)
-
-
-def _is_window(row: Axis, exprs: Sequence[Expr]) -> bool:
-    """True if all that is read follows the row: no operand serves several of them."""
-    return all(depends(x, row.var) for e in exprs for x in loads(e))
-
-
-def interleaved_shape(channel: Expr, rows: int, dtype: DType, target: Target) -> TileShape:
-    """The register tile for `rows` rows where a channel has several sums: as many rows as there are registers for, and
-    more than one vector of channels, which divide them, only where rows are few."""
-    terms, lanes, sums = terms_for(channel, dtype, target), target.lanes(dtype), target.vector_registers - 4
-    channels = extent_of(channel)
-    blocks = 4 if channels is None else -(-channels // lanes)
-    most = min(rows, sums // terms)
-    results = next(n for n in range(sums // terms // most, 0, -1) if blocks % n == 0)
-    return TileShape(min(most, sums // terms // results), results * terms, lanes, terms)
 
 
 def tile(job: TileJob, shape: TileShape, target: Target) -> Stmt:

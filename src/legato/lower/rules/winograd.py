@@ -28,7 +28,8 @@ from legato.lower.algorithms.interleaved import Interleaved
 from legato.lower.algorithms.winograd import Winograd, linear
 from legato.lower.inline import loads
 from legato.lower.rules.nest import extent_of, loop, parallel, unfused, vector_loop
-from legato.lower.rules.tile import TileJob, TileShape, register_tile
+from legato.lower.rules.tile import TileJob, register_tile
+from legato.lower.rules.tile_shape import TileShape
 from legato.lower.rules.winograd_cost import PAD
 from legato.te.tensor import Axis, Stage, Tensor
 from legato.tir.buffer import Buffer, Layout, Scope

@@ -14,7 +14,7 @@ from legato.base.target import Target
 from legato.lower.algorithms.cook_toom import F2, F4, TAPS, Scheme
 from legato.lower.algorithms.winograd import Window
 from legato.lower.rules.nest import PIECES, extent_of
-from legato.lower.rules.tile import MANY_ROWS, TileShape, interleaved_shape, pick_shape, terms_for
+from legato.lower.rules.tile_shape import MANY_ROWS, TileShape, interleaved_shape, pick_shape, terms_for
 
 __all__ = ["PAD", "WinogradPlan", "choose"]
 
