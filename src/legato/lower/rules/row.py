@@ -18,7 +18,7 @@ from legato.arith.simplify import simplify
 from legato.arith.substitute import rewrite, substitute, variables
 from legato.base.target import Target
 from legato.lower.access import stride
-from legato.lower.inline import loads
+from legato.lower.inline import certain_loads, loads
 from legato.lower.rules.nest import extent_of, is_threaded, is_unit, lanes_for, loop, parallel, serial, vector_loop
 from legato.lower.rules.tile import combine, identity
 from legato.te.tensor import Axis, Reduction, Tensor
@@ -101,14 +101,16 @@ class _Row:
 
     def _of_row(self, body: Expr, along: Sequence[Axis]) -> tuple[Expr, dict[Var, Expr]]:
         """`body` with what it computes from earlier reductions alone, the same everywhere `along` the row, replaced by
-        variables; and their values."""
+        variables; and their values. What a Select guards stays where it is: it may lie outside its buffer."""
         inner, found = {a.var for a in along}, dict[Expr, Var]()
-        known: set[Var] = set()
+        known, certain = set[Var](), set(certain_loads(body))
 
         def take(e: Expr) -> Expr | None:
-            used = set(variables(e))
-            is_made = not known.isdisjoint(used) or any(x.buffer in self.results for x in loads(e))
+            used, read = set(variables(e)), loads(e)
+            is_made = not known.isdisjoint(used) or any(x.buffer in self.results for x in read)
             if isinstance(e, Load | Var) or not e.dtype.is_float or not is_made or not inner.isdisjoint(used):
+                return None
+            if any(x not in certain and x.buffer not in self.results for x in read):
                 return None
             var = found.setdefault(e, Var("of_row", e.dtype))
             known.add(var)
