@@ -38,10 +38,6 @@ class Effects:
         return found[id(node)]
 
 
-def _has_cells(mod: Module) -> bool:
-    return any(_is_cell(node) for _, func in mod.graph_functions() for node in post_order([func.body]))
-
-
 def _is_cell(node: Expr) -> bool:
     return isinstance(node, RefCreate | RefRead | RefWrite)
 
