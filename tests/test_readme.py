@@ -45,3 +45,17 @@ def test_python_runs(code: str, tmp_path: Path) -> None:
 def test_verbs_exist(verb: str) -> None:
     done = subprocess.run([sys.executable, "-m", "legato", verb, "--help"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_architecture_names_every_part() -> None:
+    page = (ROOT / "docs/architecture.md").read_text()
+    parts = [p for p in (ROOT / "src/legato").iterdir() if not p.name.startswith("_") and p.suffix in ("", ".py")]
+    assert len(parts) > 15
+    assert [p.name for p in parts if f"| `{p.name}" not in page] == []
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda p: p.name)
+def test_links(page: Path) -> None:
+    prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    links = re.findall(r"\]\((?!https?:)([^)#]+)\)", prose)
+    assert [link for link in links if not (page.parent / link).exists()] == []
