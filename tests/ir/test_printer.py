@@ -250,3 +250,12 @@ def test_a_value_that_has_no_text() -> None:
     with pytest.raises(CompileError) as caught:
         show(Function((), constant(1), attrs={"what": object()}))
     assert str(caught.value) == "error: attribute what of a function holds a object, which has no text form"
+
+
+def test_an_expression_is_its_text_and_repr_is_one_line() -> None:
+    x = Var("x", ty=scalar_type("float32"))
+    func = Function((x,), Call(RELU, (x,)))
+    assert str(func) == "fn (%x: float32) {\n  nn.relu(%x)\n}"
+    assert str(x) == "free_var %x: float32;\n%x"
+    assert (repr(func), repr(x)) == ("<Function>", "<Var name='x': float32>")
+    assert "meta[relay.Constant][0]" in str(Call(ADD, (x, constant(np.arange(10_000, dtype="float32")))))

@@ -19,7 +19,7 @@
 
 Nodes are immutable and compared by identity: a node used twice is computed once. Var and GlobalVar compare by a unique
 id, so a typed rebuild of `%x` is still `%x`. Every expression has a type `ty` (None before inference) and a `span`;
-`with_type` and the passes make new nodes. `repr` is one line and never recurses.
+`with_type` and the passes make new nodes. `repr` is one line and never recurses; `str` is the expression as text.
 """
 
 from __future__ import annotations
@@ -96,6 +96,9 @@ class Expr:
         shown = {f.name: getattr(self, f.name) for f in fields(self) if f.name in ("name", "index", "attrs")}
         inner = ", ".join(f"{k}={v!r}" for k, v in shown.items() if v)
         return f"<{type(self).__name__}{' ' if inner else ''}{inner}{'' if self.ty is None else f': {self.ty}'}>"
+
+    def __str__(self) -> str:
+        return self.astext(show_meta_data=False)
 
     # Arithmetic on expressions goes through the one hook that `ops` sets; see `ir.sugar`.
     def __add__(self, other: Any) -> Expr:
