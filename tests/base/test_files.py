@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -27,3 +29,16 @@ def test_where_writing_fails_all_is_as_it_was(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=r"^the disk is full$"):
         replace_file(path, fail)
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("a.txt", "old")]
+
+
+def test_threads_write_the_same_file(tmp_path: Path) -> None:
+    path, together = tmp_path / "a.txt", Barrier(2, timeout=10)
+
+    def write(temporary: Path) -> None:
+        temporary.write_text("new")
+        together.wait()
+
+    with ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(replace_file, path, write) for _ in range(2)]:
+            done.result()
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("a.txt", "new")]

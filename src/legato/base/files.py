@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from threading import get_ident
 
 __all__ = ["replace_file"]
 
@@ -12,7 +13,7 @@ __all__ = ["replace_file"]
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:
     """Puts what `write` writes at the path it is given in the place of `path`, at once; OSError where that fails, and
     then `path` is as it was."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{get_ident()}")
     try:
         write(temporary)
         temporary.replace(path)
