@@ -31,8 +31,9 @@ from legato.lower.chain import Chain, RowStep
 from legato.lower.inline import loads
 from legato.lower.rules.nest import extent_of, loop, unfused, vector_loop
 from legato.lower.rules.row import along_vectors, halves
-from legato.lower.rules.tile import TileJob, combine, identity, row_tiles
+from legato.lower.rules.tile import TileJob, combine, row_tiles
 from legato.lower.rules.tile_shape import TileShape
+from legato.te.lower import identity
 from legato.te.tensor import Axis, Reduction, Tensor
 from legato.tir.buffer import Buffer, Layout, Scope
 from legato.tir.expr import Call, Load, cast

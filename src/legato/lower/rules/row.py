@@ -20,7 +20,8 @@ from legato.base.target import Target
 from legato.lower.access import stride
 from legato.lower.inline import certain_loads, loads
 from legato.lower.rules.nest import extent_of, is_threaded, is_unit, lanes_for, loop, parallel, serial, vector_loop
-from legato.lower.rules.tile import combine, identity
+from legato.lower.rules.tile import combine
+from legato.te.lower import identity
 from legato.te.tensor import Axis, Reduction, Tensor
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load

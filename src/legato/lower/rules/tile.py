@@ -36,12 +36,13 @@ from legato.lower.inline import certain_loads, loads
 from legato.lower.rules.nest import extent_of, is_threaded, is_unit, loop, parallel, serial
 from legato.lower.rules.parts import Parts, join_part, parts_of
 from legato.lower.rules.tile_shape import FEW_ROWS, TileShape
+from legato.te.lower import identity
 from legato.te.tensor import Axis, Reduction
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Call, Load
 from legato.tir.stmt import Alloc, For, If, Let, LoopKind, Prefetch, Stmt, Store, block
 
-__all__ = ["TileJob", "combine", "identity", "register_tile", "row_tiles", "tile"]
+__all__ = ["TileJob", "combine", "register_tile", "row_tiles", "tile"]
 
 PART = 64  # terms of a sum that are added up in one register: longer parts cost accuracy, shorter ones time
 SHORT_PART = 16  # the same where time goes to loads: sums of what is read as it is, and weights that serve one row
@@ -76,15 +77,6 @@ class TileJob:
     term: Var | None = None  # which of the sums that the shape has for a channel a lane is of
     blocks_first: bool = False  # weights do not stay in cache: each block of them is used for all rows before the next
     ahead: Var | None = None  # while weights are used, those at the next value of this variable are fetched
-
-
-def identity(combiner: str, dtype: DType) -> Expr:
-    """The value that changes nothing: 0, 1, the smallest or the largest of `dtype`."""
-    if combiner in ("sum", "prod"):
-        return const(0 if combiner == "sum" else 1, dtype)
-    if dtype.is_float:
-        return const(float("-inf") if combiner == "max" else float("inf"), dtype)
-    return const(dtype.min if combiner == "max" else dtype.max, dtype)
 
 
 def combine(combiner: str, total: Expr, value: Expr, target: Target) -> Expr:
