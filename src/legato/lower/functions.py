@@ -319,7 +319,9 @@ class _Block:
         """Appends the calls of a group's kernels."""
         var, call, dims = group.var, group.call, tuple(group.description.dims)
         assert isinstance(call.op, ir.Function)
-        wholes = [self._view(group, n, args, None, out) for n in range(len(group.structure.moves.joints))]
+        moved = group.structure.moves
+        wholes = [None if n in moved.outputs else self._view(group, n, args, None, out)  # a result is computed
+                  for n in range(len(moved.joints))]  # fmt: skip
         values: list[ir.Expr | None] = [*args, *(w for w in wholes if w is not None)]  # by their numbers
         asked = Asked(
             tuple(self._layouts(args)),

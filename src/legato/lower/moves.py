@@ -49,5 +49,9 @@ class Moves:
         found, outputs = data
         return Moves(
             tuple(Joint(tuple(map(int, inputs)), int(axis)) for inputs, axis in found),
-            tuple(Cut(int(o[0]), tuple(o[1])) if isinstance(o, list) else o for o in outputs),
+            tuple(_cut(*o) if isinstance(o, list) else o for o in outputs),
         )
+
+
+def _cut(source: Any, begin: Any) -> Cut:
+    return Cut(int(source), tuple(begin))
