@@ -215,10 +215,16 @@ class Builder:
         """An expression from `make`, inside the lets that it binds while it runs."""
         if isinstance(make, Expr):
             return make
+        with self.bindings() as bound:
+            result = self._operand(make(), None)
+        return lets(bound, result)
+
+    @contextmanager
+    def bindings(self) -> Iterator[list[tuple[Var, Expr]]]:
+        """What `let` binds inside, kept for the caller to put around an expression (`ir.let.lets`)."""
         self._lets.append([])
         try:
-            result = self._operand(make(), None)
-            return lets(self._lets[-1], result)
+            yield self._lets[-1]
         finally:
             self._lets.pop()
 

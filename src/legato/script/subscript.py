@@ -1,0 +1,184 @@
+"""`x[i, 1:n, ...]`: elements and parts of tensors and tuples, as NumPy has them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from legato.arith.prove import prove
+from legato.arith.expr import ge, lt
+from legato.arith.expr import const
+from legato.ir.expr import Expr
+from legato.ir.types import Dim, FuncType, TensorType, TupleType
+from legato.script.frame import Frame
+from legato.script.values import Value, describe, is_dynamic
+
+__all__ = ["element", "fields"]
+
+_END: Final = 2**31 - 1  # a bound that means "to the end"
+
+
+def element(frame: Frame, base: Value, index: Value) -> Value:
+    """`base[index]`."""
+    if isinstance(base, Expr) and not isinstance(base.ty, TupleType | FuncType):
+        return _of_tensor(frame, base, index if isinstance(index, tuple) else (index,))
+    if isinstance(base, Expr | tuple | list):
+        return _of_tuple(frame, fields(frame, base), index)
+    if isinstance(base, str) or getattr(base, "ndim", 0):
+        if is_dynamic(index):
+            return _of_tensor(frame, frame.expr(base), index if isinstance(index, tuple) else (index,))
+        try:
+            return base[index]
+        except (IndexError, TypeError) as error:
+            raise frame.wrong(f"element {index!r} of {describe(base)}: {error}") from error
+    raise frame.wrong(f"{describe(base)} has no elements")
+
+
+def fields(frame: Frame, value: Value, wanted: int | None = None) -> tuple[Value, ...]:
+    """The fields of a tuple; `wanted`: how many there are, where its type is not known."""
+    if isinstance(value, tuple | list):
+        return tuple(value)
+    if isinstance(value, Expr) and isinstance(value.ty, TupleType):
+        bound = frame.bind("t", value)
+        return tuple(frame.builder.get(bound, n) for n in range(len(value.ty.fields)))
+    if isinstance(value, Expr) and value.ty is None and wanted is not None:
+        bound = frame.bind("t", value)
+        return tuple(frame.builder.get(bound, n) for n in range(wanted))
+    if isinstance(value, Expr) and isinstance(value.ty, TensorType):
+        return _rows(frame, value, value.ty)
+    raise frame.wrong(f"{describe(value)} has no fields", "only tuples, and tensors of known length, are taken apart")
+
+
+def _rows(frame: Frame, value: Expr, ty: TensorType) -> tuple[Value, ...]:
+    """The parts of a tensor along its first dim."""
+    if not ty.rank or not str(ty.shape[0]).isdigit():
+        hint = "loop over range(x.shape[0]) and take x[i]"
+        raise frame.wrong("the number of parts is not known here", hint, [f"got : {ty}"])
+    bound = frame.bind("t", value)
+    return tuple(_of_tensor(frame, bound, (n,)) for n in range(int(str(ty.shape[0]))))
+
+
+def _of_tuple(frame: Frame, parts: tuple[Value, ...], index: Value) -> Value:
+    if is_dynamic(index):
+        hint = "loop over the tuple itself, or make one tensor of it: relay.stack"
+        raise frame.unsupported("the element of a tuple is chosen when the program runs", hint)
+    try:
+        return parts[index]
+    except IndexError as error:
+        raise frame.wrong(f"a tuple of {len(parts)} fields has no field {index}") from error
+    except TypeError as error:
+        raise frame.wrong(f"{describe(index)} is no index of a tuple") from error
+
+
+# ------------------------------------------------------------------ tensors
+
+
+def _of_tensor(frame: Frame, base: Expr, index: tuple[Value, ...]) -> Expr:
+    ty = frame.tensor_type(base, "an element")
+    index = _filled_out(frame, index, ty)
+    plan = _Plan(frame, ty)
+    for part in index:
+        plan.add(part)
+    return plan.build(base)
+
+
+def _filled_out(frame: Frame, index: tuple[Value, ...], ty: TensorType) -> tuple[Value, ...]:
+    """`index` with `...` written out, one entry for each dim and each new one."""
+    used = sum(1 for i in index if i is not None and i is not ...)
+    dots = sum(1 for i in index if i is ...)
+    if used > ty.rank:
+        raise frame.wrong(f"{used} indices of a tensor of rank {ty.rank}", details=[f"got : {ty}"])
+    if dots > 1:
+        raise frame.wrong("an index has one `...` at most")
+    rest = (slice(None),) * (ty.rank - used)
+    at = next((n for n, i in enumerate(index) if i is ...), len(index))
+    return (*index[:at], *rest, *index[at + dots :])
+
+
+class _Plan:
+    """What an index means: a slice of all dims, elements that are computed, dims that go and dims that come."""
+
+    def __init__(self, frame: Frame, ty: TensorType) -> None:
+        self.frame, self.ty = frame, ty
+        self.axis = 0  # the dim that the next index is of
+        self.slices: dict[int, tuple[Any, Any, int]] = {}
+        self.taken: dict[int, Expr] = {}
+        self.gone: list[int] = []
+        self.kept: list[bool] = []  # of the result's dims, in order: whether it is one of the tensor's
+
+    def add(self, part: Value) -> None:
+        """Notes one entry of the index."""
+        if part is None:
+            self.kept.append(False)
+            return
+        axis, self.axis = self.axis, self.axis + 1
+        if isinstance(part, slice):
+            self._slice(axis, part)
+        elif isinstance(part, Expr):
+            self._computed(axis, part)
+        elif isinstance(part, Dim) or (isinstance(part, int) and not isinstance(part, bool)):
+            self._one(axis, part)
+        elif getattr(part, "dtype", None) is not None:
+            self._computed(axis, self.frame.expr(part))
+        else:
+            hint = "whole numbers, slices, None, ... and tensors of integers are"
+            raise self.frame.wrong(f"{describe(part)} is no index of a tensor", hint)
+
+    def _slice(self, axis: int, part: slice) -> None:
+        self.kept.append(True)
+        step = 1 if part.step is None else part.step
+        if any(isinstance(b, Expr) for b in (part.start, part.stop, step)):
+            hint = "the length would depend on data; take elements with x[i], or relay.where"
+            raise self.frame.unsupported("a bound of a slice is computed when the program runs", hint)
+        if not isinstance(step, int) or step == 0:
+            raise self.frame.wrong(f"a slice has the step {step!r}")
+        if part.start is None and part.stop is None and step == 1:
+            return
+        start = (0 if step > 0 else _END) if part.start is None else part.start
+        stop = (_END if step > 0 else -_END) if part.stop is None else part.stop
+        self.slices[axis] = (start, stop, step)
+
+    def _one(self, axis: int, part: Any) -> None:
+        extent = self.ty.shape[axis]
+        if isinstance(part, int) and part < 0:
+            part = extent + part
+        at = part if isinstance(part, Dim) else const(part)
+        if prove(ge(at, extent)) or prove(lt(at, 0)):
+            raise self.frame.wrong(f"index {part} of a dim of {extent}", details=[f"got : {self.ty}"])
+        self.slices[axis] = (part, part + 1, 1)
+        self.gone.append(axis)
+
+    def _computed(self, axis: int, part: Expr) -> None:
+        ty = self.frame.tensor_type(part, "an index")
+        if ty.dtype.is_float or ty.dtype.is_bool:
+            hint = "relay.where(mask, a, b) chooses by a mask" if ty.dtype.is_bool else "cast it to int32"
+            raise self.frame.wrong("an index is a tensor of integers", hint, [f"got : {ty}"])
+        if self.taken:
+            raise self.frame.unsupported("two tensors as indices", "use relay.gather_nd")
+        self.taken[axis] = part
+        self.kept += [True] * ty.rank
+
+    def build(self, base: Expr) -> Expr:
+        """The expression."""
+        frame = self.frame
+        found = base
+        if self.slices:
+            axes = tuple(self.slices)
+            begin, end, strides = zip(*self.slices.values(), strict=True)
+            found = frame.call("strided_slice", found, begin=begin, end=end, strides=strides, axes=axes)
+        for axis, index in self.taken.items():
+            found = frame.call("take", found, index, axis=axis, mode="wrap")
+        if self.gone:
+            moved = [self._moved(a) for a in self.gone]
+            found = frame.call("squeeze", found, axis=tuple(moved))
+        for n, kept in enumerate(self.kept):
+            if not kept:
+                found = frame.call("expand_dims", found, axis=n)
+        return found
+
+    def _moved(self, axis: int) -> int:
+        """Where dim `axis` is after the elements are taken, whose index has dims of its own."""
+        for at, index in self.taken.items():
+            ty = index.ty
+            if at < axis and isinstance(ty, TensorType):
+                return axis + ty.rank - 1
+        return axis
