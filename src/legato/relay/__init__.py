@@ -12,6 +12,8 @@ original is said where it does, and in docs/migration.md. Operators are names of
 
 from __future__ import annotations
 
+import sys
+import types
 import typing
 from importlib import import_module
 
@@ -132,6 +134,9 @@ from legato.relay.type_functor import (
     TypeVisitor,
 )
 
+if typing.TYPE_CHECKING:
+    from legato.script import ScriptFunction
+
 __all__ = [
     "Any", "Call", "Clause", "Constant", "Constructor", "Expr", "ExprFunctor", "ExprMutator", "ExprVisitor",
     "Feature", "FuncType", "Function", "FunctionPass", "GlobalTypeVar", "GlobalVar", "IRModule", "If",
@@ -151,8 +156,9 @@ __all__ = [
 ]  # fmt: skip
 
 _ON_USE: typing.Final = {
-    "build": "build_module", "build_module": "", "create_executor": "build_module",
-    "frontend": "", "optimize": "build_module", "prelude": "", "testing": "",
+    "ScriptFunction": "decorators", "ScriptModel": "decorators", "Tensor": "decorators", "build": "build_module",
+    "build_module": "", "create_executor": "build_module", "decorators": "", "frontend": "",
+    "optimize": "build_module", "prelude": "", "relay": "decorators", "relay_model": "decorators", "testing": "",
 }  # fmt: skip
 
 
@@ -170,3 +176,15 @@ def _on_use() -> tuple[typing.Callable[[str], typing.Any], typing.Callable[[], l
 
 
 __getattr__, __dir__ = _on_use()
+
+
+class _Decorator(types.ModuleType):
+    """This package, which can be written above a function: `@relay` makes a program of it (`relay.decorators`)."""
+
+    def __call__(self, function: typing.Callable[..., typing.Any]) -> ScriptFunction:
+        from legato.script import relay  # not with the package
+
+        return relay(function)
+
+
+sys.modules[__name__].__class__ = _Decorator

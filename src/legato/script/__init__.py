@@ -23,5 +23,6 @@ from __future__ import annotations
 
 from legato.script.annotations import Tensor
 from legato.script.decorate import ScriptFunction, relay
+from legato.script.model import ScriptModel, relay_model
 
-__all__ = ["ScriptFunction", "Tensor", "relay"]
+__all__ = ["ScriptFunction", "ScriptModel", "Tensor", "relay", "relay_model"]

@@ -1,10 +1,10 @@
 """Types as annotations: `x: Tensor[("n", 784), "float32"]`.
 
-    Tensor[(1, "n", "2*n+1"), "float32"]     a tensor; text names symbolic dims, one per function and name
-    Tensor[(), "int32"]                      a scalar; also bool, int (int32), float (float32), np.float64, …
-    tuple[A, B]                              a tuple
-    Callable[[A, B], C]                      a function
-    relay.TensorType((1, 784), "int8")       any type of the language, as it is
+Tensor[(1, "n", "2*n+1"), "float32"]     a tensor; text names symbolic dims, one per function and name
+Tensor[(), "int32"]                      a scalar; also bool, int (int32), float (float32), np.float64, …
+tuple[A, B]                              a tuple
+Callable[[A, B], C]                      a function
+relay.TensorType((1, 784), "int8")       any type of the language, as it is
 """
 
 from __future__ import annotations

@@ -48,9 +48,6 @@ def apply(frame: Frame, function: Value, args: Sequence[Value], keywords: Keywor
     for value in (*args, *keywords.values()):
         if isinstance(value, Missing):
             raise frame.unsupported(value.why)
-    native = _native(function)
-    if native is not None:
-        return _run(frame, native, args, keywords)
     match function:
         case Op():
             return frame.builder.call(function, *(_operand(frame, a) for a in args), **keywords)
@@ -63,7 +60,15 @@ def apply(frame: Frame, function: Value, args: Sequence[Value], keywords: Keywor
         case Decorated():
             return frame.program.call(frame, function, args, keywords)
         case Parts():
-            return apply(frame, frame.program.part(frame, function, "forward"), args, keywords)
+            return apply(frame, function.part(frame, "forward"), args, keywords)
+    return _python(frame, function, args, keywords)
+
+
+def _python(frame: Frame, function: Value, args: Sequence[Value], keywords: Keywords) -> Value:
+    """The call of an object of Python."""
+    native = _native(function)
+    if native is not None:
+        return _run(frame, native, args, keywords)
     if isinstance(function, type) and issubclass(function, np.generic):
         return _scalar(frame, function, args)
     if function is Tensor:

@@ -91,7 +91,9 @@ def translated(start: Callable[[Translation], object]) -> Module:
         made.quote(error)
         raise
     except RecursionError as error:
-        raise CompileError("the function nests too deeply", hint="put parts of it into functions of their own") from error
+        raise CompileError(
+            "the function nests too deeply", hint="put parts of it into functions of their own"
+        ) from error
     return made.module()
 
 

@@ -65,12 +65,12 @@ def _slice(frame: Frame, env: Env, node: ast.Slice) -> Value:
 
 def _attribute(frame: Frame, env: Env, node: ast.Attribute) -> Value:
     base = value(frame, env, node.value)
-    if isinstance(base, Expr) and not isinstance(base, Parts):
+    if isinstance(base, Expr):
         return tensor_attribute(frame, base, node.attr)
     if isinstance(base, np.ndarray | np.generic):
         return array_attribute(frame, base, node.attr)
     if isinstance(base, Parts):
-        return frame.program.part(frame, base, node.attr)
+        return base.part(frame, node.attr)
     if isinstance(base, ModuleType) or is_builder(base):
         found = getattr(base, node.attr, None)
         if found is None:
@@ -265,5 +265,3 @@ def _apart(frame: Frame, env: Env, targets: list[ast.expr], given: Value) -> Non
         raise frame.wrong(f"{len(parts)} values, wanted {len(targets)}", details=[f"got : {describe(given)}"])
     for target, part in zip(targets, parts, strict=True):
         assign(frame, env, target.value if isinstance(target, ast.Starred) else target, part)
-
-

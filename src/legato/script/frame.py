@@ -14,10 +14,10 @@ from legato.base import dtype as dt
 from legato.base.errors import CompileError, TypeCheckError, UnsupportedError
 from legato.base.span import Span
 from legato.infer.builder import Builder
-from legato.ir.expr import Expr, Var
+from legato.ir.expr import Expr, Function, GlobalVar, Var
 from legato.ir.types import Dim, TensorType, TupleType, Type, scalar_type
 from legato.script.source import Code
-from legato.script.values import Bound, Closure, Decorated, Missing, Parts, Value, describe, is_atom, is_number, mapped
+from legato.script.values import Bound, Closure, Decorated, Missing, Value, describe, is_atom, is_number, mapped
 
 __all__ = ["Env", "Frame", "Program"]
 
@@ -29,8 +29,11 @@ _DEFAULT: Final = {bool: dt.bool_, int: dt.int32, float: dt.float32}
 class Program(Protocol):
     """What a frame may ask of the module that is being made."""
 
-    def define(self, name: str) -> Any:
+    def define(self, name: str) -> GlobalVar:
         """A new global variable called `name` or nearly so."""
+
+    def finish(self, gv: GlobalVar, func: Function) -> None:
+        """Puts a part of a function into the module as a function of its own."""
 
     def inline(self, frame: Frame, closure: Closure, args: Sequence[Value], keywords: Keywords) -> Value:
         """What a call of an inner function gives, translated where it is called."""
@@ -43,9 +46,6 @@ class Program(Protocol):
 
     def function(self, frame: Frame, function: Decorated) -> Expr:
         """A decorated function as a value."""
-
-    def part(self, frame: Frame, whole: Parts, name: str) -> Value:
-        """An attribute of a model."""
 
     def constant(self, frame: Frame, data: Any) -> Expr:
         """An array as a constant: the same for the same array."""
@@ -133,7 +133,7 @@ class Frame:
 
     def _number(self, value: bool | float, like: Type | None) -> Expr:
         dtype = like.dtype if isinstance(like, TensorType) else _DEFAULT[type(value)]
-        fits = dtype.is_float or isinstance(value, bool) or isinstance(value, int)
+        fits = dtype.is_float or isinstance(value, int)
         if dtype.is_bool:
             fits = isinstance(value, bool)
         elif fits and not dtype.is_float:

@@ -21,7 +21,7 @@ from legato.ir.types import Dim, FuncType, TensorType, Type, walk
 from legato.script.frame import Env, Frame
 from legato.script.values import Missing, Value, describe, is_atom, leaves, mapped
 
-__all__ = ["Lifted"]
+__all__ = ["Lifted", "differ"]
 
 
 class Lifted:
@@ -71,7 +71,11 @@ class Lifted:
             if e.ty is None:
                 hint = "annotate the parameters that it comes from"
                 raise frame.wrong(f"the type of `{name}` is not known where a loop or a branch needs it", hint)
-            made = Var(_shown(name), ty=self._type(e.ty), span=frame.span)
+            made = Var(
+                e.name if isinstance(e, Var) and name not in self.varying else _shown(name),
+                ty=self._type(e.ty),
+                span=frame.span,
+            )
             positions.append(count - 1)
             self.params.append(made)
             if name not in self.varying:
@@ -99,7 +103,7 @@ class Lifted:
                     needed.update(dict.fromkeys(variables(part)))
                 elif part.ty is not None:
                     needed.update(dict.fromkeys(dim_vars(part.ty)))
-                    plain |= _plain(part.ty) if isinstance(part, Var) or part.ty else set()
+                    plain |= _plain(part.ty)
         found: Env = {}
         for dim in needed:
             if dim in plain:
@@ -128,7 +132,9 @@ class Lifted:
             own = tuple(dict.fromkeys(v for ty in params for v in dim_vars(ty)))
             self.var = self.var.with_type(FuncType(params, result, own))
 
-    def build(self, body: Callable[[Frame, Env], Value], like: Type | None = None, *, result: Type | None = None) -> None:
+    def build(
+        self, body: Callable[[Frame, Env], Value], like: Type | None = None, *, result: Type | None = None
+    ) -> None:
         """Translates the body; `result` is the type of what it gives, `like` what its numbers are."""
         inner = self.frame()
         with inner.builder.bindings() as bound:
@@ -166,7 +172,7 @@ class Lifted:
         if value is None or isinstance(value, str):
             raise frame.wrong(f"`{name}` becomes {value!r}, and was {describe(template)}")
         found = frame.expr(value, template.ty)
-        if found.ty is not None and template.ty is not None and _differ(found.ty, template.ty):
+        if found.ty is not None and template.ty is not None and differ(found.ty, template.ty):
             details = [f"before : {template.ty}", f"after  : {found.ty}"]
             hint = "a variable that changes keeps its shape and dtype: give it both before"
             raise frame.wrong(f"the type of `{name}` changes", hint, details)
@@ -194,7 +200,7 @@ def _plain(ty: Type) -> set[Dim]:
     return {d for part in walk(ty) if isinstance(part, TensorType) for d in part.shape if isinstance(d, DimVar)}
 
 
-def _differ(a: Type, b: Type) -> bool:
+def differ(a: Type, b: Type) -> bool:
     """Whether two types certainly differ: dims that are not numbers are compared by inference."""
     if isinstance(a, TensorType) and isinstance(b, TensorType):
         if a.dtype != b.dtype or a.rank != b.rank:
@@ -202,4 +208,4 @@ def _differ(a: Type, b: Type) -> bool:
         pairs: list[tuple[Any, Any]] = list(zip(a.shape, b.shape, strict=True))
         return any(not variables(x, y) and x != y for x, y in pairs)
     kids = list(zip(a.children(), b.children(), strict=False))
-    return type(a) is not type(b) or len(a.children()) != len(b.children()) or any(_differ(x, y) for x, y in kids)
+    return type(a) is not type(b) or len(a.children()) != len(b.children()) or any(differ(x, y) for x, y in kids)

@@ -76,7 +76,9 @@ def _is_whole(value: Value) -> bool:
     return isinstance(value, Dim) or (is_number(value) and isinstance(value, int))
 
 
-def _known(frame: Frame, op: ast.operator, symbol: str, compute: Callable[[Any, Any], Any], a: Value, b: Value) -> Value:
+def _known(
+    frame: Frame, op: ast.operator, symbol: str, compute: Callable[[Any, Any], Any], a: Value, b: Value
+) -> Value:
     """The result for values that are known, as Python has it."""
     if isinstance(a, tuple | list) or isinstance(b, tuple | list):
         if isinstance(op, ast.Add) and isinstance(a, tuple | list) and isinstance(b, tuple | list):
@@ -154,7 +156,7 @@ def unary(frame: Frame, op: ast.unaryop, a: Value) -> Value:
     if is_number(a) or isinstance(a, np.generic):
         if isinstance(op, ast.Invert) and isinstance(a, float):
             raise frame.wrong(f"~ of {a!r}")
-        return ~a if isinstance(op, ast.Invert) else -a  # type: ignore[operator]  # a number
+        return ~a if isinstance(op, ast.Invert) else -a
     e = frame.expr(a)
     if isinstance(op, ast.USub):
         return frame.call("negative", e)

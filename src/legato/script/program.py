@@ -16,15 +16,17 @@ from legato.infer.infer import infer
 from legato.ir.expr import Constant, Expr, Function, GlobalVar, Var, constant
 from legato.ir.let import lets
 from legato.ir.module import Module
-from legato.ir.types import FuncType, Type
+from legato.ir.types import FuncType, TensorType, Type
 from legato.script.annotations import Dims, type_of
 from legato.script.expressions import value
 from legato.script.frame import Env, Frame, Keywords
+from legato.script.lifting import differ
+from legato.script.prune import pruned
 from legato.script.source import Code, Source
 from legato.script.statements import Flow, block
-from legato.script.values import Bound, Closure, Decorated, Parts, Value
+from legato.script.values import Bound, Closure, Decorated, Value, is_number
 
-__all__ = ["Header", "Translation", "header"]
+__all__ = ["Header", "Translation", "annotated", "header"]
 
 _NESTED = 50  # inner functions that call each other, inlined
 
@@ -49,21 +51,20 @@ class Header:
 
 @dataclass(slots=True)
 class Translation:
-    """A module being made. `find` gives an attribute of a model."""
+    """A module being made."""
 
     functions: dict[GlobalVar, Function] = field(default_factory=dict)
     sources: dict[str, Source] = field(default_factory=dict)
-    weights: dict[str, Var] = field(default_factory=dict)  # parameters of @main that are parts of a model
     _vars: dict[int, GlobalVar] = field(default_factory=dict)
     _kept: list[object] = field(default_factory=list)  # what is known by its id
     _constants: dict[int, Constant] = field(default_factory=dict)
+    _lifted: set[GlobalVar] = field(default_factory=set)
     _names: set[str] = field(default_factory=set)
 
     def module(self) -> Module:
         """The typed module. TypeCheckError where its functions do not fit each other."""
-        main = [gv for gv in self.functions if gv.name == "main"]
-        rest = {gv: f for gv, f in self.functions.items() if gv.name != "main"}
-        return self._checked(Module({**{gv: self.functions[gv] for gv in main}, **rest}))
+        functions = pruned(self.functions, frozenset(self._lifted))
+        return self._checked(Module({gv: functions[gv] for gv in sorted(functions, key=lambda gv: gv.name != "main")}))
 
     def _checked(self, module: Module) -> Module:
         try:
@@ -89,8 +90,9 @@ class Translation:
         return GlobalVar(free)
 
     def finish(self, gv: GlobalVar, func: Function) -> None:
-        """Puts a function into the module."""
+        """Puts a part of a function into the module as a function of its own."""
         self.functions[gv] = func
+        self._lifted.add(gv)
 
     def constant(self, frame: Frame, data: Any) -> Expr:
         """An array as a constant: the same for the same array."""
@@ -110,14 +112,27 @@ class Translation:
         self._kept.append(function)
         return self.translate(function.code, name, key=id(function))
 
-    def translate(self, code: Code, name: str, given: Sequence[Value] = (), key: int | None = None) -> GlobalVar:
-        """Translates a function of the module; `given` are its first arguments, where they are known."""
+    def translate(
+        self,
+        code: Code,
+        name: str,
+        *,
+        given: Sequence[Value] = (),
+        more: Sequence[Var] = (),
+        dims: Dims | None = None,
+        key: int | None = None,
+    ) -> GlobalVar:
+        """Translates a function of the module.
+
+        given: its first arguments, where they are known; more: parameters behind its own; dims: what the names of dims
+        mean; key: the id of a decorated function.
+        """
         self.sources[code.source.name] = code.source
         gv = self.define(name)
         frame = Frame(self, code, gv.name)
         with frame.at(code.node):
-            head = header(frame, code)
-            gv = gv.with_type(head.type)
+            head = header(frame, code, dims)
+            gv = gv.with_type(None if given or more else head.type)
             if key is not None:
                 self._vars[key] = gv
             names = head.names[len(given) :]
@@ -126,6 +141,9 @@ class Translation:
                 with frame.at(arg):
                     frame.params.append(frame.builder.var(name_, ty))
                 env[name_] = frame.params[-1]
+            for weight in more:
+                frame.params.append(weight)
+                frame.builder.var(weight.name, weight.ty)  # its dims are in scope
             frame.result = head.result
             func = self._function(frame, code, env)
         if key is not None:
@@ -136,9 +154,7 @@ class Translation:
     def _function(self, frame: Frame, code: Code, env: Env) -> Function:
         with frame.builder.bindings() as bound:
             found = frame.expr(_run(frame, code, env), frame.result)
-        weights = list(self.weights.values()) if frame.name == "main" else []
-        params = (*frame.params, *(w for w in weights if w not in frame.params))
-        return Function(params, lets(bound, found), frame.result, span=frame.span)
+        return Function(tuple(frame.params), lets(bound, found), frame.result, span=frame.span)
 
     def _type(self, gv: GlobalVar, func: Function) -> Type | None:
         """The type of a function whose result is not annotated."""
@@ -192,10 +208,11 @@ class Translation:
             raise frame.unsupported(f"{code.name} calls itself", hint)
         self.sources[code.source.name] = code.source
         inner = replace(frame, code=code, inlined=(*frame.inlined, code), result=None)
-        head = _untyped(code)
+        head = header(inner, code)
         given = self._arguments(frame, code, head, args, keywords)
         env: Env = dict(closure.taken)
-        env.update({n: frame.bind(n, v) for n, v in zip(head.names, given, strict=True)})
+        for name, ty, v in zip(head.names, head.types, given, strict=True):
+            env[name] = frame.bind(name, v if ty is None else _fitted(frame, code, name, v, ty))
         return _run(inner, code, env)
 
     def closure(self, frame: Frame, closure: Closure | Bound, like: Type | None) -> Expr:
@@ -224,12 +241,6 @@ class Translation:
         func = Function(tuple(params), made, head.result, ty=known_type, span=frame.span)
         return frame.builder.let(own.with_type(known_type), func)
 
-    # ------------------------------------------------------------------ models
-
-    def part(self, frame: Frame, whole: Parts, name: str) -> Value:
-        """An attribute of a model."""
-        return whole.part(self, frame, name)
-
 
 def _run(frame: Frame, code: Code, env: Env) -> Value:
     """The value that the body of a function gives."""
@@ -240,6 +251,18 @@ def _run(frame: Frame, code: Code, env: Env) -> Value:
         raise code.source.unsupported(code.node, f"{code.name} may end without a return", "every path returns a value")
 
     return block(frame, code.node.body, env, Flow(ended, lambda f, v: v))
+
+
+def _fitted(frame: Frame, code: Code, name: str, given: Value, ty: Type) -> Value:
+    """An argument of an inner function whose parameter is annotated; a number stays one, of the kind that is wanted."""
+    if is_number(given) and isinstance(ty, TensorType) and not ty.rank:
+        frame.expr(given, ty)  # it fits
+        return float(given) if ty.dtype.is_float else given
+    found = frame.expr(given, ty)
+    if found.ty is not None and differ(found.ty, ty):
+        details = [f"got    : {found.ty}", f"wanted : {ty}"]
+        raise frame.wrong(f"{code.name}: argument {name!r} has another type", details=details)
+    return found
 
 
 def _args(code: Code) -> list[ast.arg]:
@@ -256,23 +279,26 @@ def _untyped(code: Code) -> Header:
     return Header(names, (None,) * len(names), defaults, None)
 
 
-def header(frame: Frame, code: Code) -> Header:
-    """The header of a function; its annotations are read as values."""
-    dims, head = Dims(), _untyped(code)
+def annotated(frame: Frame, node: ast.expr, dims: Dims) -> Type:
+    """The type that an annotation stands for; one in quotes is read, too."""
+    found = value(frame, {}, node)
+    if isinstance(found, str):
+        quoted = ast.parse(found, mode="eval").body
+        found = value(frame, {}, ast.fix_missing_locations(ast.copy_location(quoted, node)))
+    return type_of(found, dims)
+
+
+def header(frame: Frame, code: Code, dims: Dims | None = None) -> Header:
+    """The header of a function; its annotations are read as values. `dims`: what the names of dims mean."""
+    named, head = dims or Dims(), _untyped(code)
     frame = replace(frame, code=code, builder=Builder())
 
     def typed(node: ast.expr | None) -> Type | None:
         if node is None:
             return None
         with frame.at(node):
-            found = value(frame, {}, node)
-            if isinstance(found, str):
-                quoted = ast.parse(found, mode="eval").body
-                found = value(frame, {}, ast.fix_missing_locations(ast.copy_location(quoted, node)))
-            return type_of(found, dims)
+            return annotated(frame, node, named)
 
     types = tuple(typed(arg.annotation) for arg in _args(code))
     returned = code.node.returns if isinstance(code.node, ast.FunctionDef) else None
     return replace(head, types=types, result=typed(returned))
-
-

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 from legato.ir.expr import Expr
@@ -19,7 +20,6 @@ from legato.script.frame import Env, Frame
 from legato.script.joins import condition, either, unpack
 from legato.script.lifting import Lifted
 from legato.script.names import (
-
     Later,
     breaks,
     falls,
@@ -48,7 +48,7 @@ class Flow:
     returned: Callable[[Frame, Value], Value]
     broken: Next | None = None
     continued: Next | None = None
-    later: Later = Later()
+    later: Later = field(default_factory=Later)
 
 
 def block(frame: Frame, body: list[ast.stmt], env: Env, flow: Flow) -> Value:
@@ -77,14 +77,31 @@ def block(frame: Frame, body: list[ast.stmt], env: Env, flow: Flow) -> Value:
             case ast.For():
                 rest = [*_for(frame, s, env), *rest]
             case ast.While():
-                after = live_before(rest, flow.later)
                 with frame.at(s):
                     if returns(s.body):
-                        return _loop(frame, s, env, after, replace(flow, end=lambda f, e: block(f, rest, e, flow)))
-                    _loop(frame, s, env, after, None)
+                        return _loop_inside(frame, s, env, rest, flow)
+                    _loop(frame, s, env, live_before(rest, flow.later))
             case _:
                 _simple(frame, s, env)
     return flow.end(frame, env)
+
+
+def _go_on(rest: list[ast.stmt], flow: Flow, frame: Frame, env: Env) -> Value:
+    """The value from the statements `rest` on."""
+    return block(frame, rest, env, flow)
+
+
+def _is_short(rest: list[ast.stmt]) -> bool:
+    """Whether statements compute nothing, so that each path may have its own."""
+    return all(
+        isinstance(s, ast.Return | ast.Break | ast.Continue) and _is_plain(getattr(s, "value", None)) for s in rest
+    )
+
+
+def _is_plain(e: ast.expr | None) -> bool:
+    if isinstance(e, ast.Tuple):
+        return all(map(_is_plain, e.elts))
+    return e is None or isinstance(e, ast.Name | ast.Constant) or (isinstance(e, ast.UnaryOp) and _is_plain(e.operand))
 
 
 def _test(frame: Frame, env: Env, test: ast.expr) -> bool | Expr:
@@ -168,16 +185,17 @@ def _leaving(frame: Frame, s: ast.If, cond: Expr, env: Env, rest: list[ast.stmt]
     """An `if` that some path leaves: what follows belongs to the paths that do not."""
     live = live_before(rest, flow.later)
 
-    def end(f: Frame, e: Env) -> Value:
-        return block(f, rest, e, flow)
-
-    if falls(s.body) and falls(s.orelse):
+    end: Next = partial(_go_on, rest, flow)
+    if falls(s.body) and falls(s.orelse) and not _is_short(rest):
         with frame.at(s):
             end = _shared("rest", live, writes([*s.body, *s.orelse]), end)
     inner = replace(flow, end=end, later=Later(live, flow.later.broken, flow.later.continued))
     with frame.at(s):
         return either(
-            frame, cond, lambda: block(frame, s.body, dict(env), inner), lambda: block(frame, s.orelse, dict(env), inner)
+            frame,
+            cond,
+            lambda: block(frame, s.body, dict(env), inner),
+            lambda: block(frame, s.orelse, dict(env), inner),
         )
 
 
@@ -217,7 +235,9 @@ def _for(frame: Frame, s: ast.For, env: Env) -> list[ast.stmt]:
 
 
 def _continues(body: list[ast.stmt]) -> bool:
-    return any(isinstance(s, ast.Continue) or (isinstance(s, ast.If) and _continues([*s.body, *s.orelse])) for s in body)
+    return any(
+        isinstance(s, ast.Continue) or (isinstance(s, ast.If) and _continues([*s.body, *s.orelse])) for s in body
+    )
 
 
 def _given(target: ast.expr, given: Value) -> ast.stmt:
@@ -234,79 +254,93 @@ def _ranged(frame: Frame, s: ast.For, call: ast.Call, env: Env) -> list[ast.stmt
             raise frame.wrong(f"range takes 1 to 3 arguments, got {len(bounds) + len(call.keywords)}")
         start, stop, step = [0, *bounds, 1] if len(bounds) == 1 else [*bounds, 1][:3]
         if not isinstance(step, int) or step == 0:
-            raise frame.unsupported(f"the step of a range is {step!r}" if step == 0 else "the step of a range is computed"
-                                    " when the program runs", "loop with while")  # fmt: skip
+            what = "0" if isinstance(step, int) else "computed when the program runs"
+            raise frame.unsupported(f"the step of a range is {what}", "loop with while")
         first = frame.expr(start, stop.ty if isinstance(stop, Expr) else None)
         last = frame.bind("stop", frame.expr(stop, first.ty) if isinstance(stop, Dim) else stop)
     shown = s.target.id if isinstance(s.target, ast.Name) else "i"
     at, end = f".{shown}.{s.lineno}.{s.col_offset}", f".stop.{s.lineno}.{s.col_offset}"
     env[at], env[end] = frame.bind("i", first), last
 
-    def put(node: ast.AST) -> ast.AST:
-        return ast.fix_missing_locations(ast.copy_location(node, call))
-
-    test = ast.Compare(ast.Name(at, ast.Load()), [ast.Lt() if step > 0 else ast.Gt()], [ast.Name(end, ast.Load())])
-    take = ast.Assign([s.target], ast.Name(at, ast.Load()))
-    turn = ast.Assign([ast.Name(at, ast.Store())], ast.BinOp(ast.Name(at, ast.Load()), ast.Add(), ast.Constant(step)))
-    loop = ast.While(put(test), [put(take), put(turn), *s.body], [])
+    counter: ast.expr = ast.Name(at, ast.Load())
+    test = ast.Compare(counter, [ast.Lt() if step > 0 else ast.Gt()], [ast.Name(end, ast.Load())])
+    take = ast.Assign([s.target], counter)
+    turn = ast.Assign([ast.Name(at, ast.Store())], ast.BinOp(counter, ast.Add(), ast.Constant(step)))
+    for made in (test, take, turn):
+        ast.fix_missing_locations(ast.copy_location(made, call))
+    loop = ast.While(test, [take, turn, *s.body], [])
     return [ast.copy_location(loop, s)]
 
 
-def _loop(frame: Frame, s: ast.While, env: Env, after: frozenset[str], flow: Flow | None) -> Value:
-    """A loop as a function that calls itself last. `flow`: the loop has a return, so what follows it is inside, too;
-    otherwise the variables that it sets are changed in `env`."""
-    head = live_at_loop(s, after)
-    varying = writes(s.body) & head
-    lifted = Lifted(frame, "while", env, [n for n in env if n in head], varying)
-    why = f"`{{}}` may have no value: the loop in line {s.lineno} may take no turn"
-    missing = {n: Missing(why.format(n)) for n in writes(s.body) if n not in env}
-    lifted.env.update({n: v for n, v in missing.items() if n in head})
-    out = [n for n in lifted.names if n in varying & after and not isinstance(env[n], Missing)]
-    like = None
-    if flow is None:
-        types = [t for n in out for t in lifted.types[n]]
-        like = types[0] if len(types) == 1 else _tuple_type(types)
-        lifted.declare(like)
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    """A loop as a function that calls itself last: its parameters are the variables that live across a turn."""
 
-        def leave(f: Frame, e: Env) -> Value:
-            return _results(f, lifted, e, out)
-    else:
-        lifted.declare(frame.result if not frame.inlined and not lifted.dims else None)
-        leave = flow.end
-        if breaks(s.body):
-            leave = _shared("after", after, varying, leave)
+    node: ast.While
+    lifted: Lifted
+    head: frozenset[str]  # names needed where a turn begins
+    after: frozenset[str]  # names needed behind the loop
+    missing: Env  # names that it sets and that had no value before
 
-    def turn(f: Frame, e: Env) -> Value:
-        again = Flow(lifted.call, flow.returned if flow else lambda g, v: v, leave, lifted.call, Later(head, after, head))
-        cond = _test(f, e, s.test)
+    @staticmethod
+    def of(frame: Frame, s: ast.While, env: Env, after: frozenset[str]) -> _Loop:
+        """The loop `s`, whose body is not translated yet."""
+        head = live_at_loop(s, after)
+        lifted = Lifted(frame, "while", env, [n for n in env if n in head], writes(s.body) & head)
+        why = f"`{{}}` may have no value: the loop in line {s.lineno} may take no turn"
+        missing = {n: Missing(why.format(n)) for n in sorted(writes(s.body)) if n not in env}
+        lifted.env.update({n: v for n, v in missing.items() if n in head})
+        return _Loop(s, lifted, head, after, missing)
+
+    def turn(self, leave: Next, returned: Callable[[Frame, Value], Value], frame: Frame, env: Env) -> Value:
+        """The value of the function: another turn, or what `leave` gives."""
+        s, again = self.node, self.lifted.call
+        flow = Flow(again, returned, leave, again, Later(self.head, self.after, self.head))
+        cond = _test(frame, env, s.test)
         if isinstance(cond, bool):
-            return block(f, s.body, e, again) if cond else leave(f, e)
-        return either(f, cond, lambda: block(f, s.body, dict(e), again), lambda: leave(f, dict(e)))
+            return block(frame, s.body, env, flow) if cond else leave(frame, env)
+        return either(frame, cond, lambda: block(frame, s.body, dict(env), flow), lambda: leave(frame, dict(env)))
 
-    lifted.build(turn, like or frame.result, result=like)
-    called = lifted.call(frame, env)
-    if flow is not None:
-        return called
-    parts = iter(unpack(frame, called, len([t for n in out for t in lifted.types[n]]), "loop") if out else [])
+
+def _loop_inside(frame: Frame, s: ast.While, env: Env, rest: list[ast.stmt], flow: Flow) -> Value:
+    """A loop with a return in it: what follows the loop is in its function, too."""
+    loop = _Loop.of(frame, s, env, live_before(rest, flow.later))
+    leave: Next = partial(_go_on, rest, flow)
+    if breaks(s.body) and not _is_short(rest):
+        leave = _shared("after", loop.after, loop.lifted.varying, leave)
+    if not (frame.inlined or loop.lifted.dims):
+        loop.lifted.declare(frame.result)
+    loop.lifted.build(partial(loop.turn, leave, flow.returned), frame.result)
+    return loop.lifted.call(frame, env)
+
+
+def _loop(frame: Frame, s: ast.While, env: Env, after: frozenset[str]) -> None:
+    """A loop without: it gives the variables that it sets, of those needed later, which are changed in `env`."""
+    loop = _Loop.of(frame, s, env, after)
+    lifted = loop.lifted
+    out = [n for n in lifted.names if n in lifted.varying & after and not isinstance(env[n], Missing)]
+    types = [t for n in out for t in lifted.types[n]]
+    result = types[0] if len(types) == 1 else _tuple_type(types)
+    lifted.declare(result)
+
+    def leave(f: Frame, e: Env) -> Value:
+        found: list[Expr] = []
+        for name in out:
+            lifted.collect(f, name, e[name], lifted.env[name], found)
+        return found[0] if len(found) == 1 else tuple(found)
+
+    lifted.build(partial(loop.turn, leave, lambda f, v: v), result, result=result)
+    parts = iter(unpack(frame, lifted.call(frame, env), len(types), "loop") if out else [])
     for name in writes(s.body):
         env.pop(name, None)
-    env.update(missing)
+    env.update(loop.missing)
     for name in out:
         env[name] = frame.bind(name, _restored(lifted.env[name], parts))
-    return None
 
 
 def _tuple_type(types: list[Type | None]) -> Type | None:
     known = tuple(t for t in types if t is not None)
     return TupleType(known) if len(known) == len(types) else None
-
-
-def _results(frame: Frame, lifted: Lifted, env: Env, names: list[str]) -> Value:
-    """The variables that are needed after a loop, in the types that they have in it."""
-    found: list[Expr] = []
-    for name in names:
-        lifted.collect(frame, name, env[name], lifted.env[name], found)
-    return found[0] if len(found) == 1 else tuple(found)
 
 
 def _restored(template: Value, parts: Iterator[Expr]) -> Value:

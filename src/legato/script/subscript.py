@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import numpy as np
+
+from legato.arith.expr import const, ge, lt
 from legato.arith.prove import prove
-from legato.arith.expr import ge, lt
-from legato.arith.expr import const
+from legato.arith.simplify import simplify
 from legato.ir.expr import Expr
 from legato.ir.types import Dim, FuncType, TensorType, TupleType
 from legato.script.frame import Frame
-from legato.script.values import Value, describe, is_dynamic
+from legato.script.values import Value, describe, is_dynamic, plain
 
 __all__ = ["element", "fields"]
 
@@ -23,7 +25,7 @@ def element(frame: Frame, base: Value, index: Value) -> Value:
         return _of_tensor(frame, base, index if isinstance(index, tuple) else (index,))
     if isinstance(base, Expr | tuple | list):
         return _of_tuple(frame, fields(frame, base), index)
-    if isinstance(base, str) or getattr(base, "ndim", 0):
+    if isinstance(base, str | np.ndarray):
         if is_dynamic(index):
             return _of_tensor(frame, frame.expr(base), index if isinstance(index, tuple) else (index,))
         try:
@@ -140,11 +142,11 @@ class _Plan:
     def _one(self, axis: int, part: Any) -> None:
         extent = self.ty.shape[axis]
         if isinstance(part, int) and part < 0:
-            part = extent + part
+            part = plain(simplify(extent + part))
         at = part if isinstance(part, Dim) else const(part)
         if prove(ge(at, extent)) or prove(lt(at, 0)):
             raise self.frame.wrong(f"index {part} of a dim of {extent}", details=[f"got : {self.ty}"])
-        self.slices[axis] = (part, part + 1, 1)
+        self.slices[axis] = (part, plain(simplify(at + 1)), 1)
         self.gone.append(axis)
 
     def _computed(self, axis: int, part: Expr) -> None:

@@ -89,7 +89,10 @@ def _fault(node: ast.AST) -> tuple[str, str | None] | None:
     if isinstance(node, ast.While | ast.For) and node.orelse:
         return "else of a loop cannot become Relay", "write it behind the loop"
     if isinstance(node, ast.FunctionDef) and node.decorator_list:
-        return f"{node.name}, inside a function, has a decorator", "write it without: it becomes Relay with what is around"
+        return (
+            f"{node.name}, inside a function, has a decorator",
+            "write it without: it becomes Relay with what is around",
+        )
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
     for target in targets:
         if isinstance(target, ast.Attribute):

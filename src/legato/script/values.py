@@ -25,8 +25,8 @@ from legato.ir.op import Op
 from legato.ir.types import Dim, Type
 from legato.script.source import Code
 
-__all__ = ["Bound", "Closure", "Decorated", "Missing", "Native", "Parts", "Value", "describe", "is_atom", "is_dynamic", "is_number", "leaves", "mapped",
-           "plain", "same"]  # fmt: skip
+__all__ = ["Bound", "Closure", "Decorated", "Missing", "Native", "Parts", "Value", "describe", "is_atom", "is_dynamic",
+           "is_number", "leaves", "mapped", "plain", "same"]  # fmt: skip
 
 Value = Any
 
@@ -55,6 +55,14 @@ class Decorated:
 
 class Parts:
     """An object with attributes that have a meaning here: a model, with its weights and methods."""
+
+    def part(self, frame: Any, name: str) -> Value:
+        """The attribute called `name`, where `frame` is being translated."""
+        raise NotImplementedError
+
+    def mapped(self, expr: Callable[[Expr], Value]) -> Parts:
+        """The same with other expressions."""
+        return self
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -102,6 +110,8 @@ def mapped(value: Value, expr: Callable[[Expr], Value], dim: Callable[[Dim], Dim
             return Closure(code, {name: mapped(v, expr, dim) for name, v in taken.items()})
         case Bound(function, first):
             return Bound(mapped(function, expr, dim), mapped(first, expr, dim))
+        case Parts():
+            return value.mapped(expr)
         case slice():
             parts = [None if p is None else mapped(p, expr, dim) for p in (value.start, value.stop, value.step)]
             return slice(*parts)
@@ -135,7 +145,7 @@ def same(a: Value, b: Value) -> bool:
         return len(a) == len(b) and all(map(same, a, b))
     if is_number(a) and is_number(b):
         return type(a) is type(b) and a == b
-    if isinstance(a, str | np.dtype | Missing) or isinstance(a, Dim):
+    if isinstance(a, str | np.dtype | Missing | Dim):
         return type(a) is type(b) and bool(a == b)
     return isinstance(a, Expr) and is_atom(a) and a == b and isinstance(b, Expr)
 
