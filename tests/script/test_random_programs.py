@@ -94,15 +94,17 @@ def blocks(draw: st.DrawFn, depth: int, loops: int, indent: str) -> list[str]:
 @st.composite
 def programs(draw: st.DrawFn) -> str:
     body = draw(blocks(3, 0, "    "))
-    head = ["from legato import relay", "", "@relay", "def add(x: int, y: int = 2) -> int:", "    return (x + y) % 97", "",
-            "@relay", "def program(x: int, y: int):", "    a, b, c, d = x, y, 1, 2",
+    head = ["from legato import relay", "", "@relay", "def add(x: int, y: int = 2) -> int:", "    return (x + y) % 97",
+            "", "@relay", "def program(x: int, y: int):", "    a, b, c, d = x, y, 1, 2",
             "    def early(u, v):", "        if u > v:", "            return u", "        return v - x"]  # fmt: skip
     return "\n".join([*head, *body, "    return a, (b + c + d) % 97", ""])
 
 
 @given(programs(), st.integers(-20, 20), st.integers(0, 96))
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-def test_random_programs_mean_what_python_means(tmp_path_factory: pytest.TempPathFactory, text: str, x: int, y: int) -> None:
+def test_random_programs_mean_what_python_means(
+    tmp_path_factory: pytest.TempPathFactory, text: str, x: int, y: int
+) -> None:
     module = loaded(tmp_path_factory.mktemp("programs"), text)
     program = module.program
     got = tuple(int(v) for v in program(x, y))

@@ -12,7 +12,7 @@ import numpy as np
 from legato.base import dtype as dt
 from legato.base.errors import CompileError
 from legato.base.node import post_order, rebuild
-from legato.ir.expr import Call, Constant, Constructor, Expr, Function, GlobalVar, Var
+from legato.ir.expr import Call, Constant, Constructor, Expr, Function, GlobalVar, RefCreate, RefRead, RefWrite, Var
 from legato.ir.op import Op
 from legato.ir.types import FuncType
 from legato.script.annotations import Tensor
@@ -188,6 +188,8 @@ def _again(frame: Frame, node: Expr) -> Expr:
     match node:
         case Op() | Constructor() | Var() | GlobalVar():
             return node
+        case RefCreate() | RefRead() | RefWrite():
+            raise frame.unsupported("references have no place in a Python function", "assign to a variable")
         case Call(op=Op() as op):
             return frame.builder.call_op(op, node.args, node.attrs)
         case Call():

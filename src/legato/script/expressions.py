@@ -86,6 +86,9 @@ def _similar(module: Any, name: str) -> str | None:
 
 def _stored(frame: Frame, base: Value, name: str) -> Value:
     """An attribute that an object holds; what Python code would compute is left alone."""
+    if isinstance(base, tuple | list):
+        hint = "make a new one: items = [*items, item]"
+        raise frame.unsupported(f"a list or tuple has no attribute {name!r} here: it does not change", hint)
     try:
         found = inspect.getattr_static(base, name)
     except AttributeError:
@@ -137,7 +140,10 @@ def _both(frame: Frame, env: Env, nodes: list[ast.expr], is_and: bool) -> Value:
         return _both(frame, env, nodes[1:], is_and) if cond is is_and else first
 
     def rest() -> Value:
-        return condition(frame, _both(frame, env, nodes[1:], is_and))
+        found = _both(frame, env, nodes[1:], is_and)
+        if not isinstance(found, Expr | bool):
+            raise frame.wrong(f"{describe(found)} beside `and` or `or`, where a bool is wanted")
+        return condition(frame, found)
 
     return either(frame, cond, rest, lambda: False) if is_and else either(frame, cond, lambda: True, rest)
 

@@ -104,7 +104,7 @@ def condition(frame: Frame, value: Value) -> bool | Expr:
         shown = value.ty.dtype if isinstance(value.ty, TensorType) and not value.ty.rank else value.ty
         hints = {True: "compare it: x != 0"}
         hint = hints.get(isinstance(value.ty, TensorType) and not value.ty.rank, "use relay.all or relay.any")
-        raise frame.wrong("the condition is no single bool", hint, [f"got : {shown}", "wanted : bool"])
+        raise frame.wrong("the condition is no single bool", hint, [f"got    : {shown}", "wanted : bool"])
     if isinstance(value, Dim):
         return frame.call("not_equal", frame.expr(value), 0)
     if isinstance(value, Missing):

@@ -13,6 +13,7 @@ from typing import Any
 from legato.arith.expr import Var as DimVar
 from legato.arith.expr import fresh
 from legato.arith.substitute import substitute, variables
+from legato.base.errors import TypeCheckError
 from legato.infer.holes import dim_vars
 from legato.infer.replace import replace_vars
 from legato.ir.expr import Expr, Function, GlobalVar, Var
@@ -25,10 +26,15 @@ __all__ = ["Lifted", "differ"]
 
 
 class Lifted:
-    """A part of the function of `frame` that needs `names` of `env`, of which `varying` differ from call to call."""
+    """A part of the function of `frame` that needs `names` of `env`, of which `varying` differ from call to call.
 
-    def __init__(self, frame: Frame, name: str, env: Env, names: Sequence[str], varying: frozenset[str]) -> None:
-        self.outer, self.span = frame, frame.span
+    `repeats`: it is a loop, which calls itself.
+    """
+
+    def __init__(
+        self, frame: Frame, name: str, env: Env, names: Sequence[str], varying: frozenset[str], *, repeats: bool = False
+    ) -> None:
+        self.outer, self.span, self.repeats = frame, frame.span, repeats
         self.var: GlobalVar = frame.program.define(f"{frame.name}_{name}")
         self.dims: dict[DimVar, Dim] = {}
         self.params: list[Var] = []
@@ -173,10 +179,18 @@ class Lifted:
             raise frame.wrong(f"`{name}` becomes {value!r}, and was {describe(template)}")
         found = frame.expr(value, template.ty)
         if found.ty is not None and template.ty is not None and differ(found.ty, template.ty):
-            details = [f"before : {template.ty}", f"after  : {found.ty}"]
-            hint = "a variable that changes keeps its shape and dtype: give it both before"
-            raise frame.wrong(f"the type of `{name}` changes", hint, details)
+            raise self._changed(frame, name, template.ty, found)
         args.append(found)
+
+    def _changed(self, frame: Frame, name: str, before: Type, found: Expr) -> TypeCheckError:
+        """The error for a variable whose type is not the same in all calls."""
+        if not self.repeats:
+            details = [f"on one path : {before}", f"on another  : {found.ty}"]
+            return frame.wrong(f"`{name}` has two types where paths meet", "give it the same shape and dtype", details)
+        details = [f"before : {before}", f"after  : {found.ty}"]
+        hint = "a variable that changes keeps its shape and dtype: give it both before"
+        with frame.builder.at((found.span if isinstance(found, Var) else None) or frame.span):
+            return frame.wrong(f"the type of `{name}` changes", hint, details)
 
     @staticmethod
     def _fields(frame: Frame, name: str, value: Value, count: int) -> tuple[Expr, ...]:

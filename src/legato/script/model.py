@@ -19,7 +19,7 @@ from legato.script.frame import Frame
 from legato.script.program import Translation, annotated
 from legato.script.source import read
 from legato.script.syntax import check
-from legato.script.values import Bound, Closure, Parts, Value, mapped
+from legato.script.values import Bound, Closure, Parts, Value, describe, mapped
 
 __all__ = ["ScriptModel", "relay_model"]
 
@@ -132,7 +132,7 @@ def relay_model(cls: type) -> Any:
     run. UnsupportedError where there is no `forward`, or it has Python in it that has no meaning in Relay.
     """
     if not inspect.isclass(cls):
-        raise UnsupportedError(f"@relay_model takes a class, got {cls!r}", hint="@relay is for functions")
+        raise UnsupportedError(f"@relay_model takes a class, got {describe(cls)}", hint="@relay is for functions")
     forward = inspect.getattr_static(cls, "forward", None)
     if not inspect.isfunction(forward):
         raise UnsupportedError(f"class {cls.__name__} has no method forward", hint="def forward(self, x: Tensor[…]): …")

@@ -92,8 +92,11 @@ def _enumerate(frame: Frame, values: Value, start: int = 0) -> Value:
     return tuple(enumerate(fields(frame, values), start))
 
 
-def _zip(frame: Frame, *values: Value) -> Value:
-    return tuple(zip(*(fields(frame, v) for v in values), strict=False))
+def _zip(frame: Frame, *values: Value, strict: bool = False) -> Value:
+    listed = [fields(frame, v) for v in values]
+    if strict and len(set(map(len, listed))) > 1:
+        raise frame.wrong(f"zip of {' and '.join(str(len(v)) for v in listed)} fields, with strict=True")
+    return tuple(zip(*listed, strict=False))
 
 
 def _isinstance(frame: Frame, value: Value, kind: Value) -> Value:

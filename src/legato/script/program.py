@@ -173,7 +173,7 @@ class Translation:
         """The call of a decorated function."""
         gv = self.add(function, function.code.name)
         head = header(Frame(self, function.code, gv.name), function.code)
-        given = self._arguments(frame, function.code, head, args, keywords)
+        given = self._arguments(frame, Closure(function.code, {}), head, args, keywords)
         return frame.builder.apply(gv, [frame.expr(g, t) for g, t in zip(given, head.types, strict=True)])
 
     def function(self, frame: Frame, function: Decorated) -> Expr:
@@ -181,9 +181,10 @@ class Translation:
         return self.add(function, function.code.name)
 
     def _arguments(
-        self, frame: Frame, code: Code, head: Header, args: Sequence[Value], keywords: Keywords
+        self, frame: Frame, closure: Closure, head: Header, args: Sequence[Value], keywords: Keywords
     ) -> list[Value]:
         """The arguments of a call in the order of the parameters, with the defaults of those that are left out."""
+        code = closure.code
         if len(args) > len(head.names):
             raise frame.wrong(f"{code.name} takes {len(head.names)} arguments, got {len(args)}")
         given = dict(zip(head.names, args, strict=False))
@@ -197,7 +198,7 @@ class Translation:
             if name not in given:
                 if name not in head.defaults:
                     raise frame.wrong(f"{code.name}: argument {name!r} is missing")
-                given[name] = value(own, {}, head.defaults[name])
+                given[name] = value(own, dict(closure.taken), head.defaults[name])
         return [given[n] for n in head.names]
 
     def inline(self, frame: Frame, closure: Closure, args: Sequence[Value], keywords: Keywords) -> Value:
@@ -209,7 +210,7 @@ class Translation:
         self.sources[code.source.name] = code.source
         inner = replace(frame, code=code, inlined=(*frame.inlined, code), result=None)
         head = header(inner, code)
-        given = self._arguments(frame, code, head, args, keywords)
+        given = self._arguments(frame, closure, head, args, keywords)
         env: Env = dict(closure.taken)
         for name, ty, v in zip(head.names, head.types, given, strict=True):
             env[name] = frame.bind(name, v if ty is None else _fitted(frame, code, name, v, ty))
@@ -280,7 +281,21 @@ def _untyped(code: Code) -> Header:
 
 
 def annotated(frame: Frame, node: ast.expr, dims: Dims) -> Type:
-    """The type that an annotation stands for; one in quotes is read, too."""
+    """The type that an annotation stands for; one in quotes is read, too.
+
+    A name that means nothing is text: `Tensor[(n, 784), float32]`, which `from __future__ import annotations` allows,
+    has a symbolic dim n.
+    """
+
+    known = frame.code.outer
+
+    def outer(name: str) -> Value:
+        try:
+            return known(name)
+        except LookupError:
+            return name
+
+    frame = replace(frame, code=replace(frame.code, outer=outer))
     found = value(frame, {}, node)
     if isinstance(found, str):
         quoted = ast.parse(found, mode="eval").body

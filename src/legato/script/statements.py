@@ -206,6 +206,8 @@ def _shared(name: str, live: frozenset[str], varying: frozenset[str], end: Next)
     def call(f: Frame, e: Env) -> Value:
         if not made:
             made.append(Lifted(f, name, e, [n for n in e if n in live], varying & live))
+            why = "`{}` has no value on a path that leads here"
+            made[0].env.update({n: Missing(why.format(n)) for n in sorted(varying & live) if n not in e})
             made[0].build(end, f.result if not f.inlined else None)
         return made[0].call(f, e)
 
@@ -286,7 +288,7 @@ class _Loop:
     def of(frame: Frame, s: ast.While, env: Env, after: frozenset[str]) -> _Loop:
         """The loop `s`, whose body is not translated yet."""
         head = live_at_loop(s, after)
-        lifted = Lifted(frame, "while", env, [n for n in env if n in head], writes(s.body) & head)
+        lifted = Lifted(frame, "while", env, [n for n in env if n in head], writes(s.body) & head, repeats=True)
         why = f"`{{}}` may have no value: the loop in line {s.lineno} may take no turn"
         missing = {n: Missing(why.format(n)) for n in sorted(writes(s.body)) if n not in env}
         lifted.env.update({n: v for n, v in missing.items() if n in head})

@@ -25,6 +25,8 @@ def element(frame: Frame, base: Value, index: Value) -> Value:
         return _of_tensor(frame, base, index if isinstance(index, tuple) else (index,))
     if isinstance(base, Expr | tuple | list):
         return _of_tuple(frame, fields(frame, base), index)
+    if isinstance(base, str) and not isinstance(index, int | slice):
+        raise frame.wrong(f"`{base}` is not defined" if base.isidentifier() else f"{base!r} has no elements")
     if isinstance(base, str | np.ndarray):
         if is_dynamic(index):
             return _of_tensor(frame, frame.expr(base), index if isinstance(index, tuple) else (index,))
