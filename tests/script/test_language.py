@@ -209,6 +209,25 @@ def long_loop(x: Tensor(("n",)), n: int):
     return y
 
 
+@relay
+def dims_inside(x: Tensor(("n", "m")), flag: bool):
+    n, m = x.shape
+    total = 0.0
+    for i in range(3):
+        total = total + float(n + i) * 0.5
+        if total > 1000:
+            return total, x
+    out = x
+    if flag:
+        if n > 5:
+            return total, x
+        out = x * n
+    elif m > 7:
+        return total, -x
+    ones = relay.ones((n, 1), "float32")
+    return total + relay.sum(ones), out + ones * relay.cast(n * m, "float32")
+
+
 def made(scale: float) -> ScriptFunction:
     offset = np.full(3, scale, "float32")
 
@@ -289,6 +308,20 @@ def test_loops_and_branches_compile(function: ScriptFunction) -> None:
     for args in [args for f, args in CASES if f is function]:
         typed = [np.int32(a) if isinstance(a, int) else a for a in args]
         check(exe(*typed), plain(function)(*args))
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_symbolic_extents_are_numbers_and_shapes_in_loops_and_branches(flag: bool) -> None:
+    exe = legato.compile(dims_inside)
+    for shape in ((2, 3), (2, 8), (6, 2)):
+        n, m = shape
+        x = np.ones(shape, "float32")
+        total = sum((n + i) * 0.5 for i in range(3))
+        want = (total + n, (x * n if flag else x) + n * m)
+        if (flag and n > 5) or (not flag and m > 7):
+            want = (total, x if flag else -x)
+        check(dims_inside(x, flag), want)
+        check(exe(x, np.bool_(flag)), want)
 
 
 def test_a_loop_has_the_variables_that_live_across_it() -> None:

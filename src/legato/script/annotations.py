@@ -125,7 +125,7 @@ def type_of(written: Any, dims: Dims) -> Type:
 def _generic(base: object, args: Sequence[Any], dims: Dims) -> Type:
     if base in (tuple, typing.Tuple):  # noqa: UP006  # what a program may have written
         return TupleType(() if args == ((),) else tuple(type_of(a, dims) for a in args))
-    if base in (collections.abc.Callable, typing.Callable) and len(args) == 2:
+    if base in (collections.abc.Callable, typing.Callable) and len(args) == 2 and args[0] is not ...:
         params, result = args
         return FuncType(tuple(type_of(p, dims) for p in params), type_of(result, dims))
     raise TypeCheckError(f"{base!r} with {len(args)} parts is not a type of Relay", hint="tuple[…] or Callable[[…], …]")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from types import ModuleType
 from typing import Any, Final
 
@@ -14,7 +15,8 @@ from legato.base.errors import CompileError
 from legato.base.node import post_order, rebuild
 from legato.ir.expr import Call, Constant, Constructor, Expr, Function, GlobalVar, RefCreate, RefRead, RefWrite, Var
 from legato.ir.op import Op
-from legato.ir.types import FuncType
+from legato.ir.types import Dim, FuncType
+from legato.ops import table
 from legato.script.annotations import Tensor
 from legato.script.frame import Frame, Keywords
 from legato.script.natives import BUILTINS, cast_to
@@ -144,6 +146,8 @@ def _built(frame: Frame, function: Value, args: Sequence[Value], keywords: Keywo
     """The result of one of Relay's own functions, with the place of the call in its nodes."""
     given = [_operand(frame, a) for a in args]
     named = {k: _operand(frame, v) for k, v in keywords.items()}
+    if any(isinstance(v, Dim) for v in (*given, *named.values())):
+        given, named = _computed(frame, function, given, named)
     try:
         result = function(*given, **named)
     except CompileError:
@@ -153,6 +157,23 @@ def _built(frame: Frame, function: Value, args: Sequence[Value], keywords: Keywo
         raise frame.wrong(f"relay.{name}: {error}") from error
     known = {id(n) for v in (*given, *named.values()) for n in _expressions(v)}
     return _taken(frame, result, known)
+
+
+def _computed(
+    frame: Frame, function: Value, args: list[Value], keywords: dict[str, Value]
+) -> tuple[list[Value], dict[str, Value]]:
+    """Arguments with dims as tensors where the operator computes with them; those in its attributes stay dims."""
+    record = table().get(getattr(function, "__qualname__", "").removeprefix("relay."))
+    if record is None:
+        return args, keywords
+    attributes = {f.name for f in fields(record.attrs)} if record.attrs is not None else set()
+    names = [*inspect.signature(function).parameters, *[""] * len(args)]
+
+    def operand(name: str, given: Value) -> Value:
+        return frame.expr(given) if isinstance(given, Dim) and name not in attributes else given
+
+    positional = [operand(n, a) for n, a in zip(names, args, strict=False)]
+    return positional, {k: operand(k, v) for k, v in keywords.items()}
 
 
 def _expressions(value: Value) -> list[Expr]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from legato.base.errors import CompileError, RunError
 from legato.interp import evaluate
-from legato.ir.expr import Function
+from legato.ir.expr import Expr, Function
 from legato.ir.module import Module
 from legato.ir.types import TensorType, Type
 from legato.ops import table
@@ -110,7 +110,9 @@ def run(module: Module, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
 
 
 def _array(given: Any, ty: Type | None) -> Any:
-    """A number in the dtype of its parameter."""
+    """A number in the dtype of its parameter. RunError for an expression."""
+    if isinstance(given, Expr):
+        raise RunError("an argument is an expression: decorated functions are called with arrays, and by each other")
     if isinstance(given, bool | int | float) and isinstance(ty, TensorType):
         return np.asarray(given, ty.dtype.numpy)
     return given

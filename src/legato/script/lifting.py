@@ -43,6 +43,7 @@ class Lifted:
         self.env: Env = {}
         self._by_id: dict[int, Var] = {}
         self._positions: dict[str, list[int]] = {}
+        self._bound: dict[str, DimVar] = {}
         start = {n: self._start(frame, n, env[n]) if n in varying else env[n] for n in self.names}
         start |= self._binders(frame, env, start)
         for n, value in start.items():
@@ -114,10 +115,10 @@ class Lifted:
         for dim in needed:
             if dim in plain:
                 continue
-            sources = [e for e in (*_exprs(list(env.values())), *frame.params) if isinstance(e, Var)]
-            binder = next((e for e in sources if e.ty is not None and dim in _plain(e.ty)), None)
+            binder = _binder(frame, env, dim)
             if binder is not None and binder.ty is not None:
-                found[f".{dim.name}.{len(found)}"] = binder
+                name = f".{dim.name}.{len(found)}"
+                found[name], self._bound[name] = binder, dim
                 plain |= _plain(binder.ty)
         return found
 
@@ -156,6 +157,8 @@ class Lifted:
         args: list[Expr] = []
         for name in self.env:
             value = env.get(name, Missing(f"`{name}` has no value here"))
+            if name in self._bound and name not in env:
+                value = _binder(frame, env, self._bound[name])
             if name in self.varying:
                 self.collect(frame, name, value, self.env[name], args)
             else:
@@ -207,6 +210,14 @@ def _shown(name: str) -> str:
 
 def _exprs(value: Value) -> list[Expr]:
     return [e for e in leaves([value]) if isinstance(e, Expr)]
+
+
+def _binder(frame: Frame, env: Env, dim: DimVar) -> Var | None:
+    """A variable whose type binds `dim`."""
+    for e in (*_exprs(list(env.values())), *frame.params):
+        if isinstance(e, Var) and e.ty is not None and dim in _plain(e.ty):
+            return e
+    return None
 
 
 def _plain(ty: Type) -> set[Dim]:

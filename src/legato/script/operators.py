@@ -63,7 +63,7 @@ def binary(frame: Frame, op: ast.operator, a: Value, b: Value) -> Value:
     for v in (a, b):
         if isinstance(v, tuple | list | str) or v is None:
             raise frame.wrong(f"{symbol} of {describe(a)} and {describe(b)}")
-    x, y = (v if is_number(v) else frame.expr(v) for v in (a, b))
+    x, y = (v if is_number(v) else frame.expr(v, getattr(w, "ty", None)) for v, w in ((a, b), (b, a)))
     dtype = next((v.ty.dtype for v in (x, y) if isinstance(v, Expr) and isinstance(v.ty, TensorType)), None)
     if dtype is not None and dtype.is_bool:
         name = _LOGICAL.get(name, name)
@@ -114,7 +114,8 @@ def compare(frame: Frame, op: ast.cmpop, a: Value, b: Value) -> Value:
         for v in (a, b):
             if v is None or isinstance(v, str | tuple | list):
                 raise frame.wrong(f"{name} of {describe(a)} and {describe(b)}")
-        return frame.call(name, a, b)
+        x, y = (v if is_number(v) else frame.expr(v, getattr(w, "ty", None)) for v, w in ((a, b), (b, a)))
+        return frame.call(name, x, y)
     if isinstance(a, tuple | list) and isinstance(b, tuple | list) and isinstance(op, ast.Eq | ast.NotEq):
         return _tuples(frame, op, tuple(a), tuple(b))
     try:
