@@ -113,6 +113,12 @@ def test_call_tir_needs_a_program() -> None:
     assert _message(module) == f"malformed program: @main: {wanted}"
 
 
+def test_inputs_of_call_tir_are_typed_if_all_are() -> None:
+    typed, untyped = Var("x", ty=tensor_type((2,))), Var("y")
+    for args, ty in (((typed,), TupleType((tensor_type((2,)),))), ((typed, untyped), None), ((), TupleType(()))):
+        assert call_tir(GlobalVar("k"), args, [tensor_type((2,))]).args[1].ty == ty
+
+
 def test_data_types() -> None:
     header = GlobalTypeVar("T")
     nil = Constructor("Nil", (), header, 1)

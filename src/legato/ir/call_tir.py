@@ -60,7 +60,8 @@ def call_tir(
     operators: Sequence[str] = (),
     span: Span | None = None,
 ) -> Call:
-    """The typed call of `kernel` on `args`."""
+    """The call of `kernel` on `args`, typed as far as these are."""
     attrs = CallTirAttrs(tuple(out), tuple(dims), tuple(operators))
     types = tuple(a.ty for a in args if a.ty is not None)
-    return Call(CALL_TIR, (kernel, Tuple(tuple(args), ty=TupleType(types))), attrs, ty=attrs.out_type, span=span)
+    inputs = Tuple(tuple(args), ty=TupleType(types) if len(types) == len(args) else None)
+    return Call(CALL_TIR, (kernel, inputs), attrs, ty=attrs.out_type, span=span)
