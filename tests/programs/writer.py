@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
-from legato.arith.expr import Expr as Dim
 from legato.arith.expr import Var as DimVar
 from legato.arith.expr import const, fresh
 from legato.base import dtype as dt
@@ -53,20 +50,20 @@ from legato.te.tensor import compute, placeholder
 from legato.tir.stmt import Func
 from tests.programs import patterns
 from tests.programs.choices import Choices
+from tests.programs.draft import Draft
 from tests.programs.kinds import (
     BOOL,
     FLOAT,
     INT,
     Binding,
-    applied,
     family,
     has_cell,
     has_function,
     list_of,
     literal,
 )
-from tests.programs.operators import ByShape, call, example_types, examples_by_type
-from tests.programs.scope import Callee, Scope
+from tests.programs.operators import ByShape, call, examples_by_type
+from tests.programs.scope import Callee
 
 OPERATORS = {1: ("tanh", "negative"), 2: ("add", "maximum")}  # of floats, by the number of arguments
 
@@ -83,63 +80,8 @@ def double() -> Func:
     return to_tir([compute((k,), lambda i: a[i] + a[i])], [a], "double")
 
 
-class Writer:
-    """Writes one program. `budget` is the number of expressions that may still be written."""
-
-    def __init__(self, choose: Choices, types: Mapping[GlobalTypeVar, TypeData], budget: int, *, smooth: bool) -> None:
-        self.choose = choose
-        self.types = types
-        self.scope = Scope()
-        self.budget = budget
-        self.smooth = smooth
-        self.cells = False  # whether everything may have cells
-        self.pure = False  # in a dataflow block
-        self.uses_kernel = False
-        self.effects = 0  # how many nodes so far have effects, or may have
-        self._names = itertools.count()
-        self._examples = [t for t in example_types() if t.rank <= 3]
-
-    # ------------------------------------------------------------------ names and types
-
-    def var(self, ty: Type, *, known: bool = False) -> Var:
-        """A new variable; annotated where its value does not determine its type, otherwise now and then."""
-        annotated = known or has_function(ty) or self.choose.chance(3)
-        return Var(f"x{next(self._names)}", ty=ty if annotated else None)
-
-    def type(self, depth: int = 2) -> Type:
-        """A type: scalars and tensors, types of variables, and what is made of them."""
-        kind = self.choose.below(14 if depth else 5)
-        if kind == 0:
-            return self.choose.one_of([INT, FLOAT, BOOL, *self.scope.type_vars])
-        if kind <= 3:
-            return self.tensor()
-        if kind <= 5:
-            known = [t for t in reversed(self.scope.types[-8:]) if not (self.pure and has_cell(t))]
-            return self.choose.one_of([*known, FLOAT])
-        if kind == 6:
-            return self.choose.one_of(self._examples)
-        if kind <= 8:
-            return TupleType(tuple(self.type(depth - 1) for _ in range(self.choose.below(4))))
-        if kind == 9:
-            return list_of(self.type(depth - 1))
-        if kind <= 11:
-            data = self.choose.one_of([t for t in self.types.values() if not t.extern])
-            return applied(data, [self.type(0) for _ in data.type_vars])
-        if kind == 12 and self.cells and not self.pure and self.choose.chance(2):
-            return RefType(self.tensor())
-        if kind == 12:
-            return FuncType(tuple(self.type(depth - 1) for _ in range(self.choose.below(3))), self.type(depth - 1))
-        if self.choose.chance(2):
-            return ShapeType(self.tensor().shape)
-        return self.tensor()
-
-    def tensor(self) -> TensorType:
-        """A tensor type over the dims in scope."""
-        n: Dim = self.choose.one_of([const(2), *self.scope.dims])
-        shapes: list[tuple[Dim | int, ...]] = [(), (3,), (2, 3), (n,), (n, 3), (2, n), (1, n), (n + 1,), (n * 2, 2)]
-        return tensor_type(self.choose.one_of(shapes), self.choose.one_of(["float32", "int32", "float32", "bool"]))
-
-    # ------------------------------------------------------------------ expressions
+class Writer(Draft):
+    """Writes one program."""
 
     def expr(self, ty: Type, depth: int) -> Expr:
         """An expression of type `ty`; at depth 0 a variable or what is as simple."""
@@ -184,13 +126,6 @@ class Writer:
                 found = family(ty, self.types)
                 assert found is not None, f"{ty} needs a variable"
                 return self.construct(ty, found.smallest.tag, 0)
-
-    @contextmanager
-    def block(self) -> Iterator[None]:
-        """What is bound and written inside is forgotten behind it."""
-        mark = self.scope.mark()
-        yield
-        self.scope.release(mark)
 
     def branch(self, ty: Type, depth: int) -> Expr:
         """An expression in a block of its own."""
@@ -395,7 +330,7 @@ class Writer:
         """A local function that calls itself while its fuel lasts."""
         state = self.type(1)
         func = FuncType((INT, state), ty)
-        name = Var(f"f{next(self._names)}", ty=func if self.choose.chance(2) else None)
+        name = Var(f"f{next(self.numbers)}", ty=func if self.choose.chance(2) else None)
         effects = self.effects
         made = self.recursive(name, func)
         pure = self.effects == effects and not self.pure
@@ -427,7 +362,7 @@ class Writer:
         params: list[Type] = [a, *([FuncType((a,), a)] if self.choose.chance(2) else [])]
         ret = self.choose.one_of([a, TupleType((a, a)), list_of(a)])
         func = FuncType(tuple(params), ret, (a,))
-        name = Var(f"f{next(self._names)}")
+        name = Var(f"f{next(self.numbers)}")
         names = tuple(self.var(p, known=True) for p in params)
         effects, outer, self.pure = self.effects, self.pure, False
         with self.block():
