@@ -35,6 +35,7 @@ import numpy as np
 from legato.base import dtype as dt
 from legato.base.errors import TypeCheckError
 from legato.base.span import Span
+from legato.ir._operators import Operators
 from legato.ir.types import Dim, GlobalTypeVar, Type, TypeVar, tensor_type
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def _no_attrs() -> Mapping[str, Any]:
 
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
-class Expr:
+class Expr(Operators):
     """An expression; see the module's grammar."""
 
     ty: Type | None = field(default=None, kw_only=True)
@@ -84,10 +85,6 @@ class Expr:
 
         return show(self, metadata=show_meta_data)
 
-    def astype(self, dtype: dt.DType | str) -> Expr:
-        """This tensor with elements of `dtype`."""
-        return _sugar("cast", self, dtype=dt.dtype(dtype))
-
     def same_as(self, other: object) -> bool:
         """Whether `other` is this node."""
         return self is other
@@ -100,60 +97,11 @@ class Expr:
     def __str__(self) -> str:
         return self.astext(show_meta_data=False)
 
-    # Arithmetic on expressions goes through the one hook that `ops` sets; see `ir.sugar`.
-    def __add__(self, other: Any) -> Expr:
-        return _sugar("add", self, other)
-
-    def __radd__(self, other: Any) -> Expr:
-        return _sugar("add", other, self)
-
-    def __sub__(self, other: Any) -> Expr:
-        return _sugar("subtract", self, other)
-
-    def __rsub__(self, other: Any) -> Expr:
-        return _sugar("subtract", other, self)
-
-    def __mul__(self, other: Any) -> Expr:
-        return _sugar("multiply", self, other)
-
-    def __rmul__(self, other: Any) -> Expr:
-        return _sugar("multiply", other, self)
-
-    def __truediv__(self, other: Any) -> Expr:
-        return _sugar("divide", self, other)
-
-    def __rtruediv__(self, other: Any) -> Expr:
-        return _sugar("divide", other, self)
-
-    def __neg__(self) -> Expr:
-        return _sugar("negative", self)
-
-    def __lt__(self, other: Any) -> Expr:
-        return _sugar("less", self, other)
-
-    def __le__(self, other: Any) -> Expr:
-        return _sugar("less_equal", self, other)
-
-    def __gt__(self, other: Any) -> Expr:
-        return _sugar("greater", self, other)
-
-    def __ge__(self, other: Any) -> Expr:
-        return _sugar("greater_equal", self, other)
-
-    def __call__(self, *args: Expr, **attrs: Any) -> Expr:
-        return _sugar("", self, *args, **attrs)
-
     def __getitem__(self, index: int) -> Expr:
         return TupleGetItem(self, index)
 
     def __iter__(self) -> Any:
         raise TypeError(f"{type(self).__name__} cannot be iterated; index it or use its type's fields")
-
-
-def _sugar(name: str, *args: Any, **attrs: Any) -> Expr:
-    from legato.ir import sugar  # the module that `ops` sets; it types its hook with this one
-
-    return sugar.apply(name, *args, **attrs)
 
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
