@@ -101,7 +101,11 @@ def test_nearness_is_a_share_of_the_range() -> None:
 
 SIGNATURE = FunctionInfo(
     0,
-    (TensorInfo("x", "float32", ("n", ("*", 2, "m"))), TensorInfo("k", "int64", ("n",)), TensorInfo("b", "bool", ())),
+    (
+        TensorInfo("x", "float32", ("n", ("*", 2, "m"))),
+        TensorInfo("k", "int64", ("n",)),
+        TensorInfo("b", "bool", ("m",)),
+    ),
     (),
     (),
     (DimInfo("n", 1, 3), DimInfo("m", 1, None)),
@@ -112,7 +116,7 @@ SIGNATURE = FunctionInfo(
 def test_made_up_inputs_fit_the_signature() -> None:
     made = fill(SIGNATURE, dims={"m": 5}, seed=1)
     assert {name: (a.dtype.name, a.shape) for name, a in made.items()} == {
-        "x": ("float32", (3, 10)), "k": ("int64", (3,)), "b": ("bool", ()),
+        "x": ("float32", (3, 10)), "k": ("int64", (3,)), "b": ("bool", (5,)),
     }  # fmt: skip
     assert set(made["k"]) <= {0, 1}
     assert all(np.array_equal(made[name], again) for name, again in fill(SIGNATURE, dims={"m": 5}, seed=1).items())
@@ -139,6 +143,31 @@ def test_dims_that_do_not_fit(dims: dict[str, int], message: str) -> None:
     assert str(error.value) == message
 
 
+MADE_UP = """#[version = "0.0.5"]
+def @main(%x: Tensor[(n, 2, k), float32], %y: Tensor[(m, 2, k), float32]) { %x + reshape(%y, newshape=[n, 2, k]) }
+"""
+
+
+def test_defaults_that_do_not_fit_are_told() -> None:
+    info = legato.compile(legato.parse(MADE_UP)).program.functions["main"]
+    with pytest.raises(RunError) as error:
+        feeds(info, None, dims={"n": 6})
+    assert str(error.value) == (
+        "reshape: number of elements: the sizes do not fit\n  got:    4 and 6\n  wanted: m = n\n"
+        "  hint: k = 4, m = 4 by default; give what fits with --dim NAME=N, in Python with dims"
+    )
+    assert feeds(info, None, dims={"n": 6, "m": 6})["y"].shape == (6, 2, 4)
+    assert feeds(info, None, dims={"n": 6, "m": 5, "k": 1})["y"].shape == (5, 2, 1)  # all said: the call refuses them
+
+
+@pytest.mark.parametrize(("n", "shape"), [(2**62, f"({2**62},)"), (10**30, f"({10**30},)")])
+def test_dims_that_are_too_large(n: int, shape: str) -> None:
+    info = FunctionInfo(0, (TensorInfo("x", "float32", ("n",)),), (), (), (DimInfo("n"),), ())
+    with pytest.raises(RunError) as error:
+        fill(info, dims={"n": n})
+    assert str(error.value) == f'input "x": there can be no float32[n] of the shape {shape}'
+
+
 @pytest.mark.parametrize(
     ("given", "got"),
     [({"x": f32(1)}, "x"), ({}, "none"), ([f32(1)], "1 arrays"), ({"x": 1, "k": 1, "b": 1, "z": 1}, "x, k, b, z")],
@@ -146,7 +175,7 @@ def test_dims_that_do_not_fit(dims: dict[str, int], message: str) -> None:
 def test_inputs_must_be_complete(given: object, got: str) -> None:
     with pytest.raises(RunError) as error:
         feeds(SIGNATURE, given)
-    assert str(error.value) == f"inputs: got {got}, wanted x: float32[n, 2*m], k: int64[n], b: bool[]"
+    assert str(error.value) == f"inputs: got {got}, wanted x: float32[n, 2*m], k: int64[n], b: bool[m]"
 
 
 # ------------------------------------------------------------------ verify

@@ -9,7 +9,8 @@ import numpy as np
 
 from legato.base.dtype import DType, dtype
 from legato.base.errors import RunError
-from legato.runtime.program import DimInfo, FunctionInfo
+from legato.runtime.program import DimInfo, FunctionInfo, TensorInfo
+from legato.runtime.signature import Signature
 from legato.runtime.size import compile_size
 
 __all__ = ["Fill", "feeds", "fill", "fill_array"]
@@ -25,15 +26,23 @@ def fill(
 
     dims: values of symbolic dims; others are 4, or the next number that their range allows. random: floats are
     normally distributed, bytes uniform over their range, other integers 0 or 1: valid indices of whatever there is.
-    RunError for dims that the function does not have, and values out of their range.
+    RunError for dims that the function does not have, values out of their range or too large, and those made up that
+    do not fit the function.
     """
     values = _values(info.dims, dims or {})
     names = [dim.name for dim in info.dims]
+    shapes = [tuple(compile_size(s, names)(values) for s in tensor.shape) for tensor in info.inputs]
+    made_up = [f"{name} = {n}" for name, n in zip(names, values, strict=True) if name not in (dims or {})]
     rng = np.random.default_rng(seed)
-    return {
-        tensor.name: fill_array(rng, dtype(tensor.dtype), [compile_size(s, names)(values) for s in tensor.shape], how)
-        for tensor in info.inputs
-    }
+    try:
+        if made_up:
+            Signature(info).plan(shapes)
+        return {t.name: _fill(rng, t, shape, how) for t, shape in zip(info.inputs, shapes, strict=True)}
+    except RunError as error:
+        if not made_up:
+            raise
+        hint = f"{', '.join(made_up)} by default; give what fits with --dim NAME=N, in Python with dims"
+        raise RunError(f"{error}\n  hint: {hint}") from error
 
 
 def feeds(
@@ -57,6 +66,13 @@ def feeds(
         raise RunError(f"inputs: got {shown or 'none'}, wanted {', '.join(map(str, info.inputs)) or 'none'}")
     arrays = given.values() if isinstance(given, Mapping) else given
     return {name: np.asarray(array) for name, array in zip(got, arrays, strict=True)}
+
+
+def _fill(rng: np.random.Generator, tensor: TensorInfo, shape: tuple[int, ...], how: Fill) -> np.ndarray:
+    try:
+        return fill_array(rng, dtype(tensor.dtype), shape, how)
+    except (MemoryError, ValueError, OverflowError) as error:  # too large, or negative
+        raise RunError(f'input "{tensor.name}": there can be no {tensor.type} of the shape {shape}') from error
 
 
 def fill_array(rng: np.random.Generator, kind: DType, shape: Sequence[int], how: Fill) -> np.ndarray:
