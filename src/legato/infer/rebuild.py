@@ -9,7 +9,8 @@ from typing import Any
 from legato.arith.expr import Var as DimVar
 from legato.base.errors import TypeCheckError
 from legato.base.node import post_order
-from legato.infer.holes import Hole, has_holes, show
+from legato.infer.holes import Hole, has_holes, is_hole, show
+from legato.infer.typer import callee_name
 from legato.infer.walk import Walk
 from legato.ir.expr import (
     NO_ATTRS,
@@ -109,11 +110,11 @@ class Rebuild:
     def _call(self, node: Call) -> Call:
         op = self._new[id(node.op)]
         args = tuple([self._new[id(a)] for a in node.args])
-        ty = self._type(node, node.ty)
         found = self._walk.type_args.get(id(node), ())
         if not found and not isinstance(node.op, Op | Constructor) and isinstance(op.ty, FuncType):
             found = op.ty.type_params  # a recursive call at the function's own type
-        type_args = tuple(self._arg(a) for a in found) if found else node.type_args
+        type_args = tuple(self._arg(a, node) for a in found) if found else node.type_args
+        ty = self._type(node, node.ty)
         if type_args == node.type_args:
             type_args = node.type_args
         same = op is node.op and ty is node.ty and type_args is node.type_args
@@ -121,9 +122,21 @@ class Rebuild:
             return node
         return Call(op, args, node.attrs, type_args, ty=ty, span=node.span)
 
-    def _arg(self, arg: Type | Dim) -> Type | Dim:
-        solver = self._walk.solver
-        return self._close(arg) if isinstance(arg, Type) else solver.dim(arg)
+    def _arg(self, arg: Type | Dim, node: Call) -> Type | Dim:
+        """What a type parameter of a call stands for; for a dim, unlike for a type, not anything would do."""
+        if isinstance(arg, Type):
+            ty = self._close(arg)
+            if not has_holes(ty):
+                return ty
+            what, details = "the dims in a type argument", [f"got : {show(ty)}"]
+        else:
+            dim = self._walk.solver.dim(arg)
+            if not is_hole(dim):
+                return dim
+            what, details = f"dim {arg}", []
+        message = f"call of {callee_name(node.op)}: {what} cannot be inferred"
+        hint = "no argument determines it: state the type arguments, as in @f[3](%x)"
+        raise TypeCheckError(message, span=node.span, details=details, hint=hint)
 
     def _function(self, node: Function) -> Function:
         opened = self._walk.opened[id(node)]

@@ -56,7 +56,7 @@ from legato.ir.types import (
     walk,
 )
 
-__all__ = ["OpenCall", "Typer", "reuse_dims"]
+__all__ = ["OpenCall", "Typer", "callee_name", "reuse_dims"]
 
 _BOOL = scalar_type(dt.bool_)
 
@@ -174,7 +174,7 @@ class Typer:
     def apply(self, node: Call, callee: Type, types: Sequence[Type]) -> tuple[Type, tuple[Type | Dim, ...]]:
         """The type of a call of a function, and what its type parameters stand for."""
         callee = self.solver.resolve(callee)
-        name = _callee_name(node.op)
+        name = callee_name(node.op)
         if isinstance(callee, Hole):
             if callee.failed:
                 return callee, ()
@@ -373,7 +373,8 @@ def _pair_dims(ty: Type, old: Type, made: set[Dim], found: dict[DimVar, Dim]) ->
             _pair_dims(kid, old_kid, made, found)
 
 
-def _callee_name(callee: Expr) -> str:
+def callee_name(callee: Expr) -> str:
+    """What messages call the function of a call."""
     match callee:
         case Var():
             return f"%{callee.name}"
