@@ -161,6 +161,25 @@ def test_calls_of_functions() -> None:
         b.apply(f, [b.var("x", (3, 3))])
 
 
+def test_a_call_that_leaves_a_type_parameter_open() -> None:
+    b, n, k = Builder(), fresh("n"), fresh("k")
+    f = GlobalVar("f", ty=FuncType((tensor_type((n,)),), tensor_type((n,)), (k, n)))
+    x = b.var("x", (3,))
+    call = b.apply(f, [x])
+    assert call.ty is None
+    assert call.type_args == ()
+    with pytest.raises(TypeCheckError, match="call of @f: dim k cannot be inferred"):
+        b.function([x], call)
+
+
+def test_constraints_of_an_inferred_function_are_its_own() -> None:
+    b, n, m = Builder(), fresh("n"), fresh("m")
+    x, y, z, w = b.var("x", (n,)), b.var("y", (m,)), b.var("z"), b.var("w", (4,))
+    func = b.function([x, y, z], b.tuple_([b.add(x, y), z]))
+    assert len(func.attrs["constraints"]) == 1
+    assert "constraints" not in b.function([w], b.exp(w)).attrs
+
+
 def test_constraints_of_the_builder() -> None:
     b, n, m = Builder(), fresh("n"), fresh("m")
     x, y = b.var("x", (n,)), b.var("y", (m,))

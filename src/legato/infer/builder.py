@@ -22,7 +22,7 @@ from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.base.errors import TypeCheckError
 from legato.base.span import Span
-from legato.infer.holes import dim_vars, has_holes
+from legato.infer.holes import dim_vars, has_holes, is_hole
 from legato.infer.infer import infer_function
 from legato.infer.solver import Solver
 from legato.infer.typer import Typer
@@ -110,6 +110,8 @@ class Builder:
         result, type_args = self._typer.apply(node, ty, known)
         self._solver.run()
         solved = tuple(self._solver.zonk(t) if isinstance(t, Type) else self._solver.dim(t) for t in type_args)
+        if any(has_holes(a) if isinstance(a, Type) else is_hole(a) for a in solved):
+            return node  # what it is used for may say more
         return Call(callee, tuple(args), None, solved, ty=self._closed(result), span=self.span)
 
     def operands(self, args: Sequence[Value]) -> list[Expr]:
@@ -252,7 +254,10 @@ class Builder:
         func = Function(tuple(params), made, ret_type, attrs=dict(attrs or {}), span=self.span)
         if made.ty is None or ret_type is not None or any(p.ty is None for p in params) or self._typer.pending:
             self._typer.pending.clear()
-            return infer_function(func, types=self._types)
+            func = infer_function(func, types=self._types)
+            for c in func.attrs.get("constraints", ()):  # no longer for the function around it, or the next one
+                self._typer.scope.constraints.pop((c.a, c.b), None)
+            return func
         return self._typed_function(func, made.ty)
 
     def _typed_function(self, func: Function, ret: Type) -> Function:
