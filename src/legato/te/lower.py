@@ -5,21 +5,19 @@ It is the meaning of tensor expressions (through `tir.interp`) and what schedule
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from legato.arith.expr import Const, Expr, Var, add, const, max_, min_, mul
+from legato.arith.expr import Const, Var, binary
 from legato.arith.substitute import variables
 from legato.base.dtype import DType
 from legato.base.errors import InternalError
 from legato.te.order import in_order
-from legato.te.tensor import Axis, Loops, Stage, Tensor
+from legato.te.tensor import COMBINERS, Axis, Loops, Stage, Tensor
 from legato.tir.expr import Load
+from legato.tir.expr import identity as neutral
 from legato.tir.stmt import Alloc, For, Func, Stmt, Store, block
 
 __all__ = ["identity", "nest", "to_tir"]
-
-COMBINE: dict[str, Callable[[Expr, Expr], Expr]] = {"sum": add, "prod": mul, "max": max_, "min": min_}
 
 
 def to_tir(outputs: Sequence[Tensor], inputs: Sequence[Tensor], name: str) -> Func:
@@ -43,17 +41,9 @@ def to_tir(outputs: Sequence[Tensor], inputs: Sequence[Tensor], name: str) -> Fu
 
 def identity(combiner: str, dtype: DType) -> Const:
     """The value of an empty reduction."""
-    match combiner:
-        case "sum":
-            return const(0, dtype)
-        case "prod":
-            return const(1, dtype)
-        case "max":
-            return const(-math.inf if dtype.is_float else dtype.min, dtype)
-        case "min":
-            return const(math.inf if dtype.is_float else dtype.max, dtype)
-        case _:
-            raise InternalError(f"no combiner {combiner!r}")
+    if combiner not in COMBINERS:
+        raise InternalError(f"no combiner {combiner!r}")
+    return neutral(COMBINERS[combiner], dtype)
 
 
 def _copy(t: Tensor) -> Tensor:
@@ -92,7 +82,7 @@ def nest(t: Tensor) -> Stmt:
     if red is None:
         return _loops(stage.axes, Store(t, at, stage.body))
     start = identity(red.combiner, t.dtype) if red.init is None else red.init
-    step = Store(t, at, COMBINE[red.combiner](Load(t, at), stage.body))
+    step = Store(t, at, binary(COMBINERS[red.combiner], Load(t, at), stage.body))
     return _loops(stage.axes, block(Store(t, at, start), _loops(red.axes, step)))
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from legato.arith.expr import Expr, ExprLike, Var, expr
+from legato.arith.expr import Expr, ExprLike, Op, Var, expr
 from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.base.errors import InternalError
@@ -22,9 +22,9 @@ from legato.tir.buffer import Buffer
 from legato.tir.expr import Load
 from legato.tir.stmt import Stmt
 
-__all__ = ["Axis", "Loops", "Reduction", "Stage", "Tensor", "compute", "loops", "placeholder", "reduce"]
+__all__ = ["COMBINERS", "Axis", "Loops", "Reduction", "Stage", "Tensor", "compute", "loops", "placeholder", "reduce"]
 
-COMBINERS = ("sum", "prod", "max", "min")
+COMBINERS = {"sum": Op.ADD, "prod": Op.MUL, "max": Op.MAX, "min": Op.MIN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def reduce(
     An empty reduction gives `init`, or the combiner's identity (0, 1, the smallest, the largest value).
     """
     if combiner not in COMBINERS:
-        raise InternalError(f"no combiner {combiner!r}; one of {COMBINERS}")
+        raise InternalError(f"no combiner {combiner!r}; one of {tuple(COMBINERS)}")
     axes, red = _axes("i", shape), _axes("r", extents)
     body = f(*(a.var for a in axes), *(a.var for a in red))
     return Tensor(name, shape, body.dtype, Stage(axes, body, Reduction(combiner, red, init)))

@@ -9,10 +9,11 @@ All are opaque atoms to `arith`.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Self
 
 from legato.arith import expr as arith
-from legato.arith.expr import Expr, _interned, const
+from legato.arith.expr import Const, Expr, Op, _interned, const
 from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.base.errors import InternalError
@@ -20,7 +21,7 @@ from legato.base.errors import InternalError
 if TYPE_CHECKING:
     from legato.tir.buffer import Buffer
 
-__all__ = ["Call", "Cast", "Load", "call", "cast"]
+__all__ = ["Call", "Cast", "Load", "call", "cast", "identity"]
 
 
 class Load(Expr):
@@ -136,3 +137,18 @@ def call(name: str, *args: Expr) -> Expr:
     if record is None or len(args) != record.arity:
         raise InternalError(f"no intrinsic {name!r} of {len(args)} arguments")
     return Call(name, args, record.dtype(args[0].dtype))
+
+
+def identity(op: Op, dtype: DType) -> Const:
+    """The value e with x op e = x."""
+    match op:
+        case Op.MUL | Op.AND:
+            return const(1, dtype)
+        case Op.BITAND:
+            return const(1 if dtype.is_bool else -1, dtype)
+        case Op.MIN:
+            return const(math.inf, dtype) if dtype.is_float else const(dtype.max, dtype)
+        case Op.MAX:
+            return const(-math.inf, dtype) if dtype.is_float else const(dtype.min, dtype)
+        case _:
+            return const(0, dtype)

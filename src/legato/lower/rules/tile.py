@@ -37,7 +37,7 @@ from legato.lower.rules.nest import extent_of, is_threaded, is_unit, loop, paral
 from legato.lower.rules.parts import Parts, join_part, parts_of
 from legato.lower.rules.tile_shape import FEW_ROWS, TileShape
 from legato.te.lower import identity
-from legato.te.tensor import Axis, Reduction
+from legato.te.tensor import COMBINERS, Axis, Reduction
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Call, Load
 from legato.tir.stmt import Alloc, For, If, Let, LoopKind, Prefetch, Stmt, Store, block
@@ -49,7 +49,6 @@ SHORT_PART = 16  # the same where time goes to loads: sums of what is read as it
 LITTLE = 1 << 16  # products of one row that are little work: an image of one pixel, say
 UNROLL = 4  # of the innermost reduction loop; longer bodies make LLVM spill
 LONG = frozenset({"exp", "log", "tanh", "erf", "sin", "cos", "pow"})  # intrinsics that are whole polynomials
-COMBINE = {"sum": Op.ADD, "prod": Op.MUL, "max": Op.MAX, "min": Op.MIN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,7 @@ def combine(combiner: str, total: Expr, value: Expr, target: Target) -> Expr:
         return Call(value.name, (total, *value.args[1:]), value.dtype)
     if combiner == "sum" and value.dtype.is_float and isinstance(value, Binary) and value.op is Op.MUL and target.fma:
         return Call("fma", (value.a, value.b, total), value.dtype)
-    return binary(COMBINE[combiner], total, value)
+    return binary(COMBINERS[combiner], total, value)
 
 
 def _is_dot(e: Expr) -> bool:

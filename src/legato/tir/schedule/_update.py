@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-from legato.arith.expr import Binary, Const, Expr, Op, const
+from legato.arith.expr import Binary, Expr, Op
 from legato.arith.substitute import nodes
 from legato.base.dtype import DType
 from legato.tir.buffer import Buffer
@@ -13,7 +12,7 @@ from legato.tir.expr import Call, Load
 from legato.tir.stmt import Stmt, Store
 from legato.tir.walk import loads, statements
 
-__all__ = ["Update", "as_update", "commutes", "identity", "is_exact"]
+__all__ = ["Update", "as_update", "commutes", "is_exact"]
 
 _ASSOCIATIVE = frozenset({Op.ADD, Op.MUL, Op.MIN, Op.MAX, Op.BITAND, Op.BITOR, Op.BITXOR, Op.AND, Op.OR})
 _SELECTING = frozenset({Op.MIN, Op.MAX, Op.AND, Op.OR})
@@ -62,18 +61,3 @@ def commutes(stmt: Stmt, buffer: Buffer) -> Op | None:
 def is_exact(op: Op, dtype: DType) -> bool:
     """True if the order of operands changes no bit of the result."""
     return op in _SELECTING or not dtype.is_float
-
-
-def identity(op: Op, dtype: DType) -> Const:
-    """The value e with x op e = x."""
-    match op:
-        case Op.MUL | Op.AND:
-            return const(1, dtype)
-        case Op.BITAND:
-            return const(1 if dtype.is_bool else -1, dtype)
-        case Op.MIN:
-            return const(math.inf, dtype) if dtype.is_float else const(dtype.max, dtype)
-        case Op.MAX:
-            return const(-math.inf, dtype) if dtype.is_float else const(dtype.min, dtype)
-        case _:
-            return const(0, dtype)

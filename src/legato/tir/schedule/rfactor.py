@@ -8,9 +8,9 @@ from legato.arith.expr import Var, binary
 from legato.arith.substitute import nodes, rewrite
 from legato.base.errors import ScheduleError
 from legato.tir.buffer import Buffer, Scope
-from legato.tir.expr import Load
+from legato.tir.expr import Load, identity
 from legato.tir.schedule._edit import check_scope, is_guard, loop_path, loop_var, replaced
-from legato.tir.schedule._update import Update, as_update, identity
+from legato.tir.schedule._update import Update, as_update
 from legato.tir.stmt import Alloc, For, Func, If, LoopKind, Stmt, Store, block
 
 __all__ = ["rfactor"]
