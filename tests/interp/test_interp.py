@@ -370,6 +370,25 @@ def test_polymorphic_closures_and_local_dims() -> None:
     assert (a.shape, b.shape, int(c)) == ((4,), (6,), 3)
 
 
+def test_arguments_that_are_no_data_and_no_cells() -> None:
+    module = read("""
+    type Pair { Pair(int32, (int32, int32)), }
+    def @first(%p: Pair) { match (%p) { Pair(%x, (_, _)) => %x } }
+    def @field(%p: Pair) { match (%p) { Pair(_, %t) => %t.1 } }
+    def @read(%r: ref(int32)) { ref_read(%r) }
+    def @write(%r: ref(int32)) { ref_write(%r, 1) }""")
+    one, pair = np.int32(1), next(iter(module.types.values())).constructors[0]
+    for wrong in (one, Data(pair, ()), Data(pair, (one, one)), Data(pair, (one, (one,)))):
+        with pytest.raises(RunError, match="no clause of match fits the value"):
+            evaluate(module, [wrong], "first")
+    for fields in (one, (one,)):
+        with pytest.raises(RunError, match=r"field 1 of a \w+, which has none such"):
+            evaluate(module, [Data(pair, (one, fields))], "field")
+    for name in ("read", "write"):
+        with pytest.raises(RunError, match="a ndarray is read or written as a cell"):
+            evaluate(module, [one], name)
+
+
 def test_a_call_of_no_function() -> None:
     with pytest.raises(RunError, match="%f is called but is no function"):
         evaluate(Module.from_expr(Function((f := Var("f"),), Call(f, ()))), [np.int32(1)])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from legato.interp.values import Value
-from legato.ir.expr import Pattern, PatternConstructor, PatternTuple, PatternVar, Var
+from legato.interp.values import Data, Value
+from legato.ir.expr import Constructor, Pattern, PatternConstructor, PatternTuple, PatternVar, Var
 
 __all__ = ["bind"]
 
@@ -18,12 +18,20 @@ def bind(pattern: Pattern, value: Value) -> dict[Var, Value] | None:
             case PatternVar(var):
                 bound[var] = part
             case PatternTuple(patterns):
+                if not isinstance(part, tuple) or len(part) != len(patterns):
+                    return None
                 todo += zip(patterns, part, strict=True)
             case PatternConstructor(constructor, patterns):
-                made = part.constructor
-                if made.belongs_to is not constructor.belongs_to or made.tag != constructor.tag:
+                if not _is_made_by(part, constructor) or len(part.fields) != len(patterns):
                     return None
                 todo += zip(patterns, part.fields, strict=True)
             case _:
                 pass  # a wildcard
     return bound
+
+
+def _is_made_by(value: Value, constructor: Constructor) -> bool:
+    if not isinstance(value, Data):
+        return False
+    made = value.constructor
+    return made.belongs_to is constructor.belongs_to and made.tag == constructor.tag

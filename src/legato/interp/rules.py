@@ -125,6 +125,8 @@ def tuple_(context: Context, env: Activation, node: Tuple) -> Steps:
 def tuple_get_item(context: Context, env: Activation, node: TupleGetItem) -> Steps:
     """One field."""
     fields = yield node.value
+    if not isinstance(fields, tuple) or node.index >= len(fields):
+        raise RunError(f"field {node.index} of a {type(fields).__name__}, which has none such")
     return fields[node.index]
 
 
@@ -135,15 +137,20 @@ def ref_create(context: Context, env: Activation, node: RefCreate) -> Steps:
 
 def ref_read(context: Context, env: Activation, node: RefRead) -> Steps:
     """What the cell holds now."""
-    cell = yield node.ref
-    return cell.value
+    return _cell((yield node.ref)).value
 
 
 def ref_write(context: Context, env: Activation, node: RefWrite) -> Steps:
     """Changes what the cell holds; the unit value."""
-    cell = yield node.ref
+    cell = _cell((yield node.ref))
     cell.value = yield node.value
     return ()
+
+
+def _cell(value: Value) -> Ref:
+    if not isinstance(value, Ref):
+        raise RunError(f"a {type(value).__name__} is read or written as a cell")
+    return value
 
 
 def match_cast(context: Context, env: Activation, node: MatchCast) -> Steps:
