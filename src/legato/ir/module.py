@@ -17,7 +17,7 @@ __all__ = ["GlobalFunc", "Module"]
 GlobalFunc = Function | Func
 
 
-@dataclass(frozen=True, eq=False, slots=True, repr=False)
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
 class Module:
     """Functions (graph-level and loop-level), data types, attributes; `constants`: named arrays of host functions."""
 

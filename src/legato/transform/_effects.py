@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+from weakref import WeakKeyDictionary
+
 from legato.base.node import post_order
 from legato.ir.expr import Call, Constructor, Expr, Function, RefCreate, RefRead, RefWrite
 from legato.ir.module import Module
 from legato.ir.op import Op
 
 __all__ = ["Effects"]
+
+_WITH_CELLS: Final[WeakKeyDictionary[Module, bool]] = WeakKeyDictionary()  # looked at once, not once per function
 
 
 class Effects:
@@ -18,10 +23,7 @@ class Effects:
 
     def __init__(self, func: Function, mod: Module) -> None:
         nodes = [*post_order([func.body])]
-        self.possible = any(map(_is_cell, nodes)) or (
-            any(map(_is_unknown, nodes))
-            and any(_is_cell(n) for _, f in mod.graph_functions() for n in post_order([f.body]))
-        )
+        self.possible = any(map(_is_cell, nodes)) or (any(map(_is_unknown, nodes)) and _has_cells(mod))
         self._inside: dict[int, bool] = {}
         self._kept: list[Expr] = []  # ids are keys, so the nodes they name must live
 
@@ -36,6 +38,14 @@ class Effects:
                 operands = () if isinstance(part, Function) else part.children()
                 found[id(part)] = _is_cell(part) or _is_unknown(part) or any(found[id(c)] for c in operands)
         return found[id(node)]
+
+
+def _has_cells(mod: Module) -> bool:
+    found = _WITH_CELLS.get(mod)
+    if found is None:
+        found = any(_is_cell(n) for _, f in mod.graph_functions() for n in post_order([f.body]))
+        _WITH_CELLS[mod] = found
+    return found
 
 
 def _is_cell(node: Expr) -> bool:

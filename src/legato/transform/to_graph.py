@@ -71,9 +71,9 @@ class _Inliner:
 
     def _stays(self, value: Expr) -> bool:
         """True for what is let-bound in graph form, too."""
-        if not self._named or value.ty is None:
-            return isinstance(value, Function)
-        return isinstance(value, Function) or not self._named.isdisjoint(free_dims(value.ty))
+        if isinstance(value, Function):
+            return True
+        return bool(self._named) and value.ty is not None and not self._named.isdisjoint(free_dims(value.ty))
 
     def _parts(self, node: Expr) -> Sequence[Expr]:
         """The children that remain in graph form."""
