@@ -46,9 +46,7 @@ def _params(writer: Writer, type_params: Bound) -> tuple[Type, ...]:
     return (*needed, *(writer.type() for _ in range(writer.choose.below(3))))
 
 
-def _plain(
-    writer: Writer, gv: GlobalVar, bound: tuple[TypeVar | DimVar, ...]
-) -> tuple[dict[GlobalVar, Function], list[Callee]]:
+def _plain(writer: Writer, gv: GlobalVar, bound: Bound) -> Made:
     params = _params(writer, bound)
     func = FuncType(params, writer.type(), bound)
     names = tuple(writer.var(p, known=True) for p in params)
@@ -59,16 +57,12 @@ def _plain(
     return {gv: Function(names, body, ret, bound)}, [Callee(gv, func)]
 
 
-def _with_fuel(
-    writer: Writer, gv: GlobalVar, bound: tuple[TypeVar | DimVar, ...]
-) -> tuple[dict[GlobalVar, Function], list[Callee]]:
+def _with_fuel(writer: Writer, gv: GlobalVar, bound: Bound) -> Made:
     func = FuncType((INT, *_params(writer, bound)), writer.type(), bound)
     return {gv: writer.recursive(gv, func)}, [Callee(gv, func, fuel=0)]
 
 
-def _in_pairs(
-    writer: Writer, gv: GlobalVar, bound: tuple[TypeVar | DimVar, ...]
-) -> tuple[dict[GlobalVar, Function], list[Callee]]:
+def _in_pairs(writer: Writer, gv: GlobalVar, bound: Bound) -> Made:
     params = _params(writer, bound)
     first = Callee(gv, FuncType((INT, *params), writer.type(), bound), fuel=0)
     second = Callee(GlobalVar(f"{gv.name}b"), FuncType((INT, *params), writer.type(), bound), fuel=0)
@@ -79,9 +73,7 @@ def _in_pairs(
     return made, [first, second]
 
 
-def _over_data(
-    writer: Writer, gv: GlobalVar, bound: tuple[TypeVar | DimVar, ...]
-) -> tuple[dict[GlobalVar, Function], list[Callee]]:
+def _over_data(writer: Writer, gv: GlobalVar, bound: Bound) -> Made:
     """A function that calls itself on parts of its first argument."""
     choose = writer.choose
     datas = [t for t in writer.types.values() if not t.extern]

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from legato.arith.expr import Const, Expr, const
+from legato.arith.expr import Const, Expr
 from legato.arith.expr import Var as DimVar
-from legato.arith.substitute import substitute, variables
+from legato.arith.substitute import substitute
 from legato.ir.expr import Constant, Constructor, constant
 from legato.ir.types import (
     FuncType,
@@ -152,25 +152,9 @@ def literal(choose: Choices, ty: TensorType) -> Constant:
     return constant(array(ty.static_shape(), ty.dtype.numpy, choose.below(6)))
 
 
-def static(ty: TensorType, dims: Mapping[DimVar, int]) -> TensorType:
-    """`ty` with its dims as numbers."""
-    found = map_dims(ty, lambda d: substitute(d, {v: const(n) for v, n in dims.items()}))
-    assert isinstance(found, TensorType)
-    return found
-
-
 def is_const(d: Expr, least: int = 0) -> bool:
     """True for a literal dim of at least `least`."""
     return isinstance(d, Const) and d.value >= least
-
-
-def free_dims(ty: Type) -> set[DimVar]:
-    """The dims that `ty` names."""
-    found: set[DimVar] = set()
-    for part in walk(ty):
-        if isinstance(part, TensorType):
-            found.update(variables(*part.shape))
-    return found
 
 
 def has_function(ty: Type) -> bool:

@@ -65,11 +65,11 @@ class ByShape:
         return self._choose.one_of([const(2), const(3), *self._dims])
 
     def unary(self, ty: TensorType) -> ir.Expr | None:
-        names = UNARY.get(_kind(ty))
+        names = UNARY.get(ty.dtype.kind)
         return None if names is None else call(self.names(names), self._make(ty))
 
     def binary(self, ty: TensorType) -> ir.Expr | None:
-        names = BINARY.get(_kind(ty))
+        names = BINARY.get(ty.dtype.kind)
         if names is None:
             return None
         other = TensorType(self._narrower(ty.shape), ty.dtype)
@@ -103,7 +103,7 @@ class ByShape:
         return call("cast", self._make(TensorType(ty.shape, source)), dtype=ty.dtype)
 
     def reduce(self, ty: TensorType) -> ir.Expr | None:
-        names = REDUCE.get(_kind(ty))
+        names = REDUCE.get(ty.dtype.kind)
         if names is None:
             return None
         name, axis = self._choose.one_of(names), self._choose.below(ty.rank + 1)
@@ -146,20 +146,18 @@ class ByShape:
         return call("concatenate", ir.Tuple(tuple(parts)), axis=axis)
 
     def stack(self, ty: TensorType) -> ir.Expr | None:
-        axes = [axis for axis, d in enumerate(ty.shape) if isinstance(d, Const) and 1 <= d.value <= 3]
-        if not axes:
+        places = [(axis, int(d.value)) for axis, d in enumerate(ty.shape) if isinstance(d, Const) and 1 <= d.value <= 3]
+        if not places:
             return None
-        axis = self._choose.one_of(axes)
+        axis, count = self._choose.one_of(places)
         part = TensorType((*ty.shape[:axis], *ty.shape[axis + 1 :]), ty.dtype)
-        count = int(ty.shape[axis].value)  # type: ignore[attr-defined]  # a literal
         return call("stack", ir.Tuple(tuple(self._make(part) for _ in range(count))), axis=axis)
 
     def slice(self, ty: TensorType) -> ir.Expr | None:
-        axes = [axis for axis, d in enumerate(ty.shape) if is_const(d, 1)]
-        if not axes:
+        places = [(axis, int(d.value)) for axis, d in enumerate(ty.shape) if isinstance(d, Const) and d.value >= 1]
+        if not places:
             return None
-        axis = self._choose.one_of(axes)
-        count = int(ty.shape[axis].value)  # type: ignore[attr-defined]  # a literal
+        axis, count = self._choose.one_of(places)
         shape = (*ty.shape[:axis], const(count + 1), *ty.shape[axis + 1 :])
         first = self._choose.below(2)
         source = self._make(TensorType(shape, ty.dtype))
@@ -210,10 +208,6 @@ class ByShape:
         return self._choose.one_of(self.RULES)(self, ty)
 
 
-def _kind(ty: TensorType) -> str:
-    return "int" if ty.dtype.kind == "int" else ty.dtype.kind
-
-
 # ------------------------------------------------------------------ from samples
 
 
@@ -258,7 +252,7 @@ def examples() -> tuple[Example, ...]:
 
 @cache
 def examples_by_type() -> dict[Type, tuple[Example, ...]]:
-    """`examples()` by what they give, or by a field of it."""
+    """`examples()` by what they give."""
     found: dict[Type, list[Example]] = defaultdict(list)
     for e in examples():
         found[e.ty].append(e)

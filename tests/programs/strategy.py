@@ -20,13 +20,14 @@ from hypothesis import strategies as st
 from legato.arith.expr import Var as DimVar
 from legato.arith.expr import fresh
 from legato.infer.infer import infer
+from legato.ir._dims import free_dims
 from legato.ir.expr import Expr, Function, GlobalVar, Let, RefCreate, RefRead, Tuple
 from legato.ir.module import Module
 from legato.ir.types import RefType, TupleType, Type
 from legato.prelude import library, link
 from tests.programs.choices import Choices
 from tests.programs.functions import functions
-from tests.programs.kinds import INT, data_type, free_dims, list_of
+from tests.programs.kinds import INT, data_type, list_of
 from tests.programs.scope import Callee
 from tests.programs.values import value
 from tests.programs.writer import DOUBLE, Writer, double
