@@ -274,6 +274,21 @@ def test_damaged_graphs() -> None:
     assert found == "meta[relay.Constant][0]: a value has more than 65536 parts"
 
 
+def test_values_that_nest_over_several_references() -> None:
+    nested = [_constant(0), *({"type_key": "Array", "data": [i + 3]} for i in range(2000))]
+    section = _metadata({"relay.Constant": nested}, [np.zeros(1, "int8")])
+    attrs = ", ".join(f"a{i}=meta[relay.Constant][{i}]" for i in range(0, 2000, 80))
+    found = _refusal(f"def @main({attrs}) {{ 1 }}{section}")
+    assert found == "meta[relay.Constant][160]: nodes are nested more than 100 deep"
+
+
+def test_numbers_that_are_too_long() -> None:
+    entries = [{"type_key": "FloatImm", "attrs": {"value": "1" * n}} for n in (400, 401)]
+    section = _metadata({"Number": entries}, [])
+    found = _refusal(f"def @main(a=meta[Number][0], b=meta[Number][1]) {{ 1 }}{section}")
+    assert found == f"meta[Number][1]: '{'1' * 400}' is no number"
+
+
 _PROGRAM = f"""
 type t {{ c(Tensor[(2), float32]), }}
 def @main(%x.1: Tensor[(meta[tir.SizeVar][0], ?), float32] /* ty=_ span=a:1:2 */, %y {{virtual_device=meta[V][0]}}: t[],

@@ -18,13 +18,14 @@ import math
 import struct
 from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from legato.arith.expr import Expr as DimExpr
 from legato.arith.expr import Op, binary, const, fresh
 from legato.base import dtype as dt
+from legato.base.lexer import MAX_NUMBER
 from legato.ir._json_checks import Bad, items, mapping, pick, text
 
 __all__ = ["NodeGraph", "is_node_graph"]
@@ -48,13 +49,21 @@ def is_node_graph(section: Json) -> bool:
     return isinstance(section, dict) and "nodes" in section and "root" in section
 
 
+class _Value(NamedTuple):
+    """What a node means; parts are counted as often as they occur, and `height` is how deep they nest."""
+
+    value: Any
+    size: int = 1
+    height: int = 0
+
+
 class NodeGraph:
     """The values in a section. Every access raises `Bad` for what is damaged or cannot be read."""
 
     def __init__(self, section: Mapping[str, Json]) -> None:
         self._nodes = [mapping(node) for node in items(section["nodes"])]
         self._arrays = items(section.get("b64ndarrays", []))
-        self._values: dict[int, tuple[Any, int]] = {}  # with their sizes
+        self._values: dict[int, _Value] = {}
         root = mapping(pick(section["root"], self._nodes, "a node"))
         self._roots = _pairs(root, items(root.get("data")))
 
@@ -67,53 +76,53 @@ class NodeGraph:
     def get(self, key: str, index: int) -> Any:
         """The value of `meta[key][index]`: an array, a dim, or an attribute value. The same object each time."""
         entries = items(mapping(pick(self._roots[key], self._nodes, "a node")).get("data"))
-        return self._value(entries[index], 0)[0]
+        return self._value(entries[index], 0).value
 
-    def _value(self, index: Json, depth: int) -> tuple[Any, int]:
+    def _value(self, index: Json, depth: int) -> _Value:
         node = pick(index, self._nodes, "a node")
-        if depth > _MAX_DEPTH:
-            raise Bad(f"nodes are nested more than {_MAX_DEPTH} deep")
         found = self._values.get(index)
-        if found is None:
+        if found is None and depth <= _MAX_DEPTH:
             found = self._values[index] = self._read(node, depth)
-            if found[1] > _MAX_PARTS:
-                raise Bad(f"a value has more than {_MAX_PARTS} parts")
+        if found is None or found.height > _MAX_DEPTH:
+            raise Bad(f"nodes are nested more than {_MAX_DEPTH} deep")
+        if found.size > _MAX_PARTS:
+            raise Bad(f"a value has more than {_MAX_PARTS} parts")
         return found
 
-    def _read(self, node: Mapping[str, Json], depth: int) -> tuple[Any, int]:
+    def _read(self, node: Mapping[str, Json], depth: int) -> _Value:
         kind = text(node.get("type_key"))
         short = kind.rpartition(".")[2]
         if kind == "":
-            return None, 1
+            return _Value(None)
         if short == "Constant":
-            return self._array(_number(node, "data")), 1
+            return _Value(self._array(_number(node, "data")))
         if short in ("IntImm", "FloatImm"):
-            return _scalar(node, short), 1
+            return _Value(_scalar(node, short))
         if short == "String":
-            return text(node.get("repr_str")), 1
+            return _Value(text(node.get("repr_str")))
         if short == "Array":
             return self._several(items(node.get("data", [])), depth)
         if short in ("Map", "StrMap"):
-            members, size = self._several(items(node.get("data", [])), depth)
-            return _pairs(node, members), size
+            members = self._several(items(node.get("data", [])), depth)
+            return members._replace(value=_pairs(node, members.value))
         return self._dim(node, kind, depth)
 
-    def _several(self, entries: list[Json], depth: int) -> tuple[tuple[Any, ...], int]:
-        pairs = [self._value(entry, depth + 1) for entry in entries]
-        return tuple(value for value, _ in pairs), 1 + sum(size for _, size in pairs)
+    def _several(self, entries: list[Json], depth: int) -> _Value:
+        parts = [self._value(entry, depth + 1) for entry in entries]
+        return _over(tuple(part.value for part in parts), parts)
 
-    def _dim(self, node: Mapping[str, Json], kind: str, depth: int) -> tuple[DimExpr, int]:
+    def _dim(self, node: Mapping[str, Json], kind: str, depth: int) -> _Value:
         if kind in ("tir.Var", "tir.SizeVar"):
-            return fresh(text(mapping(node.get("attrs")).get("name"))), 1
+            return _Value(fresh(text(mapping(node.get("attrs")).get("name"))))
         if kind == "tir.Any":
-            return fresh("d"), 1
+            return _Value(fresh("d"))
         if kind not in _ARITHMETIC:
             raise Bad(f"a node of kind {kind!r} cannot be read")
-        (a, m), (b, n) = (self._value(_number(node, name), depth + 1) for name in ("a", "b"))
-        operands = [const(v) if type(v) is int else v for v in (a, b)]
+        parts = [self._value(_number(node, name), depth + 1) for name in ("a", "b")]
+        operands = [const(p.value) if type(p.value) is int else p.value for p in parts]
         if not all(isinstance(v, DimExpr) for v in operands):
             raise Bad(f"{kind} of what is no dim")
-        return binary(_ARITHMETIC[kind], *operands), m + n + 1
+        return _over(binary(_ARITHMETIC[kind], *operands), parts)
 
     def _array(self, index: int) -> Array:
         try:
@@ -136,6 +145,11 @@ class NodeGraph:
             return np.frombuffer(data, dtype.numpy).reshape(shape)
         except ValueError:
             raise Bad(f"array {index} has the shape {shape}, which is too large") from None
+
+
+def _over(value: Any, parts: Sequence[_Value]) -> _Value:
+    """A value with these parts."""
+    return _Value(value, 1 + sum(p.size for p in parts), 1 + max((p.height for p in parts), default=0))
 
 
 def _pairs(node: Mapping[str, Json], values: Sequence[Any]) -> dict[str, Any]:
@@ -162,6 +176,6 @@ def _scalar(node: Mapping[str, Json], kind: str) -> float:
     value = text(mapping(node.get("attrs")).get("value"))
     read: Callable[[str], float] = int if kind == "IntImm" else float
     try:
-        return read(value) if len(value) < 100 else math.nan
+        return read(value if len(value) <= MAX_NUMBER else "")
     except ValueError:
-        raise Bad(f"{value!r} is no number") from None
+        raise Bad(f"{value[:MAX_NUMBER]!r} is no number") from None
