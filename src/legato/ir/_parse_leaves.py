@@ -67,7 +67,7 @@ class LeafParser:
         self._vars: dict[str, Var] = {}
         self._undo: list[tuple[str, Var | None]] = []
         self._graph: dict[str, Expr] = {}
-        self._long: dict[str, list[str]] = {}  # names that are no identifiers, by what they begin with
+        self._long: dict[str, dict[int, set[str]]] = {}  # names that are no identifiers, by their start and length
         self._constants: dict[int, Constant] = {}  # by the identity of their arrays, which the metadata keeps
 
     # ------------------------------------------------------------------ scopes
@@ -111,16 +111,17 @@ class LeafParser:
         if end == token.end:
             return token.text
         name = stream.source.text[token.start + 1 : end]
-        self._long.setdefault(token.text, []).append(name)
+        self._long.setdefault(token.text, {}).setdefault(len(name), set()).add(name)
         return name
 
     def _long_var(self, token: Token) -> Var | None:
         """The variable whose long name stands here, if it is one. ParseError if it could be more than that."""
         text, start = self.stream.source.text, token.start + 1
-        names = [n for n in self._long[token.text] if n in self._vars and _stands(n, text, start)]
-        if not names:
+        there = ((text[start : start + n], names) for n, names in sorted(self._long[token.text].items(), reverse=True))
+        fits = (n for n, names in there if n in names and n in self._vars and _ends(text, start + len(n)))
+        name = next(fits, None)
+        if name is None:
             return None
-        name = max(names, key=len)
         short = self._vars.get(token.text)
         if short is not None and not (name[len(token.text)] == "." and isinstance(short.ty, TensorType)):
             hint = f'put quotes around the name: %"{name}"'
@@ -355,10 +356,9 @@ def _joined(tokens: list[Token], pos: int, end: int) -> int:
     return 2 if after.kind in _PARTS else 0
 
 
-def _stands(name: str, text: str, start: int) -> bool:
-    """True if `name` stands in `text` at `start`, and does not go on behind."""
-    end = start + len(name)
-    return text.startswith(name, start) and not (text[end : end + 1].isalnum() or text[end : end + 1] == "_")
+def _ends(text: str, end: int) -> bool:
+    """True if a name that stands before offset `end` does not go on behind."""
+    return not (text[end : end + 1].isalnum() or text[end : end + 1] == "_")
 
 
 def _close(name: str, known: Iterable[str], mark: str) -> str | None:
