@@ -159,6 +159,7 @@ def _put(path: str, value: Any) -> str:
         ("[", "m: not JSON: Expecting value at line 1, column 2"),
         ("[1]", 'm: this is no module: it does not begin with {"legato": "module"'),
         ('{"legato": "module", "version": 2}', "m: version 2 cannot be read, only version 1"),
+        ('{"legato": "module", "version": "' + "2" * 1000 + '"}', 'm: version "222'),
         ('{"legato": "module", "version": 1, "dims": [NaN]}', "m: NaN is not JSON"),
         ('{"legato": "module", "legato": "module"}', "m: an object has 'legato' twice"),
         ("[" * 100_000, "m: the JSON is nested too deeply"),
@@ -204,6 +205,17 @@ def test_types_that_grow() -> None:
     assert _refusal(_put("types", deep)) == "m: types[100]: a type is nested more than 100 deep"
     dims = [["var", "n", 0, None], *(["+", i, i] for i in range(40))]
     assert _refusal(_put("dims", dims)) == "m: dims[14]: a dim has more than 16384 parts"
+
+
+def test_nesting_that_cannot_be_shown() -> None:
+    nested = "[" * 98 + '{"x": ' + "[" * 800 + "]" * 800 + "}" + "]" * 98
+    with pytest.raises(ParseError):
+        load_json(_put("attrs", {"a": "here"}).replace('"here"', nested), ops=OPS)
+
+
+def test_a_name_twice_among_many() -> None:
+    names = ", ".join(f'"{i}": 0' for i in range(100_000))
+    assert _refusal(f'{{{names}, "99999": 0}}') == "m: an object has '99999' twice"
 
 
 def _refusal(text: str) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from legato.base.lexer import MAX_NUMBER
 
-__all__ = ["Bad", "entry_of", "flag", "integer", "items", "load", "mapping", "number", "pick", "text", "wrong"]
+__all__ = ["Bad", "entry_of", "flag", "integer", "items", "load", "mapping", "number", "pick", "shown", "text", "wrong"]
 
 T = TypeVar("T")
 Json = Any
@@ -32,8 +33,8 @@ def load(source: str) -> Json:
 def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        raise Bad(f"an object has {next(n for n in names if names.count(n) > 1)!r} twice")
+        counts = Counter(name for name, _ in pairs)
+        raise Bad(f"an object has {next(name for name, n in counts.items() if n > 1)!r} twice")
     return found
 
 
@@ -49,8 +50,16 @@ def _int(digits: str) -> int:
 
 def wrong(wanted: str, got: Json) -> Bad:
     """The error that something else was wanted."""
-    shown = json.dumps(got, ensure_ascii=False)
-    return Bad(f"expected {wanted}, got {shown if len(shown) <= _SHOWN else shown[:_SHOWN] + '…'}")
+    return Bad(f"expected {wanted}, got {shown(got)}")
+
+
+def shown(value: Json) -> str:
+    """The beginning of a value as JSON."""
+    try:
+        found = json.dumps(value, ensure_ascii=False)
+    except RecursionError:  # it was read with more of the stack left
+        return "what is nested too deeply"
+    return found if len(found) <= _SHOWN else found[:_SHOWN] + "…"
 
 
 def text(value: Json) -> str:

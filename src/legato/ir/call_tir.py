@@ -11,7 +11,7 @@ from typing import Any
 
 from legato.base.errors import InternalError
 from legato.base.span import Span
-from legato.ir.expr import Call, Expr, GlobalVar, Tuple
+from legato.ir.expr import Call, Expr, GlobalVar, tuple_of
 from legato.ir.op import Op, Relation
 from legato.ir.types import Dim, TensorType, TupleType, Type
 
@@ -62,6 +62,4 @@ def call_tir(
 ) -> Call:
     """The call of `kernel` on `args`, typed as far as these are."""
     attrs = CallTirAttrs(tuple(out), tuple(dims), tuple(operators))
-    types = tuple(a.ty for a in args if a.ty is not None)
-    inputs = Tuple(tuple(args), ty=TupleType(types) if len(types) == len(args) else None)
-    return Call(CALL_TIR, (kernel, inputs), attrs, ty=attrs.out_type, span=span)
+    return Call(CALL_TIR, (kernel, tuple_of(args)), attrs, ty=attrs.out_type, span=span)

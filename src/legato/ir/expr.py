@@ -25,7 +25,7 @@ id, so a typed rebuild of `%x` is still `%x`. Every expression has a type `ty` (
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
@@ -36,14 +36,15 @@ from legato.base import dtype as dt
 from legato.base.errors import TypeCheckError
 from legato.base.span import Span
 from legato.ir._operators import Operators
-from legato.ir.types import Dim, GlobalTypeVar, Type, TypeVar, tensor_type
+from legato.ir.types import Dim, GlobalTypeVar, TupleType, Type, TypeVar, tensor_type
 
 if TYPE_CHECKING:
     from legato.arith.expr import Var as DimVar
 
 __all__ = ["Call", "Clause", "Constant", "Constructor", "Dataflow", "Expr", "Function", "GlobalVar", "If", "Let",
            "Match", "MatchCast", "Pattern", "PatternConstructor", "PatternTuple", "PatternVar", "PatternWildcard",
-           "RefCreate", "RefRead", "RefWrite", "Shape", "Tuple", "TupleGetItem", "Var", "constant"]  # fmt: skip
+           "RefCreate", "RefRead", "RefWrite", "Shape", "Tuple", "TupleGetItem", "Var", "constant",
+           "tuple_of"]  # fmt: skip
 
 _ids = itertools.count(1)
 NO_ATTRS: Mapping[str, Any] = MappingProxyType({})
@@ -455,6 +456,13 @@ def constant(value: Any, dtype: dt.DType | str | None = None, span: Span | None 
     data = np.asarray(value, wanted) if _is_frozen(value) else np.array(value, wanted)
     data.setflags(write=False)
     return Constant(data, ty=tensor_type(data.shape, dt.dtype(data.dtype)), span=span)
+
+
+def tuple_of(fields: Iterable[Expr]) -> Tuple:
+    """The tuple of these, typed if all of them are."""
+    members = tuple(fields)
+    types = tuple(m.ty for m in members if m.ty is not None)
+    return Tuple(members, ty=TupleType(types) if len(types) == len(members) else None)
 
 
 def _is_frozen(value: Any) -> bool:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import numpy as np
 
 from legato.base.errors import CompileError, ParseError, TypeCheckError
-from legato.ir._json_checks import Bad, entry_of, flag, items, load, mapping, number, pick, text, wrong
+from legato.ir._json_checks import Bad, entry_of, flag, items, load, mapping, number, pick, shown, text, wrong
+from legato.ir._own_ops import Ops, op_table
 from legato.ir.attrs import make_attrs
-from legato.ir.call_tir import CALL_TIR
 from legato.ir.expr import (
     Clause,
     Constructor,
@@ -31,7 +31,6 @@ from legato.ir.module import GlobalFunc, Module
 from legato.ir.op import Op
 from legato.ir.types import GlobalTypeVar, Type, TypeData, TypeVar
 from legato.ir.verify import verify
-from legato.ir.views import VIEWS
 from legato.tir.parser import parse_func
 
 __all__ = ["load_json"]
@@ -46,7 +45,7 @@ _OPTIONAL: Final = frozenset({"type?", "binders", "attrs", "record"})  # fields 
 def load_json(
     source: str,
     *,
-    ops: Mapping[str, Op] | Sequence[Op],
+    ops: Ops,
     name: str = "<json>",
     tensors: Mapping[str, Array] | None = None,
 ) -> Module:
@@ -58,11 +57,8 @@ def load_json(
     """
     if len(source) > MAX_TEXT:
         raise ParseError(f"{name} has {len(source)} characters, more than the limit of {MAX_TEXT}")
-    table = dict(ops) if isinstance(ops, Mapping) else {op.name: op for op in ops}
-    for op in (CALL_TIR, *VIEWS):
-        table.setdefault(op.name, op)
     try:
-        module = _Loader(table, tensors).module(_header(load(source)))
+        module = _Loader(op_table(ops), tensors).module(_header(load(source)))
     except Bad as error:
         raise ParseError(f"{name}: {error}") from None
     verify(module)
@@ -73,7 +69,7 @@ def _header(value: Json) -> Mapping[str, Json]:
     if type(value) is not dict or value.get("legato") != FORMAT:
         raise Bad('this is no module: it does not begin with {"legato": "module"')
     if value.get("version") != VERSION or type(value["version"]) is not int:
-        raise Bad(f"version {value.get('version')} cannot be read, only version {VERSION}")
+        raise Bad(f"version {shown(value.get('version'))} cannot be read, only version {VERSION}")
     return entry_of(value, ("legato", "version", *_TABLES, "attrs", "constants"))
 
 
@@ -111,20 +107,14 @@ class _Loader:
         }  # fmt: skip
         for name in _TABLES:
             if name == "nodes":
-                self._define()
-            read, i = add[name], -1
-            try:
-                for i, entry in enumerate(items(entries[name])):  # noqa: B007  # the error below names the entry
-                    read(entry)
-            except (Bad, CompileError) as error:
-                reason = error.message if isinstance(error, CompileError) else str(error)
-                raise Bad(f"{name}[{i}]: {reason}" if i >= 0 else f"{name}: {reason}") from None
+                _read_all("data", self._definitions, self._define)
+            _read_all(name, entries[name], add[name])
         facts: dict[str, Mapping[str, Any]] = {}
         for name, read_value in (("attrs", tables.value), ("constants", tables.array)):
             try:
                 facts[name] = {key: read_value(v) for key, v in mapping(entries[name]).items()}
             except Bad as error:
-                raise Bad(f"{name}: {error}") from None
+                raise _at(name, error) from None
         return Module(self._functions, {d.header: d for d in self._types}, facts["attrs"], facts["constants"])
 
     # ------------------------------------------------------------------ data types
@@ -135,14 +125,9 @@ class _Loader:
         self._tables.data.append(GlobalTypeVar(text(entry["name"]), kind_of(entry["kind"])))
         self._definitions.append(entry)
 
-    def _define(self) -> None:
-        for i, (header, entry) in enumerate(zip(self._tables.data, self._definitions, strict=True)):
-            try:
-                self._types.append(self._type_data(header, entry))
-            except Bad as error:
-                raise Bad(f"data[{i}]: {error}") from None
-
-    def _type_data(self, header: GlobalTypeVar, entry: Mapping[str, Json]) -> TypeData:
+    def _define(self, entry: Mapping[str, Json]) -> None:
+        """Reads the rest of the next data type."""
+        header = self._tables.data[len(self._types)]
         variables = [self._tables.type(v) for v in items(entry["variables"])]
         bound = tuple(v for v in variables if isinstance(v, TypeVar))
         if len(bound) != len(variables):
@@ -152,7 +137,7 @@ class _Loader:
             name, inputs, span = items(each, 3)
             types = tuple(self._tables.type(t) for t in items(inputs))
             constructors.append(Constructor(text(name), types, header, tag, span=self._tables.span(span)))
-        return TypeData(header, bound, tuple(constructors), flag(entry["extern"]))
+        self._types.append(TypeData(header, bound, tuple(constructors), flag(entry["extern"])))
 
     # ------------------------------------------------------------------ functions
 
@@ -276,6 +261,24 @@ class _Loader:
                 return PatternConstructor(self._constructor([data, tag]), _take(done, count))
             case _:
                 raise wrong("a part of a pattern", part)
+
+
+def _read_all(name: str, entries: Json, read: Callable[[Json], None]) -> None:
+    """Reads the entries of a table in order."""
+    try:
+        listed = items(entries)
+    except Bad as error:
+        raise _at(name, error) from None
+    for i, entry in enumerate(listed):
+        try:
+            read(entry)
+        except (Bad, CompileError) as error:
+            raise _at(f"{name}[{i}]", error) from None
+
+
+def _at(place: str, error: Bad | CompileError) -> Bad:
+    """The error, with the place of what is wrong."""
+    return Bad(f"{place}: {error.message if isinstance(error, CompileError) else error}")
 
 
 def _take(done: list[Pattern], count: Json) -> tuple[Pattern, ...]:

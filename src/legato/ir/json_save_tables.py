@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from base64 import b64encode
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from legato.base.dtype import DType
 from legato.base.errors import CompileError
 from legato.base.node import post_order
 from legato.base.span import Span
+from legato.ir._metadata import INLINE_BYTES
 from legato.ir.constraint import Constraint
 from legato.ir.json_format import DIM_OPERATORS, MAX_NESTING
 from legato.ir.types import (
@@ -38,13 +39,12 @@ __all__ = ["SaveTables"]
 Array = np.ndarray[Any, Any]
 Json = Any
 
-INLINE_BYTES: Final = 1024  # larger arrays go to the side file, if there is one
-
 
 class SaveTables:
     """Gives every span, dim, type and array a number; what it is asked for twice has one number.
 
-    data: the number of each data type of the module. tensors: receives the large arrays; None: they are in the JSON.
+    data: the number of each data type of the module. tensors: receives the arrays of more than INLINE_BYTES; None: they
+    are in the JSON.
     """
 
     def __init__(self, data: Mapping[GlobalTypeVar, int], tensors: dict[str, Array] | None) -> None:

@@ -78,23 +78,20 @@ from legato.base.lexer import Token
 from legato.base.tokens import TokenStream
 from legato.ir import _metadata
 from legato.ir._metadata import KEY, Table
+from legato.ir._own_ops import Ops, op_table
 from legato.ir._parse_exprs import ExprParser, run
 from legato.ir._parse_leaves import Known
 from legato.ir._parse_types import TypeParser, name_of
 from legato.ir._relay_metadata import NodeGraph
-from legato.ir.call_tir import CALL_TIR
 from legato.ir.expr import Constructor, Expr, Function, GlobalVar
 from legato.ir.module import GlobalFunc, Module
-from legato.ir.op import Op
 from legato.ir.printer import VERSION
 from legato.ir.types import GlobalTypeVar, Type, TypeData, TypeVar
-from legato.ir.views import VIEWS
 from legato.tir.parser import parse_function
 
 __all__ = ["MAX_TEXT", "parse", "parse_expr", "parse_type"]
 
 MAX_TEXT: Final = 1 << 28
-Ops = Mapping[str, Op] | Sequence[Op]
 Array = np.ndarray[Any, Any]
 
 
@@ -176,10 +173,6 @@ def _known(
     constants: Mapping[str, Array] | None,
     metadata: Mapping[str, Sequence[Any]] | None = None,
 ) -> Known:
-    table = dict(ops) if isinstance(ops, Mapping) else {op.name: op for op in ops}
-    for op in (CALL_TIR, *VIEWS):
-        table.setdefault(op.name, op)
-
     @cache
     def section() -> Table | NodeGraph:
         token = stream.tokens[-2] if len(stream.tokens) > 1 else stream.tokens[-1]
@@ -195,7 +188,7 @@ def _known(
 
         return _metadata.read(token.text, constants, fail)
 
-    return Known(table, section=section)
+    return Known(op_table(ops), section=section)
 
 
 def _declare_types(known: Known, types: Iterator[TypeData] | Sequence[TypeData] | Any) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from legato.arith.expr import Const
 from legato.base.span import Span
-from legato.ir.expr import Call, Expr, Tuple
+from legato.ir.expr import Call, Expr, tuple_of
 from legato.ir.op import Op, Relation
 from legato.ir.types import Dim, TensorType, TupleType, Type
 
@@ -94,9 +94,8 @@ VIEWS = (JOIN, PART)
 
 
 def join(parts: Sequence[Expr], axis: int, ty: Type, span: Span | None = None) -> Call:
-    """The typed call of `join`."""
-    fields = tuple(p.ty for p in parts if p.ty is not None)
-    return Call(JOIN, (Tuple(tuple(parts), ty=TupleType(fields)),), JoinAttrs(axis), ty=ty, span=span)
+    """The call of `join` that has type `ty`."""
+    return Call(JOIN, (tuple_of(parts),), JoinAttrs(axis), ty=ty, span=span)
 
 
 def part(x: Expr, begin: Sequence[Dim], ty: TensorType, span: Span | None = None) -> Call:

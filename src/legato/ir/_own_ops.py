@@ -1,0 +1,19 @@
+"""The operators that every module may use, whatever else it is read with: those that the compiler itself makes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from legato.ir.call_tir import CALL_TIR
+from legato.ir.op import Op
+from legato.ir.views import VIEWS
+
+__all__ = ["Ops", "op_table"]
+
+Ops = Mapping[str, Op] | Sequence[Op]
+
+
+def op_table(ops: Ops) -> dict[str, Op]:
+    """`ops` by name, and the compiler's own where no other is called so."""
+    own = {op.name: op for op in (CALL_TIR, *VIEWS)}
+    return own | (dict(ops) if isinstance(ops, Mapping) else {op.name: op for op in ops})
