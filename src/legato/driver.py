@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -40,6 +40,7 @@ from legato.runtime.program import HostOpInfo, Program
 from legato.transform.pass_ import Observer, Pass, run
 
 __all__ = [
+    "PROGRAMS",
     "CompileOptions",
     "Compiled",
     "compile_module",
@@ -51,6 +52,8 @@ __all__ = [
 ]
 
 Progress = Callable[[str], None]
+TEXTS: Final = (".relay", ".rly", ".txt")  # what programs in Relay are called
+PROGRAMS: Final = (*TEXTS, ".json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +86,13 @@ def load_model(
     or .json file, or an onnx.ModelProto."""
     model = held if isinstance(held := getattr(model, "module", None), Module) else model
     suffix = Path(model).suffix if isinstance(model, str | Path) else ""
-    is_text = suffix in (".relay", ".rly", ".txt")
-    if shapes and (is_text or suffix == ".json" or isinstance(model, Module | ir.Function)):
+    if shapes and (suffix in PROGRAMS or isinstance(model, Module | ir.Function)):
         raise CompileError("shapes are given for ONNX models; a program in Relay has its own")
     if isinstance(model, Module):
         return model
     if isinstance(model, ir.Function):
         return Module.from_expr(model)
-    if is_text:
+    if suffix in TEXTS:
         from legato.infer.infer import infer
         from legato.ir.files import load_text
         from legato.prelude import parse

@@ -28,9 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, tell: Tell) -> Answer:
     """Signature, contents and everything unsupported."""
+    from legato.driver import PROGRAMS
+
     tell("reading")
-    is_onnx = args.model.suffix not in (".relay", ".rly", ".txt", ".json")
-    data = _onnx(args) if is_onnx else {"unsupported": []}
+    data: dict[str, Any] = {"unsupported": []} if args.model.suffix in PROGRAMS else _onnx(args)
     data = {"model": str(args.model), "sha256": hashlib.sha256(args.model.read_bytes()).hexdigest(), **data}
     if not data["unsupported"]:
         data |= _below(_arguments.module(args), args, tell)
