@@ -61,7 +61,7 @@ HEADINGS = ("kernel", "calls", "time", "share", "GFLOP/s", "GB/s", "of peak", "b
 
 
 def _text(p: Profile, model: str, inputs: str, shown: int) -> str:
-    head = [("model", model), ("inputs", inputs), ("machine", _machine(p))]
+    head = [("model", model), ("inputs", inputs), ("machine", p.on)]
     if p.machine is not None:
         m = p.machine
         peaks = ", ".join(f"{level} {rate / 1e9:.0f}" for level, rate in m.bandwidths.items())
@@ -81,11 +81,6 @@ def _text(p: Profile, model: str, inputs: str, shown: int) -> str:
     if p.note:
         parts += ["", p.note]
     return "\n".join(parts)
-
-
-def _machine(p: Profile) -> str:
-    name = "" if p.machine is None else f"{p.machine.cpu}, "
-    return f"{name}{p.target}, {p.threads} thread{'s' if p.threads > 1 else ''}"
 
 
 def _row(k: KernelProfile, total: float) -> tuple[str, ...]:

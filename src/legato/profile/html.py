@@ -58,11 +58,10 @@ def html(p: Profile, model: str, inputs: str) -> str:
 
 
 def _facts(p: Profile, inputs: str) -> str:
-    cpu = "" if p.machine is None else f"{p.machine.cpu}, "
     share = "" if p.share is None else f", {100 * p.share:.0f} % of the roofline"
     facts = [
         ("inputs", inputs),
-        ("machine", f"{cpu}{p.target}, {p.threads} thread{'s' if p.threads > 1 else ''}"),
+        ("machine", p.on),
         ("run", f"{p.seconds * 1e3:.3f} ms ({p.statistic} of {p.runs}){share}"),
     ]
     return "<dl>" + "".join(f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in facts) + "</dl>"

@@ -115,6 +115,12 @@ class Profile:
         taken = sum(seconds for seconds, _ in known)
         return sum(map(min, known)) / taken if taken else None
 
+    @property
+    def on(self) -> str:
+        """`AMD EPYC, x86-64-v4, 2 threads`: what it was measured on."""
+        cpu = "" if self.machine is None else f"{self.machine.cpu}, "
+        return f"{cpu}{self.target}, {self.threads} thread{'s' if self.threads > 1 else ''}"
+
     def to_json(self) -> dict[str, Any]:
         """The figures as JSON data, without the events."""
         return {
