@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
+from ml_dtypes import bfloat16
 from onnx import helper, numpy_helper
 
 from legato import relay
-from legato.base.errors import UnsupportedError
+from legato.base.errors import ArtifactError, UnsupportedError
 
 RNG = np.random.default_rng(0)
 WEIGHT, BIAS = (RNG.normal(size=s).astype("float32") for s in ((8, 4), (4,)))
@@ -59,6 +60,14 @@ def test_parameters_as_bytes() -> None:
     _, params = relay.frontend.from_onnx(model(), freeze_params=False)
     again = relay.load_param_dict(relay.save_param_dict(params))
     assert all(np.array_equal(again[name], value) for name, value in params.items())
+    kinds = {"scalar": np.float32(3), "narrow": np.ones((2, 3), bfloat16), "turned": np.eye(2, 3, dtype="int8").T}
+    again = relay.load_param_dict(relay.save_param_dict(kinds))
+    assert {k: (v.shape, v.dtype) for k, v in again.items()} == {k: (v.shape, v.dtype) for k, v in kinds.items()}
+    assert all(np.array_equal(again[name], value) for name, value in kinds.items())
+    with pytest.raises(ArtifactError, match="cannot be saved"):
+        relay.save_param_dict({"words": np.array(["a", None])})
+    with pytest.raises(ArtifactError, match="hold no parameters"):
+        relay.load_param_dict(b"these are others")
 
 
 def test_what_cannot_be_chosen_is_refused() -> None:

@@ -18,7 +18,7 @@ from legato.ir.op import Op
 from legato.ir.parser import parse
 from legato.ir.printer import show_with_tensors
 
-__all__ = ["load_json_file", "load_text", "save_json_file", "save_text", "side_file"]
+__all__ = ["load_json_file", "load_text", "save_json_file", "save_text", "side_file", "tensors_of"]
 
 Array = np.ndarray[Any, Any]
 
@@ -82,7 +82,7 @@ def _load(path: str | Path) -> tuple[str, dict[str, Array] | None]:
     except UnicodeDecodeError as error:
         raise ParseError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from None
     side = side_file(path)
-    return text, _read_tensors(side) if side.exists() else None
+    return text, tensors_of(side.read_bytes(), side) if side.exists() else None
 
 
 def _write_tensors(tensors: Mapping[str, Array], path: Path) -> None:
@@ -96,14 +96,15 @@ def _write_tensors(tensors: Mapping[str, Array], path: Path) -> None:
     serialize_file(specs, path)
 
 
-def _read_tensors(path: Path) -> dict[str, Array]:
+def tensors_of(data: bytes, source: str | Path) -> dict[str, Array]:
+    """The arrays in the bytes of a safetensors file; ParseError for other bytes, which come from `source`."""
     from safetensors import SafetensorError, deserialize
 
     try:
-        found: list[tuple[str, dict[str, Any]]] = deserialize(path.read_bytes())  # type: ignore[no-untyped-call]  # a C function
+        found: list[tuple[str, dict[str, Any]]] = deserialize(data)  # type: ignore[no-untyped-call]  # a C function
     except SafetensorError as error:
-        raise ParseError(f"{path} is not a safetensors file: {error}") from None
-    return {name: _array(path, name, tensor) for name, tensor in found}
+        raise ParseError(f"{source} is not a safetensors file: {error}") from None
+    return {name: _array(source, name, tensor) for name, tensor in found}
 
 
 _NAMES = {"BF16": dt.bfloat16, "BOOL": dt.bool_} | {
@@ -111,8 +112,8 @@ _NAMES = {"BF16": dt.bfloat16, "BOOL": dt.bool_} | {
 }
 
 
-def _array(path: Path, name: str, tensor: Mapping[str, Any]) -> Array:
+def _array(source: str | Path, name: str, tensor: Mapping[str, Any]) -> Array:
     dtype = _NAMES.get(tensor["dtype"])
     if dtype is None:
-        raise ParseError(f"{path}: tensor {name!r} has dtype {tensor['dtype']}, which no tensor type has")
+        raise ParseError(f"{source}: tensor {name!r} has dtype {tensor['dtype']}, which no tensor type has")
     return np.frombuffer(tensor["data"], dtype.numpy).reshape(tensor["shape"])

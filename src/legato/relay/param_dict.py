@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from legato.base.errors import ArtifactError
+from legato.base.errors import ArtifactError, ParseError
+from legato.ir.files import tensors_of
 
 __all__ = ["load_param_dict", "save_param_dict"]
 
@@ -15,18 +16,22 @@ Array = np.ndarray[Any, Any]
 
 
 def save_param_dict(params: Mapping[str, Any]) -> bytes:
-    """Named arrays as bytes. (Another format than TVM's, whose files cannot be read.)"""
+    """Named arrays as bytes; ArtifactError for what is not an array of numbers.
+
+    (Another format than TVM's, whose files cannot be read.)
+    """
+    from safetensors import SafetensorError
     from safetensors.numpy import save
 
-    return save({name: np.ascontiguousarray(value) for name, value in params.items()})
+    try:
+        return save({name: np.asarray(value, order="C") for name, value in params.items()})
+    except SafetensorError as error:
+        raise ArtifactError(f"these parameters cannot be saved: {error}") from error
 
 
 def load_param_dict(param_bytes: bytes | bytearray) -> dict[str, Array]:
     """The arrays that `save_param_dict` wrote; ArtifactError for other bytes."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
     try:
-        return load(bytes(param_bytes))
-    except SafetensorError as error:
+        return tensors_of(bytes(param_bytes), "the data")
+    except ParseError as error:
         raise ArtifactError(f"these bytes hold no parameters: {error}") from error
