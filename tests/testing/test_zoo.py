@@ -120,6 +120,7 @@ def test_parameters_are_random_but_fixed_by_the_seed() -> None:
         ("densenet", {"densenet_size": 7}, "there is no DenseNet-7"),
         ("squeezenet", {"version": "2"}, "there is no SqueezeNet 2"),
         ("resnet", {"num_layers": 20}, "there is no ResNet of 20 layers for images of height 224"),
+        ("resnet", {"layout": "NWHC"}, "there is no model in layout 'NWHC'"),
         ("dcgan", {"batch_size": 1, "oshape": (3, 32, 32)}, "the generator makes images of 64×64, not 32×32"),
     ],
 )

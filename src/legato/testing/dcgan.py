@@ -9,9 +9,11 @@ from legato.base.errors import CompileError
 from legato.ir.expr import Expr, Function
 from legato.ir.module import Module
 from legato.testing.init import create_workload
-from legato.testing.layers import Layers
+from legato.testing.layers import Layers, kernel_layout
 
 __all__ = ["get_net", "get_workload"]
+
+_SWAPPED = str.maketrans("IO", "OI")  # a transposed convolution has the inputs of the weight as its outputs
 
 
 def _double(net: Layers, x: Expr, name: str, channels: int, layout: str) -> Expr:
@@ -24,7 +26,7 @@ def _double(net: Layers, x: Expr, name: str, channels: int, layout: str) -> Expr
         strides=(2, 2),
         padding=(1, 1),
         data_layout=layout,
-        kernel_layout="IOHW" if layout == "NCHW" else "HWOI",
+        kernel_layout=kernel_layout(layout).translate(_SWAPPED),
     )
 
 

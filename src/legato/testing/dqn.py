@@ -7,7 +7,7 @@ from typing import Any
 from legato.ir.expr import Expr, Function
 from legato.ir.module import Module
 from legato.testing.init import create_workload
-from legato.testing.layers import Layers
+from legato.testing.layers import Layers, kernel_layout
 
 __all__ = ["get_net", "get_workload"]
 
@@ -22,9 +22,8 @@ def get_net(
     layout: str = "NCHW",
 ) -> Function:
     """(batch, …image) to (batch, num_actions): values of actions. `image_shape` is in the order of `layout`."""
-    net = Layers()
+    net, kernels = Layers(), kernel_layout(layout)
     x: Expr = net.data((batch_size, *image_shape), dtype)
-    kernel_layout = "OIHW" if layout == "NCHW" else "HWIO"
     for n, (channels, window, stride) in enumerate(_CONVS, 1):
         x = net.conv2d(
             x,
@@ -33,7 +32,7 @@ def get_net(
             kernel_size=(window, window),
             strides=(stride, stride),
             data_layout=layout,
-            kernel_layout=kernel_layout,
+            kernel_layout=kernels,
         )
         x = net.relu(net.bias(x, f"conv{n}", layout.index("C")))
     x = net.relu(net.dense(net.b.nn.batch_flatten(x), "dense1", 512))

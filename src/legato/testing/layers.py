@@ -6,14 +6,24 @@ Parameters are called after their layer: conv0_weight, bn0_gamma, …. Weights h
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from legato import ops as _ops  # noqa: F401  # gives meaning to the builder's operator names
+from legato.base.errors import CompileError
 from legato.infer.builder import Builder
 from legato.ir.expr import Expr, Function, Var
 from legato.ir.visit import free_vars
 
-__all__ = ["Layers"]
+__all__ = ["Layers", "kernel_layout"]
+
+_KERNELS: Final = {"NCHW": "OIHW", "NHWC": "HWIO"}
+
+
+def kernel_layout(layout: str) -> str:
+    """The layout of weights beside data of `layout`; CompileError for one that the models do not have."""
+    if layout not in _KERNELS:
+        raise CompileError(f"there is no model in layout {layout!r}", hint=f"there are {' and '.join(_KERNELS)}")
+    return _KERNELS[layout]
 
 
 class Layers:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from legato.ir.expr import Expr, Function
 from legato.ir.module import Module
 from legato.testing.init import create_workload
-from legato.testing.layers import Layers
+from legato.testing.layers import Layers, kernel_layout
 
 __all__ = ["get_net", "get_workload", "mobile_net"]
 
@@ -20,13 +20,13 @@ _LAST: Final = ((1024, 2), (1024, 1))
 class _MobileNet(Layers):
     def __init__(self, layout: str) -> None:
         super().__init__()
-        self.layout, self.kernel_layout = layout, "OIHW" if layout == "NCHW" else "HWIO"
+        self.layout, self.kernel_layout = layout, kernel_layout(layout)
         self.depthwise_layout = "OIHW" if layout == "NCHW" else "HWOI"
 
     def block(self, x: Expr, name: str, **attrs: Any) -> Expr:
         """A convolution with normalization and rectifier."""
-        kernel_layout = self.depthwise_layout if "groups" in attrs else self.kernel_layout
-        x = self.conv2d(x, name, data_layout=self.layout, kernel_layout=kernel_layout, **attrs)
+        kernels = self.depthwise_layout if "groups" in attrs else self.kernel_layout
+        x = self.conv2d(x, name, data_layout=self.layout, kernel_layout=kernels, **attrs)
         return self.relu(self.batch_norm(x, f"{name}_bn", axis=self.layout.index("C")))
 
     def separable(self, x: Expr, name: str, depth: int, channels: int, stride: int) -> Expr:

@@ -8,7 +8,7 @@ from legato.base.errors import CompileError
 from legato.ir.expr import Expr, Function
 from legato.ir.module import Module
 from legato.testing.init import create_workload
-from legato.testing.layers import Layers
+from legato.testing.layers import Layers, kernel_layout
 
 __all__ = ["get_net", "get_workload"]
 
@@ -19,7 +19,7 @@ _UNITS: Final = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 
 class _ResNet(Layers):
     def __init__(self, layout: str) -> None:
         super().__init__()
-        self.layout, self.kernel_layout = layout, "OIHW" if layout == "NCHW" else "HWIO"
+        self.layout, self.kernel_layout = layout, kernel_layout(layout)
 
     def conv(self, x: Expr, name: str, channels: int, window: int, stride: int = 1) -> Expr:
         """A convolution that keeps the size, up to its stride."""
