@@ -278,3 +278,5 @@ def test_patterns_are_visited_and_changed() -> None:
     assert (new.constructor, new.patterns[0].patterns[0].var) == (cons, w)
     with pytest.raises(NotImplementedError):
         relay.PatternFunctor().visit_pattern(pattern)
+    with pytest.raises(TypeCheckError, match="visited a int, which is not a pattern"):
+        relay.PatternVisitor().visit_pattern(3)

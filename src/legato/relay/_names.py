@@ -10,6 +10,7 @@ builds a node, and whose instances are all nodes of that kind, whoever made them
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 __all__ = ["Named"]
@@ -19,9 +20,10 @@ class Named(type):
     """Metaclass: `C(...)` is `C.build(...)`, and `isinstance(x, C)` asks for `C.node`."""
 
     node: ClassVar[type]
+    build: Callable[..., Any]
 
     def __call__(cls, *args: Any, **keywords: Any) -> Any:
-        return cls.build(*args, **keywords)  # type: ignore[attr-defined]  # every class of this kind has one
+        return cls.build(*args, **keywords)
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, cls.node)

@@ -64,7 +64,10 @@ def _same(a: Any, b: Any) -> bool:
 
 
 class ExprFunctor:
-    """Calls the method of each node's kind, once per node. All methods are missing: subclass, and write them."""
+    """Calls the method of each node's kind, once per node.
+
+    Subclass it and write them: here each raises NotImplementedError, as in the original.
+    """
 
     _is_walking = False
 
@@ -102,8 +105,7 @@ class ExprFunctor:
         return typ
 
     def _missing(self, expr: Any, /) -> Any:
-        name = METHODS[type(expr)]
-        raise NotImplementedError(f"{type(self).__name__}.{name}")
+        raise NotImplementedError(f"{type(self).__name__}.{METHODS[type(expr)]}")
 
     visit_function = visit_call = visit_let = visit_var = visit_global_var = visit_if = visit_tuple = _missing
     visit_tuple_getitem = visit_constant = visit_op = visit_ref_create = visit_ref_read = visit_ref_write = _missing
@@ -216,12 +218,8 @@ def _flat(expr: Expr) -> tuple[Expr, ...] | None:
     return expr.children() if isinstance(expr, ir.Call | ir.Tuple | ir.TupleGetItem) else None
 
 
-class MixedModeVisitor(ExprVisitor):
-    """A visitor whose operands of calls, tuples and projections have been visited when the node's method is called.
-
-    So these methods need not go on to operands, and cannot keep them from being visited. Chains of lets are walked
-    from top to bottom. Other kinds are visited as in ExprVisitor.
-    """
+class _MixedMode(ExprFunctor):
+    """Calls of calls, tuples and projections come when their operands have been visited."""
 
     def visit(self, expr: Expr) -> Any:
         if not self._is_walking:
@@ -229,9 +227,17 @@ class MixedModeVisitor(ExprVisitor):
         _post_order(self.memo_map, expr, self.dispatch)
         return self.memo_map[expr]
 
+
+class MixedModeVisitor(_MixedMode, ExprVisitor):
+    """A visitor whose operands of calls, tuples and projections have been visited when the node's method is called.
+
+    So these methods need not go on to operands, and cannot keep them from being visited. Chains of lets are walked
+    from top to bottom. Other kinds are visited as in ExprVisitor.
+    """
+
     def visit_let(self, let: ir.Let, /) -> Any:
         node: Expr = let
-        while isinstance(node, ir.Let):
+        while isinstance(node, ir.Let) and node not in self.memo_map:
             self.memo_map[node] = None
             self.visit(node.var)
             self.visit(node.value)
@@ -241,18 +247,12 @@ class MixedModeVisitor(ExprVisitor):
     visit_call = visit_tuple = visit_tuple_getitem = ExprVisitor.visit_leaf
 
 
-class MixedModeMutator(ExprMutator):
+class MixedModeMutator(_MixedMode, ExprMutator):
     """A mutator that rebuilds calls, tuples and projections from rebuilt operands, then asks `rewrite_…(pre, post)`.
 
     `pre` is the node as it was, `post` the node with new operands (the same object where none changed); the answer
     takes its place. Chains of lets are rebuilt from bottom to top. Other kinds are rebuilt as in ExprMutator.
     """
-
-    def visit(self, expr: Expr) -> Any:
-        if not self._is_walking:
-            return super().visit(expr)
-        _post_order(self.memo_map, expr, self.dispatch)
-        return self.memo_map[expr]
 
     def visit_let(self, let: ir.Let, /) -> Any:
         lets: list[tuple[ir.Let, ir.Var, Expr]] = []

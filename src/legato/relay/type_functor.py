@@ -34,7 +34,7 @@ _PATTERNS: Final[dict[type, str]] = {
 
 
 class TypeFunctor:
-    """Calls the method of each type's kind. All methods are missing: subclass, and write them."""
+    """Calls the method of each type's kind. Subclass it and write them: here each raises NotImplementedError."""
 
     def visit(self, typ: Type) -> Any:
         """What the method for `typ` returns; TypeCheckError for what is not a type."""
@@ -103,11 +103,14 @@ class TypeMutator(TypeFunctor):
 
 
 class PatternFunctor:
-    """Calls the method of each pattern's kind. All methods are missing: subclass, and write them."""
+    """Calls the method of each pattern's kind. Subclass it and write them: here each raises NotImplementedError."""
 
     def visit_pattern(self, pattern: Pattern) -> Any:
-        """What the method for `pattern` returns."""
-        return getattr(self, _PATTERNS[type(pattern)])(pattern)
+        """What the method for `pattern` returns; TypeCheckError for what is not a pattern."""
+        name = _PATTERNS.get(type(pattern))
+        if name is None:
+            raise TypeCheckError(f"visited a {type(pattern).__name__}, which is not a pattern")
+        return getattr(self, name)(pattern)
 
     def _missing(self, pattern: Any, /) -> Any:
         raise NotImplementedError(f"{type(self).__name__}.{_PATTERNS[type(pattern)]}")

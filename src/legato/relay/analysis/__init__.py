@@ -1,4 +1,5 @@
-"""Analyses: questions about expressions, types and modules. None changes anything, and none recurses on depth."""
+"""Analyses: questions about expressions, types and modules. None changes anything, and none recurses on depth
+of programs."""
 
 from __future__ import annotations
 
