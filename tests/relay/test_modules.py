@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -155,6 +156,8 @@ def test_sequences_run_what_the_context_enables() -> None:
     assert context.current().opt_level == 2
     with pytest.raises(CompileError, match=r"there is no pass configuration 'tir\.nothing'"):
         context(config={"tir.nothing": 1})
+    with pytest.raises(CompileError, match="is an integer, got 'many'"):
+        context(config={"relay.FuseOps.max_depth": "many"})
     assert "relay.FuseOps.max_depth" in context.list_configs()
 
 
@@ -206,6 +209,43 @@ def test_instruments_see_every_pass_and_may_forbid_it() -> None:
         new = relay.transform.FoldConstant()(relay.transform.InferType()(mod))
     assert watch.events == ["enter", "before InferType", "after InferType", "exit"]
     assert relay.analysis.list_op_freqs(new) == {"tanh": 1}
+
+
+@pytest.mark.parametrize("event", ["enter_pass_ctx", "exit_pass_ctx"])
+def test_an_instrument_that_fails_leaves_no_context_behind(event: str) -> None:
+    def fail() -> None:
+        raise RuntimeError(event)
+
+    context = relay.transform.PassContext
+    before = context.current()
+    with pytest.raises(RuntimeError, match=event), context(instruments=[SimpleNamespace(**{event: fail})]):
+        pass
+    assert context.current() is before
+
+
+def test_required_passes_run_first_and_have_to_exist() -> None:
+    def same(mod: Any, ctx: Any) -> Any:
+        return mod
+
+    mod = relay.IRModule.from_expr(relay.nn.bias_add(relay.var("x", shape=(2, 3)), relay.var("b", shape=(3,))))
+    after = relay.module_pass(same, opt_level=0, required=["CanonicalizeOps"])
+    assert relay.analysis.list_op_freqs(relay.transform.Sequential([after])(mod)) != {"nn.bias_add": 1}
+    for name, why in (("Nothing", "there is no pass Nothing"), ("ConvertLayout", "layout is a fact of buffers")):
+        with pytest.raises(CompileError, match=why):
+            relay.transform.Sequential([relay.module_pass(same, opt_level=0, required=[name])])(mod)
+
+
+def test_constants_and_dims_are_numbers_that_fit() -> None:
+    for make in (relay.const, relay.Constant):
+        with pytest.raises(TypeCheckError, match="have different lengths"):
+            make([[1], [1, 2]])
+    with pytest.raises(TypeCheckError, match="does not fit into int32"):
+        relay.const(2**40)
+    assert relay.const(2**40, "int64").data == 2**40
+    with pytest.raises(TypeCheckError, match="is not a dim"):
+        relay.TensorType((float("inf"),))
+    with pytest.raises(CompileError):
+        relay.build(relay.IRModule.from_expr(relay.const(1)), "")
 
 
 def test_passes_keep_what_programs_compute(capsys: pytest.CaptureFixture[str]) -> None:

@@ -204,6 +204,14 @@ def test_shapes_and_dtypes_of_others() -> None:
     assert np.array_equal(relay.create_executor("debug", collapsed).evaluate()(v), v.sum((0, 2))[:, None])
     with pytest.raises(UnsupportedError, match="is not known yet"):
         relay.cast_like(x, relay.var("z"))
+    assert relay.slice_like(relay.var("s", shape=()), x).checked_type == relay.scalar_type("float32")
+    for axes in ((3,), (-4,), (2,)):
+        with pytest.raises(TypeCheckError, match="there is no axis"):
+            relay.slice_like(x, y, axes)
+    with pytest.raises(TypeCheckError, match="a layout of 4 dims for a tensor of 3"):
+        relay.layout_transform(x, "NCHW", "NCHW4c")
+    with pytest.raises(TypeCheckError, match="is not a layout"):
+        relay.layout_transform(x, "NCW", "NCW" + "9" * 5000 + "c")
 
 
 def test_modules_as_json() -> None:

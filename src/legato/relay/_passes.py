@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from typing import Any, Final, Self, SupportsIndex
 
 from legato.base.errors import CompileError
 from legato.infer.infer import infer
@@ -47,18 +48,26 @@ class PassContext:
     _tokens: list[Token[PassContext]] = field(default_factory=list, repr=False)
 
     def __post_init__(self) -> None:
-        for name in self.config or {}:
+        for name, value in (self.config or {}).items():
             if name not in CONFIGS:
                 raise CompileError(f"there is no pass configuration {name!r}", hint=f"there are {', '.join(CONFIGS)}")
+            if not isinstance(value, SupportsIndex):
+                raise CompileError(f"the configuration {name} is an integer, got {value!r}")
 
     def __enter__(self) -> Self:
         self._tokens.append(_current.set(self))
-        self.tell("enter_pass_ctx")
+        try:
+            self.tell("enter_pass_ctx")
+        except BaseException:
+            _current.reset(self._tokens.pop())
+            raise
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.tell("exit_pass_ctx")
-        _current.reset(self._tokens.pop())
+        try:
+            self.tell("exit_pass_ctx")
+        finally:
+            _current.reset(self._tokens.pop())
 
     @staticmethod
     def current() -> PassContext:
@@ -85,7 +94,7 @@ _DEFAULT: Final = PassContext()
 _current: ContextVar[PassContext] = ContextVar("legato.relay.PassContext", default=_DEFAULT)
 
 
-class Pass:
+class Pass(ABC):
     """A transformation of modules: `new = some_pass(mod)`. The module given is not changed."""
 
     info: PassInfo
@@ -105,9 +114,9 @@ class Pass:
         context.tell("run_after_pass", new, self.info)
         return new
 
+    @abstractmethod
     def transform(self, mod: IRModule, context: PassContext) -> IRModule:
         """What the pass does."""
-        raise NotImplementedError(f"{type(self).__name__}.transform")
 
     def __repr__(self) -> str:
         return f"<pass {self.info.name} at level {self.info.opt_level}>"

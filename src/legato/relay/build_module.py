@@ -57,7 +57,7 @@ def build(
     """
     if options:
         raise CompileError(f"build has no option {', '.join(options)}", hint="its options are target and params")
-    name = "host" if target.split()[0] == "llvm" else target
+    name = "host" if target.split()[:1] == ["llvm"] else target
     return compile_module(_with_params(mod, params).module, CompileOptions(as_target(name))).executable
 
 

@@ -93,7 +93,7 @@ class Constant(metaclass=Named):
 
     @staticmethod
     def build(data: Any, span: Span | None = None) -> ir.Constant:
-        return ir.constant(np.asarray(data), None, span)
+        return ir.constant(_array(data, span), None, span)
 
 
 class Tuple(metaclass=Named):
@@ -236,12 +236,21 @@ def const(value: Any, dtype: DType | str | None = None, span: Span | None = None
 
     Without `dtype` an array keeps its own; numbers and lists become int32, float32 or bool.
     """
-    data = np.asarray(value)
+    data = _array(value, span)
     if data.dtype.kind not in "biufV":
         raise TypeCheckError(f"{type(value).__name__} is not a number, a list of numbers or an array", span=span)
     if dtype is None and not isinstance(value, np.ndarray):
         dtype = {"int64": "int32", "float64": "float32"}.get(data.dtype.name)
+        if dtype == "int32" and not np.array_equal(data, data.astype("int32")):
+            raise TypeCheckError("a number does not fit into int32", span=span, hint="give dtype='int64'")
     return ir.constant(data, dtype, span)
+
+
+def _array(value: Any, span: Span | None) -> np.ndarray[Any, Any]:
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise TypeCheckError("the lists of a constant have different lengths", span=span) from error
 
 
 def bind(expr: Expr, binds: Mapping[ir.Var, Any]) -> Expr:

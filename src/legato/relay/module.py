@@ -19,7 +19,6 @@ from legato.ir.types import GlobalTypeVar, TypeData
 from legato.ir.visit import free_vars
 from legato.relay.analysis.types import free_type_vars
 from legato.relay.expr import as_expr, require_closed
-from legato.relay.op._functions import names  # noqa: F401  # operators have meaning on expressions from here on
 
 __all__ = ["IRModule"]
 

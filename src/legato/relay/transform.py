@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from legato.base import dtype as dt
-from legato.base.errors import UnsupportedError
-from legato.base.node import post_order
+from legato.base.errors import CompileError, UnsupportedError
 from legato.infer.infer import infer_function
-from legato.ir.expr import Expr, Function, GlobalVar
+from legato.ir.expr import Expr, Function
 from legato.ir.types import Type
 from legato.ir.visit import free_vars
 from legato.relay._passes import (
@@ -139,16 +138,11 @@ def RemoveUnusedFunctions(entry_functions: Iterable[str] | None = None) -> Pass:
     """Functions that the entry functions (@main) do not reach are left out."""
 
     def run(mod: IRModule, context: PassContext) -> IRModule:
+        from legato.lower.supported import reachable  # on use: nothing else here needs lowering
+
         module = mod.module
-        wanted = [module.var(name) for name in entry_functions or ("main",) if name in module]
-        kept: set[GlobalVar] = set()
-        while wanted:
-            gv = wanted.pop()
-            func = module.functions.get(gv)
-            if gv not in kept and func is not None:
-                kept.add(gv)
-                roots: list[Expr] = [func] if isinstance(func, Function) else []
-                wanted += [node for node in post_order(roots) if isinstance(node, GlobalVar)]
+        entries = [name for name in entry_functions or ("main",) if name in module]
+        kept = {gv for name in entries for gv in reachable(module, name).functions}
         return IRModule(module.with_functions({gv: f for gv, f in module.functions.items() if gv in kept}))
 
     return ModulePass(run, PassInfo(1, "RemoveUnusedFunctions"))
@@ -190,9 +184,16 @@ class Sequential(Pass):
             if info is not None and not context.enables(info):
                 continue
             for name in info.required if info is not None else ():
-                mod = globals()[name]()(mod)
+                mod = _required(name)(mod)
             mod = step(mod)
         return mod
+
+
+def _required(name: str) -> Pass:
+    if name not in __all__:
+        raise CompileError(_absence(name), hint="`required` has names of this module's passes")
+    made: Pass = globals()[name]()
+    return made
 
 
 _NOT_HERE: Final[Mapping[str, str]] = {
@@ -206,6 +207,10 @@ _NOT_HERE: Final[Mapping[str, str]] = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def _absence(name: str) -> str:
     why = _NOT_HERE.get(name)
-    raise AttributeError(f"there is no pass {name}" + (f": {why}" if why else ""))
+    return f"there is no pass {name}" + (f": {why}" if why else "")
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(_absence(name))

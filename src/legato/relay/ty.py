@@ -79,7 +79,7 @@ def _extent(value: AnyValue) -> int:
     """An extent that is written as a number."""
     try:
         number = int(value)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         hint = 'use an int, relay.ShapeVar("n"), or relay.Any()'
         raise TypeCheckError(f"{value!r} is not a dim", hint=hint) from error
     if number < 0 or number != value:

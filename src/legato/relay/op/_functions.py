@@ -182,7 +182,7 @@ def _is_listed(value: Any) -> bool:
 
 def _padding(value: Any, rank: int) -> tuple[Any, ...]:
     """Padding before all dims, then behind all: of one number, or one per dim, or both."""
-    listed = (value,) * rank if isinstance(value, int) else tuple(value)
+    listed = tuple(value) if np.iterable(value) else (value,) * rank
     return listed * 2 if len(listed) == rank else listed * 2 * rank if len(listed) == 1 else listed
 
 

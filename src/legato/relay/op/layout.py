@@ -34,7 +34,7 @@ def layout_transform(data: Expr, src_layout: str, dst_layout: str) -> Any:
 
 def _axes(layout: str) -> list[Axis]:
     """The dims of a layout: a capital is a whole dim or what is left of it, a number with a small letter a block."""
-    found = [(letter.upper(), int(size or 0)) for size, letter in re.findall(r"(\d*)([A-Za-z])", layout)]
+    found = [(letter.upper(), int(size or 0)) for size, letter in re.findall(r"(\d{0,9})([A-Za-z])", layout)]
     if "".join(f"{size or ''}{letter.lower() if size else letter}" for letter, size in found) != layout:
         raise TypeCheckError(f"{layout!r} is not a layout", hint="write one like NCHW or NCHW16c")
     return found
@@ -48,6 +48,8 @@ def _through_blocks(data: Expr, source: list[Axis], target: list[Axis]) -> Any:
     """Whole letters first (blocks joined), then blocks split."""
     if not isinstance(data.ty, TensorType):
         raise UnsupportedError("layout_transform needs the type of its argument", hint="infer types first")
+    if len(data.ty.shape) != len(source):
+        raise TypeCheckError(f"a layout of {len(source)} dims for a tensor of {len(data.ty.shape)}")
     extents = dict(zip(source, data.ty.shape, strict=True))
     letters = list(dict.fromkeys(name for name, _ in source))
     parts = {name: [axis for axis in source if axis[0] == name] for name in letters}

@@ -53,7 +53,12 @@ def reshape_like(
 def slice_like(data: Expr, shape_like: Expr, axes: Sequence[int] | None = None) -> Any:
     """The beginning of `data` along `axes` (all: None), as long as `shape_like` is there."""
     own, like = _type("slice_like", data).shape, _type("slice_like", shape_like).shape
-    chosen = tuple(range(len(own))) if not axes else tuple(a % len(own) for a in axes)
+    rank = len(own)
+    listed = tuple(axes or range(rank))
+    for a in listed:
+        if not -rank <= a < rank or a % rank >= len(like):
+            raise TypeCheckError(f"relay.slice_like: there is no axis {a} in tensors of {rank} and {len(like)} dims")
+    chosen = tuple(a % rank for a in listed)
     return function("strided_slice")(data, (0,) * len(chosen), tuple(like[a] for a in chosen), axes=chosen)
 
 
