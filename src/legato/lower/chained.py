@@ -10,7 +10,6 @@ from legato.lower.rules.tile_shape import TileShape, pick_shape
 from legato.lower.scheduling import Scheduling
 from legato.lower.traits import index_of, is_reduction, tensors_read
 from legato.te.tensor import Axis, Stage, Tensor
-from legato.tir.buffer import Layout
 from legato.tir.expr import Load
 from legato.tir.stmt import Stmt
 
@@ -35,7 +34,7 @@ def chained(work: Scheduling, tensor: Tensor, stage: Stage) -> Stmt | None:
     values = _shape(work, found.channel.extent, found.row, found.values)
     if not fits(found, keys, work.target):
         return None
-    _choose_layout(work, tensor)
+    tensor.layout = work.in_order(tensor, range(tensor.rank))
     shared = (*found.outer, found.row)
     job = ChainJob(
         out=tensor,
@@ -48,14 +47,6 @@ def chained(work: Scheduling, tensor: Tensor, stage: Stage) -> Stmt | None:
 
 def _shape(work: Scheduling, channel: Expr, row_axis: Axis, operand: Expr) -> TileShape:
     return pick_shape(channel, row_axis, [operand], work.target)
-
-
-def _choose_layout(work: Scheduling, tensor: Tensor) -> None:
-    want, order = work.wanted.get(tensor), tuple(range(tensor.rank))
-    if want is None:
-        tensor.layout = Layout(order)
-    else:
-        tensor.layout = want if want.order else Layout(order, want.halo, want.halo_value, want.pad)
 
 
 def settle_chained(work: Scheduling, body: Expr) -> None:

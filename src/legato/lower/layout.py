@@ -11,6 +11,7 @@ accesses.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from legato.arith.expr import Const, Expr, const
 from legato.arith.substitute import substitute
@@ -61,8 +62,7 @@ def aligned(layout: Layout, shape: Sequence[Expr], lanes: int) -> Layout:
     missing = -int(extent.value) % lanes
     if not missing or GROWTH * missing > int(extent.value) or layout.halo_of(channel) != (0, 0):
         return layout
-    pad = tuple(missing if d == channel else 0 for d in range(len(shape)))
-    return Layout(layout.order, layout.halo, layout.halo_value, pad)
+    return replace(layout, pad=tuple(missing if d == channel else 0 for d in range(len(shape))))
 
 
 def _places(main: Load, axes: Sequence[Axis]) -> dict[int, tuple[int, ...]]:

@@ -104,4 +104,4 @@ def cut_layout(layout: Layout, shape: Sequence[Expr], begin: Sequence[Expr], ext
 def _padded(layout: Layout, axis: int, pad: int) -> Layout:
     rank = max(len(layout.order), len(layout.pad), len(layout.halo))
     pads = tuple(pad if d == axis else layout.pad_of(d) for d in range(rank))
-    return Layout(layout.order, layout.halo, layout.halo_value, pads if any(pads) else ())
+    return replace(layout, pad=pads if any(pads) else ())

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 from legato.arith.expr import Expr, Var
 from legato.arith.substitute import variables
@@ -77,8 +77,14 @@ class Scheduling(ABC):
             return
         assert isinstance(tensor.stage, Stage)
         chosen = choose_order(tensor.stage.axes, body, self.constants, reduced, self.lanes)
-        layout = chosen if want is None else Layout(chosen.order, want.halo, want.halo_value, want.pad)
-        tensor.layout = aligned(layout, tensor.shape, self.target.vector_bytes // tensor.dtype.bytes)
+        tensor.layout = aligned(self.in_order(tensor, chosen.order), tensor.shape, self.target.lanes(tensor.dtype))
+
+    def in_order(self, tensor: Tensor, order: Iterable[int]) -> Layout:
+        """The layout that is wanted of `tensor`, in `order` where that is free."""
+        want = self.wanted.get(tensor)
+        if want is None:
+            return Layout(tuple(order))
+        return want if want.order else replace(want, order=tuple(order))
 
     def append(self, outputs: Sequence[Tensor], body: Stmt, *, given: bool = False) -> None:
         """Appends the kernel `body`, which stores `outputs`; `given`: an operator's own loops, not yet shared out."""

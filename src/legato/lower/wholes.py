@@ -109,7 +109,7 @@ class Wholes:
             return None
         known = self.layouts.get(place.whole, self.halos[place.whole])
         if self.sizes.get(place.whole, place.extent) < place.extent:
-            known = Layout((), known.halo, known.halo_value, (0,) * _rank(v))  # too large a part to be turned round
+            known = replace(known, order=(), pad=(0,) * _rank(v))  # too large a part to be turned round
         return part_layout(known, place)
 
     def settle(self, v: ir.Var, layout: Layout) -> None:
@@ -125,11 +125,10 @@ class Wholes:
                 return
             self.layouts[place.whole], self.sizes[place.whole] = found, place.extent
         whole = self.layouts[place.whole]
-        units = {d for d, n in enumerate(v.ty.shape) if isinstance(n, Const) and n.value == 1 and _is_thin(whole, d)}
-        units.discard(place.whole.axis)
-        if [d for d in layout.order if d not in units] == [d for d in whole.order if d not in units] and part_layout(
-            Layout(layout.order, whole.halo, whole.halo_value, whole.pad), place
-        ) == layout:
+        # A dimension of one element, and nothing else along it, may stand anywhere in the order.
+        units = {d for d in range(v.ty.rank) if _extent(v, d) == 1 and whole.is_dense_along(d)} - {place.whole.axis}
+        is_in_order = [d for d in layout.order if d not in units] == [d for d in whole.order if d not in units]
+        if is_in_order and part_layout(replace(whole, order=layout.order), place) == layout:
             self.lying.add(v)
 
     def view(self, user: ir.Var, number: int) -> tuple[JointUse, Layout] | None:
@@ -138,11 +137,6 @@ class Wholes:
         if use is None or place is None or not self.lying.issuperset(use.parts):
             return None
         return use, part_layout(self.layouts[place.whole], place)
-
-
-def _is_thin(layout: Layout, d: int) -> bool:
-    """True if nothing but its elements lies along dimension `d`: of one element, it may stand anywhere in the order."""
-    return layout.halo_of(d) == (0, 0) and not layout.pad_of(d)
 
 
 def _rank(v: ir.Var) -> int:

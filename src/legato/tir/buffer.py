@@ -54,6 +54,10 @@ class Layout:
         """True if the elements are contiguous: no halo and no stride padding."""
         return not any(self.pad) and not any(h != (0, 0) for h in self.halo)
 
+    def is_dense_along(self, dim: int) -> bool:
+        """True if nothing but its elements lies along logical dimension `dim`."""
+        return self.halo_of(dim) == (0, 0) and not self.pad_of(dim)
+
     def halo_of(self, dim: int) -> tuple[int, int]:
         """(before, after) of logical dimension `dim`."""
         return self.halo[dim] if self.halo else (0, 0)

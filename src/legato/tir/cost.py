@@ -295,9 +295,9 @@ def _is_innermost(buffer: Buffer, dim: int) -> bool:
     """True if neighbours along dimension `dim` are neighbours in memory."""
     order = buffer.layout.order
     inner = order[order.index(dim) + 1 :]
-    return all(isinstance(e, Const) and e.value == 1 for e in (buffer.shape[d] for d in inner)) and all(
-        buffer.layout.halo_of(d) == (0, 0) and not buffer.layout.pad_of(d) for d in inner
-    )
+    extents = [buffer.shape[d] for d in inner]
+    is_one = all(isinstance(e, Const) and e.value == 1 for e in extents)
+    return is_one and all(buffer.layout.is_dense_along(d) for d in inner)
 
 
 def _stored(body: Stmt) -> dict[Stmt, frozenset[Buffer]]:
