@@ -10,7 +10,7 @@ it. Kernels that are the same program are emitted once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -134,7 +134,7 @@ class _Group:
     structure: Structure
 
 
-def _paddings(groups: Sequence[_Group]) -> dict[ir.Var, dict[float, list[Widths]]]:
+def _paddings(groups: Iterable[_Group]) -> dict[ir.Var, dict[float, list[Widths]]]:
     """How `groups` pad each variable that they read."""
     found: dict[ir.Var, dict[float, list[Widths]]] = {}
     for group in groups:
@@ -146,7 +146,7 @@ def _paddings(groups: Sequence[_Group]) -> dict[ir.Var, dict[float, list[Widths]
     return found
 
 
-def _joints(groups: Sequence[_Group], leaving: set[ir.Var]) -> list[JointUse]:
+def _joints(groups: Collection[_Group], leaving: set[ir.Var]) -> list[JointUse]:
     """The joints of `groups` that may be views."""
     users = dict.fromkeys((g.var for g in groups if isinstance(g.var.ty, TensorType)), 0)
     arguments = {g.var: _leaves(g.call.args) for g in groups}
@@ -185,21 +185,18 @@ class _Block:
 
     def lower(self, body: ir.Expr) -> ir.Expr:
         bindings, result = chain(body)
-        described = {
-            var: self.groups.describe(value.op)
+        groups = {
+            var: self._group_of(var, value)
             for var, value in bindings
-            if isinstance(value, ir.Call) and isinstance(value.op, ir.Function) and _is_primitive(value)
+            if isinstance(value, ir.Call) and _is_primitive(value)
         }
         self.leaving = self._leaving(bindings, result)
-        groups = [_Group(v, value, described[v], self._structure(value, described[v]))
-                  for v, value in bindings if v in described and isinstance(value, ir.Call)]  # fmt: skip
-        self.paddings = _paddings(groups)
-        self.wholes = Wholes.plan(_joints(groups, self.leaving), self.paddings)
-        waiting = iter(groups)
+        self.paddings = _paddings(groups.values())
+        self.wholes = Wholes.plan(_joints(groups.values(), self.leaving), self.paddings)
         out: list[Binding] = []
         for var, value in bindings:
-            if var in described:
-                self._lower_group(next(waiting), out)
+            if var in groups:
+                self._lower_group(groups[var], out)
             else:
                 out.append((var, self._nested(value)))
                 self.facts[var] = self._facts_of(value)
@@ -238,9 +235,10 @@ class _Block:
                 found |= _vars([value])
         return found
 
-    def _structure(self, value: ir.Call, description: Description) -> Structure:
-        assert isinstance(value.op, ir.Function)
-        return self.groups.structure(value.op, description)
+    def _group_of(self, var: ir.Var, call: ir.Call) -> _Group:
+        assert isinstance(call.op, ir.Function)
+        description = self.groups.describe(call.op)
+        return _Group(var, call, description, self.groups.structure(call.op, description))
 
     def _lower_group(self, group: _Group, out: list[Binding]) -> None:
         """Appends what computes a group."""
@@ -332,7 +330,7 @@ class _Block:
         layouts = [*asked.layouts, *(layout for layout in asked.joined if layout is not None)]
         lowered = self.groups.lowered(call.op, group.description, asked)
         read = {n for kernel in lowered.group.kernels for n in kernel.inputs}
-        values += self.packer.add(lowered.group.packings, _known_all(values), read)
+        values += self.packer.add(lowered.group.packings, [_known(v) for v in values], read)
         layouts += [Layout.row_major(len(packing.extents)) for packing in lowered.group.packings]
         outputs = lowered.group.outputs
         for kernel, program in zip(lowered.group.kernels, lowered.kernels, strict=True):
@@ -404,10 +402,6 @@ class _Block:
             out.append((item, ir.TupleGetItem(bound, n, ty=types[n])))
             values.append(item)
             self.facts[item] = (output.layout,)
-
-
-def _known_all(values: Iterable[ir.Expr | None]) -> list[ir.Expr]:
-    return [_known(v) for v in values]
 
 
 def _known(value: ir.Expr | None) -> ir.Expr:
