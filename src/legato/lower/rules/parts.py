@@ -36,7 +36,7 @@ class Parts:
 
         def along(env: dict[Var, Expr]) -> Stmt:
             full = serial([self.which], lambda inside: part(self.inner, inside), env)
-            if self.rest == const(0):
+            if self.rest is const(0):
                 return full
             first, *others = self.inner
             return block(full, part((Axis(first.var, self.rest), *others), {**env, self.which.var: self.which.extent}))
@@ -49,21 +49,24 @@ def parts_of(reduction: Reduction, dtype: DType, most: int, unroll: int) -> Part
     axis that is cut yields multiples of `unroll`."""
     if reduction.combiner != "sum" or not dtype.is_float:
         return None
-    axes, terms = list(reduction.axes), 1
     inner: list[Axis] = []
-    while axes and terms * (extent_of(axes[-1].extent) or most + 1) <= most:
-        inner.insert(0, axes.pop())
-        terms *= extent_of(inner[0].extent) or 1
-    if not axes:
+    terms = 1  # of all of inner
+    for axis in reversed(reduction.axes):
+        extent = extent_of(axis.extent)
+        if not extent or terms * extent > most:
+            break
+        inner.insert(0, axis)
+        terms *= extent
+    else:
         return None
-    *outer, axis = axes
-    step = _step(extent_of(axis.extent), most // terms, unroll if terms == 1 else 1)
+    outer = reduction.axes[: -1 - len(inner)]
+    step = _step(extent, most // terms, unroll if terms == 1 else 1)
     if step == 1:
-        return Parts(tuple(outer), axis, tuple(inner), const(0), {})
+        return Parts(outer, axis, tuple(inner), const(0), {})
     count = simplify(floordiv(axis.extent, const(step)))
     which, within = Axis(Var(axis.var.name, lo=0), count), Axis(Var(axis.var.name, lo=0), const(step))
     rest = simplify(axis.extent - count * step)
-    return Parts(tuple(outer), which, (within, *inner), rest, {axis.var: which.var * step + within.var})
+    return Parts(outer, which, (within, *inner), rest, {axis.var: which.var * step + within.var})
 
 
 def _step(extent: int | None, room: int, unroll: int) -> int:
