@@ -57,7 +57,7 @@ class Registers:
             return self.slots[slot]._replace(level=builder.here)
         places = [first + x for x in lanes]
         used = sorted({x // self.width for x in places})
-        inside = used[0] >= 0 and places[0] >= 0 and max(places) < self.size
+        inside = used[0] >= 0 and max(places) < self.size
         if self.width > 1 and inside and (len(used) <= 2 or len(lanes) == self.width):
             return self._shuffled(builder, places, used)
         full, text = f"<{len(lanes)} x {self.ty}>", "poison"
