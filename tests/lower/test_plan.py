@@ -275,7 +275,9 @@ def test_what_dies_is_written_over() -> None:
 def written_over(program: HostProgram) -> list[str]:
     """The kernels that are given the same memory for an input and an output."""
     func = program.functions["main"]
-    places = {s.buffer: (s.base, s.offset) for s in statements(func.body) if isinstance(s, View)}
+    places: dict[object, tuple[Buffer, Expr]] = {
+        s.buffer: (s.base, s.offset) for s in statements(func.body) if isinstance(s, View)
+    }
     launches = [s for s in statements(func.body) if isinstance(s, Launch)]
-    return [s.kernel for s in launches for i, o in program.facts[s.kernel].in_place
-            if s.args[i] in places and places[s.args[i]] == places.get(s.args[o])]  # type: ignore[index, arg-type]  # fmt: skip
+    pairs = [(s.kernel, s.args[i], s.args[o]) for s in launches for i, o in program.facts[s.kernel].in_place]
+    return [name for name, a, b in pairs if a in places and places[a] == places.get(b)]
