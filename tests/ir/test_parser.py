@@ -406,6 +406,7 @@ def test_errors_in_modules(text: str, message: str) -> None:
         ('{"dtype": "bool", "shape": [1], "data": [1]}', '"data" is not a list of bool elements'),
         ('{"dtype": "int16", "shape": [1], "bits": "00"}', '"bits" is not the hexadecimal text of int16 elements'),
         ('{"dtype": "int16", "shape": [1], "bits": "zz"}', '"bits" is not hexadecimal'),
+        ('{"dtype": "bool", "shape": [1], "bits": "02"}', '"bits" of bool has a byte that is neither 0 nor 1'),
         ('{"dtype": "int16", "shape": [1], "tensor": "t"}',
          "'t' lies in a side file: read the text with load_text, or pass constants="),
     ],

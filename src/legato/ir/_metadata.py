@@ -24,9 +24,10 @@ import numpy as np
 from legato.base import dtype as dt
 from legato.base.errors import CompileError, ParseError
 from legato.ir._json_checks import Bad
+from legato.ir._json_checks import text as string
 from legato.ir._relay_metadata import NodeGraph, is_node_graph
 
-__all__ = ["INLINE_BYTES", "KEY", "Metadata", "Table", "read"]
+__all__ = ["INLINE_BYTES", "KEY", "Metadata", "Table", "read", "side_tensor"]
 
 Array = np.ndarray[Any, Any]
 Fail = Callable[[str, int], ParseError]  # (message, offset into the section) -> the error
@@ -129,7 +130,7 @@ def read(text: str, tensors: Mapping[str, Array] | None, fail: Fail) -> Table | 
     for i, entry in enumerate(section.get(KEY, [])):
         try:
             data = _array(entry, tensors)
-        except (_BadEntry, CompileError) as error:
+        except (Bad, CompileError) as error:
             reason = error.message if isinstance(error, CompileError) else str(error)
             raise fail(f"meta[{KEY}][{i}]: {reason}", 0) from None
         data.setflags(write=False)
@@ -137,38 +138,36 @@ def read(text: str, tensors: Mapping[str, Array] | None, fail: Fail) -> Table | 
     return Table({KEY: arrays})
 
 
-class _BadEntry(Exception):
-    """What is wrong with an entry."""
-
-
 def _array(entry: Any, tensors: Mapping[str, Array] | None) -> Array:
     if not isinstance(entry, dict):
-        raise _BadEntry("expected an object with dtype, shape and data")
+        raise Bad("expected an object with dtype, shape and data")
     shape, name = entry.get("shape"), entry.get("dtype")
     if not isinstance(name, str):
-        raise _BadEntry('"dtype" is missing')
+        raise Bad('"dtype" is missing')
     if not isinstance(shape, list) or not all(type(d) is int and d >= 0 for d in shape) or len(shape) > 64:
-        raise _BadEntry('"shape" is not a list of at most 64 sizes')
+        raise Bad('"shape" is not a list of at most 64 sizes')
     dtype = dt.dtype(name)
     if "tensor" in entry:
-        return _from_side_file(entry["tensor"], tuple(shape), dtype, tensors)
+        how = "read the text with load_text, or pass constants="
+        return side_tensor(string(entry["tensor"]), shape, dtype, tensors, how)
     flat = _from_bits(entry["bits"], dtype) if "bits" in entry else _from_data(entry.get("data"), dtype)
     if flat.size != math.prod(shape):
-        raise _BadEntry(f"shape {tuple(shape)} has {math.prod(shape)} elements, got {flat.size}")
+        raise Bad(f"shape {tuple(shape)} has {math.prod(shape)} elements, got {flat.size}")
     try:
         return flat.reshape(shape)
     except ValueError:
-        raise _BadEntry(f"shape {tuple(shape)} is too large") from None
+        raise Bad(f"shape {tuple(shape)} is too large") from None
 
 
-def _from_side_file(name: Any, shape: tuple[int, ...], dtype: dt.DType, tensors: Mapping[str, Array] | None) -> Array:
+def side_tensor(name: str, shape: list[int], dtype: dt.DType, tensors: Mapping[str, Array] | None, how: str) -> Array:
+    """The array `name` of the side file, of that shape and dtype, or Bad; `how` says what to do where there is none."""
     if tensors is None:
-        raise _BadEntry(f"{name!r} lies in a side file: read the text with load_text, or pass constants=")
-    data = tensors.get(name) if isinstance(name, str) else None
+        raise Bad(f"{name!r} lies in a side file: {how}")
+    data = tensors.get(name)
     if data is None:
-        raise _BadEntry(f"the side file has no tensor {name!r}")
-    if data.shape != shape or dt.dtype(data.dtype) != dtype:
-        raise _BadEntry(f"tensor {name!r} is {data.dtype}{list(data.shape)}, expected {dtype}{list(shape)}")
+        raise Bad(f"the side file has no tensor {name!r}")
+    if list(data.shape) != shape or dt.dtype(data.dtype) != dtype:
+        raise Bad(f"tensor {name!r} is {data.dtype}{list(data.shape)}, expected {dtype}{shape}")
     return data.view()  # the caller's array stays writable
 
 
@@ -176,19 +175,21 @@ def _from_bits(bits: Any, dtype: dt.DType) -> Array:
     try:
         raw = bytes.fromhex(bits) if isinstance(bits, str) else b""
     except ValueError:
-        raise _BadEntry('"bits" is not hexadecimal') from None
+        raise Bad('"bits" is not hexadecimal') from None
     if not isinstance(bits, str) or len(raw) % dtype.bytes:
-        raise _BadEntry(f'"bits" is not the hexadecimal text of {dtype} elements')
+        raise Bad(f'"bits" is not the hexadecimal text of {dtype} elements')
+    if dtype.is_bool and raw.strip(b"\x00\x01"):
+        raise Bad('"bits" of bool has a byte that is neither 0 nor 1')
     return np.frombuffer(raw, dtype.numpy).copy()
 
 
 def _from_data(data: Any, dtype: dt.DType) -> Array:
     wanted = (bool,) if dtype.is_bool else (int, float) if dtype.is_float else (int,)
     if not isinstance(data, list) or not all(type(v) in wanted for v in data):
-        raise _BadEntry(f'"data" is not a list of {dtype} elements')
+        raise Bad(f'"data" is not a list of {dtype} elements')
     if dtype.is_int and not all(dtype.min <= v <= dtype.max for v in data):
-        raise _BadEntry(f'"data" has an element that does not fit {dtype}')
+        raise Bad(f'"data" has an element that does not fit {dtype}')
     try:
         return np.array(data, dtype.numpy)
     except OverflowError:
-        raise _BadEntry(f'"data" has an element that does not fit {dtype}') from None
+        raise Bad(f'"data" has an element that does not fit {dtype}') from None

@@ -17,6 +17,7 @@ from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.base.span import Span
 from legato.ir._json_checks import Bad, entry_of, flag, integer, items, mapping, pick, text, wrong
+from legato.ir._metadata import side_tensor
 from legato.ir.constraint import Constraint
 from legato.ir.json_format import DIM_OPERATORS, MAX_DIM, MAX_NESTING, MAX_RANK, MAX_TOTAL, MAX_TYPE
 from legato.ir.types import (
@@ -116,14 +117,7 @@ class LoadTables:
 
     def _tensor_of(self, content: Json, dtype: DType, shape: list[int]) -> Array:
         name = text(entry_of(content, ("tensor",))["tensor"])
-        if self._tensors is None:
-            raise Bad(f"{name!r} lies in a side file: pass tensors=, or load the file that names it")
-        data = self._tensors.get(name)
-        if data is None:
-            raise Bad(f"the side file has no tensor {name!r}")
-        if list(data.shape) != shape or dt.dtype(data.dtype) != dtype:
-            raise Bad(f"tensor {name!r} is {data.dtype}{list(data.shape)}, expected {dtype}{shape}")
-        return data.view()  # the caller's array stays writable
+        return side_tensor(name, shape, dtype, self._tensors, "pass tensors=, or load the file that names it")
 
     def array(self, value: Json) -> Array:
         """An array by number."""
