@@ -33,7 +33,7 @@ from legato.transform.infer_types import InferTypes
 from legato.transform.low_precision import LowPrecision
 from legato.transform.pass_ import Observer, run
 from tests.graphs import Program, leaves, programs
-from tests.lower.test_random import examples
+from tests.programs.settings import examples
 
 LEVELS = [t for t in (host(), *TARGETS.values()) if not missing_features(t)]
 ULP = 2.0**-8  # of bfloat16: the largest relative error of two roundings to nearest

@@ -5,12 +5,11 @@ The default run tries a few dozen; `make fuzz` tries thousands (LEGATO_FUZZ sets
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from legato.arith.evaluate import evaluate
@@ -28,14 +27,9 @@ from legato.tir.buffer import Buffer
 from legato.tir.verify import verify_all
 from legato.transform.pass_ import Observer, run
 from tests.graphs import BATCHES, Program, called, compare, leaves, programs
+from tests.programs.settings import examples
 
 LEVELS = [t for t in (host(), TARGETS["x86-64-v3"], TARGETS["x86-64-v2"]) if not missing_features(t)]
-FUZZ = int(os.environ.get("LEGATO_FUZZ", "0"))
-
-
-def examples(count: int) -> Any:
-    """Settings of a property that tries `count` programs, or as many as LEGATO_FUZZ says."""
-    return settings(max_examples=FUZZ or count, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @examples(60)

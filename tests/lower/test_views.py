@@ -23,7 +23,7 @@ from legato.tir.buffer import Layout
 from legato.tir.verify import verify_all
 from tests.graphs import leaves
 from tests.lower.test_plan import lowered, simulate
-from tests.lower.test_random import examples
+from tests.programs.settings import examples
 
 HEAD = '#[version = "0.0.5"]\n'
 DENSE = """def @main(%x: Tensor[(1, 16, 9, 9), float32], %a: Tensor[(16, 16, 3, 3), float32],

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, settings
 
-__all__ = ["FUZZ", "examples"]
+__all__ = ["examples"]
 
 FUZZ = int(os.environ.get("LEGATO_FUZZ", "0"))
 

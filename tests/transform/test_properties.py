@@ -20,8 +20,8 @@ from legato.pipelines import DEFAULT
 from legato.transform import table
 from legato.transform.pass_ import Pass, run
 from tests.graphs import Program, compare, leaves, programs
-from tests.lower.test_random import examples
 from tests.programs import strategy as language
+from tests.programs.settings import examples
 from tests.programs.values import moved, same
 
 STAGES = {"infer-types": Stage.TYPED, "to-a-normal": Stage.A_NORMAL, "fuse": Stage.A_NORMAL}
