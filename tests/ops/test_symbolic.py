@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import legato
 from legato.arith.evaluate import evaluate as evaluate_dim
 from legato.arith.expr import Expr as Dim
 from legato.arith.expr import Var as DimVar
@@ -142,6 +143,14 @@ def loops(node: Call, params: list[Any], args: list[Any], dims: dict[DimVar, int
     scalars = [dims[p] for p in func.params if isinstance(p, DimVar)]
     assert tir_interp.run(func, [*args, *results, *scalars]) == 0
     return results
+
+
+def test_a_symbolic_dim_of_extent_0_is_no_code() -> None:
+    """The new shape's first entry is one, and takes the input's dim; N stands for itself, whatever it is."""
+    mod = legato.parse("""#[version = "0.0.5"]
+    def @main(%x: Tensor[(2, n, 3), float32]) { reshape(%x, newshape=[0, 1, n, 3]) }""")
+    for n in (0, 1, 4):
+        assert evaluate(mod, [np.zeros((2, n, 3), np.float32)]).shape == (2, 1, n, 3)
 
 
 def test_dims_in_the_result_are_simple() -> None:

@@ -42,7 +42,7 @@ def target_shape(shape: Sequence[Dim], attrs: ReshapeAttrs) -> tuple[Dim, ...]:
     codes, at, n = attrs.newshape, 0, 0
     while n < len(codes):
         code = codes[n]
-        if isinstance(code, Const):
+        if isinstance(code, Const) and code.value < 0:  # a dim of extent 0 is no code
             code = int(code.value)
         if code == -4 and isinstance(code, int):
             out += _split(_take(shape, at, 1)[0], codes[n + 1 : n + 3])
