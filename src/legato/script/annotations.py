@@ -25,9 +25,9 @@ from legato.base.dtype import DType
 from legato.base.errors import CompileError, TypeCheckError
 from legato.ir.types import Dim, FuncType, TensorType, TupleType, Type, scalar_type
 
-__all__ = ["Dims", "Subscripted", "Tensor", "subscript", "type_of"]
+__all__ = ["SCALARS", "Dims", "Subscripted", "Tensor", "subscript", "type_of"]
 
-_SCALARS: Final[dict[object, DType]] = {bool: dt.bool_, int: dt.int32, float: dt.float32}
+SCALARS: Final[dict[type, DType]] = {bool: dt.bool_, int: dt.int32, float: dt.float32}
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -108,14 +108,17 @@ def type_of(written: Any, dims: Dims) -> Type:
         return written
     if isinstance(written, Tensor):
         shape = tuple(Const(d) if isinstance(d, int) else d for d in map(dims.dim, written.shape))
-        return TensorType(shape, dt.dtype(written.dtype))
+        try:
+            return TensorType(shape, dt.dtype(written.dtype))
+        except TypeError as error:
+            raise TypeCheckError(f"{written.dtype!r} is not a dtype") from error
     if isinstance(written, types.GenericAlias) or typing.get_origin(written) is not None:
         return _generic(typing.get_origin(written), typing.get_args(written), dims)
     if isinstance(written, Subscripted):
         index = written.index
         return _generic(written.base, index if isinstance(index, tuple | list) else (index,), dims)
-    if isinstance(written, type) and written in _SCALARS:
-        return scalar_type(_SCALARS[written])
+    if isinstance(written, type) and written in SCALARS:
+        return scalar_type(SCALARS[written])
     if isinstance(written, type) and issubclass(written, np.generic):
         return scalar_type(dt.dtype(np.dtype(written)))
     hint = 'write Tensor[(1, "n"), "float32"], bool, int, float, tuple[…] or Callable[[…], …]'

@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from types import ModuleType
+from functools import partial
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Final
 
 import numpy as np
@@ -29,8 +30,9 @@ from legato.script.values import (
     Parts,
     Value,
     describe,
+    exprs,
+    is_foreign,
     is_number,
-    mapped,
     plain,
 )
 
@@ -42,6 +44,8 @@ _BUILDERS: Final = "legato.relay"  # the package whose functions build expressio
 def is_builder(function: Value) -> bool:
     """Whether `function` is one of the operator functions and constructors that Relay's users know."""
     name = getattr(function, "__module__", None)
+    if isinstance(function, FunctionType) and function.__globals__.get("__name__") != name:
+        return False  # a function around one of these, by functools.wraps
     return callable(function) and isinstance(name, str) and f"{name}.".startswith(f"{_BUILDERS}.")
 
 
@@ -72,9 +76,9 @@ def _python(frame: Frame, function: Value, args: Sequence[Value], keywords: Keyw
     if native is not None:
         return _run(frame, native, args, keywords)
     if isinstance(function, type) and issubclass(function, np.generic):
-        return _scalar(frame, function, args)
+        return _run(frame, Native(function.__name__, partial(_scalar, kind=function)), args, keywords)
     if function is Tensor:
-        return Tensor(*args, **keywords)
+        return _run(frame, Native("Tensor", lambda _, *given, **named: Tensor(*given, **named)), args, keywords)
     if is_builder(function):
         return _built(frame, function, args, keywords)
     raise _unknown(frame, function)
@@ -83,21 +87,18 @@ def _python(frame: Frame, function: Value, args: Sequence[Value], keywords: Keyw
 def _native(function: Value) -> Native | None:
     if isinstance(function, Native):
         return function
-    try:
-        return BUILTINS.get(function)
-    except TypeError:  # it has no hash
-        return None
+    return BUILTINS.get(function) if type(function) in (BuiltinFunctionType, type) else None
 
 
 def _run(frame: Frame, native: Native, args: Sequence[Value], keywords: Keywords) -> Value:
     try:
         return native.run(frame, *args, **keywords)
-    except TypeError as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise frame.wrong(f"{native.name}: {error}") from error
 
 
 def _unknown(frame: Frame, function: Value) -> CompileError:
-    name = getattr(function, "__name__", None) or describe(function)
+    name = describe(function) if is_foreign(function) else getattr(function, "__name__", None) or describe(function)
     module = str(getattr(function, "__module__", None) or "")
     if isinstance(function, ModuleType):
         return frame.unsupported(f"call of the module {name}")
@@ -109,7 +110,7 @@ def _unknown(frame: Frame, function: Value) -> CompileError:
     return frame.wrong(f"{describe(function)} is called, and is no function")
 
 
-def _scalar(frame: Frame, kind: Any, args: Sequence[Value]) -> Value:
+def _scalar(frame: Frame, *args: Value, kind: Any) -> Value:
     """`np.float32(x)`."""
     if len(args) != 1:
         raise frame.wrong(f"{kind.__name__} takes 1 argument, got {len(args)}")
@@ -139,7 +140,11 @@ def _operand(frame: Frame, value: Value) -> Value:
         return frame.expr(value)
     if isinstance(value, np.ndarray | np.generic):
         return frame.program.constant(frame, value)
-    return tuple([_operand(frame, v) for v in value]) if isinstance(value, tuple | list) else value
+    if isinstance(value, tuple | list):
+        return tuple([_operand(frame, v) for v in value])
+    if is_foreign(value):
+        raise frame.unsupported(f"{describe(value)} is no tensor", "Relay computes with tensors and functions")
+    return value
 
 
 def _built(frame: Frame, function: Value, args: Sequence[Value], keywords: Keywords) -> Value:
@@ -152,10 +157,10 @@ def _built(frame: Frame, function: Value, args: Sequence[Value], keywords: Keywo
         result = function(*given, **named)
     except CompileError:
         raise
-    except (TypeError, ValueError, AttributeError, LookupError) as error:
+    except (TypeError, ValueError, ArithmeticError, AttributeError, LookupError) as error:
         name = getattr(function, "__name__", "the function")
         raise frame.wrong(f"relay.{name}: {error}") from error
-    known = {id(n) for v in (*given, *named.values()) for n in _expressions(v)}
+    known = {id(n) for v in (*given, *named.values()) for n in exprs(v)}
     return _taken(frame, result, known)
 
 
@@ -174,17 +179,6 @@ def _computed(
 
     positional = [operand(n, a) for n, a in zip(names, args, strict=False)]
     return positional, {k: operand(k, v) for k, v in keywords.items()}
-
-
-def _expressions(value: Value) -> list[Expr]:
-    found: list[Expr] = []
-
-    def note(e: Expr) -> Expr:
-        found.append(e)
-        return e
-
-    mapped(value, note)
-    return found
 
 
 def _taken(frame: Frame, result: Value, known: set[int]) -> Value:

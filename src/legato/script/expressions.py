@@ -7,7 +7,7 @@ import inspect
 from collections import abc
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
-from types import ModuleType
+from types import MemberDescriptorType, ModuleType
 from typing import Any, Final
 
 import numpy as np
@@ -22,7 +22,8 @@ from legato.script.names import reads
 from legato.script.natives import array_attribute, tensor_attribute
 from legato.script.source import Code
 from legato.script.subscript import element, fields
-from legato.script.values import Closure, Missing, Parts, Value, describe, is_dynamic
+from legato.script.syntax import refused
+from legato.script.values import Closure, Missing, Parts, Value, describe
 
 __all__ = ["assign", "taken", "value"]
 
@@ -30,7 +31,10 @@ __all__ = ["assign", "taken", "value"]
 def value(frame: Frame, env: Env, node: ast.expr) -> Value:
     """What `node` stands for; new nodes have its place."""
     with frame.at(node):
-        return _RULES[type(node)](frame, env, node)
+        rule = _RULES.get(type(node))
+        if rule is None:  # in an annotation or a default
+            raise frame.unsupported(*refused(node))
+        return rule(frame, env, node)
 
 
 def _name(frame: Frame, env: Env, node: ast.Name) -> Value:
@@ -96,10 +100,17 @@ def _stored(frame: Frame, base: Value, name: str) -> Value:
     if isinstance(found, staticmethod):
         return found.__func__
     if hasattr(type(found), "__get__") and not isinstance(found, type) and not isinstance(base, type):
-        if type(found).__name__ == "member_descriptor":
-            return getattr(base, name)
+        if isinstance(found, MemberDescriptorType):
+            return _slot(frame, base, name, found)
         raise frame.unsupported(f"the attribute {name!r} of {describe(base)} is computed by Python code")
     return found
+
+
+def _slot(frame: Frame, base: Value, name: str, slot: MemberDescriptorType) -> Value:
+    try:
+        return slot.__get__(base, type(base))
+    except AttributeError:
+        raise frame.wrong(f"{describe(base)} has no value for attribute {name!r}") from None
 
 
 def _binary(frame: Frame, env: Env, node: ast.BinOp) -> Value:
@@ -212,11 +223,15 @@ def _turns(frame: Frame, env: Env, elt: ast.expr, generators: list[ast.comprehen
     first, *rest = generators
     for item in fields(frame, value(frame, env, first.iter)):
         assign(frame, env, first.target, item)
-        tests = [value(frame, env, test) for test in first.ifs]
-        if is_dynamic(tests):
-            raise frame.unsupported("the length of the list depends on data", "use relay.where")
-        if all(tests):
+        if all(_holds(frame, env, test) for test in first.ifs):
             yield from _turns(frame, env, elt, rest)
+
+
+def _holds(frame: Frame, env: Env, test: ast.expr) -> bool:
+    cond = condition(frame, value(frame, env, test))
+    if isinstance(cond, Expr):
+        raise frame.unsupported("the length of the list depends on data", "use relay.where")
+    return cond
 
 
 def _starred(frame: Frame, env: Env, node: ast.Starred) -> Value:

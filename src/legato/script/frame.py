@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from legato.base.span import Span
 from legato.infer.builder import Builder
 from legato.ir.expr import Expr, Function, GlobalVar, Var
 from legato.ir.types import Dim, TensorType, TupleType, Type, scalar_type
+from legato.script.annotations import SCALARS
 from legato.script.source import Code
 from legato.script.values import Bound, Closure, Decorated, Missing, Value, describe, is_atom, is_number, mapped
 
@@ -23,7 +24,6 @@ __all__ = ["Env", "Frame", "Program"]
 
 Env = dict[str, Value]
 Keywords = Mapping[str, Value]
-_DEFAULT: Final = {bool: dt.bool_, int: dt.int32, float: dt.float32}
 
 
 class Program(Protocol):
@@ -132,7 +132,8 @@ class Frame:
                 raise self.unsupported(f"{describe(value)} is no tensor", "Relay computes with tensors and functions")
 
     def _number(self, value: bool | float, like: Type | None) -> Expr:
-        dtype = like.dtype if isinstance(like, TensorType) else _DEFAULT[type(value)]
+        kind = next(k for k in SCALARS if isinstance(value, k))
+        dtype = like.dtype if isinstance(like, TensorType) else SCALARS[kind]
         fits = dtype.is_float or isinstance(value, int)
         if dtype.is_bool:
             fits = isinstance(value, bool)

@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from legato.ir.expr import Expr
 from legato.ir.let import lets
 from legato.ir.types import Dim, TensorType, scalar_type
 from legato.script.frame import Frame
-from legato.script.values import Bound, Closure, Decorated, Missing, Value, describe, is_number, same
+from legato.script.values import Bound, Closure, Decorated, Missing, Value, describe, is_number, runs_code, same
 
 __all__ = ["condition", "either", "pack", "unpack"]
 
@@ -80,12 +82,12 @@ def _expressions(frame: Frame, a: Value, b: Value, name: str) -> tuple[Expr, Exp
         return frame.expr(kind(a)), frame.expr(kind(b))
     for one, other in ((a, b), (b, a)):
         if not isinstance(one, Expr | Dim | tuple | list | Closure | Bound | Decorated) and not is_number(one):
-            if hasattr(one, "dtype") and hasattr(one, "shape"):
-                continue  # an array
+            if isinstance(one, np.ndarray | np.generic):
+                continue
             what = f"`{name}` is" if name else "the result is"
             message = f"{what} {describe(one)} on one path and {describe(other)} on the other"
             raise frame.wrong(message, "both paths of a branch give tensors of one type")
-    first = frame.expr(a, getattr(b, "ty", None))
+    first = frame.expr(a, b.ty if isinstance(b, Expr) else None)
     second = frame.expr(b, first.ty if not isinstance(b, Expr) else None)
     return first, second
 
@@ -109,7 +111,9 @@ def condition(frame: Frame, value: Value) -> bool | Expr:
         return frame.call("not_equal", frame.expr(value), 0)
     if isinstance(value, Missing):
         raise frame.unsupported(value.why)
-    if getattr(value, "ndim", 0):
+    if isinstance(value, np.ndarray) and value.ndim:
         raise frame.wrong("the condition is no single bool", "use relay.all or relay.any", [f"got : {describe(value)}"])
+    if runs_code(value, "__bool__", "__len__"):
+        raise frame.unsupported(f"whether {describe(value)} is true is computed by Python code")
     known: Any = value
     return bool(known)

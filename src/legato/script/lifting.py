@@ -20,9 +20,9 @@ from legato.ir.expr import Expr, Function, GlobalVar, Var
 from legato.ir.let import lets
 from legato.ir.types import Dim, FuncType, TensorType, Type, walk
 from legato.script.frame import Env, Frame
-from legato.script.values import Missing, Value, describe, is_atom, leaves, mapped
+from legato.script.values import Missing, Value, describe, exprs, is_atom, leaves, mapped
 
-__all__ = ["Lifted", "differ"]
+__all__ = ["Lifted", "differ", "function_type"]
 
 
 class Lifted:
@@ -49,7 +49,7 @@ class Lifted:
         for n, value in start.items():
             self.env[n] = self._inside(frame, n, value)
         self.env = {n: mapped(v, lambda e: e, self._dim) for n, v in self.env.items()}
-        self.types: dict[str, list[Type | None]] = {n: [e.ty for e in _exprs(self.env[n])] for n in self.env}
+        self.types: dict[str, list[Type | None]] = {n: [e.ty for e in exprs(self.env[n])] for n in self.env}
 
     # ------------------------------------------------------------------ parameters
 
@@ -135,9 +135,7 @@ class Lifted:
     def declare(self, result: Type | None) -> None:
         """The type of the result, if it is known before the body is."""
         if result is not None:
-            params = tuple(p.ty for p in self.params if p.ty is not None)
-            own = tuple(dict.fromkeys(v for ty in params for v in dim_vars(ty)))
-            self.var = self.var.with_type(FuncType(params, result, own))
+            self.var = self.var.with_type(function_type([p.ty for p in self.params if p.ty is not None], result))
 
     def build(
         self, body: Callable[[Frame, Env], Value], like: Type | None = None, *, result: Type | None = None
@@ -162,7 +160,7 @@ class Lifted:
             if name in self.varying:
                 self.collect(frame, name, value, self.env[name], args)
             else:
-                parts = _exprs(value)
+                parts = exprs(value)
                 args += [parts[n] for n in self._positions[name]]
         return frame.builder.apply(self.var, args)
 
@@ -197,24 +195,24 @@ class Lifted:
 
     @staticmethod
     def _fields(frame: Frame, name: str, value: Value, count: int) -> tuple[Expr, ...]:
-        ty = getattr(value, "ty", None)
-        if not isinstance(value, Expr) or ty is None or len(ty.children()) != count:
+        if not isinstance(value, Expr) or value.ty is None or len(value.ty.children()) != count:
             raise frame.wrong(f"`{name}` was a tuple of {count} and becomes {describe(value)}")
         bound = frame.bind(name, value)
         return tuple(frame.builder.get(bound, n) for n in range(count))
+
+
+def function_type(params: Sequence[Type], result: Type) -> FuncType:
+    """The type of a function of the module: for all dims of its parameters."""
+    return FuncType(tuple(params), result, tuple(dict.fromkeys(v for ty in params for v in dim_vars(ty))))
 
 
 def _shown(name: str) -> str:
     return name.strip(".").split(".")[0]
 
 
-def _exprs(value: Value) -> list[Expr]:
-    return [e for e in leaves([value]) if isinstance(e, Expr)]
-
-
 def _binder(frame: Frame, env: Env, dim: DimVar) -> Var | None:
     """A variable whose type binds `dim`."""
-    for e in (*_exprs(list(env.values())), *frame.params):
+    for e in (*exprs(list(env.values())), *frame.params):
         if isinstance(e, Var) and e.ty is not None and dim in _plain(e.ty):
             return e
     return None

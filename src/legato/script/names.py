@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from types import UnionType
 
 __all__ = ["Later", "jumps", "live_at_loop", "live_before", "reads", "returns", "stores", "writes"]
 
@@ -70,9 +71,9 @@ def returns(block: Iterable[ast.stmt]) -> bool:
     )
 
 
-def breaks(block: Iterable[ast.stmt]) -> bool:
-    """Whether statements may leave the loop around them."""
-    return any(isinstance(s, ast.Break) or (isinstance(s, ast.If) and breaks([*s.body, *s.orelse])) for s in block)
+def breaks(block: Iterable[ast.stmt], kinds: type[ast.stmt] | UnionType = ast.Break) -> bool:
+    """Whether statements may leave the loop around them; `kinds`: or, also, this turn of it, by continue."""
+    return any(isinstance(s, kinds) or (isinstance(s, ast.If) and breaks([*s.body, *s.orelse], kinds)) for s in block)
 
 
 def falls(block: Sequence[ast.stmt]) -> bool:

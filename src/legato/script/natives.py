@@ -14,7 +14,7 @@ from legato.ir.expr import Expr
 from legato.ir.types import TensorType, TupleType
 from legato.script.frame import Frame
 from legato.script.subscript import fields
-from legato.script.values import Bound, Native, Value, is_dynamic, is_number, plain
+from legato.script.values import LONGEST, Bound, Native, Value, describe, is_dynamic, is_foreign, is_number, plain
 
 __all__ = ["BUILTINS", "array_attribute", "cast_to", "tensor_attribute"]
 
@@ -85,7 +85,14 @@ def cast_to(frame: Frame, e: Expr, dtype: dt.DType) -> Expr:
 def _range(frame: Frame, *bounds: Value) -> Value:
     if any(is_dynamic(b) for b in bounds):
         raise frame.unsupported("range as a value", "it has a meaning in `for i in range(…)`; relay.arange is a tensor")
-    return tuple(range(*bounds))
+    if is_foreign(bounds):
+        raise frame.wrong(f"range takes whole numbers, got {' and '.join(map(describe, bounds))}")
+    counted = range(*bounds)
+    if len(counted) > LONGEST:
+        raise frame.unsupported(
+            f"a tuple of {len(counted)} fields", "loop over the range itself; relay.arange is a tensor"
+        )
+    return tuple(counted)
 
 
 def _enumerate(frame: Frame, values: Value, start: int = 0) -> Value:
@@ -155,6 +162,8 @@ def tensor_attribute(frame: Frame, e: Expr, name: str) -> Value:
 
 
 def _astype(frame: Frame, e: Expr, dtype: Any) -> Value:
+    if is_foreign(dtype):
+        raise frame.wrong(f"{describe(dtype)} is no dtype")
     return frame.call("cast", e, dtype=dt.dtype(dtype))
 
 

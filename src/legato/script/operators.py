@@ -15,7 +15,7 @@ from legato.arith.simplify import simplify
 from legato.ir.expr import Expr
 from legato.ir.types import Dim, TensorType
 from legato.script.frame import Frame
-from legato.script.values import Missing, Value, describe, is_dynamic, is_number, plain
+from legato.script.values import LONGEST, Missing, Value, describe, is_dynamic, is_number, plain, runs_code
 
 __all__ = ["binary", "compare", "unary"]
 
@@ -63,13 +63,19 @@ def binary(frame: Frame, op: ast.operator, a: Value, b: Value) -> Value:
     for v in (a, b):
         if isinstance(v, tuple | list | str) or v is None:
             raise frame.wrong(f"{symbol} of {describe(a)} and {describe(b)}")
-    x, y = (v if is_number(v) else frame.expr(v, getattr(w, "ty", None)) for v, w in ((a, b), (b, a)))
+    x, y = _pair(frame, a, b)
     dtype = next((v.ty.dtype for v in (x, y) if isinstance(v, Expr) and isinstance(v.ty, TensorType)), None)
     if dtype is not None and dtype.is_bool:
         name = _LOGICAL.get(name, name)
     if name == "divide" and dtype is not None and not dtype.is_float:
         raise frame.wrong(f"/ of tensors of {dtype}", "use //, or cast them to a float dtype before")
     return frame.call(name, x, y)
+
+
+def _pair(frame: Frame, a: Value, b: Value) -> tuple[Value, Value]:
+    """Both operands: Python numbers stay, other values are expressions, of the other's dtype where they have none."""
+    x, y = (v if is_number(v) else frame.expr(v, w.ty if isinstance(w, Expr) else None) for v, w in ((a, b), (b, a)))
+    return x, y
 
 
 def _is_whole(value: Value) -> bool:
@@ -80,6 +86,14 @@ def _known(
     frame: Frame, op: ast.operator, symbol: str, compute: Callable[[Any, Any], Any], a: Value, b: Value
 ) -> Value:
     """The result for values that are known, as Python has it."""
+    for s, n in ((a, b), (b, a)):
+        if (
+            isinstance(op, ast.Mult)
+            and isinstance(s, tuple | list | str)
+            and isinstance(n, int)
+            and len(s) * n > LONGEST
+        ):
+            raise frame.wrong(f"{describe(s)} {n} times is too long")
     if isinstance(a, tuple | list) or isinstance(b, tuple | list):
         if isinstance(op, ast.Add) and isinstance(a, tuple | list) and isinstance(b, tuple | list):
             return (*a, *b)
@@ -106,7 +120,7 @@ def compare(frame: Frame, op: ast.cmpop, a: Value, b: Value) -> Value:
     if isinstance(op, ast.In | ast.NotIn):
         if is_dynamic(a) or is_dynamic(b) or not isinstance(b, tuple | list | str):
             raise frame.unsupported("`in` of what is known only when the program runs", "use relay.any(relay.equal(…))")
-        return (a in b) is isinstance(op, ast.In)
+        return _is_in(frame, a, b) is isinstance(op, ast.In)
     name, compute = _COMPARE[type(op)]
     if (isinstance(a, Dim) or isinstance(b, Dim)) and _is_whole(a) and _is_whole(b):
         return _of_dims(frame, op, name, a, b)
@@ -114,14 +128,34 @@ def compare(frame: Frame, op: ast.cmpop, a: Value, b: Value) -> Value:
         for v in (a, b):
             if v is None or isinstance(v, str | tuple | list):
                 raise frame.wrong(f"{name} of {describe(a)} and {describe(b)}")
-        x, y = (v if is_number(v) else frame.expr(v, getattr(w, "ty", None)) for v, w in ((a, b), (b, a)))
+        x, y = _pair(frame, a, b)
         return frame.call(name, x, y)
     if isinstance(a, tuple | list) and isinstance(b, tuple | list) and isinstance(op, ast.Eq | ast.NotEq):
         return _tuples(frame, op, tuple(a), tuple(b))
+    return _compared(frame, name, compute, a, b)
+
+
+def _compared(frame: Frame, name: str, compute: Callable[[Any, Any], Any], a: Value, b: Value) -> bool:
+    """The comparison of values that are known."""
+    for v in (a, b):
+        if runs_code(v, f"__{compute.__name__}__"):
+            raise frame.unsupported(f"{name} of {describe(v)} is computed by Python code")
     try:
         return bool(compute(a, b))
     except (TypeError, ValueError) as error:
         raise frame.wrong(f"{name} of {describe(a)} and {describe(b)}") from error
+
+
+def _is_in(frame: Frame, a: Value, b: Value) -> bool:
+    """Whether one of the fields of a tuple equals `a`, or a text has `a` in it."""
+    if isinstance(b, str):
+        if not isinstance(a, str):
+            raise frame.wrong(f"in of {describe(a)} and {describe(b)}")
+        return a in b
+    found = [a is x or compare(frame, ast.Eq(), a, x) for x in b]
+    if is_dynamic(found):
+        raise frame.unsupported("`in` of arrays", "use relay.any(relay.equal(…))")
+    return any(found)
 
 
 def _tuples(frame: Frame, op: ast.Eq | ast.NotEq, a: tuple[Value, ...], b: tuple[Value, ...]) -> Value:

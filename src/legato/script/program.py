@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from legato.base.errors import CompileError
+from legato.base.errors import CompileError, TypeCheckError
 from legato.infer.builder import Builder
-from legato.infer.holes import dim_vars
 from legato.infer.infer import infer
 from legato.ir.expr import Constant, Expr, Function, GlobalVar, Var, constant
 from legato.ir.let import lets
@@ -20,7 +19,7 @@ from legato.ir.types import FuncType, TensorType, Type
 from legato.script.annotations import Dims, type_of
 from legato.script.expressions import value
 from legato.script.frame import Env, Frame, Keywords
-from legato.script.lifting import differ
+from legato.script.lifting import differ, function_type
 from legato.script.prune import pruned
 from legato.script.source import Code, Source
 from legato.script.statements import Flow, block
@@ -46,7 +45,7 @@ class Header:
         params = tuple(t for t in self.types if t is not None)
         if self.result is None or len(params) != len(self.types):
             return None
-        return FuncType(params, self.result, tuple(dict.fromkeys(v for t in params for v in dim_vars(t))))
+        return function_type(params, self.result)
 
 
 @dataclass(slots=True)
@@ -162,7 +161,7 @@ class Translation:
         if len(params) != len(func.params):
             return None
         if func.body.ty is not None:
-            return FuncType(params, func.body.ty, tuple(dict.fromkeys(v for t in params for v in dim_vars(t))))
+            return function_type(params, func.body.ty)
         checked = self._checked(Module({**self.functions, gv: func}))[gv]
         assert isinstance(checked, Function)
         return checked.ty
@@ -298,7 +297,10 @@ def annotated(frame: Frame, node: ast.expr, dims: Dims) -> Type:
     frame = replace(frame, code=replace(frame.code, outer=outer))
     found = value(frame, {}, node)
     if isinstance(found, str):
-        quoted = ast.parse(found, mode="eval").body
+        try:
+            quoted = ast.parse(found, mode="eval").body
+        except (SyntaxError, ValueError) as error:
+            raise TypeCheckError(f"{found!r} is not a type of Relay: {error}") from error
         found = value(frame, {}, ast.fix_missing_locations(ast.copy_location(quoted, node)))
     return type_of(found, dims)
 

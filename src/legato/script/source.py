@@ -80,7 +80,10 @@ def read(function: Any) -> Code:
         hint = "functions are read from their files; write this one into a file"
         raise UnsupportedError(f"the source of {function.__name__} cannot be read: {error}", hint=hint) from error
     source = Source(function.__code__.co_filename, "".join(lines))
-    return Code(_definition(source, function), source, names_around(function))
+    try:
+        return Code(_definition(source, function), source, names_around(function))
+    except (SyntaxError, ValueError) as error:  # the file has changed, or is not Python's
+        raise UnsupportedError(f"the source of {function.__name__} cannot be read: {error}") from error
 
 
 def _definition(source: Source, function: Any) -> ast.FunctionDef:

@@ -10,7 +10,6 @@ import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final
 
 from legato.ir.expr import Expr
 from legato.ir.types import Dim, TupleType, Type
@@ -32,12 +31,11 @@ from legato.script.names import (
 )
 from legato.script.source import Code
 from legato.script.subscript import fields
-from legato.script.values import Closure, Missing, Value
+from legato.script.values import LONGEST, Closure, Missing, Value
 
 __all__ = ["Flow", "block"]
 
 Next = Callable[[Frame, Env], Value]
-_UNROLLED: Final = 10_000  # turns of a loop over a tuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,21 +223,15 @@ def _for(frame: Frame, s: ast.For, env: Env) -> list[ast.stmt]:
     items = value(frame, env, call)
     with frame.at(call):
         listed = fields(frame, items)
-        if len(listed) > _UNROLLED:
+        if len(listed) > LONGEST:
             raise frame.unsupported(f"a loop over {len(listed)} fields", "loop over a range")
-    if breaks(s.body) or _continues(s.body):
+    if breaks(s.body, ast.Break | ast.Continue):
         with frame.at(s):
             raise frame.unsupported("break and continue in a loop over a tuple", "use if, or loop over a range")
     done: list[ast.stmt] = []
     for item in listed:
         done += [_given(s.target, item), *s.body]
     return done
-
-
-def _continues(body: list[ast.stmt]) -> bool:
-    return any(
-        isinstance(s, ast.Continue) or (isinstance(s, ast.If) and _continues([*s.body, *s.orelse])) for s in body
-    )
 
 
 def _given(target: ast.expr, given: Value) -> ast.stmt:

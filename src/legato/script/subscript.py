@@ -12,7 +12,7 @@ from legato.arith.simplify import simplify
 from legato.ir.expr import Expr
 from legato.ir.types import Dim, FuncType, TensorType, TupleType
 from legato.script.frame import Frame
-from legato.script.values import Value, describe, is_dynamic, plain
+from legato.script.values import Value, describe, is_dynamic, is_foreign, plain
 
 __all__ = ["element", "fields"]
 
@@ -21,6 +21,8 @@ _END: Final = 2**31 - 1  # a bound that means "to the end"
 
 def element(frame: Frame, base: Value, index: Value) -> Value:
     """`base[index]`."""
+    if is_foreign(index):
+        raise frame.wrong(f"{describe(index)} is no index of {describe(base)}")
     if isinstance(base, Expr) and not isinstance(base.ty, TupleType | FuncType):
         return _of_tensor(frame, base, index if isinstance(index, tuple) else (index,))
     if isinstance(base, Expr | tuple | list):

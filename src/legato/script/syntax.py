@@ -8,7 +8,7 @@ from typing import Final
 
 from legato.script.source import Code, Source
 
-__all__ = ["check"]
+__all__ = ["check", "refused"]
 
 _STATEMENTS: Final = (
     ast.Assert, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Break, ast.Continue, ast.Expr, ast.For, ast.FunctionDef,
@@ -81,11 +81,14 @@ def _is_annotation(node: ast.AST, child: ast.AST) -> bool:
     return child is getattr(node, "annotation", None) or child is getattr(node, "returns", None)
 
 
+def refused(node: ast.AST) -> tuple[str, str | None]:
+    """The message and the hint for a kind of node that has no meaning."""
+    return f"{_CALLED.get(type(node), type(node).__name__)} cannot become Relay", _HINTS.get(type(node))
+
+
 def _fault(node: ast.AST) -> tuple[str, str | None] | None:
-    if isinstance(node, ast.stmt) and not isinstance(node, _STATEMENTS):
-        return f"{_CALLED.get(type(node), type(node).__name__)} cannot become Relay", _HINTS.get(type(node))
-    if isinstance(node, ast.expr) and not isinstance(node, _EXPRESSIONS):
-        return f"{_CALLED.get(type(node), type(node).__name__)} cannot become Relay", _HINTS.get(type(node))
+    if isinstance(node, ast.stmt | ast.expr) and not isinstance(node, _STATEMENTS + _EXPRESSIONS):
+        return refused(node)
     if isinstance(node, ast.While | ast.For) and node.orelse:
         return "else of a loop cannot become Relay", "write it behind the loop"
     if isinstance(node, ast.FunctionDef) and node.decorator_list:

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from types import FunctionType
+from typing import Any, Final
 
 import numpy as np
 
@@ -25,10 +26,13 @@ from legato.ir.op import Op
 from legato.ir.types import Dim, Type
 from legato.script.source import Code
 
-__all__ = ["Bound", "Closure", "Decorated", "Missing", "Native", "Parts", "Value", "describe", "is_atom", "is_dynamic",
-           "is_number", "leaves", "mapped", "plain", "same"]  # fmt: skip
+__all__ = ["LONGEST", "Bound", "Closure", "Decorated", "Missing", "Native", "Parts", "Value", "describe", "exprs",
+           "is_atom", "is_dynamic", "is_foreign", "is_number", "leaves", "mapped", "plain", "runs_code",
+           "same"]  # fmt: skip
 
 Value = Any
+LONGEST: Final = 10_000  # fields of a tuple that is made, and turns of a loop over one
+_KNOWN: Final = ("builtins", "legato", "ml_dtypes", "numpy")  # whose objects may be computed with
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -58,7 +62,7 @@ class Parts:
 
     def part(self, frame: Any, name: str) -> Value:
         """The attribute called `name`, where `frame` is being translated."""
-        raise NotImplementedError
+        raise frame.wrong(f"{describe(self)} has no attribute {name!r}")
 
     def mapped(self, expr: Callable[[Expr], Value]) -> Parts:
         """The same with other expressions."""
@@ -83,6 +87,22 @@ class Missing:
 def is_number(value: Value) -> bool:
     """Whether this is a Python number, whose dtype is that of what it meets."""
     return isinstance(value, bool | int | float) and not isinstance(value, np.generic)
+
+
+def is_foreign(value: Value) -> bool:
+    """Whether `value` has parts whose class is the user's: what computes with them would run the user's code."""
+    if isinstance(value, tuple | list):
+        return any(map(is_foreign, value))
+    if isinstance(value, slice):
+        return is_foreign((value.start, value.stop, value.step))
+    kind = value if isinstance(value, type) else type(value)
+    return not (is_number(value) or isinstance(value, str)) and kind.__module__.split(".")[0] not in _KNOWN
+
+
+def runs_code(value: Value, *methods: str) -> bool:
+    """Whether one of these special methods of the user's object `value` is written in Python."""
+    kind: Any = type(value)
+    return is_foreign(value) and any(isinstance(getattr(kind, m, None), FunctionType) for m in methods)
 
 
 def is_atom(value: Value) -> bool:
@@ -132,6 +152,11 @@ def leaves(values: Iterable[Value]) -> list[Expr | Dim]:
     return found
 
 
+def exprs(value: Value) -> list[Expr]:
+    """The expressions in `value`, in order."""
+    return [e for e in leaves([value]) if isinstance(e, Expr)]
+
+
 def is_dynamic(value: Value) -> bool:
     """Whether anything in `value` is known only when the program runs."""
     return bool(leaves([value]))
@@ -172,7 +197,7 @@ def describe(value: Value) -> str:
         case type():
             return f"the class {value.__name__}"
         case _:
-            name = getattr(value, "__name__", None)
+            name = None if is_foreign(value) else getattr(value, "__name__", None)
             return f"{type(value).__name__} {name}" if isinstance(name, str) else f"a {type(value).__name__}"
 
 
