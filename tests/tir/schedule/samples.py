@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from legato.tir.parser import parse_func
+from legato.tir.printer import show
 from legato.tir.stmt import Func
 from legato.tir.walk import bound_buffers, loops
+
+Edit = Callable[[Func, dict[str, Any]], Func]  # of a function and its parts by name
 
 COPY = """
 kernel @f(x: Buffer[(n,), float32], y: Buffer[(n,), float32], n: index) {
@@ -75,3 +79,8 @@ def parts(text: str) -> tuple[Func, dict[str, Any]]:
     names: dict[str, Any] = {f.var.name: f.var for f in loops(func)}
     names |= {b.name: b for b in [*func.params, *bound_buffers(func)]}
     return func, names
+
+
+def edited(text: str, edit: Edit) -> str:
+    """The text of the program after `edit`."""
+    return show(edit(*parts(text))).strip()

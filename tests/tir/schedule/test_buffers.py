@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
@@ -11,12 +9,11 @@ from legato.arith.expr import const
 from legato.tir import schedule as s
 from legato.tir.buffer import Layout, Scope
 from legato.tir.printer import show
-from legato.tir.stmt import Func
 from legato.tir.walk import loops
-from tests.tir.schedule.samples import BLUR, SCRATCH, SUM, TRANSPOSE, parts
+from tests.tir.schedule.samples import BLUR, SCRATCH, SUM, TRANSPOSE, Edit, edited, parts
 
-BEFORE_AFTER = [
-    pytest.param(
+BEFORE_AFTER: dict[str, tuple[str, Edit, str]] = {
+    "compute_at": (
         BLUR,
         lambda f, v: s.compute_at(f, v["t"], v["o"], Scope.LOCAL)[0],
         """
@@ -36,9 +33,8 @@ kernel @f(x: Buffer[(12,), float32], y: Buffer[(10,), float32]) {
   }
 }
 """,
-        id="compute_at",
     ),
-    pytest.param(
+    "inline": (
         BLUR,
         lambda f, v: s.inline(f, v["t"]),
         """
@@ -52,9 +48,8 @@ kernel @f(x: Buffer[(12,), float32], y: Buffer[(10,), float32]) {
   }
 }
 """,
-        id="inline",
     ),
-    pytest.param(
+    "cache_read": (
         BLUR,
         lambda f, v: s.cache_read(f, v["t"], v["o"])[0],
         """
@@ -78,9 +73,8 @@ kernel @f(x: Buffer[(12,), float32], y: Buffer[(10,), float32]) {
   }
 }
 """,
-        id="cache_read",
     ),
-    pytest.param(
+    "cache_write": (
         SUM,
         lambda f, v: s.cache_write(f, v["y"], v["i"], Scope.REGISTER)[0],
         """
@@ -95,9 +89,8 @@ kernel @f(x: Buffer[(4, 32), float32], y: Buffer[(4,), float32]) {
   }
 }
 """,
-        id="cache_write",
     ),
-    pytest.param(
+    "cache_write_all": (
         SUM,
         lambda f, v: s.cache_write(f, v["y"])[0],
         """
@@ -114,9 +107,8 @@ kernel @f(x: Buffer[(4, 32), float32], y: Buffer[(4,), float32]) {
   }
 }
 """,
-        id="cache_write_all",
     ),
-    pytest.param(
+    "rfactor": (
         SUM,
         lambda f, v: s.rfactor(f, v["r"])[0],
         """
@@ -136,9 +128,8 @@ kernel @f(x: Buffer[(4, 32), float32], y: Buffer[(4,), float32]) {
   }
 }
 """,
-        id="rfactor",
     ),
-    pytest.param(
+    "sink_alloc": (
         SCRATCH,
         lambda f, v: s.sink_alloc(f, v["t"], v["i"]),
         """
@@ -150,9 +141,8 @@ kernel @f(x: Buffer[(4,), float32], y: Buffer[(4,), float32]) {
   }
 }
 """,
-        id="sink_alloc",
     ),
-    pytest.param(
+    "set_scope": (
         SCRATCH,
         lambda f, v: s.set_scope(f, v["t"], Scope.REGISTER)[0],
         """
@@ -164,9 +154,8 @@ kernel @f(x: Buffer[(4,), float32], y: Buffer[(4,), float32]) {
   }
 }
 """,
-        id="set_scope",
     ),
-    pytest.param(
+    "set_layout": (
         TRANSPOSE,
         lambda f, v: s.set_layout(f, v["x"], Layout((1, 0), pad=(2, 0)))[0],
         """
@@ -178,9 +167,8 @@ kernel @f(x: Buffer[(4, 6), float32, order=(1, 0), pad=(2, 0)], y: Buffer[(6, 4)
   }
 }
 """,
-        id="set_layout",
     ),
-    pytest.param(
+    "pack": (
         TRANSPOSE,
         lambda f, v: s.pack(f, v["x"], s.index_map((3, 4, 2), 2, lambda i, j: (j // 2, i, j % 2)))[0],
         """
@@ -192,15 +180,13 @@ kernel @f(x: Buffer[(3, 4, 2), float32], y: Buffer[(6, 4), float32]) {
   }
 }
 """,
-        id="pack",
     ),
-]
+}
 
 
-@pytest.mark.parametrize(("before", "edit", "after"), BEFORE_AFTER)
-def test_before_and_after(before: str, edit: Callable[..., Func], after: str) -> None:
-    func, names = parts(before)
-    assert show(edit(func, names)).strip() == after.strip()
+@pytest.mark.parametrize(("before", "edit", "after"), BEFORE_AFTER.values(), ids=BEFORE_AFTER)
+def test_before_and_after(before: str, edit: Edit, after: str) -> None:
+    assert edited(before, edit) == after.strip()
 
 
 def test_lift_alloc_undoes_sink_alloc() -> None:

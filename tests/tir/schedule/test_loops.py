@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from legato.tir import schedule as s
-from legato.tir.printer import show
-from legato.tir.stmt import Func
-from tests.tir.schedule.samples import BLUR, COPY, SUM, TRANSPOSE, parts
+from tests.tir.schedule.samples import BLUR, COPY, SUM, TRANSPOSE, Edit, edited
 
-BEFORE_AFTER = [
-    pytest.param(
+BEFORE_AFTER: dict[str, tuple[str, Edit, str]] = {
+    "split": (
         COPY,
         lambda f, v: s.split(f, v["i"], 4)[0],
         """
@@ -26,9 +22,8 @@ kernel @f(x: Buffer[(n,), float32], y: Buffer[(n,), float32], n: index) {
   }
 }
 """,
-        id="split",
     ),
-    pytest.param(
+    "split_divides": (
         TRANSPOSE,
         lambda f, v: s.split(f, v["j"], 3)[0],
         """
@@ -42,9 +37,8 @@ kernel @f(x: Buffer[(4, 6), float32], y: Buffer[(6, 4), float32]) {
   }
 }
 """,
-        id="split_divides",
     ),
-    pytest.param(
+    "split_peeled": (
         COPY,
         lambda f, v: s.split_peeled(f, v["i"], 4)[0],
         """
@@ -59,9 +53,8 @@ kernel @f(x: Buffer[(n,), float32], y: Buffer[(n,), float32], n: index) {
   }
 }
 """,
-        id="split_peeled",
     ),
-    pytest.param(
+    "split_balanced": (
         SUM,
         lambda f, v: s.split_balanced(f, v["r"], 12)[0],
         """
@@ -81,9 +74,8 @@ kernel @f(x: Buffer[(4, 32), float32], y: Buffer[(4,), float32]) {
   }
 }
 """,
-        id="split_balanced",
     ),
-    pytest.param(
+    "reorder": (
         TRANSPOSE,
         lambda f, v: s.reorder(f, [v["j"], v["i"]]),
         """
@@ -95,9 +87,8 @@ kernel @f(x: Buffer[(4, 6), float32], y: Buffer[(6, 4), float32]) {
   }
 }
 """,
-        id="reorder",
     ),
-    pytest.param(
+    "reorder_guard": (
         BLUR,
         lambda f, v: s.reorder(f, [v["i"], v["o"]]),
         """
@@ -115,9 +106,8 @@ kernel @f(x: Buffer[(12,), float32], y: Buffer[(10,), float32]) {
   }
 }
 """,
-        id="reorder_guard",
     ),
-    pytest.param(
+    "fuse": (
         TRANSPOSE,
         lambda f, v: s.fuse(f, v["i"], v["j"])[0],
         """
@@ -127,9 +117,8 @@ kernel @f(x: Buffer[(4, 6), float32], y: Buffer[(6, 4), float32]) {
   }
 }
 """,
-        id="fuse",
     ),
-    pytest.param(
+    "unroll": (
         TRANSPOSE,
         lambda f, v: s.unroll(f, v["j"]),
         """
@@ -141,9 +130,8 @@ kernel @f(x: Buffer[(4, 6), float32], y: Buffer[(6, 4), float32]) {
   }
 }
 """,
-        id="unroll",
     ),
-    pytest.param(
+    "vectorize": (
         TRANSPOSE,
         lambda f, v: s.vectorize(f, v["j"]),
         """
@@ -155,9 +143,8 @@ kernel @f(x: Buffer[(4, 6), float32], y: Buffer[(6, 4), float32]) {
   }
 }
 """,
-        id="vectorize",
     ),
-    pytest.param(
+    "parallel": (
         COPY,
         lambda f, v: s.parallel(f, v["i"]),
         """
@@ -167,9 +154,8 @@ kernel @f(x: Buffer[(n,), float32], y: Buffer[(n,), float32], n: index) {
   }
 }
 """,
-        id="parallel",
     ),
-    pytest.param(
+    "fission": (
         SUM,
         lambda f, v: s.fission(f, v["i"])[0],
         """
@@ -184,9 +170,8 @@ kernel @f(x: Buffer[(4, 32), float32], y: Buffer[(4,), float32]) {
   }
 }
 """,
-        id="fission",
     ),
-    pytest.param(
+    "partition": (
         COPY,
         lambda f, v: s.partition(f, v["i"], 3)[0],
         """
@@ -199,9 +184,8 @@ kernel @f(x: Buffer[(n,), float32], y: Buffer[(n,), float32], n: index) {
   }
 }
 """,
-        id="partition",
     ),
-    pytest.param(
+    "overlap_tail": (
         COPY,
         lambda f, v: s.overlap_tail(f, v["i"], 4)[0],
         """
@@ -220,12 +204,10 @@ kernel @f(x: Buffer[(n,), float32], y: Buffer[(n,), float32], n: index) {
   }
 }
 """,
-        id="overlap_tail",
     ),
-]
+}
 
 
-@pytest.mark.parametrize(("before", "edit", "after"), BEFORE_AFTER)
-def test_before_and_after(before: str, edit: Callable[..., Func], after: str) -> None:
-    func, names = parts(before)
-    assert show(edit(func, names)).strip() == after.strip()
+@pytest.mark.parametrize(("before", "edit", "after"), BEFORE_AFTER.values(), ids=BEFORE_AFTER)
+def test_before_and_after(before: str, edit: Edit, after: str) -> None:
+    assert edited(before, edit) == after.strip()
