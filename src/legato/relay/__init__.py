@@ -27,7 +27,6 @@ from legato.relay import (
     module,
     op,
     param_dict,
-    parser,
     scope_builder,
     transform,
     ty,
@@ -100,7 +99,6 @@ from legato.relay.op import (
     variance,
 )
 from legato.relay.param_dict import load_param_dict, save_param_dict
-from legato.relay.parser import fromtext, parse, parse_expr
 from legato.relay.scope_builder import ScopeBuilder
 from legato.relay.serial import load_json, save_json
 from legato.relay.structure import assert_structural_equal, structural_equal, structural_hash
@@ -135,6 +133,8 @@ from legato.relay.type_functor import (
 )
 
 if typing.TYPE_CHECKING:
+    from legato.relay import parser
+    from legato.relay.parser import fromtext, parse, parse_expr
     from legato.script import ScriptFunction
 
 __all__ = [
@@ -158,7 +158,8 @@ __all__ = [
 _ON_USE: typing.Final = {
     "ScriptFunction": "decorators", "ScriptModel": "decorators", "Tensor": "decorators", "build": "build_module",
     "build_module": "", "create_executor": "build_module", "decorators": "", "frontend": "",
-    "optimize": "build_module", "prelude": "", "relay": "decorators", "relay_model": "decorators", "testing": "",
+    "fromtext": "parser", "optimize": "build_module", "parse": "parser", "parse_expr": "parser", "parser": "",
+    "prelude": "", "relay": "decorators", "relay_model": "decorators", "testing": "",
 }  # fmt: skip
 
 
