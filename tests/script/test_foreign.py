@@ -12,7 +12,7 @@ import pytest
 
 from legato import relay
 from legato.base.errors import CompileError
-from legato.relay import Tensor
+from legato.relay import Tensor, relay_model
 
 RAN: list[str] = []
 
@@ -63,7 +63,7 @@ def wrapped(x: Any, y: Any) -> Any:
     return x
 
 
-loud, slots = Loud(), Slots()
+loud, slots, flag, one = Loud(), Slots(), np.bool_(True), np.float32(1)
 T = Tensor[(3,), "float32"]
 
 
@@ -193,6 +193,16 @@ def out_of_range(x: T):
 
 
 @fault
+def negated_flag(x: T):
+    return x + (-flag)
+
+
+@fault
+def inverted_float(x: T):
+    return x + (~one)
+
+
+@fault
 def a_kind_of_kinds(x: T):
     return np.generic(x)
 
@@ -241,3 +251,29 @@ def test_numbers_with_names() -> None:
     """A number of a class of its own is a number; membership is by equality."""
     assert int(np.asarray(number())) == 2
     assert np.array_equal(np.asarray(contains(np.zeros(3, "float32"))), np.ones(3))
+
+
+def test_models() -> None:
+    """A model's slots are read; an annotation that is no expression is an error of the compiler."""
+
+    @relay_model
+    class Slotted:
+        __slots__ = ("scale",)
+
+        def __init__(self):
+            self.scale = 2.0
+
+        def forward(self, x: T):
+            return x * self.scale
+
+    assert np.array_equal(np.asarray(Slotted()(np.ones(3, "float32"))), np.full(3, 2.0))
+
+    @relay_model
+    class Unclosed:
+        w: "Tensor[(3,"  # noqa: F722
+
+        def forward(self, x: T):
+            return x
+
+    with pytest.raises(CompileError, match="never closed"):
+        _ = Unclosed().module

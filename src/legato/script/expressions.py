@@ -25,7 +25,7 @@ from legato.script.subscript import element, fields
 from legato.script.syntax import refused
 from legato.script.values import Closure, Missing, Parts, Value, describe
 
-__all__ = ["assign", "taken", "value"]
+__all__ = ["assign", "slot", "taken", "value"]
 
 
 def value(frame: Frame, env: Env, node: ast.expr) -> Value:
@@ -101,14 +101,15 @@ def _stored(frame: Frame, base: Value, name: str) -> Value:
         return found.__func__
     if hasattr(type(found), "__get__") and not isinstance(found, type) and not isinstance(base, type):
         if isinstance(found, MemberDescriptorType):
-            return _slot(frame, base, name, found)
+            return slot(frame, base, name, found)
         raise frame.unsupported(f"the attribute {name!r} of {describe(base)} is computed by Python code")
     return found
 
 
-def _slot(frame: Frame, base: Value, name: str, slot: MemberDescriptorType) -> Value:
+def slot(frame: Frame, base: Value, name: str, held: MemberDescriptorType) -> Value:
+    """What an object holds in one of its slots."""
     try:
-        return slot.__get__(base, type(base))
+        return held.__get__(base, type(base))
     except AttributeError:
         raise frame.wrong(f"{describe(base)} has no value for attribute {name!r}") from None
 

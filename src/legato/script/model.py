@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from types import MemberDescriptorType
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,9 @@ from legato.ir.module import Module
 from legato.ir.types import TensorType, Type
 from legato.script.annotations import Dims, Tensor, type_of
 from legato.script.decorate import run, translated
+from legato.script.expressions import slot
 from legato.script.frame import Frame
-from legato.script.program import Translation, annotated
+from legato.script.program import Translation, annotated, unquoted
 from legato.script.source import read
 from legato.script.syntax import check
 from legato.script.values import Bound, Closure, Parts, Value, describe, mapped
@@ -104,6 +105,8 @@ class _Whole(Parts):
             return Bound(Closure(code, {}), (self,))
         if isinstance(held, staticmethod):
             return held.__func__
+        if isinstance(held, MemberDescriptorType):
+            held = slot(frame, self.model, name, held)
         if isinstance(held, property):
             raise frame.unsupported(f"self.{name} is a property", "make it a method, which is read")
         return self._inside(held, f"{self.path}{name}_")
@@ -193,5 +196,4 @@ def _read(model: ScriptModel, written: str, dims: Dims) -> Type | None:
     if "Tensor" not in written:
         return None
     code = read(inspect.getattr_static(model, "forward"))
-    node = ast.fix_missing_locations(ast.copy_location(ast.parse(written, mode="eval").body, code.node))
-    return annotated(Frame(Translation(), code, "main"), node, dims)
+    return annotated(Frame(Translation(), code, "main"), unquoted(written, code.node), dims)

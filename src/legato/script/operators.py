@@ -189,9 +189,10 @@ def unary(frame: Frame, op: ast.unaryop, a: Value) -> Value:
     if isinstance(a, Dim):
         return plain(simplify(-a))
     if is_number(a) or isinstance(a, np.generic):
-        if isinstance(op, ast.Invert) and isinstance(a, float):
-            raise frame.wrong(f"~ of {a!r}")
-        return ~a if isinstance(op, ast.Invert) else -a
+        try:
+            return operator.invert(a) if isinstance(op, ast.Invert) else operator.neg(a)
+        except TypeError as error:
+            raise frame.wrong(f"{'~' if isinstance(op, ast.Invert) else '-'} of {a!r}") from error
     e = frame.expr(a)
     if isinstance(op, ast.USub):
         return frame.call("negative", e)

@@ -25,7 +25,7 @@ from legato.script.source import Code, Source
 from legato.script.statements import Flow, block
 from legato.script.values import Bound, Closure, Decorated, Value, is_number
 
-__all__ = ["Header", "Translation", "annotated", "header"]
+__all__ = ["Header", "Translation", "annotated", "header", "unquoted"]
 
 _NESTED = 50  # inner functions that call each other, inlined
 
@@ -297,12 +297,17 @@ def annotated(frame: Frame, node: ast.expr, dims: Dims) -> Type:
     frame = replace(frame, code=replace(frame.code, outer=outer))
     found = value(frame, {}, node)
     if isinstance(found, str):
-        try:
-            quoted = ast.parse(found, mode="eval").body
-        except (SyntaxError, ValueError) as error:
-            raise TypeCheckError(f"{found!r} is not a type of Relay: {error}") from error
-        found = value(frame, {}, ast.fix_missing_locations(ast.copy_location(quoted, node)))
+        found = value(frame, {}, unquoted(found, node))
     return type_of(found, dims)
+
+
+def unquoted(text: str, node: ast.AST) -> ast.expr:
+    """The expression that an annotation is in quotes, in the place of `node`."""
+    try:
+        found = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError) as error:
+        raise TypeCheckError(f"{text!r} is not a type of Relay: {error}") from error
+    return ast.fix_missing_locations(ast.copy_location(found, node))
 
 
 def header(frame: Frame, code: Code, dims: Dims | None = None) -> Header:
