@@ -15,11 +15,11 @@ from legato.arith.expr import Const
 from legato.ir import expr as ir
 from legato.ir.types import TensorType
 from legato.lower.places import Place, Places, Whole, part_layout, whole_layout
+from legato.lower.reuse import Widths
 from legato.tir.buffer import Layout
 
 __all__ = ["JointUse", "Paddings", "Wholes", "halo_layout"]
 
-Widths = tuple[tuple[int, int], ...]
 Paddings = Mapping[ir.Var, Mapping[float, Sequence[Widths]]]  # by what is padded and the value, the widths
 
 
