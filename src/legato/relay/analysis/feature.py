@@ -51,23 +51,23 @@ class Feature(IntEnum):
     fLetRec = 16  # a let whose value refers to its own variable
 
 
-_OF_KIND: Final[tuple[tuple[type, Feature], ...]] = (
-    (Var, Feature.fVar),
-    (GlobalVar, Feature.fGlobalVar),
-    (Constant, Feature.fConstant),
-    (Tuple, Feature.fTuple),
-    (TupleGetItem, Feature.fTupleGetItem),
-    (Function, Feature.fFunction),
-    (Op, Feature.fOp),
-    (Call, Feature.fCall),
-    (Let, Feature.fLet),
-    (If, Feature.fIf),
-    (RefCreate, Feature.fRefCreate),
-    (RefRead, Feature.fRefRead),
-    (RefWrite, Feature.fRefWrite),
-    (Constructor, Feature.fConstructor),
-    (Match, Feature.fMatch),
-)
+_OF_KIND: Final[dict[type, Feature]] = {
+    Var: Feature.fVar,
+    GlobalVar: Feature.fGlobalVar,
+    Constant: Feature.fConstant,
+    Tuple: Feature.fTuple,
+    TupleGetItem: Feature.fTupleGetItem,
+    Function: Feature.fFunction,
+    Op: Feature.fOp,
+    Call: Feature.fCall,
+    Let: Feature.fLet,
+    If: Feature.fIf,
+    RefCreate: Feature.fRefCreate,
+    RefRead: Feature.fRefRead,
+    RefWrite: Feature.fRefWrite,
+    Constructor: Feature.fConstructor,
+    Match: Feature.fMatch,
+}
 
 
 def detect_feature(a: Any, b: Any = None) -> set[Feature]:
@@ -99,10 +99,12 @@ def _features(root: Expr) -> set[Feature]:
         if isinstance(node, Var) and node in open_lets:
             found.add(Feature.fLetRec)
         if id(node) in seen:
-            found |= set() if is_atomic(node) else {Feature.fGraph}
+            if not is_atomic(node):
+                found.add(Feature.fGraph)
             continue
         seen.add(id(node))
-        found |= {feature for kind, feature in _OF_KIND if isinstance(node, kind)}
+        if type(node) in _OF_KIND:
+            found.add(_OF_KIND[type(node)])
         if isinstance(node, Let):
             found.add(Feature.fVar)
             open_lets.add(node.var)
