@@ -31,6 +31,13 @@ def test_where_writing_fails_all_is_as_it_was(tmp_path: Path) -> None:
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("a.txt", "old")]
 
 
+def test_errors_name_the_file(tmp_path: Path) -> None:
+    for path, reason in ((tmp_path / "none" / "a.txt", "No such file or directory"), (tmp_path, "Is a directory")):
+        with pytest.raises(OSError, match=reason) as error:
+            replace_file(path, lambda temporary: temporary.write_text("new"))
+        assert str(error.value).endswith(f"] {reason}: {str(path)!r}")
+
+
 def test_threads_write_the_same_file(tmp_path: Path) -> None:
     path, together = tmp_path / "a.txt", Barrier(2, timeout=10)
 

@@ -17,5 +17,9 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
     try:
         write(temporary)
         temporary.replace(path)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error  # the name that the caller knows
     finally:
         temporary.unlink(missing_ok=True)
