@@ -63,6 +63,7 @@ class Solver:
         self._budget = 0
         self._unnamed: set[Var] = set()  # dims that inference has made and that the program does not name
         self._names: dict[Var, Var] = {}  # what an annotation calls them
+        self._any: set[TypeVar | Var] = set()  # parameters of polymorphic types that were compared: no one value's
 
     # ------------------------------------------------------------------ holes
 
@@ -253,11 +254,13 @@ class Solver:
             if not a.type_params:
                 raise _DifferError("a polymorphic function is wanted")
             a = self.instantiate(a, site.scope)[0]
+            self._any.update(b.type_params)
             plain = self._unify(a, FuncType(b.params, b.ret), site, depth - 1)
             return FuncType(b.params, b.ret, b.type_params) if b.type_params else plain
         renamed = rename_params(b, a.type_params)
         if renamed is None:
             raise _DifferError("a type parameter against a dim parameter")
+        self._any.update(a.type_params)
         kids = zip(a.children(), renamed.children(), strict=True)
         return a.with_children(tuple([self._unify(x, y, site, depth - 1) for x, y in kids]))
 
@@ -339,6 +342,8 @@ class Solver:
             return better
         if provably_different(a, b):
             raise _differ(a, b)
+        if self._any and any(v in self._any and v not in site.scope.dims for v in variables(a, b)):
+            raise _differ(a, b)  # for some value: there is none to check when the program runs
         known = site.scope.constraints
         if (a, b) not in known and (b, a) not in known:
             known[a, b] = Constraint(a, b, site.what, site.span)
