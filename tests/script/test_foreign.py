@@ -213,6 +213,21 @@ def annotation_inside(x: T):
 
 
 @fault
+def no_type(x: loud):
+    return x
+
+
+@fault
+def no_dim(x: Tensor[(loud,), float32]):
+    return x
+
+
+@fault
+def no_dtype(x: Tensor[(3,), loud]):
+    return x
+
+
+@fault
 def unclosed(x: "Tensor[(3,"):  # noqa: F722
     return x
 

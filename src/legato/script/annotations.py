@@ -24,6 +24,7 @@ from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.base.errors import CompileError, TypeCheckError
 from legato.ir.types import Dim, FuncType, TensorType, TupleType, Type, scalar_type
+from legato.script.values import describe, is_foreign
 
 __all__ = ["SCALARS", "Dims", "Subscripted", "Tensor", "subscript", "type_of"]
 
@@ -76,7 +77,7 @@ class Dims:
             return value
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
             hint = 'use a number, or text such as "n" for a symbolic dim'
-            raise TypeCheckError(f"{value!r} is not a dim", hint=hint)
+            raise TypeCheckError(f"{_shown(value)} is not a dim", hint=hint)
         return int(value)
 
     def _named(self, name: str) -> Var:
@@ -108,10 +109,7 @@ def type_of(written: Any, dims: Dims) -> Type:
         return written
     if isinstance(written, Tensor):
         shape = tuple(Const(d) if isinstance(d, int) else d for d in map(dims.dim, written.shape))
-        try:
-            return TensorType(shape, dt.dtype(written.dtype))
-        except TypeError as error:
-            raise TypeCheckError(f"{written.dtype!r} is not a dtype") from error
+        return TensorType(shape, _dtype(written.dtype))
     if isinstance(written, types.GenericAlias) or typing.get_origin(written) is not None:
         return _generic(typing.get_origin(written), typing.get_args(written), dims)
     if isinstance(written, Subscripted):
@@ -122,7 +120,20 @@ def type_of(written: Any, dims: Dims) -> Type:
     if isinstance(written, type) and issubclass(written, np.generic):
         return scalar_type(dt.dtype(np.dtype(written)))
     hint = 'write Tensor[(1, "n"), "float32"], bool, int, float, tuple[…] or Callable[[…], …]'
-    raise TypeCheckError(f"{written!r} is not a type of Relay", hint=hint)
+    raise TypeCheckError(f"{_shown(written)} is not a type of Relay", hint=hint)
+
+
+def _dtype(written: Any) -> DType:
+    if is_foreign(written):
+        raise TypeCheckError(f"{_shown(written)} is not a dtype")
+    try:
+        return dt.dtype(written)
+    except TypeError as error:
+        raise TypeCheckError(f"{_shown(written)} is not a dtype") from error
+
+
+def _shown(written: Any) -> str:
+    return describe(written) if is_foreign(written) and not isinstance(written, type) else repr(written)
 
 
 def _generic(base: object, args: Sequence[Any], dims: Dims) -> Type:
