@@ -218,7 +218,7 @@ def no_type(x: loud):
 
 
 @fault
-def no_dim(x: Tensor[(loud,), float32]):
+def no_dim(x: Tensor[loud]):
     return x
 
 
