@@ -176,8 +176,73 @@ def test_match_cast_binds_and_checks() -> None:
 def test_constraints_are_checked() -> None:
     text = "def @main(%x: Tensor[(?,), float32], %y: Tensor[(?,), float32]) { add(%x, %y) }"
     assert run(text, np.ones(3, F32), np.ones(3, F32)).shape == (3,)
-    with pytest.raises(RunError, match="add: broadcast dim -1: d = 3 and d = 2 must be equal"):
+    with pytest.raises(RunError, match="add: broadcast dim -1: d = 3 and d_1 = 2 must be equal"):
         run(text, np.ones(3, F32), np.ones(2, F32))
+
+
+_INNER = {
+    "a cast": "let %z = match_cast(%y, Tensor[(k,), float32]); %x + %z",
+    "a branch": "%x + (if (%c) { %x } else { %y })",
+    "the result of a function": "%x + @some(%y)",
+    "a pattern": "match (Put(%y)) { Put(%z) => %x + %z }",
+    "a local function": "let %f = fn (%q) { let %z = match_cast(%q, Tensor[(k,), float32]); %x + %z }; %f(%y)",
+    "a cast in a branch": "if (%c) { %x } else { let %z = match_cast(%y, Tensor[(k,), float32]); %x + %z }",
+}
+
+
+@pytest.mark.parametrize("body", _INNER.values(), ids=_INNER)
+def test_constraints_of_inner_dims_are_checked_when_these_are_known(body: str) -> None:
+    text = f"""
+    type box {{ Put(Tensor[(?,), float32]) }}
+    def @some(%x: Tensor[(n,), float32]) -> Tensor[(?,), float32] {{ exp(%x) }}
+    def @main(%x: Tensor[(n,), float32], %y: Tensor[(m,), float32], %c: bool) {{ {body} }}
+    """
+    assert run(text, np.ones(3, F32), np.ones(3, F32), False).shape == (3,)
+    with pytest.raises(RunError, match=r"^add: broadcast dim -1: n = 3 and \w+ = 2 must be equal$"):
+        run(text, np.ones(3, F32), np.ones(2, F32), False)
+    if "%c" in body:  # what is not evaluated asks for nothing
+        assert run(text, np.ones(3, F32), np.ones(2, F32), True).shape == (3,)
+
+
+def test_the_result_of_a_function_is_checked_where_its_dims_are_known_last() -> None:
+    text = """
+    def @main(%c: bool, %x: Tensor[(n,), float32], %y: Tensor[(m,), float32]) -> Tensor[(n,), float32] {
+      if (%c) { %x } else { %y }
+    }"""
+    assert run(text, False, np.ones(3, F32), np.ones(3, F32)).shape == (3,)
+    with pytest.raises(RunError, match=r"^the result of the function: d = 2 and n = 3 must be equal$"):
+        run(text, False, np.ones(3, F32), np.ones(2, F32))
+
+
+def test_dims_that_a_call_states() -> None:
+    text = """
+    def @fill[n: ShapeVar(1, 64)](%x: float32) { (full(%x, shape=[n]), shape[n]) }
+    def @product(%x: Tensor[(n * m,), float32], %y: Tensor[(n + m,), float32]) { shape[n, m] }
+    def @main(%x: Tensor[(n,), float32]) { (@fill[n + 1](2f), @product[2, 3](ones(shape=[6]), ones(shape=[5]))) }
+    """
+    (filled, count), product = run(text, np.ones(2, F32))
+    assert (filled.tolist(), count, product) == ([2, 2, 2], (3,), (2, 3))
+    with pytest.raises(RunError, match=r"^dim n: no argument, result or cast has told n yet$"):
+        run(text, F32(1), name="fill")
+
+
+def test_dims_of_patterns() -> None:
+    text = """
+    type box { Put(Tensor[(?, 2), float32]) }
+    def @main(%b: box) { match (%b) { Put(%x: Tensor[(k, 2), float32]) => shape[k] } }
+    def @put(%x: Tensor[(?, 2), float32]) { @main(Put(%x)) }
+    """
+    assert run(text, np.ones((3, 2), F32), name="put") == (3,)
+
+
+def test_the_range_of_a_dim_is_checked() -> None:
+    text = "def @main[n: ShapeVar(2, 4)](%x: Tensor[(n,), float32]) { %x }"
+    assert run(text, np.ones(4, F32)).shape == (4,)
+    for n in (1, 5):
+        with pytest.raises(
+            RunError, match=rf"^@main, argument 1 \(%x\): dim n is {n}, wanted at least 2 and at most 4$"
+        ):
+            run(text, np.ones(n, F32))
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ To read in this order:
     calls        application: operators, constructors, functions, loop programs
     patterns     whether a value fits a pattern
     dims         the values of dims: bound by the types of arguments, results and casts
+    constraints  equalities of dims, checked when they have values
     activation   one call of a function: its variables, and nodes that are used again
     context      what all activations share
     machine      runs the rules without recursion

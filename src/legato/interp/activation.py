@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from legato.arith.expr import Var as DimVar
 from legato.base.errors import InternalError
+from legato.ir.constraint import Constraint
 from legato.ir.expr import Expr, Function, Var
 from legato.ir.scope import operands, post_order
 
@@ -28,6 +29,7 @@ class Activation:
     dims: dict[DimVar, int]
     vars: dict[Var, Any] = field(default_factory=dict)
     values: dict[int, Any] = field(default_factory=dict)  # by id of the node
+    waiting: tuple[Constraint, ...] = ()  # equalities of dims of which some have no value yet
     _read: dict[int, int] = field(default_factory=dict)
 
     def variable(self, var: Var) -> Any:

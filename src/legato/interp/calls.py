@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 import numpy as np
 
-from legato.arith.evaluate import evaluate as evaluate_dim
+from legato.arith.expr import Expr as Dim
+from legato.arith.expr import Var as DimVar
 from legato.arith.substitute import variables
 from legato.base.errors import RunError
 from legato.interp.activation import Activation
+from legato.interp.constraints import require
 from legato.interp.context import Context
 from legato.interp.dims import dim_value, fit
 from legato.interp.values import Closure, Data, Value, evaluate_op
 from legato.ir.attrs import default_attrs
 from legato.ir.call_tir import CALL_TIR, CallTirAttrs
-from legato.ir.expr import Call, Constructor, Expr, Function, GlobalVar, Var
+from legato.ir.expr import Call, Constructor, Expr, GlobalVar, Var
 from legato.ir.op import Op
 from legato.tir import interp as tir_interp
 from legato.tir.stmt import Func
 
 __all__ = ["Tail", "apply", "enter"]
+
+_NONE: Final[Mapping[DimVar, int]] = MappingProxyType({})
 
 
 @dataclass(eq=False, slots=True)
@@ -42,13 +47,18 @@ def apply(context: Context, env: Activation, node: Call, callee: Value, args: Se
         case Constructor():
             return Data(callee, tuple(args))
         case Closure():
-            return enter(context, callee, args, _name(node.op))
+            return enter(context, callee, args, _name(node.op), _stated_dims(env, callee, node))
         case _:
             raise RunError(f"{_name(node.op)} is called but is no function")
 
 
-def enter(context: Context, callee: Closure, args: Sequence[Value], what: str) -> Tail:
-    """The body of a function in a new activation. RunError, naming `what`, for arguments that do not fit."""
+def enter(
+    context: Context, callee: Closure, args: Sequence[Value], what: str, stated: Mapping[DimVar, int] = _NONE
+) -> Tail:
+    """The body of a function in a new activation. RunError, naming `what`, for arguments that do not fit.
+
+    `stated` are the values that a call gives dims of the function: the arguments need not tell those.
+    """
     func, around = callee.func, callee.env
     if len(args) != len(func.params):
         raise RunError(f"{what}: got {len(args)} arguments, wanted {len(func.params)}")
@@ -57,17 +67,22 @@ def enter(context: Context, callee: Closure, args: Sequence[Value], what: str) -
         if param.ty is not None:
             fit(env.dims, param.ty, arg, f"{what}, argument {n + 1} (%{param.name})", float64=context.float64)
         env.vars[param] = arg
-    _require_constraints(env, func)
+    for dim, value in stated.items():
+        env.dims.setdefault(dim, value)
+    require(env, func.attrs.get("constraints", ()))
     return Tail(func.body, env)
 
 
-def _require_constraints(env: Activation, func: Function) -> None:
-    """The equalities of dims that inference left to run time, as far as they are about the arguments."""
-    for c in func.attrs.get("constraints", ()):
-        if all(v in env.dims for v in variables(c.a, c.b)):
-            a, b = evaluate_dim(c.a, env.dims), evaluate_dim(c.b, env.dims)
-            if a != b:
-                raise RunError(f"{c.what}: {c.a} = {a} and {c.b} = {b} must be equal")
+def _stated_dims(env: Activation, callee: Closure, node: Call) -> Mapping[DimVar, int]:
+    """The dims of a function that a call's type arguments state, as far as they have a value where it is called."""
+    params = callee.func.type_params
+    if len(params) != len(node.type_args):
+        return _NONE
+    return {
+        param: dim_value(arg, env.dims)
+        for param, arg in zip(params, node.type_args, strict=True)
+        if isinstance(param, DimVar) and isinstance(arg, Dim) and all(v in env.dims for v in variables(arg))
+    }
 
 
 def _operator(context: Context, op: Op, args: Sequence[Value], attrs: Any, env: Activation) -> Value:

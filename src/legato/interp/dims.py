@@ -14,7 +14,7 @@ from legato.arith.expr import Var as DimVar
 from legato.arith.linear import gather, solve
 from legato.arith.substitute import substitute, variables
 from legato.base import dtype as dt
-from legato.base.errors import InternalError, RunError
+from legato.base.errors import RunError
 from legato.ir.types import ShapeType, TensorType, TupleType, Type
 
 __all__ = ["Dims", "dim_value", "fit", "learn"]
@@ -23,12 +23,12 @@ Dims = dict[DimVar, int]
 
 
 def dim_value(d: Dim, dims: Dims) -> int:
-    """The value of `d`; InternalError where one of its variables has none."""
+    """The value of `d`; RunError where one of its variables has none."""
     if isinstance(d, Const):
         return int(d.value)
     unbound = [v.name for v in variables(d) if v not in dims]
     if unbound:
-        raise InternalError(f"dim {d}: {', '.join(unbound)} has no value here")
+        raise RunError(f"dim {d}: no argument, result or cast has told {' and '.join(unbound)} yet")
     return int(evaluate(d, dims))
 
 
@@ -78,6 +78,8 @@ def _fit_tensor(dims: Dims, ty: TensorType, value: Any, what: str, float64: bool
 def _fit_dims(dims: Dims, wanted: Sequence[Dim], got: Sequence[int], what: str) -> None:
     for d, n in zip(wanted, got, strict=True):
         if isinstance(d, DimVar) and d not in dims:
+            if n < (d.lo or 0) or (d.hi is not None and n > d.hi):
+                raise RunError(f"{what}: dim {d} is {n}, wanted {_range(d)}")
             dims[d] = n
     for axis, (d, n) in enumerate(zip(wanted, got, strict=True)):
         unbound = [v for v in variables(d) if v not in dims]
@@ -87,13 +89,20 @@ def _fit_dims(dims: Dims, wanted: Sequence[Dim], got: Sequence[int], what: str) 
 
 
 def _solve(dims: Dims, d: Dim, n: int, unbound: Sequence[DimVar]) -> bool:
-    """Finds the values that make `d` equal `n`; False if there are none. What is not linear is left open."""
+    """Finds the values that make `d` equal `n`; False if there are none. What has no one solution is left open."""
     found = solve(substitute(d, {v: const(k) for v, k in dims.items()}), const(n), unbound)
     if found is None:
         return any(not isinstance(term, DimVar) for term in gather(d)[0])
+    if any(w not in dims for e in found.values() for w in variables(e)):
+        return True
     values = {v: int(evaluate(e, dims)) for v, e in found.items()}
     dims.update(values)
     return all(v.lo is None or k >= v.lo for v, k in values.items())
+
+
+def _range(d: DimVar) -> str:
+    least = f"at least {d.lo or 0}"
+    return least if d.hi is None else f"{least} and at most {d.hi}"
 
 
 def _given(d: Dim, dims: Mapping[DimVar, int]) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from legato.base.errors import RunError
 from legato.interp.activation import Activation
 from legato.interp.calls import Tail, enter
+from legato.interp.constraints import awaits, learn_and_check
 from legato.interp.context import Context, Observer
-from legato.interp.dims import learn
 from legato.interp.rules import LEAVES, RULES, Steps
 from legato.interp.values import Closure, Value, as_value
 from legato.ir.expr import Expr, Function
@@ -43,7 +43,7 @@ def _run(context: Context, start: Tail) -> Value:
 
     The stack holds the nodes that wait for a value: each with its activation and the rest of its rule, or None where
     the awaited value is its own. A node that ends in a tail leaves the stack, unless someone in its activation waits
-    for it: so a tail call leaves nothing behind.
+    for it, or for a dim of its type: so a tail call leaves nothing behind.
     """
     stack: list[tuple[Steps | None, Activation, Expr]] = []
     expr, env = start.expr, start.env
@@ -66,7 +66,7 @@ def _run(context: Context, start: Tail) -> Value:
                     value = end.value
             stack.pop()
             if type(value) is Tail:
-                if context.observe is not None or (stack and stack[-1][1] is env):
+                if context.observe is not None or (stack and stack[-1][1] is env) or awaits(env, node.ty):
                     stack.append((None, env, node))
                 expr, env = value.expr, value.env
                 break
@@ -79,5 +79,5 @@ def _computed(context: Context, env: Activation, node: Expr, value: Value) -> No
     """Tells and remembers the value of a node, and what its type says of dims."""
     if context.observe is not None:
         context.observe(node, value)
-    learn(env.dims, node.ty, value)
+    learn_and_check(env, node.ty, value)
     env.keep(node, value)

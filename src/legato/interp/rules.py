@@ -13,6 +13,7 @@ from typing import Any, Final
 from legato.base.errors import RunError
 from legato.interp.activation import Activation
 from legato.interp.calls import Tail, apply
+from legato.interp.constraints import learn_and_check
 from legato.interp.context import Context
 from legato.interp.dims import dim_value, fit
 from legato.interp.patterns import bind
@@ -103,12 +104,14 @@ def if_(context: Context, env: Activation, node: If) -> Steps:
 
 
 def match(context: Context, env: Activation, node: Match) -> Steps:
-    """The body of the first clause whose pattern fits, with what its variables stand for."""
+    """The body of the first clause whose pattern fits, with what its variables stand for and their dims."""
     value = yield node.data
     for clause in node.clauses:
         bound = bind(clause.pattern, value)
         if bound is not None:
             env.vars.update(bound)
+            for variable, part in bound.items():
+                learn_and_check(env, variable.ty, part)
             return Tail(clause.body, env)
     shown = value.constructor.name if isinstance(value, Data) else type(value).__name__
     raise RunError(f"no clause of match fits the value {shown}")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from legato.arith.expr import Var
+from legato.arith.printer import show
+from legato.arith.substitute import variables
 from legato.base.span import Span
+from legato.ir._names import Names
 from legato.ir.types import Dim
 
-__all__ = ["Constraint"]
+__all__ = ["Constraint", "sides"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,3 +23,13 @@ class Constraint:
     b: Dim
     what: str
     span: Span | None = None
+
+
+def sides(constraint: Constraint, dims: Iterable[Var] = ()) -> tuple[str, str]:
+    """Both sides as text, in which different dims have different names.
+
+    Names are given out to `dims` first: with a function's type parameters, in their order, they are as in its text.
+    """
+    names = Names()
+    given = {v: names.unique(v.name) for v in dict.fromkeys((*dims, *variables(constraint.a, constraint.b)))}
+    return show(constraint.a, given.__getitem__), show(constraint.b, given.__getitem__)
