@@ -17,7 +17,7 @@ from legato.codegen.cache import KernelCache
 from legato.codegen.level import toolchain
 from legato.ir.op import Op
 from legato.lower.functions import LoweredModule
-from legato.lower.host import HostProgram
+from legato.lower.hosts.program import HostProgram
 from legato.lower.reuse import Fresh, Shelf
 from legato.lower.stored import StoredGroup, encode
 from legato.tir.equal import program_key

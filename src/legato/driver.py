@@ -25,7 +25,8 @@ from legato.ir.attrs_json import attrs_from_json, attrs_to_json
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.lower.functions import LoweredModule, lower_functions
-from legato.lower.host import HostProgram, lower_hosts
+from legato.lower.host import lower_hosts
+from legato.lower.hosts.program import HostProgram
 from legato.lower.memory import peak_memory
 from legato.lower.pack import Allocate
 from legato.lower.reuse import Shelf

@@ -20,7 +20,7 @@ from legato.base.target import host
 from legato.driver import CompileOptions, lower_module
 from legato.interp import evaluate as interpret
 from legato.ir.module import Module
-from legato.lower.host import HostProgram
+from legato.lower.hosts.program import HostProgram
 from legato.lower.plan import buffer_bytes, plan_memory
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Load

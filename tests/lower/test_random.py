@@ -20,7 +20,7 @@ from legato.driver import CompileOptions, compile_module, lower_module
 from legato.ir.equal import alpha_equal
 from legato.ir.parser import parse
 from legato.ir.printer import show_with_tensors
-from legato.lower.host import HostProgram
+from legato.lower.hosts.program import HostProgram
 from legato.ops import table
 from legato.tir import interp as tir_interp
 from legato.tir.buffer import Buffer

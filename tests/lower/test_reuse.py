@@ -32,7 +32,8 @@ from legato.ir.op import Op
 from legato.ir.types import tensor_type
 from legato.lower.describe import describe
 from legato.lower.functions import lower_functions
-from legato.lower.host import HostProgram, lower_hosts
+from legato.lower.host import lower_hosts
+from legato.lower.hosts.program import HostProgram
 from legato.ops import table
 from legato.pipelines import DEFAULT
 from legato.runtime.parts import constant_offsets

@@ -9,7 +9,8 @@ from legato.base.errors import UnsupportedError
 from legato.ir import expr as ir
 from legato.ir.types import TensorType, TupleType, Type
 from legato.lower.group import tensor_types
-from legato.lower.host import HostOpRecord, function_dims
+from legato.lower.hosts.program import HostOpRecord
+from legato.lower.hosts.values import function_dims
 from legato.lower.sizes import size_of, unique
 from legato.runtime.program import Constraint, DimInfo, FunctionInfo, HostOpInfo, Structure, TensorInfo, Word
 from legato.runtime.size import Size

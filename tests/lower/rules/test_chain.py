@@ -17,7 +17,7 @@ from legato.driver import CompileOptions, compile_module, lower_module
 from legato.infer.infer import infer
 from legato.ir.module import Module
 from legato.ir.parser import parse
-from legato.lower.host import HostProgram
+from legato.lower.hosts.program import HostProgram
 from legato.ops import table
 from legato.tir.verify import verify_all
 from legato.transform.pass_ import Observer, run

@@ -29,7 +29,7 @@ from legato.ir.types import TensorType, dims
 from legato.lower import reductions
 from legato.lower.algorithms.cook_toom import F2, F4, Scheme
 from legato.lower.algorithms.winograd import Window
-from legato.lower.host import HostProgram
+from legato.lower.hosts.program import HostProgram
 from legato.lower.rules.tile_shape import pick_shape
 from legato.lower.rules.winograd_cost import WinogradPlan
 from legato.ops import table

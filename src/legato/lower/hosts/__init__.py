@@ -1,0 +1,1 @@
+"""Relay functions that call tensor programs → host functions of the loop language."""

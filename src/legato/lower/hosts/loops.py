@@ -1,0 +1,83 @@
+"""A function that calls itself in tail position is a loop over copies of its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from legato.arith.expr import const
+from legato.base import dtype as dt
+from legato.ir import expr as ir
+from legato.ir.let import chain
+from legato.lower.group import tensor_types
+from legato.lower.hosts.blocks import lower_block
+from legato.lower.hosts.frame import Frame, Jump
+from legato.lower.hosts.values import Value, flat, flat_all, same_type
+from legato.tir.buffer import Buffer
+from legato.tir.expr import Load
+from legato.tir.stmt import Stmt, Store, While, block
+
+__all__ = ["lower_loop", "tail_calls"]
+
+
+def tail_calls(func: ir.Function, gv: ir.GlobalVar) -> frozenset[ir.Var]:
+    """Variables bound to the calls of function `gv` by itself, if it is a loop: all of them are in tail position, with
+    arguments of the parameters' types. Else nothing."""
+    wanted = [t for p in func.params for t in tensor_types(p.ty)]
+    found = _calls(func.body, gv)
+    for _, call in found:
+        got = [t for a in call.args for t in tensor_types(a.ty)]
+        if not all(same_type(a, b) for a, b in zip(got, wanted, strict=True)):
+            return frozenset()
+    return frozenset(var for var, _ in found)
+
+
+def _calls(body: ir.Expr, gv: ir.GlobalVar) -> list[tuple[ir.Var, ir.Call]]:
+    """The calls of `gv` in tail position with their variables; empty if any self call is elsewhere."""
+    found: list[tuple[ir.Var, ir.Call]] = []
+    stack = [(body, True)]
+    while stack:
+        expr, tail = stack.pop()
+        bindings, result = chain(expr)
+        for n, (var, value) in enumerate(bindings):
+            last = tail and n == len(bindings) - 1 and var == result
+            if isinstance(value, ir.Call) and value.op == gv:
+                if not last:
+                    return []
+                found.append((var, value))
+            elif isinstance(value, ir.If):
+                stack += [(value.then, last), (value.orelse, last)]
+    return found
+
+
+def lower_loop(
+    frame: Frame, func: ir.Function, calls: frozenset[ir.Var], params: Sequence[Value], outs: Value, out: list[Stmt]
+) -> None:
+    """The body as a While over copies of the parameters; a tail call updates them, any other result ends it."""
+    state: list[Value] = []
+    for param, value in zip(func.params, params, strict=True):
+        assert param.ty is not None
+        copy = frame.fresh(param.ty, param.name)
+        out += [frame.copy(a, b) for a, b in zip(flat(value), flat(copy), strict=True)]
+        frame.env[param] = copy
+        state.append(copy)
+    running = Buffer("running", (), dt.bool_)
+    frame.buffers.append(running)
+    out.append(Store(running, (), const(True, dt.bool_)))
+
+    def emit(args: Sequence[ir.Expr], stmts: list[Stmt]) -> None:
+        _assign(frame, flat_all(map(frame.atom, args)), flat_all(state), stmts)
+        stmts.append(Store(running, (), const(True, dt.bool_)))
+
+    frame.jump = Jump(calls, emit)
+    body: list[Stmt] = [Store(running, (), const(False, dt.bool_))]
+    lower_block(frame, func.body, outs, body)
+    out.append(While(Load(running, ()), block(*body)))
+
+
+def _assign(frame: Frame, values: Sequence[Buffer], targets: Sequence[Buffer], stmts: list[Stmt]) -> None:
+    """Appends the copies of `values` to `targets`, all at once as it were."""
+    moved = [(v, t) for v, t in zip(values, targets, strict=True) if v is not t]
+    held = {v for v, _ in moved} & set(targets)  # sources that an earlier copy would overwrite
+    temps = {v: frame.like(v) for v in held}
+    stmts += [frame.copy(v, t) for v, t in temps.items()]
+    stmts += [frame.copy(temps.get(v, v), t) for v, t in moved]

@@ -1,0 +1,93 @@
+"""What lowering gathers of a program: host functions, kernels, constants, messages, and what is known of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from legato.base.span import Span
+from legato.base.target import Target
+from legato.ir import expr as ir
+from legato.ir.op import Op
+from legato.ir.types import TensorType
+from legato.lower.facts import KernelFacts
+from legato.lower.plan import Plan
+from legato.lower.stored import Found, StoredKernel
+from legato.tir.buffer import Buffer, Layout
+from legato.tir.stmt import Func
+
+__all__ = ["HostOpRecord", "HostProgram", "Site"]
+
+
+@dataclass(frozen=True, slots=True)
+class HostOpRecord:
+    """An operator that is run by its reference: its record, attributes, and how many of the words are inputs."""
+
+    op: Op
+    attrs: object
+    inputs: tuple[TensorType, ...]
+    outputs: tuple[TensorType, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A place that launches kernel `kernel`: the operators that it computes there, and their place in the source."""
+
+    kernel: str
+    operators: tuple[str, ...]
+    span: Span | None
+
+
+@dataclass(slots=True)
+class HostProgram:
+    """What host lowering gathers: host functions, extra kernels, constants, check messages, host operators, plans, and
+    the sites of launches in the order of the program.
+
+    `kernels` are programs, `found` those whose machine code is at hand; `facts` has all of both, in their order.
+    """
+
+    target: Target
+    functions: dict[str, Func] = field(default_factory=dict)
+    kernels: dict[str, Func] = field(default_factory=dict)
+    found: dict[str, Found] = field(default_factory=dict)
+    facts: dict[str, KernelFacts] = field(default_factory=dict)
+    constants: dict[str, ir.Constant] = field(default_factory=dict)
+    checks: list[str] = field(default_factory=list)
+    codes: dict[str, int] = field(default_factory=dict)  # of the checks' messages
+    host_ops: list[HostOpRecord] = field(default_factory=list)
+    plans: dict[str, Plan] = field(default_factory=dict)
+    sites: list[Site] = field(default_factory=list)
+    names: dict[int, str] = field(default_factory=dict)  # of constants, by identity
+    copies: dict[str, str] = field(default_factory=dict)  # names of copy kernels by their digests
+
+    def copy(self, kernel: StoredKernel, program: Func | bytes) -> str:
+        """The name of a copy kernel, which joins the kernels unless an equal one is there."""
+        name = self.copies.get(kernel.digest)
+        if name is None:
+            name = self.copies[kernel.digest] = f"copy_{len(self.copies)}"
+            self.facts[name] = kernel.facts
+            if isinstance(program, Func):
+                self.kernels[name] = replace(program, name=name)
+            else:
+                self.found[name] = Found(tuple(o.layout for o in kernel.outputs), kernel.facts, program)
+        return name
+
+    def layouts(self, kernel: str, inputs: int) -> tuple[Layout, ...]:
+        """The layouts of what a kernel with so many inputs stores."""
+        found = self.found.get(kernel)
+        if found is not None:
+            return found.layouts
+        buffers = [p for p in self.kernels[kernel].params if isinstance(p, Buffer)]
+        return tuple(b.layout for b in buffers[inputs:])
+
+    def constant(self, node: ir.Constant) -> str:
+        """The name of `node` in the constant segment."""
+        name = self.names.setdefault(id(node), f"c{len(self.names)}")
+        self.constants[name] = node
+        return name
+
+    def check(self, message: str) -> int:
+        """The code of a check that fails with `message`."""
+        if message not in self.codes:
+            self.codes[message] = len(self.checks)
+            self.checks.append(message)
+        return self.codes[message]

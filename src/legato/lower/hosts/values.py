@@ -1,0 +1,77 @@
+"""Values of a host function: trees whose leaves are buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from legato.arith.expr import Expr, Var
+from legato.arith.prove import prove_equal
+from legato.base.errors import UnsupportedError
+from legato.ir import expr as ir
+from legato.ir.types import TensorType, TupleType, Type
+from legato.lower.group import tensor_types
+from legato.tir.buffer import Buffer
+
+__all__ = ["Value", "flat", "flat_all", "function_dims", "instantiate", "new_value", "same_type"]
+
+Value = Buffer | tuple["Value", ...]
+
+
+def new_value(ty: Type, name: str) -> Value:
+    """Buffers for a value of type `ty`; UnsupportedError for types that have none."""
+    if isinstance(ty, TensorType):
+        return Buffer(name, ty.shape, ty.dtype)
+    if isinstance(ty, TupleType):
+        return tuple(new_value(f, f"{name}_{n}") for n, f in enumerate(ty.fields))
+    raise UnsupportedError(f"values of type {ty} in compiled code")
+
+
+def flat(value: Value) -> Iterator[Buffer]:
+    """The leaves of `value`, in order."""
+    if isinstance(value, Buffer):
+        yield value
+    else:
+        for v in value:
+            yield from flat(v)
+
+
+def flat_all(values: Iterable[Value]) -> list[Buffer]:
+    """The leaves of `values`, in order."""
+    return [b for v in values for b in flat(v)]
+
+
+def same_type(a: TensorType, b: TensorType) -> bool:
+    """True if tensors of both types are alike for all values of the dims."""
+    return (
+        a.dtype == b.dtype
+        and a.rank == b.rank
+        and all(prove_equal(x, y) for x, y in zip(a.shape, b.shape, strict=True))
+    )
+
+
+def function_dims(func: ir.Function) -> tuple[Var, ...]:
+    """The dim variables of `func`, in the order of its words."""
+    return tuple(p for p in func.type_params if isinstance(p, Var))
+
+
+def instantiate(callee: ir.Function, call: ir.Call) -> list[Expr]:
+    """The values of the callee's dims in `call`: inference noted them, or the shapes of the arguments give them."""
+    known: dict[Var, Expr] = {}
+    if len(call.type_args) == len(callee.type_params):
+        noted = zip(callee.type_params, call.type_args, strict=True)
+        known = {d: value for d, value in noted if isinstance(d, Var) and isinstance(value, Expr)}
+    params = [t for p in callee.params for t in tensor_types(p.ty)]
+    args = [t for a in call.args for t in tensor_types(a.ty)]
+    for param, arg in zip(params, args, strict=True):
+        for want, got in zip(param.shape, arg.shape, strict=True):
+            if isinstance(want, Var):
+                known.setdefault(want, got)
+    dims = function_dims(callee)
+    missing = [d.name for d in dims if d not in known]
+    if missing:
+        raise UnsupportedError(
+            f"dims {', '.join(missing)} of a called function are not plain dims of its parameters",
+            span=call.span,
+            hint="give the function a parameter whose shape has the dim itself as an entry",
+        )
+    return [known[d] for d in dims]
