@@ -10,7 +10,7 @@ from legato.arith.expr import Expr, Op, Var, binary, const, fresh, land, lor, lt
 from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.tir.buffer import Buffer, Layout, Scope
-from legato.tir.expr import Load, call, cast
+from legato.tir.expr import Address, Load, Tag, call, cast, nullary
 from legato.tir.stmt import (
     Alloc,
     Check,
@@ -23,8 +23,13 @@ from legato.tir.stmt import (
     Launch,
     Let,
     LoopKind,
+    Object,
+    Open,
+    Release,
+    Retain,
     Stmt,
     Store,
+    Switch,
     View,
     While,
     block,
@@ -176,12 +181,30 @@ class Generator:
             HostOp((*self.outputs, self.n), r.randint(0, 9)),
             While(self.condition(), self.stmt(2)),
             Check(self.condition(), r.randint(0, 300), r.choice(["", 'a "quoted"\nmessage'])),
+            self._object(),
             self.stmt(3),
         ]
         r.shuffle(inner)
         body = block(self.stmt(2), View(view, base, self.n * 8, block(*inner)), *([self.stmt(1)] * r.randint(0, 1)))
         params = (*self.inputs, *self.outputs, self.n)
         return Func(r.choice(["main", "odd name"]), params, body, FuncKind.HOST, ((weights, "w.0"),))
+
+    def _object(self) -> Stmt:
+        """Statements about objects: a new one, an open one, a case for every tag."""
+        r = self.r
+        held, cell = Buffer("h", (), dt.handle, scope=Scope.REGISTER), Buffer("cell", (const(3),), dt.int64)
+        opened, field = Buffer("cell", (const(2), const(3)), dt.float32), Buffer("field", (), dt.handle)
+        handle: Expr = Load(held, ())
+        cases = tuple((n, self.stmt(1)) for n in range(r.randint(0, 3)))
+        body = block(
+            Store(held, (), r.choice([Address(cell), nullary(r.randint(0, 9)), const(0, dt.handle)])),
+            View(field, cell, const(8), Store(field, (), handle)),
+            Switch(Tag(handle), cases, r.choice([None, self.stmt(1)])),
+            Open(opened, handle, self.stmt(1)),
+            r.choice([Retain, Release])(handle),
+            Invoke((held, Address(cell), self.index()), "f"),
+        )
+        return Alloc(held, Object(cell, r.randint(0, 9), r.randint(0, 3), body))
 
 
 kernels = st.integers(0, 1 << 30).map(lambda seed: Generator(seed).kernel())

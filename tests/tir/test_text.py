@@ -77,7 +77,7 @@ host @main(
 
 
 def test_host_functions() -> None:
-    with pytest.raises(ParseError, match="expected index, got int8"):
+    with pytest.raises(ParseError, match="expected index or handle, got int8"):
         parse_func(HOST)
     text = HOST.replace("w[]", "index(w[])")
     assert show(parse_func(text)) == text

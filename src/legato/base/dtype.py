@@ -9,8 +9,8 @@ import numpy as np
 
 from legato.base.errors import TypeCheckError
 
-__all__ = ["ALL_DTYPES", "DType", "bfloat16", "bool_", "dtype", "float16", "float32", "float64", "index", "int8",
-           "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]  # fmt: skip
+__all__ = ["ALL_DTYPES", "DType", "bfloat16", "bool_", "dtype", "float16", "float32", "float64", "handle", "index",
+           "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,7 +90,7 @@ def _numpy(name: str) -> np.dtype[np.generic]:
 
         bfloat: np.dtype[np.generic] = np.dtype(ml_dtypes.bfloat16)
         return bfloat
-    return np.dtype(name)
+    return np.dtype("int64" if name in ("handle", "index") else name)
 
 
 bool_ = DType("bool", "bool", 8)
@@ -110,6 +110,10 @@ uint64 = DType("uint64", "uint", 64)
 # Scalars that count and address: 64 bits, never overflows by construction. The type of dims, loop variables and
 # subscripts; no tensor holds it. Only here may the simplifier reason as if integers were unbounded.
 index = DType("index", "index", 64)
+
+# What refers to an object of a running program (`tir.stmt`): a word that is copied, compared and taken apart, never
+# computed with. No tensor of the language holds it.
+handle = DType("handle", "handle", 64)
 
 ALL_DTYPES = (bool_, float16, float32, float64, bfloat16, int8, int16, int32, int64, uint8, uint16, uint32, uint64)
 _BY_NAME = {d.name: d for d in ALL_DTYPES}

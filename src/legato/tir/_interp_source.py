@@ -20,7 +20,7 @@ from legato.base.dtype import DType
 from legato.base.errors import InternalError
 from legato.base.node import post_order
 from legato.tir.buffer import Buffer
-from legato.tir.expr import Call, Cast, Load
+from legato.tir.expr import Address, Call, Cast, Load, Tag
 from legato.tir.intrinsics import INTRINSICS
 from legato.tir.stmt import (
     Alloc,
@@ -35,9 +35,14 @@ from legato.tir.stmt import (
     Launch,
     Let,
     LoopKind,
+    Object,
+    Open,
     Prefetch,
+    Release,
+    Retain,
     Stmt,
     Store,
+    Switch,
     View,
     While,
 )
@@ -90,6 +95,7 @@ class _Writer:
         self.namespace: dict[str, Any] = {"floor_div": np.floor_divide, "floor_mod": np.remainder, **_HELPERS}
         self.vars: dict[Var, str] = {}
         self.memories: dict[Buffer, _Memory] = {}
+        self.handles: dict[Buffer, str] = {}  # of the objects whose payloads are known
 
     def line(self, text: str) -> None:
         self.lines.append("    " * self.indent + text)
@@ -143,9 +149,11 @@ class _Writer:
             match s:
                 case Block(stmts):
                     pending += reversed(stmts)
-                case Let() | Alloc() | View():
+                case Let() | Alloc() | View() | Object() | Open():
                     self.binding(s)
                     pending.append(s.body)
+                case Switch():
+                    self.switch(s)
                 case For():
                     self.loop(s)
                 case If(cond, then, orelse):
@@ -162,7 +170,17 @@ class _Writer:
                 case _:
                     self.leaf(s)
 
-    def binding(self, s: Let | Alloc | View) -> None:
+    def switch(self, s: Switch) -> None:
+        value = self.fresh("case")
+        self.line(f"{value} = {self.value(s.value)}")
+        for n, (number, body) in enumerate(s.cases):
+            self.line(f"{'elif' if n else 'if'} {value} == {number}:")
+            self.body(body)
+        if s.default is not None:
+            self.line("else:" if s.cases else "if True:")
+            self.body(s.default)
+
+    def binding(self, s: Let | Alloc | View | Object | Open) -> None:
         if isinstance(s, Let):
             name, value = self.fresh(s.var.name), self.value(s.value)
             self.vars[s.var] = name
@@ -172,6 +190,14 @@ class _Writer:
         size = self.memory(s.buffer, name)
         if isinstance(s, Alloc):
             self.line(f"{name} = machine.alloc({dtype}, {size})")
+            return
+        if isinstance(s, Object | Open):
+            handle = self.handles[s.buffer] = self.fresh("handle")
+            if isinstance(s, Object):
+                self.line(f"{handle}, {name} = machine.new({dtype}, {size}, {s.tag}, {s.pointers})")
+            else:
+                self.line(f"{handle} = {self.value(s.handle)}")
+                self.line(f"{name} = machine.objects.payload({handle}, {dtype}, {size})")
             return
         base, start = self.known(s.base).name, self.value(s.offset)
         self.line(f"{name} = machine.view({s.buffer.name!r}, {base}, {start}, {dtype}, {size})")
@@ -188,6 +214,10 @@ class _Writer:
                 pass  # iterations of a parallel loop run one after the other: all of them are done
             case Check(cond, code):
                 self.line(f"if not {self.value(cond)}: return {code}")
+            case Retain(handle):
+                self.line(f"machine.objects.retain({self.value(handle)})")
+            case Release(handle):
+                self.line(f"machine.objects.release({self.value(handle)})")
             case Launch(args, target) | Invoke(args, target):
                 values = [self.known(a).name if isinstance(a, Buffer) else self.value(a) for a in args]
                 self.checked(f"machine.invoke({target!r}, [{', '.join(values)}])")
@@ -296,6 +326,12 @@ class _Scope:
                 return self.cast(e)
             case Call():
                 return self.call(e)
+            case Address(buffer=buffer):
+                if buffer not in self.writer.handles:
+                    raise InternalError(f"{buffer.name} is no payload of an object")
+                return self.writer.handles[buffer]
+            case Tag(handle=handle):
+                return f"machine.objects.tag({self.texts[handle]})"
             case _:
                 raise InternalError(f"tir.interp does not know the expression {type(e).__name__}")
 

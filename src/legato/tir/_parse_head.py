@@ -12,14 +12,14 @@ from legato.base.lexer import Token, number
 from legato.base.tokens import TokenStream
 from legato.tir.buffer import Buffer, Layout
 from legato.tir.buffer import Scope as Place
-from legato.tir.expr import Load, call, cast
+from legato.tir.expr import Address, Load, Tag, call, cast
 from legato.tir.intrinsics import INTRINSICS
 from legato.tir.printer import RESERVED
 from legato.tir.stmt import Param
 
 __all__ = ["Head", "Names"]
 
-_DTYPES = {d.name: d for d in (*dt.ALL_DTYPES, dt.index)}
+_DTYPES = {d.name: d for d in (*dt.ALL_DTYPES, dt.index, dt.handle)}
 _PLACES = {p.value: p for p in Place}
 
 
@@ -29,6 +29,7 @@ class Names(Scope):
     def __init__(self, stream: TokenStream) -> None:
         super().__init__(stream, {})
         self._meaning: dict[str, Expr | Buffer] = {}
+        self._takes_buffer = False  # the operand of `address(` comes next
 
     def get(self, name: str) -> Expr | Buffer | None:
         """What `name` means here; None if nothing."""
@@ -52,6 +53,9 @@ class Names(Scope):
     def name(self, token: Token) -> Expr:
         found = self._meaning.get(token.text)
         if isinstance(found, Buffer):
+            if self._takes_buffer:
+                self._takes_buffer = False
+                return Address(found)
             raise self.stream.error(f"`{token.text}` is a buffer", token, hint=f"an element of it is {token.text}[…]")
         if found is None:
             raise self.stream.error(f"unknown name `{token.text}`", token)
@@ -74,10 +78,30 @@ class Names(Scope):
         dtype = _DTYPES.get(token.text)
         if dtype is not None:
             return lambda args: cast(self.exactly(token, 1, args)[0], dtype)
+        if token.text == "address":
+            return self._address(token)
+        if token.text == "tag":
+            return lambda args: self._tag(token, self.exactly(token, 1, args)[0])
         intrinsic = INTRINSICS.get(token.text)
         if intrinsic is not None:
             return lambda args: call(token.text, *self.exactly(token, intrinsic.arity, args))
         return super().call(token)
+
+    def _tag(self, token: Token, handle: Expr) -> Expr:
+        if handle.dtype != dt.handle:
+            raise self.stream.error(f"tag takes a handle, got {handle.dtype}", token)
+        return Tag(handle)
+
+    def _address(self, token: Token) -> Build:
+        self._takes_buffer = True
+
+        def build(args: Sequence[Expr]) -> Expr:
+            self._takes_buffer = False
+            if len(args) != 1 or not isinstance(args[0], Address):
+                raise self.stream.error("address takes the name of a buffer", token)
+            return args[0]
+
+        return build
 
     def subscript(self, token: Token) -> Build:
         buffer = self.buffer(token)

@@ -3,6 +3,9 @@
     expr += Load(buffer, indices)     an element of a buffer; indices are of dtype index, one per logical dimension
           | Cast(a, dtype)            value conversion; float → int truncates towards zero and saturates, NaN gives 0
           | Call(name, args, dtype)   an intrinsic of `tir.intrinsics` (exp, sqrt, fma, …)
+      host functions only:
+          | Address(buffer)           the handle of the object whose payload `buffer` names (of an Object or Open)
+          | Tag(handle)               the tag of an object or of a handle without one (`nullary`), as int32
 
 All are opaque atoms to `arith`.
 """
@@ -21,7 +24,7 @@ from legato.base.errors import InternalError
 if TYPE_CHECKING:
     from legato.tir.buffer import Buffer
 
-__all__ = ["Call", "Cast", "Load", "call", "cast", "identity"]
+__all__ = ["Address", "Call", "Cast", "Load", "Tag", "call", "cast", "identity", "nullary"]
 
 
 class Load(Expr):
@@ -113,6 +116,54 @@ class Call(Expr):
         return (f"{self.name}(", *_commas(self.args), ")")
 
 
+class Address(Expr):
+    """The handle of the object whose payload `buffer` names."""
+
+    __slots__ = ("buffer",)
+    buffer: Buffer
+
+    def __new__(cls, buffer: Buffer) -> Self:
+        key = (cls, id(buffer))
+        found = _interned.get(key)
+        if found is None:
+            found = object.__new__(cls)
+            found.buffer, found.dtype = buffer, dt.handle
+            found = _interned.setdefault(key, found)
+        assert isinstance(found, cls)
+        return found
+
+    def pieces(self) -> tuple[object, ...]:
+        return ("address(", self.buffer, ")")
+
+
+class Tag(Expr):
+    """The tag (int32) of what `handle` refers to."""
+
+    __slots__ = ("handle",)
+    handle: Expr
+
+    def __new__(cls, handle: Expr) -> Self:
+        key = (cls, handle)
+        found = _interned.get(key)
+        if found is None:
+            if handle.dtype != dt.handle:
+                raise InternalError(f"tag({handle}): the operand has dtype {handle.dtype}, wanted handle")
+            found = object.__new__(cls)
+            found.handle, found.dtype = handle, dt.int32
+            found = _interned.setdefault(key, found)
+        assert isinstance(found, cls)
+        return found
+
+    def children(self) -> tuple[Expr, ...]:
+        return (self.handle,)
+
+    def with_children(self, children: tuple[Expr, ...]) -> Expr:
+        return Tag(children[0])
+
+    def pieces(self) -> tuple[object, ...]:
+        return ("tag(", self.handle, ")")
+
+
 def _commas(exprs: tuple[Expr, ...]) -> list[object]:
     pieces: list[object] = []
     for e in exprs:
@@ -137,6 +188,11 @@ def call(name: str, *args: Expr) -> Expr:
     if record is None or len(args) != record.arity:
         raise InternalError(f"no intrinsic {name!r} of {len(args)} arguments")
     return Call(name, args, record.dtype(args[0].dtype))
+
+
+def nullary(tag: int) -> Const:
+    """The handle of a constructor without fields: it is odd, and no object is behind it."""
+    return const(tag << 1 | 1, dt.handle)
 
 
 def identity(op: Op, dtype: DType) -> Const:

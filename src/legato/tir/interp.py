@@ -9,6 +9,7 @@ What it defines beyond the grammar in `tir.stmt`:
 * Memory of a fresh Alloc is undefined; here it is poisoned (NaN, or 0x5a in every byte) so that a read shows.
 * Integers wrap, every float operation rounds to its own dtype, a cast from float to integer truncates and saturates.
 * Of a Select, only the chosen side reads memory: a guard may protect a Load.
+* An object is found by its handle in a table (`Objects`): what has ended is not found any more.
 * PARALLEL and VECTOR iterations run in order, or backwards with `backwards=True`: a correct program cannot tell.
 
 A function is translated to Python source once (`source(func)` shows it) and executed.
@@ -27,10 +28,11 @@ from legato.arith.expr import Const
 from legato.base.dtype import DType
 from legato.base.errors import InternalError
 from legato.tir._interp_source import Generated, generate
+from legato.tir._objects import Objects
 from legato.tir.buffer import Buffer
 from legato.tir.stmt import Func
 
-__all__ = ["HostOpRunner", "run", "source"]
+__all__ = ["HostOpRunner", "Objects", "run", "source"]
 
 HostOpRunner = Callable[[int, Sequence["np.ndarray[Any, Any] | int"]], int | None]
 Argument = Any  # an array for a Buffer param, an int for a Var
@@ -47,22 +49,30 @@ def run(
     host_op: HostOpRunner | None = None,
     constants: Mapping[str, np.ndarray[Any, Any]] | None = None,
     backwards: bool = False,
+    objects: Objects | None = None,
 ) -> int:
     """Runs `func` on `args` (as `func.params`) and returns its status: 0, or the code of the Check that failed.
 
     Arrays have the buffer's shape and dtype and receive what the function stores. `functions` holds the targets of
     Launch and Invoke, `constants` the arrays of `func.constants`; `host_op(index, args)` runs a HostOp on logical
-    arrays (changed in place) and returns a status or None. InternalError for ill-formed programs and arguments.
+    arrays (changed in place) and returns a status or None. `objects` are what handles among the arguments refer to, and
+    receives what is returned; without it, nothing may be left of a run that succeeds. A run that fails ends them all.
+    InternalError for ill-formed programs and arguments.
     """
     if len(args) != len(func.params):
         raise InternalError(f"{func.name} takes {len(func.params)} arguments, got {len(args)}")
-    machine = _Machine(functions or {}, host_op, constants or {}, backwards)
+    heap = Objects() if objects is None else objects
+    machine = _Machine(functions or {}, host_op, constants or {}, backwards, heap)
     values = [_argument(func, p, a) for p, a in zip(func.params, args, strict=True)]
     with np.errstate(all="ignore"):
         status = machine.call(func, values)
     for param, arg, memory in zip(func.params, args, values, strict=True):
         if isinstance(param, Buffer) and arg.flags.writeable:
             arg[...] = _logical(param, memory, arg.shape)
+    if status:
+        heap.clear()
+    if objects is None and heap.live:
+        raise InternalError(f"{func.name} left {heap.live} objects behind")
     return status
 
 
@@ -85,8 +95,10 @@ class _Machine:
         host_op: HostOpRunner | None,
         constants: Mapping[str, np.ndarray[Any, Any]],
         backwards: bool,
+        objects: Objects,
     ) -> None:
         self.functions, self.runner, self.named, self.backwards = functions, host_op, constants, backwards
+        self.objects = objects
         self.compiled: dict[Func, Callable[..., int]] = {}
 
     def call(self, func: Func, values: Sequence[Any]) -> int:
@@ -131,6 +143,11 @@ class _Machine:
         if dtype.is_float:
             return np.full(elements, math.nan, dtype.numpy)
         return np.full(elements * dtype.bytes, 1 if dtype.is_bool else _POISON_BYTE, np.uint8).view(dtype.numpy)
+
+    def new(self, dtype: DType, elements: int, tag: int, pointers: int) -> tuple[int, Memory]:
+        """The handle and the payload of a new object."""
+        handle = self.objects.new(elements * dtype.bytes, tag, pointers)
+        return handle, self.objects.payload(handle, dtype, elements)
 
     @staticmethod
     def view(name: str, base: Memory, offset: int, dtype: DType, elements: int) -> Memory:

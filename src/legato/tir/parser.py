@@ -11,6 +11,9 @@
             | name "[" e,* "]" "=" e ";"                       | "check" e "else" int ["," string] ";"
             | "launch" @name "(" arg,* ")" ";"                 | "invoke" @name "(" arg,* ")" ";"
             | "host_op" int "(" arg,* ")" ";"                  | "barrier" ";"
+            | "object" param "," "tag" "=" int "," "pointers" "=" int ";"
+            | "open" param "=" e ";"                           | ("retain" | "release") e ";"
+            | "switch" e "{" ("case" int "{" stmt* "}")* ["default" "{" stmt* "}"] "}"
 
 A name means what the innermost block says that binds it. Blocks are on a stack: nesting is limited by memory only.
 """
@@ -41,9 +44,14 @@ from legato.tir.stmt import (
     Launch,
     Let,
     LoopKind,
+    Object,
+    Open,
     Prefetch,
+    Release,
+    Retain,
     Stmt,
     Store,
+    Switch,
     View,
     While,
     block,
@@ -70,12 +78,11 @@ def parse_function(stream: TokenStream) -> Func:
 
 @dataclass(slots=True)
 class _Frame:
-    """An open block: what makes a statement of its contents, and what it holds so far."""
+    """An open block: what is done with its contents when it ends, and what it holds so far."""
 
-    close: Callable[[Stmt], Stmt]
+    close: Callable[[Stmt], None]
     items: list[Stmt | Callable[[Stmt], Stmt]] = field(default_factory=list)  # a callable takes the rest of the block
     hidden: list[tuple[str, Expr | Buffer | None]] = field(default_factory=list)
-    if_cond: Expr | None = None  # of an If whose `then` this is
 
     def contents(self) -> Stmt:
         """The statements, with those that hold to the end of the block around the ones behind them."""
@@ -110,8 +117,7 @@ class _Parser:
         return Func(name, params, self._body(), kind, constants, span)
 
     def _body(self) -> Stmt:
-        self.stream.expect("{")
-        self.frames.append(_Frame(lambda body: body))
+        self._block(lambda body: None)
         while True:
             if self.stream.at("}"):
                 done = self._close()
@@ -127,21 +133,19 @@ class _Parser:
         for name, old in reversed(frame.hidden):
             self.names.restore(name, old)
         done = frame.contents()
-        if frame.if_cond is not None:
-            if self.stream.accept("else"):
-                cond = frame.if_cond
-                self._open(lambda orelse: If(cond, done, orelse))
-                return None
-            self._add(If(frame.if_cond, done))
-            return None
         if not self.frames:
             return done
-        self._add(frame.close(done))
+        frame.close(done)
         return None
 
-    def _open(self, close: Callable[[Stmt], Stmt], if_cond: Expr | None = None) -> None:
+    def _block(self, close: Callable[[Stmt], None]) -> None:
+        """Begins a block, whose contents `close` gets when it ends."""
         self.stream.expect("{")
-        self.frames.append(_Frame(close, if_cond=if_cond))
+        self.frames.append(_Frame(close))
+
+    def _open(self, make: Callable[[Stmt], Stmt]) -> None:
+        """Begins the block of which `make` makes a statement."""
+        self._block(lambda body: self._add(make(body)))
 
     def _add(self, item: Stmt | Callable[[Stmt], Stmt]) -> None:
         self.frames[-1].items.append(item)
@@ -163,7 +167,10 @@ class _Parser:
             self._for()
         elif stream.at("if"):
             stream.next()
-            self._open(lambda body: body, if_cond=self._condition())
+            self._if()
+        elif stream.at("switch"):
+            stream.next()
+            self._switch()
         elif stream.at("while"):
             stream.next()
             cond = self._condition()
@@ -174,6 +181,43 @@ class _Parser:
                 stream.next()
             read(self)
             stream.expect(";")
+
+    def _if(self) -> None:
+        cond = self._condition()
+
+        def close(then: Stmt) -> None:
+            if self.stream.accept("else"):
+                self._open(lambda orelse: If(cond, then, orelse))
+            else:
+                self._add(If(cond, then))
+
+        self._block(close)
+
+    def _switch(self) -> None:
+        value = self._expr()
+        self.stream.expect("{")
+        self._case(value, [])
+
+    def _case(self, value: Expr, cases: list[tuple[int, Stmt]]) -> None:
+        """The cases that follow, and the brace that ends them."""
+
+        def close(number: int, body: Stmt) -> None:
+            cases.append((number, body))
+            self._case(value, cases)
+
+        def last(body: Stmt) -> None:
+            self.stream.expect("}")
+            self._add(Switch(value, tuple(cases), body))
+
+        if self.stream.accept("case"):
+            number = self.head.integer()
+            self._block(lambda body: close(number, body))
+        elif self.stream.accept("default"):
+            self._block(last)
+        elif self.stream.accept("}"):
+            self._add(Switch(value, tuple(cases)))
+        else:
+            raise self.stream.unexpected("`case`, `default` or `}`")
 
     def _for(self) -> None:
         stream = self.stream
@@ -217,6 +261,30 @@ class _Parser:
         offset = self._typed(dt.index)
         self._bind(name, buffer)
         self._add(lambda body: View(buffer, base, offset, body))
+
+    def _object(self) -> None:
+        name, buffer = self.head.buffer_param()
+        tag, pointers = self._fact("tag"), self._fact("pointers")
+        self._bind(name, buffer)
+        self._add(lambda body: Object(buffer, tag, pointers, body))
+
+    def _fact(self, name: str) -> int:
+        for text in (",", name, "="):
+            self.stream.expect(text)
+        return self.head.integer()
+
+    def _open_object(self) -> None:
+        name, buffer = self.head.buffer_param()
+        self.stream.expect("=")
+        handle = self._typed(dt.handle)
+        self._bind(name, buffer)
+        self._add(lambda body: Open(buffer, handle, body))
+
+    def _retain(self) -> None:
+        self._add(Retain(self._typed(dt.handle)))
+
+    def _release(self) -> None:
+        self._add(Release(self._typed(dt.handle)))
 
     def _store(self) -> None:
         buffer, indices = self._place()
@@ -271,7 +339,7 @@ class _Parser:
                 stream.next()
                 args.append(named)
             else:
-                args.append(self._typed(dt.index))
+                args.append(self._scalar())
             if not stream.accept(",") and not stream.at(")"):
                 raise stream.unexpected("`,` or `)`")
         return tuple(args)
@@ -280,6 +348,14 @@ class _Parser:
 
     def _expr(self) -> Expr:
         return parse_expr(self.stream, self.names)
+
+    def _scalar(self) -> Expr:
+        """An argument of a call: an index or a handle."""
+        token = self.stream.peek()
+        e = self._expr()
+        if e.dtype not in (dt.index, dt.handle):
+            raise self.stream.error(f"expected index or handle, got {e.dtype}", token)
+        return e
 
     def _typed(self, dtype: dt.DType) -> Expr:
         token = self.stream.peek()
@@ -300,6 +376,10 @@ _SIMPLE: dict[str, Callable[[_Parser], None]] = {
     "check": _Parser._check,
     "prefetch": _Parser._prefetch,
     "barrier": _Parser._barrier,
+    "object": _Parser._object,
+    "open": _Parser._open_object,
+    "retain": _Parser._retain,
+    "release": _Parser._release,
     "launch": _Parser._launch,
     "invoke": _Parser._invoke,
     "host_op": _Parser._host_op,

@@ -8,9 +8,10 @@
       }
     }
 
-`let`, `alloc` and `view` hold to the end of the block they stand in. Names are made unique; `tir.parser` reads the text
-back. Where a statement uses large expressions more than once, each is written once before it: `share x = a[i] * 2f;`
-says that x stands for the expression in what follows (it is a way of writing, nothing is stored).
+`let`, `alloc`, `view`, `object` and `open` hold to the end of the block they stand in. Names are made unique;
+`tir.parser` reads the text back. Where a statement uses large expressions more than once, each is written once before
+it: `share x = a[i] * 2f;` says that x stands for the expression in what follows (it is a way of writing, nothing is
+stored).
 """
 
 from __future__ import annotations
@@ -40,9 +41,14 @@ from legato.tir.stmt import (
     Invoke,
     Launch,
     Let,
+    Object,
+    Open,
     Prefetch,
+    Release,
+    Retain,
     Stmt,
     Store,
+    Switch,
     View,
     While,
 )
@@ -50,15 +56,17 @@ from legato.tir.stmt import (
 __all__ = ["KEYWORDS", "RESERVED", "Namer", "show", "show_stmt"]
 
 KEYWORDS = frozenset({"let", "alloc", "view", "share", "if", "else", "while", "check", "at", "in", "launch", "invoke",
-                      "host_op", "for", "unroll", "vector", "parallel", "kernel", "host", "constants"})  # fmt: skip
+                      "host_op", "for", "unroll", "vector", "parallel", "kernel", "host", "constants",
+                      "object", "open", "retain", "release", "switch", "case", "default"})  # fmt: skip
 RESERVED = (
     KEYWORDS
     | {d.name for d in dt.ALL_DTYPES}
     | set(INTRINSICS)
-    | {"index", "Buffer", "min", "max", "select", "and", "or", "True", "False"}
+    | {"index", "handle", "address", "tag", "Buffer", "min", "max", "select", "and", "or", "True", "False"}
     | {f"{word}{suffix}" for word in ("inf", "nan") for suffix in ("f", "f16", "f32", "f64", "bf16")}
 )
 _FOREIGN = re.compile(r"[^A-Za-z0-9_]")
+_BINDERS = (Let, Alloc, View, Object, Open)  # they hold to the end of the block
 _PLAIN = re.compile(r"[A-Za-z0-9_]+(/[A-Za-z0-9_]+)*")
 _TERSE = 160  # expressions with more nodes than this, as a tree, are written with shared parts
 _WORTH = 6  # nodes that a shared part must have
@@ -189,8 +197,10 @@ class _Printer:
         text = shared or (lambda e: show_expr(e, self.names))
         line = self._line(s, text)
         self.lines.append("  " * depth + line)
-        if isinstance(s, Let | Alloc | View):
+        if isinstance(s, _BINDERS):
             return [(s.body, depth)]
+        if isinstance(s, Switch):
+            return self._cases(s, depth)
         if isinstance(s, If):
             rest: list[tuple[Stmt | str, int]] = [(s.then, depth + 1)]
             if s.orelse is not None:
@@ -198,11 +208,19 @@ class _Printer:
             return [*rest, ("}", depth)]
         return [(s.children()[0], depth + 1), ("}", depth)] if s.children() else []
 
+    @staticmethod
+    def _cases(s: Switch, depth: int) -> list[tuple[Stmt | str, int]]:
+        rest: list[tuple[Stmt | str, int]] = []
+        named = [(f"case {n}", body) for n, body in s.cases]
+        for head, body in [*named, *([] if s.default is None else [("default", s.default)])]:
+            rest += [(f"{head} {{", depth + 1), (body, depth + 2), ("}", depth + 1)]
+        return [*rest, ("}", depth)]
+
     def _block(self, s: Block, depth: int) -> list[tuple[Stmt | str, int]]:
         out: list[tuple[Stmt | str, int]] = []
         stmts = _flat(s)
         for n, stmt in enumerate(stmts):
-            if isinstance(stmt, Let | Alloc | View) and n + 1 < len(stmts):  # it ends before the block does
+            if isinstance(stmt, _BINDERS) and n + 1 < len(stmts):  # it ends before the block does
                 out += [("{", depth), (stmt, depth + 1), ("}", depth)]
             else:
                 out.append((stmt, depth))
@@ -218,6 +236,8 @@ class _Printer:
                 return f"if {text(s.cond)} {{"
             case While():
                 return f"while {text(s.cond)} {{"
+            case Switch():
+                return f"switch {text(s.value)} {{"
             case Let():
                 value = text(s.value)
                 plain = s.var.dtype == s.value.dtype and s.var.lo is None and s.var.hi is None
@@ -232,8 +252,19 @@ class _Printer:
                 return f"prefetch {self.names(s.buffer)}[{', '.join(map(text, s.indices))}];"
             case Barrier():
                 return "barrier;"
+            case _:
+                return self._plain_line(s, text)
+
+    def _plain_line(self, s: Stmt, text: Callable[[Expr], str]) -> str:
+        match s:
             case Check():
                 return f"check {text(s.cond)} else {s.code}{', ' + quote(s.message) if s.message else ''};"
+            case Object():
+                return f"object {self._param(s.buffer)}, tag={s.tag}, pointers={s.pointers};"
+            case Open():
+                return f"open {self._param(s.buffer)} = {text(s.handle)};"
+            case Retain() | Release():
+                return f"{'retain' if isinstance(s, Retain) else 'release'} {text(s.handle)};"
             case _:
                 return self._call(s, text)
 

@@ -22,7 +22,7 @@ from legato.arith.substitute import replace as replace_parts
 from legato.arith.substitute import substitute as substitute_expr
 from legato.base import dtype as dt
 from legato.tir.buffer import Buffer
-from legato.tir.stmt import Alloc, Block, Check, For, Func, If, Let, LoopKind, Stmt, View, block
+from legato.tir.stmt import Alloc, Block, Check, For, Func, If, Let, LoopKind, Object, Open, Stmt, View, block
 from legato.tir.walk import (
     buffers_used,
     copy_buffer,
@@ -40,6 +40,7 @@ from legato.tir.walk import (
 __all__ = ["simplify"]
 
 _NOTHING = Block(())
+_UNNEEDED = (Alloc, View, Open)  # without use of their buffer; an Object is also there to be released
 _TRUE, _FALSE = const(True, dt.bool_), const(False, dt.bool_)
 
 
@@ -66,13 +67,13 @@ def _inline(body: Stmt) -> Stmt:
             known[s.var] = const(0)
         elif isinstance(s, Let) and (s.var not in used or isinstance(s.value, Var | Const)):
             known[s.var] = substitute_expr(s.value, known)
-        elif isinstance(s, Alloc | View) and s.buffer not in buffers:
+        elif isinstance(s, _UNNEEDED) and s.buffer not in buffers:
             dead.add(s.buffer)
 
     def bare(s: Stmt) -> Stmt | None:
         if isinstance(s, For | Let):
             return s.body if s.var in known else None
-        return s.body if isinstance(s, Alloc | View) and s.buffer in dead else None
+        return s.body if isinstance(s, _UNNEEDED) and s.buffer in dead else None
 
     return substitute(transform(body, bare), known) if known or dead else body
 
@@ -164,7 +165,7 @@ def _decide(body: Stmt) -> Stmt:
 def _with_simple_operands(s: Stmt, scope: _Scope, moved: dict[Buffer, Buffer]) -> Stmt:
     old = s.exprs()
     new = tuple([scope(e) for e in old])
-    if isinstance(s, Alloc | View):
+    if isinstance(s, Alloc | View | Object | Open):
         shape = tuple([scope(d) for d in s.buffer.shape])
         if shape != s.buffer.shape:
             moved[s.buffer] = copy_buffer(s.buffer, shape=shape)

@@ -16,12 +16,28 @@
          | Launch(kernel, args)                           runs a kernel over the thread pool; args as its params
          | Invoke(func, args)                             calls another host function
          | HostOp(index, args)                            runs operator `index` of the artifact by its reference
+         | Object(buffer, tag, pointers, body)            a new object; buffer names its payload while body runs
+         | Open(buffer, handle, body)                     buffer names the payload of an object while body runs
+         | Retain(handle) | Release(handle)               one reference more, one less
+         | Switch(value, cases, default)                  runs the case of this number, or default if there is none
 
 Meaning of loop kinds: SERIAL runs in order. UNROLL is SERIAL that code generation expands. VECTOR has a literal extent
 and iterations that do not depend on each other: one vector lane each; an If inside becomes a mask. PARALLEL iterations
 are independent and are divided among the threads, [tid·n/nt, (tid+1)·n/nt); it may not be nested in another PARALLEL.
 A kernel either has no PARALLEL loop (it then runs on one thread) or does all its stores inside one. Every thread does
 what is outside of them; a Barrier there makes what all have stored before known to all.
+
+Objects. A value of dtype handle is a word that refers to an object, or to nothing:
+
+    0               nothing; Retain and Release leave it alone
+    odd             `tag << 1 | 1`: a tag alone, without an object; Retain and Release leave it alone as well
+    even            an object: a count of references (1 at first), a tag, and a payload whose first `pointers` words are
+                    handles that the object owns. When the last reference is released these are released too
+
+Handles are kept in buffers of dtype handle: of rank 0 in scope REGISTER, or a View of one of the first words of a
+payload. They are read by Load, passed to Invoke as scalars or by buffers that receive them, compared with == and !=,
+and otherwise only given to the statements above and to the expressions Address and Tag. Payload words are undefined
+until they are stored to. A function that fails need not release anything: what is left over ends with the call.
 
 Nodes are immutable and compared by identity. `tir.interp` defines the meaning.
 """
@@ -36,7 +52,8 @@ from legato.base.span import Span
 from legato.tir.buffer import Buffer
 
 __all__ = ["Alloc", "Barrier", "Block", "Check", "For", "Func", "FuncKind", "HostOp", "If", "Invoke", "Launch", "Let",
-           "LoopKind", "Param", "Prefetch", "Stmt", "Store", "View", "While", "block"]  # fmt: skip
+           "LoopKind", "Object", "Open", "Param", "Prefetch", "Release", "Retain", "Stmt", "Store", "Switch", "View",
+           "While", "block"]  # fmt: skip
 
 
 class LoopKind(enum.Enum):
@@ -266,12 +283,100 @@ class View(Stmt):
         return View(self.buffer, self.base, exprs[0], self.body)
 
 
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class Object(Stmt):
+    """A new object with one reference, whose payload `buffer` names while body runs; `Address(buffer)` is its handle.
+
+    The first `pointers` words of the payload are handles (host).
+    """
+
+    buffer: Buffer
+    tag: int
+    pointers: int
+    body: Stmt
+
+    def children(self) -> tuple[Stmt, ...]:
+        return (self.body,)
+
+    def with_children(self, children: tuple[Stmt, ...]) -> Stmt:
+        return Object(self.buffer, self.tag, self.pointers, children[0])
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class Open(Stmt):
+    """`buffer` names the payload of the object `handle` while body runs (host)."""
+
+    buffer: Buffer
+    handle: Expr
+    body: Stmt
+
+    def children(self) -> tuple[Stmt, ...]:
+        return (self.body,)
+
+    def with_children(self, children: tuple[Stmt, ...]) -> Stmt:
+        return Open(self.buffer, self.handle, children[0])
+
+    def exprs(self) -> tuple[Expr, ...]:
+        return (self.handle,)
+
+    def with_exprs(self, exprs: tuple[Expr, ...]) -> Stmt:
+        return Open(self.buffer, exprs[0], self.body)
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class Retain(Stmt):
+    """One more reference to the object `handle` (host)."""
+
+    handle: Expr
+
+    def exprs(self) -> tuple[Expr, ...]:
+        return (self.handle,)
+
+    def with_exprs(self, exprs: tuple[Expr, ...]) -> Stmt:
+        return Retain(exprs[0])
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class Release(Stmt):
+    """One reference less to the object `handle`, which ends with the last one (host)."""
+
+    handle: Expr
+
+    def exprs(self) -> tuple[Expr, ...]:
+        return (self.handle,)
+
+    def with_exprs(self, exprs: tuple[Expr, ...]) -> Stmt:
+        return Release(exprs[0])
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class Switch(Stmt):
+    """Runs the case whose number `value` (int32 or index) is; `default`, or nothing, if there is none (host)."""
+
+    value: Expr
+    cases: tuple[tuple[int, Stmt], ...]
+    default: Stmt | None = None
+
+    def children(self) -> tuple[Stmt, ...]:
+        return (*(s for _, s in self.cases), *(() if self.default is None else (self.default,)))
+
+    def with_children(self, children: tuple[Stmt, ...]) -> Stmt:
+        cases = tuple((n, s) for (n, _), s in zip(self.cases, children, strict=False))
+        return Switch(self.value, cases, None if self.default is None else children[-1])
+
+    def exprs(self) -> tuple[Expr, ...]:
+        return (self.value,)
+
+    def with_exprs(self, exprs: tuple[Expr, ...]) -> Stmt:
+        return Switch(exprs[0], self.cases, self.default)
+
+
 Arg = Buffer | Expr
 
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
 class _CallStmt(Stmt):
-    """A call whose arguments are buffers (passed as pointers) and index scalars, as the callee's params."""
+    """A call whose arguments are buffers (passed as pointers) and scalars (index; handles), as the callee's params."""
 
     args: tuple[Arg, ...]
 

@@ -4,13 +4,16 @@
   of buffers bound here; each is bound once in a function.
 * Dtypes: loops, extents, subscripts, offsets and scalar arguments are index; conditions are bool; a stored or let-bound
   value has the dtype of its place; subscripts are as many as dimensions; intrinsics exist.
-* Parameters are GLOBAL buffers and index scalars. A register buffer has a literal shape.
+* Parameters are GLOBAL buffers and index scalars, in host functions handles too. A register buffer has a literal shape.
 * A VECTOR loop has a literal extent. PARALLEL loops occur in kernels, not inside each other or a VECTOR loop. A kernel
   that has one stores to GLOBAL memory only inside one, stores there to no LOCAL memory of outside, and reads in no
   PARALLEL loop what another one writes without a Barrier in between (threads do not wait for each other).
 * A Barrier is met by all threads equally often: it is in a kernel that has no Check, in no If and no PARALLEL or VECTOR
   loop, and the extents of the loops around it depend on nothing that the kernel writes.
-* While, View, Launch, Invoke and HostOp occur in host functions; so do Allocs of GLOBAL memory once scheduling is done.
+* While, View, Launch, Invoke, HostOp, Switch and what has to do with objects occur in host functions; so do Allocs of
+  GLOBAL memory once scheduling is done. A buffer of dtype handle is dense. The payload of an object is GLOBAL, dense,
+  and of a literal size that holds its pointers, if it has any; an Address is of a payload. Nothing is computed from
+  handles, and no object is made, opened, retained or released in a VECTOR loop.
 
 Whether accesses are in bounds is not checked here: `tir.interp` does that on concrete arguments.
 """
@@ -20,12 +23,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from legato.arith.expr import Const, Expr, Var
+from legato.arith.expr import Binary, Const, Expr, Op, Select, Var
 from legato.base import dtype as dt
 from legato.base.errors import VerifyError
 from legato.base.node import post_order
 from legato.tir.buffer import Buffer, Scope
-from legato.tir.expr import Call, Load
+from legato.tir.expr import Address, Call, Cast, Load, Tag
 from legato.tir.intrinsics import INTRINSICS
 from legato.tir.printer import show_stmt
 from legato.tir.stmt import (
@@ -42,17 +45,24 @@ from legato.tir.stmt import (
     Launch,
     Let,
     LoopKind,
+    Object,
+    Open,
     Prefetch,
+    Release,
+    Retain,
     Stmt,
     Store,
+    Switch,
     View,
     While,
 )
-from legato.tir.walk import buffers_read, buffers_written, loads, loops, statements
+from legato.tir.walk import BINDERS, buffers_read, buffers_written, loads, loops, statements
 
 __all__ = ["verify", "verify_all"]
 
-_HOST_ONLY = (While, View, Launch, Invoke, HostOp)
+_OBJECTS = (Object, Open, Retain, Release)
+_HOST_ONLY = (While, View, Launch, Invoke, HostOp, Switch, *_OBJECTS)
+_MOST = 65535  # tag and pointers of an object are 16 bits each
 
 
 def verify_all(functions: Mapping[str, Func], *, final: bool = False) -> None:
@@ -79,12 +89,14 @@ class _Verifier:
     scope: set[Var | Buffer] = field(default_factory=set)
     bound: set[Var | Buffer] = field(default_factory=set)
     path: list[Stmt] = field(default_factory=list)
+    payloads: set[Buffer] = field(default_factory=set)  # buffers bound by Object and Open
 
     def run(self) -> None:
+        wanted = (dt.index, dt.handle) if self.func.kind is FuncKind.HOST else (dt.index,)
         for p in self.func.params:
             self.bind(p)
-            if isinstance(p, Var) and p.dtype != dt.index:
-                raise self.error(f"parameter {p.name} has dtype {p.dtype}, wanted index")
+            if isinstance(p, Var) and p.dtype not in wanted:
+                raise self.error(f"parameter {p.name} has dtype {p.dtype}, wanted {' or '.join(map(str, wanted))}")
         for buffer, _ in self.func.constants:
             self.bind(buffer)
         for p in [*self.func.params, *(b for b, _ in self.func.constants)]:
@@ -126,7 +138,7 @@ class _Verifier:
     def unbind(self, s: Stmt) -> None:
         if isinstance(s, For | Let):
             self.scope.discard(s.var)
-        elif isinstance(s, Alloc | View):
+        elif isinstance(s, BINDERS):
             self.scope.discard(s.buffer)
 
     def buffer(self, b: Buffer) -> None:
@@ -136,6 +148,8 @@ class _Verifier:
         order, lengths = b.layout.order, {len(b.layout.halo), len(b.layout.pad)}
         if sorted(order) != list(range(b.rank)) or not lengths <= {0, b.rank}:
             raise self.error(f"the layout of {b.name} does not fit its rank, {b.rank}")
+        if b.dtype == dt.handle and (self.func.kind is not FuncKind.HOST or not b.layout.is_row_major):
+            raise self.error(f"{b.name} holds handles, so it is a dense buffer of a host function")
         if b.scope is Scope.REGISTER and not all(isinstance(d, Const) for d in b.shape):
             raise self.error(f"the register buffer {b.name} has a shape that is not literal")
 
@@ -159,6 +173,13 @@ class _Verifier:
                 self.used(node.buffer)
             elif isinstance(node, Call) and node.name not in INTRINSICS:
                 raise self.error(f"there is no intrinsic {node.name}")
+            elif isinstance(node, Address):
+                self.used(node.buffer)
+                if node.buffer not in self.payloads:
+                    raise self.error(f"{node.buffer.name} is no payload of an object, so it has no address")
+            used = any(child.dtype == dt.handle for child in node.children())
+            if (used and not _may_use_handle(node)) or (isinstance(node, Cast) and node.dtype == dt.handle):
+                raise self.error(f"nothing is computed from handles, got {node}")
 
     # Statements
 
@@ -178,19 +199,29 @@ class _Verifier:
                 self.bind(s.var)
             case Alloc():
                 self.alloc(s.buffer)
+            case Store() | Prefetch():
+                self.place(s)
+            case Barrier():
+                self.barrier()
+            case Block():
+                pass
+            case _:
+                self.enter_host(s)
+
+    def enter_host(self, s: Stmt) -> None:
+        """The same for a statement that only host functions have."""
+        match s:
             case View():
                 self.used(s.base)
                 self.expr(s.offset, dt.index, "the offset")
                 self.bind(s.buffer)
                 self.buffer(s.buffer)
-            case Store() | Prefetch():
-                self.place(s)
             case Launch() | Invoke() | HostOp():
                 self.call(s)
-            case Barrier():
-                self.barrier()
-            case Block():
-                pass
+            case Switch():
+                self.switch(s)
+            case Object() | Open() | Retain() | Release():
+                self.object(s)
             case _:
                 raise self.error(f"{type(s).__name__} is no statement")
 
@@ -249,7 +280,8 @@ class _Verifier:
             if isinstance(a, Buffer):
                 self.used(a)
             else:
-                self.expr(a, dt.index, f"argument {a}")
+                handle = a.dtype == dt.handle and isinstance(s, Invoke)
+                self.expr(a, dt.handle if handle else dt.index, f"argument {a}")
         if self.functions is None or isinstance(s, HostOp):
             return
         name, kind = (s.kernel, FuncKind.KERNEL) if isinstance(s, Launch) else (s.func, FuncKind.HOST)
@@ -262,6 +294,38 @@ class _Verifier:
             wanted, got = _fact(p), _fact(a)
             if wanted != got:
                 raise self.error(f"parameter {p.name} of @{name} is {wanted}, got {got}")
+
+    # Objects
+
+    def object(self, s: Object | Open | Retain | Release) -> None:
+        if any(isinstance(p, For) and p.kind is LoopKind.VECTOR for p in self.path):
+            raise self.error("this stands in a vector loop")
+        if not isinstance(s, Object):
+            self.expr(s.handle, dt.handle, "the operand")
+        if isinstance(s, Object | Open):
+            self.bind(s.buffer)
+            self.buffer(s.buffer)
+            self.payloads.add(s.buffer)
+            if s.buffer.scope is not Scope.GLOBAL or not s.buffer.layout.is_row_major:
+                raise self.error(f"the payload {s.buffer.name} must be global and dense")
+        if isinstance(s, Object):
+            self.header(s)
+
+    def header(self, s: Object) -> None:
+        if not (0 <= s.tag <= _MOST and 0 <= s.pointers <= _MOST):
+            raise self.error(f"tag and pointers of an object are 0 to {_MOST}, got {s.tag} and {s.pointers}")
+        elements = s.buffer.elements()
+        size = int(elements.value) * s.buffer.dtype.bytes if isinstance(elements, Const) else None
+        if s.pointers and (size is None or size < 8 * s.pointers):
+            raise self.error(f"the payload {s.buffer.name} has no room for {s.pointers} pointers")
+
+    def switch(self, s: Switch) -> None:
+        self.parts(s.value)
+        if s.value.dtype not in (dt.int32, dt.index):
+            raise self.error(f"the value has dtype {s.value.dtype}, wanted int32 or index")
+        numbers = [n for n, _ in s.cases]
+        if len(set(numbers)) < len(numbers):
+            raise self.error(f"two cases have the same number, of {numbers}")
 
     # Threads
 
@@ -345,6 +409,13 @@ def _events(body: Stmt, one: For, other: For) -> list[Stmt | str]:
                 todo.append("end")
             todo += reversed(s.children())
     return found
+
+
+def _may_use_handle(e: Expr) -> bool:
+    """Whether handles may be operands of `e`."""
+    if isinstance(e, Binary):
+        return e.op in (Op.EQ, Op.NE)
+    return isinstance(e, Select | Tag)
 
 
 def _head(s: Stmt) -> str:

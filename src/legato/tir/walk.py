@@ -19,14 +19,15 @@ from legato.arith.substitute import variables
 from legato.base import dtype as dt
 from legato.base.node import transform
 from legato.tir.buffer import Buffer
-from legato.tir.expr import Load
-from legato.tir.stmt import Alloc, For, Func, HostOp, Invoke, Launch, Let, Prefetch, Stmt, Store, View
+from legato.tir.expr import Address, Load, Tag
+from legato.tir.stmt import Alloc, For, Func, HostOp, Invoke, Launch, Let, Object, Open, Prefetch, Stmt, Store, View
 
 __all__ = ["bound_buffers", "bound_vars", "buffers_read", "buffers_used", "buffers_written", "expressions",
            "has_load", "loads", "loop_limits", "loop_ranges", "loops", "map_exprs", "replace_buffer",
            "rewrite_loads", "rewrite_loads_in", "statements", "substitute", "transform", "vars_used"]  # fmt: skip
 
 CALLS = (Launch, Invoke, HostOp)
+BINDERS = (Alloc, View, Object, Open)  # of a buffer, while their body runs
 
 
 def statements(root: Stmt | Func) -> Iterator[Stmt]:
@@ -55,10 +56,11 @@ def loads(root: Stmt | Func | Expr) -> Iterator[Load]:
 
 
 def buffers_read(root: Stmt | Func) -> tuple[Buffer, ...]:
-    """Buffers that `root` may read: loaded from, fetched ahead or given to a call. Views are told apart from bases."""
+    """Buffers that `root` may read: loaded from, fetched ahead, handed on as objects or given to a call. Views are
+    told apart from bases."""
     found = dict.fromkeys(b for s in statements(root) if isinstance(s, CALLS) for b in s.args if isinstance(b, Buffer))
     found |= dict.fromkeys(s.buffer for s in statements(root) if isinstance(s, Prefetch))
-    found |= dict.fromkeys(load.buffer for load in loads(root))
+    found |= dict.fromkeys(e.buffer for e in expressions(root) if isinstance(e, Load | Address))
     return tuple(found)
 
 
@@ -85,8 +87,8 @@ def bound_vars(root: Stmt | Func) -> tuple[Var, ...]:
 
 
 def bound_buffers(root: Stmt | Func) -> tuple[Buffer, ...]:
-    """Buffers bound under `root` by Alloc and View, in program order."""
-    return tuple(s.buffer for s in statements(root) if isinstance(s, Alloc | View))
+    """Buffers bound under `root` by Alloc, View, Object and Open, in program order."""
+    return tuple(s.buffer for s in statements(root) if isinstance(s, BINDERS))
 
 
 def vars_used(root: Stmt | Func) -> tuple[Var, ...]:
@@ -98,7 +100,7 @@ def vars_used(root: Stmt | Func) -> tuple[Var, ...]:
 
 def has_load(e: Expr) -> bool:
     """True if the value of `e` depends on memory, so that a Store may change it."""
-    return any(isinstance(node, Load) for node in expr_nodes(e))
+    return any(isinstance(node, Load | Tag) for node in expr_nodes(e))
 
 
 def loop_ranges(root: Stmt | Func, outer: Mapping[Var, Interval] | None = None) -> dict[Var, Interval]:
@@ -158,22 +160,25 @@ def rewrite_loads(stmt: Stmt, f: Callable[[Load], Expr | None]) -> Stmt:
 
 
 def replace_buffer(stmt: Stmt, mapping: Mapping[Buffer, Buffer]) -> Stmt:
-    """`stmt` with buffers replaced wherever they occur: Loads, Stores, binders, call arguments.
+    """`stmt` with buffers replaced wherever they occur: Loads, Addresses, Stores, binders, call arguments.
 
     A replacement has the rank and dtype of the original.
     """
     if not mapping:
         return stmt
 
-    def load(old: Load) -> Expr | None:
-        new = mapping.get(old.buffer)
-        return None if new is None else Load(new, old.indices)
+    def used(old: Expr) -> Expr | None:
+        if not isinstance(old, Load | Address) or old.buffer not in mapping:
+            return None
+        new = mapping[old.buffer]
+        return Load(new, old.indices) if isinstance(old, Load) else Address(new)
 
-    return transform(rewrite_loads(stmt, load), lambda node: _with_buffers(node, mapping))
+    rewritten = map_exprs(stmt, lambda e: rewrite_expr(e, used))
+    return transform(rewritten, lambda node: _with_buffers(node, mapping))
 
 
 def _with_buffers(node: Stmt, mapping: Mapping[Buffer, Buffer]) -> Stmt | None:
-    if isinstance(node, Store | Prefetch | Alloc) and node.buffer in mapping:
+    if isinstance(node, Store | Prefetch | Alloc | Object | Open) and node.buffer in mapping:
         return replace(node, buffer=mapping[node.buffer])
     if isinstance(node, View) and (node.buffer in mapping or node.base in mapping):
         return replace(node, buffer=mapping.get(node.buffer, node.buffer), base=mapping.get(node.base, node.base))
