@@ -74,7 +74,7 @@ def test_a_square_weight_is_what_it_says() -> None:
         (
             "def @main(%x: Tensor[(1, 10), float32]) { %1 = tanh(%x) %1 }",
             "expected `;`, got `%1`",
-            None,
+            "`;` ends a let, and every expression of a block but the last",
         ),
         # a let of a graph binding
         (

@@ -326,7 +326,9 @@ def _error(text: str) -> str:
         ("(1, 2", "expected `,` or `)`, got the end of the text\n  at <text>:1:6\n  | (1, 2\n  |      ^"),
         ("1 2", "expected the end of the text, got `2`\n  at <text>:1:3\n  | 1 2\n  |   ^"),
         ("if (True) { 1 }", "expected `else`, got the end of the text\n  at <text>:1:16\n  | if (True) { 1 }\n"
-         "  |                ^"),
+         "  |                ^\n  hint: both branches are written: if (…) { … } else { … }"),
+        ("1 and 2", "expected the end of the text, got `and`\n  at <text>:1:3\n  | 1 and 2\n  |   ^^^\n"
+                    "  hint: write logical_and(a, b)"),
         ("{ 1; }", "a block ends with its result, not with `;`\n  at <text>:1:6\n  | { 1; }\n  |      ^\n"
                    "  hint: write () for the unit value"),
         ("%x = 1; %x", "expected `let %x = …`\n  at <text>:1:1\n  | %x = 1; %x\n  | ^^\n"

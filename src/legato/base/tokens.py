@@ -62,11 +62,11 @@ class TokenStream:
         """The text of the string literal that must come next; moves on."""
         return unquote(self.source, self.expect_kind("string"))
 
-    def unexpected(self, wanted: str) -> ParseError:
+    def unexpected(self, wanted: str, hint: str | None = None) -> ParseError:
         """The error that the current token is not what the grammar wants."""
         token = self.peek()
         got = "the end of the text" if token.kind == "eof" else f"`{self.source.text[token.start : token.end]}`"
-        return self.error(f"expected {wanted}, got {got}")
+        return self.error(f"expected {wanted}, got {got}", hint=hint)
 
     def error(self, message: str, token: Token | None = None, hint: str | None = None) -> ParseError:
         """A ParseError that points at `token` (default: the current one)."""

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from legato.base.errors import TypeCheckError
 from legato.base.lexer import Token
+from legato.ir._hints import FIELDS
 from legato.ir._names import KEYWORDS
 from legato.ir._parse_leaves import GROWS, LEAVES, LeafParser
 from legato.ir._parse_types import fit
@@ -103,7 +104,9 @@ class ExprParser(LeafParser):
     def _graph_binding(self, token: Token) -> Rule:
         stream = self.stream
         if not self._is_graph(token):
-            raise stream.error(f"expected `let %{token.text} = …`", token, hint="only %0, %1, … are bound without let")
+            hint = "nothing is assigned to; a new let hides the old one" if token.text in self._vars else None
+            hint = hint or "only %0, %1, … are bound without let"
+            raise stream.error(f"expected `let %{token.text} = …`", token, hint=hint)
         stream.next()
         self._graph[token.text] = yield self.expr()
         stream.expect(";")
@@ -173,10 +176,18 @@ class ExprParser(LeafParser):
                 continue
             type_args: tuple[Any, ...] = ()
             if token.text == "[":
-                type_args = self.types.type_args()
-                stream.expect("(")
+                type_args = self._type_args(token)
             args, attrs = yield self._arguments()
             value = self._call(value, args, attrs, type_args, first, first)
+
+    def _type_args(self, bracket: Token) -> tuple[Any, ...]:
+        """Type arguments and the `(` behind them."""
+        stream = self.stream
+        is_subscript = stream.at_kind("local", "float", "eof") or stream.at(":", "]") or stream.at(":", ahead=1)
+        found = () if is_subscript else self.types.type_args()
+        if is_subscript or not stream.accept("("):
+            raise stream.error("expressions have no subscripts", bracket, hint=FIELDS)
+        return found
 
     def _arguments(self) -> Rule:
         """Arguments and attributes up to `)`, which is read."""

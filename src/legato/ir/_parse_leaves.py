@@ -13,6 +13,7 @@ from legato.base import dtype as dt
 from legato.base.errors import ParseError
 from legato.base.lexer import Token, number
 from legato.base.tokens import TokenStream
+from legato.ir._hints import WORDS
 from legato.ir._json_checks import Bad
 from legato.ir._literals import array_of
 from legato.ir._metadata import KEY, Table
@@ -234,9 +235,19 @@ class LeafParser:
             return Call(found, (), span=self.stream.span(token))
         op = self._known.ops.get(name) or self._known.ops.get(RENAMED.get(name, ""))
         if op is None:
-            close = _close(name, [*self._known.ops, *self._known.constructors], "")
-            raise self.stream.error(f"unknown operator or constructor `{name}`", token, hint=close)
+            raise self._unknown(token, name)
         return op
+
+    def _unknown(self, token: Token, name: str) -> ParseError:
+        """The error that no operator or constructor is called so."""
+        if name in WORDS and token.kind == "ident":
+            return self.stream.error(f"there is no `{name}`", token, hint=WORDS[name])
+        marks = (("%", self._vars), ("@", self._known.globals))
+        hint = next((f"did you mean `{mark}{name}`?" for mark, names in marks if name in names), None)
+        if hint is None and self.stream.at(":"):
+            hint = f"an attribute is {name}=value"
+        close = hint or _close(name, [*self._known.ops, *self._known.constructors], "")
+        return self.stream.error(f"unknown operator or constructor `{name}`", token, hint=close)
 
     def _itself(self) -> Expr:
         """`&name`: the operator, though a constructor has the same name; or a constructor without calling it."""
@@ -254,7 +265,7 @@ class LeafParser:
             if name in self._known.constructors:
                 hint = "put the type's name before it: Type.Constructor"
                 raise self.stream.error(f"several data types have a constructor `{name}`", token, hint=hint)
-            close = _close(name, self._known.constructors, "")
+            close = WORDS.get(name) or _close(name, self._known.constructors, "")
             raise self.stream.error(f"unknown constructor `{name}`", token, hint=close)
         return found
 

@@ -16,6 +16,7 @@ from legato.arith.substitute import substitute, variables
 from legato.base import dtype as dt
 from legato.base.lexer import Token, number, unquote
 from legato.base.tokens import TokenStream
+from legato.ir._hints import dtype_hint
 from legato.ir._names import TYPE_WORDS
 from legato.ir.constraint import Constraint
 from legato.ir.types import (
@@ -288,7 +289,8 @@ class TypeParser:
         stream.expect(",")
         name = stream.expect_kind("ident", "a dtype")
         if name.text not in _DTYPES:
-            raise stream.error(f"unknown dtype `{name.text}`", name, hint="one of " + ", ".join(_DTYPES))
+            hint = dtype_hint(name.text) or "one of " + ", ".join(_DTYPES)
+            raise stream.error(f"unknown dtype `{name.text}`", name, hint=hint)
         stream.expect("]")
         return TensorType(shape, _DTYPES[name.text])
 
@@ -330,7 +332,7 @@ class TypeParser:
                 raise stream.error(f"`{name}` is a dim, not a type", token, hint=hint)
             func = var
         if func is None:
-            raise stream.error(f"unknown type `{name}`", token, hint=_TYPES)
+            raise stream.error(f"unknown type `{name}`", token, hint=dtype_hint(name) or _TYPES)
         if not stream.accept("["):
             return func
         args = self.types("]")

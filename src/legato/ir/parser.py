@@ -77,6 +77,7 @@ from legato.base.errors import ParseError
 from legato.base.lexer import Token
 from legato.base.tokens import TokenStream
 from legato.ir import _metadata
+from legato.ir._hints import HintedStream
 from legato.ir._metadata import KEY, Table
 from legato.ir._own_ops import Ops, op_table
 from legato.ir._parse_exprs import ExprParser, run
@@ -156,10 +157,10 @@ def parse_type(text: str, *, source: str = "<text>", types: Sequence[GlobalTypeV
     return found
 
 
-def _stream(text: str, source: str) -> TokenStream:
+def _stream(text: str, source: str) -> HintedStream:
     if len(text) > MAX_TEXT:
         raise ParseError(f"{source} has {len(text)} characters, more than the limit of {MAX_TEXT}")
-    return TokenStream(text, source)
+    return HintedStream(text, source)
 
 
 def _expect_end(stream: TokenStream) -> None:
@@ -202,7 +203,7 @@ def _declare_types(known: Known, types: Iterator[TypeData] | Sequence[TypeData] 
 class _ModuleParser:
     """Reads the definitions: data types first, since functions before them may use them."""
 
-    def __init__(self, stream: TokenStream, known: Known, outer: Module | None) -> None:
+    def __init__(self, stream: HintedStream, known: Known, outer: Module | None) -> None:
         self._stream = stream
         self._known = known
         self._outer = outer or Module()
@@ -327,7 +328,9 @@ class _ModuleParser:
 
     def _tensor_program(self) -> None:
         gv = self._defined(self._stream.peek(1))
+        self._stream.hints = False  # it has a grammar of its own
         self._functions[gv] = parse_function(self._stream)
+        self._stream.hints = True
 
     def _defined(self, token: Token) -> GlobalVar:
         gv, _ = self._known.globals.setdefault(token.text, (GlobalVar(token.text), token))
