@@ -2,7 +2,8 @@
 
 All are stable (equal elements keep their order) and put NaN after everything else, or first if descending. The compute
 is a bottom-up merge sort of the subscripts of each row: runs of 1, 2, 4, … are merged from one plane of a buffer into
-the other and back, two passes a round, so the result is always in plane 0.
+the other and back, two passes a round, so the result is always in plane 0. The few first of many are selected instead:
+each element in turn is inserted among the best so far, if it belongs there, which hardly any does.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from legato.arith.expr import Expr, Var, cdiv, const, land, lnot, lor, lt, min_, mul, select, shl
+from legato.arith.expr import Expr, Var, cdiv, const, land, lnot, lor, lt, max_, min_, mul, select, shl
 from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.ir.op import Fusion, Op, Relation, Sample
@@ -25,6 +26,8 @@ from legato.tir.expr import Load, call, cast
 from legato.tir.stmt import Alloc, For, If, Let, Stmt, Store, block
 
 __all__ = ["SortAttrs", "TopKAttrs", "argsort", "sort", "topk"]
+
+FEW = 64  # up to so many elements are selected, more are taken from all in order
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +119,54 @@ class _Merge:
         return self.x[self.row(cast(subscript, dt.index))]
 
 
-def _sorted_subscripts(x: Tensor, axis: int, ascending: bool) -> Tensor:
-    """The subscripts that sort `x` along `axis`, in plane 0 of a buffer of two."""
+class _Select:
+    """Loop programs that find the subscripts of the first `count` elements of one row of `x`, in order."""
+
+    def __init__(
+        self, x: Tensor, axis: int, ascending: bool, row: Callable[[Expr], tuple[Expr, ...]], count: int
+    ) -> None:
+        self.x, self.n, self.ascending, self.row, self.count = x, x.shape[axis], ascending, row, count
+        self.keys = Buffer("keys", (const(count),), x.dtype, scope=Scope.LOCAL)
+        self.place = Buffer("place", (const(1),), dt.int64, scope=Scope.LOCAL)
+
+    def program(self, found: Tensor) -> Stmt:
+        """Fills the row of `found`; where the row of `x` is shorter, with 0 at the end."""
+        r, t = Var("r", dt.index, 0), Var("t", dt.index, 0)
+        last = const(self.count - 1)
+        none = For(t, const(self.count), Store(found, (const(0), *self.row(t)), const(0, found.dtype)))
+        key = self.x[self.row(r)]
+        belongs = lor(lt(r, const(self.count)), _before(key, Load(self.keys, (last,)), self.ascending))
+        each = For(r, self.n, If(belongs, self._insert(found, r, key, min_(r, last))))
+        return block(none, Alloc(self.keys, Alloc(self.place, each)))
+
+    def _insert(self, found: Tensor, r: Var, key: Expr, end: Expr) -> Stmt:
+        """Moves the last of the best, those that come after `key`, up by one, and puts it there."""
+        t, p = Var("t", dt.index, 0), Var("p", dt.index, 0)
+        zero = (const(0),)
+
+        def at(where: Expr) -> tuple[Expr, ...]:
+            return (const(0), *self.row(where))
+
+        above = max_(p - 1, const(0))
+        move = block(
+            Store(self.keys, (p,), Load(self.keys, (above,))),
+            Store(found, at(p), found[at(above)]),
+            Store(self.place, zero, cast(p - 1, dt.int64)),
+        )
+        is_after = land(lt(const(0), p), _before(key, Load(self.keys, (above,)), self.ascending))
+        here = cast(Load(self.place, zero), dt.index)
+        step = For(t, end, Let(p, here, If(is_after, move)))
+        q = Var("q", dt.index, 0)
+        put = Let(q, here, block(Store(self.keys, (q,), key), Store(found, at(q), cast(r, found.dtype))))
+        return block(Store(self.place, zero, cast(end, dt.int64)), step, put)
+
+
+def _sorted_subscripts(x: Tensor, axis: int, ascending: bool, count: int | None = None) -> Tensor:
+    """The subscripts that sort `x` along `axis`, or the first `count` of them, in plane 0 of a buffer."""
     extent = known_int(x.shape[axis])
     dtype = dt.int64 if extent is None or extent > dt.int32.max else dt.int32
     outer = [d for d in range(x.rank) if d != axis]
+    is_few = count is not None and 0 < count <= FEW
 
     def program(planes: Tensor) -> Stmt:
         at = {d: Var(f"i{d}", dt.index, 0) for d in outer}
@@ -128,12 +174,17 @@ def _sorted_subscripts(x: Tensor, axis: int, ascending: bool) -> Tensor:
         def row(r: Expr) -> tuple[Expr, ...]:
             return tuple(r if d == axis else at[d] for d in range(x.rank))
 
-        stmt = _Merge(x, axis, ascending, row).program(planes)
+        stmt = (
+            _Select(x, axis, ascending, row, count).program(planes)
+            if is_few and count is not None
+            else _Merge(x, axis, ascending, row).program(planes)
+        )
         for d in reversed(outer):
             stmt = For(at[d], x.shape[d], stmt)
         return stmt
 
-    return loops([((2, *x.shape), dtype)], (x,), program, "order")[0]
+    shape = [const(count) if d == axis and is_few else n for d, n in enumerate(x.shape)]
+    return loops([((1 if is_few else 2, *shape), dtype)], (x,), program, "order")[0]
 
 
 def _picked(x: Tensor, order: Tensor, axis: int, shape: Sequence[Dim]) -> Tensor:
@@ -233,6 +284,7 @@ def _topk_relation(rel: Relation, data: Type, a: TopKAttrs) -> Type:
     k, n = _count(a, ty.shape[axis]), known_int(ty.shape[axis])
     if n is not None and (known_int(k) or 0) > n:
         raise rel.fail(f"k is {k}, but dimension {axis} has {n} elements")
+    rel.same(min_(k, ty.shape[axis]), k, f"k elements of dimension {axis}")
     shape = (*ty.shape[:axis], k, *ty.shape[axis + 1 :])
     values, indices = TensorType(shape, ty.dtype), TensorType(shape, _subscript_dtype(a))
     return TupleType((values, indices)) if a.ret_type == "both" else values if a.ret_type == "values" else indices
@@ -248,7 +300,7 @@ def _topk_reference(x: Array, a: TopKAttrs) -> Array | tuple[Array, Array]:
 def _topk_compute(x: Tensor, a: TopKAttrs, out: Type) -> Tensor | tuple[Tensor, ...]:
     axis = a.axis % x.rank
     shape = [_count(a, n) if d == axis else n for d, n in enumerate(x.shape)]
-    order = _sorted_subscripts(x, axis, a.is_ascend)
+    order = _sorted_subscripts(x, axis, a.is_ascend, known_int(shape[axis]))
     if a.ret_type == "values":
         return _picked(x, order, axis, shape)
     indices = _cast_stage(order, _subscript_dtype(a), shape)
