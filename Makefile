@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 NATIVE := $(wildcard src/legato/runtime/native/*.[ch])
 SETUP  := pyproject.toml setup.py $(NATIVE)
-SOURCE := src tests tools docs setup.py
+SOURCE := src tests tools docs examples setup.py
 export LEGATO_MODELS ?= $(CURDIR)/.models
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 

@@ -1,0 +1,53 @@
+"""The programs under examples/: each against the same network in PyTorch."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+import torch
+
+import legato
+
+FOLDER = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture
+def example(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], ModuleType]]:
+    """Imports a file of the folder as if it were run there."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    torch.manual_seed(0)
+    before = set(sys.modules)
+    yield importlib.import_module
+    for name in set(sys.modules) - before:
+        if getattr(sys.modules[name], "__file__", None) and Path(str(sys.modules[name].__file__)).parent == FOLDER:
+            del sys.modules[name]
+
+
+def test_a_character_network_writes_what_pytorch_writes(example: Callable[[str], ModuleType]) -> None:
+    module = example("char_rnn")
+    net = module.Trained(60)
+    program = net.program()
+    luck = np.random.default_rng(0).random(50, np.float32)
+    with torch.inference_mode():
+        wanted = net.generate(7, luck)
+    np.testing.assert_array_equal(legato.compile(program)(np.int32(7), luck), wanted)
+    np.testing.assert_array_equal(program(np.int32(7), luck[:10]), wanted[:10])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_beam_search_finds_what_pytorch_finds(example: Callable[[str], ModuleType], seed: int) -> None:
+    module = example("beam_search")
+    torch.manual_seed(seed)
+    net, state = module.Decoder(), torch.randn(1, module.HIDDEN)
+    net.out.weight.data[module.END] *= 3  # some sentences end
+    with torch.inference_mode():
+        text, scores = net.search(state, beams=5, steps=12)
+    got_text, got_scores = legato.compile(net.program(5, 12))(state.numpy())
+    np.testing.assert_array_equal(got_text, text.numpy())
+    np.testing.assert_allclose(got_scores, scores.numpy(), rtol=1e-4)
