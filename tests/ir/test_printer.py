@@ -9,6 +9,7 @@ import pytest
 from legato.arith.expr import const, floordiv, fresh
 from legato.base.errors import CompileError
 from legato.base.span import Span
+from legato.ir._names import TYPE_WORDS
 from legato.ir.call_tir import call_tir
 from legato.ir.constraint import Constraint
 from legato.ir.equal import alpha_equal
@@ -36,7 +37,7 @@ from legato.ir.expr import (
     constant,
 )
 from legato.ir.module import Module
-from legato.ir.parser import parse_expr
+from legato.ir.parser import parse, parse_expr
 from legato.ir.printer import show, show_type
 from legato.ir.types import (
     UNIT,
@@ -55,6 +56,22 @@ from legato.ir.types import (
 from tests.ir.programs import BY_NAME, CONS, LIST, NIL, OPS, TYPES, Attrs
 
 ADD, RELU = BY_NAME["add"], BY_NAME["nn.relu"]
+
+
+@pytest.mark.parametrize("word", sorted(TYPE_WORDS))
+def test_every_word_can_name_an_attribute_without_quotes(word: str) -> None:
+    attrs = {word: 1, "last": (True, "x")}
+    inner = Function((), constant(2), attrs=attrs)
+    module = Module({GlobalVar("main"): Function((Var("x"),), inner, attrs=attrs)}, attrs=attrs)
+    text = str(module)
+    assert text.count(f"{word}=1, last=") == 3
+    assert '"' not in text.replace('"0.0.5"', "").replace('"x"', "")
+    assert alpha_equal(parse(text, ops=OPS), module)
+    assert alpha_equal(parse(text.replace(f"{word}=1", f'"{word}"=1'), ops=OPS), module), "quotes are read"
+
+
+def test_names_that_are_numbers_are_quoted_as_attributes() -> None:
+    assert str(Function((), constant(2), attrs={"inff": 1, "a b": 2})).startswith('fn ("inff"=1, "a b"=2) {')
 
 
 def test_module() -> None:

@@ -9,7 +9,7 @@ from typing import Final
 from legato.base import dtype as dt
 from legato.base.lexer import quote
 
-__all__ = ["KEYWORDS", "TYPE_WORDS", "Names", "bare", "identifier", "sigil"]
+__all__ = ["KEYWORDS", "TYPE_WORDS", "Names", "attribute", "bare", "identifier", "sigil"]
 
 # Words that begin an expression or statement of their own; an operator or constructor so called is quoted.
 KEYWORDS: Final = frozenset({
@@ -46,8 +46,13 @@ class Names:
 
 
 def bare(name: str) -> str:
-    """The name of an operator, constructor, data type or attribute as text."""
-    plain = _IDENT.match(name) and name not in KEYWORDS and not _NUMBER_LIKE.match(name)
+    """The name of an operator, constructor or data type as text."""
+    return quote(name) if name in KEYWORDS else attribute(name)
+
+
+def attribute(name: str) -> str:
+    """The name of an attribute as text. Keywords are plain here: nothing that begins with one goes on with `=`."""
+    plain = _IDENT.match(name) and not _NUMBER_LIKE.match(name)
     return name if plain else quote(name)
 
 

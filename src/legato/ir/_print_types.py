@@ -16,7 +16,7 @@ from legato.base.errors import CompileError
 from legato.base.lexer import quote
 from legato.ir._literals import float_text
 from legato.ir._metadata import Metadata
-from legato.ir._names import TYPE_WORDS, Names, bare, identifier
+from legato.ir._names import TYPE_WORDS, Names, attribute, bare, identifier
 from legato.ir.constraint import Constraint
 from legato.ir.types import (
     Dim,
@@ -152,7 +152,7 @@ class TypePrinter:
             pairs = [(f.name, v) for f in fields(attrs) if not is_default(f, v := getattr(attrs, f.name), defaults)]
         else:
             pairs = []
-        return [f"{bare(name)}={self.value(v, metadata, f'attribute {name} of {where}')}" for name, v in pairs]
+        return [f"{attribute(name)}={self.value(v, metadata, f'attribute {name} of {where}')}" for name, v in pairs]
 
 
 def _plain_value(value: Any) -> str | None:
