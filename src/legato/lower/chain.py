@@ -19,8 +19,8 @@ from legato.arith.simplify import simplify
 from legato.arith.substitute import rewrite, substitute, variables
 from legato.lower.access import depends, extent_of
 from legato.lower.group import stages
-from legato.lower.inline import inline, loads
 from legato.lower.traits import is_reduction, tensors_read
+from legato.te.inline import inline, loads
 from legato.te.tensor import Axis, Stage, Tensor
 from legato.tir.expr import Load
 

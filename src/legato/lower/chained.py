@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from legato.arith.expr import Expr
 from legato.lower.chain import find_chain
-from legato.lower.inline import inline
 from legato.lower.rules.chain import ChainJob, chain_nest, fits
 from legato.lower.rules.tile_shape import TileShape, pick_shape
 from legato.lower.scheduling import Scheduling
 from legato.lower.traits import index_of, is_reduction, tensors_read
+from legato.te.inline import inline
 from legato.te.tensor import Axis, Stage, Tensor
 from legato.tir.expr import Load
 from legato.tir.stmt import Stmt

@@ -16,8 +16,8 @@ from dataclasses import replace
 from legato.arith.expr import Const, Expr, const
 from legato.arith.substitute import substitute
 from legato.lower.access import follows
-from legato.lower.inline import loads
 from legato.lower.rules.nest import is_unit
+from legato.te.inline import loads
 from legato.te.tensor import Axis, Tensor
 from legato.tir.buffer import Layout
 from legato.tir.expr import Load

@@ -16,9 +16,9 @@ from legato.arith.substitute import nodes, substitute
 from legato.lower.access import depends, extent_of, static_bytes, stride
 from legato.lower.algorithms.cook_toom import Matrix
 from legato.lower.algorithms.pairs import is_narrow, word
-from legato.lower.inline import loads, replaced
 from legato.lower.rules.chain import Blocked
 from legato.lower.rules.tile_shape import TileShape
+from legato.te.inline import loads, replaced
 from legato.te.tensor import Axis, Reduction, Stage, Tensor
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Load

@@ -15,7 +15,7 @@ from legato.lower.algorithms.polyphase import Part, polyphase
 from legato.lower.algorithms.winograd import detect, winograd
 from legato.lower.chained import settle_chained
 from legato.lower.group import stages
-from legato.lower.inline import certain_loads, detect_pad, inline, loads, replaced, settled
+from legato.lower.inline import detect_pad, settled
 from legato.lower.packing import Packing
 from legato.lower.rules.nest import together
 from legato.lower.rules.row import RowJob, RowReduction, row
@@ -25,6 +25,7 @@ from legato.lower.rules.winograd import WinogradJob, multiply, transform, whole
 from legato.lower.rules.winograd_cost import WinogradPlan, choose
 from legato.lower.scheduling import Scheduling
 from legato.lower.traits import choose_row, in_memory_order, index_of, tensors_read, units_first
+from legato.te.inline import certain_loads, inline, loads, replaced
 from legato.te.tensor import Axis, Reduction, Stage, Tensor
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Load

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from legato.arith.expr import Expr, Var
 from legato.arith.substitute import substitute, variables
 from legato.lower.group import stages
-from legato.lower.inline import inline, loads
 from legato.lower.rules.row import RowJob, RowReduction
 from legato.lower.scheduling import Scheduling
 from legato.lower.traits import index_of, is_reduction, run_along_memory, tensors_read, units_first
+from legato.te.inline import inline, loads
 from legato.te.tensor import Axis, Reduction, Stage, Tensor
 
 __all__ = ["long_rows", "row_job"]

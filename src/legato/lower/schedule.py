@@ -17,7 +17,7 @@ from legato.lower.access import extent_of
 from legato.lower.chain import is_product
 from legato.lower.chained import chained
 from legato.lower.group import Group, stages
-from legato.lower.inline import detect_pad, inline, settled
+from legato.lower.inline import detect_pad, settled
 from legato.lower.layout import choose_order
 from legato.lower.reductions import reduced
 from legato.lower.rowwise import long_rows, row_job
@@ -28,9 +28,10 @@ from legato.lower.rules.row import row
 from legato.lower.rules.scan import scan_program
 from legato.lower.rules.tile import combine
 from legato.lower.scheduling import Kernel, Schedule, Scheduling
-from legato.lower.steps import steps_of
 from legato.lower.traits import covers, index_of, is_epilogue, is_reduction, order_of_long, tensors_read
+from legato.te.inline import inline
 from legato.te.scan import Scan
+from legato.te.steps import steps_of
 from legato.te.tensor import Axis, Loops, Stage, Tensor
 from legato.tir.buffer import Layout
 from legato.tir.expr import Load

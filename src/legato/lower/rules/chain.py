@@ -28,11 +28,11 @@ from legato.base import dtype as dt
 from legato.base.target import Target
 from legato.lower.algorithms.pairs import dot, word
 from legato.lower.chain import Chain, RowStep
-from legato.lower.inline import loads
 from legato.lower.rules.nest import extent_of, loop, unfused, vector_loop
 from legato.lower.rules.row import along_vectors, halves
 from legato.lower.rules.tile import TileJob, combine, row_tiles
 from legato.lower.rules.tile_shape import TileShape
+from legato.te.inline import loads
 from legato.te.lower import identity
 from legato.te.tensor import Axis, Reduction, Tensor
 from legato.tir.buffer import Buffer, Layout, Scope

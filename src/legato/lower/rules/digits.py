@@ -17,9 +17,9 @@ from legato.arith.expr import COMPARISONS, Binary, Const, Expr, Op, Var, const, 
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, rewrite, substitute
 from legato.lower.access import stride
-from legato.lower.inline import loads
 from legato.lower.rules.nest import extent_of, loop, vector_loop
 from legato.lower.rules.pieces import pieces
+from legato.te.inline import loads
 from legato.te.tensor import Axis
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load

@@ -29,11 +29,11 @@ from legato.arith.substitute import nodes, rewrite, substitute, variables
 from legato.base import dtype as dt
 from legato.base.target import Target
 from legato.lower.access import depends
-from legato.lower.inline import certain_loads, loads, replaced
 from legato.lower.rules.nest import extent_of, lanes_for, loop, serial, work
 from legato.lower.rules.tile import combine
-from legato.lower.steps import Phase, Steps, Value
+from legato.te.inline import certain_loads, loads, replaced
 from legato.te.scan import Scan
+from legato.te.steps import Phase, Steps, Value
 from legato.te.tensor import Axis, Stage, Tensor
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load

@@ -32,10 +32,10 @@ from legato.arith.substitute import nodes, rewrite, substitute
 from legato.base.dtype import DType
 from legato.base.target import Target
 from legato.lower.access import depends
-from legato.lower.inline import certain_loads, loads
 from legato.lower.rules.nest import extent_of, is_threaded, is_unit, loop, parallel, serial
 from legato.lower.rules.parts import Parts, join_part, parts_of
 from legato.lower.rules.tile_shape import FEW_ROWS, TileShape
+from legato.te.inline import certain_loads, loads
 from legato.te.lower import identity
 from legato.te.tensor import COMBINERS, Axis, Reduction
 from legato.tir.buffer import Buffer, Scope

@@ -9,8 +9,8 @@ from legato.arith.expr import Expr
 from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.base.target import Target
-from legato.lower.inline import loads
 from legato.lower.rules.nest import extent_of, lanes_for
+from legato.te.inline import loads
 from legato.te.tensor import Axis
 
 __all__ = ["FEW_ROWS", "MANY_ROWS", "TileShape", "interleaved_shape", "pick_shape", "terms_for"]

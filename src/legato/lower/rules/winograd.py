@@ -26,11 +26,11 @@ from legato.base.target import Target
 from legato.lower.access import static_bytes
 from legato.lower.algorithms.interleaved import Interleaved
 from legato.lower.algorithms.winograd import Winograd, linear
-from legato.lower.inline import loads
 from legato.lower.rules.nest import extent_of, loop, parallel, unfused, vector_loop
 from legato.lower.rules.tile import TileJob, register_tile
 from legato.lower.rules.tile_shape import TileShape
 from legato.lower.rules.winograd_cost import PAD
+from legato.te.inline import loads
 from legato.te.tensor import Axis, Stage, Tensor
 from legato.tir.buffer import Buffer, Layout, Scope
 from legato.tir.expr import Load, cast

@@ -17,7 +17,7 @@ from legato.arith.expr import Const, Expr, Var
 from legato.arith.simplify import simplify
 from legato.arith.substitute import substitute
 from legato.base import dtype as dt
-from legato.lower.inline import inline, loads
+from legato.te.inline import inline, loads
 from legato.te.scan import Scan, inner_tensors
 from legato.te.tensor import Axis, Stage, Tensor
 from legato.tir.expr import Load
