@@ -21,11 +21,11 @@ from legato.base.target import host
 from legato.bench import bench
 from legato.bench.engines import PEERS, Engine
 from legato.bench.fork_join import fork_join_seconds
-from legato.bench.measure import PATIENCE, PAUSE, WARM_UP, measure
+from legato.bench.measure import LEAST, LOOK, PAUSE, SLICE, WARM_UP, Rounds, measure
 from legato.bench.modes import GAP, SPAN, largest, modes, rounds_in
 from legato.bench.run import reason
 from legato.bench.startup import compile_twice, load_seconds
-from legato.bench.statistics import ENOUGH, Ratio, ratio, times
+from legato.bench.statistics import ENOUGH, Ratio, ratio, times, undecided
 
 MLP = """
 #[version = "0.0.5"]
@@ -57,7 +57,8 @@ def onnx_model(tmp_path: Path) -> Path:
 def test_times() -> None:
     found = times([[3.0, 1.0], [2.0], list(np.arange(4.0, 101.0))])
     assert (found.calls, found.median, found.min) == (100, 50.5, 1.0)
-    assert (found.p90, found.p99) == (pytest.approx(90.1), pytest.approx(99.01))
+    assert found.p90 == pytest.approx(90.1)
+    assert found.p99 == pytest.approx(99.01)
 
 
 def test_a_clear_ratio() -> None:
@@ -114,6 +115,43 @@ def test_the_interval_misses_as_seldom_as_it_says() -> None:
     ]  # the median of the distribution is 1
     assert np.mean(hits) == pytest.approx(r.confidence, abs=0.02)
     assert r.confidence >= 0.95
+
+
+NAMED = st.dictionaries(
+    st.text("abc", min_size=1, max_size=1),
+    st.builds(
+        lambda median, spread, rounds: Ratio(median, median * (1 - spread), median * (1 + spread), 0.95, rounds),
+        st.floats(0.5, 2), st.floats(0, 0.2), st.integers(1, 2 * ENOUGH),
+    ),
+)  # fmt: skip
+
+
+@given(NAMED)
+def test_rounds_go_on_for_whatever_may_be_the_fastest(ratios: dict[str, Ratio]) -> None:
+    names = undecided(ratios)
+    if not ratios:
+        assert names == set()
+        return
+    fastest = min(ratios, key=lambda name: ratios[name].median)
+    assert (names == set()) == ratios[fastest].counts
+    if names:
+        assert fastest in names
+        assert all((ratios[name].low > ratios[fastest].high) == (name not in names) for name in ratios)
+
+
+def test_stopping_when_the_interval_is_narrow_costs_little_confidence() -> None:
+    """Ratios as noisy as those of a virtual machine, looked at as `measure` does."""
+    rng = np.random.default_rng(5)
+    hits, stopped, runs = 0, 0, 100
+    for _ in range(runs):
+        samples = np.exp(rng.normal(0, 0.05, 200))
+        for count in range(ENOUGH, 201, LOOK):
+            found = ratio([[1.0]] * count, [[s] for s in samples[:count]])
+            if found.counts:
+                hits, stopped = hits + (found.low <= 1 <= found.high), stopped + 1
+                break
+    assert stopped > 0.95 * runs
+    assert hits > 0.87 * stopped
 
 
 # ------------------------------------------------------------------ modes of the machine
@@ -195,17 +233,37 @@ class Recorder:
         return probe
 
 
-def test_engines_run_in_blocks_and_change_places(monkeypatch: pytest.MonkeyPatch) -> None:
-    pauses: list[float] = []
-    monkeypatch.setattr(time, "sleep", pauses.append)
+@pytest.fixture
+def sleeps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What was slept, which takes no time."""
+    found: list[float] = []
+    monkeypatch.setattr(time, "sleep", found.append)
+    monkeypatch.setattr(time, "process_time", lambda: 0.0)
+    return found
+
+
+def test_engines_run_in_blocks_and_change_places(sleeps: list[float]) -> None:
     recorder = Recorder()
     found = measure([recorder.engine("a"), recorder.engine("b")], 2, 0.0, recorder.probe([1e-7]))
-    blocks = {name: [len(block) for block in blocks] for name, blocks in found.blocks.items()}
-    assert blocks == {"a": [3, 3], "b": [3, 3]}
+    blocks = {name: [len(block) for block in blocks.values()] for name, blocks in found.blocks.items()}
+    assert blocks == {"a": [LEAST, LEAST], "b": [LEAST, LEAST]}
     assert (found.count, found.fork_join) == (2, [1e-7] * 3)
-    assert pauses == [PAUSE] * 5
-    block = 3 + WARM_UP
+    assert sleeps == [SLICE] * 7
+    block = LEAST + WARM_UP
     assert "".join(recorder.turns) == "|" + "a" * block + "b" * block + "|" + "b" * block + "a" * block + "|"
+
+
+def test_a_block_waits_for_threads_that_spin_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    monkeypatch.setattr(time, "process_time", lambda: min(sum(slept), 3.5 * SLICE))  # they spin for 3.5 slices
+    recorder = Recorder()
+    measure([recorder.engine("a")], 1, 0.0, recorder.probe([1e-7]))
+    assert slept == [SLICE] * (5 + 2)  # the fifth slice is quiet, and so are those before the block and after it
+    slept.clear()
+    monkeypatch.setattr(time, "process_time", lambda: sum(slept))
+    measure([recorder.engine("a")], 1, 0.0, recorder.probe([1e-7]))
+    assert sum(slept) == pytest.approx(3 * PAUSE, abs=3 * SLICE)
 
 
 @pytest.mark.parametrize(
@@ -213,21 +271,36 @@ def test_engines_run_in_blocks_and_change_places(monkeypatch: pytest.MonkeyPatch
     [
         ([1e-7], 4),  # one mode: as many rounds as wanted
         ([1e-7, 1e-7, 5e-7, 5e-7, 5e-7, 1e-7, 1e-7, 1e-7, 1e-7], 8),  # four of eight rounds in the faster mode
-        ([1e-7, 5e-7], 4 * PATIENCE),  # no round in one mode: given up
+        ([1e-7, 5e-7], 12),  # no round in one mode: given up
     ],
 )
-def test_rounds_are_run_until_enough_lie_in_one_mode(
-    fork_joins: list[float], rounds: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+def test_rounds_are_run_until_enough_lie_in_one_mode(fork_joins: list[float], rounds: int, sleeps: list[float]) -> None:
     recorder = Recorder()
     told: list[int] = []
     found = measure([recorder.engine("a")], 4, 0.0, recorder.probe(fork_joins), told.append)
     assert found.count == rounds
     assert told == list(range(1, rounds + 1))
     assert len(found.blocks["a"]) == rounds
-    chosen = found.only([0, rounds - 1])["a"]
-    assert chosen == [found.blocks["a"][0], found.blocks["a"][-1]]
+    chosen = found.of("a", [0, rounds - 1])
+    assert chosen == [found.blocks["a"][0], found.blocks["a"][rounds - 1]]
+
+
+def test_some_engines_go_on_alone(sleeps: list[float]) -> None:
+    recorder = Recorder()
+    asked: list[tuple[int, int]] = []
+
+    def wanted(found: Rounds, numbers: Any) -> set[str]:
+        asked.append((found.count, len(numbers)))
+        return {"a", "c"} if found.count < 20 else set()
+
+    names = ["a", "b", "c"]
+    found = measure([recorder.engine(n) for n in names], 3, 0.0, recorder.probe([1e-7]), most=50, wanted=wanted)
+    assert asked == [(3, 3), (3 + LOOK, 3 + LOOK), (3 + 2 * LOOK, 3 + 2 * LOOK)]
+    assert {name: len(found.blocks[name]) for name in names} == {"a": 23, "b": 3, "c": 23}
+    ours, theirs = found.pairs("a", "b", range(1, 23))
+    assert (ours, theirs) == ([found.blocks["a"][n] for n in (1, 2)], [found.blocks["b"][n] for n in (1, 2)])
+    limited = measure([recorder.engine("a")], 3, 0.0, recorder.probe([1e-7]), most=7, wanted=lambda found, numbers: "a")
+    assert limited.count == 7
 
 
 def test_a_whole_benchmark(model: Path) -> None:
@@ -237,8 +310,8 @@ def test_a_whole_benchmark(model: Path) -> None:
     assert result.startup is not None
     assert result.startup.cold is not None
     assert result.startup.cached is not None
-    assert result.engines["legato"].calls in (3, 6, 9)
-    assert result.within <= result.rounds <= PATIENCE
+    assert result.engines["legato"].calls == LEAST * (result.within or result.rounds)
+    assert result.within <= result.rounds <= 10
     assert (result.ratios, result.agreement, result.agrees) == ({}, {}, True)
     assert result.to_json()["threads"] == 2
     assert said[0] == "compiling, cold and from the cache"

@@ -395,6 +395,8 @@ def test_bench_against_onnxruntime(call: Any) -> None:
         "onnxruntime",
         "--rounds",
         "2",
+        "--max-rounds",
+        "2",
         "--block",
         "0.01",
         "--threads",

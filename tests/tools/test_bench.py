@@ -136,11 +136,11 @@ def test_the_table_as_markdown() -> None:
     )
     lines = markdown(found).splitlines()
     assert lines[:6] == [
-        "| model | Legato | OpenVINO | ratio | fork-join | compile |",
-        "| --- | --: | --: | --: | --: | --: |",
-        "| Dqn | 0.100 | 0.200 | 2.00× | 0.20 µs | 1.2 / 0.5 s |",
-        "| Vgg | 123.4 | 123.4 | (0.95–1.05) | 0.20 µs | 1.2 / 0.5 s |",
-        "| Gru | – | 2.00 | – | 0.20 µs | 1.2 / 0.5 s |",
+        "| model | Legato | OpenVINO | ratio | rounds | fork-join | compile |",
+        "| --- | --: | --: | --: | --: | --: | --: |",
+        "| Dqn | 0.100 | 0.200 | 2.00× | 30 | 0.20 µs | 1.2 / 0.5 s |",
+        "| Vgg | 123.4 | 123.4 | (0.95–1.05) | 30 | 0.20 µs | 1.2 / 0.5 s |",
+        "| Gru | – | 2.00 | – | 30 | 0.20 µs | 1.2 / 0.5 s |",
         "",
     ]
     assert lines[6] == "Machine: a machine (x86-64-v4), 2 threads; Legato 0.1.0, OpenVINO 2026.4.1."
@@ -186,7 +186,7 @@ def test_entries_are_models() -> None:
 def test_a_small_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, readme = tmp_path / "table.json", tmp_path / "README.md"
     readme.write_text(f"{BEGIN}\n{END}\n")
-    common = ["--rounds", "1", "--block", "0", "--json", str(file), "--markdown", str(readme)]
+    common = ["--rounds", "1", "--max-rounds", "2", "--block", "0", "--json", str(file), "--markdown", str(readme)]
     assert main(["--only", "dqn", "--vs", "legato-exact,openvino,torch", *common]) == 0
     assert "does not count" in capsys.readouterr().out
     first = Table.from_json(json.loads(file.read_text()))

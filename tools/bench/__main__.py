@@ -30,7 +30,10 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", type=models, default=tuple(ORDER), metavar="MODELS", help="these models, with commas")
     parser.add_argument("--vs", type=engines, default=engines(ENGINES), metavar="ENGINES", help=f"default: {ENGINES}")
     parser.add_argument("--rounds", type=int, default=30, help="blocks of each engine in one mode; 0: measure nothing")
-    parser.add_argument("--block", type=float, default=0.25, help="seconds of each block (default: 0.25)")
+    parser.add_argument(
+        "--max-rounds", type=int, default=600, help="until the ratio is known within 2 %% (default: 600)"
+    )
+    parser.add_argument("--block", type=float, default=0.05, help="seconds of each block (default: 0.05)")
     parser.add_argument("--threads", type=int, default=2, help="of every engine (default: 2)")
     parser.add_argument("--json", type=Path, metavar="F", help="write the table here; read for rows that are kept")
     parser.add_argument("--markdown", type=Path, metavar="F", help="write the table between the markers of this file")
@@ -84,7 +87,7 @@ def main(given: Sequence[str] | None = None) -> int:
     table = kept(args.json, chosen)
     rows: list[Row] = []
     for name in chosen:
-        alone = measured(Job(name, args.vs, args.rounds, args.block, args.threads))
+        alone = measured(Job(name, args.vs, args.rounds, args.max_rounds, args.block, args.threads))
         table = joined(table, alone)
         rows += alone.rows
         print(line(rows[-1]), flush=True)

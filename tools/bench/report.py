@@ -89,11 +89,12 @@ def footer(table: Table) -> str:
 def markdown(table: Table) -> str:
     """The table as Markdown, and below it what it was measured with."""
     columns = engines(table)
-    head = ["model", *(NAMES[engine] for engine in columns), "ratio", "fork-join", "compile"]
+    head = ["model", *(NAMES[engine] for engine in columns), "ratio", "rounds", "fork-join", "compile"]
     lines = [cells(head), cells(["---", *["--:"] * (len(head) - 1)])]
     for row in table.rows:
         times = [milliseconds(row.seconds.get(engine)) for engine in columns]
-        lines.append(cells([row.title, *times, shown(row), f"{row.fork_join * 1e6:.2f} µs", compiled(row)]))
+        place = [str(row.within), f"{row.fork_join * 1e6:.2f} µs"]
+        lines.append(cells([row.title, *times, shown(row), *place, compiled(row)]))
     return "\n".join([*lines, "", *legend(table)])
 
 
@@ -103,7 +104,7 @@ def cells(values: Sequence[str]) -> str:
 
 
 def shown(row: Row) -> str:
-    """The ratio: alone if the row counts, else with its interval in parentheses."""
+    """The ratio: alone if the row counts, else its interval in parentheses."""
     if row.ratio is None:
         return NONE
     if row.differ:
@@ -124,9 +125,11 @@ def legend(table: Table) -> list[str]:
     text = [
         f"Machine: {table.machine} ({table.target}), {table.threads} threads; {versions}.",
         "Milliseconds of one call at batch 1, medians. The ratio is the time of the faster of ONNX Runtime and",
-        "OpenVINO divided by Legato's; it is an interval in parentheses where it does not count: fewer than 30 rounds",
-        "while the cores were equally near each other (the fork-join time shows how near), or an interval wider than",
-        "±2 %. Compile times are of a fresh process, imports included, with an empty and with a full kernel cache.",
+        "OpenVINO divided by Legato's: the median over rounds in which both run side by side, known within ±2 % (the",
+        "sign test's interval of 95 %). It is that interval in parentheses where the row does not count, because it is",
+        "wider or there are fewer than 30 rounds in which the cores were equally near each other (the fork-join time",
+        "shows how near). Compile times are of a fresh process, imports included, with an empty and with a full kernel",
+        "cache.",
     ]
     if table.mean is not None:
         text.append(

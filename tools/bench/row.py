@@ -26,11 +26,13 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What to measure: the model's name, engines beside Legato, rounds in one mode, seconds of a block, threads."""
+    """What to measure: the model's name, engines beside Legato, rounds in one mode and at most, seconds of a block,
+    threads."""
 
     name: str
     vs: tuple[str, ...]
     rounds: int
+    max_rounds: int
     block: float
     threads: int
 
@@ -76,6 +78,7 @@ def measure(job: Job) -> Table:
         shapes=model.static_shapes() if model.symbolic else None,
         inputs=model.cases()[0],
         rounds=job.rounds,
+        max_rounds=job.max_rounds,
         block=job.block,
         lenient=True,
         progress=lambda what: tell(f"{job.name}: {what}"),

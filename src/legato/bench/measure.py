@@ -1,26 +1,38 @@
-"""Engines in turn, in blocks: call by call, the spinning threads of one would steal the other's cores."""
+"""Engines in turn, in blocks: call by call, the spinning threads of one would steal the other's cores.
+
+Blocks are short, and those that are compared lie side by side: a virtual machine changes its speed by 5 to 20 % several
+times a second, so many short rounds say more in a minute than few long ones.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from legato.bench.engines import Engine
 from legato.bench.modes import largest
 
-__all__ = ["Rounds", "measure"]
+__all__ = ["LOOK", "Rounds", "Wanted", "measure"]
 
-PAUSE = 0.3  # seconds before each block: until then all threads of the engine before are asleep
-WARM_UP = 2  # calls at the beginning of a block that are not counted
-PATIENCE = 3  # at most so many times as many rounds are run as are wanted in one mode
+PAUSE = 0.3  # seconds that a block waits, at most, until all threads of the engine before are asleep …
+SLICE = 0.01  # … which they are once so many seconds of sleep …
+AWAKE = 0.1  # … have cost the process less than this share of one processor
+WARM_UP = 2  # calls at the beginning of a block that are not counted; one, where that takes as long as a block
+LEAST = 2  # calls of a block that are counted, however long they take
+LOOK = 10  # rounds from one question whether they are enough to the next
+
+Block = Sequence[float]
 
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """Seconds of each call, in blocks, by engine; and the fork-join times before each round and after the last."""
+    """Seconds of each call, by engine and number of the round; fork-join times before each round and after the last.
 
-    blocks: Mapping[str, Sequence[Sequence[float]]]
+    Engines whose figures are narrow already take no part in later rounds.
+    """
+
+    blocks: Mapping[str, Mapping[int, Block]]
     fork_join: Sequence[float]
 
     @property
@@ -28,9 +40,18 @@ class Rounds:
         """How many rounds there are."""
         return len(self.fork_join) - 1
 
-    def only(self, numbers: Sequence[int]) -> dict[str, list[Sequence[float]]]:
-        """The blocks of some rounds."""
-        return {name: [blocks[n] for n in numbers] for name, blocks in self.blocks.items()}
+    def of(self, engine: str, numbers: Collection[int]) -> list[Block]:
+        """The blocks of one engine in those of the rounds that it took part in."""
+        return [block for number, block in self.blocks[engine].items() if number in numbers]
+
+    def pairs(self, one: str, other: str, numbers: Collection[int]) -> tuple[list[Block], list[Block]]:
+        """The blocks of two engines in those of the rounds that both took part in."""
+        ours, theirs = self.blocks[one], self.blocks[other]
+        both = [number for number in ours if number in theirs and number in numbers]
+        return [ours[number] for number in both], [theirs[number] for number in both]
+
+
+Wanted = Callable[[Rounds, Collection[int]], Collection[str]]
 
 
 def measure(
@@ -39,37 +60,61 @@ def measure(
     block: float,
     probe: Callable[[], float],
     progress: Callable[[int], None] | None = None,
+    *,
+    most: int | None = None,
+    wanted: Wanted | None = None,
 ) -> Rounds:
-    """Runs engines until `rounds` rounds lie in one mode of the machine, or `PATIENCE` times as many have been run.
+    """Runs engines until `rounds` rounds lie in one mode of the machine and `wanted` names none, or `most` were run.
 
     Every round runs one block of each engine; every other round turns the order around. A block lasts `block` seconds,
-    and at least three calls. probe: gives the fork-join time; asked before each round and after the last.
+    and at least `LEAST` calls. probe: gives the fork-join time; asked before each round and after the last.
+    wanted: asked with the rounds so far, and the numbers of those in the mode that has most, once they are `rounds` and
+    then after every `LOOK` more; names the engines that take part in the rounds that follow.
+    most: three times `rounds` where it is None.
     """
-    found: dict[str, list[list[float]]] = {engine.name: [] for engine in engines}
-    between: list[float] = []
-    done = 0
-    while done < PATIENCE * rounds:
-        for place, engine in enumerate(engines if done % 2 == 0 else engines[::-1]):
-            time.sleep(PAUSE)
-            if place == 0:
-                between.append(probe())
-                if len(largest(between)) >= rounds:
-                    return Rounds(found, between)
-            found[engine.name].append(_block(engine.call, block))
-        done += 1
+    found: dict[str, dict[int, Block]] = {engine.name: {} for engine in engines}
+    so_far = Rounds(found, between := list[float]())
+    part, look = list(engines), rounds
+    limit = 3 * rounds if most is None else max(rounds, most)
+    while True:
+        _rest()
+        between.append(probe())
+        if so_far.count == limit:
+            return so_far
+        if so_far.count >= look and len(within := set(largest(between))) >= rounds:
+            names = () if wanted is None else wanted(so_far, within)
+            part, look = [engine for engine in engines if engine.name in names], so_far.count + LOOK
+            if not part:
+                return so_far
+        number = so_far.count
+        for engine in part if number % 2 == 0 else part[::-1]:
+            _rest()
+            found[engine.name][number] = _block(engine.call, block)
         if progress is not None:
-            progress(done)
-    time.sleep(PAUSE)
-    return Rounds(found, [*between, probe()])
+            progress(number + 1)
 
 
-def _block(call: Callable[[], object], seconds: float) -> list[float]:
+def _rest() -> None:
+    """Sleeps until no thread of this process spins, but not longer than `PAUSE`."""
+    slept, before = 0.0, time.process_time()
+    while slept < PAUSE:
+        time.sleep(SLICE)
+        slept, now = slept + SLICE, time.process_time()
+        if now - before < AWAKE * SLICE:
+            return
+        before = now
+
+
+def _block(call: Callable[[], object], seconds: float) -> Block:
+    start = time.perf_counter()
     for _ in range(WARM_UP):
         call()
+        if time.perf_counter() - start > seconds > 0:
+            break
     taken: list[float] = []
-    end = time.perf_counter() + seconds
     start = time.perf_counter()
-    while start < end or len(taken) < 3:
+    end = start + seconds
+    while start < end or len(taken) < LEAST:
         call()
         stop = time.perf_counter()
         taken.append(stop - start)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from dataclasses import field as dataclass_field
 from functools import partial
@@ -22,7 +22,7 @@ from legato.bench.fork_join import fork_join
 from legato.bench.measure import Rounds, measure
 from legato.bench.modes import largest
 from legato.bench.startup import Startup, compile_twice, load_seconds
-from legato.bench.statistics import Ratio, Times, ratio, times
+from legato.bench.statistics import Ratio, Times, ratio, times, undecided
 from legato.compare.report import nearness
 from legato.driver import CompileOptions, compile_module, host_runner, load_model
 from legato.runtime.binding import cpu_count
@@ -49,7 +49,8 @@ class Result:
 
     All figures are of those rounds that lie in one mode of the machine: `within` of `rounds`, with the fork-join time
     `fork_join`. Where no mode has a round, `within` is 0 and they are of all rounds. fork_joins: before each round and
-    after the last. missing: engines that cannot run the model (Legato may be one), and why.
+    after the last. Not every engine takes part in the last rounds: a ratio says of how many it is.
+    missing: engines that cannot run the model (Legato may be one), and why.
     """
 
     model: str
@@ -93,8 +94,9 @@ def bench(
     dims: Mapping[str, int] | None = None,
     how: Fill = "random",
     seed: int = 0,
-    rounds: int = 12,
-    block: float = 0.25,
+    rounds: int = 30,
+    max_rounds: int | None = None,
+    block: float = 0.05,
     lenient: bool = False,
     precision: str | None = None,
     progress: Callable[[str], None] | None = None,
@@ -104,7 +106,9 @@ def bench(
     vs: names of `engines.PEERS`, of `others`, and `legato-` with a precision: Legato with that.
     others: how to make engines that read no ONNX files, by their name in `vs`.
     inputs: arrays by name or in order; else made up as `runtime.fill` does.
-    rounds: blocks per engine within one mode of the machine; block: seconds of each.
+    rounds: blocks per engine within one mode of the machine; block: seconds of each. Legato and the fastest of the
+    others (all that may be it) go on until the ratio between them counts, up to `max_rounds`: ten times `rounds` where
+    it is None.
     lenient: an engine that cannot run the model is told in `missing`. Else RunError for engines that are unknown, not
     installed or cannot run the model; CompileError as `compile` has them. Inputs by name are needed to go on without
     Legato.
@@ -129,14 +133,28 @@ def bench(
         tell("comparing outputs")
         agreement = field.agreement()
         probe = fork_join(as_target("host"), field.threads).seconds
-        found = measure(field.engines, rounds, block, probe, lambda n: tell(f"measuring, round {n} of {rounds}"))
+        limit = 10 * rounds if max_rounds is None else max_rounds
+
+        def told(number: int) -> None:
+            tell(f"measuring, round {number} of {rounds if number <= rounds else f'at most {limit}'}")
+
+        found = measure(field.engines, rounds, block, probe, told, most=limit, wanted=_undecided)
     return _result(model, field, agreement, found)
+
+
+def _undecided(found: Rounds, numbers: Collection[int]) -> Collection[str]:
+    """Legato and those whose ratio to it needs more rounds, if there are any; Legato's own variants need none."""
+    others = (name for name in found.blocks if not name.startswith("legato"))
+    if "legato" not in found.blocks:
+        return ()
+    names = undecided({name: ratio(*found.pairs("legato", name, numbers)) for name in others})
+    return {"legato", *names} if names else ()
 
 
 def _result(model: Path, field: _Field, agreement: Mapping[str, Agreement], found: Rounds) -> Result:
     """What the rounds of one mode say."""
-    within = largest(found.fork_join)
-    blocks = found.only(within or range(found.count))
+    within = set(largest(found.fork_join))
+    numbers = within or set(range(found.count))
     return Result(
         model=str(model),
         machine=cpu_name(),
@@ -149,8 +167,8 @@ def _result(model: Path, field: _Field, agreement: Mapping[str, Agreement], foun
         fork_join=median([found.fork_join[n] for n in within] or found.fork_join),
         fork_joins=tuple(found.fork_join),
         versions={engine.name: engine.version for engine in field.engines},
-        engines={name: times(taken) for name, taken in blocks.items()},
-        ratios={name: ratio(blocks["legato"], blocks[name], len(within)) for name in agreement},
+        engines={name: times(found.of(name, numbers)) for name in found.blocks},
+        ratios={name: ratio(*found.pairs("legato", name, numbers), bool(within)) for name in agreement},
         agreement=agreement,
         missing=field.missing,
     )

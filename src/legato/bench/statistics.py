@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import comb
 from typing import Final
 
 import numpy as np
 
-__all__ = ["ENOUGH", "TIGHT", "Ratio", "Times", "ratio", "times"]
+__all__ = ["ENOUGH", "TIGHT", "Ratio", "Times", "ratio", "times", "undecided"]
 
 NOISE: Final = 0.05  # the share of intervals that may miss the true median
 ENOUGH: Final = 30  # rounds from which on a ratio counts …
@@ -66,10 +66,10 @@ def times(blocks: Sequence[Sequence[float]]) -> Times:
     return Times(len(flat), float(median), float(p90), float(p99), float(flat.min()))
 
 
-def ratio(ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]], within: int | None = None) -> Ratio:
+def ratio(ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]], alike: bool = True) -> Ratio:
     """Their time divided by ours: each round's medians are compared with each other, so slow drifts cancel.
 
-    within: how many rounds lie in one mode; None: all.
+    alike: whether the rounds lie in one mode.
     """
     rounds = sorted(float(np.median(b) / np.median(a)) for a, b in zip(ours, theirs, strict=True))
     count = len(rounds)
@@ -77,4 +77,15 @@ def ratio(ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]], wi
     while inner + 1 < count / 2 and (more := misses + 2 * comb(count, inner + 1) / 2**count) <= NOISE:
         inner, misses = inner + 1, more
     low, high = rounds[inner], rounds[count - 1 - inner]
-    return Ratio(float(np.median(rounds)), low, high, max(0.0, 1 - misses), count if within is None else within)
+    return Ratio(float(np.median(rounds)), low, high, max(0.0, 1 - misses), count if alike else 0)
+
+
+def undecided(ratios: Mapping[str, Ratio]) -> set[str]:
+    """The engines that need more rounds: none once the ratio to the fastest counts, else all that may be the fastest.
+
+    To stop as soon as an interval is narrow costs confidence: of those of 95 %, 93 % or more then hold the true median.
+    """
+    if not ratios:
+        return set()
+    fastest = min(ratios.values(), key=lambda found: found.median)
+    return set() if fastest.counts else {name for name, found in ratios.items() if found.low <= fastest.high}

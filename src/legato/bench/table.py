@@ -44,8 +44,9 @@ class Row:
 
     @property
     def rival(self) -> str | None:
-        """The faster of the rivals that ran."""
-        return min((name for name in RIVALS if name in self.seconds), key=self.seconds.__getitem__, default=None)
+        """The faster of the rivals that ran: by its ratio to Legato, which no drift between rounds has a part in."""
+        ran = [name for name in RIVALS if name in self.seconds]
+        return min(ran, key=lambda n: self.ratios[n].median if n in self.ratios else self.seconds[n], default=None)
 
     @property
     def ratio(self) -> Ratio | None:
