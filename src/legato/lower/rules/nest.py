@@ -50,13 +50,12 @@ def serial(axes: Sequence[Axis], body: Callable[[dict[Var, Expr]], Stmt], env: d
 
 
 def parallel(extents: Sequence[Expr], body: Callable[[list[Expr]], Stmt], threaded: bool) -> Stmt:
-    """A loop nest over `extents`. If `threaded`, leading loops are fused into one PARALLEL loop, as many as needed."""
-    taken = 0
+    """A loop nest over `extents`. If `threaded`, leading loops are fused into one PARALLEL loop, as many as needed: a
+    symbolic extent may be 1."""
+    taken, pieces = 0, 1
     if threaded:
-        pieces: int | None = 1
-        while taken < len(extents) and (pieces is not None and pieces < PIECES):
-            size = extent_of(extents[taken])
-            pieces = None if size is None else pieces * size
+        while taken < len(extents) and pieces < PIECES:
+            pieces *= extent_of(extents[taken]) or 1
             taken += 1
     outer, inner = list(extents[:taken]), list(extents[taken:])
 
