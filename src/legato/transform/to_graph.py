@@ -25,7 +25,7 @@ from legato.ir.types import Type
 from legato.transform._effects import Effects
 from legato.transform.pass_ import FunctionPass
 
-__all__ = ["ToGraph"]
+__all__ = ["ToGraph", "named_dims"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class _Inliner:
         self._root = func.body
         bound = {d for p in func.params if p.ty is not None for d in free_dims(p.ty)}
         bound.update(d for n in nodes if isinstance(n, Function) for d in n.type_params if isinstance(d, DimVar))
-        self._named = {d for n in nodes for d in _named_dims(n)} - bound
+        self._named = {d for n in nodes for d in named_dims(n)} - bound
         self._owner = {var: value for n in nodes for var, value in _bindings(n) if not self._stays(value)}
         self._new: dict[int, Expr] = {}
 
@@ -99,7 +99,7 @@ def _bindings(node: Expr) -> Iterable[tuple[Var, Expr]]:
     return node.bindings if isinstance(node, Dataflow) else ()
 
 
-def _named_dims(node: Expr) -> Iterator[DimVar]:
+def named_dims(node: Expr) -> Iterator[DimVar]:
     """The dims whose values are needed to evaluate `node`, operands aside: in attributes, shapes, casts, parameters."""
     match node:
         case Call() if node.attrs is not None:

@@ -1,0 +1,66 @@
+"""Closures: local functions that only call a function of the module, with values that they hold first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from legato.base.span import Span
+from legato.ir.expr import Call, Expr, Function, GlobalVar, Let, Shape, Var
+from legato.ir.module import Module
+from legato.ir.types import Dim, FuncType, Type
+
+__all__ = ["Names", "closure", "closure_call", "is_closure"]
+
+
+class Names:
+    """Names for new functions of a module: each once."""
+
+    def __init__(self, mod: Module) -> None:
+        self._taken = {gv.name for gv in mod.functions}
+        self._taken.update(t.name for t in mod.types)
+        self._count: dict[str, int] = {}
+
+    def new(self, name: str) -> str:
+        """`name`, with a number behind it where it is taken."""
+        made = name
+        while made in self._taken:
+            self._count[name] = self._count.get(name, 0) + 1
+            made = f"{name}_{self._count[name]}"
+        self._taken.add(made)
+        return made
+
+
+def closure(
+    gv: GlobalVar,
+    held: Sequence[Expr],
+    type_args: tuple[Type | Dim, ...],
+    ty: FuncType,
+    span: Span | None,
+) -> Function:
+    """The function of type `ty` that calls `gv` with the values `held` and its own arguments, in A-normal form."""
+    params = tuple(Var(f"a{n}", ty=p, span=span) for n, p in enumerate(ty.params))
+    call = Call(gv, (*held, *params), None, type_args, ty=ty.ret, span=span)
+    result = Var("y", ty=ty.ret, span=span)
+    return Function(params, Let(result, call, result, ty=ty.ret, span=span), ty.ret, ty=ty, span=span)
+
+
+def closure_call(func: Expr) -> Call | None:
+    """The call that a closure makes, the last arguments being its parameters; None for what is no closure."""
+    if not isinstance(func, Function) or func.type_params or "Primitive" in func.attrs:
+        return None
+    body = func.body
+    if isinstance(body, Let) and body.body == body.var:
+        body = body.value
+    if not isinstance(body, Call) or not isinstance(body.op, GlobalVar) or len(body.args) < len(func.params):
+        return None
+    split = len(body.args) - len(func.params)
+    held, own = body.args[:split], body.args[split:]
+    if own != func.params or not all(isinstance(a, Shape) or (isinstance(a, Var) and a not in own) for a in held):
+        return None
+    return body
+
+
+def is_closure(var: Var, value: Expr) -> bool:
+    """True if `value`, what `var` stands for, is a closure that does not hold itself."""
+    call = closure_call(value)
+    return call is not None and var not in call.args

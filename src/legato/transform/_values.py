@@ -1,0 +1,137 @@
+"""Functions as values, written out: operators, constructors, functions of the module and instances of polymorphic ones.
+
+    map(tanh, %xs)      =>      map(fn (%x: float32) -> float32 { tanh(%x) }, %xs)
+
+What they are called with, and what they give, follows from the type that is wanted where they stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from legato.base.errors import UnsupportedError
+from legato.ir.attrs import default_attrs
+from legato.ir.call_tir import CALL_TIR
+from legato.ir.expr import (
+    Call,
+    Constructor,
+    Dataflow,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    Let,
+    Match,
+    RefCreate,
+    RefWrite,
+    Tuple,
+    Var,
+)
+from legato.ir.module import Module
+from legato.ir.op import Op
+from legato.ir.scope import operands, post_order
+from legato.ir.types import Dim, FuncType, RefType, TupleType, Type
+from legato.transform._types import constructor_type, instance, stands_for, type_arguments
+
+__all__ = ["is_primitive", "with_operands", "written_out"]
+
+
+def is_primitive(node: Expr) -> bool:
+    """True for a group that fusion made: a function that is no value."""
+    return isinstance(node, Function) and "Primitive" in node.attrs
+
+
+def written_out(func: Function, mod: Module) -> Function:
+    """`func` with functions where others are values; the same object where there are none."""
+    new: dict[int, Expr] = {}
+    for node in post_order(func):
+        old = operands(node)
+        kids = [new[id(kid)] for kid in old]
+        first = 1 if isinstance(node, Call) else 0
+        if not isinstance(node, Call) or node.op is not CALL_TIR:
+            for n in range(first, len(kids)):
+                if _is_function(kids[n]):
+                    kids[n] = _written(kids[n], _wanted(node, mod)[n], mod)
+        new[id(node)] = with_operands(node, kids)
+    made = new[id(func)]
+    assert isinstance(made, Function)
+    return made
+
+
+def with_operands(node: Expr, kids: Sequence[Expr]) -> Expr:
+    """`node` with other operands (see `ir.scope.operands`); the same object where none differs."""
+    if all(a is b for a, b in zip(operands(node), kids, strict=True)):
+        return node
+    match node:
+        case Let(var):
+            return node.with_children((var, *kids))
+        case Function(params):
+            return node.with_children((*params, *kids))
+        case Dataflow(bindings):
+            count = len(bindings)
+            pairs = [e for (var, _), value in zip(bindings, kids[:count], strict=True) for e in (var, value)]
+            return node.with_children((*pairs, *kids[count:]))
+        case _:
+            return node.with_children(tuple(kids))
+
+
+def _is_function(node: Expr) -> bool:
+    if isinstance(node, Op | Constructor | GlobalVar):
+        return True
+    return isinstance(node.ty, FuncType) and bool(node.ty.type_params)
+
+
+def _wanted(node: Expr, mod: Module) -> Sequence[Type | None]:
+    """The types that a node wants of its operands, as far as it says."""
+    ty = node.ty
+    match node:
+        case Let(var):
+            return (var.ty, ty)
+        case Function():
+            return (ty.ret if isinstance(ty, FuncType) else node.ret_type,)
+        case If():
+            return (None, ty, ty)
+        case Match():
+            return (None, *(ty for _ in node.clauses))
+        case Tuple() if isinstance(ty, TupleType):
+            return ty.fields
+        case Dataflow() if isinstance(ty, TupleType):
+            return (*(var.ty for var, _ in node.bindings), *ty.fields)
+        case RefCreate() if isinstance(ty, RefType):
+            return (ty.value,)
+        case RefWrite(ref) if isinstance(ref.ty, RefType):
+            return (None, ref.ty.value)
+        case Call():
+            return (None, *_parameters(node, mod))
+        case _:
+            return (None,) * len(operands(node))
+
+
+def _parameters(call: Call, mod: Module) -> Sequence[Type | None]:
+    callee = constructor_type(call.op, mod) if isinstance(call.op, Constructor) else call.op.ty
+    if not isinstance(callee, FuncType):
+        return (None,) * len(call.args)
+    return instance(callee, type_arguments(call, callee)).params
+
+
+def _written(value: Expr, wanted: Type | None, mod: Module) -> Expr:
+    """A function that does what `value` does, of the type that is wanted; where that says less, `value` itself."""
+    own = constructor_type(value, mod) if isinstance(value, Constructor) else value.ty
+    if not isinstance(wanted, FuncType):
+        wanted = own if isinstance(own, FuncType) else None
+    if wanted is None:
+        raise UnsupportedError(
+            f"the type of {getattr(value, 'name', 'a function')} as a value is not known",
+            span=value.span,
+            hint="wrap it in a function whose parameters have types",
+        )
+    if wanted.type_params or not isinstance(value, Var | GlobalVar | Op | Constructor | Function):
+        return value  # a name for it: every use says at which types
+    params = tuple(Var(f"a{n}", ty=p, span=value.span) for n, p in enumerate(wanted.params))
+    args: tuple[Type | Dim, ...] = ()
+    if isinstance(own, FuncType) and own.type_params:
+        found = stands_for([(own, wanted)], own.type_params)
+        args = tuple(found[p] for p in own.type_params if p in found)
+    attrs = default_attrs(value) if isinstance(value, Op) else None
+    body = Call(value, params, attrs, args, ty=wanted.ret, span=value.span)
+    return Function(params, body, wanted.ret, ty=wanted, span=value.span)
