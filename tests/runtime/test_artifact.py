@@ -287,7 +287,7 @@ def test_another_machine(artifact: Path, tmp_path: Path, monkeypatch: pytest.Mon
     assert message_of(unknown) == "FILE: unknown target 'pdp-11'"
     abi = forged(artifact, tmp_path, lambda m: m["program"].update(abi=9))
     assert message_of(abi) == (
-        "FILE was compiled for version 9 of the runtime; this one is 2\n  hint: compile the model again"
+        "FILE was compiled for version 9 of the runtime; this one is 3\n  hint: compile the model again"
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.runtime.images import NATIVE
 
-STRESS = Path(__file__).parent / "stress.c"
+HERE = Path(__file__).parent
 FLAGS = ["-std=c11", "-g", "-O1", "-Wall", "-Wextra", "-Wno-tsan", "-Werror", "-pthread"]
 
 
@@ -23,13 +23,15 @@ FLAGS = ["-std=c11", "-g", "-O1", "-Wall", "-Wextra", "-Wno-tsan", "-Werror", "-
     ],
     ids=["plain", "address", "thread"],
 )
-def test_stress(tmp_path: Path, flags: list[str], arguments: list[str]) -> None:
+@pytest.mark.parametrize("source", ["stress.c", "objects.c"])
+def test_stress(tmp_path: Path, source: str, flags: list[str], arguments: list[str]) -> None:
     sources = sorted(NATIVE.glob("*.c"))
     program = tmp_path / "stress"
-    command = ["cc", *FLAGS, *flags, "-I", NATIVE, "-o", program, STRESS, *sources]
+    command = ["cc", *FLAGS, *flags, "-I", NATIVE, "-o", program, HERE / source, *sources]
     built = subprocess.run(command, capture_output=True, text=True)
     if "cannot find" in built.stderr and flags:
         pytest.skip("this C compiler comes without sanitizers")
     assert (built.returncode, built.stderr) == (0, "")
     done = subprocess.run([program, *arguments], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
+    said = [line for line in done.stderr.splitlines() if "doesn't fully support makecontext" not in line]
+    assert (done.returncode, said) == (0, [])

@@ -19,7 +19,7 @@ __all__ = ["ABI", "FORMAT", "Constraint", "DimInfo", "FunctionInfo", "HostOpInfo
            "TensorInfo", "Word", "program_from_json"]  # fmt: skip
 
 FORMAT: Final = 3  # of the artifact file and of the JSON in it
-ABI: Final = 2  # LG_ABI_VERSION of legato.h
+ABI: Final = 3  # LG_ABI_VERSION of legato.h
 
 # How outputs are returned: the number of an output, or a tuple of structures.
 Structure = int | tuple["Structure", ...]

@@ -10,8 +10,7 @@
 #define MAX_BYTES (1ll << 46)
 #define MIN_CHUNK (256ll << 10)
 #define MAX_GROWTH (64ll << 20) /* chunks double up to here */
-#define MAX_DEPTH 100000
-#define STACK_RESERVE (1ll << 20) /* what a kernel and a callback may still need of the thread's stack */
+#define MAX_DEPTH 100000 /* on the thread's own stack */
 
 /* ---- blocks from the system ---- */
 
@@ -85,8 +84,13 @@ static lg_chunk *next_chunk(lg_arena *arena, int64_t size) {
     return next;
 }
 
+static void forget_frames(lg_arena *arena) {
+    lg_budget_give(arena->budget, arena->in_use);
+    arena->in_use = arena->depth = 0;
+}
+
 bool lg_arena_reserve(lg_arena *arena, int64_t bytes) {
-    if (arena->limit && bytes > arena->limit)
+    if (arena->budget->limit && bytes > arena->budget->limit)
         return false;
     if (bytes <= 0 || (arena->first && arena->first->capacity >= bytes))
         return true;
@@ -114,29 +118,29 @@ static uintptr_t stack_floor(void) {
     return floor;
 }
 
-void *lg_arena_push(lg_arena *arena, int64_t bytes, lg_status *why) {
-    *why = LG_DEPTH;
-    if (arena->depth == MAX_DEPTH || (uintptr_t)__builtin_frame_address(0) < stack_floor())
-        return NULL;
-    *why = LG_MEMORY;
+bool lg_arena_may_nest(const lg_arena *arena) {
+    return arena->depth < MAX_DEPTH && (uintptr_t)__builtin_frame_address(0) >= stack_floor();
+}
+
+void *lg_arena_push(lg_arena *arena, int64_t bytes) {
     if (bytes < 0 || bytes > MAX_BYTES)
         return NULL;
     int64_t size = bytes ? (bytes + ALIGN - 1) / ALIGN * ALIGN : ALIGN;
-    if (arena->limit && size > arena->limit - arena->in_use)
+    if (!lg_budget_take(arena->budget, size))
         return NULL;
     lg_chunk *chunk = arena->current;
     if (!chunk || size > chunk->capacity - chunk->used) {
         chunk = next_chunk(arena, size);
-        if (!chunk)
+        if (!chunk) {
+            lg_budget_give(arena->budget, size);
             return NULL;
+        }
         arena->current = chunk;
     }
     uint8_t *frame = chunk->data + chunk->used;
     chunk->used += size;
     arena->in_use += size;
     arena->depth++;
-    if (arena->in_use > arena->peak)
-        arena->peak = arena->in_use;
     return frame;
 }
 
@@ -144,6 +148,7 @@ void lg_arena_pop(lg_arena *arena, void *frame) {
     lg_chunk *chunk = arena->current;
     int64_t used = (uint8_t *)frame - chunk->data;
     arena->in_use -= chunk->used - used;
+    lg_budget_give(arena->budget, chunk->used - used);
     arena->depth--;
     chunk->used = used;
     if (!used && chunk->prev)
@@ -157,11 +162,11 @@ void lg_arena_reset(lg_arena *arena) {
         arena->first->used = 0;
     }
     arena->current = arena->first;
-    arena->in_use = arena->depth = 0;
+    forget_frames(arena);
 }
 
 void lg_arena_free(lg_arena *arena) {
     free_chunks(arena->first);
     arena->first = arena->current = NULL;
-    arena->in_use = arena->depth = 0;
+    forget_frames(arena);
 }

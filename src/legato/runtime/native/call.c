@@ -6,7 +6,12 @@
 
 struct lg_workspace {
     lg_call call; /* first: generated code and services see a pointer to this */
+    lg_budget budget;
     lg_arena arena;
+    lg_heap heap;
+    lg_stack stack;   /* of programs that recurse deeply */
+    bool is_deep;     /* this call runs on it */
+    int64_t leaked;   /* objects that calls have left behind */
     lg_host_op host_op;
     void *user;
     int32_t threads;
@@ -78,17 +83,48 @@ static lg_status launch(lg_call *call, lg_kernel kernel, const lg_word *args, in
     return how == LG_GANG ? lg_gang_run_together(kernel, args, ws->threads) : lg_gang_run(kernel, args, ws->threads);
 }
 
+/* Whether calls may nest one deeper on the stack of our own, which counts as memory. */
+static bool may_nest_deep(lg_workspace *ws) {
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    int64_t used = (int64_t)(ws->stack.top - here);
+    ws->stack.lowest = here < ws->stack.lowest ? here : ws->stack.lowest;
+    return here >= ws->stack.floor + STACK_RESERVE &&
+           (!ws->budget.limit || used <= ws->budget.limit - ws->budget.in_use);
+}
+
 static void *push(lg_call *call, int64_t bytes) {
     lg_workspace *ws = (lg_workspace *)call;
-    lg_status why;
-    void *frame = lg_arena_push(&ws->arena, bytes, &why);
-    if (!frame)
-        ws->push_failed = why;
+    void *frame = NULL;
+    if (is_interrupted(ws))
+        ws->push_failed = LG_INTERRUPT;
+    else if (!(ws->is_deep ? may_nest_deep(ws) : lg_arena_may_nest(&ws->arena)))
+        ws->push_failed = LG_DEPTH;
+    else if (!(frame = lg_arena_push(&ws->arena, bytes)))
+        ws->push_failed = LG_MEMORY;
     return frame;
 }
 
 static void pop(lg_call *call, void *frame) {
     lg_arena_pop(&((lg_workspace *)call)->arena, frame);
+}
+
+typedef struct {
+    lg_workspace *ws;
+    int64_t op;
+    const lg_word *args;
+} host_op_call;
+
+static lg_status call_back(void *argument) {
+    const host_op_call *request = argument;
+    lg_workspace *ws = request->ws;
+    /* The callback is the embedder's code: it gets the embedder's floating-point state and signal handling. */
+    lg_fp_leave(ws->caller_fp);
+    if (ws->on_main)
+        give_sigint_back(ws);
+    lg_status status = ws->host_op(ws->user, request->op, request->args);
+    ws->on_main = ws->on_main && take_sigint(ws);
+    ws->caller_fp = lg_fp_enter();
+    return status;
 }
 
 static lg_status host_op(lg_call *call, int64_t op, const lg_word *args) {
@@ -97,14 +133,8 @@ static lg_status host_op(lg_call *call, int64_t op, const lg_word *args) {
         return LG_INTERRUPT;
     if (!ws->host_op)
         return LG_HOST_OP;
-    /* The callback is the embedder's code: it gets the embedder's floating-point state and signal handling. */
-    lg_fp_leave(ws->caller_fp);
-    if (ws->on_main)
-        give_sigint_back(ws);
-    lg_status status = ws->host_op(ws->user, op, args);
-    ws->on_main = ws->on_main && take_sigint(ws);
-    ws->caller_fp = lg_fp_enter();
-    return status;
+    host_op_call request = {.ws = ws, .op = op, .args = args};
+    return ws->is_deep ? lg_stack_leave(&ws->stack, call_back, &request) : call_back(&request);
 }
 
 static lg_status poll(lg_call *call) {
@@ -116,6 +146,14 @@ static void barrier(lg_call *call, int64_t nt) {
     lg_gang_barrier(nt);
 }
 
+static void *object(lg_call *call, int64_t bytes, int64_t kind) {
+    return lg_heap_object(&((lg_workspace *)call)->heap, bytes, kind & 0xFFFF, kind >> 16 & 0xFFFF);
+}
+
+static void end(lg_call *call, void *payload) {
+    lg_heap_end(&((lg_workspace *)call)->heap, payload);
+}
+
 static const lg_services services = {
     .version = LG_ABI_VERSION,
     .size = sizeof(lg_services),
@@ -125,6 +163,8 @@ static const lg_services services = {
     .host_op = host_op,
     .poll = poll,
     .barrier = barrier,
+    .object = object,
+    .end = end,
 };
 
 /* ---- services of a profiled workspace ---- */
@@ -156,6 +196,8 @@ static const lg_services timed_services = {
     .host_op = timed_host_op,
     .poll = poll,
     .barrier = barrier,
+    .object = object,
+    .end = end,
 };
 
 /* ---- the embedder's side ---- */
@@ -169,7 +211,8 @@ lg_workspace *lg_workspace_new(const uint8_t *constants, int64_t limit, lg_host_
     if (!ws)
         return NULL;
     ws->call = (lg_call){.services = &services, .constants = constants};
-    ws->arena.limit = limit;
+    ws->budget.limit = limit;
+    ws->arena.budget = ws->heap.budget = &ws->budget;
     ws->host_op = host_op_fn;
     ws->user = user;
     return ws;
@@ -179,6 +222,8 @@ void lg_workspace_free(lg_workspace *ws) {
     if (!ws)
         return;
     lg_arena_free(&ws->arena);
+    lg_heap_free(&ws->heap);
+    lg_stack_free(&ws->stack);
     free(ws);
 }
 
@@ -188,11 +233,30 @@ void lg_workspace_profile(lg_workspace *ws, lg_profile *profile) {
 }
 
 int64_t lg_workspace_peak(const lg_workspace *ws) {
-    return ws->arena.peak;
+    return ws->budget.peak;
 }
 
 int64_t lg_workspace_held(const lg_workspace *ws) {
-    return ws->arena.first ? ws->arena.first->capacity : 0;
+    return (ws->arena.first ? ws->arena.first->capacity : 0) + lg_heap_held(&ws->heap);
+}
+
+lg_status lg_objects_build(lg_workspace *ws, const int64_t *script, int64_t words, int64_t objects, int64_t *roots,
+                           int64_t count) {
+    return lg_heap_build(&ws->heap, script, words, objects, roots, count);
+}
+
+lg_status lg_objects_read(lg_workspace *ws, int64_t *roots, int64_t count, const int64_t **records, int64_t *words) {
+    return lg_heap_read(&ws->heap, roots, count, records, words);
+}
+
+void lg_objects_end(lg_workspace *ws, const int64_t *handles, int64_t count) {
+    lg_heap_release(&ws->heap, handles, count);
+    ws->leaked += ws->heap.live;
+    lg_heap_reset(&ws->heap);
+}
+
+int64_t lg_objects_leaked(const lg_workspace *ws) {
+    return ws->leaked;
 }
 
 static int32_t clamp_threads(int32_t threads) {
@@ -201,10 +265,22 @@ static int32_t clamp_threads(int32_t threads) {
     return threads < LG_MAX_THREADS ? threads : LG_MAX_THREADS;
 }
 
+typedef struct {
+    lg_workspace *ws;
+    lg_host entry;
+    const lg_word *words;
+} entry_call;
+
+static lg_status enter(void *argument) {
+    const entry_call *request = argument;
+    return request->entry(&request->ws->call, request->words);
+}
+
 static lg_status run_entry(lg_workspace *ws, lg_host entry, const lg_word *words) {
+    entry_call request = {.ws = ws, .entry = entry, .words = words};
     atomic_fetch_add_explicit(&lg_calls, 1, memory_order_relaxed);
     ws->caller_fp = lg_fp_enter();
-    lg_status status = entry(&ws->call, words);
+    lg_status status = ws->is_deep ? lg_stack_run(&ws->stack, enter, &request) : enter(&request);
     lg_fp_leave(ws->caller_fp);
     if (ws->generation == lg_generation) {
         if (ws->has_gang)
@@ -216,8 +292,11 @@ static lg_status run_entry(lg_workspace *ws, lg_host entry, const lg_word *words
 
 lg_status lg_run(lg_workspace *ws, lg_host entry, const lg_word *words, int64_t reserve, int32_t threads,
                  int32_t flags) {
-    if (!lg_arena_reserve(&ws->arena, reserve))
+    ws->is_deep = flags & LG_RUN_DEEP;
+    if (!lg_arena_reserve(&ws->arena, reserve) || (ws->is_deep && !lg_stack_map(&ws->stack))) {
+        lg_heap_reset(&ws->heap);
         return LG_MEMORY;
+    }
     ws->threads = clamp_threads(threads);
     ws->has_gang = false;
     ws->generation = lg_generation;
@@ -229,6 +308,12 @@ lg_status lg_run(lg_workspace *ws, lg_host entry, const lg_word *words, int64_t 
     if (ws->on_main)
         give_sigint_back(ws);
     lg_arena_reset(&ws->arena);
+    lg_stack_trim(&ws->stack);
     /* A Ctrl-C after the last kernel is not lost either. */
-    return status == LG_OK && is_interrupted(ws) ? LG_INTERRUPT : status;
+    status = status == LG_OK && is_interrupted(ws) ? LG_INTERRUPT : status;
+    if (status)
+        lg_heap_reset(&ws->heap);
+    else if (!(flags & LG_RUN_OBJECTS))
+        lg_objects_end(ws, NULL, 0);
+    return status;
 }

@@ -6,6 +6,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <ucontext.h>
 
 #include "legato_rt.h"
 
@@ -84,7 +85,29 @@ lg_launch *lg_profile_host_op(lg_profile *profile, int64_t op);
 /* Ends a record, if there is one. */
 void lg_profile_end(lg_launch *launch);
 
+/* What a kernel and a callback may still need of a stack. */
+#define STACK_RESERVE (1ll << 20)
+
 /* ---- arena.c ---- */
+
+/* What a workspace may use, and uses: frames and the slabs of objects. */
+typedef struct {
+    int64_t limit;  /* of in_use; 0: none */
+    int64_t in_use; /* bytes */
+    int64_t peak;   /* the most in_use has been */
+} lg_budget;
+
+static inline bool lg_budget_take(lg_budget *budget, int64_t bytes) {
+    if (budget->limit && bytes > budget->limit - budget->in_use)
+        return false;
+    budget->in_use += bytes;
+    budget->peak = budget->in_use > budget->peak ? budget->in_use : budget->peak;
+    return true;
+}
+
+static inline void lg_budget_give(lg_budget *budget, int64_t bytes) {
+    budget->in_use -= bytes;
+}
 
 typedef struct lg_chunk {
     struct lg_chunk *prev, *next;
@@ -95,21 +118,102 @@ typedef struct lg_chunk {
 /* A stack of frames in chunks that never move. All chunks before `current` are full, all after it are empty. */
 typedef struct {
     lg_chunk *first, *current;
-    int64_t limit;  /* of in_use; 0: none */
+    lg_budget *budget;
     int64_t in_use; /* bytes of live frames */
-    int64_t peak;   /* the most in_use has been */
     int64_t depth;  /* live frames */
 } lg_arena;
 
 /* Makes the first chunk at least `bytes` long; no frame may be live. False: over the limit, or out of memory. */
 bool lg_arena_reserve(lg_arena *arena, int64_t bytes);
 
-/* A frame, or NULL with the reason in *why. */
-void *lg_arena_push(lg_arena *arena, int64_t bytes, lg_status *why);
+/* Whether calls may nest one deeper: on the stack of this thread, or on one of our own. */
+bool lg_arena_may_nest(const lg_arena *arena);
+
+/* A frame, or NULL: no memory. */
+void *lg_arena_push(lg_arena *arena, int64_t bytes);
 void lg_arena_pop(lg_arena *arena, void *frame);
 
 /* Ends all frames and keeps the first chunk only. */
 void lg_arena_reset(lg_arena *arena);
 void lg_arena_free(lg_arena *arena);
+
+/* ---- heap.c ---- */
+
+enum { LG_SIZE_CLASSES = 224 };
+
+/* Memory that blocks are cut from; that of a large object holds one. */
+typedef struct lg_slab {
+    struct lg_slab *next;
+    int64_t bytes; /* with this head */
+    bool is_used;  /* of a large object: it lives */
+} lg_slab;
+
+/* The objects of one call. */
+typedef struct {
+    lg_budget *budget;
+    int64_t live;                      /* objects */
+    int64_t mapped;                    /* bytes of the slabs in use */
+    lg_slab *first, *current, *large;  /* slabs in order; the one that is being cut up; large objects */
+    uint8_t *place, *end;              /* what is left of the current slab */
+    lg_header *free[LG_SIZE_CLASSES];  /* ended blocks of a size, linked by `bytes` */
+    int64_t *records;                  /* what lg_heap_read has given */
+} lg_heap;
+
+/* The payload of a new object with one reference, or NULL: no memory. */
+void *lg_heap_object(lg_heap *heap, int64_t bytes, int64_t tag, int64_t pointers);
+
+/* Ends an object whose count has become 0, and what only it refers to. */
+void lg_heap_end(lg_heap *heap, void *payload);
+void lg_heap_release(lg_heap *heap, const int64_t *handles, int64_t count);
+
+/* Ends all objects, and keeps some memory for the next call. */
+void lg_heap_reset(lg_heap *heap);
+void lg_heap_free(lg_heap *heap);
+int64_t lg_heap_held(const lg_heap *heap);
+
+/* ---- exchange.c ---- */
+
+/* What lg_objects_build and lg_objects_read do. */
+lg_status lg_heap_build(lg_heap *heap, const int64_t *script, int64_t words, int64_t objects, int64_t *roots,
+                        int64_t count);
+lg_status lg_heap_read(lg_heap *heap, int64_t *roots, int64_t count, const int64_t **records, int64_t *words);
+
+/* ---- stack.c ---- */
+
+typedef lg_status lg_job(void *argument);
+
+/* A stack beside that of the thread, and who runs on it. */
+typedef struct {
+    uint8_t *base;
+    int64_t size;
+    uintptr_t floor, top; /* the guard ends at the one, the stack begins at the other */
+    uintptr_t lowest;     /* that calls are known to have reached */
+    lg_job *job;          /* what runs on it; NULL: done */
+    lg_job *errand;       /* what it has left it for */
+    void *argument;
+    lg_status status;
+    ucontext_t inside, outside;
+#if defined(__SANITIZE_ADDRESS__)
+    void *fake_inside, *fake_outside;
+    const void *outside_bottom;
+    size_t outside_size;
+#endif
+#if defined(__SANITIZE_THREAD__)
+    void *fiber_inside, *fiber_outside;
+#endif
+} lg_stack;
+
+/* Reserves it, unless that was done; false: the system has no room for it. */
+bool lg_stack_map(lg_stack *stack);
+
+/* Gives back what memory a deep call has made it. */
+void lg_stack_trim(lg_stack *stack);
+void lg_stack_free(lg_stack *stack);
+
+/* Runs `job` on it, to its end. */
+lg_status lg_stack_run(lg_stack *stack, lg_job *job, void *argument);
+
+/* From within: runs `errand` on the stack that lg_stack_run was called on. */
+lg_status lg_stack_leave(lg_stack *stack, lg_job *errand, void *argument);
 
 #endif

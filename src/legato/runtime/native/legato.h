@@ -1,8 +1,9 @@
 /* Legato: the ABI between generated code, the runtime library and whoever embeds a compiled program.
  *
  * Generated code is one position-independent image. It calls nothing by name: host functions call the services in the
- * table behind `lg_call.services`, kernels only `barrier`, and that only where they are more than one thread. All arguments are 8-byte words: a pointer to a tensor's
- * data (of the layout fixed at compile time), or an int64 (a dim).
+ * table behind `lg_call.services`, kernels only `barrier`, and that only where they are more than one thread. All
+ * arguments are 8-byte words: a pointer to a tensor's data (of the layout fixed at compile time), an int64 (a dim), or a
+ * handle; a result that is an object is stored in the word that an argument points to.
  */
 #ifndef LEGATO_H
 #define LEGATO_H
@@ -10,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LG_ABI_VERSION 2
+#define LG_ABI_VERSION 3
 
 typedef union {
     void *p;
@@ -28,6 +29,17 @@ enum {
     LG_DEPTH = 4,     /* calls nest too deeply */
     LG_CHECK = 256
 };
+
+/* A handle: a word that refers to an object, or to none. 0 is nothing; an odd word is a constructor without fields,
+ * `tag << 1 | 1`; an even one is the address of an object's payload. In front of the payload is the object's header; the
+ * first `pointers` words of the payload are handles that the object owns. The payload is 16-byte aligned, and 64-byte if
+ * it holds no handles and has 64 bytes or more. Counts are not atomic: all objects belong to one call. */
+typedef struct {
+    int32_t refs; /* references to it; with the last one it ends */
+    uint16_t tag;
+    uint16_t pointers;
+    int64_t bytes; /* of the payload */
+} lg_header;
 
 /* A kernel: computes its share of the iterations, thread `tid` of `nt`. Runs under round-to-nearest, IEEE denormals.
  * Behind the arguments of a kernel with barriers is one more word, the lg_call. Such a kernel returns LG_OK. */
@@ -48,17 +60,24 @@ typedef struct {
     /* Runs `kernel` and waits. `how` is LG_ALONE, LG_SHARES or LG_GANG. */
     lg_status (*launch)(lg_call *call, lg_kernel kernel, const lg_word *args, int64_t how);
     /* `bytes` of 64-byte aligned memory that lives until the matching pop; frames nest. On NULL return LG_MEMORY: lg_run
-     * reports LG_DEPTH in its place where calls nest too deeply. Every recursive host function pushes a frame (of 0
-     * bytes, if it needs none), because this is where depth is checked. A function that fails need not pop. */
+     * reports LG_DEPTH in its place where calls nest too deeply, and LG_INTERRUPT where this call is to end early. Every
+     * recursive host function pushes a frame (of 0 bytes, if it needs none), because this is where both are checked. A
+     * function that fails need not pop. */
     void *(*push)(lg_call *call, int64_t bytes);
     void (*pop)(lg_call *call, void *frame);
-    /* Runs operator `op` of the artifact's table through the embedder's callback. */
+    /* Runs operator `op` of the artifact's table through the embedder's callback, on the stack of lg_run's caller. */
     lg_status (*host_op)(lg_call *call, int64_t op, const lg_word *args);
-    /* LG_INTERRUPT if this call is to end early; generated loops ask once per iteration. */
+    /* LG_INTERRUPT if this call is to end early; generated loops ask about every 1000 iterations. */
     lg_status (*poll)(lg_call *call);
     /* Called by each of the `nt` > 1 threads of a kernel launched with LG_GANG: returns when all have called it, and
      * what any of them stored before is seen by all. */
     void (*barrier)(lg_call *call, int64_t nt);
+    /* The payload of a new object of `bytes` with one reference; its contents are undefined. `kind` is its tag, and its
+     * number of pointers << 16. On NULL return LG_MEMORY. A function that fails need not release anything. */
+    void *(*object)(lg_call *call, int64_t bytes, int64_t kind);
+    /* Ends the object with this payload, whose count the caller has just brought to 0, and releases what its handles
+     * refer to. */
+    void (*end)(lg_call *call, void *payload);
 } lg_services;
 
 /* One run of a program; made by the runtime. Generated code reads the first two fields only. */

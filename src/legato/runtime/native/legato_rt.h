@@ -52,13 +52,14 @@ LG_API void lg_crc32c_chunks(const uint8_t *data, int64_t size, int64_t chunk, u
 /* Runs operator `op` of the artifact's table; returns LG_OK or LG_HOST_OP. */
 typedef lg_status (*lg_host_op)(void *user, int64_t op, const lg_word *args);
 
-/* What one call at a time works in: an arena of nested frames. `limit` bounds its bytes; 0: memory is the bound.
- * NULL: out of memory. */
+/* What one call at a time works in: an arena of nested frames, and a heap of objects. `limit` bounds their bytes
+ * together; 0: memory is the bound. NULL: out of memory. */
 typedef struct lg_workspace lg_workspace;
 LG_API lg_workspace *lg_workspace_new(const uint8_t *constants, int64_t limit, lg_host_op host_op, void *user);
 LG_API void lg_workspace_free(lg_workspace *workspace);
 
-/* The most bytes that frames have occupied at once in any call so far. */
+/* The most bytes that frames and objects have occupied at once in any call so far. Objects lie in slabs, which count as
+ * a whole. */
 LG_API int64_t lg_workspace_peak(const lg_workspace *workspace);
 
 /* The bytes that the workspace holds between calls. */
@@ -66,16 +67,52 @@ LG_API int64_t lg_workspace_held(const lg_workspace *workspace);
 
 /* lg_run takes over SIGINT (Ctrl-C) until it returns, and then returns LG_INTERRUPT if there was one. For the main
  * thread only; calls may nest. */
-enum { LG_RUN_SIGINT = 1 };
+enum {
+    LG_RUN_SIGINT = 1,
+    /* On a stack of the workspace's own, of which only what is used is memory and counts to the limit. LG_DEPTH is
+     * returned where it or the limit ends; on the thread's stack, which is used otherwise, at 100000 frames, or where
+     * that stack ends. */
+    LG_RUN_DEEP = 2,
+    /* Arguments or results are objects: those there are when it succeeds live until lg_objects_end. */
+    LG_RUN_OBJECTS = 4
+};
 
-/* Runs `entry` and returns its status. `reserve` bytes of workspace are made ready before and are what is kept
- * afterwards. Kernels run on up to `threads` threads (0: lg_cpu_count), or on this one while another call has the
- * pool: results do not depend on it. */
+/* Runs `entry` and returns its status; where that is not LG_OK, all objects have ended. `reserve` bytes of workspace are
+ * made ready before and are what is kept afterwards. Kernels run on up to `threads` threads (0: lg_cpu_count), or on this
+ * one while another call has the pool: results do not depend on it. */
 LG_API lg_status lg_run(lg_workspace *workspace, lg_host entry, const lg_word *words, int64_t reserve, int32_t threads,
                         int32_t flags);
 
-/* Ends the workspace's current call with LG_INTERRUPT at its next launch or loop iteration. From any thread. */
+/* Ends the workspace's current call with LG_INTERRUPT at its next launch, or after at most about 1000 more iterations of
+ * a loop, or at the next call of a recursive function. From any thread. */
 LG_API void lg_interrupt(lg_workspace *workspace);
+
+/* ---- objects -------------------------------------------------------------------------------------------------- */
+
+/* Makes the objects of a graph, before lg_run. `script` has a record for each, in an order in which those that are
+ * referred to come first:
+ *     tag | pointers << 16, bytes of the payload, its words;     or, without pointers,
+ *     tag | 1 << 32,        bytes of the payload, the address that they are copied from.
+ * The first `pointers` words, and the entries of `roots`, are references: an odd one is a handle, an even one is twice
+ * the number of an earlier record, counted from 0. roots[i] becomes a handle, which is the caller's to release. LG_MEMORY:
+ * no memory; LG_MALFORMED: `script` is not such. All objects of the workspace have ended then. */
+enum { LG_MALFORMED = -1 };
+LG_API lg_status lg_objects_build(lg_workspace *workspace, const int64_t *script, int64_t words, int64_t objects,
+                                  int64_t *roots, int64_t count);
+
+/* Describes the objects that the handles `roots` refer to, those that others refer to first, each once:
+ *     address of the payload, its bytes, tag | pointers << 16 | references << 32;
+ *     where there are pointers or no more than 64 bytes, also the payload's words.
+ * The first `pointers` words, and the entries of `roots` then, are references as above. *records lives until the next
+ * read or lg_objects_end. LG_MEMORY: no memory; LG_MALFORMED: an object contains itself. */
+LG_API lg_status lg_objects_read(lg_workspace *workspace, int64_t *roots, int64_t count, const int64_t **records,
+                                 int64_t *words);
+
+/* Releases `handles`, and ends all objects that are left: they were forgotten by the program. */
+LG_API void lg_objects_end(lg_workspace *workspace, const int64_t *handles, int64_t count);
+
+/* How many objects successful calls have forgotten so far. */
+LG_API int64_t lg_objects_leaked(const lg_workspace *workspace);
 
 /* ---- profiling ------------------------------------------------------------------------------------------------ */
 
