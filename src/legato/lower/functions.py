@@ -31,11 +31,12 @@ from legato.lower.describe import Description
 from legato.lower.expr_data import from_data
 from legato.lower.extents import with_extent_checks
 from legato.lower.facts import KernelFacts, kernel_facts
-from legato.lower.group import tensor_types
+from legato.lower.group import Group, tensor_types
 from legato.lower.moves import Cut, Moves
 from legato.lower.pack import Allocate, Packer
 from legato.lower.places import cut_layout
 from legato.lower.reuse import Asked, Groups, Shelf, Structure, Widths
+from legato.lower.scalars import scalar_group
 from legato.lower.stored import Found, StoredKernel
 from legato.lower.wholes import JointUse, Paddings, Wholes, halo_layout
 from legato.tir.buffer import Layout
@@ -52,7 +53,8 @@ class LoweredModule:
 
     `module` holds the programs that were made; `found` has those whose machine code was found, which it lacks; `facts`
     has all of both, in the order of their first use. `groups` lowered them, and has what other processes may find in
-    future, its kernels known by digest: `names` says what they are called.
+    future, its kernels known by digest: `names` says what they are called. Groups of scalars are still primitive
+    functions: `scalars` has their stages.
     """
 
     module: Module
@@ -60,6 +62,7 @@ class LoweredModule:
     facts: dict[str, KernelFacts]
     groups: Groups
     names: dict[str, str]
+    scalars: dict[ir.Function, Group]
 
 
 @dataclass(slots=True)
@@ -71,6 +74,7 @@ class _Kernels:
     found: dict[str, Found] = field(default_factory=dict)
     facts: dict[str, KernelFacts] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
+    scalars: dict[ir.Function, Group] = field(default_factory=dict)
 
     def add(self, kernel: StoredKernel, program: Func | bytes) -> ir.GlobalVar:
         known = self.by_digest.get(kernel.digest)
@@ -112,7 +116,7 @@ def lower_functions(
     packer.run()
     module = mod.with_functions({**functions, **kernels.funcs})
     names = {digest: gv.name for digest, gv in kernels.by_digest.items()}
-    return LoweredModule(module, kernels.found, kernels.facts, groups, names)
+    return LoweredModule(module, kernels.found, kernels.facts, groups, names, kernels.scalars)
 
 
 def _row_major(ty: object) -> Layouts:
@@ -188,7 +192,7 @@ class _Block:
         groups = {
             var: self._group_of(var, value)
             for var, value in bindings
-            if isinstance(value, ir.Call) and _is_primitive(value)
+            if isinstance(value, ir.Call) and _is_primitive(value) and not self._is_scalar(value.op)
         }
         self.leaving = self._leaving(bindings, result)
         self.paddings = _paddings(groups.values())
@@ -201,6 +205,13 @@ class _Block:
                 out.append((var, self._nested(value)))
                 self.facts[var] = self._facts_of(value)
         return lets(out, self._resolve(result))
+
+    def _is_scalar(self, func: ir.Expr) -> bool:
+        assert isinstance(func, ir.Function)
+        group = scalar_group(func)
+        if group is not None:
+            self.kernels.scalars[func] = group
+        return group is not None
 
     def _inner(self) -> _Block:
         """A block inside this one: what is in scope here is in scope there."""

@@ -15,6 +15,7 @@ from legato.ir import expr as ir
 from legato.ir.types import Type
 from legato.lower.functions import LoweredModule
 from legato.lower.hosts.blocks import lower_block
+from legato.lower.hosts.body import Body
 from legato.lower.hosts.frame import Frame
 from legato.lower.hosts.loops import lower_loop, tail_calls
 from legato.lower.hosts.program import HostProgram
@@ -34,7 +35,7 @@ def lower_hosts(lowered: LoweredModule, target: Target) -> HostProgram:
         if isinstance(func, Func):
             program.kernels[gv.name] = func
     for gv, graph in mod.graph_functions():
-        program.functions[gv.name] = _function(Frame(mod, program, lowered.groups), gv, graph)
+        program.functions[gv.name] = _function(Frame(lowered, program), gv, graph)
     return program
 
 
@@ -42,14 +43,14 @@ def _function(frame: Frame, gv: ir.GlobalVar, func: ir.Function) -> Func:
     assert isinstance(func.body.ty, Type)
     params = [_param(frame, p) for p in func.params]
     outs = new_value(func.body.ty, "out")
-    out: list[Stmt] = []
+    out = Body()
     calls = tail_calls(func, gv)
     if calls:
         lower_loop(frame, func, calls, params, outs, out)
     else:
         lower_block(frame, func.body, outs, out)
     words: tuple[Buffer | Var, ...] = (*flat_all(params), *function_dims(func), *flat(outs))
-    host = Func(gv.name, words, block(*out), FuncKind.HOST, tuple(frame.constants.values()))
+    host = Func(gv.name, words, out.done(), FuncKind.HOST, tuple(frame.constants.values()))
     program = frame.program
     planned, program.plans[gv.name] = plan_memory(
         host, frame.buffers, frame.views.within, lambda kernel: program.facts[kernel].in_place

@@ -11,17 +11,19 @@ from legato.ir.let import Binding, chain
 from legato.ir.op import Op
 from legato.ir.views import JOIN, PART, PartAttrs
 from legato.lower.homes import Homes
+from legato.lower.hosts.body import Body
 from legato.lower.hosts.calls import host_op, invoke, launch
 from legato.lower.hosts.frame import Frame
+from legato.lower.hosts.scalars import compute
 from legato.lower.hosts.values import Value, flat
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Load
-from legato.tir.stmt import If, Stmt, block
+from legato.tir.stmt import If
 
 __all__ = ["lower_block"]
 
 
-def lower_block(frame: Frame, body: ir.Expr, dest: Value, out: list[Stmt]) -> None:
+def lower_block(frame: Frame, body: ir.Expr, dest: Value, out: Body) -> None:
     """Appends the statements that evaluate `body` into `dest`."""
     bindings, result = chain(body)
     placed = _place_results(frame, bindings, result, dest)
@@ -61,7 +63,7 @@ def _place_results(frame: Frame, bindings: Sequence[Binding], result: ir.Expr, d
     return found
 
 
-def _bind(frame: Frame, var: ir.Var, value: ir.Expr, dest: Value | None, out: list[Stmt]) -> Value:
+def _bind(frame: Frame, var: ir.Var, value: ir.Expr, dest: Value | None, out: Body) -> Value:
     """Appends the statements that evaluate `value`, in `dest` if it must be computed at all; where it is."""
     match value:
         case ir.Call():
@@ -78,7 +80,7 @@ def _bind(frame: Frame, var: ir.Var, value: ir.Expr, dest: Value | None, out: li
             raise UnsupportedError(f"{type(value).__name__} in compiled code", span=value.span)
 
 
-def _call(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: list[Stmt]) -> Value:
+def _call(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: Body) -> Value:
     if frame.jump is not None and var in frame.jump.calls:
         frame.jump.emit(call.args, out)
         return ()
@@ -95,18 +97,20 @@ def _call(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: lis
         return host_op(frame, var, call, dest, out)
     if isinstance(call.op, ir.GlobalVar):
         return invoke(frame, var, call, dest, out)
+    if isinstance(call.op, ir.Function):
+        return compute(frame, var, call, frame.lowered.scalars[call.op], dest, out)
     raise UnsupportedError(f"a call of a {type(call.op).__name__} in compiled code", span=call.span)
 
 
-def _if(frame: Frame, var: ir.Var, value: ir.If, dest: Value | None, out: list[Stmt]) -> Value:
+def _if(frame: Frame, var: ir.Var, value: ir.If, dest: Value | None, out: Body) -> Value:
     assert value.ty is not None
-    outs = frame.fresh(value.ty, var.name) if dest is None else dest
+    outs = frame.fresh(value.ty, var.name, out) if dest is None else dest
     cond = frame.atom(value.cond)
     assert isinstance(cond, Buffer)
     branches = []
     for branch in (value.then, value.orelse):
-        stmts: list[Stmt] = []
-        lower_block(frame, branch, outs, stmts)
-        branches.append(block(*stmts))
+        side = Body()
+        lower_block(frame, branch, outs, side)
+        branches.append(side.done())
     out.append(If(Load(cond, ()), *branches))
     return outs

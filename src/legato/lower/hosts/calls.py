@@ -9,21 +9,22 @@ from legato.ir.call_tir import CallTirAttrs
 from legato.ir.op import Op
 from legato.ir.types import TensorType, Type
 from legato.lower.group import tensor_types
+from legato.lower.hosts.body import Body
 from legato.lower.hosts.frame import Frame
 from legato.lower.hosts.program import HostOpRecord, Site
 from legato.lower.hosts.values import Value, flat, flat_all, instantiate
-from legato.tir.buffer import Buffer, Layout
-from legato.tir.stmt import HostOp, Invoke, Launch, Stmt
+from legato.tir.buffer import Buffer, Layout, Scope
+from legato.tir.stmt import HostOp, Invoke, Launch
 
 __all__ = ["host_op", "invoke", "launch"]
 
 
-def launch(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: list[Stmt]) -> Value:
+def launch(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: Body) -> Value:
     """Appends the launch of the kernel that `call`, a call_tir, names; what it stores to."""
     kernel_var, args = call.args
     assert isinstance(kernel_var, ir.GlobalVar)
     assert isinstance(call.attrs, CallTirAttrs)
-    inputs = list(flat(frame.atom(args)))
+    inputs = [frame.pointed(b, out) for b in flat(frame.atom(args))]
     layouts = frame.program.layouts(kernel_var.name, len(inputs))
     outs = _outs(frame, var, call.attrs.out_type, layouts, dest)
     frame.program.sites.append(Site(kernel_var.name, call.attrs.operators, call.span))
@@ -40,7 +41,7 @@ def _outs(frame: Frame, var: ir.Var, ty: Type, layouts: Sequence[Layout], dest: 
         (layout,) = layouts
         return frame.homes.buffer(var, var.name, layout)
     for n, (t, layout) in enumerate(zip(types, layouts, strict=True)):
-        if n not in places or places[n].layout != layout:
+        if n not in places or places[n].layout != layout or places[n].scope is Scope.REGISTER:
             found.append(Buffer(var.name if len(types) == 1 else f"{var.name}_{n}", t.shape, t.dtype, layout))
             frame.buffers.append(found[-1])
         else:
@@ -48,27 +49,34 @@ def _outs(frame: Frame, var: ir.Var, ty: Type, layouts: Sequence[Layout], dest: 
     return found[0] if isinstance(ty, TensorType) else tuple(found)
 
 
-def host_op(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: list[Stmt]) -> Value:
+def host_op(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: Body) -> Value:
     """Appends the call of an operator that is run by its reference; its results."""
     assert isinstance(call.op, Op)
     assert call.ty is not None
     inputs = tuple(t for a in call.args for t in tensor_types(a.ty))
-    outs = frame.fresh(call.ty, var.name) if dest is None else dest
+    outs = _results(frame, call.ty, var.name, dest)
     record = HostOpRecord(call.op, call.attrs, inputs, tensor_types(call.ty))
     frame.program.host_ops.append(record)
-    values = flat_all(map(frame.atom, call.args))
+    values = [frame.pointed(b, out) for b in flat_all(map(frame.atom, call.args))]
     extents = [d for t in (*record.inputs, *record.outputs) for d in t.shape]
     out.append(HostOp((*values, *flat(outs), *extents), len(frame.program.host_ops) - 1))
     return outs
 
 
-def invoke(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: list[Stmt]) -> Value:
+def invoke(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: Body) -> Value:
     """Appends the call of another host function; its results."""
     assert isinstance(call.op, ir.GlobalVar)
     assert call.ty is not None
-    callee = frame.mod[call.op]
+    callee = frame.lowered.module[call.op]
     assert isinstance(callee, ir.Function)
-    outs = frame.fresh(call.ty, var.name) if dest is None else dest
-    inputs = flat_all(map(frame.atom, call.args))
+    outs = _results(frame, call.ty, var.name, dest)
+    inputs = [frame.pointed(b, out) for b in flat_all(map(frame.atom, call.args))]
     out.append(Invoke((*inputs, *instantiate(callee, call), *flat(outs)), call.op.name))
     return outs
+
+
+def _results(frame: Frame, ty: Type, name: str, dest: Value | None) -> Value:
+    """Memory for the results of a call: where they are wanted, if that is memory."""
+    if dest is None or any(b.scope is Scope.REGISTER for b in flat(dest)):
+        return frame.in_memory(ty, name)
+    return dest

@@ -7,16 +7,17 @@ from dataclasses import dataclass, field
 
 from legato.base.errors import UnsupportedError
 from legato.ir import expr as ir
-from legato.ir.module import Module
 from legato.ir.types import Type
 from legato.lower.describe import describe_copy
+from legato.lower.functions import LoweredModule
 from legato.lower.group import tensor_types
 from legato.lower.homes import Homes, Views
+from legato.lower.hosts.body import Body
 from legato.lower.hosts.program import HostProgram
 from legato.lower.hosts.values import Value, flat, new_value
-from legato.lower.reuse import Groups
-from legato.tir.buffer import Buffer
-from legato.tir.stmt import Launch, Stmt
+from legato.tir.buffer import Buffer, Scope
+from legato.tir.expr import Load
+from legato.tir.stmt import Launch, Stmt, Store
 
 __all__ = ["Frame", "Jump"]
 
@@ -27,7 +28,7 @@ class Jump:
     statements that make the arguments the state of the next turn."""
 
     calls: frozenset[ir.Var]
-    emit: Callable[[Sequence[ir.Expr], list[Stmt]], None]
+    emit: Callable[[Sequence[ir.Expr], Body], None]
 
 
 @dataclass(slots=True)
@@ -38,9 +39,8 @@ class Frame:
     function is a loop.
     """
 
-    mod: Module
+    lowered: LoweredModule
     program: HostProgram
-    groups: Groups
     views: Views = field(default_factory=Views)
     env: dict[ir.Var, Value] = field(default_factory=dict)
     items: dict[ir.Var, dict[int, Buffer]] = field(default_factory=dict)
@@ -77,22 +77,44 @@ class Frame:
             self.constants[id(node)] = found
         return found[0]
 
-    def fresh(self, ty: Type, name: str) -> Value:
-        """New buffers for a value of type `ty`."""
+    def fresh(self, ty: Type, name: str, out: Body) -> Value:
+        """New buffers for a value of type `ty`: scalars in registers, for the rest of the block."""
+        value = new_value(ty, name, Scope.REGISTER)
+        for buffer in flat(value):
+            self._place(buffer, out)
+        return value
+
+    def _place(self, buffer: Buffer, out: Body) -> Buffer:
+        if buffer.scope is Scope.REGISTER:
+            return out.register(buffer)
+        self.buffers.append(buffer)
+        return buffer
+
+    def in_memory(self, ty: Type, name: str) -> Value:
+        """New buffers for a value of type `ty`, all of them in memory: others store to them."""
         value = new_value(ty, name)
         self.buffers.extend(flat(value))
         return value
 
-    def like(self, buffer: Buffer) -> Buffer:
+    def like(self, buffer: Buffer, out: Body) -> Buffer:
         """A new buffer like `buffer`."""
-        copy = Buffer(buffer.name, buffer.shape, buffer.dtype, buffer.layout)
+        return self._place(Buffer(buffer.name, buffer.shape, buffer.dtype, buffer.layout, buffer.scope), out)
+
+    def pointed(self, buffer: Buffer, out: Body) -> Buffer:
+        """`buffer`, or a copy of it in memory if it is in a register."""
+        if buffer.scope is not Scope.REGISTER:
+            return buffer
+        copy = Buffer(buffer.name, buffer.shape, buffer.dtype)
         self.buffers.append(copy)
+        out.append(Store(copy, (), Load(buffer, ())))
         return copy
 
     def copy(self, source: Buffer, target: Buffer) -> Stmt:
         """Copies a tensor, from one layout to another if need be."""
+        if not target.rank:
+            return Store(target, (), Load(source, ()))
         description = describe_copy(source, target)
-        lowered = self.groups.copied(source, target, description)
+        lowered = self.lowered.groups.copied(source, target, description)
         (kernel,), (program,) = lowered.group.kernels, lowered.kernels
         dims = tuple(description.dims)
         return Launch((source, target, *(dims[n] for n in kernel.dims)), self.program.copy(kernel, program))

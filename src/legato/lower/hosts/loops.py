@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from legato.arith.expr import const
 from legato.base import dtype as dt
@@ -10,25 +10,26 @@ from legato.ir import expr as ir
 from legato.ir.let import chain
 from legato.lower.group import tensor_types
 from legato.lower.hosts.blocks import lower_block
+from legato.lower.hosts.body import Body
 from legato.lower.hosts.frame import Frame, Jump
-from legato.lower.hosts.values import Value, flat, flat_all, same_type
-from legato.tir.buffer import Buffer
+from legato.lower.hosts.values import Value, flat, flat_all, nest, same_type
+from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
-from legato.tir.stmt import Stmt, Store, While, block
+from legato.tir.stmt import Store, While
 
 __all__ = ["lower_loop", "tail_calls"]
 
 
-def tail_calls(func: ir.Function, gv: ir.GlobalVar) -> frozenset[ir.Var]:
-    """Variables bound to the calls of function `gv` by itself, if it is a loop: all of them are in tail position, with
+def tail_calls(func: ir.Function, gv: ir.GlobalVar) -> dict[ir.Var, ir.Call]:
+    """The calls of function `gv` by itself with their variables, if it is a loop: all are in tail position, and have
     arguments of the parameters' types. Else nothing."""
     wanted = [t for p in func.params for t in tensor_types(p.ty)]
     found = _calls(func.body, gv)
     for _, call in found:
         got = [t for a in call.args for t in tensor_types(a.ty)]
         if not all(same_type(a, b) for a, b in zip(got, wanted, strict=True)):
-            return frozenset()
-    return frozenset(var for var, _ in found)
+            return {}
+    return dict(found)
 
 
 def _calls(body: ir.Expr, gv: ir.GlobalVar) -> list[tuple[ir.Var, ir.Call]]:
@@ -50,34 +51,47 @@ def _calls(body: ir.Expr, gv: ir.GlobalVar) -> list[tuple[ir.Var, ir.Call]]:
 
 
 def lower_loop(
-    frame: Frame, func: ir.Function, calls: frozenset[ir.Var], params: Sequence[Value], outs: Value, out: list[Stmt]
+    frame: Frame, func: ir.Function, calls: Mapping[ir.Var, ir.Call], params: Sequence[Value], outs: Value, out: Body
 ) -> None:
-    """The body as a While over copies of the parameters; a tail call updates them, any other result ends it."""
+    """The body as a While over copies of the parameters; a tail call updates them, any other result ends it.
+
+    A tensor that every call passes on is not copied.
+    """
     state: list[Value] = []
-    for param, value in zip(func.params, params, strict=True):
+    for n, (param, value) in enumerate(zip(func.params, params, strict=True)):
         assert param.ty is not None
-        copy = frame.fresh(param.ty, param.name)
-        out += [frame.copy(a, b) for a, b in zip(flat(value), flat(copy), strict=True)]
+        is_same = all(call.args[n] == param for call in calls.values())
+        copy = nest(param.ty, iter([_state(frame, b, is_same, out) for b in flat(value)]))
         frame.env[param] = copy
         state.append(copy)
-    running = Buffer("running", (), dt.bool_)
-    frame.buffers.append(running)
+    running = out.register(Buffer("running", (), dt.bool_, scope=Scope.REGISTER))
     out.append(Store(running, (), const(True, dt.bool_)))
 
-    def emit(args: Sequence[ir.Expr], stmts: list[Stmt]) -> None:
+    def emit(args: Sequence[ir.Expr], stmts: Body) -> None:
         _assign(frame, flat_all(map(frame.atom, args)), flat_all(state), stmts)
         stmts.append(Store(running, (), const(True, dt.bool_)))
 
-    frame.jump = Jump(calls, emit)
-    body: list[Stmt] = [Store(running, (), const(False, dt.bool_))]
+    frame.jump = Jump(frozenset(calls), emit)
+    body = Body()
+    body.append(Store(running, (), const(False, dt.bool_)))
     lower_block(frame, func.body, outs, body)
-    out.append(While(Load(running, ()), block(*body)))
+    out.append(While(Load(running, ()), body.done()))
 
 
-def _assign(frame: Frame, values: Sequence[Buffer], targets: Sequence[Buffer], stmts: list[Stmt]) -> None:
+def _state(frame: Frame, param: Buffer, is_same: bool, out: Body) -> Buffer:
+    """What holds a parameter while the loop runs: scalars are in registers."""
+    if param.rank and is_same:
+        return param
+    scope = Scope.GLOBAL if param.rank else Scope.REGISTER
+    copy = frame.like(Buffer(param.name, param.shape, param.dtype, param.layout, scope), out)
+    out.append(frame.copy(param, copy))
+    return copy
+
+
+def _assign(frame: Frame, values: Sequence[Buffer], targets: Sequence[Buffer], out: Body) -> None:
     """Appends the copies of `values` to `targets`, all at once as it were."""
     moved = [(v, t) for v, t in zip(values, targets, strict=True) if v is not t]
     held = {v for v, _ in moved} & set(targets)  # sources that an earlier copy would overwrite
-    temps = {v: frame.like(v) for v in held}
-    stmts += [frame.copy(v, t) for v, t in temps.items()]
-    stmts += [frame.copy(temps.get(v, v), t) for v, t in moved]
+    temps = {v: frame.like(v, out) for v in held}
+    out.extend(frame.copy(v, t) for v, t in temps.items())
+    out.extend(frame.copy(temps.get(v, v), t) for v, t in moved)

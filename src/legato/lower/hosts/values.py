@@ -10,19 +10,19 @@ from legato.base.errors import UnsupportedError
 from legato.ir import expr as ir
 from legato.ir.types import TensorType, TupleType, Type
 from legato.lower.group import tensor_types
-from legato.tir.buffer import Buffer
+from legato.tir.buffer import Buffer, Scope
 
-__all__ = ["Value", "flat", "flat_all", "function_dims", "instantiate", "new_value", "same_type"]
+__all__ = ["Value", "flat", "flat_all", "function_dims", "instantiate", "nest", "new_value", "same_type"]
 
 Value = Buffer | tuple["Value", ...]
 
 
-def new_value(ty: Type, name: str) -> Value:
-    """Buffers for a value of type `ty`; UnsupportedError for types that have none."""
+def new_value(ty: Type, name: str, scalars: Scope = Scope.GLOBAL) -> Value:
+    """Buffers for a value of type `ty`, scalars where it says; UnsupportedError for types that have none."""
     if isinstance(ty, TensorType):
-        return Buffer(name, ty.shape, ty.dtype)
+        return Buffer(name, ty.shape, ty.dtype, scope=Scope.GLOBAL if ty.rank else scalars)
     if isinstance(ty, TupleType):
-        return tuple(new_value(f, f"{name}_{n}") for n, f in enumerate(ty.fields))
+        return tuple(new_value(f, f"{name}_{n}", scalars) for n, f in enumerate(ty.fields))
     raise UnsupportedError(f"values of type {ty} in compiled code")
 
 
@@ -38,6 +38,13 @@ def flat(value: Value) -> Iterator[Buffer]:
 def flat_all(values: Iterable[Value]) -> list[Buffer]:
     """The leaves of `values`, in order."""
     return [b for v in values for b in flat(v)]
+
+
+def nest(ty: Type, leaves: Iterator[Buffer]) -> Value:
+    """The value of type `ty` with these leaves."""
+    if isinstance(ty, TupleType):
+        return tuple(nest(f, leaves) for f in ty.fields)
+    return next(leaves)
 
 
 def same_type(a: TensorType, b: TensorType) -> bool:
