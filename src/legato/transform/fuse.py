@@ -114,7 +114,8 @@ class _Block:
     def _add_uses(self) -> None:
         for n, (_, value) in enumerate(self.bindings):
             for used in {self.position[v] for v in _variables(value) if v in self.position}:
-                self.nodes[used].users.append(n)
+                if used != n:  # a recursive closure
+                    self.nodes[used].users.append(n)
         for v in _variables(self.result):
             if v in self.position:
                 self.nodes[self.position[v]].escapes = True
