@@ -38,12 +38,13 @@ class Mapped:
     def run_host(
         self, name: str, words: Array, constants: Array | None = None, host_op: HostOpCallback | None = None
     ) -> int:
-        """Status of the host function `name`, run by the runtime on two threads."""
+        """Status of the host function `name`, run by the runtime on two threads. It leaves no object behind."""
         lib = library()
         callback = HOST_OP(lambda _, op, args: host_op(op, args) if host_op else 3)
         base = constants.ctypes.data if constants is not None else 0
         workspace = lib.lg_workspace_new(base, 1 << 24, callback, None)
         status = lib.lg_run(workspace, self.code.address + self.image.exports[name], words.ctypes.data, 0, 2, 0)
+        assert not lib.lg_objects_leaked(workspace)
         lib.lg_workspace_free(workspace)
         return int(status)
 

@@ -6,22 +6,25 @@ from collections import Counter
 from dataclasses import dataclass
 
 from legato.arith.expr import Const, Expr, Var
+from legato.base import dtype as dt
 from legato.base.node import post_order
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
-from legato.tir.stmt import Alloc, For, Func, HostOp, If, Invoke, Launch, LoopKind, Stmt, Store, While
+from legato.tir.stmt import Alloc, For, Func, HostOp, If, Invoke, Launch, LoopKind, Stmt, Store, Switch, While
 
-__all__ = ["Analysis", "analyse"]
+__all__ = ["POLLS", "Analysis", "analyse"]
 
+# Turns of Whiles until a host function looks again whether the call is to end: written by each of them.
+POLLS = Buffer("polls", (), dt.int32, scope=Scope.REGISTER)
 
 Lane = tuple[Var, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """`written`: buffers stored to under each For, If and While; `widths`: the vector width that most accesses to a
-    register buffer have; `split`: buffers that live inside a vector loop and of which every lane uses its own part, so
-    that one copy serves all; `words`: the largest number of arguments of a call."""
+    """`written`: buffers stored to under each For, If, Switch and While; `widths`: the vector width that most accesses
+    to a register buffer have; `split`: buffers that live inside a vector loop and of which every lane uses its own part,
+    so that one copy serves all; `words`: the largest number of arguments of a call."""
 
     written: dict[Stmt, tuple[Buffer, ...]]
     widths: dict[Buffer, int]
@@ -44,8 +47,8 @@ def analyse(func: Func) -> Analysis:
             words = max(words, len(stmt.args))
         if lane is not None:
             accesses.visit(stmt, lane)
-        if isinstance(stmt, For | If | While):
-            written.setdefault(stmt, {})
+        if isinstance(stmt, For | If | Switch | While):
+            written[stmt] = {POLLS: None} if isinstance(stmt, While) else {}
             around = (*around, stmt)
         if isinstance(stmt, For) and stmt.kind is LoopKind.VECTOR and lane is None and isinstance(stmt.extent, Const):
             lane = (stmt.var, int(stmt.extent.value))
@@ -60,7 +63,7 @@ def _written_by(stmt: Stmt) -> tuple[Buffer, ...]:
         return (stmt.buffer,)
     if isinstance(stmt, Launch | Invoke | HostOp):
         return tuple([a for a in stmt.args if isinstance(a, Buffer)])
-    return ()
+    return (POLLS,) if isinstance(stmt, While) else ()
 
 
 class _Accesses:

@@ -26,10 +26,12 @@ from legato.codegen.stmt import Statements
 from legato.codegen.value import Value, literal
 from legato.tir.buffer import Buffer
 from legato.tir.launch import LaunchKind, launch_kind
-from legato.tir.stmt import Func, FuncKind, Invoke
+from legato.tir.stmt import Func, FuncKind, Invoke, Switch, While
 from legato.tir.walk import statements
 
 __all__ = ["emit_module"]
+
+_RARELY = '!0 = !{!"branch_weights", i32 1, i32 1000}'
 
 
 def emit_module(
@@ -47,8 +49,9 @@ def emit_module(
     hosts = [f for f in funcs if f.kind is FuncKind.HOST]
     loops = recursive({f.name: _invoked(f) for f in hosts})
     outlined: set[str] = set()
-    # Host functions are long, straight and run once per call: quick compilation counts more than their speed.
-    header = level_line(0 if len(hosts) == len(funcs) else 2)
+    # Most host functions are long, straight and run once per call: quick compilation counts more than their speed.
+    quick = len(hosts) == len(funcs) and not loops and not any(map(_decides, hosts))
+    header = level_line(0 if quick else 2)
     parts, declared = [f'{header}\ntarget triple = "{target.triple}"'], dict[str, str]()
     for f in funcs:
         if f.kind is FuncKind.KERNEL:
@@ -59,7 +62,13 @@ def emit_module(
             declared |= called
     for f in funcs:
         declared.pop(f.name, None)
-    return "\n\n".join([*parts, *declared.values(), *definitions(outlined), _attributes(target)]) + "\n"
+    weights = [_RARELY] if hosts else []
+    return "\n\n".join([*parts, *declared.values(), *definitions(outlined), *weights, _attributes(target)]) + "\n"
+
+
+def _decides(func: Func) -> bool:
+    """Whether a host function does more than to run what the program lists."""
+    return any(isinstance(s, While | Switch) for s in statements(func))
 
 
 def _invoked(func: Func) -> frozenset[str]:

@@ -16,10 +16,11 @@ from legato.codegen.arithmetic import Arithmetic
 from legato.codegen.builder import Builder
 from legato.codegen.intrinsics import Intrinsics
 from legato.codegen.memory import Memory
+from legato.codegen.objects import tag_of
 from legato.codegen.registers import Registers
 from legato.codegen.value import Value, boolean, literal, vector_constant
 from legato.tir.buffer import Buffer, Scope
-from legato.tir.expr import Call, Cast, Load
+from legato.tir.expr import Address, Call, Cast, Load, Tag
 
 __all__ = ["Evaluator"]
 
@@ -85,13 +86,13 @@ class Evaluator:
         return not (isinstance(e, Select) and self._reads(e))
 
     def _reads(self, e: Expr) -> bool:
-        """Whether a side of `e` loads."""
+        """Whether a side of `e` loads, or looks at an object."""
         known = self._loads
         if e not in known:
             for node in post_order([e], lambda n: n not in known):
                 if node not in known:
                     sides = (node.a, node.b) if isinstance(node, Select) else node.children()
-                    known[node] = isinstance(node, Load) or any(known[c] for c in sides)
+                    known[node] = isinstance(node, Load | Tag) or any(known[c] for c in sides)
         return known[e]
 
     def _var(self, v: Var) -> Value:
@@ -113,6 +114,11 @@ class Evaluator:
                 return self._pair(*e.args)
             case Call():
                 return self._call(e, [memo[a] for a in e.args])
+            case Address(buffer=buffer):
+                pointer = self.memory.pointer(buffer)
+                return self.builder.effect(f"ptrtoint ptr {pointer.text} to i64", "i64", 1)
+            case Tag(handle=handle):
+                return tag_of(self.builder, memo[handle], self.mask)
             case Cast():
                 return self.arithmetic.cast(memo[e.a], e.a.dtype, e.dtype)
             case Select():

@@ -1,7 +1,7 @@
 """Statements of host functions: allocation, launches, calls and services, by the ABI of the runtime's header.
 
     lg_call      { services, constants }
-    lg_services  { version, size; launch, push, pop, host_op, poll, barrier }
+    lg_services  { version, size; launch, push, pop, host_op, poll, barrier, object, end }
 
 Every failing status is returned at once; frames of a function that fails are the runtime's to release.
 """
@@ -11,18 +11,36 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from legato.base.errors import InternalError
-from legato.codegen.analysis import Analysis
+from legato.codegen.analysis import POLLS, Analysis
 from legato.codegen.expr import Evaluator
+from legato.codegen.memory import MEMORY_TYPES
+from legato.codegen.objects import Objects
+from legato.codegen.registers import Registers
 from legato.codegen.stmt import Pending, Statements
-from legato.codegen.value import Value
+from legato.codegen.value import Value, literal
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.launch import LaunchKind
-from legato.tir.stmt import Arg, HostOp, Invoke, Launch, Stmt, View, While
+from legato.tir.stmt import (
+    Arg,
+    HostOp,
+    Invoke,
+    Launch,
+    Object,
+    Open,
+    Release,
+    Retain,
+    Stmt,
+    Switch,
+    View,
+    While,
+)
 
 __all__ = ["HostStatements", "recursive"]
 
-_SERVICES = {"launch": 8, "push": 16, "pop": 24, "host_op": 32, "poll": 40}
+_SERVICES = {"launch": 8, "push": 16, "pop": 24, "host_op": 32, "poll": 40, "object": 56, "end": 64}
 _NO_MEMORY = "1"  # LG_MEMORY
+_TURNS = 1000  # of loops, between two looks at whether the call is to end
+RARELY = "!prof !0"  # a branch that is hardly ever taken: emission defines !0
 
 
 class HostStatements(Statements):
@@ -32,6 +50,10 @@ class HostStatements(Statements):
         super().__init__(ev, analysis, None)
         self.launches = launches
         self.called: dict[str, str] = {}  # symbol -> its declaration
+        self.objects = Objects(self.builder, self._service)
+        self.slots: dict[Buffer, str] = {}  # where registers lie in memory while a call may change them
+        polls = ev.registers[POLLS] = Registers(POLLS, 1, 1, 1)
+        polls.slots = [literal(_TURNS, POLLS.dtype)]
         if analysis.words:
             self.builder.allocas.append(f"%words = alloca [{analysis.words + 1} x i64], align 8")
 
@@ -65,8 +87,18 @@ class HostStatements(Statements):
             case HostOp():
                 words = self._words(stmt.args)
                 self._call(f"{self._service('host_op')}(ptr %call, i64 {stmt.op}, ptr {words})")
+                self._reload(stmt.args)
             case While():
                 self._while(stmt)
+            case Switch():
+                self._switch(stmt)
+            case Object() | Open():
+                self._bind_object(stmt)
+                return [stmt.body]
+            case Retain(handle):
+                self.objects.retain(self.ev.value(handle))
+            case Release(handle):
+                self.objects.release(self.ev.value(handle))
             case _:
                 raise InternalError(f"code generation does not know the statement {type(stmt).__name__}")
         return []
@@ -101,16 +133,47 @@ class HostStatements(Statements):
         rhs = f"getelementptr i8, ptr {pointer.text}, i64 {offset.text}"
         return self.ev.memory.bind(buffer, self.builder.pure(rhs, "ptr", 1, level), displacement)
 
+    def _bind_object(self, s: Object | Open) -> None:
+        if isinstance(s, Open):
+            return self.ev.memory.bind(s.buffer, self.objects.payload(self.ev.value(s.handle)))
+        size = self.ev.affine.scaled(self.ev.value(s.buffer.elements()), s.buffer.dtype.bytes)
+        payload = self.objects.new(size, s.tag, s.pointers)
+        self.fail_if(self.builder.effect(f"icmp eq ptr {payload.text}, null", "i1", 1), _NO_MEMORY)
+        return self.ev.memory.bind(s.buffer, payload)
+
     # ---------------------------------------------------------------------------------------------- calls
 
     def _words(self, args: tuple[Arg, ...]) -> str:
         """Writes the arguments to the words area; its address."""
         b = self.builder
-        values = [self.ev.memory.pointer(a) if isinstance(a, Buffer) else self.ev.value(a) for a in args]
+        values = [self._pointer(a) if isinstance(a, Buffer) else self.ev.value(a) for a in args]
         for n, v in enumerate(values):
             where = b.effect(f"getelementptr i8, ptr %words, i64 {8 * n}", "ptr", 1) if n else None
             b.line(f"store {v.ty} {v.text}, ptr {where.text if where else '%words'}, align 8")
         return "%words" if args else "null"
+
+    def _pointer(self, buffer: Buffer) -> Value:
+        """Where the callee finds `buffer`: one in a register is put into memory for the time of the call."""
+        if buffer.scope is not Scope.REGISTER:
+            return self.ev.memory.pointer(buffer)
+        b, registers = self.builder, self.ev.registers[buffer]
+        if len(registers.slots) != 1 or registers.width != 1:
+            raise InternalError(f"the register buffer {buffer.name} is given to a call, and has more than one element")
+        place = self.slots.get(buffer)
+        if place is None:
+            place = self.slots[buffer] = b.name()
+            b.allocas.append(f"{place} = alloca [8 x i8], align 8")
+        value = self.ev.to_memory(registers.slots[0], buffer.dtype)
+        b.line(f"store {value.ty} {value.text}, ptr {place}, align 8")
+        return Value(place, "ptr", 1, 0)
+
+    def _reload(self, args: tuple[Arg, ...]) -> None:
+        """Takes the buffers that are kept in registers from where a call has left them."""
+        for a in args:
+            if isinstance(a, Buffer) and a.scope is Scope.REGISTER:
+                ty = MEMORY_TYPES[a.dtype.name]
+                loaded = self.builder.effect(f"load {ty}, ptr {self.slots[a]}, align 8", ty, 1)
+                self.ev.registers[a].slots = [self.ev.from_memory(loaded, a.dtype)]
 
     def _call(self, callee: str) -> None:
         """Calls something that returns a status, and leaves the function unless it is 0."""
@@ -127,10 +190,14 @@ class HostStatements(Statements):
             where = self.builder.effect(f"getelementptr i8, ptr %words, i64 {8 * len(s.args)}", "ptr", 1)
             self.builder.line(f"store ptr %call, ptr {where.text}, align 8")
         self._call(f'{self._service("launch")}(ptr %call, ptr @"{s.kernel}", ptr {words}, i64 {int(kind)})')
+        self._reload(s.args)
 
     def _invoke(self, s: Invoke) -> None:
         self.called[s.func] = f'declare hidden i32 @"{s.func}"(ptr, ptr)'
         self._call(f'@"{s.func}"(ptr %call, ptr {self._words(s.args)})')
+        self._reload(s.args)
+
+    # ---------------------------------------------------------------------------------------------- control flow
 
     def _while(self, s: While) -> None:
         b = self.builder
@@ -142,7 +209,7 @@ class HostStatements(Statements):
         b.out.append(phis)
         b.open(pre)
         old = self.phi_slots(s, b.here - 1)
-        self._call(f"{self._service('poll')}(ptr %call)")
+        self._poll()
         self.ev.memo = {}
         cond = self.ev.value(s.cond)
         b.line(f"br i1 {cond.text}, label %{body}, label %{done}")
@@ -155,6 +222,57 @@ class HostStatements(Statements):
         b.start(done)
         for (registers, _, _), slots in zip(old, left, strict=True):
             registers.slots = slots
+
+    def _poll(self) -> None:
+        """Counts a turn of a loop, whichever it is, and asks every so often whether the call is to end."""
+        b, polls = self.builder, self.ev.registers[POLLS]
+        left = b.effect(f"sub i32 {polls.slots[0].text}, 1", "i32", 1)
+        now = b.effect(f"icmp eq i32 {left.text}, 0", "i1", 1)
+        ask, go = b.label("poll"), b.label("on")
+        before = b.block
+        b.line(f"br i1 {now.text}, label %{ask}, label %{go}, {RARELY}")
+        b.start(ask)
+        self._call(f"{self._service('poll')}(ptr %call)")
+        asked = b.block
+        b.line(f"br label %{go}")
+        b.start(go)
+        polls.slots = [b.effect(f"phi i32 [ {left.text}, %{before} ], [ {_TURNS}, %{asked} ]", "i32", 1)]
+
+    def _switch(self, s: Switch) -> None:
+        value = self.ev.value(s.value)
+        cases = dict(s.cases)
+        if value.const is not None:
+            chosen = cases.get(int(value.const), s.default)  # type: ignore[arg-type]  # a scalar
+            if chosen is not None:
+                self.run(chosen)
+            return
+        b, join, registers = self.builder, self.builder.label("join"), self._written_registers(s)
+        labels = {n: b.label("case") for n in cases}
+        default = join if s.default is None else b.label("default")
+        table = " ".join(f"{value.ty} {n}, label %{label}" for n, label in labels.items())
+        old = [list(r.slots) for r in registers]
+        ends = [(b.block, old)] if s.default is None else []
+        b.line(f"switch {value.ty} {value.text}, label %{default} [ {table} ]")
+        sides = [(labels[n], body) for n, body in s.cases]
+        for label, body in [*sides, *([] if s.default is None else [(default, s.default)])]:
+            for r, slots in zip(registers, old, strict=True):
+                r.slots = list(slots)
+            ends.append(self._side(label, join, body, registers))
+        b.start(join)
+        for n, r in enumerate(registers):
+            self._merge(r, [(block, slots[n]) for block, slots in ends])
+
+    def _merge(self, registers: Registers, ends: list[tuple[str, list[Value]]]) -> None:
+        """At the start of a block with any number of predecessors: the slots that differ become phis."""
+        merged = []
+        for versions in zip(*(slots for _, slots in ends), strict=True):
+            first = versions[0]
+            if any(v.text != first.text for v in versions):
+                values = zip(versions, (block for block, _ in ends), strict=True)
+                rhs = ", ".join(f"[ {v.text}, %{block} ]" for v, block in values)
+                first = self.builder.effect(f"phi {registers.slot_type} {rhs}", registers.ty, registers.width)
+            merged.append(first)
+        registers.slots = merged
 
 
 def recursive(calls: Mapping[str, frozenset[str]]) -> frozenset[str]:
