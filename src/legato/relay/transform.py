@@ -15,6 +15,7 @@ from legato.infer.infer import infer_function
 from legato.ir.expr import Expr, Function
 from legato.ir.types import Type
 from legato.ir.visit import free_vars
+from legato.relay._op_rules import ALTER, LEGALIZE, rewritten
 from legato.relay._passes import (
     FunctionPass,
     ModulePass,
@@ -38,10 +39,11 @@ from legato.transform.simplify import Simplify
 from legato.transform.to_a_normal import ToANormal
 from legato.transform.to_graph import ToGraph
 
-__all__ = ["AnnotateSpans", "CanonicalizeOps", "EliminateCommonSubexpr", "FoldConstant", "FoldScaleAxis",
-           "FunctionPass", "FuseOps", "InferType", "InferTypeLocal", "ModulePass", "Pass", "PassContext", "PassInfo",
-           "PrintIR", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr", "SimplifyInference", "ToANormalForm",
-           "ToGraphNormalForm", "ToMixedPrecision", "function_pass", "module_pass"]  # fmt: skip
+__all__ = ["AlterOpLayout", "AnnotateSpans", "CanonicalizeOps", "EliminateCommonSubexpr", "FoldConstant",
+           "FoldScaleAxis", "FunctionPass", "FuseOps", "InferType", "InferTypeLocal", "Legalize", "ModulePass",
+           "Pass", "PassContext", "PassInfo", "PrintIR", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr",
+           "SimplifyInference", "ToANormalForm", "ToGraphNormalForm", "ToMixedPrecision", "function_pass",
+           "module_pass"]  # fmt: skip
 
 
 def _pass(name: str, opt_level: int, steps: Iterable[Step]) -> Pass:
@@ -134,6 +136,25 @@ def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int
     return _pass("ToMixedPrecision", 0, (LowPrecision(),))
 
 
+def Legalize(legalize_map_attr_name: str = LEGALIZE) -> Pass:
+    """Calls become what the rules of `testing.temp_op_attr.TempOpAttr` make of them; there are no others.
+
+    CompileError for a name other than "FTVMLegalize".
+    """
+    if legalize_map_attr_name != LEGALIZE:
+        raise CompileError(f"there are no rules called {legalize_map_attr_name}", hint=f"write {LEGALIZE}")
+    return ModulePass(lambda mod, context: rewritten(mod, LEGALIZE), PassInfo(1, "Legalize"))
+
+
+def AlterOpLayout() -> Pass:
+    """Calls become what the rules of `testing.temp_op_attr.TempOpAttr` make of them, of the same type as before.
+
+    Types are logical: nothing inserts transformations of layouts, so a rule that wants another one brings operands
+    into it and the result back. TypeCheckError for a result of another type.
+    """
+    return ModulePass(lambda mod, context: rewritten(mod, ALTER), PassInfo(3, "AlterOpLayout"))
+
+
 def RemoveUnusedFunctions(entry_functions: Iterable[str] | None = None) -> Pass:
     """Functions that the entry functions (@main) do not reach are left out."""
 
@@ -197,8 +218,6 @@ def _required(name: str) -> Pass:
 
 
 _NOT_HERE: Final[Mapping[str, str]] = {
-    "Legalize": "operators need no legalization here: lowering reads their definitions",
-    "AlterOpLayout": "layout is a fact of buffers, which lowering decides; types stay logical",
     "ConvertLayout": "layout is a fact of buffers, which lowering decides; types stay logical",
     "DynamicToStatic": "inference does this: shapes that follow from constants are in the types",
     "FastMath": "transcendental functions are vector polynomials with a stated error in any case",

@@ -9,9 +9,11 @@ from typing import Any
 
 from legato.ir.expr import Expr, Function
 from legato.relay.module import IRModule
+from legato.relay.testing import temp_op_attr
+from legato.relay.testing.temp_op_attr import TempOpAttr
 from legato.relay.transform import InferType, Sequential
 
-__all__ = ["create_workload", "run_infer_type", "run_opt_pass"]
+__all__ = ["TempOpAttr", "create_workload", "run_infer_type", "run_opt_pass", "temp_op_attr"]
 
 
 def run_opt_pass(expr: Any, opt_pass: Any, import_prelude: bool = False) -> Any:
