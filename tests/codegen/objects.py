@@ -132,18 +132,22 @@ class Generator:
             more = [
                 self.loop,
                 lambda d: If(self.condition(), self.stmt(d - 1), self.stmt(d - 1) if r.random() < 0.6 else None),
-                lambda d: block(*(self.stmt(d - 1) for _ in range(r.randint(1, 4)))),
+                lambda d: block(*(self.stmt(d - 1) for _ in range(r.randint(2, 5)))),
             ]
             return r.choice(more)(depth)
-        if kind < 0.5:
+        if kind > 0.98:
             return Check(lt(self.number(), const(500, dt.int64)), 3)
         target = r.choice(self.handles)
         return r.choice([
             self.cell, self.cell, self.cell, self.take if depth else self.cell, self.tensor, self.deeper,
             lambda: self.assign(target, nullary(r.randint(0, 4))),
             lambda: self.assign(target, held(r.choice(self.handles))),
-            lambda: Store(r.choice(self.numbers), (), self.number()),
+            self._count, self._count,
         ])()  # fmt: skip
+
+    def _count(self) -> Stmt:
+        target = self.r.choice(self.numbers)
+        return Store(target, (), held(target) * const(3, dt.int64) + self.number())
 
     def deeper(self) -> Stmt:
         """A call of `chain`, which is recursive: it puts cells around a handle."""
@@ -159,7 +163,7 @@ class Generator:
         ends = [Release(held(h)) for h in self.handles]
         results = [Store(self.out, (const(i),), held(b)) for i, b in enumerate(self.numbers)]
         results.append(Store(self.out, (const(2),), cast(held(self.weight), dt.int64)))
-        body = block(*start, *(self.stmt(4) for _ in range(self.r.randint(1, 6))), *results, *ends)
+        body = block(*start, *(self.stmt(4) for _ in range(self.r.randint(4, 12))), *results, *ends)
         for b in (*self.handles, *self.numbers, self.weight):
             body = Alloc(b, body)
         return Func("f", (self.out, self.n), body, FuncKind.HOST)

@@ -23,8 +23,8 @@ Lane = tuple[Var, int]
 @dataclass(frozen=True, slots=True)
 class Analysis:
     """`written`: buffers stored to under each For, If, Switch and While; `widths`: the vector width that most accesses
-    to a register buffer have; `split`: buffers that live inside a vector loop and of which every lane uses its own part,
-    so that one copy serves all; `words`: the largest number of arguments of a call."""
+    to a register buffer have; `split`: buffers that live inside a vector loop and of which every lane uses its own
+    part, so that one copy serves all; `words`: the largest number of arguments of a call."""
 
     written: dict[Stmt, tuple[Buffer, ...]]
     widths: dict[Buffer, int]
