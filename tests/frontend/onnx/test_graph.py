@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from legato.base.errors import ImportModelError, UnsupportedError
+from legato.base.errors import ImportModelError
 from legato.frontend.onnx import check, from_onnx
 from legato.frontend.onnx.importer import MAX_NODES
 from legato.interp import evaluate
@@ -136,7 +136,7 @@ def test_functions_that_double(monkeypatch: pytest.MonkeyPatch) -> None:
         for n in range(1, 40)
     ]
     assert fault(with_functions(call("f39", ["x"], ["y"]), [last, *bomb])) == (
-        "import error: the model: local functions expand to over 2000 nodes"
+        "import error: the model: local functions and loops expand to over 2000 nodes"
     )
 
 
@@ -163,17 +163,6 @@ def test_branches_by_shape() -> None:
     ]
     weights = {"zero": np.array(0), "four": np.array(4)}
     np.testing.assert_array_equal(legato_outputs(model(nodes, [value("x", (4,))], weights=weights), {"x": X})[0], -X)
-
-
-def test_branches_at_run_time() -> None:
-    taken = helper.make_node("If", ["c"], ["y"], name="choice", then_branch=branch("Neg"), else_branch=branch("Abs"))
-    with pytest.raises(UnsupportedError) as caught:
-        from_onnx(model([taken], [value("x", (4,)), value("c", (), "bool")]))
-    (listed,) = caught.value.details
-    assert listed == (
-        "choice: ai.onnx.If of operator set 17: "
-        "its condition is known only at run time: control flow is not imported yet"
-    )
 
 
 def test_long_chains() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 
 import legato.ops  # noqa: F401  # gives operators their names
 from legato.arith.expr import Const, const
+from legato.arith.expr import Var as DimVar
+from legato.arith.substitute import variables
 from legato.base.dtype import DType
 from legato.base.dtype import dtype as as_dtype
 from legato.base.errors import ImportModelError, UnsupportedError
@@ -16,9 +18,9 @@ from legato.base.span import Span
 from legato.frontend.onnx.ratio import Ratio, Ratios
 from legato.frontend.onnx.tensors import Array
 from legato.infer.builder import Builder
-from legato.ir.expr import Call, Constant, Expr, Tuple
+from legato.ir.expr import Call, Constant, Expr, Function, Tuple, Var
 from legato.ir.op import Op
-from legato.ir.types import Dim, TensorType, tensor_type
+from legato.ir.types import Dim, FuncType, TensorType, tensor_type
 
 __all__ = ["Emitter"]
 
@@ -172,6 +174,20 @@ class Emitter(Builder):
         """`array` as a constant called `name` in messages; not copied."""
         array.setflags(write=False)
         return Constant(array, ty=tensor_type(array.shape, as_dtype(array.dtype)), span=Span(name))
+
+    def named(self, name: str, value: Expr) -> Var:
+        """A variable that stands for `value`, of which as much is known; the caller binds it."""
+        var = Var(name, ty=value.ty, span=self.span)
+        self._typer.bound[var] = value
+        return var
+
+    def closed(self, params: Sequence[Var], body: Expr, ty: FuncType, own: Collection[DimVar]) -> Function:
+        """A function inside another. What has been found to be required of its `own` dims is required of its calls."""
+        required = self._typer.scope.constraints
+        mine = [key for key, c in required.items() if not set(own).isdisjoint(variables(c.a, c.b))]
+        found = tuple(required.pop(key) for key in mine)
+        attrs = {"constraints": found} if found else {}
+        return Function(tuple(params), body, ty.ret, ty.type_params, attrs, ty=ty, span=self.span)
 
     def like(self, value: float, x: Expr) -> Constant:
         """A rank-0 constant of the element type of `x`."""

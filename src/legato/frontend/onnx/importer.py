@@ -8,8 +8,8 @@ from then on: nodes that need them are passed over, except that an operator with
 from __future__ import annotations
 
 from collections import ChainMap, Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -19,7 +19,9 @@ from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorPro
 
 from legato.base.errors import ImportModelError, TypeCheckError, UnsupportedError
 from legato.base.span import Span
+from legato.frontend.onnx.control import CONTROL, Node
 from legato.frontend.onnx.emitter import Emitter
+from legato.frontend.onnx.frames import UNKNOWN, Frame, FunctionKey, Unknown, Value
 from legato.frontend.onnx.graph import Step, reads, schedule, subgraphs
 from legato.frontend.onnx.inputs import Dims, Shapes, check_size, input_types
 from legato.frontend.onnx.reader import Source, opsets_of
@@ -33,42 +35,21 @@ from legato.ir.types import TensorType, TupleType
 __all__ = ["Custom", "Importer"]
 
 MAX_NODES = 1_000_000  # after the expansion of local functions
+MAX_NESTING = 100  # branches and loops inside each other
 
 Custom = Mapping[str, Callable[..., Any]]
 
 
+Bodies = Generator[Frame, list[Value], list[Value]]
+
+
 @dataclass(frozen=True, slots=True)
-class _Unknown:
-    """The value of an output that could not be made; `why` is said where something needs it (None: said already)."""
+class _Waiting:
+    """A node that waits for a body of its own: what goes on when the body's values are there."""
 
-    why: Unsupported | None = None
-
-
-_UNKNOWN = _Unknown()
-Value = Expr | None | _Unknown
-FunctionKey = tuple[str, str, str]
-
-
-@dataclass(slots=True)
-class _Frame:
-    """A body being imported.
-
-    `names` are the values so far; `results` pairs the body's outputs with the names that they get in `target`.
-    `attributes` are those of the call that a function body stands for, `active` the functions being expanded.
-    """
-
-    steps: Iterator[Step]
-    names: ChainMap[str, Value]
-    opsets: Mapping[str, int]
-    prefix: str = ""
-    results: Sequence[tuple[str, str]] = ()
-    target: ChainMap[str, Value] | None = None
-    attributes: Mapping[str, AttributeProto] = field(default_factory=dict)
-    active: frozenset[FunctionKey] = frozenset()
-
-    def get(self, name: str) -> Value:
-        """The value called `name`; None for an input that is left out."""
-        return self.names[name] if name else None
+    frame: Frame
+    step: Step
+    bodies: Bodies
 
 
 class Importer:
@@ -81,7 +62,7 @@ class Importer:
         self._faults: list[tuple[TypeCheckError, Unsupported]] = []
         self._custom = {_operator_key(name): function for name, function in (custom or {}).items()}
         self._functions = {(_domain(f.domain), f.name, f.overload): f for f in source.model.functions}
-        self._bodies: dict[tuple[FunctionKey, tuple[str, ...]], tuple[Step, ...]] = {}
+        self._schedules: dict[tuple[FunctionKey, tuple[str, ...]], tuple[Step, ...]] = {}
         self._initializers = self._find_initializers()
         self._count = 0
         self._input_types = self._types(shapes)
@@ -112,13 +93,13 @@ class Importer:
             raise ImportModelError(f"{self.source.name}: the graph has no output")
         given = {*params, *self._initializers, *(s.values.name for s in self.graph.sparse_initializer)}
         steps = schedule(self.graph.node, given, outputs, self.source.name)
-        top = _Frame(iter(steps), ChainMap(dict[str, Value](params)), self.source.opsets)
+        top = Frame(iter(steps), ChainMap(dict[str, Value](params)), self.source.opsets)
         numbers = {t.name: n for n, t in enumerate(self.graph.initializer)}
         apart = {name: self.source.weights[n] for name, n in numbers.items() if n in self.source.weights}
         self._seed(top, self._initializers, steps, outputs, apart)
         for sparse in self.graph.sparse_initializer:
             why = Unsupported(sparse.values.name, "initializer", "", 0, "a sparse tensor")
-            top.names[sparse.values.name] = _Unknown(why)
+            top.names[sparse.values.name] = Unknown(why)
         self._walk(top)
         results = [self._needed(top.get(name)) for name in outputs]
         known = [value for value in results if isinstance(value, Expr)]
@@ -173,27 +154,27 @@ class Importer:
 
     # ------------------------------------------------------------------ frames
 
-    def _walk(self, top: _Frame) -> None:
-        stack = [top]
+    def _walk(self, top: Frame) -> None:
+        stack: list[tuple[Frame, _Waiting | None]] = [(top, None)]
         while stack:
-            frame = stack[-1]
+            frame, waiting = stack[-1]
             step = next(frame.steps, None)
             if step is not None:
                 self._count += 1
                 if self._count > MAX_NODES:
-                    raise ImportModelError(f"{self.source.name}: local functions expand to over {MAX_NODES} nodes")
+                    raise ImportModelError(
+                        f"{self.source.name}: local functions and loops expand to over {MAX_NODES} nodes"
+                    )
                 inner = self._step(frame, step)
-                if inner is not None:
-                    stack.append(inner)
-                continue
-            stack.pop()
-            if frame.target is not None:
-                for outer, name in frame.results:
-                    frame.target[outer] = frame.get(name)
+            else:
+                stack.pop()
+                inner = None if waiting is None else self._resume(waiting, frame.results())
+            if inner is not None:
+                stack.append(inner)
 
     def _seed(
         self,
-        frame: _Frame,
+        frame: Frame,
         tensors: Mapping[str, TensorProto],
         steps: Sequence[Step],
         outputs: Sequence[str],
@@ -207,23 +188,46 @@ class Importer:
             try:
                 array = to_array(tensor, self.source.folder, f"initializer {name!r}", apart.get(name))
             except UnsupportedError as error:
-                frame.names[name] = _Unknown(Unsupported(frame.prefix + name, "initializer", "", 0, error.message))
+                frame.names[name] = Unknown(Unsupported(frame.prefix + name, "initializer", "", 0, error.message))
                 continue
             frame.names[name] = self.b.weight(array, frame.prefix + name)
 
-    def _step(self, frame: _Frame, step: Step) -> _Frame | None:
-        """Converts one node, or gives the frame of the body that it stands for."""
-        node = step.node
-        name, domain = frame.prefix + str(step), _domain(node.domain)
+    def _step(self, frame: Frame, step: Step) -> tuple[Frame, _Waiting] | None:
+        """Converts one node, or gives the frame of a body that it needs first, with what then goes on."""
+        node, domain = step.node, _domain(step.node.domain)
+        key = (domain, node.op_type, node.overload)
+        bodies: Bodies | None = None
+        if (domain, node.op_type) not in self._custom:
+            if key in self._functions:
+                bodies = self._call(frame, node, self._functions[key], frame.prefix + str(step))
+            elif not domain and node.op_type in CONTROL:
+                bodies = self._with_bodies(frame, step)
+        if bodies is not None:
+            return self._resume(_Waiting(frame, step, bodies))
+        self._guarded(frame, step, lambda: self._convert(frame, node, frame.opsets.get(domain, 0)))
+        return None
+
+    def _resume(self, waiting: _Waiting, values: list[Value] | None = None) -> tuple[Frame, _Waiting] | None:
+        """Goes on with a node that has bodies; the frame of the next of these, if there is one."""
+        frame, step, bodies = waiting.frame, waiting.step, waiting.bodies
+        inner: list[Frame] = []
+
+        def go_on() -> None:
+            try:
+                inner.append(bodies.send(values) if values is not None else next(bodies))
+            except StopIteration as end:
+                _bind_values(frame, step.node, end.value)
+
+        self._guarded(frame, step, go_on)
+        return (inner[0], waiting) if inner else None
+
+    def _guarded(self, frame: Frame, step: Step, work: Callable[[], None]) -> None:
+        """Does `work` for a node. What cannot be converted is listed, and its outputs are unknown."""
+        node, name, domain = step.node, frame.prefix + str(step), _domain(step.node.domain)
         opset = frame.opsets.get(domain, 0)
         with self.b.at(Span(name)):
             try:
-                function = self._functions.get((domain, node.op_type, node.overload))
-                if function is not None and (domain, node.op_type) not in self._custom:
-                    return self._call(frame, node, function, name)
-                if node.op_type == "If" and not domain:
-                    return self._branch(frame, node, name)
-                self._convert(frame, node, opset)
+                work()
             except UnsupportedError as error:
                 self._note(name, node.op_type, domain, error.message, opset)
             except TypeCheckError as error:
@@ -232,17 +236,16 @@ class Importer:
                 raise _located(error, Span(name)) from None
             except ArithmeticError as error:  # a number of the file that no tensor can have: 2**63 elements, 1/0
                 raise ImportModelError(f"{node.op_type}: a number out of range: {error}", span=Span(name)) from None
-        for output in node.output:
-            if output and output not in frame.names:
-                frame.names[output] = _UNKNOWN
-        return None
+            else:
+                return
+        _bind_values(frame, node, [UNKNOWN] * len(node.output))
 
     def _note(self, node: str, operator: str, domain: str, reason: str, opset: int = 0) -> None:
         self.unsupported.append(Unsupported(node, operator, domain, opset, reason))
 
     # ------------------------------------------------------------------ one node
 
-    def _convert(self, frame: _Frame, node: NodeProto, opset: int) -> None:
+    def _convert(self, frame: Frame, node: NodeProto, opset: int) -> None:
         domain = _domain(node.domain)
         converter = self._custom.get((domain, node.op_type)) or find(domain, node.op_type, opset)
         if converter is None:
@@ -250,18 +253,19 @@ class Importer:
         schema = signature(converter)
         attributes = schema.convert(self._attributes(frame, node), node.op_type, self.source.folder)
         inputs = schema.arrange([self._needed(frame.get(name)) for name in node.input], node.op_type)
-        if any(isinstance(value, _Unknown) for value in inputs):
+        if any(isinstance(value, Unknown) for value in inputs):
+            _bind_values(frame, node, [UNKNOWN] * len(node.output))
             return
         self.b.opset, self.b.outputs = opset, len(node.output)
         self._bind(frame, node, converter(self.b, *inputs, **attributes), opset)
 
     def _needed(self, value: Value) -> Value:
         """`value`; where it could not be made, the reason is listed."""
-        if isinstance(value, _Unknown) and value.why is not None and value.why not in self.unsupported:
+        if isinstance(value, Unknown) and value.why is not None and value.why not in self.unsupported:
             self.unsupported.append(value.why)
         return value
 
-    def _bind(self, frame: _Frame, node: NodeProto, result: Any, opset: int) -> None:
+    def _bind(self, frame: Frame, node: NodeProto, result: Any, opset: int) -> None:
         """Gives the outputs their values; one that the converter leaves out is unknown, which matters if it is used."""
         values = list(result) if isinstance(result, tuple) else [result]
         if not values or not all(isinstance(value, Expr) or value is None for value in values) or values[0] is None:
@@ -275,13 +279,13 @@ class Importer:
             if value is None:
                 reason = f"its output number {n + 1}"
                 why = Unsupported(self.b.span.source, node.op_type, _domain(node.domain), opset, reason)
-                frame.names[output] = _Unknown(why)
+                frame.names[output] = Unknown(why)
             elif output:
                 if isinstance(value.ty, TensorType):
                     check_size(value.ty, f"{output!r}")
                 frame.names[output] = value
 
-    def _attributes(self, frame: _Frame, node: NodeProto) -> dict[str, AttributeProto]:
+    def _attributes(self, frame: Frame, node: NodeProto) -> dict[str, AttributeProto]:
         """The attributes of a node by name; in a function body some refer to those of the call."""
         found: dict[str, AttributeProto] = {}
         for attribute in node.attribute:
@@ -298,8 +302,8 @@ class Importer:
 
     # ------------------------------------------------------------------ bodies
 
-    def _call(self, frame: _Frame, node: NodeProto, function: FunctionProto, name: str) -> _Frame:
-        """The frame of a local function's body."""
+    def _call(self, frame: Frame, node: NodeProto, function: FunctionProto, name: str) -> Bodies:
+        """A call of a local function: its body stands for it."""
         key = (_domain(function.domain), function.name, function.overload)
         if key in frame.active:
             raise ImportModelError(f"local function {function.name} calls itself")
@@ -309,47 +313,54 @@ class Importer:
             raise ImportModelError(f"{takes} and gives {len(function.output)} outputs, got {got}")
         values = [frame.get(given) for given in node.input]
         values += [None] * (len(function.input) - len(values))
-        results = [(outer, inner) for outer, inner in zip(node.output, function.output, strict=False) if outer]
-        wanted = tuple(inner for _, inner in results)
-        steps = self._bodies.get((key, wanted))
+        wanted = tuple(inner if outer else "" for outer, inner in zip(node.output, function.output, strict=False))
+        steps = self._schedules.get((key, wanted))
         if steps is None:
-            steps = schedule(function.node, set(function.input), wanted, f"function {function.name}")
-            self._bodies[key, wanted] = steps
+            steps = schedule(function.node, set(function.input), filter(None, wanted), f"function {function.name}")
+            self._schedules[key, wanted] = steps
         defaults = {attribute.name: attribute for attribute in function.attribute_proto}
         names: ChainMap[str, Value] = ChainMap(dict(zip(function.input, values, strict=True)))
-        return _Frame(iter(steps), names, opsets_of(function), name + "/", results, frame.names,
-                      {**defaults, **self._attributes(frame, node)}, frame.active | {key})  # fmt: skip
+        attributes = {**defaults, **self._attributes(frame, node)}
+        results = yield Frame(iter(steps), names, opsets_of(function), name + "/", wanted, attributes,
+                              frame.active | {key}, frame.depth)  # fmt: skip
+        return results
 
-    def _branch(self, frame: _Frame, node: NodeProto, name: str) -> _Frame | None:
-        """The frame of the branch of an If whose condition is known."""
-        graphs = {attribute.name: attribute.g for attribute in node.attribute}
-        if {"then_branch", "else_branch"} - graphs.keys() or len(node.input) != 1:
-            raise ImportModelError("If needs a condition and two branches")
-        cond = self._needed(frame.get(node.input[0]))
-        if cond is None:
-            raise ImportModelError("If lacks its condition")
-        known = self.b.array(cond) if isinstance(cond, Expr) else None
-        if known is None:
-            for output in node.output:
-                frame.names[output] = _UNKNOWN
-            if isinstance(cond, Expr):
-                raise UnsupportedError("its condition is known only at run time: control flow is not imported yet")
-            return None
-        if known.size != 1:
-            raise ImportModelError(f"the condition of If has {known.size} elements, wanted one")
-        return self._graph_frame(frame, graphs["then_branch" if known.all() else "else_branch"], node, name)
+    def _with_bodies(self, frame: Frame, step: Step) -> Bodies:
+        """An If or a loop."""
+        node, name = step.node, frame.prefix + str(step)
 
-    def _graph_frame(self, frame: _Frame, graph: GraphProto, node: NodeProto, name: str) -> _Frame:
-        if len(graph.output) != len(node.output):
-            raise ImportModelError(f"the branch gives {len(graph.output)} outputs, wanted {len(node.output)}")
+        def body(graph: GraphProto, names: ChainMap[str, Value], values: Sequence[Value]) -> Frame:
+            given = {v.name: value for v, value in zip(graph.input, values, strict=True)}
+            if len(given) < len(values):
+                raise ImportModelError(f"graph {graph.name}: an input is defined twice")
+            return self._body(frame, graph, names.new_child(given), name)
+
+        inputs = [frame.get(given) for given in node.input]
+        attributes = self._attributes(frame, node)
+        opset = frame.opsets.get("", 0)
+        made = Node(self.b, node.op_type, opset, inputs, len(node.output), attributes, frame.names, body, self._needed)
+        return (yield from CONTROL[node.op_type](made))
+
+    def _body(self, frame: Frame, graph: GraphProto, names: ChainMap[str, Value], name: str) -> Frame:
+        """The frame of a graph inside `frame`, which sees `names`."""
+        if frame.depth >= MAX_NESTING:
+            raise ImportModelError(f"branches and loops nest more than {MAX_NESTING} deep")
         tensors = {tensor.name: tensor for tensor in graph.initializer}
-        results = [(outer, value.name) for outer, value in zip(node.output, graph.output, strict=True) if outer]
-        given = _Given(tensors, frame.names)
-        steps = schedule(graph.node, given, [inner for _, inner in results], f"graph {graph.name}")
-        inner = _Frame(iter(steps), frame.names.new_child(), frame.opsets, name + "/", results, frame.names,
-                       frame.attributes, frame.active)  # fmt: skip
-        self._seed(inner, tensors, steps, [name for _, name in results])
+        wanted = [value.name for value in graph.output]
+        steps = schedule(graph.node, _Given(tensors, names), wanted, f"graph {graph.name}")
+        inner = Frame(iter(steps), names.new_child(), frame.opsets, name + "/", wanted, frame.attributes, frame.active,
+                      frame.depth + 1)  # fmt: skip
+        self._seed(inner, tensors, steps, wanted)
         return inner
+
+
+def _bind_values(frame: Frame, node: NodeProto, values: Sequence[Value]) -> None:
+    """Gives the outputs of a node their values."""
+    for output, value in zip(node.output, values, strict=False):
+        if isinstance(value, Expr) and isinstance(value.ty, TensorType):
+            check_size(value.ty, f"{output!r}")
+        if output:
+            frame.names[output] = UNKNOWN if value is None else value
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ __all__ = ["Report", "Unsupported", "unsupported_error", "why_absent"]
 
 _SHOWN = 100
 
-_CONTROL = "control flow is not imported yet"
 _QUANTISED, _DATA = "quantised operators are not imported yet", "its extent depends on the data"
 _SEQUENCE, _TEXT, _RANDOM = (
     "sequences are not supported",
@@ -20,7 +19,6 @@ _SEQUENCE, _TEXT, _RANDOM = (
     "random numbers are not supported",
 )
 _ABSENT = {
-    **dict.fromkeys(("If", "Loop", "Scan"), _CONTROL),
     **dict.fromkeys(("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"), _QUANTISED),
     **dict.fromkeys(("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger"), _QUANTISED),
     **dict.fromkeys(("NonZero", "Compress", "Unique", "NonMaxSuppression"), _DATA),

@@ -1,0 +1,327 @@
+"""If, Loop and Scan: nodes that have bodies.
+
+Each is a generator: it yields the frame of a body, is sent the values of the body's outputs when these have been made,
+and returns the values of the node's outputs. So bodies nest without recursion.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+
+from onnx import AttributeProto, GraphProto
+
+from legato.arith.expr import Const, const, fresh, max_
+from legato.arith.expr import Var as DimVar
+from legato.arith.simplify import simplify
+from legato.base import dtype as dt
+from legato.base.errors import ImportModelError, UnsupportedError
+from legato.frontend.onnx.containers import coerced, join
+from legato.frontend.onnx.emitter import Emitter
+from legato.frontend.onnx.frames import UNKNOWN, Captures, Frame, Unknown, Value
+from legato.frontend.onnx.loops import Loop, Stack
+from legato.ir.expr import Expr
+from legato.ir.types import Dim, TensorType, Type
+
+__all__ = ["CONTROL", "Node", "Steps"]
+
+Steps = Generator[Frame, list[Value], list[Value]]
+_WIDENINGS = 16  # times that a loop's body is imported, each time for more general types of its state
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node with bodies. `inputs` are its values, `outputs` how many outputs it has, `opset` the version it is of.
+
+    `body(graph, names, values)` is the frame of a body that sees `names` and whose inputs have `values`.
+    """
+
+    b: Emitter
+    operator: str
+    opset: int
+    inputs: Sequence[Value]
+    outputs: int
+    attributes: Mapping[str, AttributeProto]
+    names: ChainMap[str, Value]
+    body: Callable[[GraphProto, ChainMap[str, Value], Sequence[Value]], Frame]
+    needed: Callable[[Value], Value]
+
+    def graph(self, name: str) -> GraphProto:
+        """The graph that attribute `name` holds."""
+        attribute = self.attributes.get(name)
+        if attribute is None or attribute.type != AttributeProto.GRAPH:
+            raise ImportModelError(f"{self.operator} lacks its attribute {name}")
+        return attribute.g
+
+    def inner(self) -> tuple[ChainMap[str, Value], Captures]:
+        """The names that the body of a loop sees."""
+        captures = Captures(self.names, self.b.named)
+        return ChainMap[str, Value](captures), captures
+
+
+def _known(node: Node, values: Sequence[Value]) -> list[Expr] | None:
+    """`values` if all could be made; else the reasons are listed."""
+    found = [v for v in map(node.needed, values) if isinstance(v, Expr)]
+    return found if len(found) == len(values) else None
+
+
+def _unknown(node: Node) -> list[Value]:
+    return [UNKNOWN] * node.outputs
+
+
+# ------------------------------------------------------------------ If
+
+
+def if_(node: Node) -> Steps:
+    """The branch that a known condition takes, else an If of both; what the branches give must have one type."""
+    b, (then, orelse) = node.b, (node.graph("then_branch"), node.graph("else_branch"))
+    if len(node.inputs) != 1 or node.inputs[0] is None:
+        raise ImportModelError("If lacks its condition")
+    for graph in (then, orelse):
+        _require_outputs(node, graph, node.outputs, node.outputs)
+    condition = node.needed(node.inputs[0])
+    known = b.array(condition) if isinstance(condition, Expr) else None
+    if known is not None:
+        if known.size != 1:
+            raise ImportModelError(f"the condition of If has {known.size} elements, wanted one")
+        taken = yield node.body(then if known.all() else orelse, node.names, ())
+        return taken
+    left = _known(node, (yield node.body(then, node.names, ())))
+    right = _known(node, (yield node.body(orelse, node.names, ())))
+    if not isinstance(condition, Expr) or left is None or right is None:
+        return _unknown(node)
+    types = [
+        join(_type(x), _type(y), None, f"its output number {n + 1}")
+        for n, (x, y) in enumerate(zip(left, right, strict=True))
+    ]
+    branches = [[coerced(b, v, ty) for v, ty in zip(values, types, strict=True)] for values in (left, right)]
+    branches = [list(values) for values in zip(*(_open(b, x, y) for x, y in zip(*branches, strict=True)), strict=True)]
+    if len(types) == 1:
+        return [b.if_(_flag(b, condition, "the condition"), branches[0][0], branches[1][0])]
+    made = b.if_(_flag(b, condition, "the condition"), b.tuple_(branches[0]), b.tuple_(branches[1]))
+    return [b.get(made, n) for n in range(len(types))]
+
+
+def _open(b: Emitter, x: Expr, y: Expr) -> tuple[Expr, Expr]:
+    """Two tensors of one rank; where an extent of theirs differs for certain, neither type says what it is."""
+    if not (isinstance(x.ty, TensorType) and isinstance(y.ty, TensorType)):
+        return x, y
+    pairs = list(zip(x.ty.shape, y.ty.shape, strict=True))
+    if not any(isinstance(d, Const) and isinstance(e, Const) and d != e for d, e in pairs):
+        return x, y
+    shapes = [[fresh("d", 0) if d != e else d for d, e in pairs] for _ in (x, y)]
+    return b.match_cast(x, TensorType(tuple(shapes[0]), x.ty.dtype)), b.match_cast(
+        y, TensorType(tuple(shapes[1]), y.ty.dtype)
+    )
+
+
+def _type(value: Expr) -> Type:
+    assert value.ty is not None
+    return value.ty
+
+
+def _flag(b: Emitter, x: Expr, what: str) -> Expr:
+    """A tensor of one element, of dtype bool, as a scalar."""
+    if not b.dtype(x).is_bool:
+        raise ImportModelError(f"{what} of dtype {b.dtype(x)}, wanted bool")
+    return _scalar(b, x, what)
+
+
+def _scalar(b: Emitter, x: Expr, what: str) -> Expr:
+    """A tensor of one element as a scalar."""
+    if not b.rank(x):
+        return x
+    if any(not b.is_one(d) for d in b.dims_of(x)):
+        raise ImportModelError(f"{what} has shape {b.type_of(x)}, wanted one element")
+    return b.reshape(x, newshape=())
+
+
+def _require_outputs(node: Node, graph: GraphProto, least: int, most: int) -> None:
+    found = len(graph.output)
+    if not least <= found <= most:
+        wanted = str(least) if least == most else f"{least} to {most}"
+        raise ImportModelError(f"a body of {node.operator} gives {found} outputs, wanted {wanted}")
+
+
+def _require_inputs(node: Node, graph: GraphProto, wanted: int) -> None:
+    if len(graph.input) != wanted:
+        raise ImportModelError(f"the body of {node.operator} takes {len(graph.input)} inputs, wanted {wanted}")
+
+
+# ------------------------------------------------------------------ Loop
+
+
+def loop(node: Node) -> Steps:
+    """A count, a condition, values that are carried from round to round, and values that each round yields."""
+    b, graph = node.b, node.graph("body")
+    carried = len(node.inputs) - 2
+    if carried < 0:
+        raise ImportModelError(f"Loop has {len(node.inputs)} inputs, wanted at least 2")
+    _require_inputs(node, graph, carried + 2)
+    _require_outputs(node, graph, max(carried + 1, node.outputs + 1), len(graph.output))
+    if None in node.inputs[2:]:
+        raise ImportModelError("Loop lacks the initial value of what its rounds change")
+    start = _known(node, node.inputs[2:])
+    count, first = map(node.needed, node.inputs[:2])
+    if isinstance(count, Unknown) or isinstance(first, Unknown) or start is None:
+        yield node.body(graph, node.names, [UNKNOWN] * (carried + 2))
+        return _unknown(node)
+    true = b.constant(True, dt.bool_)
+    first = true if first is None else _flag(b, first, "the condition")
+    count = None if count is None else b.to(_scalar(b, count, "the trip count"), dt.int64)
+    types, free, found = [_type(v) for v in start], set[DimVar](), list[Expr]()
+    for _ in range(_WIDENINGS):
+        names, captures = node.inner()
+        state = [b.var(f"s{n}", ty) for n, ty in enumerate(types)]
+        i = b.var("i", (), "int64")
+        # A round only runs where the condition holds.
+        values = _known(node, (yield node.body(graph, names, [i, true, *state])))
+        if values is None:
+            return _unknown(node)
+        found, narrow = values, types
+        types = [join(a, _type(v), free, "a value that it changes") for a, v in zip(types, found[1:], strict=False)]
+        if types == narrow:
+            break
+    else:
+        raise UnsupportedError("the types of what its rounds change do not settle")
+    go, parts = _flag(b, found[0], "the condition"), found[carried + 1 :]
+    always = b.is_scalar(first, 1) and b.is_scalar(go, 1)
+    limit = None if count is None else captures.kept(count, "count")
+    made = Loop(b, "loop", state, free, captures, limit, i, None if always else b.var("go", (), "bool"))
+    size = _rounds(b, count) if always else None
+    begin = [coerced(b, v, ty) for v, ty in zip(start, types, strict=True)]
+    after = [coerced(b, v, ty) for v, ty in zip(found[1:], types, strict=False)]
+    return list[Value](made.close(after, go, [(Stack(size), part) for part in parts], begin, first))
+
+
+def _rounds(b: Emitter, count: Expr | None) -> Dim | None:
+    """The number of rounds as a dim, where `count` is known to be one."""
+    value = None if count is None else b.value_of(count)
+    return None if value is None else simplify(max_(value[0], const(0)))
+
+
+# ------------------------------------------------------------------ Scan
+
+
+@dataclass(frozen=True, slots=True)
+class _Along:
+    """How a Scan goes through its tensors: for each that it reads, and for each that it makes, the axis, and whether
+    from back to front."""
+
+    inputs: Sequence[tuple[int, bool]]
+    outputs: Sequence[tuple[int, bool]]
+
+
+def scan(node: Node) -> Steps:
+    """A loop over the parts of tensors, along an axis each; before operator set 9, once for each row of a batch."""
+    graph = node.graph("body")
+    old = node.opset < 9
+    given = node.inputs[1:] if old else node.inputs
+    count = _int(node, "num_scan_inputs", len(given))
+    if not 1 <= count <= len(given):
+        raise ImportModelError(f"Scan has {len(given)} inputs, of which {count} are read part by part")
+    states = len(given) - count
+    _require_inputs(node, graph, len(given))
+    _require_outputs(node, graph, max(states, node.outputs), len(graph.output))
+    along = _directions(node, count, len(graph.output) - states, old)
+    values = _known(node, given)
+    lengths = node.needed(node.inputs[0]) if old else None
+    if None in given or values is None or isinstance(lengths, Unknown):
+        yield node.body(graph, node.names, [UNKNOWN] * len(given))
+        return _unknown(node)
+    names, captures = node.inner()
+    if not old:
+        found = yield from _scanned(node, names, captures, values[:states], values[states:], along, None)
+        return _unknown(node) if found is None else list(found)
+    return (yield from _batched(node, names, captures, values, states, along, lengths))
+
+
+def _directions(node: Node, inputs: int, outputs: int, old: bool) -> _Along:
+    if old:
+        return _Along([(0, bool(d)) for d in _ints(node, "directions", inputs)], [(0, False)] * outputs)
+    read = zip(_ints(node, "scan_input_axes", inputs), _ints(node, "scan_input_directions", inputs), strict=True)
+    made = zip(_ints(node, "scan_output_axes", outputs), _ints(node, "scan_output_directions", outputs), strict=True)
+    return _Along([(axis, bool(d)) for axis, d in read], [(axis, bool(d)) for axis, d in made])
+
+
+def _int(node: Node, name: str, most: int) -> int:
+    attribute = node.attributes.get(name)
+    if attribute is None or attribute.type != AttributeProto.INT:
+        raise ImportModelError(f"{node.operator} lacks its attribute {name}")
+    return min(attribute.i, most + 1)
+
+
+def _ints(node: Node, name: str, count: int) -> Sequence[int]:
+    attribute = node.attributes.get(name)
+    if attribute is None:
+        return [0] * count
+    if attribute.type != AttributeProto.INTS or len(attribute.ints) != count:
+        raise ImportModelError(f"attribute {name} of {node.operator}: wanted {count} integers")
+    return list(attribute.ints)
+
+
+def _batched(
+    node: Node,
+    names: ChainMap[str, Value],
+    captures: Captures,
+    values: Sequence[Expr],
+    states: int,
+    along: _Along,
+    lengths: Expr | None,
+) -> Steps:
+    """A Scan of each row of the batch, which is the first axis of all values; `lengths` says how long the rows are."""
+    b, i = node.b, node.b.var("row", (), "int64")
+    size = _same([b.dims_of(v)[b.axis(0, b.rank(v))] for v in values], "the extents of the batch")
+    rows = [b.take(captures.kept(v, "x"), i, axis=0) for v in values]
+    length = None
+    if lengths is not None:
+        length = b.to(b.take(captures.kept(lengths, "lengths"), i, axis=0), dt.int64)
+    inside = Captures(names, b.named)
+    view = ChainMap[str, Value](inside)
+    found = yield from _scanned(node, view, inside, rows[:states], rows[states:], along, length)
+    if found is None:
+        return _unknown(node)
+    limit = captures.kept(b.extent(size, dt.int64), "rows")
+    made = Loop(b, "rows", [], set(), captures, limit, i)
+    return list[Value](made.close([], None, [(Stack(size), part) for part in found], [], None))
+
+
+def _scanned(
+    node: Node,
+    names: ChainMap[str, Value],
+    captures: Captures,
+    initial: Sequence[Expr],
+    read: Sequence[Expr],
+    along: _Along,
+    length: Expr | None,
+) -> Generator[Frame, list[Value], list[Expr] | None]:
+    """The last state, and what the rounds yielded; there are `length` rounds, or as many as `read` have parts."""
+    b, graph, i = node.b, node.graph("body"), node.b.var("i", (), "int64")
+    axes = [b.axis(axis, b.rank(x)) for x, (axis, _) in zip(read, along.inputs, strict=True)]
+    size = _same([b.dims_of(x)[a] for x, a in zip(read, axes, strict=True)], "the extents that Scan goes along")
+    state = [b.var(f"s{n}", _type(v)) for n, v in enumerate(initial)]
+    parts = []
+    for x, axis, (_, reverse) in zip(read, axes, along.inputs, strict=True):
+        at = b.subtract(b.extent(size - 1, dt.int64), i) if reverse else i
+        parts.append(b.take(captures.kept(x, "xs"), at, axis=axis))
+    found = _known(node, (yield node.body(graph, names, [*state, *parts])))
+    if found is None:
+        return None
+    for var, value in zip(state, found, strict=False):
+        if join(_type(var), _type(value), None, "a value that it changes") != value.ty:
+            raise UnsupportedError(f"a round changes the shape of its state, from {var.ty} to {value.ty}")
+    limit = captures.kept(b.extent(size, dt.int64) if length is None else length, "count")
+    made = Loop(b, "scan", state, set(), captures, limit, i)
+    stacks = [Stack(size, axis, reverse) for axis, reverse in along.outputs]
+    return made.close(found[: len(state)], None, list(zip(stacks, found[len(state) :], strict=True)), initial, None)
+
+
+def _same(found: Sequence[Dim], what: str) -> Dim:
+    """The dim that all of `found` are."""
+    if any(simplify(d - found[0]) != const(0) for d in found):
+        raise UnsupportedError(f"{what} are not known to be equal: {', '.join(map(str, dict.fromkeys(found)))}")
+    return found[0]
+
+
+CONTROL: Mapping[str, Callable[[Node], Steps]] = {"If": if_, "Loop": loop, "Scan": scan}

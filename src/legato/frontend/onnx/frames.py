@@ -1,0 +1,92 @@
+"""Bodies that are being imported: the graph, local functions, branches, and loops, which see what is around them."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from onnx import AttributeProto
+
+from legato.base.errors import ImportModelError
+from legato.frontend.onnx.graph import Step
+from legato.frontend.onnx.report import Unsupported
+from legato.ir.expr import Constant, Expr, Var
+
+__all__ = ["UNKNOWN", "Captures", "Frame", "FunctionKey", "Unknown", "Value"]
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """The value of an output that could not be made; `why` is said where something needs it (None: said already)."""
+
+    why: Unsupported | None = None
+
+
+UNKNOWN = Unknown()
+Value = Expr | None | Unknown
+FunctionKey = tuple[str, str, str]
+
+
+@dataclass(slots=True)
+class Frame:
+    """A body being imported.
+
+    `names` are the values so far, `outputs` the names of the body's results. `attributes` are those of the call that a
+    function body stands for, `active` the functions being expanded; `depth` is how many branches
+    and loops are around it.
+    """
+
+    steps: Iterator[Step]
+    names: ChainMap[str, Value]
+    opsets: Mapping[str, int]
+    prefix: str = ""
+    outputs: Sequence[str] = ()
+    attributes: Mapping[str, AttributeProto] = field(default_factory=dict)
+    active: frozenset[FunctionKey] = frozenset()
+    depth: int = 0
+
+    def get(self, name: str) -> Value:
+        """The value called `name`; None for an input that is left out."""
+        if not name:
+            return None
+        if name not in self.names:
+            raise ImportModelError(f"nothing defines {name!r} before it is read")
+        return self.names[name]
+
+    def results(self) -> list[Value]:
+        """The values of `outputs`."""
+        return [self.get(name) for name in self.outputs]
+
+
+class Captures(dict[str, Value]):
+    """What the body of a loop sees of `outer`, the names around it, as variables that are bound once, before the loop.
+
+    `bound` pairs those that were made so far with what they stand for. Constants, and what is a variable already, are
+    themselves.
+    """
+
+    def __init__(self, outer: ChainMap[str, Value], name: Callable[[str, Expr], Var]) -> None:
+        super().__init__()
+        self.outer, self.bound = outer, list[tuple[Var, Expr]]()
+        self._name = name
+        self._known: dict[int, Var] = {}
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or name in self.outer
+
+    def __missing__(self, name: str) -> Value:
+        value = self.outer[name]
+        if isinstance(value, Expr):
+            value = self.kept(value, name)
+        self[name] = value
+        return value
+
+    def kept(self, value: Expr, name: str) -> Expr:
+        """What stands for `value` in the body; called `name` if it is a variable of its own."""
+        if isinstance(value, Constant | Var):
+            return value
+        if id(value) not in self._known:
+            self._known[id(value)] = self._name(name, value)
+            self.bound.append((self._known[id(value)], value))
+        return self._known[id(value)]
