@@ -242,3 +242,21 @@ def test_a_function_of_many_open_calls_is_typed_when_it_is_called() -> None:
     assert isinstance(ty, FuncType)
     assert ty.ret == TensorType(tensor_type((3,)).shape, tensor_type((3,)).dtype)
     assert asked == 20_000
+
+
+def test_dataflow_blocks_may_use_functions_that_are_pure_beside_cells() -> None:
+    """A closure with effects may be made in a block, and called after it; what is never a value is no parameter."""
+    text = """
+    def @apply(%f: fn (float32) -> float32, %x: float32) { dataflow { let %y = %f(%x); output(%y) } }
+    def @main(%x: float32) {
+      let %r = ref(%x);
+      let %tick = fn () { ref_write(%r, ref_read(%r) + 1f) };
+      let %made = dataflow { let %again = fn () { %tick() }; let %y = @apply(exp, %x); output(%again, %y) };
+      %made.0();
+      (ref_read(%r), %made.1.0)
+    }
+    """
+    pure = legato.parse(VERSION + text.replace("fn () { %tick() }", "fn () { () }"))
+    assert evaluate(pure, [np.float32(0)]) == (0, 1)
+    with pytest.raises(TypeCheckError, match="a dataflow block calls %f, which may have effects"):
+        legato.parse(VERSION + text)  # %again is a value: it could be %f

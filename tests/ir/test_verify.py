@@ -84,7 +84,7 @@ _CONS_OF_OTHER = Constructor("Cons", CONS.inputs, CONS.belongs_to, 0)
         (_CONS_OF_OTHER, "@main: constructor Cons of List is not one of the module's"),
         (Constant(np.zeros(2, "float32")),
          "@main: a constant's array can be written\n  build constants with ir.constant"),
-        (Dataflow(((Y, RefCreate(X)),), (Y,)), "@main: a dataflow block has an effect\n  it evaluates <RefCreate>"),
+        (Dataflow(((Y, RefCreate(X)),), (Y,)), "@main: a dataflow block makes a cell\n  it evaluates <RefCreate>"),
         (Var("x", uid=X.uid, ty=GlobalTypeVar("T")), "@main: data type T is not defined"),
         (Var("x", uid=X.uid, ty=TypeVar("n", Kind.SHAPE_VAR)),
          "@main: type variable n has kind ShapeVar, wanted Type"),

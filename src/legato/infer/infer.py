@@ -20,6 +20,7 @@ from legato.infer.walk import Walk
 from legato.ir.expr import Expr, Function, GlobalVar
 from legato.ir.kinds import data_kind_fault
 from legato.ir.module import GlobalFunc, Module
+from legato.ir.purity import Purity, effects_in_dataflow
 from legato.ir.scope import misplaced, place
 from legato.ir.types import FuncType, GlobalTypeVar, Type, TypeData, TypeVar, walk
 
@@ -44,6 +45,8 @@ def infer(module: Module) -> Module:
     new: dict[GlobalVar, GlobalFunc] = {}
     for group in _groups(functions):
         _infer_group(state, {gv: functions[gv] for gv in group})
+    if state.has_blocks:
+        state.errors += _effects(functions)
     _raise(state.errors)
     rebuild = Rebuild(state)
     for gv, func in functions.items():
@@ -61,7 +64,10 @@ def infer_function(
     for node in post_order(roots):
         if isinstance(node, GlobalVar) and node not in state.globals and node.ty is not None:
             state.globals[node] = node.ty
-    _infer_group(state, {GlobalVar("function"): func})
+    alone = {GlobalVar("function"): func}
+    _infer_group(state, alone)
+    if state.has_blocks:
+        state.errors += _effects(alone)
     _raise(state.errors)
     return Rebuild(state).function(func)
 
@@ -69,6 +75,17 @@ def infer_function(
 def _data_type_faults(types: Mapping[GlobalTypeVar, TypeData]) -> list[TypeCheckError]:
     found = ((data, data_kind_fault(data, types)) for data in types.values())
     return [TypeCheckError(fault.message, span=fault.span) for _, fault in found if fault is not None]
+
+
+def _effects(functions: Mapping[GlobalVar, Function]) -> Iterable[TypeCheckError]:
+    """The errors for effects in dataflow blocks, for each function that of the first."""
+    purity = Purity(functions)
+    hint = "nothing in a dataflow block touches a cell: bind this before it"
+    for func in functions.values() if purity.any_cells else ():
+        *_, first = None, *effects_in_dataflow(place(func), purity)
+        if first is not None:
+            node, effect = first
+            yield TypeCheckError(f"a dataflow block {effect}", span=node.span, hint=hint)
 
 
 def _infer_group(state: Walk, group: Mapping[GlobalVar, Function]) -> None:
@@ -81,6 +98,7 @@ def _infer_group(state: Walk, group: Mapping[GlobalVar, Function]) -> None:
         if len(group) == 1:
             state.globals[gv] = ty
     _settle(state)
+    state.errors += state.demands.pass_on()
     failed = len(state.errors) > before
     if not failed:
         state.errors += _stuck(state)
@@ -93,6 +111,7 @@ def _infer_group(state: Walk, group: Mapping[GlobalVar, Function]) -> None:
         _close_holes(state, func, variables, failed=failed)
     for gv, func in group.items():
         state.globals[gv] = _zonked(state, func)
+    state.finished.update({gv: state.opened[id(func)] for gv, func in group.items()})
 
 
 def _scope_fault(func: Function) -> TypeCheckError | None:

@@ -9,7 +9,7 @@ from legato.arith.simplify import simplify
 from legato.arith.substitute import substitute
 from legato.ir.types import Dim, FuncType, ShapeType, TensorType, Type, TypeVar
 
-__all__ = ["rename_params", "replace_vars"]
+__all__ = ["rename_params", "replace_dim", "replace_vars"]
 
 
 def replace_vars(ty: Type, types: Mapping[TypeVar, Type], dims: Mapping[Var, Dim]) -> Type:
@@ -17,14 +17,15 @@ def replace_vars(ty: Type, types: Mapping[TypeVar, Type], dims: Mapping[Var, Dim
     if isinstance(ty, TypeVar):
         return types.get(ty, ty)
     if isinstance(ty, TensorType):
-        return TensorType(tuple(_replace_dim(d, dims) for d in ty.shape), ty.dtype)
+        return TensorType(tuple(replace_dim(d, dims) for d in ty.shape), ty.dtype)
     if isinstance(ty, ShapeType):
-        return ty if ty.dims is None else ShapeType(tuple(_replace_dim(d, dims) for d in ty.dims))
+        return ty if ty.dims is None else ShapeType(tuple(replace_dim(d, dims) for d in ty.dims))
     kids = ty.children()
     return ty.with_children(tuple(replace_vars(k, types, dims) for k in kids)) if kids else ty
 
 
-def _replace_dim(d: Dim, dims: Mapping[Var, Dim]) -> Dim:
+def replace_dim(d: Dim, dims: Mapping[Var, Dim]) -> Dim:
+    """`d` with variables replaced, in normal form where one was."""
     if isinstance(d, Var):
         return dims.get(d, d)
     if not dims or not d.children():

@@ -16,11 +16,12 @@ from legato.arith.expr import Var as DimVar
 from legato.arith.substitute import variables
 from legato.base.errors import TypeCheckError
 from legato.base.span import Span
+from legato.infer.demands import Demands, KnownCall
 from legato.infer.holes import DimHole, Hole, dim_vars, has_holes, show
 from legato.infer.replace import replace_vars
 from legato.infer.site import Scope, Site, place
 from legato.infer.solver import Solver
-from legato.infer.typer import Typer, reuse_dims
+from legato.infer.typer import Typer, callee_name, reuse_dims
 from legato.ir.attr_types import dim_fields
 from legato.ir.attrs import dims_of
 from legato.ir.exhaustive import show_pattern, unmatched_cases
@@ -79,10 +80,13 @@ class Walk:
         self.vars: dict[Var, Type] = {}
         self.globals: dict[GlobalVar, Type] = {}
         self.opened: dict[int, Opened] = {}
+        self.finished: dict[GlobalVar, Opened] = {}
+        self.demands = Demands(self.solver)
         self.type_args: dict[int, tuple[Type | Dim, ...]] = {}
         self.errors: list[TypeCheckError] = []
         self.programs: set[GlobalVar] = set()  # tensor programs, which only call_tir may name
         self.dim_uses: list[tuple[tuple[Dim, ...], Scope, Span | None]] = []  # as values, which must be bound
+        self.has_blocks = False  # of dataflow
         self._data_types = types
         self._stack: list[Any] = []
 
@@ -218,6 +222,19 @@ class Walk:
             args = tuple(a for a in args if isinstance(a, Type))
         if args:
             self.type_args[id(node)] = args
+        callee = self._callee(node.op)
+        if callee is not None:
+            params, scope, name = callee.type_params, self.typer.scope, callee_name(node.op)
+            self.demands.note(KnownCall(name, callee.scope, params, args, scope, node.span))
+
+    def _callee(self, e: Expr) -> Opened | None:
+        """The function that `e` is known to be, if it is typed already and may demand something of its callers."""
+        while isinstance(e, Var) and e in self.typer.bound:
+            e = self.typer.bound[e]
+        if isinstance(e, GlobalVar):
+            found = self.finished.get(e)
+            return found if found is not None and found.scope.constraints else None
+        return self.opened[id(e)] if isinstance(e, Function) and id(e) in self.types else None
 
     def _use_dims(self, values: tuple[Any, ...], span: Span | None) -> None:
         """Notes the symbolic dims in `values`."""
@@ -271,6 +288,8 @@ class Walk:
         return self.solver.zonk(wanted)
 
     def _dataflow(self, node: Dataflow) -> None:
+        self.has_blocks = True
+
         def finish(_: Expr) -> None:
             self.types[id(node)] = TupleType(tuple([self.need(o, node) for o in node.outputs]))
 

@@ -6,7 +6,7 @@ Scoping    a variable is bound once in a function, and used only inside what bin
            places sees the variables that all of them see. A let's own variable is seen by its value too.
 Calls      an operator has one argument per name of its record and attributes of its class; other callees have none.
 Patterns   a constructor has one pattern per input; constructors are those of the module's data types.
-Dataflow   no references are made, read or written in it, but in functions that it defines.
+Dataflow   no references are made, read or written in it, nor by functions that it calls, but in such as it defines.
 Types      where nodes have types, these agree in structure, rank and dtype: a tuple's with its fields', a let's with
            its body's, a function's with its parameters' and result's, …; a variable's uses with its binding. Constants
            are read-only and have the type of their array. Dims are of dtype index. Kinds are right: data types are
@@ -18,7 +18,8 @@ A stage promises more, see `Stage`.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from legato.base import dtype as dt
@@ -36,9 +37,6 @@ from legato.ir.expr import (
     Match,
     Pattern,
     PatternConstructor,
-    RefCreate,
-    RefRead,
-    RefWrite,
     Shape,
     Tuple,
     TupleGetItem,
@@ -47,6 +45,7 @@ from legato.ir.expr import (
 from legato.ir.kinds import data_kind_fault, kind_fault
 from legato.ir.module import Module
 from legato.ir.op import Op
+from legato.ir.purity import Purity, effects_in_dataflow
 from legato.ir.scope import Placement, Scope, binders, operands, place, slots
 from legato.ir.types import Dim, GlobalTypeVar, ShapeType, TensorType, TupleType, Type, TypeData, walk
 
@@ -75,9 +74,10 @@ def verify(module: Module, stage: Stage | None = None) -> None:
         names.add(header.name)
         _type_data(header, data, module.types)
         constructors.update((id(c), c) for c in data.constructors)
+    purity = cache(lambda: Purity(module.functions))  # looked at once, and only where there is a dataflow block
     for gv, func in module.functions.items():
         if isinstance(func, Function):
-            _Function(module, constructors, gv, stage).check(func)
+            _Function(module, constructors, gv, stage, purity).check(func)
         elif func.name != gv.name:
             raise VerifyError(f"the tensor program at @{gv.name} is called @{func.name}")
 
@@ -100,9 +100,15 @@ class _Function:
     """The check of one function."""
 
     def __init__(
-        self, module: Module, constructors: dict[int, Constructor], gv: GlobalVar, stage: Stage | None
+        self,
+        module: Module,
+        constructors: dict[int, Constructor],
+        gv: GlobalVar,
+        stage: Stage | None,
+        purity: Callable[[], Purity],
     ) -> None:
         self._module = module
+        self._purity = purity
         self._constructors = constructors
         self._gv = gv
         self._stage = stage
@@ -112,7 +118,7 @@ class _Function:
         """Checks the function and everything in it."""
         placement = place(func)
         self._scoping(placement)
-        self._purity(placement)
+        self._pure_blocks(placement)
         for node in placement.order:
             self._node(node)
             for ty in (node.ty, *stated(node)):
@@ -212,14 +218,10 @@ class _Function:
             type_name = constructor.belongs_to.name
             raise self._error(node, f"constructor {constructor.name} of {type_name} is not one of the module's")
 
-    def _purity(self, placement: Placement) -> None:
-        pure: dict[Scope, bool] = {placement.root: False}  # evaluated by a dataflow block
-        for node in reversed(placement.order):
-            outside = pure[placement.of[id(node)]]
-            inside = isinstance(node, Dataflow) or (outside and not isinstance(node, Function))
-            pure.update(dict.fromkeys(placement.inner.get(id(node), ()), inside))
-            if outside and isinstance(node, RefCreate | RefRead | RefWrite):
-                raise self._error(node, "a dataflow block has an effect", [f"it evaluates {node!r}"])
+    def _pure_blocks(self, placement: Placement) -> None:
+        if any(isinstance(node, Dataflow) for node in placement.order):
+            for node, effect in effects_in_dataflow(placement, self._purity()):
+                raise self._error(node, f"a dataflow block {effect}", [f"it evaluates {node!r}"])
 
     def _a_normal(self, order: Sequence[Expr]) -> None:
         inside: set[int] = set()  # what only primitive functions hold
