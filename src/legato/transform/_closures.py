@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from legato.base.span import Span
 from legato.ir.expr import Call, Expr, Function, GlobalVar, Let, Shape, Var
 from legato.ir.module import Module
+from legato.ir.scope import operands, post_order
 from legato.ir.types import Dim, FuncType, Type
+from legato.transform._values import with_operands
 
-__all__ = ["Names", "closure", "closure_call", "is_closure"]
+__all__ = ["Names", "closure", "closure_call", "is_closure", "without_dead"]
 
 
 class Names:
@@ -64,3 +66,30 @@ def is_closure(var: Var, value: Expr) -> bool:
     """True if `value`, what `var` stands for, is a closure that does not hold itself."""
     call = closure_call(value)
     return call is not None and var not in call.args
+
+
+def without_dead(root: Expr) -> Expr:
+    """`root` without the closures that nothing uses; the same object where every one is used."""
+    bound = {n.var: n.value for n in post_order(root) if isinstance(n, Let) and is_closure(n.var, n.value)}
+    if not bound:
+        return root
+    inside = {id(value) for value in bound.values()}
+    live: set[Var] = set()
+    todo, seen = [root], set[int]()
+    while todo:
+        node = todo.pop()
+        if isinstance(node, Var) and node in bound and node not in live:
+            live.add(node)
+            todo += operands(bound[node])
+        if id(node) not in seen:
+            seen.add(id(node))
+            todo += [kid for kid in operands(node) if id(kid) not in inside]
+    if len(live) == len(bound):
+        return root
+    new: dict[int, Expr] = {}
+    for node in post_order(root):
+        if isinstance(node, Let) and node.var in bound and node.var not in live:
+            new[id(node)] = new[id(node.body)]
+        else:
+            new[id(node)] = with_operands(node, [new[id(kid)] for kid in operands(node)])
+    return new[id(root)]

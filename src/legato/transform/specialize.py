@@ -1,0 +1,247 @@
+"""A copy of a function for the types, and for the closures, that it is called with.
+
+    @map(fn (%x: int32) { @main_f(%n, %x) }, %xs)      =>      @map_main_f(%n, %xs)
+
+Afterwards no function has type variables, and none is passed to another where it is known which it is: what a closure
+holds is passed instead, and the call of the parameter is one of the function. A short function that gives a closure is
+written in place of its call, so that the closure is known there. Dims stay parameters. Functions that @main does not
+need disappear. What would need endlessly many copies (polymorphic recursion) is an UnsupportedError; closures nested
+too deeply, or too many of one function, stay values.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from legato.arith.expr import Var as DimVar
+from legato.base.errors import UnsupportedError
+from legato.ir.expr import Call, Expr, Function, GlobalVar, Let, Var
+from legato.ir.let import lets
+from legato.ir.module import GlobalFunc, Module
+from legato.ir.scope import operands, post_order
+from legato.ir.types import Dim, FuncType, Type, TypeVar, walk
+from legato.transform._closures import Names, closure, closure_call, is_closure, without_dead
+from legato.transform._copy import Copy
+from legato.transform._inline import Inliner
+from legato.transform._instances import Held, Key, Requests, held_types
+from legato.transform._types import type_arguments
+from legato.transform._values import with_operands
+from legato.transform.lambda_lift import LambdaLift
+from legato.transform.pass_ import Pass
+from legato.transform.to_a_normal import ToANormal
+
+__all__ = ["Specialize"]
+
+MAX_ROUNDS: Final = 4  # what is known may make more known
+MAX_INSTANCES: Final = 200  # of one function; then closures stay values
+MAX_PARTS: Final = 1000  # of the types that an instance is for
+SHORT: Final = 60  # nodes of a function that gives a closure and is inlined
+
+
+@dataclass(frozen=True, slots=True)
+class Specialize(Pass):
+    """Module → module of functions without type variables; see the example above."""
+
+    name = "specialize"
+
+    def __call__(self, mod: Module) -> Module:
+        mod = LambdaLift()(mod)
+        for _ in range(MAX_ROUNDS):
+            if not _has_work(mod):
+                break
+            mod = _Specializer(mod).run()
+        return mod
+
+
+def _has_work(mod: Module) -> bool:
+    """True if a function has type variables, or is called with a closure that is known."""
+    for _, func in mod.graph_functions():
+        if any(isinstance(p, TypeVar) for p in func.type_params):
+            return True
+        closures: set[Expr] = set()
+        calls: list[Call] = []
+        for node in post_order(func.body):
+            if isinstance(node, Let) and is_closure(node.var, node.value):
+                closures.add(node.var)
+            elif isinstance(node, Call):
+                calls.append(node)
+        if closures and any(_is_ready(call, closures, mod) for call in calls):
+            return True
+    return False
+
+
+def _is_ready(call: Call, closures: set[Expr], mod: Module) -> bool:
+    if not isinstance(call.op, GlobalVar):
+        return call.op in closures
+    callee = mod.functions.get(call.op)
+    return isinstance(callee, Function) and any(a in closures for a in call.args)
+
+
+class _Specializer:
+    def __init__(self, mod: Module) -> None:
+        self._mod = mod
+        self._names = Names(mod)
+        self._requests = Requests()
+        self._inliner = Inliner(mod, SHORT, _gives_function)
+        self._instances: dict[Key, GlobalVar] = {}
+        self._count: Counter[GlobalVar] = Counter()
+        self._todo: list[tuple[GlobalVar, Function]] = []
+        self._made: dict[GlobalVar, GlobalFunc] = {}
+
+    def run(self) -> Module:
+        """The module of instances that its roots need."""
+        functions = self._mod.functions
+        roots = [gv for gv in functions if gv.name == "main"] or list(functions)
+        for gv in roots:
+            func = functions[gv]
+            if isinstance(func, Function) and not any(isinstance(p, TypeVar) for p in func.type_params):
+                numbers = tuple(self._requests.number(n) for n in range(len(func.type_params)))
+                self._instance(Key(gv, numbers, (None,) * len(func.params), len(numbers)))
+        while self._todo:
+            gv, func = self._todo.pop()
+            self._made[gv] = self._specialized(func)
+        made = {gv: self._made[gv] for gv in self._instances.values()}
+        loops = {gv: f for gv, f in functions.items() if not isinstance(f, Function)}
+        return self._mod.with_functions({**made, **loops})
+
+    # ------------------------------------------------------------------ instances
+
+    def _instance(self, key: Key) -> GlobalVar:
+        """The function that is called for `key`."""
+        found = self._instances.get(key)
+        if found is not None:
+            return found
+        func = self._mod.functions[key.gv]
+        assert isinstance(func, Function)
+        self._count[key.gv] += 1
+        self._require_finite(key, func)
+        found = key.gv
+        if not key.is_plain:
+            func = self._copied(func, key)
+            found = GlobalVar(self._names.new(_name(key)), ty=func.ty, span=func.span)
+        self._instances[key] = found
+        self._todo.append((found, func))
+        return found
+
+    def _require_finite(self, key: Key, func: Function) -> None:
+        parts = sum(1 for a in key.type_args if isinstance(a, Type) for _ in walk(a))
+        if self._count[key.gv] > 2 * MAX_INSTANCES or parts > MAX_PARTS:
+            raise UnsupportedError(
+                f"@{key.gv.name} is called at ever more types, one from within the other",
+                span=func.span,
+                hint="polymorphic recursion needs endlessly many copies: give the function types of its own",
+            )
+
+    def _copied(self, func: Function, key: Key) -> Function:
+        """`func` for the types and closures of `key`; what the closures hold are parameters in their place."""
+        args = dict(zip(func.type_params, key.type_args, strict=True))
+        types = {p: a for p, a in args.items() if isinstance(p, TypeVar) and isinstance(a, Type)}
+        dims = {p: a for p, a in args.items() if isinstance(p, DimVar) and isinstance(a, Dim)}
+        copy = Copy(types, dims)
+        params: list[Var] = []
+        bound: list[tuple[Var, Expr]] = []
+        for param, held in zip(func.params, key.closures, strict=True):
+            own = copy.bind(param)
+            if held is None:
+                params.append(own)
+            else:
+                bound.append((own, _unpacked(held, own.ty, params, bound)))
+        body = lets(bound, copy.expr(func.body))
+        assert isinstance(func.ty, FuncType)
+        numbers = tuple(self._requests.number(n) for n in range(key.dims))
+        ty = FuncType(tuple(p.ty for p in params if p.ty is not None), copy.type(func.ty.ret), numbers)
+        return Function(tuple(params), body, ty.ret, numbers, copy.function_attrs(func), ty=ty, span=func.span)
+
+    # ------------------------------------------------------------------ calls
+
+    def _specialized(self, func: Function) -> Function:
+        """`func` with calls of instances."""
+        for _ in range(MAX_ROUNDS):
+            inlined = self._inliner(_resolved(func))
+            if inlined is func:
+                break
+            func = ToANormal().function(inlined, self._mod)
+        closures = _closures(func)
+        new: dict[int, Expr] = {}
+        for node in post_order(func.body):
+            made = with_operands(node, [new[id(kid)] for kid in operands(node)])
+            new[id(node)] = self._call(made, closures) if isinstance(made, Call) else made
+        body = without_dead(new[id(func.body)])
+        return func if body is func.body else replace(func, body=body)
+
+    def _call(self, call: Call, closures: Mapping[Var, Call]) -> Call:
+        """A call of a function of the module at the instance that it wants."""
+        callee = self._mod.functions.get(call.op) if isinstance(call.op, GlobalVar) else None
+        if not isinstance(call.op, GlobalVar) or not isinstance(callee, Function):
+            return call
+        type_args = type_arguments(call, callee)
+        if len(type_args) < len(callee.type_params):
+            type_args = _completed(call, callee)
+        known = closures if self._count[call.op] <= MAX_INSTANCES else {}
+        wanted = self._requests.request(call.op, type_args, call.args, known)
+        gv = self._instance(wanted.key)
+        if wanted.key.is_plain:
+            return call
+        return Call(gv, tuple(wanted.args), None, tuple(wanted.dims), ty=call.ty, span=call.span)
+
+
+def _closures(func: Function) -> dict[Var, Call]:
+    """What the closures in `func` call, by the variables that they are bound to."""
+    found: dict[Var, Call] = {}
+    for node in post_order(func.body):
+        if isinstance(node, Let) and is_closure(node.var, node.value):
+            call = closure_call(node.value)
+            assert call is not None
+            found[node.var] = call
+    return found
+
+
+def _resolved(func: Function) -> Function:
+    """`func` with calls of closures that are known as calls of what they call."""
+    closures = _closures(func)
+    new: dict[int, Expr] = {}
+    for node in post_order(func.body):
+        made = with_operands(node, [new[id(kid)] for kid in operands(node)])
+        if isinstance(made, Call) and isinstance(made.op, Var) and made.op in closures:
+            known = closures[made.op]
+            held = known.args[: len(known.args) - len(made.args)]
+            made = Call(known.op, (*held, *made.args), None, known.type_args, ty=made.ty, span=made.span)
+        new[id(node)] = made
+    body = new[id(func.body)]
+    return func if body is func.body else replace(func, body=body)
+
+
+def _completed(call: Call, callee: Function) -> tuple[Type | Dim, ...]:
+    """The type arguments of a call that leaves out dims; UnsupportedError where it leaves out types."""
+    if any(isinstance(p, TypeVar) for p in callee.type_params):
+        raise UnsupportedError(
+            "a call of a polymorphic function does not say at which types", span=call.span, hint="infer its types first"
+        )
+    return callee.type_params
+
+
+def _unpacked(held: Held, ty: Type | None, params: list[Var], bound: list[tuple[Var, Expr]]) -> Function:
+    """The closure of type `ty` that `held` describes; what it holds is added to the parameters, closures are bound."""
+    values: list[Expr] = []
+    for n, (part, part_ty) in enumerate(zip(held.held, held_types(held), strict=True)):
+        var = Var(f"held{n}", ty=part_ty)
+        values.append(var)
+        if part is None:
+            params.append(var)
+        else:
+            bound.append((var, _unpacked(part, part_ty, params, bound)))
+    assert isinstance(ty, FuncType)
+    return closure(held.gv, values, held.type_args, ty, None)
+
+
+def _gives_function(call: Call) -> bool:
+    return isinstance(call.ty, FuncType)
+
+
+def _name(key: Key) -> str:
+    """The name of an instance: of the function, and of the first that it is given."""
+    given = next((held.gv.name for held in key.closures if held is not None), None)
+    return key.gv.name if given is None else f"{key.gv.name}_{given}"
