@@ -11,7 +11,9 @@ from legato.transform.fold_constant import FoldConstant
 from legato.transform.fold_scale import FoldScale
 from legato.transform.fuse import Fuse
 from legato.transform.infer_types import InferTypes
+from legato.transform.loops_to_scans import LoopsToScans
 from legato.transform.low_precision import LowPrecision
+from legato.transform.narrow_dims import NarrowDims
 from legato.transform.pass_ import Pass
 from legato.transform.simplify import Simplify
 from legato.transform.to_a_normal import ToANormal
@@ -22,6 +24,7 @@ __all__ = ["DEFAULT", "for_precision"]
 DEFAULT: tuple[Pass, ...] = (
     InferTypes(),
     # Every expression is typed from here on; passes type what they make.
+    NarrowDims(),
     ToGraph(),
     FoldConstant(),
     Canonicalize(),
@@ -29,6 +32,8 @@ DEFAULT: tuple[Pass, ...] = (
     Simplify(),
     FoldConstant(),
     EliminateCommon(),
+    LoopsToScans(),
+    # Loops that are left are calls of functions that call themselves.
     ToANormal(),
     # Every computation is bound once, in the innermost scope that holds its uses.
     Fuse(),

@@ -6,22 +6,20 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from legato.arith.expr import Const, Expr, Var, const
+from legato.arith.expr import Const, Expr, Var
 from legato.arith.substitute import rewrite
 from legato.base.errors import InternalError
 from legato.base.node import post_order
 from legato.ir import expr as ir
-from legato.ir.op import Op
 from legato.ir.types import TensorType, TupleType, Type
 from legato.te import tensor as te
+from legato.te.graph import Value, computed
 from legato.te.order import in_order
 from legato.te.tensor import Tensor
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Load
 
 __all__ = ["Group", "stages", "te_group", "tensor_types"]
-
-Value = Tensor | tuple["Value", ...]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -44,16 +42,13 @@ def tensor_types(ty: Type | None) -> tuple[TensorType, ...]:
 
 def te_group(func: ir.Function) -> Group:
     """The stages that compute primitive function `func`."""
-    values: dict[int, Any] = {}
     inputs: list[Tensor] = []
     by_var: dict[ir.Var, Any] = {}
     for param in func.params:
         leaves = [te.placeholder(f"p{len(inputs) + n}", t.shape, t.dtype) for n, t in enumerate(tensor_types(param.ty))]
         inputs += leaves
         by_var[param] = _nest(param.ty, iter(leaves))
-    for node in post_order([func.body]):
-        values[id(node)] = _value(node, values, by_var)
-    outputs = tuple(_flat(values[id(func.body)]))
+    outputs = tuple(_flat(computed(func.body, by_var)))
     _write_literals(outputs)
     return Group(tuple(inputs), outputs, _dims((*inputs, *outputs)))
 
@@ -72,25 +67,6 @@ def _flat(value: Value) -> Iterator[Tensor]:
             yield from _flat(v)
 
 
-def _value(node: ir.Expr, values: dict[int, Any], by_var: dict[ir.Var, Any]) -> Any:
-    match node:
-        case ir.Var():
-            return by_var[node]
-        case ir.Constant():
-            return _scalar(node)
-        case Op():
-            return node
-        case ir.Tuple():
-            return tuple(values[id(f)] for f in node.fields)
-        case ir.TupleGetItem():
-            return values[id(node.value)][node.index]
-        case ir.Call() if isinstance(node.op, Op) and node.op.compute is not None:
-            attrs = () if node.op.attrs is None else (node.attrs,)
-            return node.op.compute(*(values[id(a)] for a in node.args), *attrs, node.ty)
-        case _:
-            raise InternalError(f"a primitive function holds {node!r}")
-
-
 def _write_literals(outputs: tuple[Tensor, ...]) -> None:
     """Stages that read scalar constants have them as literals: what a pad is filled with is seen to be 0."""
     order = stages(outputs)
@@ -102,13 +78,6 @@ def _write_literals(outputs: tuple[Tensor, ...]) -> None:
         if isinstance(t.stage, te.Stage):
             body = rewrite(t.stage.body, lambda e: literals.get(e.buffer) if isinstance(e, Load) else None)
             t.stage = te.Stage(t.stage.axes, body, t.stage.reduction)
-
-
-def _scalar(node: ir.Constant) -> Tensor:
-    ty = node.ty
-    if not isinstance(ty, TensorType) or ty.rank:
-        raise InternalError(f"a primitive function holds a constant of type {node.ty}: only scalars stay inside")
-    return te.compute((), lambda: const(node.data.item(), ty.dtype), "c")
 
 
 def _dims(tensors: Iterable[Tensor]) -> tuple[Var, ...]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
-from legato.arith.expr import Const, Expr, Var
+from legato.arith.expr import Const, Expr, Var, const
 from legato.arith.simplify import simplify
 from legato.arith.substitute import substitute
 from legato.base import dtype as dt
@@ -181,10 +181,16 @@ class _Plan:
         return Phase(tuple(values), tuple(slots), along)
 
     def _own(self, phases: Sequence[Phase]) -> tuple[bool, ...]:
-        index = tuple(a.var for a in self.axes)
         elsewhere = {x.buffer for p in phases for s in p.slots for x in loads(s.body)}
-        elsewhere |= {x.buffer for p in phases for v in p.values for x in loads(v.expr) if x.indices != index}
+        elsewhere |= {x.buffer for p in phases for v in p.values for x in loads(v.expr) if not self._is_own(x)}
         return tuple(s.before not in elsewhere for s in self.scan.states)
+
+    def _is_own(self, x: Load) -> bool:
+        """True if `x` reads the element at the axes; along an axis of extent 1 that is element 0, too."""
+        return len(x.indices) == len(self.axes) and all(
+            i is a.var or (_equal(i, const(0)) and _equal(a.extent, const(1)))
+            for i, a in zip(x.indices, self.axes, strict=True)
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,173 @@
+"""scan: a step, written in Relay, that is repeated along the first dimension of tensors.
+
+    scan(h, xs, w, states=1, slices=1, steps=n, step="def @main(%t: int32, %h: …, %x: …, %w: …) { … }")
+
+The step's function takes the number of the step, the states before it, the part of each slice for the step, and all
+other operands as they are. It gives the states after it, and behind them what is kept of it. Loops become calls of this
+operator where they fit (`transform.loops_to_scans`), so that all their steps are one kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from legato.arith.expr import Var as DimVar
+from legato.arith.expr import const, min_
+from legato.base import dtype as dt
+from legato.base.errors import CompileError
+from legato.base.node import post_order
+from legato.infer.infer import infer
+from legato.ir.expr import Call, Constant, Expr, Function, Let, Tuple, TupleGetItem, Var
+from legato.ir.module import Module
+from legato.ir.op import Fusion, Op, Relation, Sample
+from legato.ir.types import Dim, TensorType, TupleType, Type
+from legato.ops._rules import same_dtype, same_shape
+from legato.ops._table import table
+from legato.ops._tensors import Array, as_int
+from legato.te import math as te
+from legato.te import scan as scans
+from legato.te.graph import computed
+from legato.te.scan import Kept
+from legato.te.tensor import Tensor, compute
+
+__all__ = ["SequenceAttrs", "is_step", "scan"]
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceAttrs:
+    """`step`: a module's text, whose @main has types without symbolic dims; `steps`: how often it runs; `states` and
+    `slices`: how many of the operands are these, in this order."""
+
+    step: str
+    steps: int | Dim
+    states: int = 1
+    slices: int = 1
+
+
+@lru_cache(maxsize=256)
+def _module(text: str) -> Module:
+    from legato.ir.parser import parse  # hardly any program has a scan
+
+    return infer(parse(text, source="<step>", ops=table()))
+
+
+def _step(text: str) -> Function:
+    """The typed function of a step."""
+    func = _module(text)["main"]
+    assert isinstance(func, Function)
+    return func
+
+
+def is_step(node: Expr) -> bool:
+    """True for what a step may be made of: calls of operators that are stages, and what these need."""
+    match node:
+        case Call(op=Op(compute=rule, fusion=fusion, stateful=False)):
+            return rule is not None and fusion <= Fusion.CONTRACTION
+        case Constant() | Op() | Tuple() | TupleGetItem() | Var() | Let():
+            return True
+        case _:
+            return False
+
+
+def _tensors(ty: Type | None) -> tuple[TensorType, ...]:
+    fields = ty.fields if isinstance(ty, TupleType) else (ty,)
+    return tuple(f for f in fields if isinstance(f, TensorType))
+
+
+def _relation(rel: Relation, operands: Type, a: SequenceAttrs) -> Type:
+    try:
+        func = _step(a.step)
+    except CompileError as error:
+        raise rel.fail(f"the step: {error.message}") from error
+    foreign = next((c for c in post_order([func.body]) if not is_step(c)), None)
+    if foreign is not None:
+        raise rel.fail(f"the step: {foreign!r} is not made of stages")
+    given, results = _tensors(operands), _tensors(func.ret_type)
+    wanted = [p.ty for p in func.params[1:] if isinstance(p.ty, TensorType)]
+    if not len(given) == len(wanted) == len(func.params) - 1:
+        raise rel.fail(f"got {len(given)} operands, the step takes {len(func.params) - 1}")
+    if not 0 < a.states <= min(len(given), len(results)) or not 0 <= a.slices <= len(given) - a.states:
+        raise rel.fail(f"the step has no {a.states} states and {a.slices} slices")
+    steps = a.steps if isinstance(a.steps, Dim) else const(a.steps)
+    for n, (got, want) in enumerate(zip(given, wanted, strict=True)):
+        shape = got.shape
+        if a.states <= n < a.states + a.slices:
+            rel.same(min_(steps, shape[0]), steps, f"steps of operand {n + 1}")
+            shape = shape[1:]
+        same_shape(rel, shape, want.shape, f"operand {n + 1}")
+        same_dtype(rel, got, want)
+    for before, after in zip(wanted, results[: a.states], strict=False):
+        same_shape(rel, after.shape, before.shape, "a state")
+        same_dtype(rel, after, before)
+    kept = [TensorType((steps, *t.shape), t.dtype) for t in results[a.states :]]
+    return TupleType((*kept, *results[: a.states]))
+
+
+def _reference(operands: Sequence[Array], a: SequenceAttrs) -> tuple[Array, ...]:
+    from legato.interp import evaluate  # only references need it
+
+    func, steps, end = _step(a.step), as_int(a.steps), a.states + a.slices
+    values, slices, others = operands[: a.states], operands[a.states : end], operands[end:]
+    types = [p.ty for p in func.params[1:]]
+    is_wide = any(v.dtype != t.dtype.numpy for v, t in zip(operands, types, strict=True) if isinstance(t, TensorType))
+    kept: list[list[Array]] = [[] for _ in _tensors(func.ret_type)[a.states :]]
+    for t in range(steps):
+        arguments = [np.int32(t), *values, *(x[t] for x in slices), *others]
+        after = evaluate(_module(a.step), arguments, float64=is_wide)
+        values = after[: a.states]
+        for parts, value in zip(kept, after[a.states :], strict=True):
+            parts.append(value)
+    empty = [np.zeros((0, *map(as_int, t.shape)), t.dtype.numpy) for t in _tensors(func.ret_type)[a.states :]]
+    return (*(np.stack(k) if k else e for k, e in zip(kept, empty, strict=True)), *values)
+
+
+def _compute(operands: tuple[Tensor, ...], a: SequenceAttrs, out: TupleType) -> tuple[Tensor, ...]:
+    func, end = _step(a.step), a.states + a.slices
+    slices, others = operands[a.states : end], operands[end:]
+
+    def step(t: DimVar, *before: Tensor) -> tuple[Sequence[Tensor], Sequence[Kept]]:
+        number = compute((), lambda: te.cast(t, dt.int32), "t")
+        parts = [_part(x, t) for x in slices]
+        values = dict(zip(func.params, (number, *before, *parts, *others), strict=True))
+        after: Any = computed(func.body, values)
+        results = zip(after[a.states :], _tensors(out), strict=False)
+        return after[: a.states], [(value, ty.shape, lambda *i: (t, *i)) for value, ty in results]
+
+    return scans.scan(a.steps, operands[: a.states], (*slices, *others), step)
+
+
+def _part(x: Tensor, t: DimVar) -> Tensor:
+    return compute(x.shape[1:], lambda *i: x[(t, *i)], f"{x.name}_t")
+
+
+_STEP = """#[version = "0.0.5"]
+def @main(%t: int32, %h: Tensor[(2, 3), float32], %x: Tensor[(2, 3), float32], %w: Tensor[(3, 3), float32]) {
+  let %y = tanh(nn.dense(%h, %w) + %x);
+  (%y, exp(%y))
+}
+"""
+_OPERANDS = (((2, 3), "float32"), ((5, 2, 3), "float32"), ((3, 3), "float32"))
+
+scan = Op(
+    name="scan",
+    args=("*operands",),
+    attrs=SequenceAttrs,
+    type_rel=_relation,
+    reference=_reference,
+    compute=_compute,
+    fusion=Fusion.OPAQUE,
+    samples=(
+        Sample(_OPERANDS, {"step": _STEP, "steps": 5}),
+        Sample(_OPERANDS, {"step": _STEP, "steps": 0}),
+    ),
+    doc="""What a function yields over the steps along the first dimension of slices, then the states behind them.
+
+`step` is the text of a module whose @main takes the number of the step, the states, a part of each slice, and the
+other operands, and gives the states after the step and what is kept of it: part `t` of a result is what step `t`
+gives.""",
+)
