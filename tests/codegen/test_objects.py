@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from legato.base.target import host
@@ -25,6 +25,7 @@ def outcome(funcs: list[Func], name: str, out: np.ndarray, n: int) -> tuple[int,
     return status, out.ravel().tolist()
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 1 << 30), st.integers(0, 20))
 def test_compiled_is_interpreted(seed: int, n: int) -> None:
     func = objects.Generator(seed).func()
