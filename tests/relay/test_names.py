@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -44,10 +46,28 @@ def test_passes_that_are_not_here_say_why(name: str) -> None:
         resolve(f"relay.transform.{name}")
 
 
-def test_relay_is_not_imported_with_legato() -> None:
-    import subprocess
-    import sys
+def imported(program: str) -> set[str]:
+    """The modules that a new interpreter has imported after a program."""
+    code = f"{program}; import sys; print(*sys.modules)"
+    return set(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split())
 
-    code = "import sys, legato; sys.exit(any(m.startswith('legato.relay') for m in sys.modules))"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+def test_relay_is_not_imported_with_legato() -> None:
+    assert not any(name.startswith("legato.relay") for name in imported("import legato"))
     assert legato.__version__
+
+
+def test_what_builds_no_programs_is_imported_on_use() -> None:
+    unwanted = (
+        "legato.transform",
+        "legato.lower",
+        "legato.codegen",
+        "legato.interp",
+        "legato.script",
+        "onnx",
+        "llvmlite",
+    )
+    found = imported("from legato import relay; relay.var")
+    assert "legato.relay" in found
+    assert not [name for name in found if name.startswith(unwanted)]
+    assert "legato.transform" in imported("from legato import relay; relay.Sequential")

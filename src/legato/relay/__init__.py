@@ -28,7 +28,6 @@ from legato.relay import (
     op,
     param_dict,
     scope_builder,
-    transform,
     ty,
     type_functor,
 )
@@ -102,7 +101,6 @@ from legato.relay.param_dict import load_param_dict, save_param_dict
 from legato.relay.scope_builder import ScopeBuilder
 from legato.relay.serial import load_json, save_json
 from legato.relay.structure import assert_structural_equal, structural_equal, structural_hash
-from legato.relay.transform import Sequential
 from legato.relay.ty import (
     Any,
     FuncType,
@@ -133,8 +131,9 @@ from legato.relay.type_functor import (
 )
 
 if typing.TYPE_CHECKING:
-    from legato.relay import parser
+    from legato.relay import parser, transform
     from legato.relay.parser import fromtext, parse, parse_expr
+    from legato.relay.transform import Sequential
     from legato.script import ScriptFunction
 
 __all__ = [
@@ -156,10 +155,10 @@ __all__ = [
 ]  # fmt: skip
 
 _ON_USE: typing.Final = {
-    "ScriptFunction": "decorators", "ScriptModel": "decorators", "Tensor": "decorators", "build": "build_module",
-    "build_module": "", "create_executor": "build_module", "decorators": "", "frontend": "",
+    "ScriptFunction": "decorators", "ScriptModel": "decorators", "Sequential": "transform", "Tensor": "decorators",
+    "build": "build_module", "build_module": "", "create_executor": "build_module", "decorators": "", "frontend": "",
     "fromtext": "parser", "optimize": "build_module", "parse": "parser", "parse_expr": "parser", "parser": "",
-    "prelude": "", "relay": "decorators", "relay_model": "decorators", "testing": "",
+    "prelude": "", "relay": "decorators", "relay_model": "decorators", "testing": "", "transform": "",
 }  # fmt: skip
 
 
