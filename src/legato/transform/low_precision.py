@@ -20,7 +20,7 @@ from legato.base.dtype import DType
 from legato.base.errors import CompileError
 from legato.base.node import post_order, rebuild
 from legato.infer.builder import Builder
-from legato.ir.expr import Call, Constant, Expr, Function, Tuple, constant
+from legato.ir.expr import Call, Constant, Expr, Function, Tuple, constant, tuple_of
 from legato.ir.module import Module
 from legato.ir.op import Narrow, Op
 from legato.ir.types import TensorType, TupleType
@@ -78,8 +78,7 @@ class _Narrowed:
     def _narrow(self, node: Expr) -> Expr:
         """`node` with its tensors of float32 as bfloat16."""
         if isinstance(node, Tuple):
-            fields = tuple(self._narrow(f) for f in node.fields)
-            return replace(node, fields=fields, ty=TupleType(tuple(f.ty for f in fields if f.ty is not None)))
+            return replace(tuple_of(self._narrow(f) for f in node.fields), span=node.span)
         if not _is_float32(node):
             return self._wide(node)
         found = self.narrow.get(id(node))
