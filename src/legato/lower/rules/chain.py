@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from legato.arith.bounds import bounds
-from legato.arith.expr import Binary, Expr, Op, Var, cdiv, const, floordiv, lt
+from legato.arith.expr import Binary, Expr, Op, Var, cdiv, const, floordiv, floormod, lt
 from legato.arith.simplify import simplify
 from legato.arith.substitute import rewrite, substitute
 from legato.base import dtype as dt
@@ -111,19 +111,20 @@ def chain_nest(job: ChainJob, target: Target) -> Stmt:
         total: Expr = const(count)
     else:
         full = floordiv(extent, const(most))
-        total = simplify(full + (extent - full * most))
+        total = simplify(cdiv(extent, const(most)))
     var = Var("p", lo=0)
     *values, t = unfused(var, [*outer, total])
     env: dict[Var, Expr] = {a.var: v for a, v in zip(job.chain.outer, values, strict=True)}
     work = _Block(job, target, env, most)
     body: Stmt
     if known is None:
-        body = If(lt(t, full), work.rows(t * most, most), work.rows(full * most + (t - full), 1))
+        rest = work.rows(full * most, floormod(extent, const(most)))
+        body = If(lt(t, full), work.rows(t * most, const(most)), rest)
     elif taller == count:
-        body = work.rows(t * most, most)
+        body = work.rows(t * most, const(most))
     else:
-        rest = work.rows(taller * most + (t - taller) * least, least)
-        body = If(lt(t, taller), work.rows(t * most, most), rest)
+        rest = work.rows(taller * most + (t - taller) * least, const(least))
+        body = If(lt(t, taller), work.rows(t * most, const(most)), rest)
     for e in outer:
         total = total * e
     return For(var, simplify(total), work.allocated(body), LoopKind.PARALLEL)
@@ -155,10 +156,10 @@ class _Block:
             body = Alloc(b, body)
         return body
 
-    def rows(self, first: Expr, count: int) -> Stmt:
+    def rows(self, first: Expr, count: Expr) -> Stmt:
         """All of `count` rows from `first` on."""
         chain = self.chain
-        within = Axis(Var("m", lo=0), const(count))
+        within = Axis(Var("m", lo=0), count)
         at: dict[Var, Expr] = {**self.env, chain.row.var: first + within.var}
         return block(
             self._copied(within, at),

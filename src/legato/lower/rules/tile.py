@@ -191,10 +191,7 @@ class _Tiles:
         extent, rows = self.row.extent, self.shape.rows
         known = extent_of(extent)
         if known is None:
-            full = floordiv(extent, const(rows))
-            main = loop("t", full, lambda t: self._tile(start, vectors, limit, t * rows, rows))
-            rest = loop("m", extent - full * rows, lambda m: self._tile(start, vectors, limit, full * rows + m, 1))
-            return block(main, rest)
+            return self._along_unknown(start, vectors, limit)
         count = -(-known // rows)
         big, small = -(-known // count), known // count
         n_big = known - small * count if big != small else count
@@ -205,6 +202,32 @@ class _Tiles:
                 loop("t", const(count - n_big), lambda t: self._tile(start, vectors, limit, t * small + offset, small))
             )
         return block(*parts)
+
+    def _along_unknown(self, start: Expr, vectors: int, limit: Expr | None) -> Stmt:
+        """Full tiles along the row axis, whose extent is symbolic; the rows that are left over are one tile or two,
+        nearly equal ones, of a height that is chosen at run time."""
+        assert self.row is not None
+        extent, rows = self.row.extent, self.shape.rows
+
+        def of_height(first: Expr, height: Expr, low: int, high: int) -> Stmt:
+            if low == high:
+                return self._tile(start, vectors, limit, first, low)
+            middle = (low + high) // 2
+            lower, taller = (of_height(first, height, *ends) for ends in ((low, middle), (middle + 1, high)))
+            return If(lt(height, middle + 1), lower, taller)
+
+        def rest(n: Expr) -> Stmt:
+            first, height = Var("first", lo=0), Var("height", lo=1, hi=most)
+            tiles = Let(first, full * rows + n * cdiv(left, count), of_height(first, height, 1, most))
+            return Let(height, floordiv(left + (count - 1 - n), count), tiles)
+
+        full, most = floordiv(extent, const(rows)), max(1, rows // 2)
+        left = extent - full * rows
+        count = simplify(cdiv(left, const(most)))
+        if simplify(full) is const(0):
+            return loop("m", count, rest)
+        main = loop("t", full, lambda t: self._tile(start, vectors, limit, t * rows, rows))
+        return block(main, loop("m", count, rest))
 
     def _tile(self, start: Expr, vectors: int, limit: Expr | None, first: Expr, rows: int) -> Stmt:
         """One register tile: rows first.. of the row axis, channels start.. of the vector axis."""

@@ -1,0 +1,62 @@
+"""Symbolic dims in kernels: one compilation serves all sizes, with the bits of a static one where schedules agree."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import legato
+from legato.ir.module import Module
+from legato.runtime.executable import Executable
+
+TERMS, CHANNELS = 300, 250  # so much work in a row that sums have the same parts whatever rows there are
+HEADS = 3
+
+
+def compiled(text: str, n: int | str, target: str = "host") -> Executable:
+    """The program with `n` for the dim of that name, which it binds where it is symbolic."""
+    binder = "[n: ShapeVar(1, 64)]" if n == "n" else ""
+    mod: Module = legato.parse(f'#[version = "0.0.5"]\n{text.replace("BINDER", binder).replace("SIZE", str(n))}')
+    return legato.compile(mod, target=target)
+
+
+DENSE = f"""def @mainBINDER(%x: Tensor[(SIZE, {TERMS}), float32], %w: Tensor[({TERMS}, {CHANNELS}), float32])
+  -> Tensor[(SIZE, {CHANNELS}), float32] {{ nn.relu(matmul(%x, %w)) }}"""
+
+ATTENTION = f"""def @mainBINDER(%q: Tensor[({HEADS}, SIZE, 16), float32], %k: Tensor[({HEADS}, 16, SIZE), float32],
+    %v: Tensor[({HEADS}, SIZE, 32), float32]) -> Tensor[({HEADS}, SIZE, 32), float32] {{
+  %0 = matmul(%q, %k);
+  %1 = nn.softmax(%0, axis=2);
+  matmul(%1, %v)
+}}"""
+
+
+def floats(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape).astype("float32")
+
+
+@pytest.mark.parametrize("target", ["x86-64-v3", "host"])
+def test_any_number_of_rows(target: str) -> None:
+    """Rows that do not fill a register tile: one tile or two of a height that is chosen at run time."""
+    exe, w = compiled(DENSE, "n", target), floats(TERMS, CHANNELS)
+    for n in range(1, 33):
+        x = floats(n, TERMS)
+        np.testing.assert_allclose(exe(x, w), np.maximum(x @ w, 0), atol=1e-4)
+
+
+@pytest.mark.parametrize("n", [7, 17, 33])
+def test_static_and_symbolic_are_the_same_bits(n: int) -> None:
+    inputs = floats(n, TERMS), floats(TERMS, CHANNELS)
+    expected = compiled(DENSE, n)(*inputs)
+    exe = compiled(DENSE, "n")
+    for threads in (1, 2, 4):
+        assert exe.with_threads(threads)(*inputs).tobytes() == expected.tobytes()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("n", [4, 17, 40, 64])
+def test_attention_of_static_and_symbolic_lengths_is_the_same_bits(n: int) -> None:
+    inputs = floats(HEADS, n, 16), floats(HEADS, 16, n), floats(HEADS, n, 32)
+    expected, exe = compiled(ATTENTION, n)(*inputs), compiled(ATTENTION, "n")
+    assert "n*n" not in str(exe.peak_memory)  # the scores are in no memory of the program's
+    for threads in (1, 2, 4):
+        assert exe.with_threads(threads)(*inputs).tobytes() == expected.tobytes()  # type: ignore[attr-defined]
