@@ -51,3 +51,17 @@ def test_beam_search_finds_what_pytorch_finds(example: Callable[[str], ModuleTyp
     got_text, got_scores = legato.compile(net.program(5, 12))(state.numpy())
     np.testing.assert_array_equal(got_text, text.numpy())
     np.testing.assert_allclose(got_scores, scores.numpy(), rtol=1e-4)
+
+
+def test_a_layer_written_as_a_loop_is_one_kernel(example: Callable[[str], ModuleType]) -> None:
+    module = example("recurrence")
+    layer = torch.nn.GRU(module.INPUTS, 32)
+    loop = legato.compile(module.Loop(layer), keep=["lower"])
+    assert loop.module_after("lower").count("barrier") <= 2
+    assert "while" not in loop.module_after("lower").split("kernel", 1)[0]
+    for steps in (0, 5, module.STEPS):
+        xs = np.random.default_rng(steps).standard_normal((steps, 1, module.INPUTS), np.float32)
+        with torch.inference_mode():
+            wanted = layer(torch.from_numpy(xs))[0].numpy() if steps else np.zeros((0, 1, 32), np.float32)
+        np.testing.assert_allclose(loop(xs), wanted, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(legato.compile(module.WrittenOut(layer))(xs), wanted, rtol=1e-4, atol=1e-6)
