@@ -15,20 +15,28 @@ __all__ = ["Names", "closure", "closure_call", "is_closure", "without_dead"]
 
 
 class Names:
-    """Names for new functions of a module: each once."""
+    """Names for new functions, data types and constructors of a module: each once."""
 
     def __init__(self, mod: Module) -> None:
         self._taken = {gv.name for gv in mod.functions}
         self._taken.update(t.name for t in mod.types)
+        self._made = {c.name for data in mod.types.values() for c in data.constructors}
         self._count: dict[str, int] = {}
 
     def new(self, name: str) -> str:
-        """`name`, with a number behind it where it is taken."""
+        """`name` for a function or a data type, with a number behind it where it is taken."""
+        return self._free(name, self._taken)
+
+    def constructor(self, name: str) -> str:
+        """`name` for a constructor, likewise."""
+        return self._free(name, self._made)
+
+    def _free(self, name: str, taken: set[str]) -> str:
         made = name
-        while made in self._taken:
+        while made in taken:
             self._count[name] = self._count.get(name, 0) + 1
             made = f"{name}_{self._count[name]}"
-        self._taken.add(made)
+        taken.add(made)
         return made
 
 

@@ -77,7 +77,7 @@ class Copy:
             self._bind_all(node)
         new: dict[int, Expr] = {}
         for node in post_order(root):
-            new[id(node)] = self._node(node, tuple([new[id(kid)] for kid in operands(node)]))
+            new[id(node)] = self.node(node, tuple([new[id(kid)] for kid in operands(node)]))
         return new[id(root)]
 
     def _bind_all(self, node: Expr) -> None:
@@ -103,7 +103,8 @@ class Copy:
         assert isinstance(found, Var)
         return found
 
-    def _node(self, node: Expr, kids: tuple[Expr, ...]) -> Expr:
+    def node(self, node: Expr, kids: tuple[Expr, ...]) -> Expr:
+        """The copy of a node, given those of its operands."""
         ty = None if node.ty is None else self.type(node.ty)
         match node:
             case Var():
