@@ -10,7 +10,7 @@ from legato.arith.expr import Expr, Var, const, fresh, ge, land, lt, max_, min_,
 from legato.arith.parser import parse
 from legato.arith.printer import show
 from legato.base import dtype as dt
-from legato.base.errors import ParseError
+from legato.base.errors import ParseError, TypeCheckError
 from tests.arith import strategies
 
 N, M = fresh("n"), fresh("m")
@@ -104,3 +104,16 @@ def test_an_error_points_at_its_place() -> None:
     assert str(caught.value) == (
         "parse error: unknown name `quux`\n  at dims.txt:2:3\n  |   quux\n  |   ^^^^\n  hint: known: n, m"
     )
+
+
+def test_numbers_have_at_most_as_many_digits_as_can_be_read() -> None:
+    most = "9" * 400
+    assert str(parse(most) - 1 + 1) == most
+    with pytest.raises(TypeCheckError, match=r"^type error: a number in a dim has more than 400 digits$"):
+        parse(most) + 1
+    with pytest.raises(ParseError) as caught:
+        parse(f"n + 1{'0' * 200} * 1{'0' * 200}", [N])
+    assert str(caught.value).splitlines()[:2] == [
+        "parse error: a number in a dim has more than 400 digits",
+        "  at <text>:1:207",
+    ]

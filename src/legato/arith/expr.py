@@ -27,7 +27,8 @@ from weakref import WeakValueDictionary
 
 from legato.base import dtype as dt
 from legato.base.dtype import DType
-from legato.base.errors import InternalError
+from legato.base.errors import InternalError, TypeCheckError
+from legato.base.lexer import MAX_NUMBER
 
 __all__ = ["Binary", "Const", "Expr", "ExprLike", "Op", "Select", "Var", "add", "bitand", "bitor", "bitxor", "cdiv",
            "const", "eq", "expr", "floordiv", "floormod", "fresh", "ge", "gt", "interned", "land", "le", "lnot", "lor",
@@ -59,6 +60,7 @@ class Op(enum.Enum):
 
 
 COMPARISONS: Final = frozenset({Op.LT, Op.LE, Op.EQ, Op.NE})
+_TOO_LARGE: Final = 10**MAX_NUMBER
 _interned: WeakValueDictionary[tuple[object, ...], Expr] = WeakValueDictionary()
 
 
@@ -238,12 +240,19 @@ class Select(Expr):
 
 
 def const(value: float | bool, dtype: DType = dt.index) -> Const:
-    """The literal `value` of `dtype`; integers wrap to the type's width."""
+    """The literal `value` of `dtype`; integers wrap to the type's width.
+
+    An index is unbounded in meaning, but what texts cannot hold, a number of more than 400 digits, is a TypeCheckError:
+    products of products would be beyond all time and memory.
+    """
     if dtype.is_float:
         return Const(float(value), dtype)
     if dtype.is_bool:
         return Const(bool(value), dtype)
-    return Const(wrap(int(value), dtype), dtype)
+    value = wrap(int(value), dtype)
+    if not -_TOO_LARGE < value < _TOO_LARGE:
+        raise TypeCheckError(f"a number in a dim has more than {MAX_NUMBER} digits")
+    return Const(value, dtype)
 
 
 def wrap(value: int, dtype: DType) -> int:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from legato.arith.expr import Const, Expr, Op, Var, binary, const, select, sub
 from legato.arith.printer import PRECEDENCE
 from legato.base import dtype as dt
+from legato.base.errors import TypeCheckError
 from legato.base.lexer import Token, number
 from legato.base.tokens import TokenStream
 
@@ -81,7 +82,10 @@ class Scope:
             raise self.stream.error(f"/ needs floats, got {a.dtype}", token, hint="// divides integers")
         if op in _LOGIC and not a.dtype.is_bool:
             raise self.stream.error(f"{op.value} needs bools, got {a.dtype}", token)
-        return binary(op, a, b)
+        try:
+            return binary(op, a, b)
+        except TypeCheckError as error:
+            raise self.stream.error(error.message, token) from None
 
 
 @dataclass(slots=True)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
-
-import numpy as np
 
 from legato.arith.expr import Binary, Const, Expr, const
 from legato.arith.expr import Op as Arith
@@ -40,7 +39,7 @@ def cancel(a: Sequence[Dim], b: Sequence[Dim]) -> tuple[Dim, Dim]:
     x, left = factors(a)
     y, right = factors(b)
     if x and y:
-        common = int(np.gcd(x, y))
+        common = math.gcd(x, y)  # of any size: literals in a text may be larger than a machine integer
         x, y = x // common, y // common
     shared = left & right
     return _product_of(x, left - shared), _product_of(y, right - shared)
