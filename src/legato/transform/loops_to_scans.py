@@ -35,6 +35,7 @@ from legato.te.scan import Scan
 from legato.te.steps import steps_of
 from legato.te.tensor import Tensor, placeholder
 from legato.transform._loops import Loop, loop_of, number
+from legato.transform._projection import projected
 from legato.transform.pass_ import Pass
 
 __all__ = ["LoopsToScans"]
@@ -167,9 +168,10 @@ class _Conversion:
         if source is None or not (isinstance(weight, Constant) or weight in self.loop.fixed):
             return None
         key = ("product", source, weight, node.attrs)
-        return self.alike.get(key) or self._variable(
-            self.slices, key, f"{source.name}_w", self._projected(node, source, self.given.get(weight, weight))
-        )
+        if key in self.alike:
+            return self.alike[key]
+        made = projected(self.b, self.given[source], self.given.get(weight, weight), node)
+        return self._variable(self.slices, key, f"{source.name}_w", made)
 
     def _source(self, node: Expr, steps: Dim) -> Var | None:
         """The fixed parameter whose part number `counter` is `node`."""
@@ -180,19 +182,6 @@ class _Conversion:
             return None
         is_long = data in self.loop.fixed and _is_as_long(self.given[data].ty, steps)
         return data if is_long else None
-
-    def _projected(self, product: Call, source: Var, weight: Expr) -> Expr:
-        """The product of all parts of `source` at once."""
-        b, data, ty = self.b, self.given[source], product.ty
-        assert isinstance(data.ty, TensorType)
-        assert isinstance(ty, TensorType)
-        rows: Dim = data.ty.shape[0]
-        for d in data.ty.shape[1:-1]:
-            rows = rows * d
-        flat = b.reshape(data, newshape=(rows, data.ty.shape[-1]), allowzero=True)
-        return b.reshape(
-            b.call_op(dense, (flat, weight), product.attrs), newshape=(data.ty.shape[0], *ty.shape), allowzero=True
-        )
 
     def _variable(self, into: dict[Var, Expr], key: object, name: str, value: Expr) -> Var:
         if key not in self.alike:
