@@ -38,6 +38,7 @@ from legato.runtime.executable import Executable
 from legato.runtime.kernels import kernel_from_work, kernels_to_text
 from legato.runtime.parts import Segment
 from legato.runtime.program import HostOpInfo, Program
+from legato.transform._first_order import first_order
 from legato.transform.pass_ import Observer, Pass, run
 
 __all__ = [
@@ -213,7 +214,7 @@ def _lowered(
         raise UnsupportedError(
             "@main is a loop-level function", hint="compile a module whose @main is a graph function"
         )
-    require_supported(mod)
+    require_supported(mod, first_order(mod))
     is_watched = observer.settings.verify or not options.keep.isdisjoint(("lower", "tir", "*"))
     lowered = lower_functions(mod, options.target, options.precision, None if is_watched else shelf, allocate)
     program = lower_hosts(lowered, options.target)

@@ -25,6 +25,7 @@ from legato.ir.call_tir import call_tir
 from legato.ir.let import Binding, chain, lets
 from legato.ir.module import GlobalFunc, Module
 from legato.ir.op import Op
+from legato.ir.scope import pattern_vars
 from legato.ir.types import TensorType, TupleType
 from legato.ir.views import join, part
 from legato.lower.describe import Description
@@ -110,7 +111,7 @@ def lower_functions(
     for gv, func in mod.functions.items():
         if isinstance(func, ir.Function):
             func = with_extent_checks(func)
-            facts = {p: _row_major(p.ty) for p in func.params}
+            facts = {p: _plain(p.ty) for p in func.params}
             func = replace(func, body=_Block(kernels, groups, packer, facts).lower(func.body))
         functions[gv] = func
     packer.run()
@@ -122,6 +123,11 @@ def lower_functions(
 def _row_major(ty: object) -> Layouts:
     assert isinstance(ty, TensorType | TupleType)
     return tuple(Layout.row_major(t.rank) for t in tensor_types(ty))
+
+
+def _plain(ty: object) -> Layouts:
+    """The layouts of the tensors in a value that no kernel has chosen; nothing, where there are objects."""
+    return _row_major(ty) if _is_data(ty) else ()
 
 
 def _is_primitive(value: ir.Expr) -> bool:
@@ -222,14 +228,21 @@ class _Block:
     def _facts_of(self, value: ir.Expr) -> Layouts:
         if isinstance(value, ir.Var):
             return self.facts[value]
-        return () if value.ty is None or not _is_data(value.ty) else _row_major(value.ty)
+        return _plain(value.ty)
 
     def _nested(self, value: ir.Expr) -> ir.Expr:
         if isinstance(value, ir.If):
             return replace(value, then=self._inner().lower(value.then), orelse=self._inner().lower(value.orelse))
+        if isinstance(value, ir.Match):
+            return replace(value, clauses=tuple(map(self._clause, value.clauses)))
         if isinstance(value, ir.TupleGetItem) and isinstance(value.value, ir.Var) and value.value in self.fields:
             return self.fields[value.value][value.index]
         return value.with_children(tuple(self._resolve(c) for c in value.children()))
+
+    def _clause(self, clause: ir.Clause) -> ir.Clause:
+        inner = self._inner()
+        inner.facts.update((v, _plain(v.ty)) for v in pattern_vars(clause.pattern))
+        return ir.Clause(clause.pattern, inner.lower(clause.body))
 
     def _resolve(self, e: ir.Expr) -> ir.Expr:
         if isinstance(e, ir.Var) and e in self.fields:

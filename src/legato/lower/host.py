@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from legato.arith.expr import Var, eq
+from legato.base import dtype as dt
 from legato.base.target import Target
 from legato.ir import expr as ir
 from legato.ir.types import Type
@@ -19,10 +20,10 @@ from legato.lower.hosts.body import Body
 from legato.lower.hosts.frame import Frame
 from legato.lower.hosts.loops import lower_loop, tail_calls
 from legato.lower.hosts.program import HostProgram
-from legato.lower.hosts.values import Value, flat, flat_all, function_dims, new_value
+from legato.lower.hosts.values import Value, flat, flat_all, function_dims, nest, new_value
 from legato.lower.plan import plan_memory
-from legato.tir.buffer import Buffer
-from legato.tir.stmt import Check, Func, FuncKind, Stmt, block
+from legato.tir.buffer import Buffer, Scope
+from legato.tir.stmt import Check, Func, FuncKind, Stmt, Store, block
 
 __all__ = ["lower_hosts"]
 
@@ -41,15 +42,16 @@ def lower_hosts(lowered: LoweredModule, target: Target) -> HostProgram:
 
 def _function(frame: Frame, gv: ir.GlobalVar, func: ir.Function) -> Func:
     assert isinstance(func.body.ty, Type)
-    params = [_param(frame, p) for p in func.params]
+    out, handles = Body(), dict[Buffer, Var]()
+    params = [_param(frame, p, handles, out) for p in func.params]
     outs = new_value(func.body.ty, "out")
-    out = Body()
     calls = tail_calls(func, gv)
     if calls:
         lower_loop(frame, func, calls, params, outs, out)
     else:
         lower_block(frame, func.body, outs, out)
-    words: tuple[Buffer | Var, ...] = (*flat_all(params), *function_dims(func), *flat(outs))
+    inputs = [handles.get(b, b) for b in flat_all(params)]
+    words: tuple[Buffer | Var, ...] = (*inputs, *function_dims(func), *flat(outs))
     host = Func(gv.name, words, out.done(), FuncKind.HOST, tuple(frame.constants.values()))
     program = frame.program
     planned, program.plans[gv.name] = plan_memory(
@@ -58,10 +60,21 @@ def _function(frame: Frame, gv: ir.GlobalVar, func: ir.Function) -> Func:
     return planned.with_body(block(*_constraints(program, func), planned.body))  # sizes are checked before their use
 
 
-def _param(frame: Frame, param: ir.Var) -> Value:
+def _param(frame: Frame, param: ir.Var, handles: dict[Buffer, Var], out: Body) -> Value:
+    """The value of a parameter. Handles are given as such, noted in `handles`, and put into registers."""
     assert param.ty is not None
-    frame.env[param] = new_value(param.ty, param.name)
-    return frame.env[param]
+    value = nest(param.ty, iter([_register(b, handles, out) for b in flat(new_value(param.ty, param.name))]))
+    frame.env[param] = value
+    return value
+
+
+def _register(buffer: Buffer, handles: dict[Buffer, Var], out: Body) -> Buffer:
+    if buffer.dtype != dt.handle:
+        return buffer
+    register = out.register(Buffer(buffer.name, (), dt.handle, scope=Scope.REGISTER))
+    handles[register] = Var(buffer.name, dt.handle)
+    out.append(Store(register, (), handles[register]))
+    return register
 
 
 def _constraints(program: HostProgram, func: ir.Function) -> Sequence[Stmt]:

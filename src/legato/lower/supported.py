@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from legato.arith.substitute import variables
 from legato.base.errors import UnsupportedError
 from legato.base.node import post_order
-from legato.ir.call_tir import CALL_TIR
-from legato.ir.expr import (
-    Call,
-    Constructor,
-    Expr,
-    Function,
-    GlobalVar,
-    If,
-    Match,
-    MatchCast,
-    RefCreate,
-    RefRead,
-    RefWrite,
-    Shape,
-)
-from legato.ir.module import GlobalFunc, Module
-from legato.ir.op import Op
-from legato.ir.types import Dim, TensorType, TupleType, Type
+from legato.ir.expr import Call, Expr, Function, GlobalVar, If, Match, MatchCast, Shape
+from legato.ir.module import Module
+from legato.ir.types import Dim, TensorType, Type, walk
 from legato.ir.views import VIEWS
+from legato.lower.hosts.cells import has_object
 
 __all__ = ["reachable", "require_shallow", "require_supported"]
 
@@ -61,24 +47,28 @@ def require_shallow(mod: Module) -> None:
                 )
 
 
-def require_supported(mod: Module) -> None:
-    """UnsupportedError, with a line for each reason, if `mod` (typed) has what compiled code cannot do yet."""
-    reasons: dict[str, None] = {}
+def require_supported(mod: Module, faults: Iterable[tuple[GlobalVar, Expr, str]]) -> None:
+    """UnsupportedError, with a line for each reason, if `mod` (typed) has what compiled code cannot do yet: `faults`,
+    which are what is not in first-order form (function, node, in words), or more."""
+    found = list(faults)
     for gv, func in mod.graph_functions():
-        for node, what in _in_function(func, mod):
-            where = f" at {node.span}" if node.span is not None else ""
-            reasons[f"@{gv.name}: {what}{where}"] = None
+        found += [(gv, node, what) for node, what in _in_function(gv, func, mod)]
+    reasons: dict[str, None] = {}
+    for gv, node, what in found:
+        where = f" at {node.span}" if node.span is not None else ""
+        reasons[f"@{gv.name}: {what}{where}"] = None
     if reasons:
         raise UnsupportedError("the program uses what compiled code cannot do yet", details=tuple(reasons))
 
 
-def _in_function(func: Function, mod: Module) -> Iterator[tuple[Expr, str]]:
+def _in_function(gv: GlobalVar, func: Function, mod: Module) -> Iterator[tuple[Expr, str]]:
     known = set(func.type_params)
-    for param in func.params:
-        if not _is_data(param.ty):
-            yield param, f"parameter %{param.name} is no tensor: {param.ty}"
-    if not _is_data(func.body.ty):
-        yield func.body, f"the result is no tensor: {func.body.ty}"
+    if gv.name == "main":
+        for param in func.params:
+            if has_object(param.ty):
+                yield param, f"parameter %{param.name}, which has objects: {param.ty}"
+        if has_object(func.body.ty):
+            yield func.body, f"a result that has objects: {func.body.ty}"
     for node in post_order([func.body]):
         what = _reason(node, mod)
         if what is not None:
@@ -88,47 +78,26 @@ def _in_function(func: Function, mod: Module) -> Iterator[tuple[Expr, str]]:
 
 
 def _reason(node: Expr, mod: Module) -> str | None:
-    """Why `node`, its operands aside, cannot be compiled; None if it can."""
+    """Why `node`, its operands aside, cannot be compiled though it is in first-order form; None if it can."""
     match node:
-        case Function() if "Primitive" not in node.attrs:
-            return "a function as a value"
-        case Match() | Constructor():
-            return "data types"
-        case RefCreate() | RefRead() | RefWrite():
-            return "references"
         case MatchCast():
             return "match_cast"
         case Shape():
             return "a shape as a value"
-        case Call():
-            return _call_reason(node, mod)
+        case Call(op=GlobalVar() as callee) if not isinstance(mod.functions.get(callee), Function):
+            return f"a direct call of the loop program @{callee.name}"
+        case Call() if node.op in VIEWS:
+            return f"{_callee(node)}, which lowering makes"
         case _:
             return None
-
-
-def _call_reason(call: Call, mod: Module) -> str | None:
-    args = call.args[1:] if call.op is CALL_TIR else call.args
-    if any(isinstance(a, GlobalVar) for a in args):
-        return "a function as an argument"
-    if isinstance(call.op, GlobalVar):
-        callee: GlobalFunc | None = mod.functions.get(call.op)
-        return None if isinstance(callee, Function) else f"a direct call of the loop program @{call.op.name}"
-    if call.op in VIEWS:
-        return f"{_callee(call)}, which lowering makes"
-    if isinstance(call.op, Op | Constructor | Function):
-        return None
-    return "a call of a function that is a value"
 
 
 def _callee(call: Call) -> str:
     return getattr(call.op, "name", "a function")
 
 
-def _is_data(ty: Type | None) -> bool:
-    return isinstance(ty, TensorType) or (isinstance(ty, TupleType) and all(map(_is_data, ty.fields)))
-
-
 def _dims(ty: Type | None) -> tuple[Dim, ...]:
-    if isinstance(ty, TensorType):
-        return ty.shape
-    return tuple(d for f in ty.fields for d in _dims(f)) if isinstance(ty, TupleType) else ()
+    """The dims of tensors in a value of type `ty`, wherever they are."""
+    if ty is None:
+        return ()
+    return tuple(d for part in walk(ty) if isinstance(part, TensorType) for d in part.shape)

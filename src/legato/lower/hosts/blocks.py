@@ -4,39 +4,78 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from legato.base import dtype as dt
 from legato.base.errors import UnsupportedError
+from legato.base.node import post_order
 from legato.ir import expr as ir
 from legato.ir.call_tir import CALL_TIR
 from legato.ir.let import Binding, chain
 from legato.ir.op import Op
+from legato.ir.types import TensorType
 from legato.ir.views import JOIN, PART, PartAttrs
 from legato.lower.homes import Homes
 from legato.lower.hosts.body import Body
 from legato.lower.hosts.calls import host_op, invoke, launch
 from legato.lower.hosts.frame import Frame
+from legato.lower.hosts.matches import lower_match
+from legato.lower.hosts.objects import construct, new_box, read, ref, write
+from legato.lower.hosts.ownership import Owners
 from legato.lower.hosts.scalars import compute
 from legato.lower.hosts.values import Value, flat
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Load
-from legato.tir.stmt import If
+from legato.tir.stmt import If, View
 
 __all__ = ["lower_block"]
 
 
-def lower_block(frame: Frame, body: ir.Expr, dest: Value, out: Body) -> None:
-    """Appends the statements that evaluate `body` into `dest`."""
+def lower_block(frame: Frame, body: ir.Expr, dest: Value, out: Body, given: Sequence[Buffer] = ()) -> None:
+    """Appends the statements that evaluate `body` into `dest`; the handles `given` are the block's."""
     bindings, result = chain(body)
     placed = _place_results(frame, bindings, result, dest)
-    outside, frame.homes = frame.homes, Homes(frame.views)
+    boxed = _boxed(frame, bindings) - placed.keys()
+    outside = frame.homes, frame.owners
+    frame.homes, frame.owners = Homes(frame.views), Owners.of(frame.borrowed, bindings, result, given, frame.env)
     frame.homes.plan(bindings, placed)
-    for var, value in bindings:
+    frame.owners.release(out)
+    for n, (var, value) in enumerate(bindings):
+        frame.owners.now = n
+        if var in boxed and var not in frame.homes.places.of:
+            placed[var] = _box(frame, var, out)
         frame.env[var] = _bind(frame, var, value, placed.get(var), out)
-    frame.homes = outside
-    if frame.jump is not None and result in frame.jump.calls:
-        return
-    for source, target in zip(flat(frame.atom(result)), flat(dest), strict=True):
-        if source is not target:
-            out.append(frame.copy(source, target))
+        frame.owners.uses(var, frame.env[var])
+        frame.owners.release(out)
+    if frame.jump is None or result not in frame.jump.calls:
+        _return(frame, list(flat(frame.atom(result))), list(flat(dest)), out)
+    frame.homes, frame.owners = outside
+
+
+def _return(frame: Frame, values: Sequence[Buffer], places: Sequence[Buffer], out: Body) -> None:
+    """Appends what is left to do for a block to have its results in their places, and nothing else."""
+    frame.owners.now += 1
+    moved = [(v, p) for v, p in zip(values, places, strict=True) if v is not p]
+    handles = [v for v, _ in moved if v.dtype == dt.handle]
+    for n, v in enumerate(handles):
+        frame.owners.take(v, handles[n + 1 :], out)
+    out.extend(frame.copy(v, p) for v, p in moved)
+    frame.owners.release(out)
+
+
+def _boxed(frame: Frame, bindings: Sequence[Binding]) -> set[ir.Var]:
+    """Tensors that calls give and the block stores into objects: they are computed in objects of their own at once."""
+    calls = {v for v, value in bindings if isinstance(value, ir.Call) and isinstance(v.ty, TensorType) and v.ty.rank}
+    found: set[ir.Var] = set()
+    for _, value in bindings:
+        if isinstance(value, ir.RefCreate | ir.RefWrite) or (
+            isinstance(value, ir.Call) and isinstance(value.op, ir.Constructor)
+        ):
+            found |= {v for v in post_order(value.children()) if isinstance(v, ir.Var) and v in calls}
+    return found
+
+
+def _box(frame: Frame, var: ir.Var, out: Body) -> Buffer:
+    assert isinstance(var.ty, TensorType)
+    return new_box(frame, Buffer(var.name, var.ty.shape, var.ty.dtype), out)
 
 
 def _place_results(frame: Frame, bindings: Sequence[Binding], result: ir.Expr, dest: Value) -> dict[ir.Var, Value]:
@@ -44,7 +83,7 @@ def _place_results(frame: Frame, bindings: Sequence[Binding], result: ir.Expr, d
 
     Of a launch of which only some results are returned, these are noted in `items`.
     """
-    bound = {var for var, value in bindings if isinstance(value, ir.Call | ir.If)}
+    bound = {var for var, value in bindings if isinstance(value, ir.Call | ir.If | ir.Match | ir.RefCreate)}
     parts = {var: value for var, value in bindings if isinstance(value, ir.TupleGetItem | ir.Var)}
     found: dict[ir.Var, Value] = {}
     stack = [(result, dest)]
@@ -70,6 +109,14 @@ def _bind(frame: Frame, var: ir.Var, value: ir.Expr, dest: Value | None, out: Bo
             return _call(frame, var, value, dest, out)
         case ir.If():
             return _if(frame, var, value, dest, out)
+        case ir.Match():
+            return _match(frame, var, value, dest, out)
+        case ir.RefCreate():
+            return ref(frame, var, value, dest, out)
+        case ir.RefRead():
+            return read(frame, var, value, out)
+        case ir.RefWrite():
+            return write(frame, var, value, out)
         case ir.TupleGetItem():
             inner = frame.atom(value.value)
             assert isinstance(inner, tuple)
@@ -92,25 +139,62 @@ def _call(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: Bod
         source = frame.atom(call.args[0])
         assert isinstance(source, Buffer)
         assert isinstance(call.attrs, PartAttrs)
-        return frame.views.part(var.name, source, call.attrs)
+        return _part(frame, var, source, call.attrs, out)
     if isinstance(call.op, Op):
         return host_op(frame, var, call, dest, out)
     if isinstance(call.op, ir.GlobalVar):
         return invoke(frame, var, call, dest, out)
     if isinstance(call.op, ir.Function):
         return compute(frame, var, call, frame.lowered.scalars[call.op], dest, out)
+    if isinstance(call.op, ir.Constructor):
+        return construct(frame, var, call, dest, out)
     raise UnsupportedError(f"a call of a {type(call.op).__name__} in compiled code", span=call.span)
 
 
+def _part(frame: Frame, var: ir.Var, source: Buffer, attrs: PartAttrs, out: Body) -> Buffer:
+    """A block of `source`. The memory plan names those of its own memory, and of what functions are given."""
+    part = frame.views.part(var.name, source, attrs)
+    base, offset = frame.views.within[part]
+    if base in frame.borrowed.sources:
+        del frame.views.within[part]
+        frame.borrowed.sources[part] = source
+        out.inside(lambda rest: View(part, base, offset, rest))
+    return part
+
+
 def _if(frame: Frame, var: ir.Var, value: ir.If, dest: Value | None, out: Body) -> Value:
-    assert value.ty is not None
-    outs = frame.fresh(value.ty, var.name, out) if dest is None else dest
     cond = frame.atom(value.cond)
     assert isinstance(cond, Buffer)
-    branches = []
+    outs = _joined(frame, var, value, dest, out)
+    given = frame.owners.give()
+    sides = []
     for branch in (value.then, value.orelse):
         side = Body()
-        lower_block(frame, branch, outs, side)
-        branches.append(side.done())
-    out.append(If(Load(cond, ()), *branches))
+        lower_block(frame, branch, outs, side, given)
+        sides.append(side.done())
+    out.append(If(Load(cond, ()), *sides))
+    return _owned(frame, outs, dest)
+
+
+def _match(frame: Frame, var: ir.Var, value: ir.Match, dest: Value | None, out: Body) -> Value:
+    outs = _joined(frame, var, value, dest, out)
+
+    def lower(body: ir.Expr, side: Body, given: tuple[Buffer, ...]) -> None:
+        lower_block(frame, body, outs, side, given)
+
+    lower_match(frame, value, lower, out)
+    return _owned(frame, outs, dest)
+
+
+def _joined(frame: Frame, var: ir.Var, value: ir.Expr, dest: Value | None, out: Body) -> Value:
+    """Where all branches of `value` put their results."""
+    assert value.ty is not None
+    return frame.fresh(value.ty, var.name, out) if dest is None else dest
+
+
+def _owned(frame: Frame, outs: Value, dest: Value | None) -> Value:
+    """`outs`, of which the block owns the handles unless they are in the place of its own results."""
+    for leaf in flat(outs) if dest is None else ():
+        if leaf.dtype == dt.handle:
+            frame.owners.own(leaf)
     return outs

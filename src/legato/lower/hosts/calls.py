@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from legato.base import dtype as dt
 from legato.ir import expr as ir
 from legato.ir.call_tir import CallTirAttrs
 from legato.ir.op import Op
@@ -11,6 +12,7 @@ from legato.ir.types import TensorType, Type
 from legato.lower.group import tensor_types
 from legato.lower.hosts.body import Body
 from legato.lower.hosts.frame import Frame
+from legato.lower.hosts.ownership import handle
 from legato.lower.hosts.program import HostOpRecord, Site
 from legato.lower.hosts.values import Value, flat, flat_all, instantiate
 from legato.tir.buffer import Buffer, Layout, Scope
@@ -24,15 +26,15 @@ def launch(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: Bo
     kernel_var, args = call.args
     assert isinstance(kernel_var, ir.GlobalVar)
     assert isinstance(call.attrs, CallTirAttrs)
-    inputs = [frame.pointed(b, out) for b in flat(frame.atom(args))]
+    inputs = list(flat(frame.atom(args)))
     layouts = frame.program.layouts(kernel_var.name, len(inputs))
-    outs = _outs(frame, var, call.attrs.out_type, layouts, dest)
+    outs = _outs(frame, var, call.attrs.out_type, layouts, dest, out)
     frame.program.sites.append(Site(kernel_var.name, call.attrs.operators, call.span))
     out.append(Launch((*inputs, *flat(outs), *call.attrs.dims), kernel_var.name))
     return outs
 
 
-def _outs(frame: Frame, var: ir.Var, ty: Type, layouts: Sequence[Layout], dest: Value | None) -> Value:
+def _outs(frame: Frame, var: ir.Var, ty: Type, layouts: Sequence[Layout], dest: Value | None, out: Body) -> Value:
     """What a kernel stores its results to: where they are wanted, if their layout is that of the kernel."""
     types = tensor_types(ty)
     places = dict(enumerate(flat(dest))) if dest is not None else frame.items.get(var, {})
@@ -41,12 +43,16 @@ def _outs(frame: Frame, var: ir.Var, ty: Type, layouts: Sequence[Layout], dest: 
         (layout,) = layouts
         return frame.homes.buffer(var, var.name, layout)
     for n, (t, layout) in enumerate(zip(types, layouts, strict=True)):
-        if n not in places or places[n].layout != layout or places[n].scope is Scope.REGISTER:
-            found.append(Buffer(var.name if len(types) == 1 else f"{var.name}_{n}", t.shape, t.dtype, layout))
-            frame.buffers.append(found[-1])
+        if n not in places or places[n].layout != layout:
+            name = var.name if len(types) == 1 else f"{var.name}_{n}"
+            found.append(frame.placed(Buffer(name, t.shape, t.dtype, layout, _scope(t)), out))
         else:
             found.append(places[n])
     return found[0] if isinstance(ty, TensorType) else tuple(found)
+
+
+def _scope(ty: TensorType) -> Scope:
+    return Scope.GLOBAL if ty.rank else Scope.REGISTER
 
 
 def host_op(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: Body) -> Value:
@@ -54,10 +60,10 @@ def host_op(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: B
     assert isinstance(call.op, Op)
     assert call.ty is not None
     inputs = tuple(t for a in call.args for t in tensor_types(a.ty))
-    outs = _results(frame, call.ty, var.name, dest)
+    outs = frame.fresh(call.ty, var.name, out) if dest is None else dest
     record = HostOpRecord(call.op, call.attrs, inputs, tensor_types(call.ty))
     frame.program.host_ops.append(record)
-    values = [frame.pointed(b, out) for b in flat_all(map(frame.atom, call.args))]
+    values = flat_all(map(frame.atom, call.args))
     extents = [d for t in (*record.inputs, *record.outputs) for d in t.shape]
     out.append(HostOp((*values, *flat(outs), *extents), len(frame.program.host_ops) - 1))
     return outs
@@ -69,14 +75,10 @@ def invoke(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: Bo
     assert call.ty is not None
     callee = frame.lowered.module[call.op]
     assert isinstance(callee, ir.Function)
-    outs = _results(frame, call.ty, var.name, dest)
-    inputs = [frame.pointed(b, out) for b in flat_all(map(frame.atom, call.args))]
+    outs = frame.fresh(call.ty, var.name, out) if dest is None else dest
+    inputs = [handle(b) if b.dtype == dt.handle else b for b in flat_all(map(frame.atom, call.args))]
     out.append(Invoke((*inputs, *instantiate(callee, call), *flat(outs)), call.op.name))
+    for b in flat(outs) if dest is None else ():
+        if b.dtype == dt.handle:
+            frame.owners.own(b)
     return outs
-
-
-def _results(frame: Frame, ty: Type, name: str, dest: Value | None) -> Value:
-    """Memory for the results of a call: where they are wanted, if that is memory."""
-    if dest is None or any(b.scope is Scope.REGISTER for b in flat(dest)):
-        return frame.in_memory(ty, name)
-    return dest

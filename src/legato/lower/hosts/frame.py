@@ -13,6 +13,7 @@ from legato.lower.functions import LoweredModule
 from legato.lower.group import tensor_types
 from legato.lower.homes import Homes, Views
 from legato.lower.hosts.body import Body
+from legato.lower.hosts.ownership import Borrowed, Owners
 from legato.lower.hosts.program import HostProgram
 from legato.lower.hosts.values import Value, flat, new_value
 from legato.tir.buffer import Buffer, Scope
@@ -35,8 +36,8 @@ class Jump:
 class Frame:
     """One function. `env` maps variables to values.
 
-    items: where results of launches are wanted, by their numbers. homes: of the block that is being built. jump: if the
-    function is a loop.
+    items: where results of launches are wanted, by their numbers. homes, owners: of the block that is being built.
+    jump: if the function is a loop.
     """
 
     lowered: LoweredModule
@@ -45,11 +46,14 @@ class Frame:
     env: dict[ir.Var, Value] = field(default_factory=dict)
     items: dict[ir.Var, dict[int, Buffer]] = field(default_factory=dict)
     constants: dict[int, tuple[Buffer, str]] = field(default_factory=dict)
+    borrowed: Borrowed = field(default_factory=Borrowed)
     homes: Homes = field(init=False)
+    owners: Owners = field(init=False)
     jump: Jump | None = None
 
     def __post_init__(self) -> None:
         self.homes = Homes(self.views)
+        self.owners = Owners(self.borrowed, {})
 
     @property
     def buffers(self) -> list[Buffer]:
@@ -81,33 +85,19 @@ class Frame:
         """New buffers for a value of type `ty`: scalars in registers, for the rest of the block."""
         value = new_value(ty, name, Scope.REGISTER)
         for buffer in flat(value):
-            self._place(buffer, out)
+            self.placed(buffer, out)
         return value
 
-    def _place(self, buffer: Buffer, out: Body) -> Buffer:
+    def placed(self, buffer: Buffer, out: Body) -> Buffer:
+        """`buffer`, for which there is room from here on."""
         if buffer.scope is Scope.REGISTER:
             return out.register(buffer)
         self.buffers.append(buffer)
         return buffer
 
-    def in_memory(self, ty: Type, name: str) -> Value:
-        """New buffers for a value of type `ty`, all of them in memory: others store to them."""
-        value = new_value(ty, name)
-        self.buffers.extend(flat(value))
-        return value
-
     def like(self, buffer: Buffer, out: Body) -> Buffer:
         """A new buffer like `buffer`."""
-        return self._place(Buffer(buffer.name, buffer.shape, buffer.dtype, buffer.layout, buffer.scope), out)
-
-    def pointed(self, buffer: Buffer, out: Body) -> Buffer:
-        """`buffer`, or a copy of it in memory if it is in a register."""
-        if buffer.scope is not Scope.REGISTER:
-            return buffer
-        copy = Buffer(buffer.name, buffer.shape, buffer.dtype)
-        self.buffers.append(copy)
-        out.append(Store(copy, (), Load(buffer, ())))
-        return copy
+        return self.placed(Buffer(buffer.name, buffer.shape, buffer.dtype, buffer.layout, buffer.scope), out)
 
     def copy(self, source: Buffer, target: Buffer) -> Stmt:
         """Copies a tensor, from one layout to another if need be."""

@@ -8,14 +8,15 @@ from legato.arith.expr import const
 from legato.base import dtype as dt
 from legato.ir import expr as ir
 from legato.ir.let import chain
-from legato.lower.group import tensor_types
 from legato.lower.hosts.blocks import lower_block
 from legato.lower.hosts.body import Body
+from legato.lower.hosts.cells import leaf_types
 from legato.lower.hosts.frame import Frame, Jump
+from legato.lower.hosts.ownership import handle
 from legato.lower.hosts.values import Value, flat, flat_all, nest, same_type
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
-from legato.tir.stmt import Store, While
+from legato.tir.stmt import Retain, Store, While
 
 __all__ = ["lower_loop", "tail_calls"]
 
@@ -23,10 +24,10 @@ __all__ = ["lower_loop", "tail_calls"]
 def tail_calls(func: ir.Function, gv: ir.GlobalVar) -> dict[ir.Var, ir.Call]:
     """The calls of function `gv` by itself with their variables, if it is a loop: all are in tail position, and have
     arguments of the parameters' types. Else nothing."""
-    wanted = [t for p in func.params for t in tensor_types(p.ty)]
+    wanted = [t for p in func.params for t in leaf_types(p.ty)]
     found = _calls(func.body, gv)
     for _, call in found:
-        got = [t for a in call.args for t in tensor_types(a.ty)]
+        got = [t for a in call.args for t in leaf_types(a.ty)]
         if not all(same_type(a, b) for a, b in zip(got, wanted, strict=True)):
             return {}
     return dict(found)
@@ -47,6 +48,8 @@ def _calls(body: ir.Expr, gv: ir.GlobalVar) -> list[tuple[ir.Var, ir.Call]]:
                 found.append((var, value))
             elif isinstance(value, ir.If):
                 stack += [(value.then, last), (value.orelse, last)]
+            elif isinstance(value, ir.Match):
+                stack += [(clause.body, last) for clause in value.clauses]
     return found
 
 
@@ -67,31 +70,48 @@ def lower_loop(
     running = out.register(Buffer("running", (), dt.bool_, scope=Scope.REGISTER))
     out.append(Store(running, (), const(True, dt.bool_)))
 
+    targets = flat_all(state)
+    owned = [b for b in targets if b.dtype == dt.handle and b not in params]
+
     def emit(args: Sequence[ir.Expr], stmts: Body) -> None:
-        _assign(frame, flat_all(map(frame.atom, args)), flat_all(state), stmts)
+        _assign(frame, flat_all(map(frame.atom, args)), targets, stmts)
         stmts.append(Store(running, (), const(True, dt.bool_)))
 
     frame.jump = Jump(frozenset(calls), emit)
     body = Body()
     body.append(Store(running, (), const(False, dt.bool_)))
-    lower_block(frame, func.body, outs, body)
+    lower_block(frame, func.body, outs, body, owned)
     out.append(While(Load(running, ()), body.done()))
 
 
 def _state(frame: Frame, param: Buffer, is_same: bool, out: Body) -> Buffer:
-    """What holds a parameter while the loop runs: scalars are in registers."""
-    if param.rank and is_same:
+    """What holds a parameter while the loop runs: scalars are in registers, objects belong to the loop."""
+    if is_same and (param.rank or param.dtype == dt.handle):
         return param
     scope = Scope.GLOBAL if param.rank else Scope.REGISTER
     copy = frame.like(Buffer(param.name, param.shape, param.dtype, param.layout, scope), out)
     out.append(frame.copy(param, copy))
+    if copy.dtype == dt.handle:
+        out.append(Retain(handle(copy)))
     return copy
 
 
 def _assign(frame: Frame, values: Sequence[Buffer], targets: Sequence[Buffer], out: Body) -> None:
-    """Appends the copies of `values` to `targets`, all at once as it were."""
+    """Appends the copies of `values` to `targets`, all at once as it were; handles in `targets` are owned.
+
+    What else the block owns is released then, and not before: values may lie in it.
+    """
+    for v, t in zip(values, targets, strict=True):
+        if v is t:
+            frame.owners.held.pop(v, None)  # stays where it is
     moved = [(v, t) for v, t in zip(values, targets, strict=True) if v is not t]
+    handles = [v for v, _ in moved if v.dtype == dt.handle]
+    for n, v in enumerate(handles):
+        frame.owners.take(v, handles[n + 1 :], out)
     held = {v for v, _ in moved} & set(targets)  # sources that an earlier copy would overwrite
     temps = {v: frame.like(v, out) for v in held}
     out.extend(frame.copy(v, t) for v, t in temps.items())
-    out.extend(frame.copy(temps.get(v, v), t) for v, t in moved)
+    pairs = [(temps.get(v, v), t) for v, t in moved]
+    out.extend(frame.copy(v, t) for v, t in pairs if t.rank)
+    frame.owners.release(out)
+    out.extend(frame.copy(v, t) for v, t in pairs if not t.rank)

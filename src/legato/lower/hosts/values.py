@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator
 
 from legato.arith.expr import Expr, Var
 from legato.arith.prove import prove_equal
+from legato.base import dtype as dt
 from legato.base.errors import UnsupportedError
 from legato.ir import expr as ir
 from legato.ir.types import TensorType, TupleType, Type
-from legato.lower.group import tensor_types
+from legato.lower.hosts.cells import is_object, leaf_types
 from legato.tir.buffer import Buffer, Scope
 
 __all__ = ["Value", "flat", "flat_all", "function_dims", "instantiate", "nest", "new_value", "same_type"]
@@ -18,11 +19,13 @@ Value = Buffer | tuple["Value", ...]
 
 
 def new_value(ty: Type, name: str, scalars: Scope = Scope.GLOBAL) -> Value:
-    """Buffers for a value of type `ty`, scalars where it says; UnsupportedError for types that have none."""
+    """Buffers for a value of type `ty`, scalars and handles where it says; UnsupportedError if there are none."""
     if isinstance(ty, TensorType):
         return Buffer(name, ty.shape, ty.dtype, scope=Scope.GLOBAL if ty.rank else scalars)
     if isinstance(ty, TupleType):
         return tuple(new_value(f, f"{name}_{n}", scalars) for n, f in enumerate(ty.fields))
+    if is_object(ty):
+        return Buffer(name, (), dt.handle, scope=scalars)
     raise UnsupportedError(f"values of type {ty} in compiled code")
 
 
@@ -47,8 +50,10 @@ def nest(ty: Type, leaves: Iterator[Buffer]) -> Value:
     return next(leaves)
 
 
-def same_type(a: TensorType, b: TensorType) -> bool:
-    """True if tensors of both types are alike for all values of the dims."""
+def same_type(a: Type, b: Type) -> bool:
+    """True if values of both types, which are no tuples, are alike for all values of the dims."""
+    if not isinstance(a, TensorType) or not isinstance(b, TensorType):
+        return a == b
     return (
         a.dtype == b.dtype
         and a.rank == b.rank
@@ -67,12 +72,12 @@ def instantiate(callee: ir.Function, call: ir.Call) -> list[Expr]:
     if len(call.type_args) == len(callee.type_params):
         noted = zip(callee.type_params, call.type_args, strict=True)
         known = {d: value for d, value in noted if isinstance(d, Var) and isinstance(value, Expr)}
-    params = [t for p in callee.params for t in tensor_types(p.ty)]
-    args = [t for a in call.args for t in tensor_types(a.ty)]
+    params = [t for p in callee.params for t in leaf_types(p.ty)]
+    args = [t for a in call.args for t in leaf_types(a.ty)]
     for param, arg in zip(params, args, strict=True):
-        for want, got in zip(param.shape, arg.shape, strict=True):
-            if isinstance(want, Var):
-                known.setdefault(want, got)
+        if isinstance(param, TensorType) and isinstance(arg, TensorType):
+            plain = [pair for pair in zip(param.shape, arg.shape, strict=True) if isinstance(pair[0], Var)]
+            known = {**dict(plain), **known}  # type: ignore[arg-type]  # of variables
     dims = function_dims(callee)
     missing = [d.name for d in dims if d not in known]
     if missing:

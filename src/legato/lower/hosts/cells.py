@@ -1,0 +1,83 @@
+"""How values lie in objects: a constructor's fields, what a reference holds.
+
+Tuples are flattened. A part that is an object, or a tensor of rank 1 or more (an object of its own), is a handle; all
+handles come first. Scalars follow, unboxed, 8 bytes each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from legato.infer.replace import replace_vars
+from legato.ir.expr import Constructor
+from legato.ir.types import GlobalTypeVar, RefType, TensorType, TupleType, Type, TypeCall, TypeData
+
+__all__ = ["WORD", "Cell", "constructor_cell", "field_types", "has_object", "is_object", "leaf_types", "ref_cell"]
+
+WORD = 8
+
+
+def is_object(ty: Type) -> bool:
+    """True if a value of type `ty` is an object: of a data type, or a reference."""
+    return isinstance(ty, GlobalTypeVar | TypeCall | RefType)
+
+
+def leaf_types(ty: Type | None) -> tuple[Type, ...]:
+    """The types of the parts of a value of type `ty`, tuples flattened."""
+    if isinstance(ty, TupleType):
+        return tuple(t for f in ty.fields for t in leaf_types(f))
+    assert ty is not None
+    return (ty,)
+
+
+def has_object(ty: Type | None) -> bool:
+    """True if a part of a value of type `ty` is an object."""
+    if isinstance(ty, TupleType):
+        return any(map(has_object, ty.fields))
+    return ty is not None and is_object(ty)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The payload of an object: `leaves` are the parts of its fields, `offsets` their places in bytes."""
+
+    leaves: tuple[Type, ...]
+    offsets: tuple[int, ...]
+    pointers: int
+
+    @staticmethod
+    def of(types: Iterable[Type]) -> Cell:
+        """The cell with fields of these types."""
+        leaves = tuple(t for ty in types for t in leaf_types(ty))
+        boxed = [not isinstance(t, TensorType) or t.rank > 0 for t in leaves]
+        handles, scalars = 0, sum(boxed)
+        offsets: list[int] = []
+        for is_handle in boxed:
+            offsets.append(WORD * (handles if is_handle else scalars))
+            handles, scalars = handles + is_handle, scalars + (not is_handle)
+        return Cell(leaves, tuple(offsets), sum(boxed))
+
+    @property
+    def words(self) -> int:
+        """The length of the payload in words."""
+        return len(self.leaves)
+
+
+def field_types(con: Constructor, ty: Type, types: Mapping[GlobalTypeVar, TypeData]) -> tuple[Type, ...]:
+    """The types of the fields of `con` in a value of type `ty`."""
+    if not isinstance(ty, TypeCall):
+        return con.inputs
+    given = dict(zip(types[con.belongs_to].type_vars, ty.args, strict=True))
+    return tuple(replace_vars(t, given, {}) for t in con.inputs)
+
+
+def constructor_cell(con: Constructor, ty: Type, types: Mapping[GlobalTypeVar, TypeData]) -> Cell:
+    """The cell of a value of type `ty` that `con` has made."""
+    return Cell.of(field_types(con, ty, types))
+
+
+def ref_cell(ty: Type) -> Cell:
+    """The cell of a reference."""
+    assert isinstance(ty, RefType)
+    return Cell.of((ty.value,))

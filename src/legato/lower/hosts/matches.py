@@ -1,0 +1,97 @@
+"""Matches: one look at the tag, then the fields of the object by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from legato.arith.expr import const
+from legato.base import dtype as dt
+from legato.base.errors import UnsupportedError
+from legato.ir import expr as ir
+from legato.ir.types import Type, TypeCall, TypeData
+from legato.lower.hosts.body import Body
+from legato.lower.hosts.cells import constructor_cell, field_types
+from legato.lower.hosts.frame import Frame
+from legato.lower.hosts.objects import fields
+from legato.lower.hosts.ownership import handle
+from legato.lower.hosts.values import flat
+from legato.tir.buffer import Buffer
+from legato.tir.expr import Tag
+from legato.tir.stmt import Check, Stmt, Switch
+
+__all__ = ["lower_match"]
+
+# Appends the statements of a block that gives the result of a match, given the handles that are its own.
+LowerBlock = Callable[[ir.Expr, Body, tuple[Buffer, ...]], None]
+
+
+@dataclass(slots=True)
+class _Cases:
+    """The clauses so far, by tag, and what is done otherwise."""
+
+    by_tag: dict[int, Stmt] = field(default_factory=dict)
+    default: Stmt | None = None
+
+
+def lower_match(frame: Frame, value: ir.Match, lower: LowerBlock, out: Body) -> None:
+    """Appends the statements of a flat match."""
+    assert isinstance(value.data.ty, Type)
+    (place,) = flat(frame.atom(value.data))
+    given = frame.owners.give()
+    data = _data(value.data.ty, frame)
+    cases = _Cases()
+    for clause in value.clauses:
+        if cases.default is not None or len(cases.by_tag) == len(data.constructors):
+            break
+        side = Body()
+        tag = _bind(frame, clause.pattern, value.data, place, side)
+        if tag in cases.by_tag:
+            continue
+        lower(clause.body, side, given)
+        if tag is None:
+            cases.default = side.done()
+        else:
+            cases.by_tag[tag] = side.done()
+    if len(cases.by_tag) == len(data.constructors) and cases.by_tag:
+        cases.default = cases.by_tag.popitem()[1]  # every tag has its clause: the last one needs no look
+    if cases.default is None:
+        where = "" if value.span is None else f" at {value.span}"
+        code = frame.program.check(f"no clause of match{where} fits the value")
+        cases.default = Check(const(False, dt.bool_), code)
+    if cases.by_tag:
+        out.append(Switch(Tag(handle(place)), tuple(cases.by_tag.items()), cases.default))
+    else:
+        out.append(cases.default)
+
+
+def _data(ty: Type, frame: Frame) -> TypeData:
+    name = ty.func if isinstance(ty, TypeCall) else ty
+    return frame.lowered.module.types[name]  # type: ignore[index]  # a match looks at data types only
+
+
+def _bind(frame: Frame, pattern: ir.Pattern, data: ir.Expr, place: Buffer, out: Body) -> int | None:
+    """Gives the variables of a pattern their values; the tag that it fits, None for any."""
+    match pattern:
+        case ir.PatternWildcard():
+            return None
+        case ir.PatternVar():
+            frame.env[pattern.var] = place
+            return None
+        case ir.PatternConstructor():
+            _bind_fields(frame, pattern, data, place, out)
+            return pattern.constructor.tag
+        case _:
+            raise UnsupportedError(f"{type(pattern).__name__} in compiled code", span=pattern.span)
+
+
+def _bind_fields(frame: Frame, pattern: ir.PatternConstructor, data: ir.Expr, place: Buffer, out: Body) -> None:
+    con, types = pattern.constructor, frame.lowered.module.types
+    assert data.ty is not None
+    named = [p.var if isinstance(p, ir.PatternVar) else None for p in pattern.patterns]
+    cell = constructor_cell(con, data.ty, types)
+    if not cell.leaves or not any(named):
+        frame.env.update((v, ()) for v in named if v is not None)
+        return
+    values = fields(frame, con.name.lower(), cell, field_types(con, data.ty, types), place, out, owned=False)
+    frame.env.update((v, x) for v, x in zip(named, values, strict=True) if v is not None)
