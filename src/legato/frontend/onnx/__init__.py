@@ -2,14 +2,19 @@
 
     mod = from_onnx("model.onnx")                                       one function, @main
     mod = from_onnx("model.onnx", shapes={"x": (1, 3, "h", "w:32..960")})
+    mod = from_onnx("model.onnx", constants={"rate": 16000})
     mod = from_onnx(model_proto, custom={"my.domain::Twice": twice})
     report = check("model.onnx")                                        what it is, and what of it cannot be compiled
 
 `shapes` says what the dims of inputs are: a number fixes one, a text names it (equal names are equal dims; a range may
-follow: "w:32..960"), None leaves it as the file has it. `custom` gives converters of operators, Legato's own or new:
+follow: "w:32..960"), None leaves it as the file has it. `constants` gives inputs their values for good: they are no
+parameters then, and branches that depend on them alone are decided. `custom` gives converters of operators, Legato's
+own or new:
 
     def twice(b: Emitter, x: Expr, *, scale: float = 2.0) -> Expr:      keyword-only parameters are the attributes
         return b.multiply(x, scale)
+
+If, Loop and Scan become If and functions that call themselves last (`control`, `loops`; `frames` are their bodies).
 
 How a model becomes a module: `reader` parses the file; `graph` orders and checks its nodes; `importer` walks them and
 asks `signature` for the converter of each, which lies in a file of `operators`; converters write with `emitter`, whose
@@ -27,7 +32,7 @@ if TYPE_CHECKING:
     import onnx
 
     from legato.frontend.onnx.importer import Custom
-    from legato.frontend.onnx.inputs import Shapes
+    from legato.frontend.onnx.inputs import Constants, Shapes
     from legato.frontend.onnx.report import Report
     from legato.ir.module import Module
 
@@ -39,6 +44,7 @@ def from_onnx(
     *,
     shapes: Shapes | None = None,
     custom: Custom | None = None,
+    constants: Constants | None = None,
 ) -> Module:
     """The module of an ONNX model: a path, a file's content, or a message. Its function is @main.
 
@@ -49,7 +55,7 @@ def from_onnx(
     from legato.frontend.onnx.importer import Importer  # onnx is imported on use
     from legato.frontend.onnx.reader import read
 
-    return Importer(read(model), shapes, custom).module()
+    return Importer(read(model), shapes, custom, constants).module()
 
 
 def check(
@@ -57,9 +63,10 @@ def check(
     *,
     shapes: Shapes | None = None,
     custom: Custom | None = None,
+    constants: Constants | None = None,
 ) -> Report:
     """What a model is, and everything of it that cannot be compiled; ImportModelError only where it cannot be read."""
     from legato.frontend.onnx.importer import Importer
     from legato.frontend.onnx.reader import read
 
-    return Importer(read(model), shapes, custom).report()
+    return Importer(read(model), shapes, custom, constants).report()

@@ -23,7 +23,7 @@ from legato.frontend.onnx.control import CONTROL, Node
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.frames import UNKNOWN, Frame, FunctionKey, Unknown, Value
 from legato.frontend.onnx.graph import Step, reads, schedule, subgraphs
-from legato.frontend.onnx.inputs import Dims, Shapes, check_size, input_types
+from legato.frontend.onnx.inputs import Constants, Dims, Shapes, check_size, constant_input, input_types
 from legato.frontend.onnx.reader import Source, opsets_of
 from legato.frontend.onnx.report import Report, Unsupported, unsupported_error, why_absent
 from legato.frontend.onnx.signature import find, signature
@@ -55,7 +55,9 @@ class _Waiting:
 class Importer:
     """One import. `run` gives the function; `unsupported` is what could not be converted."""
 
-    def __init__(self, source: Source, shapes: Shapes | None, custom: Custom | None) -> None:
+    def __init__(
+        self, source: Source, shapes: Shapes | None, custom: Custom | None, constants: Constants | None = None
+    ) -> None:
         self.source, self.graph = source, source.model.graph
         self.b = Emitter()
         self.unsupported: list[Unsupported] = []
@@ -65,6 +67,7 @@ class Importer:
         self._schedules: dict[tuple[FunctionKey, tuple[str, ...]], tuple[Step, ...]] = {}
         self._initializers = self._find_initializers()
         self._count = 0
+        self._constants = dict(constants or {})
         self._input_types = self._types(shapes)
 
     # ------------------------------------------------------------------ the graph
@@ -87,13 +90,15 @@ class Importer:
 
     def run(self) -> Function | None:
         """The model as a function; None where an output is unknown."""
-        params = {name: self.b.var(name, ty) for name, ty in self._input_types.items()}
+        given = {name: constant_input(name, self._input_types.get(name), v) for name, v in self._constants.items()}
+        params = {name: self.b.var(name, ty) for name, ty in self._input_types.items() if name not in given}
+        constants = {name: self.b.weight(array, name) for name, array in given.items()}
         outputs = [value.name for value in self.graph.output]
         if not outputs:
             raise ImportModelError(f"{self.source.name}: the graph has no output")
-        given = {*params, *self._initializers, *(s.values.name for s in self.graph.sparse_initializer)}
-        steps = schedule(self.graph.node, given, outputs, self.source.name)
-        top = Frame(iter(steps), ChainMap(dict[str, Value](params)), self.source.opsets)
+        names = {*params, *constants, *self._initializers, *(s.values.name for s in self.graph.sparse_initializer)}
+        steps = schedule(self.graph.node, names, outputs, self.source.name)
+        top = Frame(iter(steps), ChainMap({**params, **constants}), self.source.opsets)
         numbers = {t.name: n for n, t in enumerate(self.graph.initializer)}
         apart = {name: self.source.weights[n] for name, n in numbers.items() if n in self.source.weights}
         self._seed(top, self._initializers, steps, outputs, apart)
@@ -129,7 +134,7 @@ class Importer:
         weights = list(self.graph.initializer)
         return Report(
             name=self.source.name,
-            inputs=dict(self._input_types),
+            inputs={name: ty for name, ty in self._input_types.items() if name not in self._constants},
             outputs=self.outputs,
             ir_version=model.ir_version,
             opsets=dict(self.source.opsets),

@@ -11,17 +11,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+from numpy.typing import ArrayLike
 from onnx import TensorShapeProto, ValueInfoProto
 
 from legato.arith.expr import Const, Var, const
 from legato.base.errors import ImportModelError, UnsupportedError
-from legato.frontend.onnx.tensors import MAX_ELEMENTS, element_count, element_type
+from legato.frontend.onnx.tensors import MAX_ELEMENTS, Array, element_count, element_type
 from legato.ir.types import Dim, TensorType
 
-__all__ = ["DimLike", "Dims", "Shapes", "check_size", "input_types", "value_type"]
+__all__ = ["Constants", "DimLike", "Dims", "Shapes", "check_size", "constant_input", "input_types", "value_type"]
 
 DimLike = int | str | None
 Shapes = Mapping[str, Sequence[DimLike]]
+Constants = Mapping[str, ArrayLike]
 
 _UNNAMED = ("", "?", "-1", "None")
 _RANGED = re.compile(r"\s*([^:]+?)\s*(?::\s*(\d*)\s*\.\.\s*(\d*)\s*)?")
@@ -90,6 +93,21 @@ def input_types(values: Sequence[ValueInfoProto], shapes: Shapes | None, dims: D
         raise ImportModelError(f"shapes: the model has no input {', '.join(map(repr, unknown))}", hint=hint)
     overrides = {value.name: _overrides(value, shapes[value.name], dims) for value in values if value.name in shapes}
     return {value.name: value_type(value, dims, overrides.get(value.name)) for value in values}
+
+
+def constant_input(name: str, ty: TensorType | None, value: ArrayLike) -> Array:
+    """The array that input `name`, of type `ty`, always has; ImportModelError where it does not fit."""
+    if ty is None:
+        raise ImportModelError(f"constants: the model has no input {name!r}")
+    array = np.array(value)
+    if array.dtype != ty.dtype.numpy and np.can_cast(array.dtype, ty.dtype.numpy, "same_kind"):
+        array = array.astype(ty.dtype.numpy)
+    fits = array.ndim == ty.rank and all(
+        d == n for d, n in zip(ty.shape, array.shape, strict=True) if isinstance(d, Const)
+    )
+    if array.dtype != ty.dtype.numpy or not fits:
+        raise ImportModelError(f"constants: {name!r} is {array.dtype}{list(array.shape)}, but the input is {ty}")
+    return array
 
 
 def _overrides(value: ValueInfoProto, items: Sequence[DimLike], dims: Dims) -> list[Dim | None]:
