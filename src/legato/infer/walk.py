@@ -158,21 +158,27 @@ class Walk:
                 self._stack.append(n)
 
     def _guard(self, rule: Any, node: Expr) -> None:
-        """Runs a typing rule; an error is kept, and the node's type becomes one that blames nobody else."""
+        """Runs a typing rule; an error is kept, and the node's type becomes one that blames nobody else.
+
+        What the rule had found before it failed may be wrong: so may be what follows from that.
+        """
+        failed = False
         try:
             rule(node)
         except TypeCheckError as error:
+            failed = True
             self.blame(error, node.span)
             self.types[id(node)] = self.solver.failed()
-        self.ask_again(node.span)
+        self.ask_again(node.span, quiet=failed)
 
-    def ask_again(self, span: Span | None) -> None:
-        """Asks what waited for holes that are filled now; keeps the errors."""
+    def ask_again(self, span: Span | None, *, quiet: bool = False) -> None:
+        """Asks what waited for holes that are filled now; keeps the errors, unless they are to be passed over."""
         while True:
             try:
                 self.solver.run()
             except TypeCheckError as error:
-                self.blame(error, span)
+                if not quiet:
+                    self.blame(error, span)
             else:
                 return
 
