@@ -59,6 +59,8 @@ TRAINED = {
     "magika": "Magika",
     "basic_pitch": "Basic Pitch",
     "crepe": "CREPE tiny",
+    "silero_vad_sequence": "Silero VAD, half a second",
+    "silero_vad_op18": "Silero VAD, 32 ms",
     "pnet": "MTCNN: proposals",
     "rnet": "MTCNN: refinement",
     "onet": "MTCNN: landmarks",

@@ -84,7 +84,7 @@ def rows(count: int) -> Feeds:
     """`count` windows, each of a voice of its own."""
     found = list(windows(voice()))
     picked = np.stack([found[n] for n in (22, 5, 30)][:count])
-    return {"input": picked, "state": np.zeros((2, count, 128), np.float32), "sr": np.array(RATE)}
+    return {"input": picked, "sr": np.array(RATE), "state": np.zeros((2, count, 128), np.float32)}
 
 
 HEARD = (False, False) + (True,) * 14
