@@ -98,8 +98,8 @@ class Demands:
         return [c for (a, b), c in trial.constraints.items() if (a, b) not in known and (b, a) not in known], None
 
     def _fault(self, call: KnownCall, c: Constraint, a: Dim, b: Dim) -> TypeCheckError:
-        plain = Constraint(self._solver.dim(c.a), self._solver.dim(c.b), c.what, c.span)
-        left, right = sides(plain, [p for p in call.params if isinstance(p, Var)])
+        wanted = self._solver.dim(c.a), self._solver.dim(c.b)
+        left, right = sides(*wanted, [p for p in call.params if isinstance(p, Var)])
         got = [text if text == str(d) else f"{text} = {d}" for text, d in ((left, a), (right, b))]
         where = "" if c.span is None else f" at {c.span}"
         message = f"call of {call.name}: the dims differ, {got[0]} and {got[1]}"

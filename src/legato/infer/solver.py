@@ -22,7 +22,7 @@ from legato.base.errors import TypeCheckError
 from legato.infer.holes import DimHole, Hole, dim_vars, show
 from legato.infer.replace import rename_params, replace_vars
 from legato.infer.site import Scope, Site
-from legato.ir.constraint import Constraint
+from legato.ir.constraint import Constraint, sides
 from legato.ir.types import (
     Dim,
     FuncType,
@@ -253,6 +253,9 @@ class Solver:
         if len(a.type_params) != len(b.type_params):
             if not a.type_params:
                 raise _DifferError("a polymorphic function is wanted")
+            untold = _untold(a)
+            if untold and not b.type_params:
+                raise _DifferError(f"no argument tells dim {untold[0]}, which only a call can state")
             a = self.instantiate(a, site.scope)[0]
             self._any.update(b.type_params)
             plain = self._unify(a, FuncType(b.params, b.ret), site, depth - 1)
@@ -432,7 +435,14 @@ def _too_large() -> TypeCheckError:
 
 
 def _differ(a: Dim, b: Dim) -> _DifferError:
-    return _DifferError(f"the dims differ, {a} and {b}")
+    left, right = sides(a, b)
+    return _DifferError(f"the dims differ, {left} and {right}")
+
+
+def _untold(ty: FuncType) -> list[str]:
+    """The dim parameters of a function that no argument can tell: a call has to state them."""
+    told = dim_vars(TupleType(ty.params))
+    return [p.name for p in ty.type_params if isinstance(p, Var) and p not in told]
 
 
 def _range(v: Var) -> str:

@@ -30,7 +30,7 @@ def require(env: Activation, constraints: Iterable[Constraint]) -> None:
             continue
         a, b = evaluate(c.a, env.dims), evaluate(c.b, env.dims)
         if a != b:
-            left, right = sides(c, env.dims)
+            left, right = sides(c.a, c.b, env.dims)
             raise RunError(f"{c.what}: {_is(left, a)} and {_is(right, b)} must be equal")
     env.waiting = tuple(waiting)
 

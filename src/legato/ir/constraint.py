@@ -25,11 +25,11 @@ class Constraint:
     span: Span | None = None
 
 
-def sides(constraint: Constraint, dims: Iterable[Var] = ()) -> tuple[str, str]:
-    """Both sides as text, in which different dims have different names.
+def sides(a: Dim, b: Dim, dims: Iterable[Var] = ()) -> tuple[str, str]:
+    """The sides of an equality as text, in which different dims have different names.
 
     Names are given out to `dims` first: with a function's type parameters, in their order, they are as in its text.
     """
     names = Names()
-    given = {v: names.unique(v.name) for v in dict.fromkeys((*dims, *variables(constraint.a, constraint.b)))}
-    return show(constraint.a, given.__getitem__), show(constraint.b, given.__getitem__)
+    given = {v: names.unique(v.name) for v in dict.fromkeys((*dims, *variables(a, b)))}
+    return show(a, given.__getitem__), show(b, given.__getitem__)
