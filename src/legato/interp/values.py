@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from legato.ir.expr import Constructor, Function
+from legato.ir.expr import Function
 from legato.ir.op import Op
+from legato.runtime.values import Data
 
 if TYPE_CHECKING:
     from legato.interp.activation import Activation
@@ -26,14 +27,6 @@ class Closure:
 
     func: Function
     env: Activation | None = None
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Data:
-    """A value of a data type."""
-
-    constructor: Constructor
-    fields: tuple[Value, ...]
 
 
 @dataclass(eq=False, slots=True)

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from legato.base.errors import RunError
+from legato.runtime.datatypes import ObjectInfo
 from legato.runtime.program import FunctionInfo, Structure, TensorInfo
 from legato.runtime.signature import fault
 
@@ -86,7 +87,7 @@ def check_overlap(info: FunctionInfo, inputs: Sequence[np.ndarray], outs: Sequen
 
 
 def by_name(
-    kind: str, tensors: Sequence[TensorInfo], values: Mapping[str, object], *, complete: bool
+    kind: str, tensors: Sequence[TensorInfo | ObjectInfo], values: Mapping[str, object], *, complete: bool
 ) -> list[object | None]:
     """`values` in the order of `tensors`, None for absent ones; RunError for unknown and (`complete`) absent ones."""
     known = {tensor.name: tensor for tensor in tensors}
@@ -103,7 +104,7 @@ def by_name(
     return [values.get(name) for name in known]
 
 
-def pack(structure: Structure, outputs: Sequence[np.ndarray]) -> object:
+def pack(structure: Structure, outputs: Sequence[object]) -> object:
     """The outputs, nested in tuples as `structure` says."""
     if isinstance(structure, int):
         return outputs[structure]

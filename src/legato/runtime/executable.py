@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from _signal import getsignal  # type: ignore[import-not-found]  # signal's own wraps the answer in an enum: 100 times slower
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from signal import SIGINT, default_int_handler
 from threading import get_ident, main_thread
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 
@@ -19,10 +20,14 @@ from legato.base.target import missing_features, target
 from legato.runtime import artifact
 from legato.runtime.arrays import as_array, by_name, check_out, check_overlap, pack, ready
 from legato.runtime.binding import MAX_THREADS, CodeImage, address, cpu_count, library
+from legato.runtime.bodies import choose, ranges
+from legato.runtime.datatypes import ConstructorInfo, ObjectInfo
+from legato.runtime.exchange import Exchange, ObjectCall
 from legato.runtime.parts import Constants, Parts, join_constants
 from legato.runtime.program import HostOpInfo, Program, TensorInfo
 from legato.runtime.signature import Plan, Shape, Signature
 from legato.runtime.size import Formula
+from legato.runtime.values import Data
 from legato.runtime.workspace import Failure, HostRunner, Workspace, host_callback
 
 if TYPE_CHECKING:
@@ -40,12 +45,13 @@ _RUN_SIGINT = 1
 class Executable:
     """A compiled program: immutable, and called from any number of threads at once.
 
-    Call it with arrays (NumPy's, or anything with __dlpack__) in the order of `inputs`; it returns one array, or
-    tuples of them as the program's result has it. `run` takes and returns arrays by name.
+    Call it with arrays (NumPy's, or anything with __dlpack__) and values of data types (`Data`, made by constructors of
+    a module or by those in `constructors`) in the order of `arguments`; it returns one array or value, or tuples of
+    them as the program's result has it. `run` takes and returns them by name.
     """
 
-    __slots__ = ("_callback", "_code", "_entry", "_free", "_host_ops", "_limit", "_parts", "_plans", "_run",
-                 "_signature", "function", "program", "threads")  # fmt: skip
+    __slots__ = ("_bodies", "_body_of", "_callback", "_code", "_entry", "_exchanges", "_free", "_host_ops", "_limit",
+                 "_parts", "_plans", "_run", "_signature", "function", "program", "threads")  # fmt: skip
 
     def __init__(
         self,
@@ -75,9 +81,12 @@ class Executable:
         self._signature = Signature(program.functions[function])
         self._callback = host_callback(program.host_ops, host_ops or _refuse_op) if program.host_ops else None
         self._plans: dict[tuple[Shape, ...], Plan] = {}
+        self._exchanges: dict[Plan, Exchange] = {}
         self._free: list[Workspace] = []
         self._run = library().lg_run
         self._host_ops = host_ops
+        self._bodies = tuple(self._variant(name, self.threads) for name in program.functions[function].bodies)
+        self._body_of: dict[Plan, Executable] = {}
 
     @classmethod
     def from_parts(
@@ -118,19 +127,19 @@ class Executable:
     # ------------------------------------------------------------------------------------------------ calls
 
     def __call__(self, *inputs: object) -> object:
-        """The program's result on `inputs`: an array, or tuples as `structure` nests them. Outputs are fresh arrays."""
-        arrays = self._arrays(inputs)
+        """The program's result on `inputs`: an array or value, or tuples as `structure` nests them. All are fresh."""
+        tensors, objects = self._apart(inputs)
+        arrays = self._arrays(tensors)
         plan = self._plan(arrays)
         outputs = [_empty(shape, kind) for shape, kind in plan.outputs]
-        self._invoke(plan, arrays, outputs)
-        return pack(self._signature.info.structure, outputs)
+        results = self._invoke(plan, arrays, outputs, objects)
+        return pack(self._signature.info.structure, [*outputs, *results] if results else outputs)
 
-    def run(
-        self, inputs: Mapping[str, object], *, out: Mapping[str, np.ndarray] | None = None
-    ) -> dict[str, np.ndarray]:
-        """Outputs by name, for inputs by name; those named in `out` are written there (C order, no overlap)."""
+    def run(self, inputs: Mapping[str, object], *, out: Mapping[str, np.ndarray] | None = None) -> dict[str, Any]:
+        """Outputs by name, for inputs by name; tensors named in `out` are written there (C order, no overlap)."""
         info = self._signature.info
-        arrays = self._arrays(by_name("input", info.inputs, inputs, complete=True))
+        tensors, objects = self._apart(by_name("input", info.arguments, inputs, complete=True))
+        arrays = self._arrays(tensors)
         plan = self._plan(arrays)
         given = by_name("output", info.outputs, out or {}, complete=False)
         outputs = [
@@ -139,16 +148,33 @@ class Executable:
         ]
         if out:
             check_overlap(info, arrays, [None if g is None else o for g, o in zip(given, outputs, strict=True)])
-        self._invoke(plan, arrays, outputs)
-        return {tensor.name: array for tensor, array in zip(info.outputs, outputs, strict=True)}
+        results = self._invoke(plan, arrays, outputs, objects)
+        names = [tensor.name for tensor in info.outputs] + [obj.name for obj in info.results]
+        return dict(zip(names, [*outputs, *results], strict=True))
+
+    def _apart(self, inputs: Sequence[object]) -> tuple[Sequence[object], Sequence[object]]:
+        """The inputs that are tensors, and those that are values of data types."""
+        info = self._signature.info
+        if not info.objects:
+            return inputs, ()
+        if len(inputs) != len(info.arguments):
+            raise self._wrong_count(inputs, info.arguments)
+        given = list(zip(info.arguments, inputs, strict=True))
+        return (
+            [value for leaf, value in given if isinstance(leaf, TensorInfo)],
+            [value for leaf, value in given if isinstance(leaf, ObjectInfo)],
+        )
+
+    def _wrong_count(self, inputs: Sequence[object], wanted: Sequence[TensorInfo | ObjectInfo]) -> RunError:
+        names = ", ".join(map(str, wanted)) or "nothing"
+        return RunError(f"{self.function}: got {len(inputs)} inputs, wanted {len(wanted)}: {names}")
 
     def _arrays(self, inputs: Sequence[object]) -> list[np.ndarray]:
         """The inputs as arrays that native code can read: of the right dtypes, contiguous and aligned."""
         signature = self._signature
         tensors = signature.info.inputs
         if len(inputs) != len(tensors):
-            names = ", ".join(map(str, tensors)) or "nothing"
-            raise RunError(f"{self.function}: got {len(inputs)} inputs, wanted {len(tensors)}: {names}")
+            raise self._wrong_count(inputs, tensors)
         arrays = []
         for value, tensor, kind in zip(inputs, tensors, signature.dtypes, strict=True):
             array = value if type(value) is np.ndarray else as_array(value, tensor.name)
@@ -163,13 +189,37 @@ class Executable:
         plan = self._plans.get(shapes)
         if plan is None:
             plan = self._signature.plan(shapes)
+            body = self._body(shapes)
             if len(self._plans) >= MAX_PLANS:
                 self._plans.clear()
+                self._exchanges.clear()
+                self._body_of.clear()
+            if body is not None:
+                self._body_of[plan] = body
             self._plans[shapes] = plan
         return plan
 
-    def _invoke(self, plan: Plan, arrays: list[np.ndarray], outputs: list[np.ndarray]) -> None:
-        """Run native code in a workspace of our own; RunError if it fails."""
+    def _body(self, shapes: Sequence[Shape]) -> Executable | None:
+        """The body that takes inputs of these shapes; None where the function itself does."""
+        if not self._bodies:
+            return None
+        return self._bodies[choose(self._signature.info, [b._signature.info for b in self._bodies], shapes)]
+
+    def _exchange(self, plan: Plan) -> Exchange:
+        found = self._exchanges.get(plan)
+        if found is None:
+            info = self._signature.info
+            found = self._exchanges[plan] = Exchange(info.types, [dim.name for dim in info.dims], plan.env)
+        return found
+
+    def _invoke(
+        self, plan: Plan, arrays: list[np.ndarray], outputs: list[np.ndarray], objects: Sequence[object] = ()
+    ) -> Sequence[Data]:
+        """Run native code in a workspace of our own, and return the results that are values; RunError if it fails."""
+        if self._bodies:
+            body = self._body_of.get(plan) or self._body(tuple([array.shape for array in arrays]))
+            assert body is not None
+            return body._invoke(body._plan(arrays), arrays, outputs, objects)
         try:
             workspace = self._free.pop()
         except IndexError:
@@ -184,13 +234,22 @@ class Executable:
         for word, i in signature.output_words:
             words[word] = address(outputs[i])
         on_main = get_ident() == main_thread().ident and getsignal(SIGINT) is default_int_handler
-        status = self._run(
-            workspace.handle, self._entry, workspace.words_address, plan.workspace, self.threads, on_main
-        )
-        failure = workspace.failures.pop() if workspace.failures else None
-        self._free.append(workspace)
+        results: Sequence[Data] = ()
+        try:
+            if signature.has_objects:
+                call = ObjectCall(self._exchange(plan), signature, workspace, objects)
+            status = self._run(
+                workspace.handle, self._entry, workspace.words_address, plan.workspace, self.threads,
+                signature.flags | on_main,
+            )  # fmt: skip
+            failure = workspace.failures.pop() if workspace.failures else None
+            if signature.has_objects and not status:
+                results = call.results()
+        finally:
+            self._free.append(workspace)
         if status:
             self._fail(status, failure, plan)
+        return results
 
     def _new_workspace(self) -> Workspace:
         # Checked here, not earlier: an executable for another machine may be made, looked at and saved.
@@ -224,13 +283,34 @@ class Executable:
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
-        """Name, dtype and shape (sizes over named dims) of each input."""
-        return self._signature.info.inputs
+        """Name, dtype and shape (sizes over named dims, and what values these may have) of each input."""
+        told = ranges(self._signature.info, [body._signature.info for body in self._bodies])
+        return tuple(replace(t, where=where) for t, where in zip(self._signature.info.inputs, told, strict=True))
 
     @property
     def outputs(self) -> tuple[TensorInfo, ...]:
         """Name, dtype and shape of each output."""
         return self._signature.info.outputs
+
+    @property
+    def arguments(self) -> tuple[TensorInfo | ObjectInfo, ...]:
+        """What a call takes, in order: `inputs`, and values of data types."""
+        return self._signature.info.arguments
+
+    @property
+    def results(self) -> tuple[ObjectInfo, ...]:
+        """The outputs that are values of data types."""
+        return self._signature.info.results
+
+    @property
+    def constructors(self) -> dict[str, ConstructorInfo]:
+        """The constructors of the data types that inputs and outputs have, by name: they make values."""
+        return {c.name: c for ty in self._signature.info.types for c in ty.constructors}
+
+    @property
+    def leaked(self) -> int:
+        """How many objects the program has forgotten in its calls so far: 0, unless the compiler is wrong."""
+        return sum(workspace.leaked for each in (self, *self._bodies) for workspace in each._free)
 
     @property
     def peak_memory(self) -> Formula:
@@ -280,7 +360,8 @@ class Executable:
         return self.program.stages[stage]
 
     def __repr__(self) -> str:
-        arrow = " -> ".join(", ".join(map(str, tensors)) for tensors in (self.inputs, self.outputs))
+        sides = (self.arguments, (*self.outputs, *self.results))
+        arrow = " -> ".join(", ".join(map(str, leaves)) for leaves in sides)
         return f"<executable {self.function}({arrow}) for {self.target}, {self.threads} threads>"
 
     # ------------------------------------------------------------------------------------------------ variants
@@ -292,9 +373,10 @@ class Executable:
     def recorded(self, record: int) -> Executable:
         """This executable, made to record its runs in the lg_profile at that address, for one caller at a time."""
         found = self._variant(self.function, self.threads)
-        workspace = found._new_workspace()
-        workspace.profile(record)
-        found._free.append(workspace)
+        for each in found._bodies or (found,):
+            workspace = each._new_workspace()
+            workspace.profile(record)
+            each._free.append(workspace)
         return found
 
     def entry(self, function: str) -> Executable:

@@ -5,25 +5,26 @@ Everything here is a value and survives a round trip through JSON: `Program.to_j
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
 from legato.base.dtype import ALL_DTYPES
 from legato.base.errors import ArtifactError
 from legato.base.precision import Precision
+from legato.runtime.datatypes import DataInfo, ObjectInfo, data_types, faults
 from legato.runtime.reader import Reader
 from legato.runtime.size import Size, SizeError, names, parse_size, show
 
 __all__ = ["ABI", "FORMAT", "Constraint", "DimInfo", "FunctionInfo", "HostOpInfo", "Program", "Structure",
            "TensorInfo", "Word", "program_from_json"]  # fmt: skip
 
-FORMAT: Final = 3  # of the artifact file and of the JSON in it
+FORMAT: Final = 4  # of the artifact file and of the JSON in it
 ABI: Final = 3  # LG_ABI_VERSION of legato.h
 
-# How outputs are returned: the number of an output, or a tuple of structures.
+# How outputs are returned: the number of an output (tensors first, then objects), or a tuple of structures.
 Structure = int | tuple["Structure", ...]
-# One 8-byte argument of an entry point: ("input", i), ("output", i) or ("dim", name).
+# One 8-byte argument of an entry point: ("input", i), ("output", i), ("object", i), ("result", i) or ("dim", name).
 Word = tuple[str, int | str]
 
 _DTYPES: Final = frozenset(d.name for d in ALL_DTYPES)
@@ -32,11 +33,13 @@ _PRECISIONS: Final = frozenset(p.value for p in Precision)
 
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
-    """An input or output: its shape consists of sizes over the function's dims."""
+    """An input or output: its shape consists of sizes over the function's dims, of which `where` says, if anything,
+    what values they may have."""
 
     name: str
     dtype: str
     shape: tuple[Size, ...]
+    where: str = ""
 
     @property
     def type(self) -> str:
@@ -44,7 +47,7 @@ class TensorInfo:
         return f"{self.dtype}[{', '.join(map(show, self.shape))}]"
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.type}"
+        return f"{self.name}: {self.type}" + (f" where {self.where}" if self.where else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,15 @@ class DimInfo:
         """`1 <= n <= 8`."""
         return f"{self.lo} <= {self.name}" + ("" if self.hi is None else f" <= {self.hi}")
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether anything but emptiness is excluded."""
+        return self.lo > 1 or self.hi is not None
+
+    def holds(self, value: int) -> bool:
+        """Whether the dim may be `value`."""
+        return self.lo <= value and (self.hi is None or value <= self.hi)
+
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
@@ -72,7 +84,11 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class FunctionInfo:
-    """An entry point: where its code begins in the image, its signature, and the order of its arguments in words."""
+    """An entry point: where its code begins in the image, its signature, and the order of its arguments in words.
+
+    `inputs` and `outputs` are tensors; `objects` are the inputs, and `results` the outputs, that are values of the data
+    types `types`. Arguments are given in the order of their words. `is_recursive`: it runs on a stack of its own.
+    """
 
     offset: int
     inputs: tuple[TensorInfo, ...]
@@ -82,6 +98,17 @@ class FunctionInfo:
     words: tuple[Word, ...]
     workspace: Size = 0  # bytes that all frames of a call occupy at most; what recursion adds is not in it
     constraints: tuple[Constraint, ...] = ()
+    types: tuple[DataInfo, ...] = ()
+    objects: tuple[ObjectInfo, ...] = ()
+    results: tuple[ObjectInfo, ...] = ()
+    is_recursive: bool = False
+    bodies: tuple[str, ...] = ()  # functions that do the work, each for some sizes: the first that takes a call's
+
+    @property
+    def arguments(self) -> tuple[TensorInfo | ObjectInfo, ...]:
+        """All inputs, in the order in which they are given."""
+        of: dict[str, Sequence[TensorInfo | ObjectInfo]] = {"input": self.inputs, "object": self.objects}
+        return tuple(of[kind][int(which)] for kind, which in self.words if kind in of)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +150,22 @@ class Program:
         if self.precision not in _PRECISIONS:
             return f"unknown precision {self.precision!r}"
         for name, function in self.functions.items():
-            for fault in _faults(function):
+            for fault in (*_faults(function), *_body_faults(function, self.functions)):
                 return f"function {name!r}: {fault}"
         return None
+
+
+def _body_faults(f: FunctionInfo, functions: Mapping[str, FunctionInfo]) -> Iterator[str]:
+    """What is wrong with the bodies of `f`, if it has any: they have its inputs and outputs, but for the sizes."""
+
+    def alike(info: FunctionInfo) -> tuple[object, ...]:
+        tensors = [(t.name, t.dtype, len(t.shape)) for t in (*info.inputs, *info.outputs)]
+        return tensors, len(info.inputs), info.types, info.objects, info.results, info.structure
+
+    for name in f.bodies:
+        body = functions.get(name)
+        if body is None or body.bodies or alike(body) != alike(f):
+            yield f"{name!r} is no body of it"
 
 
 def _faults(f: FunctionInfo) -> Iterator[str]:
@@ -133,8 +173,8 @@ def _faults(f: FunctionInfo) -> Iterator[str]:
     plain = {size for tensor in f.inputs for size in tensor.shape if isinstance(size, str)}
     sizes = [size for tensor in (*f.inputs, *f.outputs) for size in tensor.shape] + [f.workspace]
     sizes += [size for constraint in f.constraints for size in (constraint.a, constraint.b)]
-    for kind, tensors in (("input", f.inputs), ("output", f.outputs)):
-        tensor_names = [tensor.name for tensor in tensors]
+    for kind, tensors, objects in (("input", f.inputs, f.objects), ("output", f.outputs, f.results)):
+        tensor_names = [tensor.name for tensor in tensors] + [obj.name for obj in objects]
         if len(set(tensor_names)) != len(tensor_names):
             yield f"two {kind}s have the same name: {', '.join(tensor_names)}"
         yield from (f"{kind} {t.name!r} has unknown dtype {t.dtype!r}" for t in tensors if t.dtype not in _DTYPES)
@@ -143,12 +183,22 @@ def _faults(f: FunctionInfo) -> Iterator[str]:
     yield from (f"dim {name!r} is not the plain size of any input" for name in dims if name not in plain)
     yield from filter(None, map(_too_big, sizes))
     yield from (f"{show(size)} mentions unknown dim {n!r}" for size in sizes for n in names(size) if n not in dims)
-    if sorted(_leaves(f.structure)) != list(range(len(f.outputs))):
-        yield f"the output structure {f.structure} does not list each of {len(f.outputs)} outputs once"
-    tensors_of = {"input": len(f.inputs), "output": len(f.outputs)}
+    count = len(f.outputs) + len(f.results)
+    if sorted(_leaves(f.structure)) != list(range(count)):
+        yield f"the output structure {f.structure} does not list each of {count} outputs once"
+    yield from faults(f.types, (*f.objects, *f.results), dims)
+    yield from _word_faults(f, dims)
+
+
+def _word_faults(f: FunctionInfo, dims: Sequence[str]) -> Iterator[str]:
+    known = {"input": len(f.inputs), "output": len(f.outputs), "object": len(f.objects), "result": len(f.results)}
     for kind, which in f.words:
-        if which not in dims if kind == "dim" else which not in range(tensors_of.get(kind, 0)):
+        if which not in dims if kind == "dim" else which not in range(known.get(kind, 0)):
             yield f"argument word ({kind}, {which}) refers to nothing"
+    if f.types:  # then the words also say in which order arguments come
+        for kind in ("input", "object"):
+            if sorted(int(which) for k, which in f.words if k == kind) != list(range(known[kind])):
+                yield f"not every {kind} has one argument word"
 
 
 def _too_big(size: Size) -> str | None:
@@ -204,7 +254,16 @@ def _function(data: Reader) -> FunctionInfo:
         constraints=tuple(
             Constraint(c["a"].size(), c["b"].size(), c["what"].text()) for c in data["constraints"].list()
         ),
+        types=data_types(data["types"]),
+        objects=_objects(data["objects"]),
+        results=_objects(data["results"]),
+        is_recursive=bool(data["is_recursive"].value),
+        bodies=tuple(name.text() for name in data["bodies"].list()),
     )
+
+
+def _objects(data: Reader) -> tuple[ObjectInfo, ...]:
+    return tuple(ObjectInfo(o["name"].text(), o["data"].int(), o["type"].text()) for o in data.list())
 
 
 def _tensors(data: Reader) -> tuple[TensorInfo, ...]:

@@ -22,6 +22,7 @@ __all__ = ["Plan", "Signature", "fault"]
 
 MAX_BYTES: Final = 2**46
 Shape = tuple[int, ...]
+_RUN_DEEP, _RUN_OBJECTS = 2, 4  # LG_RUN_DEEP, LG_RUN_OBJECTS
 
 
 def fault(what: str, got: object, wanted: object, hint: str | None = None) -> RunError:
@@ -34,6 +35,7 @@ def fault(what: str, got: object, wanted: object, hint: str | None = None) -> Ru
 class Plan:
     """What follows from the shapes of a call's inputs."""
 
+    env: tuple[int, ...]  # the values of the dims
     dims: tuple[tuple[int, int], ...]  # (word, value)
     outputs: tuple[tuple[Shape, np.dtype[np.generic]], ...]
     workspace: int  # bytes
@@ -42,8 +44,9 @@ class Plan:
 class Signature:
     """A function's signature, ready to be applied to shapes."""
 
-    __slots__ = ("_constraints", "_output_sizes", "_sizes", "_sources", "_workspace", "dim_words", "dtypes", "info",
-                 "input_words", "output_dtypes", "output_words")  # fmt: skip
+    __slots__ = ("_constraints", "_output_sizes", "_sizes", "_sources", "_workspace", "dim_words", "dtypes", "flags",
+                 "has_objects", "info", "input_words", "object_words", "output_dtypes", "output_words",
+                 "result_words")  # fmt: skip
 
     def __init__(self, info: FunctionInfo) -> None:
         self.info = info
@@ -56,8 +59,12 @@ class Signature:
         self._constraints = [(compile_size(c.a, dims), compile_size(c.b, dims), c) for c in info.constraints]
         self._workspace = compile_size(info.workspace, dims)
         words = list(enumerate(info.words))
-        self.input_words = tuple((word, int(which)) for word, (kind, which) in words if kind == "input")
-        self.output_words = tuple((word, int(which)) for word, (kind, which) in words if kind == "output")
+        self.input_words, self.output_words, self.object_words, self.result_words = (
+            tuple((word, int(which)) for word, (kind, which) in words if kind == wanted)
+            for wanted in ("input", "output", "object", "result")
+        )
+        self.has_objects = bool(info.objects or info.results)
+        self.flags = (_RUN_DEEP if info.is_recursive else 0) | (_RUN_OBJECTS if self.has_objects else 0)
         self.dim_words = tuple((word, dims.index(str(which))) for word, (kind, which) in words if kind == "dim")
 
     def plan(self, shapes: Sequence[Shape]) -> Plan:
@@ -76,6 +83,7 @@ class Signature:
         if workspace > MAX_BYTES:
             raise RunError(f"this call's workspace is planned at {workspace} bytes: more than {MAX_BYTES}")
         return Plan(
+            env=tuple(env),
             dims=tuple((word, env[dim]) for word, dim in self.dim_words),
             outputs=tuple(self._output(i, env) for i in range(len(self.info.outputs))),
             workspace=workspace,

@@ -62,6 +62,15 @@ class Workspace:
         """The most bytes that frames have occupied at once in any call so far."""
         return int(library().lg_workspace_peak(self.handle))
 
+    def end_objects(self, handles: Sequence[int]) -> None:
+        """Releases `handles`, and ends the objects that are left."""
+        library().lg_objects_end(self.handle, (ctypes.c_int64 * len(handles))(*handles), len(handles))
+
+    @property
+    def leaked(self) -> int:
+        """How many objects successful calls have forgotten."""
+        return int(library().lg_objects_leaked(self.handle))
+
     @property
     def held(self) -> int:
         """The bytes that are kept between calls."""

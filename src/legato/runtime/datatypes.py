@@ -1,0 +1,155 @@
+"""The data types of a compiled program: constructors, what their fields are, and how those lie in an object.
+
+    field = TensorField | number of a data type | tuple of fields
+
+A cell is what a constructor with fields makes: an object whose payload holds the parts of its fields, tuples taken
+apart, 8 bytes each. Those that are objects of their own (values of data types, tensors that are no scalars) come first,
+as handles; scalars follow, each in the first bytes of its word. A constructor without such parts is no object, but an
+odd handle, `tag << 1 | 1`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from legato.base.dtype import ALL_DTYPES
+from legato.runtime.reader import Reader
+from legato.runtime.size import Size, names, show
+from legato.runtime.values import Data
+
+__all__ = ["Cell", "ConstructorInfo", "DataInfo", "Field", "ObjectInfo", "TensorField", "data_types", "faults"]
+
+MAX_DEPTH: Final = 32  # of tuples in a field
+MAX_TAGS: Final = 1 << 16
+_DTYPES: Final = frozenset(d.name for d in ALL_DTYPES)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorField:
+    """A tensor in an object; its shape consists of sizes over the function's dims."""
+
+    dtype: str
+    shape: tuple[Size, ...]
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(show, self.shape))}]"
+
+
+Field = TensorField | int | tuple["Field", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConstructorInfo:
+    """A constructor: its tag is its position in the data type. Called with the fields, it makes a value."""
+
+    name: str
+    tag: int
+    fields: tuple[Field, ...]
+
+    def __call__(self, *fields: Any) -> Data:
+        """The value with these fields: arrays, tuples, values of data types."""
+        if len(fields) != len(self.fields):
+            raise TypeError(f"{self.name} takes {len(self.fields)} fields, got {len(fields)}")
+        return Data(self, fields)
+
+
+@dataclass(frozen=True, slots=True)
+class DataInfo:
+    """A data type, its type arguments filled in: `name` is its text."""
+
+    name: str
+    constructors: tuple[ConstructorInfo, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """An input or output that is a value of data type `data`, a number in the function's list; `type` is its text."""
+
+    name: str
+    data: int
+    type: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.type}"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """How the parts of a constructor lie in its payload: `order[i]` is that in word i; `pointers` handles come first."""
+
+    parts: tuple[TensorField | int, ...]
+    order: tuple[int, ...]
+    pointers: int
+
+    @staticmethod
+    def of(fields: Sequence[Field]) -> Cell:
+        """The cell of a constructor with these fields."""
+        parts = tuple(_parts(tuple(fields)))
+        boxed = [i for i, part in enumerate(parts) if _is_boxed(part)]
+        return Cell(parts, (*boxed, *(i for i, part in enumerate(parts) if not _is_boxed(part))), len(boxed))
+
+
+def _is_boxed(part: TensorField | int) -> bool:
+    return isinstance(part, int) or bool(part.shape)
+
+
+def _parts(field: Field) -> Iterator[TensorField | int]:
+    if isinstance(field, tuple):
+        for inner in field:
+            yield from _parts(inner)
+    else:
+        yield field
+
+
+# ---------------------------------------------------------------------------------------------------- files
+
+
+def data_types(data: Reader) -> tuple[DataInfo, ...]:
+    """The data types that JSON describes."""
+    return tuple(
+        DataInfo(t["name"].text(), tuple(map(_constructor, t["constructors"].list()))) for t in data.list()
+    )  # fmt: skip
+
+
+def _constructor(data: Reader) -> ConstructorInfo:
+    fields = tuple(_field(f, MAX_DEPTH) for f in data["fields"].list())
+    return ConstructorInfo(data["name"].text(), data["tag"].int(), fields)
+
+
+def _field(data: Reader, depth: int) -> Field:
+    if isinstance(data.value, dict):
+        return TensorField(data["dtype"].text(), tuple(s.size() for s in data["shape"].list()))
+    if isinstance(data.value, list) and depth:
+        return tuple(_field(part, depth - 1) for part in data.list())
+    return data.int()
+
+
+def faults(types: Sequence[DataInfo], objects: Sequence[ObjectInfo], dims: Sequence[str]) -> Iterator[str]:
+    """What is inconsistent in the data types of a function with these dims, and in what is of them."""
+    for obj in objects:
+        if obj.data >= len(types):
+            yield f"{obj.name!r} is of data type {obj.data}, of {len(types)}"
+    for ty in types:
+        if len(ty.constructors) > MAX_TAGS:
+            yield f"data type {ty.name!r} has {len(ty.constructors)} constructors"
+        for tag, constructor in enumerate(ty.constructors):
+            if constructor.tag != tag:
+                yield f"constructor {constructor.name!r} of {ty.name!r} has tag {constructor.tag}, and position {tag}"
+            yield from _cell_faults(constructor, len(types), dims)
+
+
+def _cell_faults(constructor: ConstructorInfo, types: int, dims: Sequence[str]) -> Iterator[str]:
+    parts = list(_parts(constructor.fields))
+    if len(parts) >= MAX_TAGS:
+        yield f"constructor {constructor.name!r} has {len(parts)} parts"
+    for part in parts:
+        if isinstance(part, int):
+            if part >= types:
+                yield f"a field of {constructor.name!r} is of data type {part}, of {types}"
+            continue
+        if part.dtype not in _DTYPES:
+            yield f"a field of {constructor.name!r} has unknown dtype {part.dtype!r}"
+        for name in (n for size in part.shape for n in names(size) if n not in dims):
+            yield f"a field of {constructor.name!r} mentions unknown dim {name!r}"

@@ -1,0 +1,301 @@
+"""Values of data types into a call and out of it: a graph of objects as one array of words, see `lg_objects_build`.
+
+Nothing here recurses on a value: a list may be a million cells long. Values that are the same object in Python are the
+same object in the program, and the other way round.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from array import array
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from legato.base.dtype import dtype
+from legato.base.errors import InternalError, RunError
+from legato.runtime.arrays import as_array
+from legato.runtime.binding import address, library
+from legato.runtime.datatypes import Cell, ConstructorInfo, DataInfo, Field, ObjectInfo, TensorField
+from legato.runtime.signature import Signature, fault
+from legato.runtime.size import compile_size
+from legato.runtime.values import Data
+from legato.runtime.workspace import Workspace
+
+__all__ = ["Exchange", "ObjectCall"]
+
+_ELSEWHERE: Final = 1 << 32  # of a record: its payload is copied from an address
+_INLINE: Final = 64  # bytes of a payload that is described with its words
+_WORD: Final = 8
+_MEMORY: Final = 1  # LG_MEMORY
+
+
+class _Part:
+    """A tensor in an object, for one combination of dims."""
+
+    __slots__ = ("kind", "shape", "size", "text")
+
+    def __init__(self, field: TensorField, dims: Sequence[str], env: Sequence[int]) -> None:
+        self.kind = dtype(field.dtype).numpy
+        self.shape = tuple(compile_size(size, dims)(env) for size in field.shape)
+        self.size = int(np.prod(self.shape, dtype=object)) * self.kind.itemsize
+        self.text = f"{field.dtype}[{', '.join(map(str, self.shape))}]"
+
+    def array(self, value: object, where: str) -> np.ndarray:
+        """`value` as an array of this dtype and shape, contiguous; RunError if it is another."""
+        found = value if type(value) is np.ndarray else as_array(value, where)
+        if found.dtype != self.kind or found.shape != self.shape:
+            got = f"{found.dtype}[{', '.join(map(str, found.shape))}]"
+            raise fault(f'input "{where}": wrong shape or dtype', got, self.text)
+        return found if found.flags.c_contiguous and found.flags.aligned else np.array(found, order="C", copy=True)
+
+    def word(self, value: object, where: str) -> int:
+        """A scalar in a word."""
+        return int.from_bytes(self.array(value, where).tobytes().ljust(_WORD, b"\0"), "little", signed=True)
+
+    def scalar(self, word: int) -> np.ndarray:
+        """The scalar in a word."""
+        return np.frombuffer(word.to_bytes(_WORD, "little", signed=True)[: self.kind.itemsize], self.kind).reshape(())
+
+    def read(self, pointer: int) -> np.ndarray:
+        """A copy of the tensor at an address."""
+        if not self.size:
+            return np.empty(self.shape, self.kind)
+        return np.frombuffer(ctypes.string_at(pointer, self.size), self.kind).reshape(self.shape).copy()
+
+
+class _Case:
+    """A constructor with its cell, for one combination of dims."""
+
+    __slots__ = ("info", "is_flat", "order", "parts", "pointers", "tag")
+
+    def __init__(self, info: ConstructorInfo, dims: Sequence[str], env: Sequence[int]) -> None:
+        cell = Cell.of(info.fields)
+        self.info, self.tag = info, info.tag
+        self.order, self.pointers = cell.order, cell.pointers
+        self.parts = [p if isinstance(p, int) else _Part(p, dims, env) for p in cell.parts]
+        self.is_flat = not any(isinstance(field, tuple) for field in info.fields)
+
+    def taken_apart(self, fields: tuple[Any, ...], where: str) -> Sequence[Any]:
+        """The parts of the fields of a value; RunError if they are not as many, or tuples are elsewhere."""
+        info = self.info
+        if self.is_flat and len(fields) == len(info.fields):
+            return fields
+        parts: list[Any] = []
+        todo: list[tuple[Field, Any]] = [(info.fields, fields)]
+        while todo:
+            field, value = todo.pop()
+            if not isinstance(field, tuple):
+                parts.append(value)
+                continue
+            if not isinstance(value, tuple) or len(value) != len(field):
+                got = f"{len(value)} values" if isinstance(value, tuple) else type(value).__name__
+                raise fault(f'input "{where}": the fields of {info.name} do not fit', got, f"a tuple of {len(field)}")
+            todo += reversed(list(zip(field, value, strict=True)))
+        return parts
+
+    def value(self, parts: Sequence[Any]) -> Data:
+        """The value with these parts."""
+        return Data(self.info, tuple(parts) if self.is_flat else _nested(self.info.fields, iter(parts)))
+
+
+def _nested(fields: tuple[Field, ...], parts: Iterator[Any]) -> tuple[Any, ...]:
+    return tuple([_nested(field, parts) if isinstance(field, tuple) else next(parts) for field in fields])
+
+
+class Exchange:
+    """What a function's data types mean for one combination of dims: values become objects, objects become values."""
+
+    __slots__ = ("_cases", "_types")
+
+    def __init__(self, types: Sequence[DataInfo], dims: Sequence[str], env: Sequence[int]) -> None:
+        self._types = types
+        self._cases = [[_Case(c, dims, env) for c in ty.constructors] for ty in types]
+
+    # ------------------------------------------------------------------------------------------------ in
+
+    def build(self, workspace: int, infos: Sequence[ObjectInfo], values: Sequence[object]) -> list[int]:
+        """Handles of new objects for `values`; RunError where one does not fit its type, or memory ends."""
+        script = _Script()
+        for info, value in zip(infos, values, strict=True):
+            self._add(script, info, value)
+        roots = array("q", [script.known[id(v), info.data] for info, v in zip(infos, values, strict=True)])
+        words = script.words
+        status = library().lg_objects_build(
+            workspace, words.buffer_info()[0], len(words), script.count, roots.buffer_info()[0], len(roots)
+        )
+        if status == _MEMORY:
+            raise RunError("out of memory: no room for the objects of the inputs")
+        if status:
+            raise InternalError("the runtime refuses the description of the inputs")
+        return roots.tolist()
+
+    def _add(self, script: _Script, info: ObjectInfo, root: object) -> None:
+        """Writes records for all objects of `root`: what an object refers to before itself."""
+        known = script.known
+        todo: list[tuple[Any, _Part | int]] = [(root, info.data)]
+        while todo:
+            value, part = todo[-1]
+            if (id(value), part) in known:
+                todo.pop()
+            elif isinstance(part, _Part):
+                script.tensor(value, part, info.name)
+                todo.pop()
+            else:
+                case = self._case(value, part, info)
+                parts = case.taken_apart(value.fields, info.name)
+                boxed = [(parts[i], case.parts[i]) for i in case.order[: case.pointers]]
+                missing = [pair for pair in boxed if (id(pair[0]), pair[1]) not in known]
+                if missing:
+                    todo += missing
+                else:
+                    script.cell(value, part, case, parts, info.name)
+                    todo.pop()
+
+    def _case(self, value: object, data: int, info: ObjectInfo) -> _Case:
+        ty, cases = self._types[data], self._cases[data]
+        if not isinstance(value, Data):
+            hint = "a value is made by calling a constructor of exe.constructors"
+            raise fault(f'input "{info.name}": not a value of a data type', type(value).__name__, ty.name, hint)
+        tag, name = int(value.constructor.tag), value.constructor.name
+        if not 0 <= tag < len(cases) or cases[tag].info.name != name:
+            known = ", ".join(case.info.name for case in cases)
+            raise fault(f'input "{info.name}": no constructor of {ty.name}', name, known)
+        return cases[tag]
+
+    # ------------------------------------------------------------------------------------------------ out
+
+    def read(self, workspace: int, infos: Sequence[ObjectInfo], handles: Sequence[int]) -> list[Data]:
+        """The values of the objects `handles`; RunError if memory ends, or one contains itself."""
+        roots = array("q", handles)
+        records, count = ctypes.c_void_p(), ctypes.c_int64()
+        status = library().lg_objects_read(
+            workspace, roots.buffer_info()[0], len(roots), ctypes.byref(records), ctypes.byref(count)
+        )
+        if status:
+            what = "out of memory: no room for the results" if status == _MEMORY else "a result contains itself"
+            raise RunError(what)
+        words = _words_at(records.value or 0, count.value)
+        starts = _starts(words)
+        kinds: list[Any] = [None] * len(starts)
+        for info, root in zip(infos, roots, strict=True):
+            self._note(kinds, info.data, root)
+        for n in reversed(range(len(starts))):  # those that refer to others come later
+            self._note_parts(words, starts[n], kinds, kinds[n])
+        made: list[Any] = []
+        for n, at in enumerate(starts):
+            made.append(self._value(words, at, kinds[n], made))
+        return [self._referred(root, info.data, made) for info, root in zip(infos, roots, strict=True)]
+
+    @staticmethod
+    def _note(kinds: list[Any], kind: Any, reference: int) -> None:
+        if not reference & 1:
+            kinds[reference >> 1] = kind
+
+    def _note_parts(self, words: list[int], at: int, kinds: list[Any], kind: Any) -> None:
+        if isinstance(kind, int):
+            case = self._made_by(kind, words[at + 2] & 0xFFFF)
+            for i, part in enumerate(case.order[: case.pointers]):
+                self._note(kinds, case.parts[part], words[at + 3 + i])
+
+    def _made_by(self, data: int, tag: int) -> _Case:
+        if tag >= len(self._cases[data]):
+            raise InternalError(f"the program made a value of {self._types[data].name} with tag {tag}")
+        return self._cases[data][tag]
+
+    def _referred(self, reference: int, kind: Any, made: list[Any]) -> Any:
+        return self._made_by(kind, reference >> 1).value(()) if reference & 1 else made[reference >> 1]
+
+    def _value(self, words: list[int], at: int, kind: Any, made: list[Any]) -> Any:
+        if isinstance(kind, _Part):
+            return kind.read(words[at])
+        case = self._made_by(kind, words[at + 2] & 0xFFFF)
+        parts: list[Any] = [None] * len(case.parts)
+        for i, part in enumerate(case.order):
+            found, word = case.parts[part], words[at + 3 + i]
+            if i < case.pointers:
+                parts[part] = self._referred(word, found, made)
+            else:
+                assert isinstance(found, _Part)
+                parts[part] = found.scalar(word)
+        return case.value(parts)
+
+
+class ObjectCall:
+    """The objects of one call: those of the inputs are made and in the words when this exists."""
+
+    __slots__ = ("_exchange", "_given", "_infos", "_slots", "_workspace")
+
+    def __init__(
+        self, exchange: Exchange, signature: Signature, workspace: Workspace, objects: Sequence[object]
+    ) -> None:
+        info = signature.info
+        self._exchange, self._workspace, self._infos = exchange, workspace, info.results
+        self._given = exchange.build(workspace.handle, info.objects, objects)
+        self._slots = np.zeros(len(info.results), np.int64)
+        for word, i in signature.object_words:
+            workspace.words[word] = self._given[i]
+        for word, i in signature.result_words:
+            workspace.words[word] = address(self._slots[i:])
+
+    def results(self) -> list[Data]:
+        """The results, once the call has succeeded; all its objects end."""
+        handles = self._slots.tolist()
+        try:
+            return self._exchange.read(self._workspace.handle, self._infos, handles)
+        finally:
+            self._workspace.end_objects([*self._given, *handles])
+
+
+class _Script:
+    """Records so far. A value that is met again, as a part of the same kind, is the record that it has."""
+
+    def __init__(self) -> None:
+        self.words = array("q")
+        self.count = 0
+        self.known: dict[tuple[int, _Part | int], int] = {}  # id of a value, and what it is -> what refers to it
+        self._alive: list[np.ndarray] = []  # memory that the records refer to
+
+    def tensor(self, value: object, part: _Part, where: str) -> None:
+        """Adds the record of a tensor."""
+        data = part.array(value, where)
+        self._alive.append(data)
+        self.words.extend((_ELSEWHERE, data.nbytes, address(data)))
+        self._refer(value, part)
+
+    def cell(self, value: object, data: int, case: _Case, parts: Sequence[Any], where: str) -> None:
+        """Adds the record of a cell; where the constructor has no parts, there is none to refer to."""
+        if not parts:
+            self.known[id(value), data] = case.tag << 1 | 1
+            return
+        words = [case.tag | case.pointers << 16, _WORD * len(parts)]
+        for i, n in enumerate(case.order):
+            kind, part = case.parts[n], parts[n]
+            if i < case.pointers:
+                words.append(self.known[id(part), kind])
+            else:
+                assert isinstance(kind, _Part)
+                words.append(kind.word(part, where))
+        self.words.extend(words)
+        self._refer(value, data)
+
+    def _refer(self, value: object, part: _Part | int) -> None:
+        self.known[id(value), part] = 2 * self.count
+        self.count += 1
+
+
+def _words_at(place: int, count: int) -> list[int]:
+    if not count:
+        return []
+    return list((ctypes.c_int64 * count).from_address(place))
+
+
+def _starts(words: Sequence[int]) -> list[int]:
+    """Where records begin."""
+    starts, at = [], 0
+    while at < len(words):
+        starts.append(at)
+        size, pointers = words[at + 1], words[at + 2] >> 16 & 0xFFFF
+        at += 3 + (-(-size // _WORD) if pointers or size <= _INLINE else 0)
+    return starts

@@ -1,0 +1,52 @@
+"""Values of data types, as programs take and return them: in the interpreter and compiled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Data"]
+
+_SHOWN = 40  # parts of a value that its text shows
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class Data:
+    """A value of a data type: `fields` are arrays, tuples and values of data types.
+
+    `constructor` has a `name` and a `tag` (its position in the type): one of a module (`mod.get_constructor`), or of an
+    executable (`exe.constructors`).
+    """
+
+    constructor: Any
+    fields: tuple[Any, ...]
+
+    def __repr__(self) -> str:
+        """`Cons(1, Cons(2, Nil()))`, cut off after some parts: values may nest deeply."""
+        pieces: list[str] = []
+        todo: list[object] = [self]
+        while todo and len(pieces) < _SHOWN:
+            item = todo.pop()
+            if isinstance(item, str):
+                pieces.append(item)
+            elif isinstance(item, Data):
+                todo += reversed([f"{item.constructor.name}(", *_separated(item.fields), ")"])
+            elif isinstance(item, tuple):
+                todo += reversed(["(", *_separated(item), ")"])
+            else:
+                pieces.append(_short(item))
+        return "".join(pieces) + ("…" if todo else "")
+
+
+def _separated(items: tuple[Any, ...]) -> list[object]:
+    out: list[object] = []
+    for item in items:
+        out += (", ", item)
+    return out[1:]
+
+
+def _short(item: object) -> str:
+    shape, dtype = getattr(item, "shape", None), getattr(item, "dtype", None)
+    if not shape:
+        return str(item) if shape is not None else repr(item)
+    return f"{dtype}[{', '.join(map(str, shape))}]"
