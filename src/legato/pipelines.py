@@ -6,25 +6,34 @@ from collections.abc import Iterable
 
 from legato.base.precision import Precision
 from legato.transform.canonicalize import Canonicalize
+from legato.transform.defunctionalize import Defunctionalize
 from legato.transform.eliminate_common import EliminateCommon
+from legato.transform.flatten_match import FlattenMatch
 from legato.transform.fold_constant import FoldConstant
 from legato.transform.fold_scale import FoldScale
 from legato.transform.fuse import Fuse
 from legato.transform.infer_types import InferTypes
+from legato.transform.lambda_lift import LambdaLift
 from legato.transform.loops_to_scans import LoopsToScans
 from legato.transform.low_precision import LowPrecision
 from legato.transform.narrow_dims import NarrowDims
 from legato.transform.pass_ import Pass
 from legato.transform.simplify import Simplify
+from legato.transform.specialize import Specialize
 from legato.transform.to_a_normal import ToANormal
 from legato.transform.to_graph import ToGraph
 
-__all__ = ["DEFAULT", "for_precision"]
+__all__ = ["DEFAULT", "for_bodies", "for_precision"]
 
 DEFAULT: tuple[Pass, ...] = (
     InferTypes(),
     # Every expression is typed from here on; passes type what they make.
     NarrowDims(),
+    FlattenMatch(),
+    LambdaLift(),
+    Specialize(),
+    Defunctionalize(),
+    # No function is a value or has type variables, and matches are flat: first-order form.
     ToGraph(),
     FoldConstant(),
     Canonicalize(),
@@ -38,6 +47,14 @@ DEFAULT: tuple[Pass, ...] = (
     # Every computation is bound once, in the innermost scope that holds its uses.
     Fuse(),
 )
+
+
+def for_bodies(passes: Iterable[Pass]) -> tuple[tuple[Pass, ...], tuple[Pass, ...]]:
+    """`passes` up to where functions are made for sizes of their dims, and those behind: first what sizes that are
+    known make simpler. Constants have been folded by then, so that all these functions have the same."""
+    found = tuple(passes)
+    at = next((n for n, p in enumerate(found) if isinstance(p, LowPrecision | ToANormal | Fuse)), len(found))
+    return found[:at], (FoldConstant(), Simplify(), FoldConstant(), EliminateCommon(), *found[at:])
 
 
 def for_precision(passes: Iterable[Pass], precision: Precision) -> tuple[Pass, ...]:

@@ -23,7 +23,7 @@ from legato.infer.infer import infer
 from legato.ir._dims import free_dims
 from legato.ir.expr import Expr, Function, GlobalVar, Let, RefCreate, RefRead, Tuple
 from legato.ir.module import Module
-from legato.ir.types import RefType, TupleType, Type
+from legato.ir.types import FuncType, GlobalTypeVar, RefType, TupleType, Type
 from legato.prelude import library, link
 from tests.programs.choices import Choices
 from tests.programs.functions import functions
@@ -55,6 +55,21 @@ class Program:
     def module(self) -> Module:
         """The typed module."""
         return infer(self.source)
+
+    @property
+    def gives_functions(self) -> bool:
+        """True if there may be functions in the value of @main: in tuples, cells, and data types at any depth."""
+        todo, seen = [self.result], set[Type]()
+        while todo:
+            ty = todo.pop()
+            if isinstance(ty, FuncType):
+                return True
+            if ty not in seen:
+                seen.add(ty)
+                todo += ty.children()
+                if isinstance(ty, GlobalTypeVar):
+                    todo += [i for con in self.source.types[ty].constructors for i in con.inputs]
+        return False
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """How Hypothesis shows it."""

@@ -87,7 +87,7 @@ class FunctionTypes:
         if found is None:
             name = self._names.new("Fn")
             apply = GlobalVar(self._names.new(f"apply_{name}"))
-            first = [d if isinstance(d, Const) else None for d in dims_in(ty)]
+            first: list[Dim | None] = [d if isinstance(d, Const) else None for d in dims_in(ty)]
             found = self.classes[key] = TypeClass(key, GlobalTypeVar(name), apply, first)
         elif not self._is_complete:
             found.literals = [a if a is b else None for a, b in zip(found.literals, dims_in(ty), strict=True)]

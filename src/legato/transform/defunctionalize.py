@@ -185,8 +185,7 @@ class _Rewriter(Copy):
             case Function():
                 return node if is_primitive(node) else self._closure(node)
             case Call(op=Constructor() as con):
-                made = super().node(node, kids)
-                return replace(made, op=self._known.constructor(con, node.ty))
+                return super().node(node, (self._known.constructor(con, node.ty), *kids[1:]))
             case Call() if not isinstance(node.op, Op | GlobalVar) and not is_primitive(node.op):
                 return self._applied(node, kids)
             case Match(data, clauses):
