@@ -24,11 +24,12 @@ from legato.tir.parser import parse_func
 from legato.tir.verify import verify_all
 
 NUMBER = TensorField("int64", ())
+FLAGS = (TensorField("int8", ()), TensorField("bool", ()))
 LIST = DataInfo("List", (ConstructorInfo("Nil", 0, ()), ConstructorInfo("Cons", 1, (NUMBER, 0))))
 # A node has a weight of two floats, a pair of subtrees, a name and a flag; a leaf has a vector.
 TREE = DataInfo("Tree", (
     ConstructorInfo("Leaf", 0, (TensorField("float32", ("n",)),)),
-    ConstructorInfo("Node", 1, (TensorField("float32", ()), (0, 0), (TensorField("int8", ()), TensorField("bool", ())))),
+    ConstructorInfo("Node", 1, (TensorField("float32", ()), (0, 0), FLAGS)),
     ConstructorInfo("None", 2, ((),)),
 ))  # fmt: skip
 

@@ -269,7 +269,8 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
     [
         (lambda f: f["objects"][0].update(data=3), "'tree' is of data type 3, of 1"),
         (lambda f: f["objects"][0].update(data=-1), "got -1, wanted an integer from 0"),
-        (lambda f: f["types"][0]["constructors"][1].update(tag=5), "constructor 'Node' of 'Tree' has tag 5, and position 1"),
+        (lambda f: f["types"][0]["constructors"][1].update(tag=5),
+         "constructor 'Node' of 'Tree' has tag 5, and position 1"),
         (lambda f: f["types"][0]["constructors"][1].update(fields=[9]), "a field of 'Node' is of data type 9, of 1"),
         (lambda f: f["types"][0]["constructors"][0]["fields"][0].update(dtype="float7"),
          "a field of 'Leaf' has unknown dtype 'float7'"),

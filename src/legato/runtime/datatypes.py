@@ -77,7 +77,7 @@ class ObjectInfo:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """How the parts of a constructor lie in its payload: `order[i]` is that in word i; `pointers` handles come first."""
+    """How the parts of a constructor lie in its payload: `order[i]` is that in word i; the handles come first."""
 
     parts: tuple[TensorField | int, ...]
     order: tuple[int, ...]
