@@ -34,7 +34,7 @@ def compile(  # the name that users look for
     model: object,
     *,
     target: str = "host",
-    shapes: Mapping[str, Sequence[int | str | None]] | None = None,
+    shapes: Mapping[str, int | str | Sequence[int | str | None]] | None = None,
     threads: int | None = None,
     keep: Iterable[str] = (),
     ops: Iterable[Op] = (),
@@ -48,7 +48,9 @@ def compile(  # the name that users look for
 
     model:   a path to a .onnx or .relay file, an onnx.ModelProto, or a Module.
     target:  "host", or a level of x86-64 ("x86-64-v2", "x86-64-v3", "x86-64-v4").
-    shapes:  shapes of inputs by name, replacing the model's; strings name symbolic dims.
+    shapes:  shapes of inputs by name, replacing the model's; strings name symbolic dims. By the name of a dim: the
+             sizes to compile for, as in {"n": [1, 8, "1..512"]}. There is a body for each, the first that takes the
+             sizes of a call runs it, and all have the same weights; other sizes are a RunError.
     threads: default number of threads of calls; it does not enter the code, and results do not depend on it.
     keep:    stages whose text `exe.module_after(stage)` shall give.
     ops:     operators of your own; custom: converters of your own for ONNX operators, by "domain::Op".
@@ -62,15 +64,16 @@ def compile(  # the name that users look for
     """
     from legato.base.precision import precision as as_precision
     from legato.base.target import target as as_target
-    from legato.driver import CompileOptions, compile_module, load_model
+    from legato.driver import CompileOptions, compile_module, load_model, split_shapes
     from legato.pipelines import DEFAULT
 
     chosen = DEFAULT if passes is None else tuple(passes)
     exactness = as_precision(precision)
+    own, sizes = split_shapes(model, shapes)
     options = CompileOptions(
-        as_target(target), threads, frozenset(keep), tuple(ops), progress, memory_limit, chosen, exactness
+        as_target(target), threads, frozenset(keep), tuple(ops), progress, memory_limit, chosen, exactness, sizes
     )
-    return compile_module(load_model(model, shapes=shapes, ops=options.ops, custom=custom), options).executable
+    return compile_module(load_model(model, shapes=own, ops=options.ops, custom=custom), options).executable
 
 
 def load(path: str | Path, *, threads: int | None = None, memory_limit: int = 0, ops: Iterable[Op] = ()) -> Executable:

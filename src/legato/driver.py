@@ -13,32 +13,34 @@ from typing import Any, Final, cast
 import numpy as np
 
 from legato._version import __version__
-from legato.arith.expr import Expr
 from legato.assemble import KERNEL, Assembler, Objects, llvm_modules
 from legato.base.errors import CompileError, UnsupportedError, quoting
 from legato.base.node import post_order
 from legato.base.precision import Precision
 from legato.base.target import Target
 from legato.codegen.link import Image, link
+from legato.infer.infer import infer
 from legato.ir import expr as ir
 from legato.ir.attrs_json import attrs_from_json, attrs_to_json
 from legato.ir.module import Module
 from legato.ir.op import Op
+from legato.lower.entries import Bodies, entries
 from legato.lower.functions import LoweredModule, lower_functions
 from legato.lower.host import lower_hosts
 from legato.lower.hosts.program import HostProgram
 from legato.lower.memory import peak_memory
 from legato.lower.pack import Allocate
 from legato.lower.reuse import Shelf
-from legato.lower.signature import function_info, host_op_info
+from legato.lower.signature import host_op_info
 from legato.lower.supported import reachable, require_shallow, require_supported
 from legato.ops import table
-from legato.pipelines import DEFAULT, for_precision
+from legato.pipelines import DEFAULT, for_bodies, for_precision
 from legato.runtime.executable import Executable
 from legato.runtime.kernels import kernel_from_work, kernels_to_text
 from legato.runtime.parts import Segment
-from legato.runtime.program import HostOpInfo, Program
+from legato.runtime.program import FunctionInfo, HostOpInfo, Program
 from legato.transform._first_order import first_order
+from legato.transform._sizes import combinations, for_sizes, hull, is_choice
 from legato.transform.pass_ import Observer, Pass, run
 
 __all__ = [
@@ -60,7 +62,8 @@ PROGRAMS: Final = (*TEXTS, ".json")
 
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
-    """How to compile; `keep` names stages whose IR the executable shall hold as text ("*" for all)."""
+    """How to compile; `keep` names stages whose IR the executable shall hold as text ("*" for all); `sizes` of dims are
+    those that the program shall have bodies for."""
 
     target: Target
     threads: int | None = None
@@ -70,6 +73,7 @@ class CompileOptions:
     memory_limit: int = 0
     passes: tuple[Pass, ...] = DEFAULT
     precision: Precision = Precision.DEFAULT
+    sizes: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def pipeline(self) -> tuple[Pass, ...]:
@@ -85,17 +89,23 @@ def load_model(
     custom: Mapping[str, Callable[..., Any]] | None = None,
 ) -> Module:
     """`model` as a module: a Module itself, what holds one as `module` (a relay.IRModule), the path of a .onnx, .relay
-    or .json file, or an onnx.ModelProto."""
+    or .json file, or an onnx.ModelProto. `shapes` are those of inputs, by name, and sizes of dims."""
+    shapes, sizes = split_shapes(model, shapes)
+    if sizes:
+        only, *others = combinations(sizes)
+        if others:
+            raise CompileError("shapes: a dim has several sizes", hint="these are for programs that are compiled")
+        mod = infer(load_model(model, shapes=shapes, ops=ops, custom=custom))
+        main = mod["main"]
+        assert isinstance(main, ir.Function)
+        return mod.with_function(mod.var("main"), for_sizes(main, only))
     model = held if isinstance(held := getattr(model, "module", None), Module) else model
     suffix = Path(model).suffix if isinstance(model, str | Path) else ""
-    if shapes and (suffix in PROGRAMS or isinstance(model, Module | ir.Function)):
-        raise CompileError("shapes are given for ONNX models; a program in Relay has its own")
     if isinstance(model, Module):
         return model
     if isinstance(model, ir.Function):
         return Module.from_expr(model)
     if suffix in TEXTS:
-        from legato.infer.infer import infer
         from legato.ir.files import load_text
         from legato.prelude import parse
 
@@ -104,7 +114,6 @@ def load_model(
         with quoting(path, str(path)):
             return infer(module)
     if suffix == ".json":
-        from legato.infer.infer import infer
         from legato.ir.files import load_json_file
 
         return infer(load_json_file(Path(str(model)), ops=operators(ops)))
@@ -116,6 +125,26 @@ def load_model(
         f"cannot compile a {type(model).__name__}",
         hint="give a path to a .onnx or .relay file, an onnx.ModelProto, or a legato Module",
     )
+
+
+def split_shapes(model: object, shapes: Mapping[str, Any] | None) -> tuple[dict[str, Any], dict[str, object]]:
+    """Of `shapes`: those of inputs of `model`, and sizes of dims. Programs in Relay have shapes of their own."""
+    given = dict(shapes or {})
+    is_onnx = isinstance(model, bytes) or type(model).__name__ == "ModelProto"
+    if isinstance(model, str | Path) and Path(model).suffix not in PROGRAMS:
+        is_onnx = True
+    choices = {name for name, value in given.items() if is_choice(value)}
+    if is_onnx and choices:
+        from legato.frontend.onnx.reader import read
+
+        choices -= {value.name for value in read(cast("str | Path | bytes", model)).model.graph.input}
+    if not is_onnx and len(choices) < len(given):
+        raise CompileError(
+            "shapes are given for ONNX models; a program in Relay has its own",
+            hint='sizes of its dims can be given: shapes={"n": [1, 8, "1..512"]}',
+        )
+    sizes = {name: value for name, value in given.items() if name in choices}
+    return {name: value for name, value in given.items() if name not in choices}, sizes
 
 
 def operators(extra: Iterable[Op] = ()) -> dict[str, Op]:
@@ -163,7 +192,7 @@ def _compiled(mod: Module, options: CompileOptions) -> Compiled:
     observer = Observer(keep=options.keep, progress=options.progress)
     with clock("passes"):
         require_shallow(mod)
-        mod = run(mod, options.pipeline, observer)
+        mod, bodies = _transformed(mod, options, observer)
     assembler = Assembler.default(options.target)
     with clock("lower"):
         segment = Segment(_room(mod))
@@ -175,10 +204,11 @@ def _compiled(mod: Module, options: CompileOptions) -> Compiled:
         objects = assembler.compile(emitted, lowered, program)
     with clock("link"):
         image = _linked(objects, [*program.functions, *program.facts])
-        workspace, is_all = peak_memory(program.functions, program.plans)
+        is_all = peak_memory(program.functions, program.plans)[1]
         stats = {"host_operators": len(program.host_ops), "kernels": len(program.facts), "recursive": int(not is_all)}
         stages = {name: str(m) for name, m in observer.kept.items()}
-        info = _program(lowered.module, program, image.exports, workspace, options, stats, source, stages)
+        functions = entries(lowered.module, program, image.exports, bodies)
+        info = _program(program, functions, image.exports, options, stats, source, stages)
         executable = Executable.from_parts(
             info,
             image.data,
@@ -190,6 +220,25 @@ def _compiled(mod: Module, options: CompileOptions) -> Compiled:
             host_ops=host_runner(options.ops) if info.host_ops else None,
         )
     return Compiled(executable, objects.compiled, clock.seconds, observer.kept)
+
+
+def _transformed(mod: Module, options: CompileOptions, observer: Observer) -> tuple[Module, Bodies | None]:
+    """`mod` through the passes. Where sizes are asked for, the function for each combination of them is made when
+    constants are folded and are the same in all; the first is @main."""
+    if not options.sizes:
+        return run(mod, options.pipeline, observer), None
+    found = combinations(options.sizes)
+    before, after = for_bodies(options.pipeline)
+    mod = run(mod, before, observer)
+    main = mod["main"]
+    assert isinstance(main, ir.Function)
+    made = {
+        mod.var("main") if not n else ir.GlobalVar(f"main_for_{n}"): for_sizes(main, sizes)
+        for n, sizes in enumerate(found)
+    }
+    mod = run(mod.with_functions({**mod.functions, **made}), after, observer)
+    bodies = Bodies(for_sizes(main, hull(found)), tuple(gv.name for gv in made), found)
+    return mod, bodies if len(found) > 1 else None
 
 
 def lower_module(mod: Module, options: CompileOptions, observer: Observer) -> tuple[Module, HostProgram]:
@@ -209,7 +258,8 @@ def _lowered(
     mod: Module, options: CompileOptions, observer: Observer, shelf: Shelf | None, allocate: Allocate = np.empty
 ) -> tuple[LoweredModule, HostProgram]:
     """`lower_module`; what the `shelf` has is not lowered again, unless somebody wants to see how it is."""
-    mod = reachable(mod)
+    roots = ["main", *(gv.name for gv in mod.functions if gv.name.startswith("main_for_"))]
+    mod = mod.with_functions({gv: f for name in roots for gv, f in reachable(mod, name).functions.items()})
     if not isinstance(mod["main"], ir.Function):
         raise UnsupportedError(
             "@main is a loop-level function", hint="compile a module whose @main is a graph function"
@@ -259,22 +309,18 @@ def _linked(objects: Objects, exports: Sequence[str]) -> Image:
 
 
 def _program(
-    mod: Module,
     program: HostProgram,
+    functions: Mapping[str, FunctionInfo],
     exports: Mapping[str, int],
-    workspace: Expr,
     options: CompileOptions,
     stats: Mapping[str, int],
     source: str,
     stages: Mapping[str, str],
 ) -> Program:
-    main = mod["main"]
-    assert isinstance(main, ir.Function)
-    info = function_info(main, exports["main"], workspace)
     return Program(
         target=options.target.name,
         precision=options.precision.value,
-        functions={"main": info},
+        functions=functions,
         checks=tuple(program.checks),
         kernels=_kernels(program, exports),
         host_ops=tuple(host_op_info(r, attrs_to_json(r.attrs)) for r in program.host_ops),

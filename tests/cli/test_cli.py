@@ -76,7 +76,7 @@ def test_wrong_usage(arguments: tuple[str, ...], call: Any) -> None:
         ),
         (
             ("compile", "mlp.relay", "-o", "a.legato", "--shape", "x=1,4"),
-            "shapes are given for ONNX models; a program in Relay has its own",
+            "shapes are given for ONNX models; a program in Relay has its own\n  hint: its dims: n",
         ),
         (("run", "none.legato", "--fill", "ones"), "cannot read none.legato: No such file or directory"),
         (("run", "mlp.relay"),

@@ -41,7 +41,7 @@ def test_any_number_of_rows(target: str) -> None:
     exe, w = compiled(DENSE, "n", target), floats(TERMS, CHANNELS)
     for n in range(1, 33):
         x = floats(n, TERMS)
-        np.testing.assert_allclose(exe(x, w), np.maximum(x @ w, 0), atol=1e-4)
+        np.testing.assert_allclose(np.asarray(exe(x, w)), np.maximum(x @ w, 0), atol=1e-4)
 
 
 @pytest.mark.parametrize("n", [7, 17, 33])

@@ -22,7 +22,8 @@ __all__ = ["add_compile", "add_inputs", "executable", "is_artifact", "module", "
 
 SHAPE = (
     "shape of an input, such as x=1,3,h,w: numbers fix dims, names make them symbolic (w:32..960 gives a range), "
-    "? leaves one as the model has it; may be given for each input"
+    "? leaves one as the model has it; may be given for each input. Or the sizes of a symbolic dim that there shall be "
+    "code for, such as n=1,8,1..512"
 )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,13 +36,14 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
         return _emit(args, tell)
     if args.output is None:
         raise CompileError("nowhere to write the compiled program", hint="name a file: -o model.legato")
-    from legato.driver import compile_module, load_model
+    from legato.driver import compile_module, load_model, split_shapes
 
     start = time.perf_counter()
     tell("reading")
-    mod = load_model(args.model, shapes=_arguments.shapes(args))
+    shapes, sizes = split_shapes(args.model, _arguments.shapes(args))
+    mod = load_model(args.model, shapes=shapes)
     read = time.perf_counter() - start
-    compiled = compile_module(mod, _arguments.options(args, tell))
+    compiled = compile_module(mod, replace(_arguments.options(args, tell), sizes=sizes))
     tell("writing")
     compiled.executable.save(args.output)
     data = _facts(args.output, compiled, time.perf_counter() - start, {"read": read, **compiled.seconds})

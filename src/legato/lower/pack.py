@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -56,11 +57,14 @@ def _static(extents: Sequence[Expr]) -> tuple[int, ...]:
 
 
 class Packer:
-    """Packs constants: memory for the results is taken at once, in order; they are filled later, all together."""
+    """Packs constants: memory for the results is taken at once, in order; they are filled later, all together. What
+    is packed in the same way from the same array is one constant."""
 
     def __init__(self, allocate: Allocate = np.empty) -> None:
         self._allocate = allocate
         self._jobs: list[_Job] = []
+        self._known: dict[Hashable, ir.Constant] = {}
+        self._sources: list[Array] = []  # kept alive: they are known by identity
 
     def add(
         self, packings: Sequence[StoredPacking], values: Sequence[ir.Expr], wanted: Container[int]
@@ -68,17 +72,22 @@ class Packer:
         """The constants that `packings` make of a group's `values`: None for those whose numbers are not `wanted`."""
         arrays = {n: v.data for n, v in enumerate(values) if isinstance(v, ir.Constant)}
         dtypes = {n: array.dtype for n, array in arrays.items()}
+        self._sources += arrays.values()
+        keys: dict[int, Hashable] = {n: id(array) for n, array in arrays.items()}
         job = _Job(arrays, len(values), tuple(packings))
         found: list[ir.Constant | None] = []
         for n, packing in enumerate(packings, len(values)):
             dtypes[n] = _dtype_of(packing, dtypes[packing.source])
-            if n not in wanted:
-                found.append(None)
+            how = json.dumps([packing.extents, packing.matrices, packing.body])
+            key = keys[n] = (keys[packing.source], how)
+            if n not in wanted or key in self._known:
+                found.append(self._known[key] if n in wanted else None)
                 continue
             job.results[n] = self._allocate(packing.extents, dtypes[n])
             shown = job.results[n].view()
             shown.setflags(write=False)
-            found.append(ir.Constant(shown, ty=tensor_type(packing.extents, dt.dtype(dtypes[n]))))
+            self._known[key] = ir.Constant(shown, ty=tensor_type(packing.extents, dt.dtype(dtypes[n])))
+            found.append(self._known[key])
         if job.results:
             self._jobs.append(job)
         return found

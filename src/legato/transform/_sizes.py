@@ -1,0 +1,110 @@
+"""Programs for some sizes of their dims: what sizes are asked for, and the function for each combination of them.
+
+{"n": [1, 8, "1..512"], "m": 64}        =>        n = 1, m = 64;  n = 8, m = 64;  1 <= n <= 512, m = 64
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Final
+
+from legato.arith.expr import Const, Var, const
+from legato.arith.simplify import simplify
+from legato.base.errors import CompileError
+from legato.ir.expr import Function
+from legato.ir.types import Dim
+from legato.transform.narrow_dims import with_dims
+
+__all__ = ["Combination", "combinations", "for_sizes", "hull", "is_choice"]
+
+MAX_COMBINATIONS: Final = 32
+Range = tuple[int, int | None]  # both ends included; no upper end: any
+Combination = Mapping[str, Range]
+
+_RANGE = re.compile(r"\s*(\d*)\s*\.\.\s*(\d*)\s*")
+
+
+def is_choice(value: object) -> bool:
+    """True if `value` may stand for sizes of a dim: a number, a range such as "1..512", or a sequence of these."""
+    items = [value] if isinstance(value, int | str) or not isinstance(value, Sequence) else value
+    return all(isinstance(i, int) or (isinstance(i, str) and _RANGE.fullmatch(i)) for i in items)
+
+
+def combinations(sizes: Mapping[str, object]) -> tuple[Combination, ...]:
+    """Every combination of the sizes of each dim, in order, the last dim's changing fastest; CompileError for what are
+    no sizes, and for more than MAX_COMBINATIONS."""
+    choices = {name: _choices(name, value) for name, value in sizes.items()}
+    count = math.prod(map(len, choices.values()))
+    if count > MAX_COMBINATIONS:
+        raise CompileError(
+            f"shapes: {count} combinations of sizes, but {MAX_COMBINATIONS} at most are compiled into one program",
+            hint="a range serves all sizes in it",
+        )
+    return tuple(dict(zip(choices, found, strict=True)) for found in product(*choices.values()))
+
+
+def _choices(name: str, value: object) -> list[Range]:
+    items = [value] if isinstance(value, int | str) or not isinstance(value, Sequence) else list(value)
+    if not items:
+        raise CompileError(f"shapes[{name!r}]: no size is given", hint='give sizes and ranges: [1, 8, "1..512"]')
+    return [_range(name, item) for item in items]
+
+
+def _range(name: str, item: object) -> Range:
+    if isinstance(item, int) and not isinstance(item, bool) and item >= 0:
+        return item, item
+    match = _RANGE.fullmatch(item) if isinstance(item, str) else None
+    if match is None:
+        raise CompileError(f"shapes[{name!r}]: got {item!r}, wanted a size or a range such as '1..512'")
+    lo, hi = match.groups()
+    if hi and int(hi) < int(lo or 0):
+        raise CompileError(f"shapes[{name!r}]: the range {item!r} is empty")
+    return int(lo or 0), int(hi) if hi else None
+
+
+def hull(found: Sequence[Combination]) -> Combination:
+    """The least ranges that hold those of all combinations."""
+    ends = {name: [c[name] for c in found] for name in found[0]}
+    return {name: (min(lo for lo, _ in ranges), _greatest([hi for _, hi in ranges])) for name, ranges in ends.items()}
+
+
+def _greatest(ends: Sequence[int | None]) -> int | None:
+    known = [e for e in ends if e is not None]
+    return max(known) if len(known) == len(ends) else None
+
+
+def for_sizes(main: Function, sizes: Combination) -> Function:
+    """`main` (typed) for dims of these sizes, fixed where a range is one number.
+
+    CompileError for dims that it does not have, and for sizes that its own ranges or constraints exclude.
+    """
+    by_name: dict[str, Var] = {}
+    for v in (p for p in main.type_params if isinstance(p, Var)):
+        by_name.setdefault(v.name, v)
+    for name in sizes:
+        if name not in by_name:
+            hint = f"its dims: {', '.join(by_name) or 'none'}"
+            if any(p.name == name for p in main.params):
+                raise CompileError("shapes are given for ONNX models; a program in Relay has its own", hint=hint)
+            raise CompileError(f"shapes: the program has no input and no dim {name!r}", hint=hint)
+    made = with_dims(main, {by_name[name]: _dim(by_name[name], ends) for name, ends in sizes.items()})
+    for c in made.attrs.get("constraints", ()):
+        if isinstance(simplify(c.a - c.b), Const):
+            given = ", ".join(f"{name} = {lo}" for name, (lo, hi) in sizes.items() if lo == hi)
+            raise CompileError(f"shapes: {given}: {c.what}: {simplify(c.a)} and {simplify(c.b)} must be equal")
+    return made
+
+
+def _dim(v: Var, ends: Range) -> Dim:
+    lo, hi = ends
+    own = v.lo or 0, v.hi
+    lo = lo if lo == hi else max(lo, own[0])
+    hi = hi if lo == hi or own[1] is None else own[1] if hi is None else min(hi, own[1])
+    if lo < own[0] or (own[1] is not None and lo > own[1]) or (hi is not None and hi < lo):
+        limit = f"{own[0]} <= {v.name}" + ("" if own[1] is None else f" <= {own[1]}")
+        wanted = str(ends[0]) if ends[0] == ends[1] else f"{ends[0]}..{'' if ends[1] is None else ends[1]}"
+        raise CompileError(f"shapes[{v.name!r}]: {wanted} is out of the program's own range, {limit}")
+    return const(lo) if lo == hi else Var(v.name, v.dtype, lo, hi)
