@@ -74,6 +74,25 @@ def test_names_that_are_numbers_are_quoted_as_attributes() -> None:
     assert str(Function((), constant(2), attrs={"inff": 1, "a b": 2})).startswith('fn ("inff"=1, "a b"=2) {')
 
 
+def test_names_of_type_parameters_end_with_what_binds_them() -> None:
+    a, n = TypeVar("A"), fresh("n")
+    poly = FuncType((a, tensor_type((n,))), a, (a, n))
+    params = (Var("f", ty=poly), Var("g", ty=poly), Var("x", ty=tensor_type((n,))))
+    text = "fn [A, n: ShapeVar](A, Tensor[(n,), float32]) -> A"
+    x, y = Var("x", ty=a), Var("y", ty=a)
+    closures = Tuple((Function((x,), x, type_params=(a,)), Function((y,), y, type_params=(a,))))
+    for func, wanted in (
+        (Function(params, constant(2)), f"fn [n: ShapeVar](%f: {text}, %g: {text}, %x: Tensor[(n,), float32]) {{"),
+        (Function(params, constant(2), type_params=(a, n)), f"fn [A, n: ShapeVar](%f: {text}, %g: {text}, %x: "),
+        (Function((), closures), "fn () {\n  %0 = fn [A](%x: A) {\n    %x\n  };\n  %1 = fn [A](%y: A) {"),
+        (Function((Var("f", ty=poly), Var("z", ty=a)), closures, type_params=(a,)), f"fn [A](%f: {text}, %z: A) {{"),
+    ):
+        assert str(func).startswith(wanted)
+        again = parse_expr(str(func), ops=OPS)
+        assert alpha_equal(again, func)
+        assert str(again) == str(func), "one variable bound twice is two when read back, and called the same"
+
+
 def test_module() -> None:
     n = fresh("n", 1, 512)
     x = Var("x", ty=tensor_type((n, 4 * n + 1)))

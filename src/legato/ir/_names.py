@@ -44,6 +44,10 @@ class Names:
         self._taken.add(name)
         return name
 
+    def release(self, name: str) -> None:
+        """Makes a name that `unique` gave free again."""
+        self._taken.remove(name)
+
 
 def bare(name: str) -> str:
     """The name of an operator, constructor or data type as text."""

@@ -52,7 +52,7 @@ from legato.ir.expr import (
 )
 from legato.ir.op import Op
 from legato.ir.scope import Scope, operands, pattern_vars, place
-from legato.ir.types import Dim, Type
+from legato.ir.types import Dim, Type, TypeVar
 
 __all__ = ["Context", "ExprPrinter"]
 
@@ -189,7 +189,7 @@ class ExprPrinter:
                 self._let(node, after, joins=role is _Role.RESULT and self._place.uses[id(node)] == 1)
             case Function():
                 self._open(node)
-                self._steps.append(partial(self._closure, node, after))
+                self._steps.append(partial(self._closure, node, self._types.enter(node.type_params), after))
                 self._signature(node)
             case If():
                 self._if(node, after)
@@ -265,8 +265,11 @@ class ExprPrinter:
 
         self._steps += [finish, *self._result(block, node.body)]
 
-    def _closure(self, node: Function, after: Callable[[Pieces], None]) -> None:
+    def _closure(
+        self, node: Function, outer: dict[DimVar | TypeVar, str | None], after: Callable[[Pieces], None]
+    ) -> None:
         head = self._types.binders(node.type_params)
+        self._types.leave(outer)
         after([f"fn {head}", *self._done[id(node)]])
 
     def _if(self, node: If, after: Callable[[Pieces], None]) -> None:

@@ -42,19 +42,39 @@ class TypePrinter:
     def __init__(self, taken: frozenset[str] = frozenset()) -> None:
         self._names = Names(TYPE_WORDS | taken)
         self._given: dict[Var | TypeVar, str] = {}
-        self._bound: set[Var | TypeVar] = set()
 
     def name(self, var: Any) -> str:
         """The name of a dim or type variable; always the same for the same one."""
         found = self._given.get(var)
         if found is None:
-            default = "d" if isinstance(var, Var) else "T"
-            found = self._given[var] = self._names.unique(identifier(var.name, default))
+            found = self._given[var] = self._unique(var)
         return found
 
+    def _unique(self, var: Var | TypeVar) -> str:
+        return self._names.unique(identifier(var.name, "d" if isinstance(var, Var) else "T"))
+
+    def enter(self, bound: tuple[Var | TypeVar, ...]) -> dict[Var | TypeVar, str | None]:
+        """Names what a function or its type binds, until `leave` is given the result.
+
+        A name ends with its binder: one type may stand in several places, and read back these are several variables.
+        """
+        outer = {var: self._given.get(var) for var in bound}
+        for var in outer:
+            self._given[var] = self._unique(var)
+        return outer
+
+    def leave(self, outer: dict[Var | TypeVar, str | None]) -> None:
+        """Gives the names that `enter` gave away free."""
+        for var, name in outer.items():
+            self._names.release(self._given[var])
+            if name is None:
+                del self._given[var]
+            else:
+                self._given[var] = name
+
     def unbound(self) -> tuple[Var, ...]:
-        """The dims printed so far that no printed binder binds, in order."""
-        return tuple(v for v in self._given if isinstance(v, Var) and v not in self._bound)
+        """The dims printed so far that no function entered binds, in order."""
+        return tuple(v for v in self._given if isinstance(v, Var))
 
     def dim(self, dim: Dim) -> str:
         """A dim."""
@@ -69,7 +89,6 @@ class TypePrinter:
     def binder(self, var: Var | TypeVar) -> str:
         """A type parameter with its kind: `A`, `n: ShapeVar`, `n: ShapeVar(1, 512)`."""
         name = self.name(var)
-        self._bound.add(var)
         if isinstance(var, TypeVar):
             return name if var.kind is Kind.TYPE else f"{name}: {var.kind.value}"
         if (var.lo, var.hi) == (0, None):
@@ -91,10 +110,8 @@ class TypePrinter:
                 return f"Tensor[{self.dims(shape)}, {dtype}]" if shape else str(dtype)
             case TupleType(members):
                 return _tuple([self.type(t) for t in members])
-            case FuncType(params, ret, bound):
-                head = self.binders(bound)
-                inner = ", ".join(map(self.type, params))
-                return f"fn {head}({inner}) -> {self.type(ret)}"
+            case FuncType():
+                return self._func(ty)
             case RefType(value):
                 return f"ref({self.type(value)})"
             case TypeVar():
@@ -109,6 +126,12 @@ class TypePrinter:
                 return "_"
             case _:
                 return repr(ty)
+
+    def _func(self, ty: FuncType) -> str:
+        outer = self.enter(ty.type_params)
+        text = f"fn {self.binders(ty.type_params)}({', '.join(map(self.type, ty.params))}) -> {self.type(ty.ret)}"
+        self.leave(outer)
+        return text
 
     def value(self, value: Any, metadata: Metadata, where: str) -> str:
         """An attribute's value; CompileError for one that the text format cannot hold (`where` names it)."""
