@@ -85,6 +85,8 @@ _CONS_OF_OTHER = Constructor("Cons", CONS.inputs, CONS.belongs_to, 0)
         (Constant(np.zeros(2, "float32")),
          "@main: a constant's array can be written\n  build constants with ir.constant"),
         (Dataflow(((Y, RefCreate(X)),), (Y,)), "@main: a dataflow block makes a cell\n  it evaluates <RefCreate>"),
+        (Dataflow(((Y, Call(Function((), RefCreate(X)), ())),), (Y,)),
+         "@main: a dataflow block calls a function, which has effects\n  it evaluates <Call>"),
         (Var("x", uid=X.uid, ty=GlobalTypeVar("T")), "@main: data type T is not defined"),
         (Var("x", uid=X.uid, ty=TypeVar("n", Kind.SHAPE_VAR)),
          "@main: type variable n has kind ShapeVar, wanted Type"),
