@@ -412,9 +412,6 @@ def test_functions_from_outside() -> None:
 
 @pytest.mark.parametrize(("what", "text"), [
     ("match_cast", "def @main(%x: Tensor[(n,), float32]) { match_cast(%x, Tensor[(4,), float32]) }"),
-    ("parameter %l, which has objects: List[float32]",
-     "type List[A] { Cons(A, List[A]), Nil } def @main(%l: List[float32]) { 1f }"),
-    ("a result that has objects: ref(float32)", "def @main(%x: float32) { ref(%x) }"),
 ])  # fmt: skip
 def test_what_compiled_code_cannot_do_yet(what: str, text: str) -> None:
     assert f"  @main: {what} at" in refused(text)

@@ -23,6 +23,7 @@ from legato.lower.hosts.program import HostProgram
 from legato.lower.hosts.values import Value, flat, flat_all, function_dims, nest, new_value
 from legato.lower.plan import plan_memory
 from legato.tir.buffer import Buffer, Scope
+from legato.tir.expr import cast
 from legato.tir.stmt import Check, Func, FuncKind, Stmt, Store, block
 
 __all__ = ["lower_hosts"]
@@ -52,7 +53,7 @@ def _function(frame: Frame, gv: ir.GlobalVar, func: ir.Function) -> Func:
         lower_block(frame, func.body, outs, out)
     inputs = [handles.get(b, b) for b in flat_all(params)]
     words: tuple[Buffer | Var, ...] = (*inputs, *function_dims(func), *flat(outs))
-    host = Func(gv.name, words, out.done(), FuncKind.HOST, tuple(frame.constants.values()))
+    host = Func(gv.name, words, _with_extents(frame, out.done()), FuncKind.HOST, tuple(frame.constants.values()))
     program = frame.program
     planned, program.plans[gv.name] = plan_memory(
         host, frame.buffers, frame.views.within, lambda kernel: program.facts[kernel].in_place
@@ -75,6 +76,16 @@ def _register(buffer: Buffer, handles: dict[Buffer, Var], out: Body) -> Buffer:
     handles[register] = Var(buffer.name, dt.handle)
     out.append(Store(register, (), handles[register]))
     return register
+
+
+def _with_extents(frame: Frame, body: Stmt) -> Stmt:
+    """`body`, with the dims in their registers that are values in it."""
+    out = Body()
+    for dim, register in frame.extents.items():
+        out.register(register)
+        out.append(Store(register, (), cast(dim, dt.int64)))
+    out.append(body)
+    return out.done()
 
 
 def _constraints(program: HostProgram, func: ir.Function) -> Sequence[Stmt]:

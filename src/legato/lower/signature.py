@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from legato.arith.expr import Expr, Var
 from legato.base.errors import UnsupportedError
 from legato.ir import expr as ir
-from legato.ir.types import TensorType, TupleType, Type
-from legato.lower.group import tensor_types
+from legato.ir.types import GlobalTypeVar, ShapeType, TensorType, TupleType, Type, TypeData
+from legato.lower.datatypes import DataTypes
+from legato.lower.hosts.cells import leaf_types
 from legato.lower.hosts.program import HostOpRecord
 from legato.lower.hosts.values import function_dims
 from legato.lower.sizes import size_of, unique
-from legato.runtime.program import Constraint, DimInfo, FunctionInfo, HostOpInfo, Structure, TensorInfo, Word
+from legato.runtime.datatypes import ObjectInfo
+from legato.runtime.program import Constraint, DimInfo, FunctionInfo, HostOpInfo, Structure, TensorInfo
 from legato.runtime.size import Size
 
 __all__ = ["function_info", "host_op_info"]
 
 
-def function_info(func: ir.Function, offset: int, workspace: Expr) -> FunctionInfo:
-    """The signature of graph function `func`, whose code begins at `offset` of the image."""
+def function_info(
+    func: ir.Function,
+    offset: int,
+    workspace: Expr,
+    types: Mapping[GlobalTypeVar, TypeData] = MappingProxyType({}),
+    *,
+    is_recursive: bool = False,
+) -> FunctionInfo:
+    """The signature of graph function `func`, whose code begins at `offset` of the image; `types` are the module's."""
     dims = function_dims(func)
     names = dict(zip(dims, unique([d.name for d in dims]), strict=True))
-    named = [pair for p in func.params for pair in _named(p.name, tensor_types(p.ty))]
-    input_names = unique([name for name, _ in named])
-    inputs = [TensorInfo(n, str(t.dtype), _sizes(t, names)) for n, (_, t) in zip(input_names, named, strict=True)]
+    data = DataTypes(types, lambda t: _sizes(t, names))
+    named = [pair for p in func.params for pair in _named(p.name, leaf_types(p.ty))]
+    given = list(zip(unique([name for name, _ in named]), [ty for _, ty in named], strict=True))
+    inputs, objects, words = _leaves(given, ("input", "object"), data, names)
     assert isinstance(func.body.ty, Type)
-    out_types = tensor_types(func.body.ty)
+    out_types = leaf_types(func.body.ty)
     out_names = unique(func.attrs.get("output_names") or _default_names(len(out_types)))
-    outputs = [TensorInfo(n, str(t.dtype), _sizes(t, names)) for n, t in zip(out_names, out_types, strict=True)]
-    words: list[Word] = [("input", n) for n in range(len(inputs))]
-    words += [("dim", name) for name in names.values()]
-    words += [("output", n) for n in range(len(outputs))]
+    outputs, results, stored = _leaves(list(zip(out_names, out_types, strict=True)), ("output", "result"), data, names)
     plain = {d for t in inputs for d in t.shape}
     missing = [name for name in names.values() if name not in plain]
     if missing:
@@ -39,21 +47,43 @@ def function_info(func: ir.Function, offset: int, workspace: Expr) -> FunctionIn
             f"the dims {', '.join(missing)} are not plain extents of an input",
             hint="a call must tell them: give an input whose shape has the dim itself as an entry",
         )
+    places = iter([which + len(outputs) * (kind == "result") for kind, which in stored])
     return FunctionInfo(
         offset=offset,
-        inputs=tuple(inputs),
-        outputs=tuple(outputs),
-        structure=_structure(func.body.ty, iter(range(len(outputs)))),
+        inputs=inputs,
+        outputs=outputs,
+        structure=_structure(func.body.ty, places),
         dims=tuple(DimInfo(name, v.lo or 0, v.hi) for v, name in names.items()),
-        words=tuple(words),
+        words=(*words, *(("dim", name) for name in names.values()), *stored),
         workspace=size_of(workspace, names),
         constraints=tuple(
             Constraint(size_of(c.a, names), size_of(c.b, names), c.what) for c in func.attrs.get("constraints", ())
         ),
+        types=data.infos(),
+        objects=objects,
+        results=results,
+        is_recursive=is_recursive,
     )
 
 
-def _named(name: str, types: Sequence[TensorType]) -> list[tuple[str, TensorType]]:
+def _leaves(
+    named: Sequence[tuple[str, Type]], kinds: tuple[str, str], data: DataTypes, names: dict[Var, str]
+) -> tuple[tuple[TensorInfo, ...], tuple[ObjectInfo, ...], list[tuple[str, int]]]:
+    """The tensors and objects among arguments or results, and their words, which say of what kind each is."""
+    tensors: list[TensorInfo] = []
+    objects: list[ObjectInfo] = []
+    words: list[tuple[str, int]] = []
+    for name, ty in named:
+        if isinstance(ty, TensorType):
+            words.append((kinds[0], len(tensors)))
+            tensors.append(TensorInfo(name, str(ty.dtype), _sizes(ty, names)))
+        else:
+            words.append((kinds[1], len(objects)))
+            objects.append(ObjectInfo(name, data.number(ty), str(ty)))
+    return tuple(tensors), tuple(objects), words
+
+
+def _named(name: str, types: Sequence[Type]) -> list[tuple[str, Type]]:
     return [(name, types[0])] if len(types) == 1 else [(f"{name}.{n}", t) for n, t in enumerate(types)]
 
 
@@ -64,6 +94,8 @@ def _default_names(count: int) -> list[str]:
 def _structure(ty: Type, numbers: Iterator[int]) -> Structure:
     if isinstance(ty, TupleType):
         return tuple(_structure(f, numbers) for f in ty.fields)
+    if isinstance(ty, ShapeType):
+        return tuple(next(numbers) for _ in leaf_types(ty))
     return next(numbers)
 
 

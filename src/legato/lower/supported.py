@@ -7,11 +7,10 @@ from collections.abc import Iterable, Iterator
 from legato.arith.substitute import variables
 from legato.base.errors import UnsupportedError
 from legato.base.node import post_order
-from legato.ir.expr import Call, Expr, Function, GlobalVar, If, Match, MatchCast, Shape
+from legato.ir.expr import Call, Expr, Function, GlobalVar, If, Match, MatchCast
 from legato.ir.module import Module
-from legato.ir.types import Dim, TensorType, Type, walk
+from legato.ir.types import Dim, ShapeType, TensorType, Type, walk
 from legato.ir.views import VIEWS
-from legato.lower.hosts.cells import has_object
 
 __all__ = ["reachable", "require_shallow", "require_supported"]
 
@@ -52,7 +51,7 @@ def require_supported(mod: Module, faults: Iterable[tuple[GlobalVar, Expr, str]]
     which are what is not in first-order form (function, node, in words), or more."""
     found = list(faults)
     for gv, func in mod.graph_functions():
-        found += [(gv, node, what) for node, what in _in_function(gv, func, mod)]
+        found += [(gv, node, what) for node, what in _in_function(func, mod)]
     reasons: dict[str, None] = {}
     for gv, node, what in found:
         where = f" at {node.span}" if node.span is not None else ""
@@ -61,14 +60,8 @@ def require_supported(mod: Module, faults: Iterable[tuple[GlobalVar, Expr, str]]
         raise UnsupportedError("the program uses what compiled code cannot do yet", details=tuple(reasons))
 
 
-def _in_function(gv: GlobalVar, func: Function, mod: Module) -> Iterator[tuple[Expr, str]]:
+def _in_function(func: Function, mod: Module) -> Iterator[tuple[Expr, str]]:
     known = set(func.type_params)
-    if gv.name == "main":
-        for param in func.params:
-            if has_object(param.ty):
-                yield param, f"parameter %{param.name}, which has objects: {param.ty}"
-        if has_object(func.body.ty):
-            yield func.body, f"a result that has objects: {func.body.ty}"
     for node in post_order([func.body]):
         what = _reason(node, mod)
         if what is not None:
@@ -82,8 +75,6 @@ def _reason(node: Expr, mod: Module) -> str | None:
     match node:
         case MatchCast():
             return "match_cast"
-        case Shape():
-            return "a shape as a value"
         case Call(op=GlobalVar() as callee) if not isinstance(mod.functions.get(callee), Function):
             return f"a direct call of the loop program @{callee.name}"
         case Call() if node.op in VIEWS:
@@ -97,7 +88,13 @@ def _callee(call: Call) -> str:
 
 
 def _dims(ty: Type | None) -> tuple[Dim, ...]:
-    """The dims of tensors in a value of type `ty`, wherever they are."""
+    """The dims of tensors and shapes in a value of type `ty`, wherever they are."""
     if ty is None:
         return ()
-    return tuple(d for part in walk(ty) if isinstance(part, TensorType) for d in part.shape)
+    found: list[Dim] = []
+    for part in walk(ty):
+        if isinstance(part, TensorType):
+            found += part.shape
+        elif isinstance(part, ShapeType):
+            found += part.dims or ()
+    return tuple(found)

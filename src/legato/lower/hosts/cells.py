@@ -9,13 +9,33 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from legato.base import dtype as dt
+from legato.base.errors import UnsupportedError
 from legato.infer.replace import replace_vars
 from legato.ir.expr import Constructor
-from legato.ir.types import GlobalTypeVar, RefType, TensorType, TupleType, Type, TypeCall, TypeData
+from legato.ir.types import (
+    GlobalTypeVar,
+    RefType,
+    ShapeType,
+    TensorType,
+    TupleType,
+    Type,
+    TypeCall,
+    TypeData,
+    scalar_type,
+)
 
 __all__ = ["WORD", "Cell", "constructor_cell", "field_types", "has_object", "is_object", "leaf_types", "ref_cell"]
 
 WORD = 8
+EXTENT = scalar_type(dt.int64)  # of a dim in a shape that is a value
+
+
+def rank_of(ty: ShapeType) -> int:
+    """The length of a shape; UnsupportedError where it is not known."""
+    if ty.dims is None:
+        raise UnsupportedError("a shape of unknown rank as a value in compiled code")
+    return len(ty.dims)
 
 
 def is_object(ty: Type) -> bool:
@@ -24,9 +44,11 @@ def is_object(ty: Type) -> bool:
 
 
 def leaf_types(ty: Type | None) -> tuple[Type, ...]:
-    """The types of the parts of a value of type `ty`, tuples flattened."""
+    """The types of the parts of a value of type `ty`, tuples flattened; a shape is a tuple of its dims, in int64."""
     if isinstance(ty, TupleType):
         return tuple(t for f in ty.fields for t in leaf_types(f))
+    if isinstance(ty, ShapeType):
+        return (EXTENT,) * rank_of(ty)
     assert ty is not None
     return (ty,)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from legato.arith.expr import Expr
+from legato.base import dtype as dt
 from legato.base.errors import UnsupportedError
 from legato.ir import expr as ir
 from legato.ir.types import Type
@@ -37,7 +39,7 @@ class Frame:
     """One function. `env` maps variables to values.
 
     items: where results of launches are wanted, by their numbers. homes, owners: of the block that is being built.
-    jump: if the function is a loop.
+    jump: if the function is a loop. extents: dims that are values, in registers from the start.
     """
 
     lowered: LoweredModule
@@ -47,6 +49,7 @@ class Frame:
     items: dict[ir.Var, dict[int, Buffer]] = field(default_factory=dict)
     constants: dict[int, tuple[Buffer, str]] = field(default_factory=dict)
     borrowed: Borrowed = field(default_factory=Borrowed)
+    extents: dict[Expr, Buffer] = field(default_factory=dict)
     homes: Homes = field(init=False)
     owners: Owners = field(init=False)
     jump: Jump | None = None
@@ -69,8 +72,15 @@ class Frame:
                 return self._constant(expr)
             case ir.Tuple():
                 return tuple(self.atom(f) for f in expr.fields)
+            case ir.Shape():
+                return tuple(map(self._extent, expr.dims))
             case _:
                 raise UnsupportedError(f"{type(expr).__name__} as a value in compiled code", span=expr.span)
+
+    def _extent(self, dim: Expr) -> Buffer:
+        if dim not in self.extents:
+            self.extents[dim] = Buffer("dim", (), dt.int64, scope=Scope.REGISTER)
+        return self.extents[dim]
 
     def _constant(self, node: ir.Constant) -> Buffer:
         found = self.constants.get(id(node))

@@ -9,8 +9,8 @@ from legato.arith.prove import prove_equal
 from legato.base import dtype as dt
 from legato.base.errors import UnsupportedError
 from legato.ir import expr as ir
-from legato.ir.types import TensorType, TupleType, Type
-from legato.lower.hosts.cells import is_object, leaf_types
+from legato.ir.types import ShapeType, TensorType, TupleType, Type
+from legato.lower.hosts.cells import EXTENT, is_object, leaf_types, rank_of
 from legato.tir.buffer import Buffer, Scope
 
 __all__ = ["Value", "flat", "flat_all", "function_dims", "instantiate", "nest", "new_value", "same_type"]
@@ -24,6 +24,8 @@ def new_value(ty: Type, name: str, scalars: Scope = Scope.GLOBAL) -> Value:
         return Buffer(name, ty.shape, ty.dtype, scope=Scope.GLOBAL if ty.rank else scalars)
     if isinstance(ty, TupleType):
         return tuple(new_value(f, f"{name}_{n}", scalars) for n, f in enumerate(ty.fields))
+    if isinstance(ty, ShapeType):
+        return tuple(new_value(EXTENT, f"{name}_{n}", scalars) for n in range(rank_of(ty)))
     if is_object(ty):
         return Buffer(name, (), dt.handle, scope=scalars)
     raise UnsupportedError(f"values of type {ty} in compiled code")
@@ -47,6 +49,8 @@ def nest(ty: Type, leaves: Iterator[Buffer]) -> Value:
     """The value of type `ty` with these leaves."""
     if isinstance(ty, TupleType):
         return tuple(nest(f, leaves) for f in ty.fields)
+    if isinstance(ty, ShapeType):
+        return tuple(next(leaves) for _ in range(rank_of(ty)))
     return next(leaves)
 
 
