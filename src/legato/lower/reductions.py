@@ -17,6 +17,7 @@ from legato.lower.chained import settle_chained
 from legato.lower.group import stages
 from legato.lower.inline import detect_pad, settled
 from legato.lower.packing import Packing
+from legato.lower.rules.ahead import Ahead
 from legato.lower.rules.nest import together
 from legato.lower.rules.row import RowJob, RowReduction, row
 from legato.lower.rules.tile import TileJob, tile
@@ -156,7 +157,7 @@ def _tiled(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, part
         last=last,
         term=None if apart is None else apart.term,
         blocks_first=weight > work.target.l2_bytes // 2 or _is_by_channel(inner, channel, operands),
-        ahead=block_var if _fetches_ahead(work, weight, order, row_axis, shape) else None,
+        ahead=Ahead(block_var) if _fetches_ahead(work, weight, order, row_axis, shape) else None,
     )
     assert channel is job.order[-1]
     return tile(job, shape, work.target)
@@ -190,7 +191,7 @@ def _fetches_ahead(
     arrive: both fit the core's own cache with room for the data."""
     l2 = work.target.l2_bytes
     blocks = extent_of(simplify(cdiv(order[-1].extent, shape.width)))
-    if weight <= l2 // 2 or blocks is None or weight // blocks > l2 // 4:
+    if weight <= l2 // 2 or blocks is None or weight // blocks > 3 * l2 // 8:
         return False
     rows = shape.rows if row_axis is not None else 1
     return any((extent_of(a.extent) or MANY_ROWS) > (rows if a is row_axis else 1) for a in order[:-1])

@@ -26,15 +26,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from legato.arith.expr import Binary, Const, Expr, Op, Var, binary, cdiv, const, floordiv, floormod, lt
+from legato.arith.expr import Binary, Expr, Op, Var, binary, cdiv, const, floordiv, floormod, lt
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, rewrite, substitute
 from legato.base.dtype import DType
 from legato.base.target import Target
 from legato.lower.access import depends
+from legato.lower.rules.ahead import Ahead, Share, number_of, share_of
 from legato.lower.rules.nest import extent_of, is_threaded, is_unit, loop, parallel, serial
 from legato.lower.rules.parts import Parts, join_part, parts_of
 from legato.lower.rules.tile_shape import FEW_ROWS, TileShape
+from legato.lower.rules.unrolled import each, unrolled, unrolled_by
 from legato.te.inline import certain_loads, loads
 from legato.te.lower import identity
 from legato.te.tensor import COMBINERS, Axis, Reduction
@@ -75,7 +77,7 @@ class TileJob:
     last: tuple[Expr, Expr] | None = None
     term: Var | None = None  # which of the sums that the shape has for a channel a lane is of
     blocks_first: bool = False  # weights do not stay in cache: each block of them is used for all rows before the next
-    ahead: Var | None = None  # while weights are used, those at the next value of this variable are fetched
+    ahead: Ahead | None = None  # while weights are used, the next ones are fetched
 
 
 def combine(combiner: str, total: Expr, value: Expr, target: Target) -> Expr:
@@ -107,22 +109,38 @@ def tile(job: TileJob, shape: TileShape, target: Target) -> Stmt:
     threaded = is_threaded([a.extent for a in job.order], per_element)
     blocks = simplify(cdiv(channel.extent, shape.width))
     first = len(outer) if not job.blocks_first else 0
+    tiles = _tile_count(row, shape)
+    turns = math.prod(extent_of(a.extent) or 0 for a in outer) * tiles if job.blocks_first else 1
+    in_turns = job if job.ahead is None else replace(job, ahead=replace(job.ahead, turns=turns or 1))
+
+    def before(values: Sequence[Expr]) -> Expr:
+        number: Expr = const(0)
+        for a, value in zip(outer, values, strict=True):
+            number = number * a.extent + value
+        return number * tiles if turns > 1 else const(0)
 
     def nest(values: list[Expr]) -> Stmt:
         values = list(values)
         block_index = values.pop(first)
         env = {**units, **{a.var: v for a, v in zip(outer, values, strict=True)}, job.block: block_index}
-        return _Tiles(job, target, shape, env, row).rows(block_index)
+        return _Tiles(in_turns, target, shape, env, row, before(values)).rows(block_index)
 
     extents = [a.extent for a in outer]
     extents.insert(first, blocks)
     return parallel(extents, nest, threaded)
 
 
-def register_tile(job: TileJob, shape: TileShape, target: Target, env: dict[Var, Expr], first: Expr, rows: int) -> Stmt:
+def _tile_count(row: Axis | None, shape: TileShape) -> int:
+    """How many tiles there are along the row axis; 0 where nobody knows."""
+    return 1 if row is None else -(-(extent_of(row.extent) or 0) // shape.rows)
+
+
+def register_tile(
+    job: TileJob, shape: TileShape, target: Target, env: dict[Var, Expr], first: Expr, rows: int, turn: Expr
+) -> Stmt:
     """One register tile: `rows` rows from `first` of the row axis, all channels of a block that starts at channel 0;
-    `env` has the values of the other axes and of the block."""
-    return _Tiles(job, target, shape, env, job.row)._tile(const(0), shape.vectors, None, first, rows)
+    `env` has the values of the other axes and of the block. turn: its number among those that use the same weights."""
+    return _Tiles(job, target, shape, env, job.row, turn)._tile(const(0), shape.vectors, None, first, rows)
 
 
 def row_tiles(job: TileJob, shape: TileShape, target: Target, env: Mapping[Var, Expr], block_index: Expr) -> Stmt:
@@ -141,13 +159,23 @@ class _Place:
     first: Expr
     rows: int
     lane: Var
+    turn: Expr
 
 
 class _Tiles:
-    """The tiles of one channel block at fixed outer axes."""
+    """The tiles of one channel block at fixed outer axes. turn: how many others use the same weights before them."""
 
-    def __init__(self, job: TileJob, target: Target, shape: TileShape, env: dict[Var, Expr], row: Axis | None) -> None:
+    def __init__(
+        self,
+        job: TileJob,
+        target: Target,
+        shape: TileShape,
+        env: dict[Var, Expr],
+        row: Axis | None,
+        turn: Expr | None = None,
+    ) -> None:
         self.job, self.target, self.shape, self.env, self.row = job, target, shape, env, row
+        self.turn = const(0) if turn is None else turn
         self.channel = job.order[-1]
         is_product = isinstance(job.body, Binary) and job.body.op is Op.MUL
         # What pairs are rounded to is coarser than what a long sum of them loses.
@@ -195,11 +223,15 @@ class _Tiles:
         count = -(-known // rows)
         big, small = -(-known // count), known // count
         n_big = known - small * count if big != small else count
-        parts = [loop("t", const(n_big), lambda t: self._tile(start, vectors, limit, t * big, big))]
+        parts = [loop("t", const(n_big), lambda t: self._tile(start, vectors, limit, t * big, big, t))]
         if n_big < count:
             offset = n_big * big
             parts.append(
-                loop("t", const(count - n_big), lambda t: self._tile(start, vectors, limit, t * small + offset, small))
+                loop(
+                    "t",
+                    const(count - n_big),
+                    lambda t: self._tile(start, vectors, limit, t * small + offset, small, t + n_big),
+                )
             )
         return block(*parts)
 
@@ -229,9 +261,13 @@ class _Tiles:
         main = loop("t", full, lambda t: self._tile(start, vectors, limit, t * rows, rows))
         return block(main, loop("m", count, rest))
 
-    def _tile(self, start: Expr, vectors: int, limit: Expr | None, first: Expr, rows: int) -> Stmt:
-        """One register tile: rows first.. of the row axis, channels start.. of the vector axis."""
-        at = _Place(start, vectors, limit, first, rows, self._lane())
+    def _tile(
+        self, start: Expr, vectors: int, limit: Expr | None, first: Expr, rows: int, number: Expr | None = None
+    ) -> Stmt:
+        """One register tile: rows first.. of the row axis, channels start.. of the vector axis. number: its own, among
+        those along the row axis."""
+        turn = self.turn if number is None else self.turn + number
+        at = _Place(start, vectors, limit, first, rows, self._lane(), turn)
         shape = self._shape(at)
         acc = Buffer("acc", shape, self.job.dtype, scope=Scope.REGISTER)
         parts = self.parts
@@ -240,7 +276,7 @@ class _Tiles:
         results = vectors // self.shape.terms
         if parts is None and not self._has_long_epilogue():
             summed = block(self._begin(acc, at), self._reduce(acc, at, self.job.reduction.axes, {}))
-            finish = _each(rows, results, lambda m, v: self._finish(end, m, v, self._total(acc, end, m, v)))
+            finish = each(rows, results, lambda m, v: self._finish(end, m, v, self._total(acc, end, m, v)))
             return Alloc(acc, self._in_lanes((summed, at), (finish, end)))
         # The sums go through memory: because they are formed in parts, or because a long epilogue, written out for each
         # vector, would push the accumulators out of the registers. One copy of it runs over them.
@@ -318,7 +354,7 @@ class _Tiles:
 
     def _each(self, at: _Place, body: Callable[[Expr, Expr], Stmt]) -> Stmt:
         """`body` for every vector of the tile, written out."""
-        return _each(at.rows, at.vectors, body)
+        return each(at.rows, at.vectors, body)
 
     def _finish(self, at: _Place, m: Expr, v: Expr, total: Expr) -> Stmt:
         """Stores the epilogue of `total`, the sum of vector (m, v)."""
@@ -349,9 +385,19 @@ class _Tiles:
 
         def innermost(inside: dict[Var, Expr]) -> Stmt:
             known = {**env, **inside}
-            # Pairs that are taken apart are twice as many operations.
-            times = UNROLL // 2 if _is_dot(self.job.body) and not self.target.has_bf16 else UNROLL
-            main = _unrolled_by(times, last, lambda v: self._update(acc, at, self._resolved({**known, last.var: v})))
+            times = self._times()
+            shares = self._shares(times)
+
+            def ahead(v: Expr) -> Stmt:
+                if not shares:
+                    return block()
+                values = self._resolved({**known, last.var: v})
+                term = number_of(self.job.reduction, values)
+                return block(*(share.fetch(x, at.turn, term, self._next(share, x, at)) for x, share in shares.items()))
+
+            main = unrolled_by(
+                times, last, lambda v: self._update(acc, at, self._resolved({**known, last.var: v})), ahead
+            )
             if self.job.last is None:
                 return main
             body, count = self.job.last
@@ -359,6 +405,28 @@ class _Tiles:
             return block(main, behind)
 
         return serial(outer, innermost)
+
+    def _times(self) -> int:
+        """How often the innermost loop is unrolled: pairs that are taken apart are twice as many operations."""
+        return UNROLL // 2 if _is_dot(self.job.body) and not self.target.has_bf16 else UNROLL
+
+    def _shares(self, times: int) -> dict[Load, Share]:
+        """What each turn asks for of the weights that are wanted next; `times` terms of the sum are written out."""
+        job, shape = self.job, self.shape
+        found = {}
+        for x in self._operands(job.body)[0] if job.ahead is not None else ():
+            if x.buffer in job.packed and job.last is None:
+                share = share_of(job.ahead, x, job.reduction, job.within, times, shape.width * shape.terms, shape.lanes)
+                if share is not None:
+                    found[x] = share
+        return found
+
+    def _next(self, share: Share, x: Load, at: _Place) -> dict[Var, Expr]:
+        """Where the block of `x` that is wanted next begins."""
+        here = {**self._point(at, const(0), const(0)), at.lane: const(0)}
+        along = share.ahead.along
+        zeros = {axis.var: const(0) for axis in self.job.reduction.axes}
+        return {**here, self.job.within: const(0), along: here[along] + 1, **zeros}
 
     def _resolved(self, values: dict[Var, Expr]) -> dict[Var, Expr]:
         """`values` of loop variables, and with them those of the axes that are cut."""
@@ -372,6 +440,7 @@ class _Tiles:
         term = job.body if body is None else body
         zero = const(0)
         vectors, rows = self._operands(term)
+        shared = self._shares(self._times())
         shape = (const(at.vectors), const(self.shape.lanes))
         held = {x: Buffer("w", shape, x.dtype, scope=Scope.REGISTER) for x in vectors}
         again = self._loaded_again(at, vectors, term)
@@ -385,7 +454,9 @@ class _Tiles:
             store = Store(held[x], (v, lane), value)
             if x.buffer not in job.packed:
                 return self._guarded(at, v, store)
-            return store if job.ahead is None else block(store, self._fetch(x, job.ahead, at, v, reduced))
+            if job.ahead is None or x in shared:
+                return store
+            return block(store, self._fetch(x, job.ahead.along, at, v, reduced))
 
         def one(m: Expr, v: Expr, *, is_held: bool = True) -> Stmt:
             known: dict[Expr, Expr] = {x: Load(b, (v, lane)) for x, b in held.items()} if is_held else {}
@@ -398,15 +469,15 @@ class _Tiles:
             return self._guarded(at, v, update) if is_guarded else update
 
         def of_row(m: Expr) -> Stmt:
-            body = _unrolled("v", at.vectors, lambda v: one(m, v), again)
+            body = unrolled("v", at.vectors, lambda v: one(m, v), again)
             if again:
-                body = block(_unrolled("v", again, lambda v: one(m, v, is_held=False)), body)
+                body = block(unrolled("v", again, lambda v: one(m, v, is_held=False)), body)
             for x, var in scalars.items():
                 body = Let(var, substitute(x, {**self._point(at, m, zero), **reduced}), body)
             return body
 
-        fetches = [_unrolled("v", at.vectors, partial(fetch, x), again) for x in held]
-        out = block(*fetches, _unrolled("m", at.rows, of_row))
+        fetches = [unrolled("v", at.vectors, partial(fetch, x), again) for x in held]
+        out = block(*fetches, unrolled("m", at.rows, of_row))
         for b in held.values():
             out = Alloc(b, out)
         return out
@@ -446,27 +517,3 @@ class _Tiles:
 def _is_inside(x: Load, others: Sequence[Load]) -> bool:
     """True if `x` is only a subscript of another of `others`."""
     return any(x is not o and x in loads(o) for o in others)
-
-
-def _each(rows: int, vectors: int, body: Callable[[Expr, Expr], Stmt]) -> Stmt:
-    """`body` for every row and vector, written out."""
-    return _unrolled("m", rows, lambda m: _unrolled("v", vectors, lambda v: body(m, v)))
-
-
-def _unrolled(name: str, end: int, body: Callable[[Expr], Stmt], first: int = 0) -> Stmt:
-    return loop(name, const(end - first), lambda i: body(i + first), LoopKind.UNROLL)
-
-
-def _unrolled_by(times: int, axis: Axis, body: Callable[[Expr], Stmt]) -> Stmt:
-    """A reduction loop unrolled `times` times; what is left over runs behind it."""
-    known = extent_of(axis.extent)
-    if known is not None and known <= times:
-        return _unrolled("r", known, body)
-    full = floordiv(axis.extent, const(times))
-    main = loop("r", full, lambda v: _unrolled("u", times, lambda u: body(v * times + u)))
-    left = simplify(axis.extent - full * times)
-    if isinstance(left, Const):
-        if not left.value:
-            return main
-        return block(main, _unrolled("u", int(left.value), lambda u: body(full * times + u)))
-    return block(main, loop("u", left, lambda u: body(full * times + u)))

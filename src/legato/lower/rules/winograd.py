@@ -26,6 +26,7 @@ from legato.base.target import Target
 from legato.lower.access import static_bytes
 from legato.lower.algorithms.interleaved import Interleaved
 from legato.lower.algorithms.winograd import Winograd, linear
+from legato.lower.rules.ahead import Ahead
 from legato.lower.rules.nest import extent_of, loop, parallel, unfused, vector_loop
 from legato.lower.rules.tile import TileJob, register_tile
 from legato.lower.rules.tile_shape import TileShape
@@ -237,21 +238,28 @@ def _product(
         within=job.within,
         term=job.sums.term,
         packed=frozenset({job.weights.buffer}),
-        ahead=second.var if static_bytes(job.weights.buffer) > target.l2_bytes // 2 else None,
+        ahead=_ahead(job, second.var, live) if static_bytes(job.weights.buffer) > target.l2_bytes // 2 else None,
     )
     env: dict[Var, Expr] = {first.var: a, second.var: b, job.block: ob}
 
-    def tiles(rows: int, start: int, i: Expr) -> Stmt:
-        return register_tile(product, job.shape, target, env, i * rows + start, rows)
+    def tiles(rows: int, start: int, turn: int, i: Expr) -> Stmt:
+        return register_tile(product, job.shape, target, env, i * rows + start, rows, i + turn)
 
     parts = []
+    turn = 0
     for rows, count, start in _rows(job):
         if count:
             needed: Expr = const(count)
             if extent_of(live) is None:
                 needed = max_(const(0), min_(needed, cdiv(live - start, rows)))
-            parts.append(loop("i", needed, partial(tiles, rows, start)))
+            parts.append(loop("i", needed, partial(tiles, rows, start, turn)))
+        turn += count
     return block(*parts)
+
+
+def _ahead(job: WinogradJob, along: Var, live: Expr) -> Ahead:
+    """The register tiles of a block share what is fetched ahead if all of them are needed."""
+    return Ahead(along, 1 if extent_of(live) is None else sum(count for _, count, _ in _rows(job)))
 
 
 def _stored(job: WinogradJob, target: Target, products: Buffer, tile: Sequence[Expr], t: Expr, ob: Expr) -> Stmt:
