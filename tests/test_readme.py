@@ -32,7 +32,10 @@ def test_ci_runs_the_test_command() -> None:
     assert "make test" in README
 
 
-PYTHON = {"README": blocks("python"), "operators": blocks("python", (ROOT / "docs/operators.md").read_text())}
+PYTHON = {
+    "README": blocks("python"),
+    **{page: blocks("python", (ROOT / f"docs/{page}.md").read_text()) for page in ("operators", "shapes")},
+}
 
 
 @pytest.mark.parametrize("code", [pytest.param(c, id=page) for page, found in PYTHON.items() for c in found])

@@ -262,6 +262,18 @@ def test_compile_says_what_it_cost(call: Any) -> None:
     assert set(data["stages"]) == {"read", "passes", "lower", "emit", "codegen", "link"}
 
 
+def test_sizes_of_a_dim(call: Any) -> None:
+    """The dim of an ONNX input, named by the file, and one that --shape names."""
+    save_onnx()
+    for name, shape in (("n", ()), ("rows", ("--shape", "x=rows,4"))):
+        sizes = (*shape, "--shape", f"{name}=1,8,2..64")
+        data = call("compile", "model.onnx", "-o", "model.legato", *sizes, "--json").json
+        assert data["inputs"] == [f"x: float32[{name}, 4] where {name} = 1 or {name} = 8 or 2 <= {name} <= 64"]
+    assert call("run", "model.legato", "--fill", "ones", "--dim", "rows=8").code == 0
+    assert call("run", "model.legato", "--fill", "ones", "--dim", "rows=65").code == 2
+    assert call("verify", "model.onnx", "--shape", "n=3").code == 0
+
+
 def test_run_compiles_models(call: Any) -> None:
     a = call("run", "mlp.relay", "--fill", "random", "--dim", "n=5", "--seed", "3", "--json").json
     b = call("run", "mlp.relay", "--fill", "random", "--dim", "n=5", "--seed", "3", "--json", "--threads", "1").json
