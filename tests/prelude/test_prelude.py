@@ -259,7 +259,7 @@ def test_unknown_names_stay_errors() -> None:
         legato.parse(VERSION + "def @main() { @mapp(@id) }")
     with pytest.raises(CompileError, match=re.escape("there is no library 'std'")) as caught:
         library("std")
-    assert caught.value.hint == "there are prelude, nat, gradient, core"
+    assert caught.value.hint == "there are prelude, nat, gradient, core, sequence"
 
 
 def test_linking_leaves_complete_modules_alone() -> None:

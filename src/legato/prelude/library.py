@@ -19,7 +19,7 @@ from legato.ops import table
 
 __all__ = ["LIBRARIES", "library", "link"]
 
-LIBRARIES: Final = ("prelude", "nat", "gradient", "core")
+LIBRARIES: Final = ("prelude", "nat", "gradient", "core", "sequence")
 Name = GlobalVar | GlobalTypeVar
 
 

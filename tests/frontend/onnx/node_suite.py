@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -17,7 +17,10 @@ from onnx import numpy_helper
 from legato.base.errors import UnsupportedError
 from legato.frontend.onnx import from_onnx
 from legato.interp import evaluate
+from legato.interp.values import Data
 from legato.ir.module import Module
+from legato.ir.types import TupleType, TypeCall, TypeData
+from legato.prelude import library
 
 Array = NDArray[Any]
 
@@ -43,15 +46,47 @@ def outcome(case: Any) -> str | None:
             module = imported(case.model, feeds)
         except UnsupportedError as error:
             return error.details[0] if error.details else error.message
-        params = [param.name for param in module["main"].params]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # overflow in the references is part of some cases
-            result = evaluate(module, [feeds[name] for name in params])
-        found = result if isinstance(result, tuple) else (result,)
-        difference = compare(found, [array_of(o) for o in outputs], case.rtol, case.atol)
+            result = evaluate(module, [argument(feeds[param.name], param.ty) for param in module["main"].params])
+        found = result if len(outputs) > 1 else (result,)
+        difference = compare(list(_leaves(found)), list(_leaves([array_of(o) for o in outputs])), case.rtol, case.atol)
         if difference is not None:
             return difference
     return None
+
+
+def argument(value: Any, ty: Any) -> Any:
+    """A tensor, sequence or optional value of a test as the program takes it."""
+    if isinstance(ty, TupleType):
+        return tuple(argument(v, t) for v, t in zip(value, ty.fields, strict=True))
+    if not isinstance(ty, TypeCall):
+        return value
+    element = ty.args[0]
+    if ty.func == _data("Option").header:
+        cons, nil = _data("Option").constructors
+        return Data(nil, ()) if value is None else Data(cons, (argument(value, element),))
+    cons, nil = _data("List").constructors
+    found = Data(nil, ())
+    for item in reversed(value):
+        found = Data(cons, (argument(item, element), found))
+    return found
+
+
+def _data(name: str) -> TypeData:
+    return next(data for header, data in library().types.items() if header.name == name)
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """The arrays in sequences and optional values, in their order."""
+    if isinstance(value, tuple | list):
+        for item in value:
+            yield from _leaves(item)
+    elif isinstance(value, Data):
+        for field in value.fields:
+            yield from _leaves(field)
+    elif value is not None:
+        yield value
 
 
 def array_of(value: Any) -> Any:
@@ -61,8 +96,10 @@ def array_of(value: Any) -> Any:
 
 def imported(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> Module:
     """The model; where shapes follow from small inputs, these are given as constants, as real models have them."""
+    sequences = {v.name for v in model.graph.input if v.type.WhichOneof("value") == "sequence_type"}
+    shapes = {name: [np.shape(item) for item in feeds[name]] for name in sequences}
     try:
-        return from_onnx(model)
+        return from_onnx(model, shapes=shapes)
     except UnsupportedError as error:
         if not any(_RUNTIME.search(line) for line in error.details):
             raise
@@ -73,7 +110,7 @@ def imported(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> Module:
             continue
         if array.dtype.kind in "iub" or array.ndim <= 1:
             baked.graph.initializer.append(numpy_helper.from_array(np.asarray(array), name))
-    return from_onnx(baked)
+    return from_onnx(baked, shapes=shapes)
 
 
 def compare(found: Sequence[Array], wanted: Sequence[Any], rtol: float, atol: float) -> str | None:

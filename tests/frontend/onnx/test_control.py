@@ -285,7 +285,7 @@ BODY = graph([node("Identity", "c", "d"), node("Add", "a a", "b")], "i c a", "d 
         (helper.make_node("Loop", ["n"], ["y"], body=BODY), "Loop has 1 inputs, wanted at least 2"),
         (loop("n c x x", "y", BODY), "the body of Loop takes 3 inputs, wanted 4"),
         (loop("n c x", "y z z2", BODY), "a body of Loop gives 2 outputs, wanted 4"),
-        (loop("n c -", "y", BODY), "Loop lacks the initial value of what its rounds change"),
+        (loop("n c -", "y", BODY), "Loop lacks an input, or a body of it an output"),
         (loop("n c x", "y", graph([], "i i a", "c a")), "graph body: an input is defined twice"),
         (loop("x c x", "y", BODY), "the trip count has shape Tensor[(3, 4), float32], wanted one element"),
         (scan("x", "y", BODY, 4), "Scan has 1 inputs, of which 2 are read part by part"),

@@ -97,5 +97,5 @@ def test_faults(shapes: dict[str, object], text: str) -> None:
 
 def test_what_is_not_a_tensor() -> None:
     sequence = helper.make_tensor_sequence_value_info("x", onnx.TensorProto.FLOAT, None)
-    with pytest.raises(UnsupportedError, match="input 'x' is a sequence, not a tensor"):
+    with pytest.raises(UnsupportedError, match="input 'x': the shape of its elements is not declared"):
         from_onnx(model([helper.make_node("Identity", ["x"], ["y"])], [sequence]))

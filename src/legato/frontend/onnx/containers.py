@@ -6,33 +6,59 @@ result of an If) it is the prelude's `List`, whose elements have one shape. An o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 
 from legato.arith.expr import Var as DimVar
-from legato.arith.expr import fresh
-from legato.base.errors import UnsupportedError
+from legato.arith.expr import const, fresh
+from legato.base import dtype as dt
+from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.emitter import Emitter
-from legato.ir.expr import Call, Constructor, Expr
-from legato.ir.types import Dim, TensorType, TupleType, Type, TypeCall, TypeData
+from legato.ir.expr import (
+    Call,
+    Clause,
+    Constructor,
+    Expr,
+    Match,
+    PatternConstructor,
+    PatternVar,
+    Var,
+)
+from legato.ir.let import lets
+from legato.ir.types import Dim, FuncType, TensorType, TupleType, Type, TypeCall, TypeData
 from legato.prelude import library
 
-__all__ = ["coerced", "data_types", "join", "list_of", "list_type", "nothing", "option_type", "some"]
+__all__ = [
+    "as_list",
+    "coerced",
+    "element_of",
+    "get_element",
+    "has_element",
+    "is_list",
+    "is_option",
+    "join",
+    "joined_list",
+    "list_type",
+    "map_of",
+    "nothing",
+    "option_type",
+    "several",
+    "some",
+    "taken_apart",
+]
 
 Free = set[DimVar]  # dims that may differ from one round of a loop to the next
 
 
+@cache
 def _data(name: str) -> TypeData:
     return next(data for header, data in library().types.items() if header.name == name)
 
 
-def data_types() -> tuple[TypeData, ...]:
-    """List and Option."""
-    return _data("List"), _data("Option")
-
-
-def constructor(name: str) -> Constructor:
+@cache
+def _constructor(name: str) -> Constructor:
     """Cons, Nil, Some or None."""
-    return next(c for data in data_types() for c in data.constructors if c.name == name)
+    return next(c for data in ("List", "Option") for c in _data(data).constructors if c.name == name)
 
 
 def list_type(element: Type) -> TypeCall:
@@ -55,30 +81,142 @@ def is_option(ty: Type | None) -> bool:
     return isinstance(ty, TypeCall) and ty.func == _data("Option").header
 
 
-def made(name: str, fields: Sequence[Expr], ty: Type) -> Call:
+def _made(name: str, fields: Sequence[Expr], ty: Type) -> Call:
     """A value of data type `ty`."""
     assert isinstance(ty, TypeCall)
-    return Call(constructor(name), tuple(fields), None, ty.args, ty=ty)
+    return Call(_constructor(name), tuple(fields), None, ty.args, ty=ty)
 
 
 def list_of(items: Sequence[Expr], element: Type) -> Expr:
     """A List of `items`."""
     ty = list_type(element)
-    found: Expr = made("Nil", (), ty)
+    found: Expr = _made("Nil", (), ty)
     for item in reversed(items):
-        found = made("Cons", (item, found), ty)
+        found = _made("Cons", (item, found), ty)
     return found
 
 
 def some(value: Expr) -> Expr:
     """The optional value that is there."""
     assert value.ty is not None
-    return made("Some", (value,), option_type(value.ty))
+    return _made("Some", (value,), option_type(value.ty))
 
 
 def nothing(element: Type) -> Expr:
     """The optional value that is not there."""
-    return made("None", (), option_type(element))
+    return _made("None", (), option_type(element))
+
+
+def element_of(xs: Expr) -> Type:
+    """The type of what a List or an Option holds."""
+    assert isinstance(xs.ty, TypeCall)
+    return xs.ty.args[0]
+
+
+def as_list(b: Emitter, xs: Expr, what: str) -> Expr:
+    """A sequence as a List; UnsupportedError, naming `what`, where its elements are of several types."""
+    if is_list(xs.ty):
+        return xs
+    assert isinstance(xs.ty, TupleType)
+    if not xs.ty.fields:
+        raise ImportModelError(f"{what} has no elements")
+    return coerced(b, xs, _container(xs.ty, xs.ty, xs.ty.fields, what))
+
+
+# ------------------------------------------------------------------ taking apart
+
+
+def taken_apart(
+    b: Emitter, xs: Expr, there: Callable[..., Expr], otherwise: Callable[[], Expr] | None, ty: Type | None = None
+) -> Expr:
+    """`there` of what is in an Option, or of the first element of a List and the others; `otherwise` of none.
+
+    Without `otherwise` the program ends where nothing is there. The result is of type `ty`, or of that of `there`.
+    """
+    names = ("Cons", "Nil") if is_list(xs.ty) else ("Some", "None")
+    fields = [Var("x", ty=element_of(xs))] + ([Var("rest", ty=xs.ty)] if is_list(xs.ty) else [])
+    body = there(*fields)
+    pattern = PatternConstructor(_constructor(names[0]), tuple(PatternVar(v) for v in fields))
+    clauses = [Clause(pattern, body)]
+    if otherwise is not None:
+        clauses.append(Clause(PatternConstructor(_constructor(names[1])), otherwise()))
+    return Match(xs, tuple(clauses), otherwise is not None, ty=body.ty if ty is None else ty, span=b.span)
+
+
+def has_element(b: Emitter, x: Expr) -> Expr:
+    """Whether an Option holds something."""
+    if isinstance(x, Call) and isinstance(x.op, Constructor):
+        return b.constant(x.op.name == "Some", dt.bool_)
+    return taken_apart(b, x, lambda _: b.constant(True, dt.bool_), lambda: b.constant(False, dt.bool_))
+
+
+def get_element(b: Emitter, x: Expr) -> Expr:
+    """What an Option holds; the program ends where it is nothing."""
+    if isinstance(x, Call) and isinstance(x.op, Constructor) and x.args:
+        return x.args[0]
+    return taken_apart(b, x, lambda value: value, None)
+
+
+def joined_list(b: Emitter, xs: Expr, axis: int, *, new: bool) -> Expr:
+    """The tensors of a List, of which there is one at least, side by side along `axis`, which may be a `new` one."""
+    element = element_of(xs)
+    assert isinstance(element, TensorType)
+    shape = list(element.shape)
+    if new:
+        shape.insert(axis, const(1))
+
+    def tensor(extent: Dim) -> TensorType:
+        return TensorType((*shape[:axis], extent, *shape[axis + 1 :]), element.dtype)
+
+    def part(x: Expr) -> Expr:
+        return b.expand_dims(x, axis=axis) if new else x
+
+    size = fresh("n", 0)
+    rest, so_far = b.var("rest", list_type(element)), b.var("all", tensor(size))
+    ty = FuncType((rest.ty or element, tensor(size)), tensor(fresh("n", 0)), (size,))
+    fn = Var("join", ty=ty)
+    body = taken_apart(
+        b,
+        rest,
+        lambda x, others: b.apply(fn, [others, b.concatenate((so_far, part(x)), axis=axis)]),
+        lambda: so_far,
+        tensor(b.unknown_dim("n")),
+    )
+    made = b.closed([rest, so_far], body, ty, {size})
+    begin = taken_apart(b, xs, lambda x, others: b.apply(fn, [others, part(x)]), None)
+    return lets([(fn, made)], begin)
+
+
+def map_of(
+    b: Emitter,
+    lists: Sequence[Expr],
+    heads: Sequence[Var],
+    tails: Sequence[Var],
+    results: Sequence[Expr],
+    outside: Sequence[tuple[Var, Expr]],
+) -> Expr:
+    """The tuple of the Lists of `results` for the elements of `lists`, called `heads`; `tails` are those after them.
+
+    `outside` has what the results read of the surroundings. A list that is shorter than the first ends the program.
+    """
+    types = tuple(list_type(_typed(r)) for r in results)
+    params = [Var(f"xs{n}", ty=v.ty) for n, v in enumerate(lists)]
+    fn = Var("map", ty=FuncType(tuple(_typed(p) for p in params), TupleType(types)))
+    others = Var("others", ty=TupleType(types))
+    made = [_made("Cons", (r, b.get(others, n)), ty) for n, (r, ty) in enumerate(zip(results, types, strict=True))]
+    body: Expr = lets([(others, b.apply(fn, tails))], b.tuple_(made))
+    none = b.tuple_([_made("Nil", (), ty) for ty in types])
+    for n in reversed(range(len(lists))):
+        pattern = PatternConstructor(_constructor("Cons"), (PatternVar(heads[n]), PatternVar(tails[n])))
+        clauses = [Clause(pattern, body)] + [Clause(PatternConstructor(_constructor("Nil")), none)] * (n == 0)
+        body = Match(params[n], tuple(clauses), n == 0, ty=TupleType(types), span=b.span)
+    assert isinstance(fn.ty, FuncType)
+    return lets([*outside, (fn, b.closed(params, body, fn.ty, ()))], b.apply(fn, lists))
+
+
+def _typed(e: Expr) -> Type:
+    assert e.ty is not None
+    return e.ty
 
 
 # ------------------------------------------------------------------ one type for several values
@@ -101,15 +239,18 @@ def join(a: Type, b: Type, free: Free | None, what: str) -> Type:
             raise UnsupportedError(f"{what} has several types: {a} and {b}")
 
 
+def several(what: str, a: Type, b: Type) -> str:
+    """Why a sequence cannot be a List."""
+    return f"{what}: its length, or a position in it, is known only at run time: its elements cannot be {a} and {b}"
+
+
 def _container(a: Type, b: Type, parts: Sequence[Type], what: str) -> Type:
     found: Type | None = None
     for part in parts:
         if found is None or found == part:
             found = part
         elif isinstance(found, TensorType) and isinstance(part, TensorType):
-            raise UnsupportedError(
-                f"{what}: a sequence of any length needs elements of one type, got {found} and {part}"
-            )
+            raise UnsupportedError(several(what, found, part))
         else:
             found = join(found, part, None, what)
     if found is None:
@@ -145,5 +286,5 @@ def coerced(b: Emitter, value: Expr, ty: Type) -> Expr:
         return list_of([coerced(b, b.get(value, n), element) for n in range(len(own.fields))], element)
     if is_option(ty) and own != ty and isinstance(value, Call) and isinstance(value.op, Constructor):
         assert isinstance(ty, TypeCall)
-        return made(value.op.name, [coerced(b, arg, ty.args[0]) for arg in value.args], ty)
+        return _made(value.op.name, [coerced(b, arg, ty.args[0]) for arg in value.args], ty)
     return value

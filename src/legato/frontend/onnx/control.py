@@ -1,4 +1,4 @@
-"""If, Loop and Scan: nodes that have bodies.
+"""If, Loop, Scan and SequenceMap: nodes that have bodies.
 
 Each is a generator: it yields the frame of a body, is sent the values of the body's outputs when these have been made,
 and returns the values of the node's outputs. So bodies nest without recursion.
@@ -17,16 +17,17 @@ from legato.arith.expr import Var as DimVar
 from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.errors import ImportModelError, UnsupportedError
-from legato.frontend.onnx.containers import coerced, join
+from legato.frontend.onnx.containers import coerced, element_of, is_list, join, map_of
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.frames import UNKNOWN, Captures, Frame, Unknown, Value
 from legato.frontend.onnx.loops import Loop, Stack
-from legato.ir.expr import Expr
-from legato.ir.types import Dim, TensorType, Type
+from legato.ir.expr import Expr, Var
+from legato.ir.types import Dim, TensorType, TupleType, Type
 
 __all__ = ["CONTROL", "Node", "Steps"]
 
 Steps = Generator[Frame, list[Value], list[Value]]
+_UNROLLED = 64  # rounds of a loop that is unrolled where it cannot be a function
 _WIDENINGS = 16  # times that a loop's body is imported, each time for more general types of its state
 
 
@@ -34,7 +35,8 @@ _WIDENINGS = 16  # times that a loop's body is imported, each time for more gene
 class Node:
     """A node with bodies. `inputs` are its values, `outputs` how many outputs it has, `opset` the version it is of.
 
-    `body(graph, names, values)` is the frame of a body that sees `names` and whose inputs have `values`.
+    `body(graph, names, values)` is the frame of a body that sees `names` and whose inputs have `values`; `needed` lists
+    why a value could not be made. `trial` begins an attempt, and gives what takes back all that was listed since.
     """
 
     b: Emitter
@@ -46,6 +48,7 @@ class Node:
     names: ChainMap[str, Value]
     body: Callable[[GraphProto, ChainMap[str, Value], Sequence[Value]], Frame]
     needed: Callable[[Value], Value]
+    trial: Callable[[], Callable[[], None]]
 
     def graph(self, name: str) -> GraphProto:
         """The graph that attribute `name` holds."""
@@ -61,7 +64,9 @@ class Node:
 
 
 def _known(node: Node, values: Sequence[Value]) -> list[Expr] | None:
-    """`values` if all could be made; else the reasons are listed."""
+    """`values` if all could be made; else the reasons are listed. ImportModelError where one is left out."""
+    if None in values:
+        raise ImportModelError(f"{node.operator} lacks an input, or a body of it an output")
     found = [v for v in map(node.needed, values) if isinstance(v, Expr)]
     return found if len(found) == len(values) else None
 
@@ -160,13 +165,59 @@ def loop(node: Node) -> Steps:
         raise ImportModelError(f"Loop has {len(node.inputs)} inputs, wanted at least 2")
     _require_inputs(node, graph, carried + 2)
     _require_outputs(node, graph, max(carried + 1, node.outputs + 1), len(graph.output))
-    if None in node.inputs[2:]:
-        raise ImportModelError("Loop lacks the initial value of what its rounds change")
     start = _known(node, node.inputs[2:])
     count, first = map(node.needed, node.inputs[:2])
     if isinstance(count, Unknown) or isinstance(first, Unknown) or start is None:
         yield node.body(graph, node.names, [UNKNOWN] * (carried + 2))
         return _unknown(node)
+    back = node.trial()
+    found, why = None, None
+    try:
+        found = yield from _rolled(node, start, count, first)
+    except UnsupportedError as error:
+        why = error
+    if found is not None:
+        return found
+    times = None if count is None else b.array(b.reshape(count, newshape=(-1,)))
+    if times is not None and times.size == 1 and times[0] <= _UNROLLED and (first is None or b.is_scalar(first, 1)):
+        back()
+        return (yield from _unrolled(node, start, int(times[0])))
+    if why is not None:
+        raise why
+    return _unknown(node)
+
+
+def _unrolled(node: Node, start: Sequence[Expr], times: int) -> Steps:
+    """The rounds one after the other, each with types of its own."""
+    b, graph = node.b, node.graph("body")
+    state, true, rows = list(start), b.constant(True, dt.bool_), list[list[Expr]]()
+    for n in range(times):
+        values = _known(node, (yield node.body(graph, node.names, [b.constant(n, dt.int64), true, *state])))
+        if values is None:
+            return _unknown(node)
+        go = b.array(values[0])
+        if go is None or go.size != 1:
+            raise UnsupportedError("its rounds differ in their types, and when it ends depends on the data")
+        state = values[1 : len(start) + 1]
+        rows.append(values[len(start) + 1 :])
+        if not go.all():
+            break
+    if not rows and node.outputs > len(start):
+        raise UnsupportedError("it has no rounds: what they would yield has no type")
+    return [*state, *(_stacked(b, parts) for parts in zip(*rows, strict=True))]
+
+
+def _stacked(b: Emitter, parts: Sequence[Expr]) -> Expr:
+    if any(p.ty != parts[0].ty for p in parts):
+        raise UnsupportedError("what its rounds yield differs in type")
+    return b.concatenate(tuple(b.expand_dims(p, axis=0) for p in parts), axis=0)
+
+
+def _rolled(
+    node: Node, start: Sequence[Expr], count: Expr | None, first: Expr | None
+) -> Generator[Frame, list[Value], list[Value] | None]:
+    """The loop as a function; None where something in its body cannot be converted."""
+    b, graph, carried = node.b, node.graph("body"), len(start)
     true = b.constant(True, dt.bool_)
     first = true if first is None else _flag(b, first, "the condition")
     count = None if count is None else b.to(_scalar(b, count, "the trip count"), dt.int64)
@@ -178,7 +229,7 @@ def loop(node: Node) -> Steps:
         # A round only runs where the condition holds.
         values = _known(node, (yield node.body(graph, names, [i, true, *state])))
         if values is None:
-            return _unknown(node)
+            return None
         found, narrow = values, types
         types = [join(a, _type(v), free, "a value that it changes") for a, v in zip(types, found[1:], strict=False)]
         if types == narrow:
@@ -227,7 +278,7 @@ def scan(node: Node) -> Steps:
     along = _directions(node, count, len(graph.output) - states, old)
     values = _known(node, given)
     lengths = node.needed(node.inputs[0]) if old else None
-    if None in given or values is None or isinstance(lengths, Unknown):
+    if values is None or isinstance(lengths, Unknown):
         yield node.body(graph, node.names, [UNKNOWN] * len(given))
         return _unknown(node)
     names, captures = node.inner()
@@ -324,4 +375,53 @@ def _same(found: Sequence[Dim], what: str) -> Dim:
     return found[0]
 
 
-CONTROL: Mapping[str, Callable[[Node], Steps]] = {"If": if_, "Loop": loop, "Scan": scan}
+# ------------------------------------------------------------------ SequenceMap
+
+
+def sequence_map(node: Node) -> Steps:
+    """The body for each element of a sequence, and for what is at the same place of others."""
+    b, graph = node.b, node.graph("body")
+    _require_inputs(node, graph, len(node.inputs))
+    _require_outputs(node, graph, node.outputs, len(graph.output))
+    values = _known(node, node.inputs)
+    if not values:
+        yield node.body(graph, node.names, [UNKNOWN] * len(node.inputs))
+        return _unknown(node)
+    first = values[0].ty
+    if isinstance(first, TupleType):
+        return (yield from _mapped_items(node, values, len(first.fields)))
+    if not is_list(first):
+        raise ImportModelError(f"the first input of SequenceMap is of type {first}, wanted a sequence")
+    names, captures = node.inner()
+    lists = [n for n, v in enumerate(values) if is_list(v.ty)]
+    if any(isinstance(v.ty, TupleType) for v in values):
+        raise UnsupportedError("sequences of which some are of known length, others of any")
+    heads = [Var(f"x{n}", ty=element_of(values[n])) for n in lists]
+    tails = [Var(f"rest{n}", ty=values[n].ty) for n in lists]
+    given: list[Value] = [captures.kept(v, "x") for v in values]
+    for n, head in zip(lists, heads, strict=True):
+        given[n] = head
+    found = _known(node, (yield node.body(graph, names, given)))
+    if found is None:
+        return _unknown(node)
+    whole = map_of(b, [values[n] for n in lists], heads, tails, found, captures.bound)
+    return [b.get(whole, n) for n in range(len(found))]
+
+
+def _mapped_items(node: Node, values: Sequence[Expr], count: int) -> Steps:
+    """The bodies of the elements one after the other."""
+    b, graph = node.b, node.graph("body")
+    rows: list[list[Expr]] = []
+    for v in values:
+        if isinstance(v.ty, TupleType) and len(v.ty.fields) != count:
+            raise ImportModelError(f"sequences of {count} and of {len(v.ty.fields)} elements")
+    for n in range(count):
+        given = [b.get(v, n) if isinstance(v.ty, TupleType) else v for v in values]
+        row = _known(node, (yield node.body(graph, node.names, given)))
+        if row is None:
+            return _unknown(node)
+        rows.append(row)
+    return [b.tuple_([row[k] for row in rows]) for k in range(node.outputs)]
+
+
+CONTROL: Mapping[str, Callable[[Node], Steps]] = {"If": if_, "Loop": loop, "Scan": scan, "SequenceMap": sequence_map}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,8 @@ from legato.frontend.onnx.tensors import Array
 from legato.infer.builder import Builder
 from legato.ir.expr import Call, Constant, Expr, Function, Tuple, Var
 from legato.ir.op import Op
-from legato.ir.types import Dim, FuncType, TensorType, tensor_type
+from legato.ir.types import Dim, FuncType, TensorType, TypeData, tensor_type
+from legato.prelude import library
 
 __all__ = ["Emitter"]
 
@@ -30,8 +32,8 @@ _FOLD = 64  # elements: constants up to this size are computed during import whe
 class Emitter(Builder):
     """A builder for converters. `opset` is the operator set of the node, `outputs` how many outputs it has."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, types: Iterable[TypeData] = ()) -> None:
+        super().__init__(types=tuple(types))
         self.opset = 0
         self.outputs = 1
         self._folded: dict[int, tuple[Expr, Any]] = {}
@@ -188,6 +190,29 @@ class Emitter(Builder):
         found = tuple(required.pop(key) for key in mine)
         attrs = {"constraints": found} if found else {}
         return Function(tuple(params), body, ty.ret, ty.type_params, attrs, ty=ty, span=self.span)
+
+    def trial(self) -> Callable[[], None]:
+        """Begins an attempt; what is returned forgets what was found since to be required of dims."""
+        scope = self._typer.scope
+        before = dict(scope.constraints)
+
+        def forget() -> None:
+            scope.constraints.clear()
+            scope.constraints.update(before)
+
+        return forget
+
+    def unknown_dim(self, name: str) -> Dim:
+        """A new dim for an extent that is known only when the program runs."""
+        return self._typer.solver.existential(name, None, self._typer.scope)
+
+    def prelude(self, name: str, *args: Expr) -> Expr:
+        """A call of a function of the library's file `sequence`."""
+        functions = library("sequence").functions
+        gv = next(gv for gv in functions if gv.name == name)
+        func = functions[gv]
+        assert isinstance(func, Function)
+        return replace(self.apply(replace(gv, ty=func.ty), args), op=gv)
 
     def like(self, value: float, x: Expr) -> Constant:
         """A rank-0 constant of the element type of `x`."""

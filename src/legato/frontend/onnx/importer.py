@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto
+from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto
 
 from legato.base.errors import ImportModelError, TypeCheckError, UnsupportedError
 from legato.base.span import Span
@@ -30,10 +30,14 @@ from legato.frontend.onnx.signature import find, signature
 from legato.frontend.onnx.tensors import element_count, stored_bytes, to_array
 from legato.ir.expr import Expr, Function
 from legato.ir.module import Module
-from legato.ir.types import TensorType, TupleType
+from legato.ir.types import TensorType, TupleType, Type
+from legato.prelude import library, link
 
 __all__ = ["Custom", "Importer"]
 
+CONTAINERS = frozenset(
+    {"SequenceConstruct", "SequenceEmpty", "SplitToSequence", "Optional"}
+)  # where no input is one, only these make sequences and optional values
 MAX_NODES = 1_000_000  # after the expansion of local functions
 MAX_NESTING = 100  # branches and loops inside each other
 
@@ -59,7 +63,10 @@ class Importer:
         self, source: Source, shapes: Shapes | None, custom: Custom | None, constants: Constants | None = None
     ) -> None:
         self.source, self.graph = source, source.model.graph
-        self.b = Emitter()
+        self._lists = any(_is_container(v.type) for v in self.graph.input) or not CONTAINERS.isdisjoint(
+            self._operators()
+        )
+        self.b = Emitter(types=library().types.values() if self._lists else ())
         self.unsupported: list[Unsupported] = []
         self._faults: list[tuple[TypeCheckError, Unsupported]] = []
         self._custom = {_operator_key(name): function for name, function in (custom or {}).items()}
@@ -80,7 +87,7 @@ class Importer:
             found[tensor.name] = tensor
         return found
 
-    def _types(self, shapes: Shapes | None) -> dict[str, TensorType]:
+    def _types(self, shapes: Shapes | None) -> dict[str, Type]:
         values = [value for value in self.graph.input if value.name not in self._initializers]
         names = Counter(value.name for value in values)
         for name, times in names.items():
@@ -125,7 +132,11 @@ class Importer:
         if self._faults:
             raise self._faults[0][0]
         assert function is not None
-        return Module.from_expr(function)
+        return (
+            link(link(Module.from_expr(function), library("sequence")), library())
+            if self._lists
+            else Module.from_expr(function)
+        )
 
     def report(self) -> Report:
         """What the model is, and everything of it that cannot be compiled."""
@@ -272,11 +283,12 @@ class Importer:
 
     def _bind(self, frame: Frame, node: NodeProto, result: Any, opset: int) -> None:
         """Gives the outputs their values; one that the converter leaves out is unknown, which matters if it is used."""
+        spread = isinstance(result, Expr) and isinstance(result.ty, TupleType)
         values = list(result) if isinstance(result, tuple) else [result]
         if not values or not all(isinstance(value, Expr) or value is None for value in values) or values[0] is None:
             got = f"the converter of {node.op_type} returned {result!r}"
             raise ImportModelError(f"{got}, wanted an expression or several")
-        if len(values) == 1 and isinstance(values[0].ty, TupleType):
+        if spread:
             values = [self.b.get(values[0], n) for n in range(len(values[0].ty.fields))]
         assert self.b.span is not None
         for n, output in enumerate(node.output):
@@ -316,6 +328,8 @@ class Importer:
             takes = f"local function {function.name} takes {len(function.input)} inputs"
             got = f"{len(node.input)} and {len(node.output)}"
             raise ImportModelError(f"{takes} and gives {len(function.output)} outputs, got {got}")
+        if "" in function.output:
+            raise ImportModelError(f"an output of local function {function.name} has no name")
         values = [frame.get(given) for given in node.input]
         values += [None] * (len(function.input) - len(values))
         wanted = tuple(inner if outer else "" for outer, inner in zip(node.output, function.output, strict=False))
@@ -343,8 +357,19 @@ class Importer:
         inputs = [frame.get(given) for given in node.input]
         attributes = self._attributes(frame, node)
         opset = frame.opsets.get("", 0)
-        made = Node(self.b, node.op_type, opset, inputs, len(node.output), attributes, frame.names, body, self._needed)
+        made = Node(self.b, node.op_type, opset, inputs, len(node.output), attributes, frame.names, body, self._needed,
+                    self._trial)  # fmt: skip
         return (yield from CONTROL[node.op_type](made))
+
+    def _trial(self) -> Callable[[], None]:
+        """Begins an attempt; what is returned takes back what has been listed since."""
+        notes, faults, forget = len(self.unsupported), len(self._faults), self.b.trial()
+
+        def back() -> None:
+            del self.unsupported[notes:], self._faults[faults:]
+            forget()
+
+        return back
 
     def _body(self, frame: Frame, graph: GraphProto, names: ChainMap[str, Value], name: str) -> Frame:
         """The frame of a graph inside `frame`, which sees `names`."""
@@ -377,6 +402,10 @@ class _Given:
 
     def __contains__(self, name: object) -> bool:
         return name in self.own or name in self.outer
+
+
+def _is_container(proto: TypeProto) -> bool:
+    return proto.WhichOneof("value") in ("sequence_type", "optional_type")
 
 
 def _located(error: ImportModelError, span: Span) -> ImportModelError:

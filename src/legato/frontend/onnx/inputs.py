@@ -10,20 +10,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from onnx import TensorShapeProto, ValueInfoProto
+from onnx import TensorShapeProto, TypeProto, ValueInfoProto
 
 from legato.arith.expr import Const, Var, const
 from legato.base.errors import ImportModelError, UnsupportedError
+from legato.frontend.onnx.containers import list_type, option_type
 from legato.frontend.onnx.tensors import MAX_ELEMENTS, Array, element_count, element_type
-from legato.ir.types import Dim, TensorType
+from legato.ir.types import Dim, TensorType, TupleType, Type
 
-__all__ = ["Constants", "DimLike", "Dims", "Shapes", "check_size", "constant_input", "input_types", "value_type"]
+__all__ = [
+    "Constants",
+    "DimLike",
+    "Dims",
+    "Shapes",
+    "check_size",
+    "constant_input",
+    "contained_type",
+    "input_types",
+    "value_type",
+]
 
 DimLike = int | str | None
-Shapes = Mapping[str, Sequence[DimLike]]
+Shapes = Mapping[str, Sequence[DimLike | Sequence[DimLike]]]  # of a sequence, a shape for each element
 Constants = Mapping[str, ArrayLike]
 
 _UNNAMED = ("", "?", "-1", "None")
@@ -80,7 +92,7 @@ def _identifier(name: str) -> str:
     return f"d{text}" if text[0].isdigit() else text
 
 
-def input_types(values: Sequence[ValueInfoProto], shapes: Shapes | None, dims: Dims) -> dict[str, TensorType]:
+def input_types(values: Sequence[ValueInfoProto], shapes: Shapes | None, dims: Dims) -> dict[str, Type]:
     """The type of each input by name.
 
     ImportModelError where an input has no type or rank, or `shapes` does not fit; UnsupportedError for inputs that are
@@ -91,12 +103,54 @@ def input_types(values: Sequence[ValueInfoProto], shapes: Shapes | None, dims: D
     if unknown:
         hint = "it has " + ", ".join(value.name for value in values)
         raise ImportModelError(f"shapes: the model has no input {', '.join(map(repr, unknown))}", hint=hint)
-    overrides = {value.name: _overrides(value, shapes[value.name], dims) for value in values if value.name in shapes}
-    return {value.name: value_type(value, dims, overrides.get(value.name)) for value in values}
+    tensors = [value for value in values if value.type.WhichOneof("value") in (None, "tensor_type")]
+    overrides = {v.name: _overrides(v, shapes[v.name], dims) for v in tensors if v.name in shapes}
+    found: dict[str, Type] = {}
+    for value in values:
+        if value in tensors or value.name not in shapes:
+            found[value.name] = value_type(value, dims, overrides.get(value.name))
+        else:
+            found[value.name] = _elements(value, shapes[value.name], dims)
+    return found
 
 
-def constant_input(name: str, ty: TensorType | None, value: ArrayLike) -> Array:
+def contained_type(proto: TypeProto, what: str, dims: Dims) -> Type:
+    """The type that the file declares for a value; of what a sequence holds any shape must be declared."""
+    kind = proto.WhichOneof("value")
+    if kind == "sequence_type":
+        return list_type(contained_type(proto.sequence_type.elem_type, what, dims))
+    if kind == "optional_type":
+        return option_type(contained_type(proto.optional_type.elem_type, what, dims))
+    if kind != "tensor_type":
+        raise UnsupportedError(f"{what} is a {(kind or 'value').removesuffix('_type').replace('_', ' ')}, not a tensor")
+    if not proto.tensor_type.HasField("shape"):
+        hint = "give a shape for each element of a sequence: shapes={'xs': [(2, 3), (2, 3)]}"
+        raise UnsupportedError(f"{what}: the shape of its elements is not declared", hint=hint)
+    dtype = element_type(proto.tensor_type.elem_type, what)
+    return TensorType(tuple(_own(d, "d", dims) for d in proto.tensor_type.shape.dim), dtype)
+
+
+def _elements(value: ValueInfoProto, items: object, dims: Dims) -> TupleType:
+    """A sequence of known length: `items` are the shapes of its elements."""
+    where = f"shapes[{value.name!r}]"
+    if value.type.WhichOneof("value") != "sequence_type":
+        raise ImportModelError(f"{where}: the input is no tensor and no sequence")
+    if isinstance(items, str) or not isinstance(items, Sequence) or any(isinstance(i, str) for i in items):
+        raise ImportModelError(f"{where}: got {items!r}, wanted a shape for each element of the sequence")
+    dtype = element_type(value.type.sequence_type.elem_type.tensor_type.elem_type, where)
+    fields: list[Type] = []
+    for n, shape in enumerate(items):
+        if not isinstance(shape, Sequence):
+            raise ImportModelError(f"{where}[{n}]: got {shape!r}, wanted a shape")
+        own = [dims.fresh(f"{value.name}_{n}") if d is None else dims.given(d, f"{where}[{n}]") for d in shape]
+        fields.append(TensorType(tuple(own), dtype))
+    return TupleType(tuple(fields))
+
+
+def constant_input(name: str, ty: Type | None, value: ArrayLike) -> Array:
     """The array that input `name`, of type `ty`, always has; ImportModelError where it does not fit."""
+    if not isinstance(ty, TensorType | None):
+        raise ImportModelError(f"constants: input {name!r} is no tensor")
     if ty is None:
         raise ImportModelError(f"constants: the model has no input {name!r}")
     array = np.array(value)
@@ -110,7 +164,7 @@ def constant_input(name: str, ty: TensorType | None, value: ArrayLike) -> Array:
     return array
 
 
-def _overrides(value: ValueInfoProto, items: Sequence[DimLike], dims: Dims) -> list[Dim | None]:
+def _overrides(value: ValueInfoProto, items: Sequence[Any], dims: Dims) -> list[Dim | None]:
     where = f"shapes[{value.name!r}]"
     if isinstance(items, str) or not isinstance(items, Sequence):
         raise ImportModelError(f"{where}: got {items!r}, wanted one item per dimension")
@@ -129,12 +183,14 @@ def _declared(value: ValueInfoProto) -> Sequence[TensorShapeProto.Dimension] | N
     return tuple(tensor.shape.dim) if tensor.HasField("shape") else None
 
 
-def value_type(value: ValueInfoProto, dims: Dims, overrides: Sequence[Dim | None] | None = None) -> TensorType:
+def value_type(value: ValueInfoProto, dims: Dims, overrides: Sequence[Dim | None] | None = None) -> Type:
     """The type of a value as the file declares it, with `overrides` in place of its dims."""
     what = f"input {value.name!r}"
     kind = value.type.WhichOneof("value")
     if kind is None:
         raise ImportModelError(f"{what} has no type")
+    if kind in ("sequence_type", "optional_type"):
+        return contained_type(value.type, what, dims)
     if kind != "tensor_type":
         raise UnsupportedError(f"{what} is a {kind.removesuffix('_type').replace('_', ' ')}, not a tensor")
     dtype = element_type(value.type.tensor_type.elem_type, what)

@@ -13,18 +13,11 @@ __all__ = ["Report", "Unsupported", "unsupported_error", "why_absent"]
 _SHOWN = 100
 
 _QUANTISED, _DATA = "quantised operators are not imported yet", "its extent depends on the data"
-_SEQUENCE, _TEXT, _RANDOM = (
-    "sequences are not supported",
-    "strings are not supported",
-    "random numbers are not supported",
-)
+_TEXT, _RANDOM = "strings are not supported", "random numbers are not supported"
 _ABSENT = {
     **dict.fromkeys(("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"), _QUANTISED),
     **dict.fromkeys(("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger"), _QUANTISED),
     **dict.fromkeys(("NonZero", "Compress", "Unique", "NonMaxSuppression"), _DATA),
-    **dict.fromkeys(("SequenceConstruct", "SequenceEmpty", "SequenceAt", "SequenceInsert", "SequenceErase"), _SEQUENCE),
-    **dict.fromkeys(("SequenceLength", "SequenceMap", "ConcatFromSequence", "SplitToSequence"), _SEQUENCE),
-    **dict.fromkeys(("Optional", "OptionalGetElement", "OptionalHasElement"), "optional values are not supported"),
     **dict.fromkeys(("StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch", "TfIdfVectorizer"), _TEXT),
     **dict.fromkeys(("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"), _RANDOM),
     **dict.fromkeys(("Bernoulli", "Multinomial"), _RANDOM),

@@ -24,7 +24,7 @@ from pkgutil import iter_modules
 from typing import Any
 
 import numpy as np
-from onnx import AttributeProto
+from onnx import AttributeProto, TypeProto
 
 from legato.base.errors import ImportModelError, InternalError, UnsupportedError
 from legato.frontend.onnx.external import Folder
@@ -190,6 +190,8 @@ def _value(proto: AttributeProto, wanted: Any, operator: str, folder: Folder | N
         found = _text(proto.s)
     elif proto.type == AttributeProto.TENSOR and typing.get_origin(wanted) is np.ndarray:
         found = to_array(proto.t, folder, f"attribute {proto.name} of {operator}")
+    elif proto.type == AttributeProto.TYPE_PROTO and wanted is TypeProto:
+        found = proto.tp
     elif proto.type == AttributeProto.INTS and item in (int, float):
         found = tuple(item(i) for i in proto.ints)
     elif proto.type == AttributeProto.FLOATS and item is float:

@@ -279,8 +279,8 @@ def cast_like(b: Emitter, x: Expr, like: Expr, *, saturate: int = 1, round_mode:
     return b.to(x, b.dtype(like))
 
 
-def identity(b: Emitter, x: Expr) -> Expr:
-    return x
+def identity(b: Emitter, x: Expr) -> tuple[Expr]:
+    return (x,)  # one value, also where it is a sequence
 
 
 def dropout_7(b: Emitter, x: Expr, *, ratio: float = 0.5) -> Expr | tuple[Expr, Expr]:
