@@ -47,8 +47,10 @@ lint: $(VENV)/.dev ## style, types, import contracts, file sizes
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/sz.py
 
-sanitize: $(VENV)/.dev ## the C library alone, under AddressSanitizer, UBSan and ThreadSanitizer (part of test)
+sanitize: $(VENV)/.dev ## the C library under AddressSanitizer, UBSan and ThreadSanitizer: alone (part of test), then called from Python
 	$(BIN)/python -m pytest tests/runtime/test_native.py -v
+	$(BIN)/python -m tools.sanitize address
+	$(BIN)/python -m tools.sanitize thread
 
 bench: $(VENV)/.dev models ## every model against ONNX Runtime, OpenVINO and PyTorch; writes the README's table (an hour; BENCH="--only dqn,gru" for some)
 	$(BIN)/python -m tools.bench --json docs/benchmarks.json --markdown README.md $(BENCH)

@@ -1,0 +1,71 @@
+"""Runs the tests of the runtime, from Python, on a C library built with a compiler's sanitizer.
+
+    python -m tools.sanitize address            AddressSanitizer and UBSan
+    python -m tools.sanitize thread             ThreadSanitizer
+
+The sanitizer's own library is loaded before Python is; code that the tests generate is not instrumented, what it calls
+is. Further arguments go to pytest, and if there are paths among them these are tested alone. Tests of what only the C library has are in tests/runtime/test_native.py.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+ROOT = Path(__file__).parents[1]
+NATIVE = ROOT / "src/legato/runtime/native"
+FLAGS = ("-std=c11", "-g", "-O1", "-Wall", "-Wextra", "-Wno-tsan", "-fPIC", "-shared", "-pthread",
+         "-fvisibility=hidden", "-fno-omit-frame-pointer")  # fmt: skip
+SANITIZERS = {
+    "address": ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"),
+    "thread": ("-fsanitize=thread",),
+}
+# Python itself leaks; what forks here may go on with threads; a fault is to be Python's own traceback.
+OPTIONS = {
+    "ASAN_OPTIONS": "detect_leaks=0:handle_segv=0:allocator_may_return_null=1:exitcode=66",
+    "UBSAN_OPTIONS": "print_stacktrace=1",
+    "TSAN_OPTIONS": "die_after_fork=0:report_signal_unsafe=0:allocator_may_return_null=1:exitcode=66",
+}
+COMPLAINTS = ("ERROR:", "runtime error:", "WARNING: ThreadSanitizer:")  # other warnings are about the sanitizer itself
+PRELOADED = {"address": "libasan.so", "thread": "libtsan.so"}
+TESTS = ("tests/runtime", "tests/codegen/test_objects.py", "tests/codegen/test_host.py")
+# The one compiles the C library itself, the other measures memory, of which sanitizers keep some.
+LEFT_OUT = (
+    "--ignore=tests/runtime/test_native.py",
+    "--deselect=tests/runtime/test_objects.py::test_memory_does_not_grow",
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The status of pytest under the sanitizer that is the first argument; 2 if there is no such sanitizer."""
+    if not arguments or arguments[0] not in SANITIZERS:
+        print(f"usage: python -m tools.sanitize {'|'.join(SANITIZERS)} [pytest's arguments]", file=sys.stderr)
+        return 2
+    kind, *rest = arguments
+    compiler = shlex.split(os.environ.get("CC") or "cc")
+    with TemporaryDirectory() as folder:
+        library = Path(folder) / "liblegato_rt.so"
+        sources = sorted(map(str, NATIVE.glob("*.c")))
+        subprocess.run([*compiler, *FLAGS, *SANITIZERS[kind], "-o", str(library), *sources], check=True)
+        found = subprocess.run(
+            [*compiler, f"-print-file-name={PRELOADED[kind]}"], check=True, capture_output=True, text=True
+        )
+        # Reports go to files: pytest keeps what is written to the standard error.
+        options = {name: f"{value}:log_path={folder}/report" for name, value in OPTIONS.items()}
+        given = {"LEGATO_SANITIZED": str(library), "LD_PRELOAD": found.stdout.strip()}
+        tests = () if any((ROOT / argument.partition("::")[0]).exists() for argument in rest) else TESTS
+        command = [sys.executable, "-m", "pytest", "-p", "tests.runtime.sanitized", "-q", *tests, *LEFT_OUT, *rest]
+        status = subprocess.run(command, cwd=ROOT, env={**os.environ, **options, **given}, check=False).returncode
+        reports = [path.read_text(errors="replace") for path in sorted(Path(folder).glob("report*"))]
+        said = [text for text in reports if any(mark in text for mark in COMPLAINTS)]
+        print("\n".join(said) or f"no complaints of the {kind} sanitizer")
+        return status or bool(said)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
