@@ -290,6 +290,16 @@ def test_peaks_are_plausible(name: str) -> None:
     json.dumps(m.to_json())
 
 
+def test_what_is_left_of_the_last_run() -> None:
+    """It is read at most as fast as L3, and at least as fast as memory; nothing is measured that fits L2, or not L3."""
+    caches = measure_machine(host(), 1).caches
+    m = measure_machine(host(), 1, footprint=2 * caches["L2"], period=1e-3)
+    assert list(m.bandwidths) == ["L1", "L2", "L3", "last run", "memory"]
+    assert m.bandwidths["memory"] <= m.bandwidths["last run"] <= m.bandwidths["L3"]
+    for footprint in (caches["L2"], caches["L3"] + 1):
+        assert "last run" not in measure_machine(host(), 1, footprint=footprint, period=1e-3).bandwidths
+
+
 def test_peaks_of_several_threads() -> None:
     one, two = measure_machine(host(), 1), measure_machine(host(), 2)
     assert two.cores in (1, 2)
@@ -308,6 +318,10 @@ def test_bounds() -> None:
     assert (compute.seconds, compute.by) == (pytest.approx(1e-5), "arithmetic")
     memory = bound_of(work(slots=400), {"L2": 10**6, "memory": 2 * 10**6}, MACHINE)
     assert (memory.seconds, memory.by) == (pytest.approx(1e-4), "memory")
+    stale = replace(MACHINE, bandwidths={**MACHINE.bandwidths, "last run": 50e9})
+    left = {"L3": 10**5, "last run": 10**6}
+    found = bound_of(work(), left, MACHINE), bound_of(work(), left, stale)
+    assert [(b.seconds, b.by) for b in found] == [(pytest.approx(1.1e-5), "L3"), (pytest.approx(2e-5), "last run")]
     cache = bound_of(work(), {"L1": 8 * 10**6, "L3": 1000}, MACHINE)
     assert (cache.seconds, cache.by) == (pytest.approx((8e6 + 1000) / 800e9), "L1")
     calls = bound_of(work(calls={"exp": 1000, "unheard_of": 5}), {}, MACHINE)
@@ -327,7 +341,7 @@ def test_where_operands_lie() -> None:
     found = moved_bytes(
         [launch((1, 400), (100, 5000)), launch((1, 400), (2, 400)), launch((2, 400), (200, 90_000))], caches
     )
-    assert found == [{"L3": 400, "memory": 5000}, {"L2": 400, "memory": 400}, {"L3": 400, "memory": 90_000}]
+    assert found == [{"last run": 400, "memory": 5000}, {"L2": 400, "memory": 400}, {"L3": 400, "memory": 90_000}]
     assert moved_bytes([launch((1, 500))], caches) == [{"L1": 500}]
     assert moved_bytes([launch()], caches) == [{}]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from typing import Final
 
@@ -17,12 +18,13 @@ from legato.runtime.program import FunctionInfo, Program, TensorInfo
 from legato.tir.intrinsics import INTRINSICS
 from legato.tir.parser import parse_func
 
-__all__ = ["aligned", "call_rate", "multiply_add_rate", "read_rate"]
+__all__ = ["aligned", "call_rate", "multiply_add_rate", "read_rate", "return_rate"]
 
 RUNS: Final = 8  # at least
 SECONDS: Final = 0.03  # of all runs, at least: on a busy machine it takes some until all threads have a core each
 MULTIPLY_ADDS: Final = 1 << 18  # of each accumulator
 CALLS: Final = 1 << 13
+RETURNS: Final = 15  # how often memory is come back to
 ACCUMULATORS: Final = 12  # latency times throughput of multiply-adds is 8 to 10 on current cores
 CALL_ACCUMULATORS: Final = 4  # the operations of one call already overlap
 UNROLL: Final = 8
@@ -62,24 +64,52 @@ def _register_rate(target: Target, step: str, sums: int, count: int, kind: str =
 def read_rate(target: Target, values: np.ndarray, size: int, total: int) -> float:
     """Bytes per second when each thread reads the first `size` bytes of its row of `values` (float32[threads, n]) again
     and again, at least once and `total` bytes in all."""
+    block = 4 * UNROLL * target.lanes(dt.float32)
+    blocks = size // block
+    times = max(1, total // (blocks * block))
+    return times * blocks * block * len(values) / _seconds(_reading(target, times, blocks), UNROLL, target, values)
+
+
+def return_rate(target: Target, values: np.ndarray, size: int, period: float) -> float:
+    """Bytes per second when each thread reads the first `size` bytes of its row of `values` once in `period` seconds,
+    and nothing between: the median. Others who share the cache take its place meanwhile."""
+    block = 4 * UNROLL * target.lanes(dt.float32)
+    blocks = max(1, size // block)
+    exe = _program(_reading(target, 1, blocks), UNROLL, target, values.shape, "float32")
+    taken: list[float] = []
+    for _ in range(RETURNS + 1):
+        end = time.perf_counter() + period
+        taken.append(_timed(exe, values))
+        while time.perf_counter() < end:
+            pass
+    return blocks * block * len(values) / statistics.median(taken[1:])
+
+
+def _reading(target: Target, times: int, blocks: int) -> str:
+    """Loops that read so many blocks of `UNROLL` vectors, so many times."""
     lanes = target.lanes(dt.float32)
-    block = UNROLL * lanes
-    blocks = size // (4 * block)
-    times = max(1, total // (4 * blocks * block))
-    loops = f"""
+    return f"""
       for i in 0..{times} {{
         for j in 0..{blocks} {{
           unroll a in 0..{UNROLL} {{
-            acc[a, l] = acc[a, l] + y[p, j * {block} + (a * {lanes} + l)];
+            acc[a, l] = acc[a, l] + y[p, j * {UNROLL * lanes} + (a * {lanes} + l)];
           }}
         }}
       }}"""
-    return 4 * times * blocks * block * len(values) / _seconds(loops, UNROLL, target, values)
 
 
 def _seconds(loops: str, sums: int, target: Target, values: np.ndarray, kind: str = "float32") -> float:
     """How long `loops`, which read y and change acc, take at best; every thread runs them on its row of `values`."""
-    threads, length = values.shape
+    exe = _program(loops, sums, target, values.shape, kind)
+    taken: list[float] = []
+    while len(taken) < RUNS or sum(taken) < SECONDS:
+        taken.append(_timed(exe, values))
+    return min(taken)
+
+
+def _program(loops: str, sums: int, target: Target, shape: tuple[int, ...], kind: str) -> Executable:
+    """A program whose threads run `loops`, each on its row of an input of that shape."""
+    threads, length = shape
     lanes = target.lanes(dt.float32)
     params = f"y: Buffer[({threads}, {length}), float32], x: Buffer[({threads}, {lanes}), float32]"
     kernel = f"""
@@ -106,11 +136,7 @@ kernel @work({params}) {{
     outputs = (TensorInfo("x", "float32", (threads, lanes)),)
     main = FunctionInfo(image.exports["main"], inputs, outputs, 0, (), (("input", 0), ("output", 0)))
     program = Program(target.name, {"main": main})
-    exe = Executable.from_parts(program, image.data, image.code_size, image.relocations, [], threads=threads)
-    taken: list[float] = []
-    while len(taken) < RUNS or sum(taken) < SECONDS:
-        taken.append(_timed(exe, values))
-    return min(taken)
+    return Executable.from_parts(program, image.data, image.code_size, image.relocations, [], threads=threads)
 
 
 def aligned(threads: int, floats: int) -> np.ndarray:

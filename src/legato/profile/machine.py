@@ -16,7 +16,7 @@ from typing import Any, Final
 from legato.base import dtype as dt
 from legato.base.target import Target, cpu_name
 from legato.bench.fork_join import fork_join_seconds
-from legato.profile.loops import aligned, call_rate, multiply_add_rate, read_rate
+from legato.profile.loops import aligned, call_rate, multiply_add_rate, read_rate, return_rate
 
 __all__ = ["Machine", "measure_machine"]
 
@@ -32,6 +32,9 @@ class Machine:
     per second; bandwidths: bytes per second read, by level; caches: bytes of each level (L1 and L2 of one core);
     intrinsics: float32 values computed per second; fork_join: seconds that a launch on all threads takes beyond its
     work.
+
+    Of "last run", if it is there, is what a program of some size finds in L3 that it left there a run ago: on machines
+    that share L3 with others, part of it has come to lie in memory.
 
     What every core has of its own (arithmetic, L1, L2) is measured on one and multiplied by the cores in use; L3 and
     memory are measured on all threads at once.
@@ -54,8 +57,14 @@ class Machine:
         return asdict(self)
 
 
-def measure_machine(target: Target, threads: int, intrinsics: Iterable[str] = ()) -> Machine:
-    """The peaks of this machine with code for `target` on `threads` threads; takes some tenths of a second."""
+def measure_machine(
+    target: Target, threads: int, intrinsics: Iterable[str] = (), footprint: int = 0, period: float = 0.0
+) -> Machine:
+    """The peaks of this machine with code for `target` on `threads` threads; takes some tenths of a second.
+
+    footprint: bytes that a program touches in a run, which takes `period` seconds; of these the bandwidth "last run"
+    is measured, unless they do not fit into L3, or into L2.
+    """
     caches, cores = _caches(), min(threads, _cores())
     own = {"L1": caches["L1"] // 2, "L2": (caches["L1"] + caches["L2"]) // 2}
     shared = {
@@ -67,6 +76,11 @@ def measure_machine(target: Target, threads: int, intrinsics: Iterable[str] = ()
     bandwidths |= {level: read_rate(target, values, size, READ_BYTES[level]) for level, size in shared.items()}
     for beyond, level in pairwise(reversed(bandwidths)):  # less is never slower to read again than more
         bandwidths[level] = max(bandwidths[level], bandwidths[beyond])
+    if caches["L2"] * cores < footprint <= caches["L3"]:
+        again = return_rate(target, values, footprint // threads, period)
+        memory = bandwidths.pop("memory")
+        bandwidths["last run"] = min(max(again, memory), bandwidths["L3"])
+        bandwidths["memory"] = memory
     rate = cores * multiply_add_rate(target)
     return Machine(
         cpu=cpu_name(),

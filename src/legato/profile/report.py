@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LEVELS", "Bound", "Cause", "Event", "KernelProfile", "Profile"]
 
-LEVELS: Final = ("L1", "L2", "L3", "memory")
+LEVELS: Final = ("L1", "L2", "L3", "last run", "memory")  # "last run": in L3, if it is still there a run later
 
 
 @dataclass(frozen=True, slots=True)

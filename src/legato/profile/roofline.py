@@ -49,7 +49,7 @@ def bound_of(work: Work, moved: Mapping[str, int], machine: Machine) -> Bound:
     beyond = 0
     for name in reversed(LEVELS):
         beyond += moved.get(name, 0)
-        seconds = beyond / machine.bandwidths[name]
+        seconds = beyond / machine.bandwidths.get(name, machine.bandwidths["L3"])
         if seconds > moving:
             moving, level = seconds, name
     again = work.count("stepped") / machine.bandwidths["L2"]

@@ -48,9 +48,10 @@ def profile(
     recorder = Recorder(exe)
     tell("running")
     runs = _runs(recorder, inputs, seconds)
-    machine, note = _machine(exe, recorder.kernels, tell)
     pick = min if best else statistics.median
     total = pick([run.end - run.start for run in runs]) / 1e9
+    footprint = _footprint(recorder.kernels, runs[-1])
+    machine, note = _machine(exe, recorder.kernels, footprint, total, tell)
     kernels = _Kernels(exe, recorder.kernels, runs, pick, machine).profiles()
     return Profile(
         target=exe.target,
@@ -78,7 +79,20 @@ def _runs(recorder: Recorder, inputs: Mapping[str, object], seconds: float) -> l
     return [run for run in runs if [launch.kernel for launch in run.launches] == order]
 
 
-def _machine(exe: Executable, kernels: Sequence[KernelInfo], tell: Callable[[str], None]) -> tuple[Machine | None, str]:
+def _footprint(kernels: Sequence[KernelInfo], run: Run) -> int:
+    """Bytes that a run touches."""
+    found: dict[int, int] = {}
+    for launch in run.launches:
+        work = _work(kernels, launch)
+        for word, _, read, written in () if work is None else work.buffers:
+            address = launch.words[word]
+            found[address] = max(found.get(address, 0), read, written)
+    return sum(found.values())
+
+
+def _machine(
+    exe: Executable, kernels: Sequence[KernelInfo], footprint: int, period: float, tell: Callable[[str], None]
+) -> tuple[Machine | None, str]:
     try:
         from legato.profile.machine import measure_machine
     except ImportError as error:
@@ -87,7 +101,7 @@ def _machine(exe: Executable, kernels: Sequence[KernelInfo], tell: Callable[[str
         return None, NO_COMPILER
     tell("measuring the machine")
     intrinsics = dict.fromkeys(name for k in kernels for name in k.calls)
-    return measure_machine(target(exe.target), exe.threads, intrinsics), ""
+    return measure_machine(target(exe.target), exe.threads, intrinsics, footprint, period), ""
 
 
 @dataclass(frozen=True, slots=True)
