@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-from legato.arith.expr import Const, Expr, Var, cdiv, const
+from legato.arith.expr import Const, Expr, Var, cdiv, const, lt, select
 from legato.arith.simplify import simplify
 from legato.arith.substitute import rewrite, substitute
 from legato.lower.access import depends, extent_of, is_unit, static_bytes, stride
@@ -30,7 +30,7 @@ from legato.te.inline import certain_loads, inline, loads, replaced
 from legato.te.tensor import Axis, Reduction, Stage, Tensor
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Load
-from legato.tir.stmt import Stmt
+from legato.tir.stmt import If, Stmt
 
 __all__ = ["reduced"]
 
@@ -216,7 +216,8 @@ def _winograd_plan(
 
 
 def _winograd(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, plan: WinogradPlan) -> Stmt:
-    """The kernel that stores `tensor`, and before it, where that is better, one that transforms the data."""
+    """The kernel that stores `tensor`, and before it, where that is better, one that transforms the data. Where that
+    depends on how many tiles there are, it is decided when the kernels run."""
     made = winograd(plan.window, plan.scheme, work.target)
     source, stage = plan.window.weights.buffer, made.products.stage
     assert isinstance(source, Tensor)
@@ -243,7 +244,14 @@ def _winograd(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, p
     )
     if plan.is_whole:
         return whole(job, work.target)
-    data, transformed = transform(job, work.target)
+    if plan.many is None:
+        data, transformed = transform(job, work.target)
+        work.stored.add(data)
+        work.append((data,), transformed)
+        return multiply(job, work.target, data)
+    enough, tiles = plan.many
+    are_few = lt(job.total, enough)
+    data, transformed = transform(job, work.target, select(are_few, job.blocks, const(0)))
     work.stored.add(data)
-    work.append((data,), transformed)
-    return multiply(job, work.target, data)
+    work.append((data,), If(are_few, transformed))
+    return If(are_few, multiply(job, work.target, data), whole(replace(job, tiles=tiles), work.target))

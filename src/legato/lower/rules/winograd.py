@@ -102,10 +102,10 @@ def whole(job: WinogradJob, target: Target) -> Stmt:
     return parallel([job.blocks], of_block, threaded=True)
 
 
-def transform(job: WinogradJob, target: Target) -> tuple[Tensor, Stmt]:
-    """The transformed data of all blocks, and the kernel that stores it."""
+def transform(job: WinogradJob, target: Target, room: Expr | None = None) -> tuple[Tensor, Stmt]:
+    """The transformed data of all blocks, and the kernel that stores it; `room` is for how many blocks, if not all."""
     n, window = job.stages.scheme.inputs, job.stages.window
-    shape = (job.blocks, n, n, job.tiles, window.reduced.extent)
+    shape = (job.blocks if room is None else room, n, n, job.tiles, window.reduced.extent)
     data = Tensor("data", shape, window.dtype)
     data.layout = Layout((0, 1, 2, 3, 4), pad=(0, 0, 0, 0, PAD))
 

@@ -30,13 +30,15 @@ GAIN = 0.9  # of the direct sum's time that an algorithm may take: the figures a
 @dataclass(frozen=True, slots=True)
 class WinogradPlan:
     """The algorithm, the register tile of its products and the tiles of a block. `is_whole`: transforms and products
-    in one kernel."""
+    in one kernel. `many`, where nobody knows how many tiles there are: with so many all in one kernel, and how many in
+    a block then."""
 
     window: Window
     scheme: Scheme
     shape: TileShape
     tiles: int
     is_whole: bool
+    many: tuple[int, int] | None = None
 
 
 def choose(window: Window, target: Target, precision: Precision) -> WinogradPlan | None:
@@ -113,4 +115,6 @@ def _plan(window: Window, scheme: Scheme, shape: TileShape, target: Target) -> W
         return WinogradPlan(window, scheme, shape, -(-tiles // blocks), True)
     channel_blocks = -(-o // shape.width)
     blocks = max(-(-tiles // max(1, min(MOST_TILES, room // products))), -(-4 // channel_blocks))
-    return WinogradPlan(window, scheme, shape, max(1, -(-tiles // blocks)), False)
+    is_known = all(extent_of(a.extent) is not None for a in (*window.batch, *(axis for axis, _ in window.slides)))
+    many = None if is_known or most < WORTHWHILE else (PIECES * most, most)
+    return WinogradPlan(window, scheme, shape, max(1, -(-tiles // blocks)), False, many)
