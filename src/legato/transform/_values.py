@@ -44,14 +44,16 @@ def is_primitive(node: Expr) -> bool:
 def written_out(func: Function, mod: Module) -> Function:
     """`func` with functions where others are values; the same object where there are none."""
     new: dict[int, Expr] = {}
-    for node in post_order(func):
+    order = list(post_order(func))
+    types = _types(order, mod)
+    for node in order:
         old = operands(node)
         kids = [new[id(kid)] for kid in old]
         first = 1 if isinstance(node, Call) else 0
         if not isinstance(node, Call) or node.op is not CALL_TIR:
             for n in range(first, len(kids)):
                 if _is_function(kids[n]):
-                    kids[n] = _written(kids[n], _wanted(node, mod)[n], mod)
+                    kids[n] = _written(kids[n], _wanted(node, types[id(node)], mod)[n], mod)
         new[id(node)] = with_operands(node, kids)
     made = new[id(func)]
     assert isinstance(made, Function)
@@ -81,9 +83,19 @@ def _is_function(node: Expr) -> bool:
     return isinstance(node.ty, FuncType) and bool(node.ty.type_params)
 
 
-def _wanted(node: Expr, mod: Module) -> Sequence[Type | None]:
-    """The types that a node wants of its operands, as far as it says."""
-    ty = node.ty
+def _types(order: Sequence[Expr], mod: Module) -> dict[int, Type | None]:
+    """The types of nodes, by id. A let made around an operator has none of its own, but that which is wanted of it."""
+    types: dict[int, Type | None] = {}
+    for node in reversed(order):
+        ty = types.setdefault(id(node), node.ty)
+        for kid, wanted in zip(operands(node), _wanted(node, ty, mod), strict=True):
+            if isinstance(kid, Let) and kid.ty is None:
+                types.setdefault(id(kid), wanted)
+    return types
+
+
+def _wanted(node: Expr, ty: Type | None, mod: Module) -> Sequence[Type | None]:
+    """The types that a node of type `ty` wants of its operands, as far as it says."""
     match node:
         case Let(var):
             return (var.ty, ty)
