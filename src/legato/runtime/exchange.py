@@ -34,10 +34,11 @@ _MEMORY: Final = 1  # LG_MEMORY
 class _Part:
     """A tensor in an object, for one combination of dims."""
 
-    __slots__ = ("kind", "shape", "size", "text")
+    __slots__ = ("kind", "scalar_type", "shape", "size", "text")
 
     def __init__(self, field: TensorField, dims: Sequence[str], env: Sequence[int]) -> None:
         self.kind = dtype(field.dtype).numpy
+        self.scalar_type = self.kind.type
         self.shape = tuple(compile_size(size, dims)(env) for size in field.shape)
         self.size = int(np.prod(self.shape, dtype=object)) * self.kind.itemsize
         self.text = f"{field.dtype}[{', '.join(map(str, self.shape))}]"
@@ -52,7 +53,10 @@ class _Part:
 
     def word(self, value: object, where: str) -> int:
         """A scalar in a word."""
-        return int.from_bytes(self.array(value, where).tobytes().ljust(_WORD, b"\0"), "little", signed=True)
+        found = value if type(value) is self.scalar_type else self.array(value, where)
+        if self.kind.kind in "ib":
+            return int(found)
+        return int.from_bytes(found.tobytes().ljust(_WORD, b"\0"), "little", signed=True)
 
     def scalar(self, word: int) -> np.ndarray:
         """The scalar in a word."""
@@ -68,7 +72,7 @@ class _Part:
 class _Case:
     """A constructor with its cell, for one combination of dims."""
 
-    __slots__ = ("info", "is_flat", "order", "parts", "pointers", "tag")
+    __slots__ = ("boxed", "head", "info", "is_flat", "order", "parts", "pointers", "scalars", "tag")
 
     def __init__(self, info: ConstructorInfo, dims: Sequence[str], env: Sequence[int]) -> None:
         cell = Cell.of(info.fields)
@@ -76,6 +80,9 @@ class _Case:
         self.order, self.pointers = cell.order, cell.pointers
         self.parts = [p if isinstance(p, int) else _Part(p, dims, env) for p in cell.parts]
         self.is_flat = not any(isinstance(field, tuple) for field in info.fields)
+        self.head = (self.tag | self.pointers << 16, _WORD * len(self.parts))
+        self.boxed = [(n, self.parts[n]) for n in self.order[: self.pointers]]
+        self.scalars = [(n, part) for n in self.order[self.pointers :] if isinstance(part := self.parts[n], _Part)]
 
     def taken_apart(self, fields: tuple[Any, ...], where: str) -> Sequence[Any]:
         """The parts of the fields of a value; RunError if they are not as many, or tuples are elsewhere."""
@@ -104,6 +111,9 @@ def _nested(fields: tuple[Field, ...], parts: Iterator[Any]) -> tuple[Any, ...]:
     return tuple([_nested(field, parts) if isinstance(field, tuple) else next(parts) for field in fields])
 
 
+_Waiting = tuple[dict[int, int], int, _Case, Sequence[Any]]  # where its reference goes, by which key; how it is made
+
+
 class Exchange:
     """What a function's data types mean for one combination of dims: values become objects, objects become values."""
 
@@ -117,10 +127,8 @@ class Exchange:
 
     def build(self, workspace: int, infos: Sequence[ObjectInfo], values: Sequence[object]) -> list[int]:
         """Handles of new objects for `values`; RunError where one does not fit its type, or memory ends."""
-        script = _Script()
-        for info, value in zip(infos, values, strict=True):
-            self._add(script, info, value)
-        roots = array("q", [script.known[id(v), info.data] for info, v in zip(infos, values, strict=True)])
+        script = _Script(len(self._types))
+        roots = array("q", [self._add(script, info, value) for info, value in zip(infos, values, strict=True)])
         words = script.words
         status = library().lg_objects_build(
             workspace, words.buffer_info()[0], len(words), script.count, roots.buffer_info()[0], len(roots)
@@ -131,38 +139,54 @@ class Exchange:
             raise InternalError("the runtime refuses the description of the inputs")
         return roots.tolist()
 
-    def _add(self, script: _Script, info: ObjectInfo, root: object) -> None:
-        """Writes records for all objects of `root`: what an object refers to before itself."""
-        known = script.known
-        todo: list[tuple[Any, _Part | int]] = [(root, info.data)]
+    def _add(self, script: _Script, info: ObjectInfo, root: object) -> int:
+        """Writes records for all objects of `root`, what an object refers to before itself; what refers to `root`.
+
+        It is the greatest part of a call with many small objects, so it is written for speed: an object that others
+        wait for stays on the stack with what was found out about it.
+        """
+        where = info.name
+        todo: list[_Waiting] = []
+        found = self._begun(script, todo, root, info.data, info)
         while todo:
-            value, part = todo[-1]
-            if (id(value), part) in known:
+            refs, key, case, parts = todo[-1]
+            if key in refs:
                 todo.pop()
-            elif isinstance(part, _Part):
-                script.tensor(value, part, info.name)
+                continue
+            depth, words = len(todo), [*case.head]
+            for n, kind in case.boxed:
+                part = parts[n]
+                if isinstance(kind, _Part):
+                    words.append(script.tensor(part, kind, where))
+                    continue
+                word = script.known[kind].get(id(part))
+                words.append(self._begun(script, todo, part, kind, info) if word is None else word)
+            if len(todo) == depth:
+                words += [kind.word(parts[n], where) for n, kind in case.scalars]
+                refs[key] = script.add(words)
                 todo.pop()
-            else:
-                case = self._case(value, part, info)
-                parts = case.taken_apart(value.fields, info.name)
-                boxed = [(parts[i], case.parts[i]) for i in case.order[: case.pointers]]
-                missing = [pair for pair in boxed if (id(pair[0]), pair[1]) not in known]
-                if missing:
-                    todo += missing
-                else:
-                    script.cell(value, part, case, parts, info.name)
-                    todo.pop()
+        return script.known[info.data].get(id(root), found)
+
+    def _begun(self, script: _Script, todo: list[_Waiting], value: Any, data: int, info: ObjectInfo) -> int:
+        """What refers to `value` if it has no parts; else it is put on the stack."""
+        case = self._case(value, data, info)
+        parts = case.taken_apart(value.fields, info.name)
+        if not parts:
+            return case.tag << 1 | 1
+        todo.append((script.known[data], id(value), case, parts))
+        return 0
 
     def _case(self, value: object, data: int, info: ObjectInfo) -> _Case:
         ty, cases = self._types[data], self._cases[data]
         if not isinstance(value, Data):
             hint = "a value is made by calling a constructor of exe.constructors"
             raise fault(f'input "{info.name}": not a value of a data type', type(value).__name__, ty.name, hint)
-        tag, name = int(value.constructor.tag), value.constructor.name
-        if not 0 <= tag < len(cases) or cases[tag].info.name != name:
-            known = ", ".join(case.info.name for case in cases)
-            raise fault(f'input "{info.name}": no constructor of {ty.name}', name, known)
-        return cases[tag]
+        constructor = value.constructor
+        tag: int = constructor.tag
+        if 0 <= tag < len(cases) and cases[tag].info.name == constructor.name:
+            return cases[tag]
+        known = ", ".join(case.info.name for case in cases)
+        raise fault(f'input "{info.name}": no constructor of {ty.name}', constructor.name, known)
 
     # ------------------------------------------------------------------------------------------------ out
 
@@ -251,38 +275,27 @@ class ObjectCall:
 class _Script:
     """Records so far. A value that is met again, as a part of the same kind, is the record that it has."""
 
-    def __init__(self) -> None:
+    def __init__(self, types: int) -> None:
         self.words = array("q")
         self.count = 0
-        self.known: dict[tuple[int, _Part | int], int] = {}  # id of a value, and what it is -> what refers to it
+        self.known: list[dict[int, int]] = [{} for _ in range(types)]  # by type: id of a value -> what refers to it
+        self.tensors: dict[tuple[int, _Part], int] = {}
         self._alive: list[np.ndarray] = []  # memory that the records refer to
 
-    def tensor(self, value: object, part: _Part, where: str) -> None:
-        """Adds the record of a tensor."""
-        data = part.array(value, where)
-        self._alive.append(data)
-        self.words.extend((_ELSEWHERE, data.nbytes, address(data)))
-        self._refer(value, part)
+    def tensor(self, value: object, part: _Part, where: str) -> int:
+        """What refers to a tensor; its record is added when it is met first."""
+        found = self.tensors.get((id(value), part))
+        if found is None:
+            data = part.array(value, where)
+            self._alive.append(data)
+            found = self.tensors[id(value), part] = self.add((_ELSEWHERE, data.nbytes, address(data)))
+        return found
 
-    def cell(self, value: object, data: int, case: _Case, parts: Sequence[Any], where: str) -> None:
-        """Adds the record of a cell; where the constructor has no parts, there is none to refer to."""
-        if not parts:
-            self.known[id(value), data] = case.tag << 1 | 1
-            return
-        words = [case.tag | case.pointers << 16, _WORD * len(parts)]
-        for i, n in enumerate(case.order):
-            kind, part = case.parts[n], parts[n]
-            if i < case.pointers:
-                words.append(self.known[id(part), kind])
-            else:
-                assert isinstance(kind, _Part)
-                words.append(kind.word(part, where))
-        self.words.extend(words)
-        self._refer(value, data)
-
-    def _refer(self, value: object, part: _Part | int) -> None:
-        self.known[id(value), part] = 2 * self.count
+    def add(self, record: Sequence[int]) -> int:
+        """Adds a record; what refers to it."""
+        self.words.extend(record)
         self.count += 1
+        return 2 * self.count - 2
 
 
 def _words_at(place: int, count: int) -> list[int]:
