@@ -50,7 +50,7 @@ def test_lists_in_and_out(n: int) -> None:
 
 
 def test_long_lists() -> None:
-    exe, n = lists.doubled(), 100_000
+    exe, n = lists.doubled(), 30_000
     turned = exe(exe(cells(range(n))))
     assert numbers(turned) == [4 * i for i in range(n)]
     assert exe.leaked == 0
