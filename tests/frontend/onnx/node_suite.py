@@ -50,7 +50,7 @@ def outcome(case: Any) -> str | None:
             warnings.simplefilter("ignore")  # overflow in the references is part of some cases
             result = evaluate(module, [argument(feeds[param.name], param.ty) for param in module["main"].params])
         found = result if len(outputs) > 1 else (result,)
-        difference = compare(list(_leaves(found)), list(_leaves([array_of(o) for o in outputs])), case.rtol, case.atol)
+        difference = compare(list(leaves(found)), list(leaves([array_of(o) for o in outputs])), case.rtol, case.atol)
         if difference is not None:
             return difference
     return None
@@ -77,14 +77,14 @@ def _data(name: str) -> TypeData:
     return next(data for header, data in library().types.items() if header.name == name)
 
 
-def _leaves(value: Any) -> Iterator[Any]:
+def leaves(value: Any) -> Iterator[Any]:
     """The arrays in sequences and optional values, in their order."""
     if isinstance(value, tuple | list):
         for item in value:
-            yield from _leaves(item)
+            yield from leaves(item)
     elif isinstance(value, Data):
         for field in value.fields:
-            yield from _leaves(field)
+            yield from leaves(field)
     elif value is not None:
         yield value
 

@@ -119,6 +119,8 @@ class Importer:
         if self.unsupported or self._faults or len(known) != len(outputs):
             return None
         body = known[0] if len(known) == 1 else self.b.tuple_(known)
+        if len(known) == 1 and isinstance(body.ty, TupleType):  # a sequence: each element is a result
+            outputs = [f"{outputs[0]}.{n}" for n in range(len(body.ty.fields))]
         return self.b.function(tuple(params.values()), body, attrs={"output_names": tuple(outputs)})
 
     def module(self) -> Module:
