@@ -3,8 +3,8 @@
     python examples/recurrence.py [--units N]
 
 A GRU in three ways: as a loop over any number of steps, as the same loop written out for a number of steps that is
-known, and as PyTorch's own layer. Of the loop the compiler makes one kernel: the products of all inputs with the weights
-come first, at once, and the weights of the states stay in the cache from step to step.
+known, and as PyTorch's own layer. Of the loop the compiler makes one kernel: the products of all inputs with the
+weights come first, at once, and the weights of the states stay in the cache from step to step.
 """
 
 from __future__ import annotations

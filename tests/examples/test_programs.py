@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Iterator
+from importlib.metadata import distribution
 from pathlib import Path
 from types import ModuleType
 
@@ -15,6 +16,7 @@ import torch
 import legato
 
 FOLDER = Path(__file__).parents[2] / "examples"
+TREEBANK = Path(str(distribution("turkish-treebanks").locate_file("data")))
 
 
 @pytest.fixture
@@ -65,3 +67,31 @@ def test_a_layer_written_as_a_loop_is_one_kernel(example: Callable[[str], Module
             wanted = layer(torch.from_numpy(xs))[0].numpy() if steps else np.zeros((0, 1, 32), np.float32)
         np.testing.assert_allclose(loop(xs), wanted, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(legato.compile(module.WrittenOut(layer))(xs), wanted, rtol=1e-4, atol=1e-6)
+
+
+def test_a_tree_network_reads_sentences_and_programs(example: Callable[[str], ModuleType]) -> None:
+    module = example("tree_lstm")
+    found = [list(module.sentences(path)) for path in sorted(TREEBANK.glob("*.conllu"))]
+    assert [len(trees) for trees in found] == [2541, 2310], "every sentence of the treebank is a tree"
+    net = module.TreeLSTM().eval()
+    exe = legato.compile(net.program())
+    rng = np.random.default_rng(0)
+    trees = [*found[0][:8], *found[1][:8], module.syntax_tree("def f(x):\n    return [x + 1, f(x)]\n")]
+    for tree in trees:
+        xs = rng.standard_normal((module.size(tree), module.INPUT), np.float32)
+        with torch.inference_mode():
+            wanted = net(tree, torch.from_numpy(xs))[0].numpy()
+        np.testing.assert_allclose(exe(module.value(exe, tree), xs), wanted, atol=2e-6)
+
+
+def test_the_inputs_of_all_words_may_be_multiplied_at_once(example: Callable[[str], ModuleType]) -> None:
+    module = example("tree_lstm")
+    net, rng = module.TreeLSTM().eval(), np.random.default_rng(1)
+    exe = legato.compile(net.program(), passes=module.HOISTED, keep=["hoist-projections"])
+    main = exe.module_after("hoist-projections").split("def @main[", 1)[1].split("\n}\n", 1)[0]
+    assert main.count("nn.dense") == 1
+    tree = module.random_tree(9, rng)
+    xs = rng.standard_normal((module.size(tree), module.INPUT), np.float32)
+    with torch.inference_mode():
+        wanted = net(tree, torch.from_numpy(xs))[0].numpy()
+    np.testing.assert_allclose(exe(module.value(exe, tree), xs), wanted, atol=2e-6)
