@@ -8,15 +8,20 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 
+from legato.base.errors import UnsupportedError
 from legato.infer.infer import infer
 from legato.interp import Data, evaluate
+from legato.ir.expr import Call, Expr, Function, GlobalVar, Let, Var
 from legato.ir.module import Module
+from legato.ir.types import FuncType, scalar_type
 from legato.ir.verify import Stage, verify
+from legato.ir.visit import nodes
 from legato.ops import table as operators
 from legato.prelude import library, parse
 from legato.transform._first_order import first_order
 from legato.transform.defunctionalize import Defunctionalize
 from legato.transform.flatten_match import FlattenMatch
+from legato.transform.inline import Inline
 from legato.transform.lambda_lift import LambdaLift
 from legato.transform.pass_ import run
 from legato.transform.specialize import Specialize
@@ -25,7 +30,7 @@ from tests.programs.settings import examples
 from tests.programs.strategy import Program, programs
 from tests.programs.values import same
 
-PASSES = (FlattenMatch(), LambdaLift(), Specialize(), Defunctionalize())
+PASSES = (FlattenMatch(), LambdaLift(), Specialize(), Defunctionalize(), Inline())
 
 
 def typed(text: str) -> Module:
@@ -111,3 +116,134 @@ def test_the_prelude(name: str) -> None:
     new = first(mod)
     args = (ints(mod, 3, 1, 4, 1, 5), int32(2))
     assert same(evaluate(new, args), evaluate(mod, args))
+
+
+# ------------------------------------------------------------------ what is left, and what is not
+
+
+def callees(mod: Module) -> list[str]:
+    """The names of the functions that a module calls."""
+    calls = (n.op for _, f in mod.graph_functions() for n in nodes(f) if isinstance(n, Call))
+    return [op.name for op in calls if isinstance(op, GlobalVar)]
+
+
+def test_functions_that_are_known_are_no_values() -> None:
+    mod = typed(f"""def @main({LIST}, %k: int32) {{
+      let %add = fn (%x: int32) -> int32 {{ %x + %k }};
+      let %twice = @compose(%add, %add);
+      let %large = @filter(fn (%x: int32) -> bool {{ %x > %k }}, %xs);
+      (@map(%twice, %xs), @foldl(fn (%a: int32, %x: int32) -> int32 {{ %a + %add(%x) }}, 0, %large))
+    }}""")
+    new = first(mod)
+    assert not any("apply" in name for name in callees(new))
+    assert [t.name for t in new.types] == [t.name for t in mod.types]
+    args = (ints(mod, 3, 1, 4), int32(2))
+    assert same(evaluate(new, args), evaluate(mod, args))
+
+
+def test_dims_that_a_closure_holds() -> None:
+    """Neither what the function holds nor what it takes has the dim n: it is passed as a shape."""
+    mod = typed("""def @main(%x: Tensor[(n, 2), float32], %c: bool) {
+      let %f = if (%c) { fn () -> Tensor[(n,), float32] { zeros(shape=(n,), dtype="float32") } }
+               else { fn () -> Tensor[(n,), float32] { ones(shape=(n,), dtype="float32") } };
+      %f()
+    }""")
+    new = first(mod)
+    for c in (True, False):
+        args = (np.zeros((3, 2), np.float32), np.asarray(c))
+        assert same(evaluate(new, args), evaluate(mod, args))
+
+
+def test_effects_keep_their_order() -> None:
+    mod = typed(f"""def @main({LIST}) {{
+      let %cell = ref(1);
+      let %step = fn (%x: int32) -> int32 {{ ref_write(%cell, ref_read(%cell) * 2 + %x); ref_read(%cell) }};
+      let %ys = @map(%step, %xs);
+      let %later = if (@hd(%xs) > 2) {{ %step }} else {{ fn (%x: int32) -> int32 {{ ref_write(%cell, %x); %x }} }};
+      (%step(1), %later(5), ref_read(%cell), %ys)
+    }}""")
+    new = first(mod)
+    for values in ((3, 1, 4), (1,)):
+        assert same(evaluate(new, (ints(mod, *values),)), evaluate(mod, (ints(mod, *values),)))
+
+
+def test_functions_that_call_each_other_become_loops() -> None:
+    mod = typed("""
+    def @a(%n: int32) -> int32 { if (%n <= 0) { 0 } else { @b(%n - 1) } }
+    def @b(%n: int32) -> int32 { if (%n <= 0) { 1 } else { @c(%n - 1) } }
+    def @c(%n: int32) -> int32 { if (%n <= 0) { 2 } else { @a(%n - 1) } }
+    def @main(%n: int32) -> int32 { @a(%n) }""")
+    new = Inline()(mod)
+    assert callees(new).count("a") == len(callees(new)) == 2  # from @main and from itself
+    for n in range(8):
+        assert same(evaluate(new, (int32(n),)), evaluate(mod, (int32(n),)))
+
+
+def test_a_function_with_constraints_is_entered() -> None:
+    mod = typed("""
+    def @f(%x: Tensor[(a,), float32], %y: Tensor[(b,), float32]) { add(%x, %y) }
+    def @main(%c: bool, %x: Tensor[(n,), float32], %y: Tensor[(m,), float32]) {
+      if (%c) { @f(%x, %y) } else { %x }
+    }""")
+    assert Inline()(mod) is mod
+
+
+# ------------------------------------------------------------------ what is refused
+
+
+def refused(text: str) -> list[str]:
+    with pytest.raises(UnsupportedError) as error:
+        run(typed(text), PASSES)
+    return str(error.value).splitlines()
+
+
+def test_functions_from_outside() -> None:
+    assert refused("type Box { Box(fn () -> int32) }\ndef @main(%b: Box, %x: int32) { %x }") == [
+        "unsupported: @main takes or gives functions, which compiled code cannot pass to or from Python",
+        "  at <text>:3:1",
+        "  %b : Box",
+        "  hint: call them inside, or let @main take and give what they take and give",
+    ]
+
+
+def test_polymorphic_recursion() -> None:
+    assert refused("""
+    def @f[A](%x: A, %n: int32) -> int32 { if (%n <= 0) { 0 } else { @f((%x, %n), %n - 1) } }
+    def @main(%n: int32) { @f(%n, %n) }""") == [
+        "unsupported: @f is called at ever more types, one from within the other",
+        "  at <text>:3:5",
+        "  hint: polymorphic recursion needs endlessly many copies: give the function types of its own",
+    ]
+
+
+# ------------------------------------------------------------------ size
+
+INT = scalar_type("int32")
+FUNC = FuncType((INT,), INT)
+
+
+def plus(a: Expr, b: Expr) -> Call:
+    return Call(operators()["add"], (a, b), ty=INT)
+
+
+def of(x: Var, body: Expr) -> Module:
+    return Module({GlobalVar("main"): Function((x,), body, INT, ty=FUNC)})
+
+
+def test_long_programs() -> None:
+    """4,000 calls in a row, half of them of a closure, and 400 local functions inside each other."""
+    x, f, y = Var("x", ty=INT), Var("f", ty=FUNC), Var("y", ty=INT)
+    body: Expr = x
+    for _ in range(2000):
+        body = plus(Call(f, (body,), ty=INT), x)
+    chain = of(x, Let(f, Function((y,), plus(y, x), INT, ty=FUNC), body, ty=INT))
+    first(chain)
+
+    params = [x, *(Var(f"p{n}", ty=INT) for n in range(400))]
+    body = plus(params[-1], x)
+    for n in reversed(range(400)):
+        name = Var(f"f{n}", ty=FUNC)
+        inner = Function((params[n + 1],), body, INT, ty=FUNC)
+        body = Let(name, inner, Call(name, (params[n],), ty=INT), ty=INT)
+    nest = of(x, body)
+    assert same(evaluate(first(nest), (int32(7),)), int32(14))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import Final
 
 from legato.arith.expr import Var as DimVar
 from legato.arith.expr import fresh
+from legato.arith.substitute import variables
 from legato.ir._dims import free_dims
 from legato.ir.expr import Call, Expr, Function, GlobalVar
 from legato.ir.let import lets
@@ -19,47 +20,74 @@ from legato.transform._closures import closure_call
 from legato.transform._copy import Copy
 from legato.transform._types import type_arguments
 from legato.transform._values import with_operands
+from legato.transform.to_graph import named_dims
 
-__all__ = ["Inliner"]
+__all__ = ["Inliner", "is_short", "short_functions"]
 
 MAX_ROUNDS: Final = 8  # functions that are inlined into functions that are inlined
 
 
 class Inliner:
-    """Inlines `wanted` calls of the functions of a module that are short and call themselves on no way."""
+    """Replaces `wanted` calls of functions, which do not call themselves by way of each other, by their bodies."""
 
-    def __init__(self, mod: Module, size: int, wanted: Callable[[Call], bool]) -> None:
+    def __init__(self, functions: Mapping[GlobalVar, Function], wanted: Callable[[Call], bool] | None = None) -> None:
+        self._inlined: dict[GlobalVar, Function] = {}
+        self._needs_dims: dict[GlobalVar, bool] = {}
         self._wanted = wanted
-        short = {
-            gv: func for gv, func in mod.graph_functions() if "Primitive" not in func.attrs and _is_short(func, size)
-        }
-        self._inlined = {gv: func for gv, func in short.items() if not _is_recursive(gv, mod)}
+        for gv, func in functions.items():
+            self.add(gv, func)
 
-    def __call__(self, func: Function) -> Function:
+    def add(self, gv: GlobalVar, func: Function) -> None:
+        """Calls of `gv` are replaced by the body of `func`, too."""
+        self._inlined[gv] = func
+        self._needs_dims[gv] = any(True for n in post_order(func.body) for _ in named_dims(n))
+
+    def __call__(self, func: Function, rounds: int = MAX_ROUNDS) -> Function:
         """`func` with calls of these functions replaced by their bodies; the same object where there are none.
 
-        What closures call stays: they would be none otherwise.
+        What is put in place is looked at in the next of the `rounds`. What closures call stays: they would be none
+        otherwise.
         """
-        if not self._inlined:
-            return func
-        for _ in range(MAX_ROUNDS):
+        for _ in range(rounds if self._inlined else 0):
             kept = {id(closure_call(n)) for n in post_order(func.body) if isinstance(n, Function)}
             new: dict[int, Expr] = {}
             for node in post_order(func.body):
                 made = with_operands(node, [new[id(kid)] for kid in operands(node)])
-                new[id(node)] = self._call(made) if isinstance(made, Call) and id(node) not in kept else made
+                new[id(node)] = self._call(made, func) if isinstance(made, Call) and id(node) not in kept else made
             body = new[id(func.body)]
             if body is func.body:
                 break
             func = replace(func, body=body)
         return func
 
-    def _call(self, call: Call) -> Expr:
+    def _call(self, call: Call, caller: Function) -> Expr:
         callee = self._inlined.get(call.op) if isinstance(call.op, GlobalVar) else None
-        return call if callee is None or not self._wanted(call) else _body(call, callee)
+        if (
+            not isinstance(call.op, GlobalVar)
+            or callee is None
+            or (self._wanted is not None and not self._wanted(call))
+        ):
+            return call
+        args = type_arguments(call, callee)
+        if len(args) < len(callee.type_params) or (self._needs_dims[call.op] and not _are_known(args, caller)):
+            return call
+        return _body(call, callee)
 
 
-def _is_short(func: Function, size: int) -> bool:
+def _are_known(args: Iterable[Type | Dim], caller: Function) -> bool:
+    """True if the parameters of `caller` give the dims among `args` their values."""
+    known = {d for d in caller.type_params if isinstance(d, DimVar)}
+    return all(known.issuperset(variables(a)) for a in args if isinstance(a, Dim))
+
+
+def short_functions(mod: Module, size: int) -> dict[GlobalVar, Function]:
+    """The functions of at most `size` nodes that call themselves on no way."""
+    short = {gv: func for gv, func in mod.graph_functions() if "Primitive" not in func.attrs and is_short(func, size)}
+    return {gv: func for gv, func in short.items() if not _is_recursive(gv, mod)}
+
+
+def is_short(func: Function, size: int) -> bool:
+    """True if the body has at most `size` nodes."""
     return len(list(islice(post_order(func.body), size + 1))) <= size
 
 

@@ -25,7 +25,7 @@ from legato.ir.scope import operands, post_order
 from legato.ir.types import Dim, FuncType, Type, TypeVar, walk
 from legato.transform._closures import Names, closure, closure_call, is_closure, without_dead
 from legato.transform._copy import Copy
-from legato.transform._inline import Inliner
+from legato.transform._inline import Inliner, short_functions
 from legato.transform._instances import Held, Key, Requests, held_types
 from legato.transform._types import type_arguments
 from legato.transform._values import with_operands
@@ -37,7 +37,7 @@ __all__ = ["Specialize"]
 
 MAX_ROUNDS: Final = 4  # what is known may make more known
 MAX_INSTANCES: Final = 200  # of one function; then closures stay values
-MAX_PARTS: Final = 1000  # of the types that an instance is for
+MAX_PARTS: Final = 200  # of the types that an instance is for
 SHORT: Final = 60  # nodes of a function that gives a closure and is inlined
 
 
@@ -85,7 +85,7 @@ class _Specializer:
         self._mod = mod
         self._names = Names(mod)
         self._requests = Requests()
-        self._inliner = Inliner(mod, SHORT, _gives_function)
+        self._inliner = Inliner(short_functions(mod, SHORT), _gives_function)
         self._instances: dict[Key, GlobalVar] = {}
         self._count: Counter[GlobalVar] = Counter()
         self._todo: list[tuple[GlobalVar, Function]] = []

@@ -1,0 +1,101 @@
+"""Which functions call which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from legato.ir.expr import Call, Expr, Function, GlobalVar, If, Let, Match
+from legato.ir.module import Module
+from legato.ir.scope import post_order
+
+__all__ = ["breakers", "callees", "components", "reachable_from", "tail_calls"]
+
+Calls = Mapping[GlobalVar, Iterable[GlobalVar]]
+
+
+def callees(mod: Module) -> dict[GlobalVar, list[GlobalVar]]:
+    """The functions that each function names, once for every node that does."""
+    functions = dict(mod.graph_functions())
+    found: dict[GlobalVar, list[GlobalVar]] = {}
+    for gv, func in functions.items():
+        calls = [n.op for n in post_order(func.body) if isinstance(n, Call) and isinstance(n.op, GlobalVar)]
+        found[gv] = [callee for callee in calls if callee in functions]
+    return found
+
+
+def tail_calls(func: Function) -> Iterator[Call]:
+    """The calls of functions of the module whose value is that of `func`."""
+    todo: list[Expr] = [func.body]
+    seen: set[int] = set()
+    while todo:
+        node = todo.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        match node:
+            case Let(var, value, body):
+                todo.append(value if body == var else body)
+            case If(_, then, orelse):
+                todo += [orelse, then]
+            case Match(_, clauses):
+                todo += [c.body for c in reversed(clauses)]
+            case Call(op=GlobalVar()):
+                yield node
+
+
+def reachable_from(roots: Iterable[GlobalVar], calls: Calls) -> set[GlobalVar]:
+    """The functions that may be called from `roots`, these included."""
+    todo, found = list(roots), set[GlobalVar]()
+    while todo:
+        gv = todo.pop()
+        if gv not in found:
+            found.add(gv)
+            todo += calls[gv]
+    return found
+
+
+def components(calls: Calls) -> list[list[GlobalVar]]:
+    """The strongly connected components, callees first (Tarjan 1972, iterative)."""
+    order: dict[GlobalVar, int] = {}
+    low: dict[GlobalVar, int] = {}
+    path: list[GlobalVar] = []
+    on_path: set[GlobalVar] = set()
+    found: list[list[GlobalVar]] = []
+    for root in calls:
+        work = [] if root in order else [(root, iter(list(calls[root])))]
+        while work:
+            gv, left = work[-1]
+            if gv not in order:
+                order[gv] = low[gv] = len(order)
+                path.append(gv)
+                on_path.add(gv)
+            callee = next(left, None)
+            if callee is not None:
+                if callee not in order:
+                    work.append((callee, iter(list(calls[callee]))))
+                elif callee in on_path:
+                    low[gv] = min(low[gv], order[callee])
+                continue
+            work.pop()
+            if work:
+                low[work[-1][0]] = min(low[work[-1][0]], low[gv])
+            if low[gv] == order[gv]:
+                at = path.index(gv)
+                found.append(path[at:])
+                on_path.difference_update(path[at:])
+                del path[at:]
+    return found
+
+
+def breakers(calls: Calls, component: list[GlobalVar]) -> set[GlobalVar]:
+    """Functions of a component without which the others call each other on no way in a circle: those that call
+    themselves, then, as long as there is a circle, that of most callers."""
+    found = {gv for gv in component if gv in calls[gv]}
+    while True:
+        inner = {gv: [c for c in calls[gv] if c in component and c not in found] for gv in component if gv not in found}
+        circles = [c for c in components(inner) if len(c) > 1]
+        if not circles:
+            return found
+        for circle in circles:
+            callers = {gv: sum(gv in inner[other] for other in circle) for gv in circle}
+            found.add(max(sorted(circle, key=component.index), key=lambda gv: callers[gv]))
