@@ -13,6 +13,7 @@ from legato.transform.fold_constant import FoldConstant
 from legato.transform.fold_scale import FoldScale
 from legato.transform.fuse import Fuse
 from legato.transform.infer_types import InferTypes
+from legato.transform.inline import Inline
 from legato.transform.lambda_lift import LambdaLift
 from legato.transform.loops_to_scans import LoopsToScans
 from legato.transform.low_precision import LowPrecision
@@ -34,6 +35,7 @@ DEFAULT: tuple[Pass, ...] = (
     Specialize(),
     Defunctionalize(),
     # No function is a value or has type variables, and matches are flat: first-order form.
+    Inline(),
     ToGraph(),
     FoldConstant(),
     Canonicalize(),
