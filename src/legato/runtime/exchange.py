@@ -28,6 +28,7 @@ __all__ = ["Exchange", "ObjectCall"]
 _ELSEWHERE: Final = 1 << 32  # of a record: its payload is copied from an address
 _INLINE: Final = 64  # bytes of a payload that is described with its words
 _WORD: Final = 8
+_ASKED: Final = 256  # constructors that an exchange remembers
 _MEMORY: Final = 1  # LG_MEMORY
 
 
@@ -72,14 +73,14 @@ class _Part:
 class _Case:
     """A constructor with its cell, for one combination of dims."""
 
-    __slots__ = ("boxed", "head", "info", "is_flat", "order", "parts", "pointers", "scalars", "tag")
+    __slots__ = ("boxed", "flat", "head", "info", "order", "parts", "pointers", "scalars", "tag")
 
     def __init__(self, info: ConstructorInfo, dims: Sequence[str], env: Sequence[int]) -> None:
         cell = Cell.of(info.fields)
         self.info, self.tag = info, info.tag
         self.order, self.pointers = cell.order, cell.pointers
         self.parts = [p if isinstance(p, int) else _Part(p, dims, env) for p in cell.parts]
-        self.is_flat = not any(isinstance(field, tuple) for field in info.fields)
+        self.flat = -1 if any(isinstance(field, tuple) for field in info.fields) else len(info.fields)
         self.head = (self.tag | self.pointers << 16, _WORD * len(self.parts))
         self.boxed = [(n, self.parts[n]) for n in self.order[: self.pointers]]
         self.scalars = [(n, part) for n in self.order[self.pointers :] if isinstance(part := self.parts[n], _Part)]
@@ -87,8 +88,6 @@ class _Case:
     def taken_apart(self, fields: tuple[Any, ...], where: str) -> Sequence[Any]:
         """The parts of the fields of a value; RunError if they are not as many, or tuples are elsewhere."""
         info = self.info
-        if self.is_flat and len(fields) == len(info.fields):
-            return fields
         parts: list[Any] = []
         todo: list[tuple[Field, Any]] = [(info.fields, fields)]
         while todo:
@@ -104,7 +103,7 @@ class _Case:
 
     def value(self, parts: Sequence[Any]) -> Data:
         """The value with these parts."""
-        return Data(self.info, tuple(parts) if self.is_flat else _nested(self.info.fields, iter(parts)))
+        return Data(self.info, tuple(parts) if self.flat >= 0 else _nested(self.info.fields, iter(parts)))
 
 
 def _nested(fields: tuple[Field, ...], parts: Iterator[Any]) -> tuple[Any, ...]:
@@ -117,11 +116,13 @@ _Waiting = tuple[dict[int, int], int, _Case, Sequence[Any]]  # where its referen
 class Exchange:
     """What a function's data types mean for one combination of dims: values become objects, objects become values."""
 
-    __slots__ = ("_cases", "_types")
+    __slots__ = ("_asked", "_by_constructor", "_cases", "_types")
 
     def __init__(self, types: Sequence[DataInfo], dims: Sequence[str], env: Sequence[int]) -> None:
         self._types = types
         self._cases = [[_Case(c, dims, env) for c in ty.constructors] for ty in types]
+        self._by_constructor: list[dict[int, _Case]] = [{} for _ in types]  # those that are known to fit, by identity
+        self._asked: list[Any] = []  # which are kept alive for that
 
     # ------------------------------------------------------------------------------------------------ in
 
@@ -169,12 +170,16 @@ class Exchange:
 
     def _begun(self, script: _Script, todo: list[_Waiting], value: Any, data: int, info: ObjectInfo) -> int:
         """What refers to `value` if it has no parts; else it is put on the stack."""
-        case = self._case(value, data, info)
-        parts = case.taken_apart(value.fields, info.name)
-        if not parts:
-            return case.tag << 1 | 1
-        todo.append((script.known[data], id(value), case, parts))
-        return 0
+        case = self._by_constructor[data].get(id(value.constructor)) if type(value) is Data else None
+        if case is None:
+            case = self._case(value, data, info)
+        fields = value.fields
+        parts = fields if len(fields) == case.flat else case.taken_apart(fields, info.name)
+        if parts:
+            todo.append((script.known[data], id(value), case, parts))
+            return 0
+        found = script.known[data][id(value)] = case.tag << 1 | 1
+        return found
 
     def _case(self, value: object, data: int, info: ObjectInfo) -> _Case:
         ty, cases = self._types[data], self._cases[data]
@@ -184,6 +189,9 @@ class Exchange:
         constructor = value.constructor
         tag: int = constructor.tag
         if 0 <= tag < len(cases) and cases[tag].info.name == constructor.name:
+            if len(self._asked) < _ASKED:
+                self._by_constructor[data][id(constructor)] = cases[tag]
+                self._asked.append(constructor)
             return cases[tag]
         known = ", ".join(case.info.name for case in cases)
         raise fault(f'input "{info.name}": no constructor of {ty.name}', constructor.name, known)
