@@ -2,8 +2,9 @@
 #include "internal.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
-#define LARGEST (1ll << 30)
+#define LARGEST (1ll << 30)    /* or a quarter of the machine's memory: recursion without end takes all of it */
 #define SMALLEST (16ll << 20)
 #define GUARD (64ll << 10)     /* at the low end: a way of noticing what no check has */
 #define KEEP (256ll << 10)     /* at the high end: stays memory between calls */
@@ -15,10 +16,17 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
+static int64_t largest(void) {
+    int64_t memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE), size = LARGEST;
+    while (size > SMALLEST && size > memory / 4)
+        size /= 2;
+    return size;
+}
+
 bool lg_stack_map(lg_stack *stack) {
     if (stack->base)
         return true;
-    for (int64_t size = LARGEST; size >= SMALLEST; size /= 2) {
+    for (int64_t size = largest(); size >= SMALLEST; size /= 2) {
         int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK;
         uint8_t *base = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, flags, -1, 0);
         if (base == MAP_FAILED)
