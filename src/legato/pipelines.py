@@ -19,6 +19,7 @@ from legato.transform.loops_to_scans import LoopsToScans
 from legato.transform.low_precision import LowPrecision
 from legato.transform.narrow_dims import NarrowDims
 from legato.transform.pass_ import Pass
+from legato.transform.resolve_casts import ResolveCasts
 from legato.transform.simplify import Simplify
 from legato.transform.specialize import Specialize
 from legato.transform.to_a_normal import ToANormal
@@ -36,6 +37,8 @@ DEFAULT: tuple[Pass, ...] = (
     Defunctionalize(),
     # No function is a value or has type variables, and matches are flat: first-order form.
     Inline(),
+    ResolveCasts(),
+    # Every dim is one of the function's own.
     ToGraph(),
     FoldConstant(),
     Canonicalize(),

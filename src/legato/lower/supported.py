@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from legato.arith.expr import Var
 from legato.arith.substitute import variables
 from legato.base.errors import UnsupportedError
 from legato.base.node import post_order
 from legato.ir.expr import Call, Expr, Function, GlobalVar, If, Match, MatchCast
 from legato.ir.module import Module
-from legato.ir.types import Dim, ShapeType, TensorType, Type, walk
+from legato.ir.types import Dim, ShapeType, TensorType, Type, TypeVar, walk
 from legato.ir.views import VIEWS
 
 __all__ = ["reachable", "require_shallow", "require_supported"]
@@ -61,20 +62,20 @@ def require_supported(mod: Module, faults: Iterable[tuple[GlobalVar, Expr, str]]
 
 
 def _in_function(func: Function, mod: Module) -> Iterator[tuple[Expr, str]]:
-    known = set(func.type_params)
+    known: set[TypeVar | Var] = set(func.type_params)
     for node in post_order([func.body]):
-        what = _reason(node, mod)
+        what = _reason(node, mod, known)
         if what is not None:
             yield node, what
         elif isinstance(node, Call) and any(not known.issuperset(variables(d)) for d in _dims(node.ty)):
             yield node, f"an extent of the result of {_callee(node)} that depends on data: {node.ty}"
 
 
-def _reason(node: Expr, mod: Module) -> str | None:
+def _reason(node: Expr, mod: Module, known: set[TypeVar | Var]) -> str | None:
     """Why `node`, its operands aside, cannot be compiled though it is in first-order form; None if it can."""
     match node:
-        case MatchCast():
-            return "match_cast"
+        case MatchCast() if node.value.ty is None or not known.issuperset(variables(*_dims(node.target))):
+            return f"a cast to dims that depend on data: {node.target}"
         case Call(op=GlobalVar() as callee) if not isinstance(mod.functions.get(callee), Function):
             return f"a direct call of the loop program @{callee.name}"
         case Call() if node.op in VIEWS:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from legato.arith.expr import eq
+from legato.arith.prove import prove_equal
 from legato.base import dtype as dt
 from legato.base.errors import UnsupportedError
 from legato.base.node import post_order
@@ -16,6 +18,7 @@ from legato.ir.views import JOIN, PART, PartAttrs
 from legato.lower.homes import Homes
 from legato.lower.hosts.body import Body
 from legato.lower.hosts.calls import host_op, invoke, launch
+from legato.lower.hosts.cells import extents
 from legato.lower.hosts.frame import Frame
 from legato.lower.hosts.matches import lower_match
 from legato.lower.hosts.objects import construct, new_box, read, ref, write
@@ -24,7 +27,7 @@ from legato.lower.hosts.scalars import compute
 from legato.lower.hosts.values import Value, flat
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Load
-from legato.tir.stmt import If, View
+from legato.tir.stmt import Check, If, View
 
 __all__ = ["lower_block"]
 
@@ -111,6 +114,8 @@ def _bind(frame: Frame, var: ir.Var, value: ir.Expr, dest: Value | None, out: Bo
             return _if(frame, var, value, dest, out)
         case ir.Match():
             return _match(frame, var, value, dest, out)
+        case ir.MatchCast():
+            return _cast(frame, value, out)
         case ir.RefCreate():
             return ref(frame, var, value, dest, out)
         case ir.RefRead():
@@ -149,6 +154,17 @@ def _call(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: Bod
     if isinstance(call.op, ir.Constructor):
         return construct(frame, var, call, dest, out)
     raise UnsupportedError(f"a call of a {type(call.op).__name__} in compiled code", span=call.span)
+
+
+def _cast(frame: Frame, value: ir.MatchCast, out: Body) -> Value:
+    """The value itself, when the dims that it shall have are checked."""
+    assert value.value.ty is not None
+    where = "" if value.span is None else f" at {value.span}"
+    for got, wanted in zip(extents(value.value.ty), extents(value.target), strict=True):
+        if not prove_equal(got, wanted):
+            code = frame.program.check(f"match_cast{where}: a dim is {got}, wanted {wanted}")
+            out.append(Check(eq(got, wanted), code))
+    return frame.atom(value.value)
 
 
 def _part(frame: Frame, var: ir.Var, source: Buffer, attrs: PartAttrs, out: Body) -> Buffer:

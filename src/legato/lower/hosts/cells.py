@@ -14,6 +14,7 @@ from legato.base.errors import UnsupportedError
 from legato.infer.replace import replace_vars
 from legato.ir.expr import Constructor
 from legato.ir.types import (
+    Dim,
     GlobalTypeVar,
     RefType,
     ShapeType,
@@ -25,7 +26,8 @@ from legato.ir.types import (
     scalar_type,
 )
 
-__all__ = ["WORD", "Cell", "constructor_cell", "field_types", "has_object", "is_object", "leaf_types", "ref_cell"]
+__all__ = ["EXTENT", "WORD", "Cell", "constructor_cell", "extents", "field_types", "has_object", "is_object",
+           "leaf_types", "rank_of", "ref_cell"]  # fmt: skip
 
 WORD = 8
 EXTENT = scalar_type(dt.int64)  # of a dim in a shape that is a value
@@ -36,6 +38,19 @@ def rank_of(ty: ShapeType) -> int:
     if ty.dims is None:
         raise UnsupportedError("a shape of unknown rank as a value in compiled code")
     return len(ty.dims)
+
+
+def extents(ty: Type) -> tuple[Dim, ...]:
+    """The dims of the tensors and shapes in a value of type `ty`, those in objects aside."""
+    match ty:
+        case TupleType():
+            return tuple(d for f in ty.fields for d in extents(f))
+        case TensorType():
+            return ty.shape
+        case ShapeType():
+            return ty.dims or ()
+        case _:
+            return ()
 
 
 def is_object(ty: Type) -> bool:

@@ -1,0 +1,100 @@
+"""Casts without new dims: what `match_cast` calls a dim is told by the type of the value.
+
+    fn (%x: Tensor[(n, 6), float32]) {                        fn (%x: Tensor[(n, 6), float32]) {
+      let %y = match_cast(%x, Tensor[(3 * k, m), …]);    =>     let %y = match_cast(%x, Tensor[(3 * (n // 3), 6), …]);
+      shape[k, m]                                               shape[n // 3, 6]
+
+What is left of a cast are equalities to check when it is reached; one that always holds is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from legato.arith.expr import Const, const, floordiv, max_
+from legato.arith.expr import Var as DimVar
+from legato.arith.prove import prove_equal
+from legato.arith.simplify import simplify
+from legato.arith.substitute import substitute, variables
+from legato.ir.expr import Expr, Function, MatchCast
+from legato.ir.module import Module
+from legato.ir.scope import operands, post_order
+from legato.ir.types import Dim, ShapeType, TensorType, TupleType, Type
+from legato.transform._copy import Copy
+from legato.transform._values import with_operands
+from legato.transform.pass_ import FunctionPass
+
+__all__ = ["ResolveCasts", "dim_pairs"]
+
+
+@dataclass(frozen=True, slots=True)
+class ResolveCasts(FunctionPass):
+    """Module → module whose casts have no dims of their own, where the type of the value tells them."""
+
+    name = "resolve-casts"
+
+    def function(self, func: Function, mod: Module) -> Function:
+        if not any(isinstance(node, MatchCast) for node in post_order(func.body)):
+            return func
+        found = _told(func)
+        if found:
+            copy = Copy(dims=found)
+            func = replace(func, body=copy.expr(func.body), attrs=copy.function_attrs(func))
+        return replace(func, body=_without_sure(func.body))
+
+
+def _told(func: Function) -> dict[DimVar, Dim]:
+    """What the new dims of the casts in `func` stand for, in the order of evaluation."""
+    known = {d for d in func.type_params if isinstance(d, DimVar)}
+    found: dict[DimVar, Dim] = {}
+    for node in post_order(func.body):
+        if isinstance(node, MatchCast) and node.value.ty is not None:
+            for got, wanted in dim_pairs(node.value.ty, node.target):
+                got, wanted = substitute(got, found), substitute(wanted, found)
+                new = [v for v in variables(wanted) if v not in known and v not in variables(got)]
+                if len(new) == 1:
+                    value = _solved(new[0], wanted, got)
+                    found.update({} if value is None else {new[0]: value})
+    return found
+
+
+def _solved(d: DimVar, wanted: Dim, got: Dim) -> Dim | None:
+    """The value of `d` for which `wanted` is `got`, if there is one; None where `wanted` is not linear in `d`."""
+    if wanted is d:
+        return got
+    start = simplify(substitute(wanted, {d: const(0)}))
+    step = simplify(substitute(wanted, {d: const(1)}) - start)
+    if not isinstance(step, Const) or step.value == 0 or not prove_equal(wanted, start + d * step):
+        return None
+    return simplify(max_(floordiv(got - start, step), const(0)))
+
+
+def dim_pairs(ty: Type, target: Type) -> Iterator[tuple[Dim, Dim]]:
+    """The dims of a value's type and of what it is cast to, side by side: of tensors, tuples and shapes."""
+    todo = [(ty, target)]
+    while todo:
+        a, b = todo.pop()
+        if isinstance(a, TensorType) and isinstance(b, TensorType):
+            yield from zip(a.shape, b.shape, strict=True)
+        elif isinstance(a, ShapeType) and isinstance(b, ShapeType) and a.dims is not None and b.dims is not None:
+            yield from zip(a.dims, b.dims, strict=True)
+        elif isinstance(a, TupleType) and isinstance(b, TupleType):
+            todo += reversed(list(zip(a.fields, b.fields, strict=True)))
+
+
+def _without_sure(body: Expr) -> Expr:
+    """`body` without the casts that cannot fail."""
+    new: dict[int, Expr] = {}
+    for node in post_order(body):
+        made = with_operands(node, [new[id(kid)] for kid in operands(node)])
+        if isinstance(made, MatchCast) and made.value.ty is not None and _is_sure(made.value.ty, made.target):
+            made = made.value
+        new[id(node)] = made
+    return new[id(body)]
+
+
+def _is_sure(ty: Type, target: Type) -> bool:
+    if ty == target:
+        return True
+    return isinstance(ty, TensorType) and all(prove_equal(a, b) for a, b in dim_pairs(ty, target))
