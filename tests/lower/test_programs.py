@@ -381,16 +381,6 @@ def test_functions_as_arguments() -> None:
     def @main(%x: float32) { @f(@h, %x) + @f(sigmoid, %x) }""", [floats()])
 
 
-def test_functions_that_are_chosen_when_the_program_runs() -> None:
-    check("""
-    def @main(%x: Tensor[(n, 3), float32], %z: int32) {
-      let %h = if (%z > 3) { fn (%y: Tensor[(n, 3), float32]) -> Tensor[(n, 3), float32] { %y + %x } } else { tanh };
-      let %make = if (%z > 4) { fn () -> Tensor[(n,), float32] { zeros(shape=(n,), dtype="float32") } }
-                  else { fn () -> Tensor[(n,), float32] { ones(shape=(n,), dtype="float32") } };
-      (%h(%x), %make())
-    }""", *([floats(2, 3), int32(z)] for z in (3, 4, 5)))
-
-
 def test_a_loop_over_what_is_around_it() -> None:
     check("""
     def @main(%x: Tensor[(n,), float32], %k: int32) {

@@ -20,7 +20,6 @@ from legato.transform._closures import closure_call
 from legato.transform._copy import Copy
 from legato.transform._types import type_arguments
 from legato.transform._values import with_operands
-from legato.transform.to_graph import named_dims
 
 __all__ = ["Inliner", "is_short", "short_functions"]
 
@@ -32,7 +31,6 @@ class Inliner:
 
     def __init__(self, functions: Mapping[GlobalVar, Function], wanted: Callable[[Call], bool] | None = None) -> None:
         self._inlined: dict[GlobalVar, Function] = {}
-        self._needs_dims: dict[GlobalVar, bool] = {}
         self._wanted = wanted
         for gv, func in functions.items():
             self.add(gv, func)
@@ -40,7 +38,6 @@ class Inliner:
     def add(self, gv: GlobalVar, func: Function) -> None:
         """Calls of `gv` are replaced by the body of `func`, too."""
         self._inlined[gv] = func
-        self._needs_dims[gv] = any(True for n in post_order(func.body) for _ in named_dims(n))
 
     def __call__(self, func: Function, rounds: int = MAX_ROUNDS) -> Function:
         """`func` with calls of these functions replaced by their bodies; the same object where there are none.
@@ -69,15 +66,20 @@ class Inliner:
         ):
             return call
         args = type_arguments(call, callee)
-        if len(args) < len(callee.type_params) or (self._needs_dims[call.op] and not _are_known(args, caller)):
+        if len(args) < len(callee.type_params) or not _are_known(args, call.args, caller):
             return call
         return _body(call, callee)
 
 
-def _are_known(args: Iterable[Type | Dim], caller: Function) -> bool:
-    """True if the parameters of `caller` give the dims among `args` their values."""
+def _are_known(type_args: Iterable[Type | Dim], args: Iterable[Expr], caller: Function) -> bool:
+    """True if the parameters of `caller` give the dims of a call their values.
+
+    Others are those of data, which are known where a function takes it.
+    """
     known = {d for d in caller.type_params if isinstance(d, DimVar)}
-    return all(known.issuperset(variables(a)) for a in args if isinstance(a, Dim))
+    dims = {d for a in type_args if isinstance(a, Dim) for d in variables(a)}
+    dims.update(d for a in args if a.ty is not None for d in free_dims(a.ty))
+    return dims <= known
 
 
 def short_functions(mod: Module, size: int) -> dict[GlobalVar, Function]:

@@ -139,7 +139,9 @@ class _Defunctionalizer:
         assert isinstance(func.ty, FuncType)
         own = self._known.signature(func.ty)
         pairs = [(p, a.ty) for p, a in zip(own.params, args, strict=True) if a.ty is not None]
-        stand = stands_for([*pairs, (own.ret, applied.ret)], own.type_params)
+        held = len(args) - len(applied.params) + 1
+        # what is applied to says the dims rather than what is held: they are those of the function that applies
+        stand = stands_for([*pairs[held:], (own.ret, applied.ret), *pairs[:held]], own.type_params)
         if any(p not in stand for p in own.type_params):
             names = ", ".join(p.name for p in own.type_params if p not in stand)
             raise UnsupportedError(
