@@ -82,8 +82,8 @@ def _below(mod: Module, args: argparse.Namespace, tell: Tell) -> dict[str, Any]:
         tell("lowering")
         _, program = lower_module(run(mod, options.pipeline, observer), options, observer)
     except UnsupportedError as error:
-        fault = {"node": "", "operator": "", "domain": "", "opset": 0, "reason": error.message}
-        return {**found, "unsupported": [fault]}
+        place = {"node": "", "operator": "", "domain": "", "opset": 0}
+        return {**found, "unsupported": [{**place, "reason": text} for text in error.details or (error.message,)]}
     return {**found, "kernels": len(program.kernels), "by_reference": [r.op.name for r in program.host_ops]}
 
 

@@ -19,7 +19,8 @@ from tests.frontend.onnx.test_sequence import MAKE, P
 CASES = (
     "test_if", "test_if_seq", "test_if_opt", "test_identity_opt", "test_loop11", "test_loop13_seq", "test_scan_sum",
     "test_scan9_sum", "test_sequence_insert_at_back", "test_sequence_map_add_2_sequences_expanded",
-    "test_optional_get_element_optional_sequence", "test_linear_attention_delta_expanded",
+    "test_optional_get_element_optional_sequence", "test_sequence_map_identity_2_sequences",
+    "test_linear_attention_delta_expanded",
 )  # fmt: skip
 
 

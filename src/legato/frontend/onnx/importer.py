@@ -119,9 +119,8 @@ class Importer:
         if self.unsupported or self._faults or len(known) != len(outputs):
             return None
         body = known[0] if len(known) == 1 else self.b.tuple_(known)
-        if len(known) == 1 and isinstance(body.ty, TupleType):  # a sequence: each element is a result
-            outputs = [f"{outputs[0]}.{n}" for n in range(len(body.ty.fields))]
-        return self.b.function(tuple(params.values()), body, attrs={"output_names": tuple(outputs)})
+        called = [text for name, value in zip(outputs, known, strict=True) for text in _result_names(name, value.ty)]
+        return self.b.function(tuple(params.values()), body, attrs={"output_names": tuple(called)})
 
     def module(self) -> Module:
         """The model as a module with one function, `main`.
@@ -404,6 +403,13 @@ class _Given:
 
     def __contains__(self, name: object) -> bool:
         return name in self.own or name in self.outer
+
+
+def _result_names(name: str, ty: Type | None) -> list[str]:
+    """What to call an output: one name, or those of the elements of a sequence."""
+    if not isinstance(ty, TupleType):
+        return [name]
+    return [f"{name}.{n}" for n in range(len(ty.fields))]
 
 
 def _is_container(proto: TypeProto) -> bool:
