@@ -13,9 +13,10 @@ from legato.lower.memory import peak_memory
 from legato.lower.signature import function_info
 from legato.runtime.program import DimInfo, FunctionInfo
 from legato.runtime.size import Size
-from legato.transform._sizes import Combination
 
 __all__ = ["Bodies", "entries"]
+
+Combination = Mapping[str, tuple[int, int | None]]  # the sizes of dims: both ends of a range, the upper one if it has
 
 
 @dataclass(frozen=True, slots=True)
