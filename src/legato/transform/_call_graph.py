@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
-from legato.ir.expr import Call, Expr, Function, GlobalVar, If, Let, Match
+from legato.ir.expr import Call, GlobalVar
 from legato.ir.module import Module
 from legato.ir.scope import post_order
 
-__all__ = ["breakers", "callees", "components", "reachable_from", "tail_calls"]
+__all__ = ["breakers", "callees", "components", "reachable_from"]
 
 Calls = Mapping[GlobalVar, Iterable[GlobalVar]]
 
@@ -21,26 +21,6 @@ def callees(mod: Module) -> dict[GlobalVar, list[GlobalVar]]:
         calls = [n.op for n in post_order(func.body) if isinstance(n, Call) and isinstance(n.op, GlobalVar)]
         found[gv] = [callee for callee in calls if callee in functions]
     return found
-
-
-def tail_calls(func: Function) -> Iterator[Call]:
-    """The calls of functions of the module whose value is that of `func`."""
-    todo: list[Expr] = [func.body]
-    seen: set[int] = set()
-    while todo:
-        node = todo.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        match node:
-            case Let(var, value, body):
-                todo.append(value if body == var else body)
-            case If(_, then, orelse):
-                todo += [orelse, then]
-            case Match(_, clauses):
-                todo += [c.body for c in reversed(clauses)]
-            case Call(op=GlobalVar()):
-                yield node
 
 
 def reachable_from(roots: Iterable[GlobalVar], calls: Calls) -> set[GlobalVar]:
