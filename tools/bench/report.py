@@ -138,11 +138,11 @@ def legend(table: Table) -> list[str]:
     return text
 
 
-def write_region(path: Path, content: str) -> None:
+def write_region(path: Path, content: str, begin: str = BEGIN, end: str = END) -> None:
     """Put `content` between the markers of a file; ValueError where it has none."""
     text = path.read_text("utf-8")
-    pattern = re.compile(rf"(?<={re.escape(BEGIN)}\n).*?(?={re.escape(END)})", re.DOTALL)
+    pattern = re.compile(rf"(?<={re.escape(begin)}\n).*?(?={re.escape(end)})", re.DOTALL)
     changed, count = pattern.subn(lambda _: f"{content}\n", text)
     if count != 1:
-        raise ValueError(f"{path} has {count} regions between {BEGIN} and {END}, not one")
+        raise ValueError(f"{path} has {count} regions between {begin} and {end}, not one")
     path.write_text(changed, "utf-8")
