@@ -286,3 +286,25 @@ kernel @tiles(y: Buffer[(10000,), float32], n: index[0..]) {{
     exact = sum(1 if holds(p, k) else 2 * (p % inner * 8 + k < 11) for p, k in points)
     got = value(kernel_cost(func, VECTOR).flops, func, n=n)
     assert got == exact if not symbolic else exact <= got <= 3 * len(points)
+
+
+@pytest.mark.parametrize("n", [*range(8), 31, 48])
+def test_one_of_several_branches_of_a_symbolic_loop(n: int) -> None:
+    """What is left over of n is one tile or two of 1 to 3 rows: each row counts once, whatever branch it is in."""
+    text = """
+kernel @rest(y: Buffer[(n,), float32], n: index[0..]) {
+  for m in 0..(n % 6 + 2) // 3 {
+    let height: index[1..3] = (n % 6 + ((n % 6 + 2) // 3 - 1 - m)) // ((n % 6 + 2) // 3);
+    if height < 3 {
+      if height < 2 {
+        for i in 0..1 { y[m + i] = y[m + i] + 1f; }
+      } else {
+        for i_1 in 0..2 { y[m + i_1] = y[m + i_1] + 1f; }
+      }
+    } else {
+      for i_2 in 0..3 { y[m + i_2] = y[m + i_2] + 1f; }
+    }
+  }
+}"""
+    func = parse_func(text)
+    assert value(kernel_cost(func, VECTOR).flops, func, n=n) == n % 6

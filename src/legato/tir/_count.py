@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import lru_cache, reduce
 
-from legato.arith.expr import Const, Expr, Var, const, max_, min_
+from legato.arith.expr import Const, Expr, Var, const, max_, min_, select
 from legato.arith.linear import factors, gather, is_sum
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes
@@ -20,6 +20,7 @@ __all__ = [
     "as_count",
     "as_expr",
     "at_least_zero",
+    "indicator",
     "plus",
     "quotient",
     "ratio",
@@ -177,6 +178,12 @@ def smaller(a: Count, b: Count) -> Count:
 def at_least_zero(e: Expr) -> Count:
     """`e`, or 0 where that is negative."""
     return as_count(max_(simplify(e), const(0)))
+
+
+def indicator(cond: Expr) -> Count:
+    """1 where `cond` (bool, of dims alone) holds, else 0."""
+    chosen = select(simplify(cond), const(1), const(0))
+    return int(chosen.value) if isinstance(chosen, Const) else Poly({(chosen,): 1})
 
 
 def size_of(shape: Iterable[Expr]) -> Count:

@@ -1,28 +1,34 @@
 """For how many values of loop variables conditions hold.
 
 Where all extents are literals, by trying all values. Otherwise, for a single comparison of a sum whose terms count
-through 0, s, 2s, … like the digits of a number: `v*16 + l < n`, `p % 4 * 8 + l < 9`.
+through 0, s, 2s, … like the digits of a number: `v*16 + l < n`, `p % 4 * 8 + l < 9`. Otherwise, where the extents are
+known to be small, as one term for each value: 1 where the conditions hold for it, else 0.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
 from typing import Any, Final
 
 import numpy as np
 
-from legato.arith.expr import Binary, Const, Expr, Op, Select, Var, cdiv, const
+from legato.arith.bounds import bounds
+from legato.arith.expr import Binary, Const, Expr, Op, Select, Var, cdiv, const, land, lt
 from legato.arith.linear import gather
-from legato.arith.substitute import nodes
+from legato.arith.simplify import simplify
+from legato.arith.substitute import nodes, substitute
 from legato.base import dtype as dt
-from legato.tir._count import Count, as_count, at_least_zero, plus, ratio, smaller, times
+from legato.tir._count import Count, as_count, as_expr, at_least_zero, indicator, plus, ratio, smaller, times
 
 __all__ = ["Condition", "is_static", "satisfied"]
 
 Condition = tuple[Expr, bool]  # and whether it is to hold, or not to
 Array = Any
 TRIES: Final = 1 << 16
+TERMS: Final = 4  # of a count, one for each value of the variables; formulas shall stay short
+EXCLUDED: Final = 4  # conditions that are not to hold, each of which doubles the terms
 
 _OPS: Final[Mapping[Op, Callable[[Array, Array], Array]]] = {
     Op.ADD: np.add,
@@ -48,10 +54,14 @@ def is_static(e: Expr) -> bool:
 
 def satisfied(conditions: Sequence[Condition], extents: Mapping[Var, Count]) -> Count | None:
     """For how many values of the variables of `extents`, each below its extent, all conditions hold; None: unknown."""
-    found = _tried(conditions, extents)
-    if found is not None or len(conditions) != 1:
-        return found
-    cond, holds = conditions[0]
+    found: Count | None = _tried(conditions, extents)
+    if found is None and len(conditions) == 1:
+        found = _compared(conditions[0], extents)
+    return _one_by_one(conditions, extents) if found is None else found
+
+
+def _compared(condition: Condition, extents: Mapping[Var, Count]) -> Count | None:
+    cond, holds = condition
     true = _digits(cond, extents)
     if true is None or holds:
         return true
@@ -146,3 +156,43 @@ def _digit(atom: Expr, extents: Mapping[Var, Count]) -> tuple[Var, Count, Count]
     if outer is None or atom.op not in (Op.FLOORDIV, Op.FLOORMOD):
         return None
     return (atom.a, outer, inner) if atom.op is Op.FLOORDIV else (atom.a, inner, outer)
+
+
+# ---------------------------------------------------------------------------------------------------- one by one
+
+
+def _one_by_one(conditions: Sequence[Condition], extents: Mapping[Var, Count]) -> Count | None:
+    """The sum over all values of the variables, where these are few."""
+    ends = [bounds(as_expr(extent)).hi for extent in extents.values()]
+    excluded = [cond for cond, holds in conditions if not holds]
+    few = math.prod(0 if end is None else end for end in ends)
+    if None in ends or not 0 < few <= TERMS or len(excluded) > EXCLUDED:
+        return None
+    # not b: what holds without b, less what holds with it
+    signed: list[tuple[int, tuple[Expr, ...]]] = [(1, tuple(cond for cond, holds in conditions if holds))]
+    for cond in excluded:
+        signed += [(-sign, (*wanted, cond)) for sign, wanted in signed]
+    total: Count = 0
+    for values in product(*(range(end) for end in ends if end is not None)):
+        at = dict(zip(extents, map(const, values), strict=True))
+        runs = [lt(value, as_expr(extents[var])) for var, value in at.items()]
+        for sign, wanted in signed:
+            holds = _all_of([*runs, *(substitute(cond, at) for cond in wanted)])
+            total = plus(total, times(sign, indicator(holds)))
+    return total
+
+
+def _all_of(conditions: Iterable[Expr]) -> Expr:
+    """All of `conditions` at once; of several upper bounds of one expression, the least."""
+    limits: dict[Expr, int] = {}
+    others: dict[Expr, None] = {}
+    for cond in conditions:
+        if isinstance(cond, Binary) and cond.op is Op.LT and isinstance(cond.b, Const) and cond.dtype.is_bool:
+            bounded, limit = simplify(cond.a), int(cond.b.value)
+            limits[bounded] = min(limit, limits.get(bounded, limit))
+        else:
+            others[simplify(cond)] = None
+    found: Expr = const(1, dt.bool_)
+    for cond in (*others, *(lt(e, limit) for e, limit in limits.items())):
+        found = land(found, cond)
+    return found
