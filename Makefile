@@ -11,7 +11,7 @@ export LEGATO_MODELS ?= $(CURDIR)/.models
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test fuzz fuzz-language mutants isa lint sanitize bench models clean
+.PHONY: help venv demo test fuzz fuzz-language fuzz-programs mutants isa lint sanitize bench models clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -31,6 +31,9 @@ fuzz: $(VENV)/.dev ## FUZZ=2000 random programs for each property of passes, low
 
 fuzz-language: $(VENV)/.dev ## FUZZ=10000 random programs over the whole language for each property of inference, evaluation, text, JSON and passes
 	LEGATO_FUZZ=$(or $(FUZZ),10000) $(BIN)/python -m pytest -n 2 --timeout 0 tests/programs tests/ir tests/transform -k "language or evaluation or everything or float64 or give_the_module or come_back or refused_or"
+
+fuzz-programs: $(VENV)/.dev ## FUZZ=20000 random programs over the whole language, compiled: as interpreted, and nothing left of any run
+	LEGATO_FUZZ=$(or $(FUZZ),20000) $(BIN)/python -m pytest -n 2 --timeout 0 tests/lower/test_whole_programs.py
 
 mutants: $(VENV)/.dev ## MUTANTS=100000 damaged programs: each is typed or refused, with an error of its own
 	LEGATO_MUTANTS=$(or $(MUTANTS),100000) $(BIN)/python -m pytest -n 2 --timeout 0 tests/errors/test_mutants.py

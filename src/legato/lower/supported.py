@@ -10,6 +10,7 @@ from legato.base.errors import UnsupportedError
 from legato.base.node import post_order
 from legato.ir.expr import Call, Expr, Function, GlobalVar, If, Match, MatchCast
 from legato.ir.module import Module
+from legato.ir.scope import pattern_vars
 from legato.ir.types import Dim, ShapeType, TensorType, Type, TypeVar, walk
 from legato.ir.views import VIEWS
 
@@ -69,6 +70,10 @@ def _in_function(func: Function, mod: Module) -> Iterator[tuple[Expr, str]]:
             yield node, what
         elif isinstance(node, Call) and any(not known.issuperset(variables(d)) for d in _dims(node.ty)):
             yield node, f"an extent of the result of {_callee(node)} that depends on data: {node.ty}"
+        elif isinstance(node, Match):
+            for var in (v for clause in node.clauses for v in pattern_vars(clause.pattern)):
+                if not known.issuperset(variables(*_dims(var.ty))):
+                    yield node, f"an extent of the field %{var.name} that depends on data: {var.ty}"
 
 
 def _reason(node: Expr, mod: Module, known: set[TypeVar | Var]) -> str | None:
