@@ -166,7 +166,7 @@ def _sorted_subscripts(x: Tensor, axis: int, ascending: bool, count: int | None 
     extent = known_int(x.shape[axis])
     dtype = dt.int64 if extent is None or extent > dt.int32.max else dt.int32
     outer = [d for d in range(x.rank) if d != axis]
-    is_few = count is not None and 0 < count <= FEW
+    few = count if count is not None and 0 < count <= FEW else None
 
     def program(planes: Tensor) -> Stmt:
         at = {d: Var(f"i{d}", dt.index, 0) for d in outer}
@@ -175,16 +175,16 @@ def _sorted_subscripts(x: Tensor, axis: int, ascending: bool, count: int | None 
             return tuple(r if d == axis else at[d] for d in range(x.rank))
 
         stmt = (
-            _Select(x, axis, ascending, row, count).program(planes)
-            if is_few and count is not None
+            _Select(x, axis, ascending, row, few).program(planes)
+            if few is not None
             else _Merge(x, axis, ascending, row).program(planes)
         )
         for d in reversed(outer):
             stmt = For(at[d], x.shape[d], stmt)
         return stmt
 
-    shape = [const(count) if d == axis and is_few else n for d, n in enumerate(x.shape)]
-    return loops([((1 if is_few else 2, *shape), dtype)], (x,), program, "order")[0]
+    shape = [const(few) if d == axis and few is not None else n for d, n in enumerate(x.shape)]
+    return loops([((2 if few is None else 1, *shape), dtype)], (x,), program, "order")[0]
 
 
 def _picked(x: Tensor, order: Tensor, axis: int, shape: Sequence[Dim]) -> Tensor:
