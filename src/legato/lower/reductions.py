@@ -20,7 +20,8 @@ from legato.lower.packing import Packing
 from legato.lower.rules.ahead import Ahead
 from legato.lower.rules.nest import together
 from legato.lower.rules.row import RowJob, RowReduction, row
-from legato.lower.rules.tile import TileJob, tile
+from legato.lower.rules.tile import tile
+from legato.lower.rules.tile_job import TileJob
 from legato.lower.rules.tile_shape import MANY_ROWS, TileShape, interleaved_shape, pick_shape, terms_for
 from legato.lower.rules.winograd import WinogradJob, multiply, transform, whole
 from legato.lower.rules.winograd_cost import WinogradPlan, choose

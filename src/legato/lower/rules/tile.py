@@ -29,55 +29,28 @@ from functools import partial
 from legato.arith.expr import Binary, Expr, Op, Var, binary, cdiv, const, floordiv, floormod, lt
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, rewrite, substitute
-from legato.base.dtype import DType
 from legato.base.target import Target
 from legato.lower.access import depends
-from legato.lower.rules.ahead import Ahead, Share, number_of, share_of
+from legato.lower.rules.ahead import Share, number_of, share_of
 from legato.lower.rules.nest import extent_of, is_threaded, is_unit, loop, parallel, serial
 from legato.lower.rules.parts import Parts, join_part, parts_of
+from legato.lower.rules.tile_job import TileJob
 from legato.lower.rules.tile_shape import FEW_ROWS, TileShape
 from legato.lower.rules.unrolled import each, unrolled, unrolled_by
 from legato.te.inline import certain_loads, loads
 from legato.te.lower import identity
-from legato.te.tensor import COMBINERS, Axis, Reduction
+from legato.te.tensor import COMBINERS, Axis
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Call, Load
 from legato.tir.stmt import Alloc, For, If, Let, LoopKind, Prefetch, Stmt, Store, block
 
-__all__ = ["TileJob", "combine", "register_tile", "row_tiles", "tile"]
+__all__ = ["combine", "register_tile", "row_tiles", "tile"]
 
 PART = 64  # terms of a sum that are added up in one register: longer parts cost accuracy, shorter ones time
 SHORT_PART = 16  # the same where time goes to loads: sums of what is read as it is, and weights that serve one row
 LITTLE = 1 << 16  # products of one row that are little work: an image of one pixel, say
 UNROLL = 4  # of the innermost reduction loop; longer bodies make LLVM spill
 LONG = frozenset({"exp", "log", "tanh", "erf", "sin", "cos", "pow"})  # intrinsics that are whole polynomials
-
-
-@dataclass(frozen=True, slots=True)
-class TileJob:
-    """What to compute: out[index] = epilogue(Σ body), where `epilogue` maps the sum to the stored value.
-
-    `order` lists the axes, which `index` uses, as `out` lies in memory; the last is the vector axis, and
-    tiles run along `row` beside it. Reads of packed operands are written with
-    `block` (which channel block) and `within` (the channel's place in it) instead of the channel itself. `last` is
-    what is summed at the end of the last reduction axis, just behind it, and how many times (0 or 1).
-    """
-
-    out: Buffer
-    index: tuple[Expr, ...]
-    order: tuple[Axis, ...]
-    row: Axis | None
-    reduction: Reduction
-    body: Expr
-    dtype: DType
-    epilogue: Callable[[Expr], Expr]
-    block: Var
-    within: Var
-    packed: frozenset[Buffer] = frozenset()
-    last: tuple[Expr, Expr] | None = None
-    term: Var | None = None  # which of the sums that the shape has for a channel a lane is of
-    blocks_first: bool = False  # weights do not stay in cache: each block of them is used for all rows before the next
-    ahead: Ahead | None = None  # while weights are used, the next ones are fetched
 
 
 def combine(combiner: str, total: Expr, value: Expr, target: Target) -> Expr:

@@ -28,7 +28,8 @@ from legato.lower.algorithms.interleaved import Interleaved
 from legato.lower.algorithms.winograd import Winograd, linear
 from legato.lower.rules.ahead import Ahead
 from legato.lower.rules.nest import extent_of, loop, parallel, unfused, vector_loop
-from legato.lower.rules.tile import TileJob, register_tile
+from legato.lower.rules.tile import register_tile
+from legato.lower.rules.tile_job import TileJob
 from legato.lower.rules.tile_shape import TileShape
 from legato.lower.rules.winograd_cost import PAD
 from legato.te.inline import loads
