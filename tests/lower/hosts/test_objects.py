@@ -108,3 +108,26 @@ def test_many_calls_leave_nothing() -> None:
     for _ in range(100):
         exe(floats(3))
     assert leaked(exe) == 0
+
+
+def test_recursion_is_as_deep_as_its_data() -> None:
+    exe = compiled(f"{LISTS}\ndef @main(%n: int32) {{ @length(@double(@up(0, %n, Nil))) }}")
+    assert exe(int32(100_000)) == 100_000
+    assert leaked(exe) == 0
+
+
+def test_tail_calls_through_a_match_need_no_memory() -> None:
+    exe = compiled("""
+    type List[A] { Cons(A, List[A]), Nil }
+    def @spin(%n: int32, %l: List[int32]) -> int32 {
+      match (%l) {
+        Cons(%h, _) => if (less(%n, 1)) { %h } else { @spin(subtract(%n, 1), Cons(add(%h, 2), Nil)) },
+        Nil => 0
+      }
+    }
+    def @main(%n: int32) { @spin(%n, Cons(0, Nil)) }""")
+    exe(int32(10))
+    peak = exe._free[-1].peak
+    assert exe(int32(100_000)) == 200_000
+    assert exe._free[-1].peak == peak
+    assert leaked(exe) == 0
