@@ -216,6 +216,17 @@ def test_polymorphic_recursion() -> None:
     ]
 
 
+def test_polymorphic_functions_as_values() -> None:
+    assert refused("""
+    def @both(%f: fn [A](A) -> A, %n: int32) { (%f(%n), %f(True)) }
+    def @main(%n: int32) { @both(@id, %n) }""") == [
+        "unsupported: @id, a polymorphic function, is a value",
+        "  at <text>:4:28",
+        "  hint: state the type that it has where it is a value",
+    ]
+    first(typed("def @main(%n: int32) { let %f: fn [A](A) -> A = @id; (%f(%n), %f(True)) }"))
+
+
 # ------------------------------------------------------------------ size
 
 INT = scalar_type("int32")

@@ -5,8 +5,8 @@
 Afterwards no function has type variables, and none is passed to another where it is known which it is: what a closure
 holds is passed instead, and the call of the parameter is one of the function. A short function that gives a closure is
 written in place of its call, so that the closure is known there. Dims stay parameters. Functions that @main does not
-need disappear. What would need endlessly many copies (polymorphic recursion) is an UnsupportedError; closures nested
-too deeply, or too many of one function, stay values.
+need disappear. What would need endlessly many copies (polymorphic recursion) is an UnsupportedError, and so is a
+polymorphic function that is a value; closures nested too deeply, or too many of one function, stay values.
 """
 
 from __future__ import annotations
@@ -170,7 +170,20 @@ class _Specializer:
             made = with_operands(node, [new[id(kid)] for kid in operands(node)])
             new[id(node)] = self._call(made, closures) if isinstance(made, Call) else made
         body = without_dead(new[id(func.body)])
+        self._require_no_polymorphic_value(body)
         return func if body is func.body else replace(func, body=body)
+
+    def _require_no_polymorphic_value(self, body: Expr) -> None:
+        """UnsupportedError for a function of the module as a value: one of a single type is a closure by now."""
+        for node in post_order(body):
+            values = node.args if isinstance(node, Call) else operands(node)
+            for kid in values:
+                if isinstance(kid, GlobalVar) and isinstance(self._mod.functions.get(kid), Function):
+                    raise UnsupportedError(
+                        f"@{kid.name}, a polymorphic function, is a value",
+                        span=node.span or kid.span,
+                        hint="state the type that it has where it is a value",
+                    )
 
     def _call(self, call: Call, closures: Mapping[Var, Call]) -> Call:
         """A call of a function of the module at the instance that it wants."""
