@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from legato.arith.expr import COMPARISONS, Expr, Op, Var, binary, const
+from legato.arith.expr import Expr, Op, Var, binary, const
+from legato.arith.fold import COMPARISONS
 from legato.base import dtype as dt
 from legato.base.dtype import ALL_DTYPES, DType
 from legato.tir.expr import Load, call, cast

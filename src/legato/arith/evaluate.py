@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from legato.arith.expr import Binary, Const, Expr, Select, Var, fold
+from legato.arith.expr import Binary, Const, Expr, Select, Var
+from legato.arith.fold import fold
 from legato.arith.substitute import nodes
 from legato.base.errors import InternalError
 

@@ -13,7 +13,8 @@ from functools import lru_cache
 
 from legato.arith import compare, division
 from legato.arith.bounds import Bounds
-from legato.arith.expr import COMPARISONS, Binary, Const, Expr, Op, Select, Var, binary, const, select
+from legato.arith.expr import Binary, Const, Expr, Op, Select, Var, binary, const, select
+from legato.arith.fold import COMPARISONS
 from legato.arith.interval import Interval
 from legato.arith.linear import Sum, Terms, add_scaled, atom_key, bottom_up, build, content, factors, gather, product
 from legato.arith.poly import expand

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from legato.arith.expr import COMPARISONS, Op, fold
+from legato.arith.expr import Op
+from legato.arith.fold import COMPARISONS, fold
 from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.base.errors import InternalError

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from legato.arith.expr import COMPARISONS, Binary, Const, Expr, Op, Select, Var
+from legato.arith.expr import Binary, Const, Expr, Op, Select, Var
+from legato.arith.fold import COMPARISONS
 from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.base.errors import InternalError

@@ -10,9 +10,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from legato.arith.expr import COMPARISONS, Binary, Const, Op, Select, const, fresh
+from legato.arith.expr import Binary, Const, Op, Select, const, fresh
 from legato.arith.expr import Expr as DimExpr
 from legato.arith.expr import Var as DimVar
+from legato.arith.fold import COMPARISONS
 from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.base.span import Span

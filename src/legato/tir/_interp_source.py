@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from legato.arith.expr import COMPARISONS, Binary, Const, Expr, Op, Select, Var
+from legato.arith.expr import Binary, Const, Expr, Op, Select, Var
+from legato.arith.fold import COMPARISONS
 from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.base.errors import InternalError

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from legato.arith.expr import COMPARISONS, Binary, Const, Expr, Op, Var, const, floordiv, floormod
+from legato.arith.expr import Binary, Const, Expr, Op, Var, const, floordiv, floormod
+from legato.arith.fold import COMPARISONS
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, rewrite, substitute
 from legato.lower.access import stride

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from legato.arith.expr import COMPARISONS, Binary, Const, Expr, Op, Select, Var, binary, const, select
+from legato.arith.expr import Binary, Const, Expr, Op, Select, Var, binary, const, select
+from legato.arith.fold import COMPARISONS
 from legato.arith.interval import Interval
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, rewrite, substitute, variables
