@@ -173,11 +173,13 @@ def constants(draw: st.DrawFn) -> Constant:
 
 
 def _is_pure(e: Expr) -> bool:
-    """True if evaluating `e` touches no reference."""
+    """True if evaluating `e` touches no reference, and calls nothing that may."""
     todo, seen = [e], set[int]()
     while todo:
         top = todo.pop()
         if isinstance(top, RefCreate | RefRead | RefWrite):
+            return False
+        if isinstance(top, Call) and not isinstance(top.op, Op | Constructor):
             return False
         if id(top) not in seen and not isinstance(top, Function):
             seen.add(id(top))
@@ -225,7 +227,8 @@ class _Writer:
 
     def call(self, pool: list[Expr], depth: int) -> Expr:
         type_args = self.draw(st.just(()) | st.tuples(types(self.dims, depth=1), dims(self.dims)))
-        callee = self.draw(st.sampled_from(CONSTRUCTORS)) if self.draw(st.booleans()) else self.pick(pool)
+        plain = self.pure or self.draw(st.booleans())  # in a dataflow block, what has no effects
+        callee = self.draw(st.sampled_from(CONSTRUCTORS)) if plain else self.pick(pool)
         if isinstance(callee, Op):
             return self.operator(pool, depth)
         return Call(callee, self.several(pool), None, type_args)
