@@ -22,7 +22,14 @@ from legato.lower.rules.nest import together
 from legato.lower.rules.row import RowJob, RowReduction, row
 from legato.lower.rules.tile import tile
 from legato.lower.rules.tile_job import TileJob
-from legato.lower.rules.tile_shape import MANY_ROWS, TileShape, interleaved_shape, pick_shape, terms_for
+from legato.lower.rules.tile_shape import (
+    MANY_ROWS,
+    TileShape,
+    interleaved_shape,
+    pick_shape,
+    streamed_shape,
+    terms_for,
+)
 from legato.lower.rules.winograd import WinogradJob, multiply, transform, whole
 from legato.lower.rules.winograd_cost import WinogradPlan, choose
 from legato.lower.scheduling import Scheduling
@@ -117,7 +124,7 @@ def _tiled(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, part
     order = units_first([part.axes[d] for d in tensor.layout.order])
     inner, red = part.body, part.reduction
     row_axis = choose_row(inner, order) if order else None
-    shape = pick_shape(order[-1].extent, row_axis, [inner], work.target) if order else TileShape(1, 1, 1)
+    shape = _shape(work, order, row_axis, inner, red) if order else TileShape(1, 1, 1)
     channel = order[-1]
     block_var, within = Var("ob", lo=0), Var("oi", lo=0)
     packed: dict[Load, Expr] = {}
@@ -162,6 +169,15 @@ def _tiled(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, part
     )
     assert channel is job.order[-1]
     return tile(job, shape, work.target)
+
+
+def _shape(work: Scheduling, order: Sequence[Axis], row_axis: Axis | None, inner: Expr, red: Reduction) -> TileShape:
+    """The register tile for `inner`, reduced over `red`."""
+    channel = order[-1].extent
+    streamed = None
+    if all(stride(x, order[-1].var) == 1 for x in loads(inner)):
+        streamed = streamed_shape(channel, row_axis, inner, red, work.target)
+    return streamed or pick_shape(channel, row_axis, [inner], work.target)
 
 
 def _is_by_channel(inner: Expr, channel: Axis, packed: Collection[Buffer]) -> bool:

@@ -68,8 +68,8 @@ def _in_function(func: Function, mod: Module) -> Iterator[tuple[Expr, str]]:
         what = _reason(node, mod, known)
         if what is not None:
             yield node, what
-        elif isinstance(node, Call) and any(not known.issuperset(variables(d)) for d in _dims(node.ty)):
-            yield node, f"an extent of the result of {_callee(node)} that depends on data: {node.ty}"
+        elif isinstance(node, Call | If | Match) and not known.issuperset(variables(*_dims(node.ty))):
+            yield node, f"an extent of the result of {_what(node)} that depends on data: {node.ty}"
         elif isinstance(node, Match):
             for var in (v for clause in node.clauses for v in pattern_vars(clause.pattern)):
                 if not known.issuperset(variables(*_dims(var.ty))):
@@ -84,13 +84,15 @@ def _reason(node: Expr, mod: Module, known: set[TypeVar | Var]) -> str | None:
         case Call(op=GlobalVar() as callee) if not isinstance(mod.functions.get(callee), Function):
             return f"a direct call of the loop program @{callee.name}"
         case Call() if node.op in VIEWS:
-            return f"{_callee(node)}, which lowering makes"
+            return f"{_what(node)}, which lowering makes"
         case _:
             return None
 
 
-def _callee(call: Call) -> str:
-    return getattr(call.op, "name", "a function")
+def _what(node: Call | If | Match) -> str:
+    if isinstance(node, Call):
+        return str(getattr(node.op, "name", "a function"))
+    return "if" if isinstance(node, If) else "match"
 
 
 def _dims(ty: Type | None) -> tuple[Dim, ...]:

@@ -6,17 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from legato.arith.expr import Expr
+from legato.arith.linear import gather
 from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.base.target import Target
+from legato.lower.access import depends
 from legato.lower.rules.nest import extent_of, lanes_for
 from legato.te.inline import loads
-from legato.te.tensor import Axis
+from legato.te.tensor import Axis, Reduction
+from legato.tir.expr import Load
 
-__all__ = ["FEW_ROWS", "MANY_ROWS", "TileShape", "interleaved_shape", "pick_shape", "terms_for"]
+__all__ = ["FEW_ROWS", "MANY_ROWS", "TileShape", "interleaved_shape", "pick_shape", "streamed_shape", "terms_for"]
 
 FEW_ROWS = 6  # so many rows are one tile with four vectors: then nothing is read twice
 MANY_ROWS = 1 << 10  # what a symbolic extent counts as
+RUN = 16  # vectors side by side that are read in one go; more are no faster
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,38 @@ def pick_shape(channel: Expr, row: Axis | None, exprs: Sequence[Expr], target: T
     if not target.has_bf16 and any(x.dtype is dt.bfloat16 for e in exprs for x in loads(e)):
         held = 2 * vectors + 4  # both halves of each pair
     return TileShape(max(1, min(rows, (target.vector_registers - held) // vectors)), vectors, lanes)
+
+
+def streamed_shape(
+    channel: Expr, row: Axis | None, body: Expr, reduction: Reduction, target: Target
+) -> TileShape | None:
+    """The register tile where whatever is read serves one result: windows that do not overlap. Rows gain nothing, so
+    it has many vectors of channels and memory is read in long runs. None where that is not known, or channels are few.
+    """
+    channels, reads = extent_of(channel), loads(body)
+    if channels is None or row is None or any(x.dtype is dt.bfloat16 for x in reads):
+        return None
+    if not reads or not all(_is_apart(x, row, reduction) for x in reads):
+        return None
+    lanes, sums = lanes_for(target, [body]), target.vector_registers - 4
+    blocks = channels // lanes
+    if channels % lanes or blocks < 4:
+        return None
+    vectors = next(v for v in range(min(RUN, sums, blocks), 0, -1) if blocks % v == 0)
+    return TileShape(max(1, sums // vectors), vectors, lanes) if vectors > 2 else None
+
+
+def _is_apart(x: Load, row: Axis, reduction: Reduction) -> bool:
+    """True if what `x` reads for a row, `x` reads for no other."""
+    for index in x.indices:
+        if depends(index, row.var):
+            terms, _ = gather(index)
+            step, reach = terms.get(row.var, 0), 0
+            for axis in reduction.axes:
+                reach += abs(terms.get(axis.var, 0)) * ((extent_of(axis.extent) or MANY_ROWS) - 1)
+            if step > reach and all(not depends(t, row.var) or t is row.var for t in terms):
+                return True
+    return False
 
 
 def interleaved_shape(channel: Expr, rows: int, dtype: DType, target: Target) -> TileShape:
