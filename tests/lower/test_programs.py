@@ -481,3 +481,8 @@ def test_memory_of_called_functions_counts() -> None:
         [floats(5, 16)],
     )
     assert 0 < exe._free[-1].peak <= exe.peak_memory(k=5)
+
+
+def test_branches_of_different_extents() -> None:
+    assert "an extent of the result of if that depends on data: Tensor[(d,), float32]" in refused("""
+    def @main(%c: bool, %x: Tensor[(n,), float32], %y: Tensor[(m,), float32]) { if (%c) { %x } else { %y } }""")
