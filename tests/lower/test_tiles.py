@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from legato.base.target import target
 from legato.infer.builder import Builder
 from legato.ir.expr import constant
 from legato.ir.module import Module
+from legato.lower import reductions
 from legato.lower.rules.tile_shape import pick_shape
 from legato.ops.linalg import matmul
 from legato.te.tensor import Axis
@@ -38,3 +41,38 @@ def test_weights_from_memory_are_fetched_ahead(rows: int, width: int, fetched: b
     mod = Module.from_expr(b.function([x], b.call(matmul, x, constant(weight))))
     exe = legato.compile(mod, target="x86-64-v3", keep=("tir",))
     assert ("prefetch" in exe.module_after("tir")) is fetched
+
+
+@pytest.mark.parametrize("name", ["x86-64-v2", "x86-64-v4"])
+@pytest.mark.parametrize(
+    ("pool", "channels", "streamed"),
+    [
+        ("pool_size=[2, 2], strides=[2, 2]", 256, True),
+        ("pool_size=[2, 3], strides=[1, 4]", 96, True),  # which overlap, but not along rows
+        ("pool_size=[3, 3], strides=[2, 2]", 256, False),
+        ("pool_size=[2, 2], strides=[2, 2]", 12, False),
+    ],
+)
+@pytest.mark.parametrize("kind", ["max", "avg"])
+def test_windows_apart_are_read_in_long_runs(
+    name: str, pool: str, channels: int, streamed: bool, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They have many vectors side by side, and the same bits as in any other tile."""
+    mod = legato.parse(f"""
+#[version = "0.0.5"]
+def @main(%x: Tensor[(1, 9, 11, {channels}), float32]) {{ nn.{kind}_pool2d(%x, {pool}, layout="NHWC") }}
+""")
+
+    def computed() -> tuple[int, np.ndarray]:
+        exe = legato.compile(mod, target=name, keep=("tir",))
+        (vectors,) = set(re.findall(r"acc\w*: Buffer\[\(\d+, (\d+), \d+\)", exe.module_after("tir")))
+        (found,) = exe.run({"x": x}).values()
+        return int(vectors), found
+
+    x = np.random.default_rng(0).standard_normal((1, 9, 11, channels)).astype("float32")
+    vectors, found = computed()
+    assert (vectors > 4) is streamed
+    monkeypatch.setattr(reductions, "streamed_shape", lambda *_: None)
+    vectors, plain = computed()
+    assert vectors <= 4
+    np.testing.assert_array_equal(found, plain)
