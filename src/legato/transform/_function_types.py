@@ -120,7 +120,7 @@ class FunctionTypes:
         """The constructor of a class for what function `gv` holds; its dims are its own."""
         con = found.constructors.get(gv)
         if con is None:
-            own = {d: fresh(d.name, d.lo, d.hi) for ty in inputs for d in free_dims(ty)}
+            own = {d: fresh(d.name) for ty in inputs for d in free_dims(ty)}
             types = tuple(self.type(replace_vars(ty, {}, own)) for ty in inputs)
             name = self._names.constructor(f"no_{found.header.name}" if gv is None else gv.name)
             con = found.constructors[gv] = Constructor(name, types, found.header, len(found.constructors))
