@@ -8,18 +8,29 @@ from legato.ir.expr import Call, GlobalVar
 from legato.ir.module import Module
 from legato.ir.scope import post_order
 
-__all__ = ["breakers", "callees", "components", "reachable_from"]
+__all__ = ["breakers", "callees", "components", "reachable_from", "values"]
 
 Calls = Mapping[GlobalVar, Iterable[GlobalVar]]
 
 
 def callees(mod: Module) -> dict[GlobalVar, list[GlobalVar]]:
-    """The functions that each function names, once for every node that does."""
+    """The functions that each function calls, once for every node that does."""
     functions = dict(mod.graph_functions())
     found: dict[GlobalVar, list[GlobalVar]] = {}
     for gv, func in functions.items():
         calls = [n.op for n in post_order(func.body) if isinstance(n, Call) and isinstance(n.op, GlobalVar)]
         found[gv] = [callee for callee in calls if callee in functions]
+    return found
+
+
+def values(mod: Module) -> set[GlobalVar]:
+    """The functions that stand somewhere as a value, not in a call's place of the function."""
+    found: set[GlobalVar] = set()
+    for _, func in mod.graph_functions():
+        for node in post_order(func.body):
+            operands = node.args if isinstance(node, Call) else node.children()
+            found.update(n for n in operands if isinstance(n, GlobalVar))
+        found.update(n for n in (func.body,) if isinstance(n, GlobalVar))
     return found
 
 

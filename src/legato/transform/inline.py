@@ -18,7 +18,7 @@ from typing import Final
 
 from legato.ir.expr import Function, GlobalVar
 from legato.ir.module import Module
-from legato.transform._call_graph import breakers, callees, components, reachable_from
+from legato.transform._call_graph import breakers, callees, components, reachable_from, values
 from legato.transform._inline import Inliner, is_short
 from legato.transform.pass_ import Pass
 
@@ -49,6 +49,7 @@ def _inlined(mod: Module) -> Module:
     functions = dict(mod.functions)
     calls = callees(mod)
     count = Counter(callee for called in calls.values() for callee in called)
+    named = values(mod)
     inliner = Inliner({})
     gone: set[GlobalVar] = set()
     for component in components(calls) if len(calls) > 1 else ():
@@ -60,11 +61,18 @@ def _inlined(mod: Module) -> Module:
             assert isinstance(func, Function)
             functions[gv] = func = inliner(func, rounds=1)
             size = LONG if len(component) > 1 and count[gv] == 1 else SHORT
-            if gv not in stay and count[gv] and gv.name != "main" and not func.attrs and is_short(func, size):
+            if (
+                gv not in stay
+                and gv not in named
+                and count[gv]
+                and gv.name != "main"
+                and not func.attrs
+                and is_short(func, size)
+            ):
                 inliner.add(gv, func)
                 gone.add(gv)
     new = mod.with_functions(functions)
     if new is mod:
         return mod
-    live = reachable_from([gv for gv in calls if gv not in gone], callees(new))
+    live = reachable_from([gv for gv in calls if gv not in gone], callees(new))  # those that are values stay
     return new.with_functions({gv: f for gv, f in functions.items() if gv in live or not isinstance(f, Function)})
