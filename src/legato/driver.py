@@ -93,12 +93,13 @@ def load_model(
     shapes, sizes = split_shapes(model, shapes)
     if sizes:
         only, *others = combinations(sizes)
-        if others:
-            raise CompileError("shapes: a dim has several sizes", hint="these are for programs that are compiled")
         mod = infer(load_model(model, shapes=shapes, ops=ops, custom=custom))
         main = mod["main"]
         assert isinstance(main, ir.Function)
-        return mod.with_function(mod.var("main"), for_sizes(main, only))
+        made = for_sizes(main, only)
+        if others:
+            raise CompileError("shapes: a dim has several sizes", hint="these are for programs that are compiled")
+        return mod.with_function(mod.var("main"), made)
     model = held if isinstance(held := getattr(model, "module", None), Module) else model
     suffix = Path(model).suffix if isinstance(model, str | Path) else ""
     if isinstance(model, Module):

@@ -20,7 +20,7 @@ from legato.arith.substitute import substitute, variables
 from legato.ir.expr import Expr, Function, MatchCast
 from legato.ir.module import Module
 from legato.ir.scope import operands, post_order
-from legato.ir.types import Dim, ShapeType, TensorType, TupleType, Type
+from legato.ir.types import Dim, FuncType, ShapeType, TensorType, TupleType, Type
 from legato.transform._copy import Copy
 from legato.transform._values import with_operands
 from legato.transform.pass_ import FunctionPass
@@ -40,8 +40,13 @@ class ResolveCasts(FunctionPass):
         found = _told(func)
         if found:
             copy = Copy(dims=found)
-            func = replace(func, body=copy.expr(func.body), attrs=copy.function_attrs(func))
-        return replace(func, body=_without_sure(func.body))
+            ret = func.ret_type and copy.type(func.ret_type)
+            ty = func.ty
+            if isinstance(ty, FuncType):
+                ty = FuncType(ty.params, copy.type(ty.ret), ty.type_params)
+            func = replace(func, body=copy.expr(func.body), ret_type=ret, attrs=copy.function_attrs(func), ty=ty)
+        body = _without_sure(func.body)
+        return func if body is func.body else replace(func, body=body)
 
 
 def _told(func: Function) -> dict[DimVar, Dim]:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from legato.ir.expr import Expr, Function
-from legato.relay.module import IRModule
+from legato.ir import expr as _ir
+from legato.relay import module as _module
+from legato.relay import transform as _transform
 from legato.relay.testing import temp_op_attr
 from legato.relay.testing.temp_op_attr import TempOpAttr
-from legato.relay.transform import InferType, Sequential
 
 __all__ = ["TempOpAttr", "create_workload", "run_infer_type", "run_opt_pass", "temp_op_attr"]
 
@@ -19,26 +19,26 @@ __all__ = ["TempOpAttr", "create_workload", "run_infer_type", "run_opt_pass", "t
 def run_opt_pass(expr: Any, opt_pass: Any, import_prelude: bool = False) -> Any:
     """What becomes of an expression by a pass (or a list of passes): a function, or the body of one made for it."""
     passes = opt_pass if isinstance(opt_pass, list) else [opt_pass]
-    mod = IRModule.from_expr(expr)
+    mod = _module.IRModule.from_expr(expr)
     if import_prelude:
         from legato.relay.prelude import Prelude
 
         Prelude(mod)
-    entry = Sequential(passes)(mod)["main"]
-    return entry if isinstance(expr, Function) else entry.body
+    entry = _transform.Sequential(passes)(mod)["main"]
+    return entry if isinstance(expr, _ir.Function) else entry.body
 
 
-def run_infer_type(expr: Expr) -> Any:
+def run_infer_type(expr: _ir.Expr) -> Any:
     """`expr` with types."""
-    return run_opt_pass(expr, InferType())
+    return run_opt_pass(expr, _transform.InferType())
 
 
-def create_workload(net: Function, initializer: Any = None, seed: int = 0) -> tuple[IRModule, dict[str, Any]]:
+def create_workload(net: _ir.Function, initializer: Any = None, seed: int = 0) -> tuple[_module.IRModule, dict[str, Any]]:
     """The typed module of a network and random parameters for all but its inputs; see `legato.testing.init`."""
     from legato.testing.init import create_workload as create
 
     mod, params = create(net, initializer, seed)
-    return IRModule(mod), params
+    return _module.IRModule(mod), params
 
 
 class _Model:
@@ -49,10 +49,10 @@ class _Model:
         self.__doc__ = file.__doc__
         self.get_net = file.get_net
 
-    def get_workload(self, *args: Any, **keywords: Any) -> tuple[IRModule, dict[str, Any]]:
+    def get_workload(self, *args: Any, **keywords: Any) -> tuple[_module.IRModule, dict[str, Any]]:
         """The typed module of the model and random parameters."""
         mod, params = self._file.get_workload(*args, **keywords)
-        return IRModule(mod), params
+        return _module.IRModule(mod), params
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._file, name)
