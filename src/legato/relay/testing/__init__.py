@@ -33,7 +33,9 @@ def run_infer_type(expr: _ir.Expr) -> Any:
     return run_opt_pass(expr, _transform.InferType())
 
 
-def create_workload(net: _ir.Function, initializer: Any = None, seed: int = 0) -> tuple[_module.IRModule, dict[str, Any]]:
+def create_workload(
+    net: _ir.Function, initializer: Any = None, seed: int = 0
+) -> tuple[_module.IRModule, dict[str, Any]]:
     """The typed module of a network and random parameters for all but its inputs; see `legato.testing.init`."""
     from legato.testing.init import create_workload as create
 
