@@ -28,6 +28,17 @@ kernel @f(a: Buffer[(n,), float32], n: index) {
 }
 """
 
+WATCHED = """
+kernel @f(a: Buffer[(1,), int32], b: Buffer[(2,), int32]) {
+  for i in 0..2 {
+    for j in 0..2 {
+      a[0] = a[0] + int32(i);
+      b[i] = a[0];
+    }
+  }
+}
+"""
+
 # Program, what is tried on it, and the lines of the message: what is wrong, then, indented, what else there is to say.
 REFUSALS: dict[str, tuple[str, Callable[[Func, dict[str, Any]], object], *tuple[str, ...]]] = {
     "nested_parallel_with_barrier": (
@@ -113,6 +124,11 @@ REFUSALS: dict[str, tuple[str, Callable[[Func, dict[str, Any]], object], *tuple[
         reversed_reduction,
         "reorder: the order of ro, ri decides how sums in y (float32) are rounded",
         "hint: reassociate=True allows other roundings",
+    ),
+    "reorder_sums_that_are_watched": (
+        WATCHED,
+        lambda f, v: s.reorder(f, [v["j"], v["i"]]),
+        "reorder: iterations of i, j depend on each other through a",
     ),
     "fuse_apart": (
         SUM,

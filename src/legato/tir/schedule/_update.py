@@ -10,7 +10,7 @@ from legato.base.dtype import DType
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Call, Load
 from legato.tir.stmt import Stmt, Store
-from legato.tir.walk import loads, statements
+from legato.tir.walk import statements
 
 __all__ = ["Update", "as_update", "commutes", "is_exact"]
 
@@ -46,16 +46,17 @@ def as_update(store: Store) -> Update | None:
 def commutes(stmt: Stmt, buffer: Buffer) -> Op | None:
     """The operator, if all that `stmt` does with `buffer` is to accumulate with one: the order is free then."""
     ops: set[Op] = set()
-    reads: set[Expr] = set()
     for s in statements(stmt):
+        read = s.exprs()  # a statement that is no accumulation sees what has been accumulated so far
         if isinstance(s, Store) and s.buffer is buffer:
             update = as_update(s)
             if update is None:
                 return None
             ops.add(update.op)
-            reads.add(Load(buffer, s.indices))
-    seen = {x for x in loads(stmt) if x.buffer is buffer}
-    return ops.pop() if len(ops) == 1 and seen == reads else None
+            read = s.indices
+        if any(isinstance(n, Load) and n.buffer is buffer for n in nodes(*read)):
+            return None
+    return ops.pop() if len(ops) == 1 else None
 
 
 def is_exact(op: Op, dtype: DType) -> bool:
