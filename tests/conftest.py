@@ -1,10 +1,19 @@
-"""Options of the tests. Everywhere in them, programs are verified after every pass and once more as loops."""
+"""Options of the tests. Everywhere in them, programs are verified after every pass and once more as loops.
+
+Properties try the same programs in every run, so that one commit gives one answer; LEGATO_FUZZ, as `make fuzz` and its
+like set it, says how many new ones they try instead.
+"""
 
 from __future__ import annotations
 
 import os
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("repeatable", derandomize=True)
+if not os.environ.get("LEGATO_FUZZ"):
+    settings.load_profile("repeatable")
 
 os.environ["LEGATO_VERIFY"] = "1"  # before anything reads the configuration; processes that tests start inherit it
 

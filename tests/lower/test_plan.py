@@ -88,9 +88,10 @@ class Simulation:
     def branches(self, s: If) -> None:
         before = {name: array.copy() for name, array in self.owner.items()}
         self.run(s.then)
-        after_then, self.owner = self.owner, before
+        after_then, self.owner = self.owner, dict(before)  # what a branch allocates ends with it
         if s.orelse is not None:
             self.run(s.orelse)
+        self.owner = {name: array for name, array in self.owner.items() if name in after_then and name in before}
         for name, array in self.owner.items():
             array[array != after_then[name]] = -1  # whose it is depends on the branch: nobody may read it
 
