@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import legato
-from legato.base.errors import RunError
+from legato.base.errors import RunError, UnsupportedError
 from legato.infer.infer import infer
 from legato.interp import evaluate
 from legato.ir.expr import MatchCast
@@ -31,6 +31,18 @@ def @f(%x: Tensor[(n, m), float32]) {
   match (Cons(%y, Nil)) { Cons(%z, _) => sum(multiply(%z, transpose(%y))), Nil => 0f }
 }
 def @main(%x: Tensor[(n, m), float32]) { @f(%x) }"""
+
+CHECKS = {
+    "branch": """def @main(%x: Tensor[(n,), float32], %y: Tensor[(m,), float32]) {
+  let %u: Tensor[(k,), float32] = if (sum(%x) > 0f) { %x } else { concatenate((%x, %x)) };
+  (%u, match_cast(%y, Tensor[(k,), float32]))
+}""",
+    "pattern": """
+type Box { Box(Tensor[(?,), float32]) }
+def @main(%x: Tensor[(n,), float32], %y: Tensor[(m,), float32]) {
+  match (Box(%x)) { Box(%v) => let %u: Tensor[(k,), float32] = %v; (%u, match_cast(%y, Tensor[(k,), float32])) }
+}""",
+}
 
 
 def ones(*shape: int) -> Any:
@@ -59,6 +71,18 @@ def test_casts_mean_the_same(text: str, good: list[Any], bad: list[Any]) -> None
             evaluate(resolved, args)
         with pytest.raises(RunError, match=r"match_cast at .*: a dim is .*, wanted"):
             exe(*args)
+
+
+@pytest.mark.parametrize("text", CHECKS.values(), ids=CHECKS)
+def test_a_cast_to_a_dim_that_is_known_is_a_check(text: str) -> None:
+    mod = infer(legato.parse(HEAD + text))
+    resolved = ResolveCasts()(mod)
+    assert flat(evaluate(resolved, (ones(3), ones(3)))) == flat(evaluate(mod, (ones(3), ones(3))))
+    for program in (mod, resolved):
+        with pytest.raises(RunError, match="match_cast: dim 0 is 5, wanted k = 3"):
+            evaluate(program, (ones(3), ones(5)))
+    with pytest.raises(UnsupportedError, match=r"a cast to dims that depend on data: Tensor\[\(k,\), float32\]"):
+        legato.compile(mod)
 
 
 def test_a_cast_that_cannot_fail_is_gone() -> None:

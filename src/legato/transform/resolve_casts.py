@@ -17,11 +17,13 @@ from legato.arith.expr import Var as DimVar
 from legato.arith.prove import prove_equal
 from legato.arith.simplify import simplify
 from legato.arith.substitute import substitute, variables
-from legato.ir.expr import Expr, Function, MatchCast
+from legato.ir._dims import free_dims
+from legato.ir.expr import Expr, Function, Match, MatchCast
 from legato.ir.module import Module
-from legato.ir.scope import operands, post_order
-from legato.ir.types import Dim, FuncType, ShapeType, TensorType, TupleType, Type
+from legato.ir.scope import operands, pattern_vars, post_order
+from legato.ir.types import Dim, ShapeType, TensorType, TupleType, Type
 from legato.transform._copy import Copy
+from legato.transform._types import bound_dims
 from legato.transform._values import with_operands
 from legato.transform.pass_ import FunctionPass
 
@@ -39,19 +41,19 @@ class ResolveCasts(FunctionPass):
             return func
         found = _told(func)
         if found:
-            copy = Copy(dims=found)
-            ret = func.ret_type and copy.type(func.ret_type)
-            ty = func.ty
-            if isinstance(ty, FuncType):
-                ty = FuncType(ty.params, copy.type(ty.ret), ty.type_params)
-            func = replace(func, body=copy.expr(func.body), ret_type=ret, attrs=copy.function_attrs(func), ty=ty)
+            copy = Copy(dims=found).expr(func)
+            assert isinstance(copy, Function)
+            func = copy
         body = _without_sure(func.body)
         return func if body is func.body else replace(func, body=body)
 
 
 def _told(func: Function) -> dict[DimVar, Dim]:
-    """What the new dims of the casts in `func` stand for, in the order of evaluation."""
-    known = {d for d in func.type_params if isinstance(d, DimVar)}
+    """What the new dims of the casts in `func` stand for, in the order of evaluation.
+
+    A dim that a result or a part of a data type has brought before is not new: there the cast is a check.
+    """
+    known = _bound(func)
     found: dict[DimVar, Dim] = {}
     for node in post_order(func.body):
         if isinstance(node, MatchCast) and node.value.ty is not None:
@@ -61,6 +63,20 @@ def _told(func: Function) -> dict[DimVar, Dim]:
                 if len(new) == 1:
                     value = _solved(new[0], wanted, got)
                     found.update({} if value is None else {new[0]: value})
+        if node.ty is not None:
+            known |= bound_dims([node.ty])
+    return found
+
+
+def _bound(func: Function) -> set[DimVar]:
+    """The dims that functions and patterns in `func` bind."""
+    found: set[DimVar] = set()
+    for node in post_order(func):
+        if isinstance(node, Function):
+            found.update(d for d in node.type_params if isinstance(d, DimVar))
+        elif isinstance(node, Match) and node.data.ty is not None:
+            own = bound_dims(var.ty for c in node.clauses for var in pattern_vars(c.pattern) if var.ty is not None)
+            found |= own.difference(free_dims(node.data.ty))
     return found
 
 
