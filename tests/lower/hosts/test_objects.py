@@ -27,6 +27,9 @@ LISTS = """
         Nil => %to,
         Cons(%h, %t) => if (equal(mod(%h, 2), 0)) { @evens(%t, Cons(%h, %to)) } else { @evens(%t, %to) }
       }
+    }
+    def @often(%n: int32, %p: (List[int32], int32), %a: int32) -> int32 {
+      if (less(%n, 1)) { %a } else { @often(subtract(%n, 1), %p, add(%a, @sum(%p.0, %p.1))) }
     }"""
 TREES = """
     type Tree { Leaf(Tensor[(3,), float32]), Node(Tree, (float32, Tree)), None }
@@ -54,6 +57,7 @@ TREES = """
     "let %l = @up(0, %n, Nil); if (less(%n, 3)) { 0 } else { @sum(%l, 0) }",
     "let %l = @up(0, %n, Nil); let %unused = Cons(%n, %l); 1",
     "let %p = (@up(0, %n, Nil), %n); let %q = (%p.0, %p.0); add(@sum(%q.1, 0), @length(%q.0))",
+    "let %l = @up(0, %n, Nil); add(@often(3, (%l, 1), 0), @sum(%l, 0))",
     "match (@up(0, %n, Nil)) { Nil => 7, Cons(%h, %t) => match (%t) { Nil => %h, Cons(%g, %u) => @sum(%u, %g) } }",
 ])  # fmt: skip
 def test_lists(main: str) -> None:

@@ -70,8 +70,8 @@ def lower_loop(
     running = out.register(Buffer("running", (), dt.bool_, scope=Scope.REGISTER))
     out.append(Store(running, (), const(True, dt.bool_)))
 
-    targets = flat_all(state)
-    owned = [b for b in targets if b.dtype == dt.handle and b not in params]
+    targets, given = flat_all(state), set(flat_all(params))
+    owned = [b for b in targets if b.dtype == dt.handle and b not in given]
 
     def emit(args: Sequence[ir.Expr], stmts: Body) -> None:
         _assign(frame, flat_all(map(frame.atom, args)), targets, stmts)
