@@ -9,25 +9,23 @@ What is left of a cast are equalities to check when it is reached; one that alwa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from legato.arith.expr import Const, const, floordiv, max_
 from legato.arith.expr import Var as DimVar
 from legato.arith.prove import prove_equal
-from legato.arith.simplify import simplify
 from legato.arith.substitute import substitute, variables
 from legato.ir._dims import free_dims
+from legato.ir.dim_values import dim_pairs, solved
 from legato.ir.expr import Expr, Function, Match, MatchCast
 from legato.ir.module import Module
 from legato.ir.scope import operands, pattern_vars, post_order
-from legato.ir.types import Dim, ShapeType, TensorType, TupleType, Type
+from legato.ir.types import Dim, TensorType, Type
 from legato.transform._copy import Copy
 from legato.transform._types import bound_dims
 from legato.transform._values import with_operands
 from legato.transform.pass_ import FunctionPass
 
-__all__ = ["ResolveCasts", "dim_pairs"]
+__all__ = ["ResolveCasts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,7 @@ def _told(func: Function) -> dict[DimVar, Dim]:
                 got, wanted = substitute(got, found), substitute(wanted, found)
                 new = [v for v in variables(wanted) if v not in known and v not in variables(got)]
                 if len(new) == 1:
-                    value = _solved(new[0], wanted, got)
+                    value = solved(new[0], wanted, got)
                     found.update({} if value is None else {new[0]: value})
         if node.ty is not None:
             known |= bound_dims([node.ty])
@@ -78,30 +76,6 @@ def _bound(func: Function) -> set[DimVar]:
             own = bound_dims(var.ty for c in node.clauses for var in pattern_vars(c.pattern) if var.ty is not None)
             found |= own.difference(free_dims(node.data.ty))
     return found
-
-
-def _solved(d: DimVar, wanted: Dim, got: Dim) -> Dim | None:
-    """The value of `d` for which `wanted` is `got`, if there is one; None where `wanted` is not linear in `d`."""
-    if wanted is d:
-        return got
-    start = simplify(substitute(wanted, {d: const(0)}))
-    step = simplify(substitute(wanted, {d: const(1)}) - start)
-    if not isinstance(step, Const) or step.value == 0 or not prove_equal(wanted, start + d * step):
-        return None
-    return simplify(max_(floordiv(got - start, step), const(0)))
-
-
-def dim_pairs(ty: Type, target: Type) -> Iterator[tuple[Dim, Dim]]:
-    """The dims of a value's type and of what it is cast to, side by side: of tensors, tuples and shapes."""
-    todo = [(ty, target)]
-    while todo:
-        a, b = todo.pop()
-        if isinstance(a, TensorType) and isinstance(b, TensorType):
-            yield from zip(a.shape, b.shape, strict=True)
-        elif isinstance(a, ShapeType) and isinstance(b, ShapeType) and a.dims is not None and b.dims is not None:
-            yield from zip(a.dims, b.dims, strict=True)
-        elif isinstance(a, TupleType) and isinstance(b, TupleType):
-            todo += reversed(list(zip(a.fields, b.fields, strict=True)))
 
 
 def _without_sure(body: Expr) -> Expr:
