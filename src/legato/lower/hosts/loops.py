@@ -108,8 +108,12 @@ def _assign(frame: Frame, values: Sequence[Buffer], targets: Sequence[Buffer], o
     handles = [v for v, _ in moved if v.dtype == dt.handle]
     for n, v in enumerate(handles):
         frame.owners.take(v, handles[n + 1 :], out)
-    held = {v for v, _ in moved} & set(targets)  # sources that an earlier copy would overwrite
-    temps = {v: frame.like(v, out) for v in held}
+    temps: dict[Buffer, Buffer] = {}  # of sources that an earlier copy would overwrite
+    written: set[Buffer] = set()
+    for v, t in moved:
+        if v in written and v not in temps:
+            temps[v] = frame.like(v, out)
+        written.add(t)
     out.extend(frame.copy(v, t) for v, t in temps.items())
     pairs = [(temps.get(v, v), t) for v, t in moved]
     out.extend(frame.copy(v, t) for v, t in pairs if t.rank)
