@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import Final
@@ -15,10 +15,10 @@ from legato.ir.expr import Call, Expr, Function, GlobalVar
 from legato.ir.let import lets
 from legato.ir.module import Module
 from legato.ir.scope import binders, operands, post_order
-from legato.ir.types import Dim, Type, TypeVar
+from legato.ir.types import Dim
 from legato.transform._closures import closure_call
 from legato.transform._copy import Copy
-from legato.transform._types import type_arguments
+from legato.transform._types import split
 from legato.transform._values import with_operands
 
 __all__ = ["Inliner", "is_short", "short_functions"]
@@ -63,22 +63,20 @@ class Inliner:
             not isinstance(call.op, GlobalVar)
             or callee is None
             or (self._wanted is not None and not self._wanted(call))
+            or not _are_known(call, caller)
         ):
-            return call
-        args = type_arguments(call, callee)
-        if len(args) < len(callee.type_params) or not _are_known(args, call.args, caller):
             return call
         return _body(call, callee)
 
 
-def _are_known(type_args: Iterable[Type | Dim], args: Iterable[Expr], caller: Function) -> bool:
-    """True if the parameters of `caller` give the dims of a call their values.
+def _are_known(call: Call, caller: Function) -> bool:
+    """True if the parameters of `caller` give the dims of `call` their values.
 
     Others are those of data, which are known where a function takes it.
     """
     known = {d for d in caller.type_params if isinstance(d, DimVar)}
-    dims = {d for a in type_args if isinstance(a, Dim) for d in variables(a)}
-    dims.update(d for a in args if a.ty is not None for d in free_dims(a.ty))
+    dims = {d for a in call.type_args if isinstance(a, Dim) for d in variables(a)}
+    dims.update(d for a in call.args if a.ty is not None for d in free_dims(a.ty))
     return dims <= known
 
 
@@ -111,9 +109,7 @@ def _is_recursive(start: GlobalVar, mod: Module) -> bool:
 
 def _body(call: Call, func: Function) -> Expr:
     """What `call` computes: the body of `func` with the arguments bound."""
-    args = dict(zip(func.type_params, type_arguments(call, func), strict=False))
-    types = {p: a for p, a in args.items() if isinstance(p, TypeVar) and isinstance(a, Type)}
-    dims: dict[DimVar, Dim] = {p: a for p, a in args.items() if isinstance(p, DimVar) and isinstance(a, Dim)}
+    types, dims = split(func.type_params, call.type_args)
     for node in post_order(func.body):  # dims that the body makes are new in every copy of it
         for ty in (node.ty, *(v.ty for scope in binders(node) for v in scope)):
             for d in () if ty is None else free_dims(ty):

@@ -15,7 +15,8 @@ from legato.arith.expr import Const, fresh
 from legato.arith.expr import Var as DimVar
 from legato.infer.replace import replace_vars
 from legato.ir.expr import Call, Expr, GlobalVar, Var
-from legato.ir.types import Dim, FuncType, Type, TypeVar, map_dims
+from legato.ir.types import Dim, FuncType, Type, map_dims
+from legato.transform._types import split
 
 __all__ = ["Held", "Key", "Request", "Requests", "held_types"]
 
@@ -107,7 +108,5 @@ class Requests:
 def held_types(held: Held) -> list[Type]:
     """The types of what a closure holds, over the dims of its key."""
     assert isinstance(held.gv.ty, FuncType)
-    pairs = list(zip(held.gv.ty.type_params, held.type_args, strict=True))
-    types = {p: a for p, a in pairs if isinstance(p, TypeVar) and isinstance(a, Type)}
-    dims = {p: a for p, a in pairs if isinstance(p, DimVar) and isinstance(a, Dim)}
-    return [replace_vars(p, types, dims) for p in held.gv.ty.params[: len(held.held)]]
+    stands = split(held.gv.ty.type_params, held.type_args)
+    return [replace_vars(p, *stands) for p in held.gv.ty.params[: len(held.held)]]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from legato.arith.expr import Var as DimVar
 from legato.infer.replace import replace_vars
-from legato.ir.expr import Call, Constructor, Function
+from legato.ir.expr import Constructor
 from legato.ir.module import Module
 from legato.ir.types import Dim, FuncType, ShapeType, TensorType, TupleType, Type, TypeCall, TypeVar, walk
 
-__all__ = ["bound_dims", "constructor_type", "has_function", "instance", "stands_for", "type_arguments",
+__all__ = ["TypeArgs", "bound_dims", "constructor_type", "has_function", "instance", "split", "stands_for",
            "type_vars"]  # fmt: skip
 
 TypeArgs = tuple[Type | Dim, ...]
@@ -80,30 +80,20 @@ def stands_for(
     return found
 
 
-def type_arguments(call: Call, callee: FuncType | Function) -> TypeArgs:
-    """What the type parameters of `callee` stand for in `call`: inference noted it, or the types of the call say it.
-
-    A parameter that nothing says anything of is missing: the result is shorter then.
-    """
-    params = callee.type_params
-    if len(call.type_args) == len(params):
-        return call.type_args
-    ty = callee if isinstance(callee, FuncType) else callee.ty
-    assert isinstance(ty, FuncType)
-    pairs = [(p, a.ty) for p, a in zip(ty.params, call.args, strict=True) if a.ty is not None]
-    if call.ty is not None:
-        pairs.append((ty.ret, call.ty))
-    found = stands_for(pairs, params)
-    return tuple(found[p] for p in params if p in found)
+def split(
+    params: Sequence[TypeVar | DimVar], args: Sequence[Type | Dim]
+) -> tuple[dict[TypeVar, Type], dict[DimVar, Dim]]:
+    """What type parameters stand for: those that are types, and those that are dims."""
+    pairs = list(zip(params, args, strict=True))
+    types = {p: a for p, a in pairs if isinstance(p, TypeVar) and isinstance(a, Type)}
+    dims = {p: a for p, a in pairs if isinstance(p, DimVar) and isinstance(a, Dim)}
+    return types, dims
 
 
 def instance(ty: FuncType, args: TypeArgs) -> FuncType:
     """`ty` with its type parameters replaced by the arguments, in their order."""
     if not ty.type_params:
         return ty
-    pairs = list(zip(ty.type_params, args, strict=False))
-    types = {p: a for p, a in pairs if isinstance(p, TypeVar) and isinstance(a, Type)}
-    dims = {p: a for p, a in pairs if isinstance(p, DimVar) and isinstance(a, Dim)}
-    new = replace_vars(FuncType(ty.params, ty.ret), types, dims)
+    new = replace_vars(FuncType(ty.params, ty.ret), *split(ty.type_params, args))
     assert isinstance(new, FuncType)
     return new

@@ -31,7 +31,7 @@ from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.scope import operands, post_order
 from legato.ir.types import Dim, FuncType, RefType, TupleType, Type
-from legato.transform._types import constructor_type, instance, stands_for, type_arguments
+from legato.transform._types import constructor_type, instance, stands_for
 
 __all__ = ["is_primitive", "with_operands", "written_out"]
 
@@ -123,7 +123,7 @@ def _parameters(call: Call, mod: Module) -> Sequence[Type | None]:
     callee = constructor_type(call.op, mod) if isinstance(call.op, Constructor) else call.op.ty
     if not isinstance(callee, FuncType):
         return (None,) * len(call.args)
-    return instance(callee, type_arguments(call, callee)).params
+    return instance(callee, call.type_args).params
 
 
 def _written(value: Expr, wanted: Type | None, mod: Module) -> Expr:

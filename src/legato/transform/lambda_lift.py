@@ -28,7 +28,7 @@ from legato.ir.types import Dim, FuncType, ShapeType, Type, TypeVar
 from legato.transform._closures import Names, closure, is_closure
 from legato.transform._copy import Copy
 from legato.transform._scan import Local, Scan
-from legato.transform._types import bound_dims, type_arguments
+from legato.transform._types import bound_dims
 from legato.transform._values import is_primitive, with_operands, written_out
 from legato.transform.pass_ import Pass
 from legato.transform.to_a_normal import ToANormal
@@ -154,8 +154,8 @@ class _Lifter:
     def _call(self, call: Call, args: tuple[Expr, ...]) -> Call:
         assert isinstance(call.op, Var)
         local, lifted = self._scan.by_var[call.op], self._lifted[call.op]
-        own = type_arguments(call, local.node) if local.node.type_params else ()
-        return Call(lifted.gv, (*lifted.held, *args), None, (*_outer(local), *own), ty=call.ty, span=call.span)
+        given = (*_outer(local), *call.type_args)
+        return Call(lifted.gv, (*lifted.held, *args), None, given, ty=call.ty, span=call.span)
 
 
 def _outer(local: Local) -> tuple[Type | Dim, ...]:

@@ -16,18 +16,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from legato.arith.expr import Var as DimVar
 from legato.base.errors import UnsupportedError
 from legato.ir.expr import Call, Expr, Function, GlobalVar, Let, Var
 from legato.ir.let import lets
 from legato.ir.module import GlobalFunc, Module
 from legato.ir.scope import operands, post_order
-from legato.ir.types import Dim, FuncType, Type, TypeVar, walk
+from legato.ir.types import FuncType, Type, TypeVar, walk
 from legato.transform._closures import Names, closure, closure_call, is_closure, without_dead
 from legato.transform._copy import Copy
 from legato.transform._inline import Inliner, short_functions
 from legato.transform._instances import Held, Key, Requests, held_types
-from legato.transform._types import type_arguments
+from legato.transform._types import split
 from legato.transform._values import with_operands
 from legato.transform.lambda_lift import LambdaLift
 from legato.transform.pass_ import Pass
@@ -137,10 +136,7 @@ class _Specializer:
 
     def _copied(self, func: Function, key: Key) -> Function:
         """`func` for the types and closures of `key`; what the closures hold are parameters in their place."""
-        args = dict(zip(func.type_params, key.type_args, strict=True))
-        types = {p: a for p, a in args.items() if isinstance(p, TypeVar) and isinstance(a, Type)}
-        dims = {p: a for p, a in args.items() if isinstance(p, DimVar) and isinstance(a, Dim)}
-        copy = Copy(types, dims)
+        copy = Copy(*split(func.type_params, key.type_args))
         params: list[Var] = []
         bound: list[tuple[Var, Expr]] = []
         for param, held in zip(func.params, key.closures, strict=True):
@@ -190,11 +186,8 @@ class _Specializer:
         callee = self._mod.functions.get(call.op) if isinstance(call.op, GlobalVar) else None
         if not isinstance(call.op, GlobalVar) or not isinstance(callee, Function):
             return call
-        type_args = type_arguments(call, callee)
-        if len(type_args) < len(callee.type_params):
-            type_args = _completed(call, callee)
         known = closures if self._count[call.op] <= MAX_INSTANCES else {}
-        wanted = self._requests.request(call.op, type_args, call.args, known)
+        wanted = self._requests.request(call.op, call.type_args, call.args, known)
         gv = self._instance(wanted.key)
         if wanted.key.is_plain:
             return call
@@ -225,15 +218,6 @@ def _resolved(func: Function) -> Function:
         new[id(node)] = made
     body = new[id(func.body)]
     return func if body is func.body else replace(func, body=body)
-
-
-def _completed(call: Call, callee: Function) -> tuple[Type | Dim, ...]:
-    """The type arguments of a call that leaves out dims; UnsupportedError where it leaves out types."""
-    if any(isinstance(p, TypeVar) for p in callee.type_params):
-        raise UnsupportedError(
-            "a call of a polymorphic function does not say at which types", span=call.span, hint="infer its types first"
-        )
-    return callee.type_params
 
 
 def _unpacked(held: Held, ty: Type | None, params: list[Var], bound: list[tuple[Var, Expr]]) -> Function:
