@@ -59,11 +59,26 @@ class Gru:
         return h
 
 
+@relay_model
+class Delayed:
+    """What is kept is the state before each step."""
+
+    def __init__(self) -> None:
+        self.wx, self.wh = weight(UNITS, 16), weight(UNITS, UNITS)
+
+    def forward(self, xs: Tensor(("steps", 3, 16)), h: Tensor((3, UNITS))):
+        ys = relay.zeros((xs.shape[0], 3, UNITS), "float32")
+        for t in range(xs.shape[0]):
+            ys = relay.scatter_nd(ys, relay.reshape(t, (1, 1)), relay.expand_dims(h, 0))
+            h = relay.tanh(relay.nn.dense(xs[t], self.wx) + relay.nn.dense(h, self.wh))
+        return ys, h
+
+
 def optimised(program: Module) -> Module:
     return run(program, DEFAULT[: _AT + 1])
 
 
-@pytest.mark.parametrize("model", [Lstm, Gru])
+@pytest.mark.parametrize("model", [Lstm, Gru, Delayed])
 def test_a_recurrence_is_one_scan_for_any_number_of_steps(model: Any) -> None:
     net = model()
     module = optimised(net.module)

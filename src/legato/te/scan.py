@@ -74,13 +74,19 @@ def scan(
     """
     step = Var("t", dt.index, 0)
     before = [placeholder(f"{name}_state{n}", t.shape, t.dtype) for n, t in enumerate(initial)]
+    boundary = {*inputs, *before}
+
+    def staged(t: Tensor) -> Tensor:
+        """`t`, or a copy of what a step does not compute."""
+        return compute(t.shape, lambda *i: t[i], t.name) if t in boundary else t
+
     after, kept = f(step, *before)
-    after = [compute(a.shape, lambda *i, a=a: a[i], a.name) if a.stage is None else a for a in after]
+    after = [staged(a) for a in after]
     states = tuple(State(b, i, a) for b, i, a in zip(before, initial, after, strict=True))
     for s in states:
         if s.after.rank != s.before.rank or s.after.dtype != s.before.dtype:
             raise InternalError(f"a state of a scan is {s.before}, after a step it is {s.after}")
-    emissions = tuple(_emission(*k) for k in kept)
+    emissions = tuple(_emission(staged(value), shape, index) for value, shape, index in kept)
     finals = [Tensor(f"{name}_last{n}", t.shape, t.dtype) for n, t in enumerate(initial)]
     results = [Tensor(f"{name}{n}", e.shape, e.value.dtype) for n, e in enumerate(emissions)]
     inner = inner_tensors((*after, *(e.value for e in emissions)), (*inputs, *before))
