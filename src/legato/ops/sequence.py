@@ -16,17 +16,17 @@ from typing import Any
 
 import numpy as np
 
+from legato.arith.expr import Const, const, min_
 from legato.arith.expr import Var as DimVar
-from legato.arith.expr import const, min_
 from legato.base import dtype as dt
-from legato.base.errors import CompileError
+from legato.base.errors import CompileError, TypeCheckError
 from legato.base.node import post_order
 from legato.infer.infer import infer
 from legato.ir.expr import Call, Constant, Expr, Function, Let, Tuple, TupleGetItem, Var
 from legato.ir.module import Module
 from legato.ir.op import Fusion, Op, Relation, Sample
-from legato.ir.types import Dim, TensorType, TupleType, Type
-from legato.ops._rules import same_dtype, same_shape
+from legato.ir.types import Dim, TensorType, TupleType, Type, scalar_type
+from legato.ops._rules import same_dtype, same_shape, tensors
 from legato.ops._table import table
 from legato.ops._tensors import Array, as_int
 from legato.te import math as te
@@ -40,8 +40,7 @@ __all__ = ["SequenceAttrs", "is_step", "scan"]
 
 @dataclass(frozen=True, slots=True)
 class SequenceAttrs:
-    """`step`: a module's text, whose @main has types without symbolic dims; `steps`: how often it runs; `states` and
-    `slices`: how many of the operands are these, in this order."""
+    """`step`: a module's text; `steps`: how often it runs; `states` and `slices`: how many of the operands are such."""
 
     step: str
     steps: int | Dim
@@ -56,11 +55,30 @@ def _module(text: str) -> Module:
     return infer(parse(text, source="<step>", ops=table()))
 
 
-def _step(text: str) -> Function:
-    """The typed function of a step."""
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A step's typed function, what it takes behind its number, and what it gives."""
+
+    func: Function
+    params: tuple[TensorType, ...]
+    results: tuple[TensorType, ...]
+
+
+@lru_cache(maxsize=256)
+def _step(text: str) -> _Step:
+    """The step that a text is; CompileError where it is none."""
     func = _module(text)["main"]
-    assert isinstance(func, Function)
-    return func
+    if not isinstance(func, Function):
+        raise TypeCheckError("@main is a loop-level function")
+    foreign = next((c for c in post_order([func.body]) if not is_step(c)), None)
+    if foreign is not None:
+        raise TypeCheckError(f"{foreign!r} is not made of stages")
+    number, *params = [p.ty for p in func.params] or [None]
+    results = func.ret_type.fields if isinstance(func.ret_type, TupleType) else ()
+    known = [ty for ty in (*params, *results) if isinstance(ty, TensorType) and ty.is_static]
+    if number != scalar_type(dt.int32) or not results or len(known) < len(params) + len(results):
+        raise TypeCheckError("@main takes an int32 and tensors of known extents, and gives a tuple of such tensors")
+    return _Step(func, tuple(known[: len(params)]), tuple(known[len(params) :]))
 
 
 def is_step(node: Expr) -> bool:
@@ -74,29 +92,25 @@ def is_step(node: Expr) -> bool:
             return False
 
 
-def _tensors(ty: Type | None) -> tuple[TensorType, ...]:
-    fields = ty.fields if isinstance(ty, TupleType) else (ty,)
-    return tuple(f for f in fields if isinstance(f, TensorType))
-
-
 def _relation(rel: Relation, operands: Type, a: SequenceAttrs) -> Type:
+    given = tensors(rel, operands, "operands")
     try:
-        func = _step(a.step)
+        step = _step(a.step)
     except CompileError as error:
         raise rel.fail(f"the step: {error.message}") from error
-    foreign = next((c for c in post_order([func.body]) if not is_step(c)), None)
-    if foreign is not None:
-        raise rel.fail(f"the step: {foreign!r} is not made of stages")
-    given, results = _tensors(operands), _tensors(func.ret_type)
-    wanted = [p.ty for p in func.params[1:] if isinstance(p.ty, TensorType)]
-    if not len(given) == len(wanted) == len(func.params) - 1:
-        raise rel.fail(f"got {len(given)} operands, the step takes {len(func.params) - 1}")
+    wanted, results = step.params, step.results
+    if len(given) != len(wanted):
+        raise rel.fail(f"got {len(given)} operands, the step takes {len(wanted)}")
     if not 0 < a.states <= min(len(given), len(results)) or not 0 <= a.slices <= len(given) - a.states:
         raise rel.fail(f"the step has no {a.states} states and {a.slices} slices")
     steps = a.steps if isinstance(a.steps, Dim) else const(a.steps)
+    if isinstance(steps, Const) and steps.value < 0:
+        raise rel.fail(f"got {steps} steps")
     for n, (got, want) in enumerate(zip(given, wanted, strict=True)):
         shape = got.shape
         if a.states <= n < a.states + a.slices:
+            if not shape:
+                raise rel.fail(f"operand {n + 1} is a scalar: it has no slices")
             rel.same(min_(steps, shape[0]), steps, f"steps of operand {n + 1}")
             shape = shape[1:]
         same_shape(rel, shape, want.shape, f"operand {n + 1}")
@@ -111,23 +125,22 @@ def _relation(rel: Relation, operands: Type, a: SequenceAttrs) -> Type:
 def _reference(operands: Sequence[Array], a: SequenceAttrs) -> tuple[Array, ...]:
     from legato.interp import evaluate  # only references need it
 
-    func, steps, end = _step(a.step), as_int(a.steps), a.states + a.slices
+    step, steps, end = _step(a.step), as_int(a.steps), a.states + a.slices
     values, slices, others = operands[: a.states], operands[a.states : end], operands[end:]
-    types = [p.ty for p in func.params[1:]]
-    is_wide = any(v.dtype != t.dtype.numpy for v, t in zip(operands, types, strict=True) if isinstance(t, TensorType))
-    kept: list[list[Array]] = [[] for _ in _tensors(func.ret_type)[a.states :]]
+    is_wide = any(v.dtype != t.dtype.numpy for v, t in zip(operands, step.params, strict=True))
+    kept: list[list[Array]] = [[] for _ in step.results[a.states :]]
     for t in range(steps):
         arguments = [np.int32(t), *values, *(x[t] for x in slices), *others]
         after = evaluate(_module(a.step), arguments, float64=is_wide)
         values = after[: a.states]
         for parts, value in zip(kept, after[a.states :], strict=True):
             parts.append(value)
-    empty = [np.zeros((0, *map(as_int, t.shape)), t.dtype.numpy) for t in _tensors(func.ret_type)[a.states :]]
+    empty = [np.zeros((0, *t.static_shape()), t.dtype.numpy) for t in step.results[a.states :]]
     return (*(np.stack(k) if k else e for k, e in zip(kept, empty, strict=True)), *values)
 
 
 def _compute(operands: tuple[Tensor, ...], a: SequenceAttrs, out: TupleType) -> tuple[Tensor, ...]:
-    func, end = _step(a.step), a.states + a.slices
+    func, end = _step(a.step).func, a.states + a.slices
     slices, others = operands[a.states : end], operands[end:]
 
     def step(t: DimVar, *before: Tensor) -> tuple[Sequence[Tensor], Sequence[Kept]]:
@@ -135,8 +148,8 @@ def _compute(operands: tuple[Tensor, ...], a: SequenceAttrs, out: TupleType) -> 
         parts = [_part(x, t) for x in slices]
         values = dict(zip(func.params, (number, *before, *parts, *others), strict=True))
         after: Any = computed(func.body, values)
-        results = zip(after[a.states :], _tensors(out), strict=False)
-        return after[: a.states], [(value, ty.shape, lambda *i: (t, *i)) for value, ty in results]
+        kept = after[a.states :]
+        return after[: a.states], [(value, (a.steps, *value.shape), lambda *i: (t, *i)) for value in kept]
 
     return scans.scan(a.steps, operands[: a.states], (*slices, *others), step)
 
