@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from legato.base.errors import UnsupportedError
 from legato.ir.types import GlobalTypeVar, ShapeType, TensorType, TupleType, Type, TypeCall, TypeData
-from legato.lower.hosts.cells import field_types, leaf_types
+from legato.lower.hosts.cells import data_type, field_types, leaf_types
 from legato.runtime.datatypes import ConstructorInfo, DataInfo, Field, TensorField
 from legato.runtime.size import Size
 
@@ -39,13 +39,10 @@ class DataTypes:
         return tuple(found)
 
     def _info(self, ty: Type) -> DataInfo:
-        name = ty.func if isinstance(ty, TypeCall) else ty
-        assert isinstance(name, GlobalTypeVar)
-        constructors = self._types[name].constructors
         return DataInfo(
             str(ty),
             tuple(ConstructorInfo(c.name, c.tag, tuple(map(self._field, field_types(c, ty, self._types))))
-                  for c in constructors),
+                  for c in data_type(ty, self._types).constructors),
         )  # fmt: skip
 
     def _field(self, ty: Type) -> Field:

@@ -86,6 +86,24 @@ def test_references(main: str) -> None:
     agree(f"def @main(%x: Tensor[(n,), float32]) {{ {main} }}", *([floats(n)] for n in (1, 5)))
 
 
+def test_a_field_of_nothing() -> None:
+    text = """
+    type T { A(((), ())), B(int32, ()) }
+    def @main(%n: int32) {
+      match (if (less(%n, 3)) { A(((), ())) } else { B(%n, ()) }) { A(%u) => (1, %u.0), B(%k, %v) => (%k, %v) }
+    }"""
+    agree(text, [int32(2)], [int32(4)])
+
+
+def test_the_extents_of_a_field_that_is_not_read_may_depend_on_data() -> None:
+    text = """
+    type T { A(Tensor[(?, 3), float32], int32), B }
+    def @main(%x: Tensor[(n, 3), float32], %k: int32) {
+      match (if (less(%k, 3)) { A(%x, %k) } else { B }) { A(_, %y) => %y, B => 7 }
+    }"""
+    agree(text, [floats(2, 3), int32(2)], [floats(1, 3), int32(4)])
+
+
 def test_a_tensor_is_computed_where_its_object_keeps_it() -> None:
     text = f"{TREES}\ndef @main(%x: Tensor[(3,), float32]) {{ @total(Node(Leaf(tanh(%x)), (1f, Leaf(exp(%x))))) }}"
     assert "copy" not in str(lowered(text).functions["main"])

@@ -6,10 +6,11 @@ handles come first. Scalars follow, unboxed, 8 bytes each.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from legato.base import dtype as dt
+from legato.base.dtype import DType
 from legato.base.errors import UnsupportedError
 from legato.infer.replace import replace_vars
 from legato.ir.expr import Constructor
@@ -26,8 +27,8 @@ from legato.ir.types import (
     scalar_type,
 )
 
-__all__ = ["EXTENT", "WORD", "Cell", "constructor_cell", "extents", "field_types", "has_object", "is_object",
-           "leaf_types", "rank_of", "ref_cell"]  # fmt: skip
+__all__ = ["EXTENT", "WORD", "Cell", "constructor_cell", "data_type", "extents", "field_types", "is_object",
+           "leaf_types", "part_dtype", "rank_of", "ref_cell"]  # fmt: skip
 
 WORD = 8
 EXTENT = scalar_type(dt.int64)  # of a dim in a shape that is a value
@@ -68,32 +69,31 @@ def leaf_types(ty: Type | None) -> tuple[Type, ...]:
     return (ty,)
 
 
-def has_object(ty: Type | None) -> bool:
-    """True if a part of a value of type `ty` is an object."""
-    if isinstance(ty, TupleType):
-        return any(map(has_object, ty.fields))
-    return ty is not None and is_object(ty)
+def part_dtype(ty: Type) -> DType:
+    """The dtype of a part, of type `ty`, as an object holds it."""
+    return ty.dtype if isinstance(ty, TensorType) and not ty.rank else dt.handle
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The payload of an object: `leaves` are the parts of its fields, `offsets` their places in bytes."""
+    """The payload of an object: the types of its fields, those of their parts, the places of these in bytes."""
 
+    fields: tuple[Type, ...]
     leaves: tuple[Type, ...]
     offsets: tuple[int, ...]
     pointers: int
 
     @staticmethod
-    def of(types: Iterable[Type]) -> Cell:
+    def of(types: tuple[Type, ...]) -> Cell:
         """The cell with fields of these types."""
         leaves = tuple(t for ty in types for t in leaf_types(ty))
-        boxed = [not isinstance(t, TensorType) or t.rank > 0 for t in leaves]
+        boxed = [part_dtype(t) == dt.handle for t in leaves]
         handles, scalars = 0, sum(boxed)
         offsets: list[int] = []
         for is_handle in boxed:
             offsets.append(WORD * (handles if is_handle else scalars))
             handles, scalars = handles + is_handle, scalars + (not is_handle)
-        return Cell(leaves, tuple(offsets), sum(boxed))
+        return Cell(types, leaves, tuple(offsets), sum(boxed))
 
     @property
     def words(self) -> int:
@@ -101,11 +101,18 @@ class Cell:
         return len(self.leaves)
 
 
+def data_type(ty: Type, types: Mapping[GlobalTypeVar, TypeData]) -> TypeData:
+    """The definition of data type `ty`."""
+    name = ty.func if isinstance(ty, TypeCall) else ty
+    assert isinstance(name, GlobalTypeVar)
+    return types[name]
+
+
 def field_types(con: Constructor, ty: Type, types: Mapping[GlobalTypeVar, TypeData]) -> tuple[Type, ...]:
     """The types of the fields of `con` in a value of type `ty`."""
     if not isinstance(ty, TypeCall):
         return con.inputs
-    given = dict(zip(types[con.belongs_to].type_vars, ty.args, strict=True))
+    given = dict(zip(data_type(ty, types).type_vars, ty.args, strict=True))
     return tuple(replace_vars(t, given, {}) for t in con.inputs)
 
 

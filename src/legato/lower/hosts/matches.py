@@ -9,9 +9,9 @@ from legato.arith.expr import const
 from legato.base import dtype as dt
 from legato.base.errors import UnsupportedError
 from legato.ir import expr as ir
-from legato.ir.types import Type, TypeCall, TypeData
+from legato.ir.types import Type
 from legato.lower.hosts.body import Body
-from legato.lower.hosts.cells import constructor_cell, field_types
+from legato.lower.hosts.cells import constructor_cell, data_type
 from legato.lower.hosts.frame import Frame
 from legato.lower.hosts.objects import fields
 from legato.lower.hosts.ownership import handle
@@ -39,7 +39,7 @@ def lower_match(frame: Frame, value: ir.Match, lower: LowerBlock, out: Body) -> 
     assert isinstance(value.data.ty, Type)
     (place,) = flat(frame.atom(value.data))
     given = frame.owners.give()
-    data = _data(value.data.ty, frame)
+    data = data_type(value.data.ty, frame.lowered.module.types)
     cases = _Cases()
     for clause in value.clauses:
         if cases.default is not None or len(cases.by_tag) == len(data.constructors):
@@ -65,11 +65,6 @@ def lower_match(frame: Frame, value: ir.Match, lower: LowerBlock, out: Body) -> 
         out.append(cases.default)
 
 
-def _data(ty: Type, frame: Frame) -> TypeData:
-    name = ty.func if isinstance(ty, TypeCall) else ty
-    return frame.lowered.module.types[name]  # type: ignore[index]  # a match looks at data types only
-
-
 def _bind(frame: Frame, pattern: ir.Pattern, data: ir.Expr, place: Buffer, out: Body) -> int | None:
     """Gives the variables of a pattern their values; the tag that it fits, None for any."""
     match pattern:
@@ -86,12 +81,9 @@ def _bind(frame: Frame, pattern: ir.Pattern, data: ir.Expr, place: Buffer, out: 
 
 
 def _bind_fields(frame: Frame, pattern: ir.PatternConstructor, data: ir.Expr, place: Buffer, out: Body) -> None:
-    con, types = pattern.constructor, frame.lowered.module.types
+    con = pattern.constructor
     assert data.ty is not None
-    named = [p.var if isinstance(p, ir.PatternVar) else None for p in pattern.patterns]
-    cell = constructor_cell(con, data.ty, types)
-    if not cell.leaves or not any(named):
-        frame.env.update((v, ()) for v in named if v is not None)
-        return
-    values = fields(frame, con.name.lower(), cell, field_types(con, data.ty, types), place, out, owned=False)
-    frame.env.update((v, x) for v, x in zip(named, values, strict=True) if v is not None)
+    cell = constructor_cell(con, data.ty, frame.lowered.module.types)
+    named = {n: p.var for n, p in enumerate(pattern.patterns) if isinstance(p, ir.PatternVar)}
+    values = fields(frame, con.name.lower(), cell, named, place, out, owned=False)
+    frame.env.update(zip(named.values(), values, strict=True))

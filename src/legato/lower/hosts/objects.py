@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
+from itertools import islice
 
 from legato.arith.expr import const
 from legato.base import dtype as dt
 from legato.ir import expr as ir
 from legato.ir.types import TensorType, Type
 from legato.lower.hosts.body import Body
-from legato.lower.hosts.cells import WORD, Cell, constructor_cell, ref_cell
+from legato.lower.hosts.cells import WORD, Cell, constructor_cell, leaf_types, part_dtype, ref_cell
 from legato.lower.hosts.frame import Frame
 from legato.lower.hosts.ownership import handle
 from legato.lower.hosts.values import Value, flat, flat_all, nest
@@ -101,8 +102,7 @@ def _parts(cell: Cell, payload: Buffer, out: Body) -> list[Buffer]:
 
 
 def _part(ty: Type, payload: Buffer, offset: int, out: Body) -> Buffer:
-    is_scalar = isinstance(ty, TensorType) and not ty.rank
-    part = Buffer(f"{payload.name}_{offset // WORD}", (), ty.dtype if is_scalar else dt.handle)  # type: ignore[attr-defined]  # of a tensor
+    part = Buffer(f"{payload.name}_{offset // WORD}", (), part_dtype(ty))
     out.inside(partial(_view, part, payload, offset))
     return part
 
@@ -119,22 +119,28 @@ def opened(payload: Buffer, place: Buffer, out: Body) -> Buffer:
 
 
 def fields(
-    frame: Frame, name: str, cell: Cell, types: Sequence[Type], place: Buffer, out: Body, *, owned: bool
+    frame: Frame, name: str, cell: Cell, wanted: Collection[int], place: Buffer, out: Body, *, owned: bool
 ) -> list[Value]:
-    """Appends the reading of the fields of an object, whose handle is in `place`: values of these `types`.
+    """Appends the reading of the fields with these numbers of an object, whose handle is in `place`.
 
     They are borrowed from it, or owned.
     """
-    payload = opened(_payload(name, cell), place, out)
-    leaves: list[Buffer] = []
-    for ty, part in zip(cell.leaves, _parts(cell, payload, out), strict=True):
-        leaf = out.register(Buffer(part.name, (), part.dtype, scope=Scope.REGISTER))
-        out.append(Store(leaf, (), Load(part, ())))
-        if part.dtype == dt.handle:
-            leaf = _held(frame, leaf, ty, place, out, owned=owned)
-        leaves.append(leaf)
-    rest = iter(leaves)
-    return [nest(ty, rest) for ty in types]
+    payload, found = _payload(name, cell), list[Value]()
+    if wanted and cell.leaves:
+        opened(payload, place, out)
+    parts = iter(zip(cell.leaves, cell.offsets, strict=True))
+    for n, ty in enumerate(cell.fields):
+        own = list(islice(parts, len(leaf_types(ty))))
+        if n in wanted:
+            leaves = [_read(frame, _part(t, payload, at, out), t, place, out, owned=owned) for t, at in own]
+            found.append(nest(ty, iter(leaves)))
+    return found
+
+
+def _read(frame: Frame, part: Buffer, ty: Type, source: Buffer, out: Body, *, owned: bool) -> Buffer:
+    leaf = out.register(Buffer(part.name, (), part.dtype, scope=Scope.REGISTER))
+    out.append(Store(leaf, (), Load(part, ())))
+    return leaf if part.dtype != dt.handle else _held(frame, leaf, ty, source, out, owned=owned)
 
 
 def _held(frame: Frame, leaf: Buffer, ty: Type, source: Buffer, out: Body, *, owned: bool) -> Buffer:
@@ -154,12 +160,8 @@ def _held(frame: Frame, leaf: Buffer, ty: Type, source: Buffer, out: Body, *, ow
 def read(frame: Frame, var: ir.Var, value: ir.RefRead, out: Body) -> Value:
     """Appends the reading of a reference: what it holds now is owned, whatever becomes of the reference."""
     assert value.ref.ty is not None
-    assert value.ty is not None
     (place,) = flat(frame.atom(value.ref))
-    cell = ref_cell(value.ref.ty)
-    if not cell.leaves:
-        return nest(value.ty, iter(()))
-    (found,) = fields(frame, var.name, cell, (value.ty,), place, out, owned=True)
+    (found,) = fields(frame, var.name, ref_cell(value.ref.ty), (0,), place, out, owned=True)
     return found
 
 
