@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from legato.arith.expr import Var as DimVar
 from legato.base.span import Span
 from legato.ir.expr import Call, Expr, Function, GlobalVar, Let, Shape, Var
 from legato.ir.module import Module
 from legato.ir.scope import operands, post_order
 from legato.ir.types import Dim, FuncType, Type
-from legato.transform._values import with_operands
+from legato.transform._types import bound_dims
+from legato.transform._values import is_primitive, with_operands
 
 __all__ = ["Names", "closure", "closure_call", "is_closure", "without_dead"]
 
@@ -55,8 +57,12 @@ def closure(
 
 
 def closure_call(func: Expr) -> Call | None:
-    """The call that a closure makes, the last arguments being its parameters; None for what is no closure."""
-    if not isinstance(func, Function) or func.type_params or "Primitive" in func.attrs:
+    """The call that a closure makes, the last arguments being its parameters; None for what is no closure.
+
+    The dims of the function that it calls are those of its parameters or its result: nothing else of it has a place in
+    a value.
+    """
+    if not isinstance(func, Function) or func.type_params or is_primitive(func):
         return None
     body = func.body
     if isinstance(body, Let) and body.body == body.var:
@@ -67,7 +73,11 @@ def closure_call(func: Expr) -> Call | None:
     held, own = body.args[:split], body.args[split:]
     if own != func.params or not all(isinstance(a, Shape) or (isinstance(a, Var) and a not in own) for a in held):
         return None
-    return body
+    callee = body.op.ty
+    if not isinstance(callee, FuncType):
+        return None
+    told = bound_dims((*callee.params, callee.ret))
+    return body if all(p in told for p in callee.type_params if isinstance(p, DimVar)) else None
 
 
 def is_closure(var: Var, value: Expr) -> bool:

@@ -11,6 +11,7 @@ from legato.arith.expr import Var as DimVar
 from legato.arith.expr import fresh
 from legato.arith.substitute import variables
 from legato.ir._dims import free_dims
+from legato.ir.dim_values import dim_values
 from legato.ir.expr import Call, Expr, Function, GlobalVar
 from legato.ir.let import lets
 from legato.ir.module import Module
@@ -110,7 +111,9 @@ def _is_recursive(start: GlobalVar, mod: Module) -> bool:
 def _body(call: Call, func: Function) -> Expr:
     """What `call` computes: the body of `func` with the arguments bound."""
     types, dims = split(func.type_params, call.type_args)
-    for node in post_order(func.body):  # dims that the body makes are new in every copy of it
+    if func.body.ty is not None and call.ty is not None:  # dims that the result brings
+        dims = {**dim_values(call.ty, func.body.ty, free_dims(func.body.ty)), **dims}
+    for node in post_order(func.body):  # others that the body makes are new in every copy of it
         for ty in (node.ty, *(v.ty for scope in binders(node) for v in scope)):
             for d in () if ty is None else free_dims(ty):
                 if d not in dims and d not in func.type_params:

@@ -150,8 +150,6 @@ class Scan:
                 for arg in node.type_args:
                     if isinstance(arg, Type):
                         self._mention_type(arg, place)
-                    elif isinstance(arg, DimVar):
-                        place.dims[arg] = None
             case MatchCast(_, target):
                 self._mention_type(target, place)
                 for d in free_dims(target):

@@ -100,10 +100,12 @@ def _bindings(node: Expr) -> Iterable[tuple[Var, Expr]]:
 
 
 def named_dims(node: Expr) -> Iterator[DimVar]:
-    """The dims whose values are needed to evaluate `node`, operands aside: in attributes, shapes, casts, parameters."""
+    """The dims whose values are needed to evaluate `node`, operands aside: in attributes, type arguments, shapes, casts
+    and parameters."""
     match node:
-        case Call() if node.attrs is not None:
-            for f in fields(node.attrs):
+        case Call():
+            yield from _dims_in(node.type_args)
+            for f in fields(node.attrs) if node.attrs is not None else ():
                 yield from _dims_in(getattr(node.attrs, f.name))
         case Shape():
             yield from variables(*node.dims)
