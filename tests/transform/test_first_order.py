@@ -25,6 +25,7 @@ from legato.transform.inline import Inline
 from legato.transform.lambda_lift import LambdaLift
 from legato.transform.pass_ import run
 from legato.transform.specialize import Specialize
+from legato.transform.to_graph import ToGraph
 from tests.graphs import programs as graphs
 from tests.programs.settings import examples
 from tests.programs.strategy import Program, programs
@@ -154,6 +155,41 @@ def test_dims_that_a_closure_holds() -> None:
         assert same(evaluate(new, args), evaluate(mod, args))
 
 
+DIMS = {
+    "type_argument": """
+    def @ones[k: ShapeVar]() -> float32 { sum(ones(shape=(k,), dtype="float32")) }
+    def @main(%x: Tensor[(n,), float32], %c: bool) {
+      let %f = if (%c) { fn () -> float32 { @ones[n * 2]() } } else { fn () -> float32 { 0f } };
+      %f()
+    }""",
+    "result": """
+    def @twice(%x: Tensor[(n,), float32], %c: bool) -> Tensor[(?,), float32] {
+      if (%c) { concatenate((%x, %x)) } else { %x }
+    }
+    def @ones[k: ShapeVar]() -> float32 { sum(ones(shape=(k,), dtype="float32")) }
+    def @main(%x: Tensor[(n,), float32], %c: bool) {
+      let %u: Tensor[(k,), float32] = @twice(%x, %c);
+      let %a = @ones[k]();
+      (%a, %u)
+    }""",
+    "value": """
+    def @half(%x: Tensor[(2 * k,), float32]) -> float32 { sum(ones(shape=(k,), dtype="float32")) }
+    def @apply[m: ShapeVar](%f: fn (Tensor[(m,), float32]) -> float32, %x: Tensor[(m,), float32]) { %f(%x) }
+    def @main(%x: Tensor[(n,), float32], %c: bool) { @apply(@half, concatenate((%x, %x))) }""",
+}
+
+
+@pytest.mark.parametrize("text", DIMS.values(), ids=DIMS)
+def test_dims_that_calls_state_and_bring(text: str) -> None:
+    """A type argument needs a dim though no type says it; what the result of an inlined function brings is known; of a
+    value, the type that is wanted says the dims."""
+    mod = typed(text)
+    for new in (ToGraph()(mod), first(mod), ToGraph()(first(mod))):
+        for c in (True, False):
+            args = (np.ones(3, np.float32), np.asarray(c))
+            assert same(evaluate(new, args), evaluate(mod, args))
+
+
 def test_effects_keep_their_order() -> None:
     mod = typed(f"""def @main({LIST}) {{
       let %cell = ref(1);
@@ -225,6 +261,19 @@ def test_polymorphic_functions_as_values() -> None:
         "  hint: state the type that it has where it is a value",
     ]
     first(typed("def @main(%n: int32) { let %f: fn [A](A) -> A = @id; (%f(%n), %f(True)) }"))
+
+
+def test_values_whose_dims_nothing_tells() -> None:
+    assert refused("""
+    def @root(%x: Tensor[(k * k,), float32]) -> float32 { sum(ones(shape=(k,), dtype="float32")) }
+    def @apply(%f: fn (Tensor[(4,), float32]) -> float32, %x: Tensor[(4,), float32]) { %f(%x) }
+    def @main(%x: Tensor[(4,), float32]) { @apply(@root, %x) }""") == [
+        "unsupported: nothing tells the dims of a function that is a value: fn [k: ShapeVar](Tensor[(k * k,), float32])"
+        " -> float32",
+        "  at <text>:5:44",
+        "  wanted : fn (Tensor[(4,), float32]) -> float32",
+        "  hint: wrap it in a function whose parameters have types, and state the dims in its call: @f[3](%x)",
+    ]
 
 
 # ------------------------------------------------------------------ size

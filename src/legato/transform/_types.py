@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from legato.arith.expr import Var as DimVar
 from legato.infer.replace import replace_vars
+from legato.ir.dim_values import dim_values
 from legato.ir.expr import Constructor
 from legato.ir.module import Module
-from legato.ir.types import Dim, FuncType, ShapeType, TensorType, TupleType, Type, TypeCall, TypeVar, walk
+from legato.ir.types import UNIT, Dim, FuncType, ShapeType, TensorType, TupleType, Type, TypeCall, TypeVar, walk
 
-__all__ = ["TypeArgs", "bound_dims", "constructor_type", "has_function", "instance", "split", "stands_for",
-           "type_vars"]  # fmt: skip
+__all__ = ["arguments", "bound_dims", "constructor_type", "has_function", "instance", "split", "type_vars"]
 
 TypeArgs = tuple[Type | Dim, ...]
 
@@ -54,30 +54,21 @@ def constructor_type(con: Constructor, mod: Module) -> FuncType:
     return FuncType(con.inputs, TypeCall(con.belongs_to, own) if own else con.belongs_to, own)
 
 
-def stands_for(
-    pairs: Iterable[tuple[Type, Type]], wanted: Iterable[TypeVar | DimVar]
-) -> dict[TypeVar | DimVar, Type | Dim]:
-    """What the variables `wanted` of the first type of each pair stand for in the second."""
-    variables = set(wanted)
-    found: dict[TypeVar | DimVar, Type | Dim] = {}
-    todo = list(pairs)[::-1]
+def arguments(ty: FuncType, wanted: FuncType) -> TypeArgs | None:
+    """What the type parameters of `ty` stand for where a function of that type is one of type `wanted`; None if that
+    does not tell a dim. Where any type would do for a parameter, that is the unit type, as in inference."""
+    dims = dim_values(wanted, ty, [p for p in ty.type_params if isinstance(p, DimVar)])
+    types: dict[TypeVar, Type] = {}
+    todo: list[tuple[Type, Type]] = [(ty, wanted)]
     while todo:
         a, b = todo.pop()
         if isinstance(a, TypeVar):
-            if a in variables:
-                found.setdefault(a, b)
-        elif isinstance(a, TensorType) and isinstance(b, TensorType):
-            known = zip(a.shape, b.shape, strict=False)
-            for d, e in known:
-                if isinstance(d, DimVar) and d in variables:
-                    found.setdefault(d, e)
-        elif isinstance(a, ShapeType) and isinstance(b, ShapeType):
-            for d, e in zip(a.dims or (), b.dims or (), strict=False):
-                if isinstance(d, DimVar) and d in variables:
-                    found.setdefault(d, e)
+            types.setdefault(a, b)
         else:
             todo += reversed(list(zip(a.children(), b.children(), strict=False)))
-    return found
+    found = tuple(types.get(p, UNIT) if isinstance(p, TypeVar) else dims.get(p) for p in ty.type_params)
+    told = tuple(a for a in found if a is not None)
+    return told if len(told) == len(found) else None
 
 
 def split(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from legato.base.errors import UnsupportedError
+from legato.base.span import Span
 from legato.ir.attrs import default_attrs
 from legato.ir.call_tir import CALL_TIR
 from legato.ir.expr import (
@@ -31,7 +32,7 @@ from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.scope import operands, post_order
 from legato.ir.types import Dim, FuncType, RefType, TupleType, Type
-from legato.transform._types import constructor_type, instance, stands_for
+from legato.transform._types import arguments, constructor_type, instance
 
 __all__ = ["is_primitive", "with_operands", "written_out"]
 
@@ -53,7 +54,7 @@ def written_out(func: Function, mod: Module) -> Function:
         if not isinstance(node, Call) or node.op is not CALL_TIR:
             for n in range(first, len(kids)):
                 if _is_function(kids[n]):
-                    kids[n] = _written(kids[n], _wanted(node, types[id(node)], mod)[n], mod)
+                    kids[n] = _written(kids[n], _wanted(node, types[id(node)], mod)[n], mod, node.span)
         new[id(node)] = with_operands(node, kids)
     made = new[id(func)]
     assert isinstance(made, Function)
@@ -126,7 +127,7 @@ def _parameters(call: Call, mod: Module) -> Sequence[Type | None]:
     return instance(callee, call.type_args).params
 
 
-def _written(value: Expr, wanted: Type | None, mod: Module) -> Expr:
+def _written(value: Expr, wanted: Type | None, mod: Module, place: Span | None) -> Expr:
     """A function that does what `value` does, of the type that is wanted; where that says less, `value` itself."""
     own = constructor_type(value, mod) if isinstance(value, Constructor) else value.ty
     if not isinstance(wanted, FuncType):
@@ -134,7 +135,7 @@ def _written(value: Expr, wanted: Type | None, mod: Module) -> Expr:
     if wanted is None:
         raise UnsupportedError(
             f"the type of {getattr(value, 'name', 'a function')} as a value is not known",
-            span=value.span,
+            span=value.span or place,
             hint="wrap it in a function whose parameters have types",
         )
     if wanted.type_params or not isinstance(value, Var | GlobalVar | Op | Constructor | Function):
@@ -142,8 +143,12 @@ def _written(value: Expr, wanted: Type | None, mod: Module) -> Expr:
     params = tuple(Var(f"a{n}", ty=p, span=value.span) for n, p in enumerate(wanted.params))
     args: tuple[Type | Dim, ...] = ()
     if isinstance(own, FuncType) and own.type_params:
-        found = stands_for([(own, wanted)], own.type_params)
-        args = tuple(found[p] for p in own.type_params if p in found)
+        found = arguments(own, wanted)
+        if found is None:
+            message = f"nothing tells the dims of a function that is a value: {own}"
+            hint = "wrap it in a function whose parameters have types, and state the dims in its call: @f[3](%x)"
+            raise UnsupportedError(message, details=[f"wanted : {wanted}"], span=value.span or place, hint=hint)
+        args = found
     attrs = default_attrs(value) if isinstance(value, Op) else None
     body = Call(value, params, attrs, args, ty=wanted.ret, span=value.span)
     return Function(params, body, wanted.ret, ty=wanted, span=value.span)

@@ -16,7 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from legato.arith.expr import Var as DimVar
 from legato.base.errors import UnsupportedError
+from legato.ir.dim_values import dim_values
 from legato.ir.expr import (
     Call,
     Clause,
@@ -39,7 +41,6 @@ from legato.transform._closures import Names, closure_call
 from legato.transform._copy import Copy
 from legato.transform._decision import fields_of
 from legato.transform._function_types import FunctionTypes, TypeClass, dims_in
-from legato.transform._types import stands_for
 from legato.transform._values import is_primitive
 from legato.transform.pass_ import Pass
 from legato.transform.specialize import Specialize
@@ -138,18 +139,13 @@ class _Defunctionalizer:
         assert isinstance(func, Function)
         assert isinstance(func.ty, FuncType)
         own = self._known.signature(func.ty)
-        pairs = [(p, a.ty) for p, a in zip(own.params, args, strict=True) if a.ty is not None]
         held = len(args) - len(applied.params) + 1
+        types = tuple(a.ty for a in args if a.ty is not None)
         # what is applied to says the dims rather than what is held: they are those of the function that applies
-        stand = stands_for([*pairs[held:], (own.ret, applied.ret), *pairs[:held]], own.type_params)
-        if any(p not in stand for p in own.type_params):
-            names = ", ".join(p.name for p in own.type_params if p not in stand)
-            raise UnsupportedError(
-                f"a function that is a value uses the dims {names}, and neither what it holds nor its type says them",
-                span=func.span,
-                hint="use a tensor of that shape in it",
-            )
-        dims = tuple(stand[p] for p in own.type_params)
+        got = TupleType((*types[held:], applied.ret, *types[:held]))
+        wanted = TupleType((*own.params[held:], own.ret, *own.params[:held]))
+        found = dim_values(got, wanted, [p for p in own.type_params if isinstance(p, DimVar)])
+        dims = tuple(found[p] for p in own.type_params if isinstance(p, DimVar))
         return Call(gv.with_type(own), args, None, dims, ty=applied.ret, span=func.span)
 
 
