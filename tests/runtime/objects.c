@@ -164,7 +164,7 @@ static void test_exchange(lg_workspace *workspace) {
                         5 | 2 << 16, 24, 2, 9, 42};
     int64_t words = sizeof script / sizeof *script, root[2] = {4, 3}, result, count;
     const int64_t *records;
-    require(!lg_objects_build(workspace, script, words, 3, root, 2), "build");
+    require(!lg_objects_new(workspace, script, words, 3, root, 2), "build");
     require(root[1] == 3, "a root without an object");
     lg_word args[2] = {{.i = root[0]}, {.p = &result}};
     require(!lg_run(workspace, same, args, 0, 1, LG_RUN_OBJECTS), "a call with objects");
@@ -183,14 +183,31 @@ static void test_exchange(lg_workspace *workspace) {
     require(lg_objects_leaked(workspace) == before, "all are released");
     script[11 - 3] = 16; /* one word too many */
     root[0] = 4;
-    require(lg_objects_build(workspace, script, words, 3, root, 1) == LG_MALFORMED, "too many words");
+    require(lg_objects_new(workspace, script, words, 3, root, 1) == LG_MALFORMED, "too many words");
     script[11 - 3] = 24;
     root[0] = 6;
-    require(lg_objects_build(workspace, script, words, 3, root, 1) == LG_MALFORMED, "no such record");
+    require(lg_objects_new(workspace, script, words, 3, root, 1) == LG_MALFORMED, "no such record");
     root[0] = 4;
-    require(lg_objects_build(workspace, script, words - 1, 3, root, 1) == LG_MALFORMED, "too few words");
+    require(lg_objects_new(workspace, script, words - 1, 3, root, 1) == LG_MALFORMED, "too few words");
     script[9] = 6;
-    require(lg_objects_build(workspace, script, words, 3, root, 1) == LG_MALFORMED, "a later record");
+    require(lg_objects_new(workspace, script, words, 3, root, 1) == LG_MALFORMED, "a part that no record has");
+    script[9] = -8;
+    require(lg_objects_new(workspace, script, words, 3, root, 1) == LG_MALFORMED, "none from the end on either");
+}
+
+/* The parts of a cell come behind it, and one that it finds from the end on. */
+static void test_any_order(lg_workspace *workspace) {
+    double tensor[9] = {5};
+    int64_t script[] = {1 | 3 << 16, 32, 2, 4, -2, 8, 6, 0, 2 | 1 << 16, 8, -2, 1ll << 32, sizeof tensor,
+                        (int64_t)(intptr_t)tensor};
+    int64_t root = 0, before = lg_objects_leaked(workspace);
+    require(!lg_objects_new(workspace, script, sizeof script / sizeof *script, 4, &root, 1), "build");
+    int64_t *cell = fields_of(root), *inner = fields_of(cell[1]);
+    require(cell[0] == (6 << 1 | 1) && cell[3] == 8, "a constructor without fields; a number");
+    require(inner[0] == cell[2] && header_of(cell[2])->refs == 2, "the tensor is shared");
+    require(*(double *)(uintptr_t)cell[2] == 5, "its data");
+    lg_objects_end(workspace, &root, 1);
+    require(lg_objects_leaked(workspace) == before, "all are released");
 }
 
 static void test_chain_out(lg_workspace *workspace) {
@@ -279,6 +296,7 @@ int main(void) {
     lg_workspace *workspace = lg_workspace_new(NULL, 0, NULL, NULL);
     test_heap(workspace);
     test_exchange(workspace);
+    test_any_order(workspace);
     test_chain_out(workspace);
     lg_workspace_free(workspace);
     test_limits();

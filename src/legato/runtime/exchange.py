@@ -1,4 +1,4 @@
-"""Values of data types into a call and out of it: a graph of objects as one array of words, see `lg_objects_build`.
+"""Values of data types into a call and out of it: a graph of objects as one array of words, see `lg_objects_new`.
 
 Nothing here recurses on a value: a list may be a million cells long. Values that are the same object in Python are the
 same object in the program, and the other way round.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from array import array
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -33,13 +34,14 @@ _MEMORY: Final = 1  # LG_MEMORY
 
 
 class _Part:
-    """A tensor in an object, for one combination of dims."""
+    """A tensor in an object, for one combination of dims. `integer`: what int() makes the word of, if any scalar is."""
 
-    __slots__ = ("kind", "scalar_type", "shape", "size", "text")
+    __slots__ = ("integer", "kind", "scalar_type", "shape", "size", "text")
 
     def __init__(self, field: TensorField, dims: Sequence[str], env: Sequence[int]) -> None:
         self.kind = dtype(field.dtype).numpy
         self.scalar_type = self.kind.type
+        self.integer = self.scalar_type if self.kind.kind in "ib" else None
         self.shape = tuple(compile_size(size, dims)(env) for size in field.shape)
         self.size = int(np.prod(self.shape, dtype=object)) * self.kind.itemsize
         self.text = f"{field.dtype}[{', '.join(map(str, self.shape))}]"
@@ -55,7 +57,7 @@ class _Part:
     def word(self, value: object, where: str) -> int:
         """A scalar in a word."""
         found = value if type(value) is self.scalar_type else self.array(value, where)
-        if self.kind.kind in "ib":
+        if self.integer:
             return int(found)
         return int.from_bytes(found.tobytes().ljust(_WORD, b"\0"), "little", signed=True)
 
@@ -71,18 +73,22 @@ class _Part:
 
 
 class _Case:
-    """A constructor with its cell, for one combination of dims."""
+    """A constructor with its cell, for one combination of dims.
 
-    __slots__ = ("boxed", "flat", "head", "info", "order", "parts", "pointers", "scalars", "tag")
+    head: how records of it begin; flat: how many fields it has if none of them is a tuple, else -1; boxed: (which part,
+    which of `kinds` it is of), scalars: (which part, what it is), as they lie in the cell.
+    """
 
-    def __init__(self, info: ConstructorInfo, dims: Sequence[str], env: Sequence[int]) -> None:
+    __slots__ = ("boxed", "flat", "head", "info", "order", "parts", "pointers", "scalars")
+
+    def __init__(self, info: ConstructorInfo, dims: Sequence[str], env: Sequence[int], kinds: list[_Kind]) -> None:
         cell = Cell.of(info.fields)
-        self.info, self.tag = info, info.tag
+        self.info = info
         self.order, self.pointers = cell.order, cell.pointers
         self.parts = [p if isinstance(p, int) else _Part(p, dims, env) for p in cell.parts]
         self.flat = -1 if any(isinstance(field, tuple) for field in info.fields) else len(info.fields)
-        self.head = (self.tag | self.pointers << 16, _WORD * len(self.parts))
-        self.boxed = [(n, self.parts[n]) for n in self.order[: self.pointers]]
+        self.head = (info.tag | self.pointers << 16, _WORD * len(self.parts))
+        self.boxed = [(n, _number(self.parts[n], kinds)) for n in self.order[: self.pointers]]
         self.scalars = [(n, part) for n in self.order[self.pointers :] if isinstance(part := self.parts[n], _Part)]
 
     def taken_apart(self, fields: tuple[Any, ...], where: str) -> Sequence[Any]:
@@ -110,28 +116,69 @@ def _nested(fields: tuple[Field, ...], parts: Iterator[Any]) -> tuple[Any, ...]:
     return tuple([_nested(field, parts) if isinstance(field, tuple) else next(parts) for field in fields])
 
 
-_Waiting = tuple[dict[int, int], int, _Case, Sequence[Any]]  # where its reference goes, by which key; how it is made
+class _Type:
+    """A data type, for one combination of dims."""
+
+    __slots__ = ("_asked", "cases", "info", "known")
+
+    def __init__(self, info: DataInfo) -> None:
+        self.info = info
+        self.cases: list[_Case] = []
+        self.known: dict[int, _Case] = {}  # by identity of constructors that are known to fit
+        self._asked: list[Any] = []  # which are kept alive for that
+
+    def case(self, value: object, where: str) -> _Case:
+        """How `value` is made; RunError if it is none of this type."""
+        if not isinstance(value, Data):
+            hint = "a value is made by calling a constructor of exe.constructors"
+            raise fault(f'input "{where}": not a value of a data type', type(value).__name__, self.info.name, hint)
+        constructor, cases = value.constructor, self.cases
+        tag: int = constructor.tag
+        if 0 <= tag < len(cases) and cases[tag].info.name == constructor.name:
+            if len(self._asked) < _ASKED:
+                self.known[id(constructor)] = cases[tag]
+                self._asked.append(constructor)
+            return cases[tag]
+        known = ", ".join(case.info.name for case in cases)
+        raise fault(f'input "{where}": no constructor of {self.info.name}', constructor.name, known)
+
+    def made_by(self, tag: int) -> _Case:
+        """The constructor with that tag."""
+        if tag >= len(self.cases):
+            raise InternalError(f"the program made a value of {self.info.name} with tag {tag}")
+        return self.cases[tag]
+
+
+_Kind = _Type | _Part  # of the parts that are objects
+
+
+def _number(part: int | _Part, kinds: list[_Kind]) -> int:
+    """The kind of a part; that of a tensor is added. Those of data types are there already."""
+    if isinstance(part, int):
+        return part
+    kinds.append(part)
+    return len(kinds) - 1
 
 
 class Exchange:
     """What a function's data types mean for one combination of dims: values become objects, objects become values."""
 
-    __slots__ = ("_asked", "_by_constructor", "_cases", "_types")
+    __slots__ = ("_kinds", "_types")
 
     def __init__(self, types: Sequence[DataInfo], dims: Sequence[str], env: Sequence[int]) -> None:
-        self._types = types
-        self._cases = [[_Case(c, dims, env) for c in ty.constructors] for ty in types]
-        self._by_constructor: list[dict[int, _Case]] = [{} for _ in types]  # those that are known to fit, by identity
-        self._asked: list[Any] = []  # which are kept alive for that
+        self._types = [_Type(info) for info in types]
+        self._kinds: list[_Kind] = [*self._types]
+        for ty in self._types:
+            ty.cases = [_Case(c, dims, env, self._kinds) for c in ty.info.constructors]
 
     # ------------------------------------------------------------------------------------------------ in
 
     def build(self, workspace: int, infos: Sequence[ObjectInfo], values: Sequence[object]) -> list[int]:
         """Handles of new objects for `values`; RunError where one does not fit its type, or memory ends."""
-        script = _Script(len(self._types))
+        script = _Script(len(self._kinds))
         roots = array("q", [self._add(script, info, value) for info, value in zip(infos, values, strict=True)])
-        words = script.words
-        status = library().lg_objects_build(
+        words = script.finished()
+        status = library().lg_objects_new(
             workspace, words.buffer_info()[0], len(words), script.count, roots.buffer_info()[0], len(roots)
         )
         if status == _MEMORY:
@@ -141,60 +188,44 @@ class Exchange:
         return roots.tolist()
 
     def _add(self, script: _Script, info: ObjectInfo, root: object) -> int:
-        """Writes records for all objects of `root`, what an object refers to before itself; what refers to `root`.
+        """Writes records for what `root` consists of, in the order in which it is met; what refers to `root`.
 
-        It is the greatest part of a call with many small objects, so it is written for speed: an object that others
-        wait for stays on the stack with what was found out about it.
+        It is the greatest part of a call with many small objects, so it is written for speed: all in one loop.
         """
-        where = info.name
-        todo: list[_Waiting] = []
-        found = self._begun(script, todo, root, info.data, info)
-        while todo:
-            refs, key, case, parts = todo[-1]
-            if key in refs:
-                todo.pop()
-                continue
-            depth, words = len(todo), [*case.head]
-            for n, kind in case.boxed:
+        kinds, met, words, where = self._kinds, script.known, script.words, info.name
+        if id(root) in met[info.data]:
+            return met[info.data][id(root)]
+        values: list[Any] = [root]
+        types = [self._types[info.data]]
+        first = number = met[info.data][id(root)] = 2 * script.cells
+        for value, ty in zip(values, types, strict=True):  # they grow
+            case = ty.known.get(id(value.constructor)) if type(value) is Data else None
+            if case is None:
+                case = ty.case(value, where)
+            parts = value.fields
+            if len(parts) != case.flat:
+                parts = case.taken_apart(parts, where)
+            words += case.head
+            for n, at in case.boxed:
+                part, known = parts[n], met[at]
+                key = id(part)
+                reference = known.get(key)
+                if reference is None:
+                    kind = kinds[at]
+                    if isinstance(kind, _Part):
+                        reference = script.tensor(part, kind, where)
+                    else:
+                        number += 2
+                        reference = number
+                        values.append(part)
+                        types.append(kind)
+                    known[key] = reference
+                words.append(reference)
+            for n, scalar in case.scalars:
                 part = parts[n]
-                if isinstance(kind, _Part):
-                    words.append(script.tensor(part, kind, where))
-                    continue
-                word = script.known[kind].get(id(part))
-                words.append(self._begun(script, todo, part, kind, info) if word is None else word)
-            if len(todo) == depth:
-                words += [kind.word(parts[n], where) for n, kind in case.scalars]
-                refs[key] = script.add(words)
-                todo.pop()
-        return script.known[info.data].get(id(root), found)
-
-    def _begun(self, script: _Script, todo: list[_Waiting], value: Any, data: int, info: ObjectInfo) -> int:
-        """What refers to `value` if it has no parts; else it is put on the stack."""
-        case = self._by_constructor[data].get(id(value.constructor)) if type(value) is Data else None
-        if case is None:
-            case = self._case(value, data, info)
-        fields = value.fields
-        parts = fields if len(fields) == case.flat else case.taken_apart(fields, info.name)
-        if parts:
-            todo.append((script.known[data], id(value), case, parts))
-            return 0
-        found = script.known[data][id(value)] = case.tag << 1 | 1
-        return found
-
-    def _case(self, value: object, data: int, info: ObjectInfo) -> _Case:
-        ty, cases = self._types[data], self._cases[data]
-        if not isinstance(value, Data):
-            hint = "a value is made by calling a constructor of exe.constructors"
-            raise fault(f'input "{info.name}": not a value of a data type', type(value).__name__, ty.name, hint)
-        constructor = value.constructor
-        tag: int = constructor.tag
-        if 0 <= tag < len(cases) and cases[tag].info.name == constructor.name:
-            if len(self._asked) < _ASKED:
-                self._by_constructor[data][id(constructor)] = cases[tag]
-                self._asked.append(constructor)
-            return cases[tag]
-        known = ", ".join(case.info.name for case in cases)
-        raise fault(f'input "{info.name}": no constructor of {ty.name}', constructor.name, known)
+                words.append(int(part) if type(part) is scalar.integer else scalar.word(part, where))
+        script.cells += len(values)
+        return first
 
     # ------------------------------------------------------------------------------------------------ out
 
@@ -227,22 +258,17 @@ class Exchange:
 
     def _note_parts(self, words: list[int], at: int, kinds: list[Any], kind: Any) -> None:
         if isinstance(kind, int):
-            case = self._made_by(kind, words[at + 2] & 0xFFFF)
+            case = self._types[kind].made_by(words[at + 2] & 0xFFFF)
             for i, part in enumerate(case.order[: case.pointers]):
                 self._note(kinds, case.parts[part], words[at + 3 + i])
 
-    def _made_by(self, data: int, tag: int) -> _Case:
-        if tag >= len(self._cases[data]):
-            raise InternalError(f"the program made a value of {self._types[data].name} with tag {tag}")
-        return self._cases[data][tag]
-
     def _referred(self, reference: int, kind: Any, made: list[Any]) -> Any:
-        return self._made_by(kind, reference >> 1).value(()) if reference & 1 else made[reference >> 1]
+        return self._types[kind].made_by(reference >> 1).value(()) if reference & 1 else made[reference >> 1]
 
     def _value(self, words: list[int], at: int, kind: Any, made: list[Any]) -> Any:
         if isinstance(kind, _Part):
             return kind.read(words[at])
-        case = self._made_by(kind, words[at + 2] & 0xFFFF)
+        case = self._types[kind].made_by(words[at + 2] & 0xFFFF)
         parts: list[Any] = [None] * len(case.parts)
         for i, part in enumerate(case.order):
             found, word = case.parts[part], words[at + 3 + i]
@@ -281,29 +307,32 @@ class ObjectCall:
 
 
 class _Script:
-    """Records so far. A value that is met again, as a part of the same kind, is the record that it has."""
+    """Records so far: of cells from the first on, of tensors from the last on."""
 
-    def __init__(self, types: int) -> None:
-        self.words = array("q")
-        self.count = 0
-        self.known: list[dict[int, int]] = [{} for _ in range(types)]  # by type: id of a value -> what refers to it
-        self.tensors: dict[tuple[int, _Part], int] = {}
+    __slots__ = ("_alive", "_tensors", "cells", "known", "words")
+
+    def __init__(self, kinds: int) -> None:
+        self.words: list[int] = []  # of cells
+        self.cells = 0
+        self.known: list[dict[int, int]] = [{} for _ in range(kinds)]  # by kind: id of a value -> what refers to it
+        self._tensors: list[tuple[int, int, int]] = []
         self._alive: list[np.ndarray] = []  # memory that the records refer to
 
     def tensor(self, value: object, part: _Part, where: str) -> int:
-        """What refers to a tensor; its record is added when it is met first."""
-        found = self.tensors.get((id(value), part))
-        if found is None:
-            data = part.array(value, where)
-            self._alive.append(data)
-            found = self.tensors[id(value), part] = self.add((_ELSEWHERE, data.nbytes, address(data)))
-        return found
+        """Adds the record of a tensor; what refers to it."""
+        data = part.array(value, where)
+        self._alive.append(data)
+        self._tensors.append((_ELSEWHERE, data.nbytes, address(data)))
+        return -2 * len(self._tensors)
 
-    def add(self, record: Sequence[int]) -> int:
-        """Adds a record; what refers to it."""
-        self.words.extend(record)
-        self.count += 1
-        return 2 * self.count - 2
+    @property
+    def count(self) -> int:
+        """How many records there are."""
+        return self.cells + len(self._tensors)
+
+    def finished(self) -> array[int]:
+        """The words of all records."""
+        return array("q", [*self.words, *chain.from_iterable(reversed(self._tensors))])
 
 
 def _words_at(place: int, count: int) -> list[int]:

@@ -240,8 +240,8 @@ int64_t lg_workspace_held(const lg_workspace *ws) {
     return (ws->arena.first ? ws->arena.first->capacity : 0) + lg_heap_held(&ws->heap);
 }
 
-lg_status lg_objects_build(lg_workspace *ws, const int64_t *script, int64_t words, int64_t objects, int64_t *roots,
-                           int64_t count) {
+lg_status lg_objects_new(lg_workspace *ws, const int64_t *script, int64_t words, int64_t objects, int64_t *roots,
+                         int64_t count) {
     return lg_heap_build(&ws->heap, script, words, objects, roots, count);
 }
 

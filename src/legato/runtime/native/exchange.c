@@ -21,50 +21,61 @@ static int64_t words_of(int64_t bytes) {
 static int64_t resolve(int64_t reference, const int64_t *handles, int64_t count) {
     if (reference & 1)
         return reference;
-    if (reference < 0 || reference / 2 >= count)
+    int64_t at = reference < 0 ? count + reference / 2 : reference / 2;
+    if (at < 0 || at >= count)
         return 0;
-    int64_t handle = handles[reference / 2];
-    header_of(handle)->refs++;
-    return handle;
+    if (!(handles[at] & 1))
+        header_of(handles[at])->refs++;
+    return handles[at];
 }
 
-/* Makes the object of the record at script[at] and returns where the next one begins; -1: malformed, -2: no memory. */
-static int64_t build_one(lg_heap *heap, const int64_t *script, int64_t at, int64_t words, int64_t *handles,
-                         int64_t made) {
-    if (words - at < 3)
+/* Makes the object of the record at script[at], its handles still references, and returns where the next record begins;
+ * -1: malformed, -2: no memory. */
+static int64_t build_one(lg_heap *heap, const int64_t *script, int64_t at, int64_t words, int64_t *handle) {
+    if (words - at < 2)
         return -1;
     int64_t tag = script[at] & 0xFFFF, pointers = script[at] >> 16 & 0xFFFF, bytes = script[at + 1];
     bool is_elsewhere = script[at] >> 32 & 1;
-    int64_t inside = is_elsewhere ? 1 : words_of(bytes);
     at += 2;
+    int64_t inside = is_elsewhere ? 1 : words_of(bytes);
     if (bytes < 0 || bytes < 8 * pointers || inside > words - at || (is_elsewhere && pointers))
         return -1;
-    int64_t *payload = lg_heap_object(heap, bytes, tag, pointers);
+    if (!inside) {
+        *handle = tag << 1 | 1;
+        return at;
+    }
+    void *payload = lg_heap_object(heap, bytes, tag, pointers);
     if (!payload)
         return -2;
     header_of((int64_t)(uintptr_t)payload)->refs = 0; /* those that refer to it count */
-    if (is_elsewhere)
-        memcpy(payload, (const void *)(uintptr_t)script[at], (size_t)bytes);
-    else
-        memcpy(payload, script + at, (size_t)bytes);
-    for (int64_t i = 0; i < pointers; i++)
-        if (!(payload[i] = resolve(payload[i], handles, made)))
-            return -1;
-    handles[made] = (int64_t)(uintptr_t)payload;
+    memcpy(payload, is_elsewhere ? (const void *)(uintptr_t)script[at] : script + at, (size_t)bytes);
+    *handle = (int64_t)(uintptr_t)payload;
     return at + inside;
+}
+
+/* Makes handles of the references in an object; false: malformed. */
+static bool connect(int64_t handle, const int64_t *handles, int64_t count) {
+    int64_t *payload = (int64_t *)(uintptr_t)handle;
+    int32_t pointers = handle & 1 ? 0 : header_of(handle)->pointers;
+    for (int32_t i = 0; i < pointers; i++)
+        if (!(payload[i] = resolve(payload[i], handles, count)))
+            return false;
+    return true;
 }
 
 lg_status lg_heap_build(lg_heap *heap, const int64_t *script, int64_t words, int64_t objects, int64_t *roots,
                         int64_t count) {
     int64_t *handles = malloc((size_t)(objects > 0 ? objects : 1) * sizeof *handles);
-    int64_t at = handles ? 0 : -2, made = 0;
-    for (; at >= 0 && made < objects; made++)
-        at = build_one(heap, script, at, words, handles, made);
-    for (int64_t i = 0; at >= 0 && i < count; i++)
-        if (!(roots[i] = resolve(roots[i], handles, made)))
-            at = -1;
+    int64_t at = handles ? 0 : -2;
+    for (int64_t i = 0; at >= 0 && i < objects; i++)
+        at = build_one(heap, script, at, words, &handles[i]);
+    bool is_whole = at == words;
+    for (int64_t i = 0; is_whole && i < objects; i++)
+        is_whole = connect(handles[i], handles, objects);
+    for (int64_t i = 0; is_whole && i < count; i++)
+        is_whole = (roots[i] = resolve(roots[i], handles, objects)) != 0;
     free(handles);
-    if (at == words)
+    if (is_whole)
         return LG_OK;
     lg_heap_reset(heap);
     return at == -2 ? LG_MEMORY : LG_MALFORMED;

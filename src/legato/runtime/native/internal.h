@@ -173,7 +173,7 @@ int64_t lg_heap_held(const lg_heap *heap);
 
 /* ---- exchange.c ---- */
 
-/* What lg_objects_build and lg_objects_read do. */
+/* What lg_objects_new and lg_objects_read do. */
 lg_status lg_heap_build(lg_heap *heap, const int64_t *script, int64_t words, int64_t objects, int64_t *roots,
                         int64_t count);
 lg_status lg_heap_read(lg_heap *heap, int64_t *roots, int64_t count, const int64_t **records, int64_t *words);

@@ -89,16 +89,17 @@ LG_API void lg_interrupt(lg_workspace *workspace);
 
 /* ---- objects -------------------------------------------------------------------------------------------------- */
 
-/* Makes the objects of a graph, before lg_run. `script` has a record for each, in an order in which those that are
- * referred to come first:
+/* Makes the objects of a graph, before lg_run. `script` has a record for each, in any order:
  *     tag | pointers << 16, bytes of the payload, its words;     or, without pointers,
- *     tag | 1 << 32,        bytes of the payload, the address that they are copied from.
+ *     tag | 1 << 32,        bytes of the payload, the address that they are copied from;     or
+ *     tag, 0                a constructor without fields: no object, but a handle.
  * The first `pointers` words, and the entries of `roots`, are references: an odd one is a handle, an even one is twice
- * the number of an earlier record, counted from 0. roots[i] becomes a handle, which is the caller's to release. LG_MEMORY:
- * no memory; LG_MALFORMED: `script` is not such. All objects of the workspace have ended then. */
+ * the number of a record, counted from 0, or, below that, from the end on: -2 is the last. roots[i] becomes a handle,
+ * which is the caller's to release. LG_MEMORY: no memory; LG_MALFORMED: `script` is not such. All objects of the
+ * workspace have ended then. */
 enum { LG_MALFORMED = -1 };
-LG_API lg_status lg_objects_build(lg_workspace *workspace, const int64_t *script, int64_t words, int64_t objects,
-                                  int64_t *roots, int64_t count);
+LG_API lg_status lg_objects_new(lg_workspace *workspace, const int64_t *script, int64_t words, int64_t objects,
+                                int64_t *roots, int64_t count);
 
 /* Describes the objects that the handles `roots` refer to, those that others refer to first, each once:
  *     address of the payload, its bytes, tag | pointers << 16 | references << 32;
