@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 
-from legato.base.errors import UnsupportedError
+from legato.base.errors import RunError, UnsupportedError
 from legato.infer.infer import infer
 from legato.interp import Data, evaluate
 from legato.ir.expr import Call, Expr, Function, GlobalVar, Let, Var
@@ -222,6 +222,18 @@ def test_a_function_with_constraints_is_entered() -> None:
       if (%c) { @f(%x, %y) } else { %x }
     }""")
     assert Inline()(mod) is mod
+
+
+def test_a_function_with_constraints_that_gives_a_closure_is_entered() -> None:
+    mod = typed("""
+    def @f(%x: Tensor[(n,), float32], %y: Tensor[(m,), float32]) {
+      let %z = %x + match_cast(%y, Tensor[(k,), float32]);
+      fn () -> Tensor[(n,), float32] { %z }
+    }
+    def @main(%x: Tensor[(a,), float32], %y: Tensor[(b,), float32]) { @id(@f(%x, %y)()) }""")
+    for program in (mod, first(mod)):
+        with pytest.raises(RunError, match="n = 3 and k = 1 must be equal"):
+            evaluate(program, (np.ones(3, np.float32), np.ones(1, np.float32)))
 
 
 # ------------------------------------------------------------------ what is refused

@@ -22,7 +22,7 @@ from legato.transform._copy import Copy
 from legato.transform._types import split
 from legato.transform._values import with_operands
 
-__all__ = ["Inliner", "is_short", "short_functions"]
+__all__ = ["Inliner", "may_inline", "short_functions"]
 
 MAX_ROUNDS: Final = 8  # functions that are inlined into functions that are inlined
 
@@ -82,14 +82,14 @@ def _are_known(call: Call, caller: Function) -> bool:
 
 
 def short_functions(mod: Module, size: int) -> dict[GlobalVar, Function]:
-    """The functions of at most `size` nodes that call themselves on no way."""
-    short = {gv: func for gv, func in mod.graph_functions() if "Primitive" not in func.attrs and is_short(func, size)}
+    """The functions that may be inlined, of at most `size` nodes, and that call themselves on no way."""
+    short = {gv: func for gv, func in mod.graph_functions() if may_inline(func, size)}
     return {gv: func for gv, func in short.items() if not _is_recursive(gv, mod)}
 
 
-def is_short(func: Function, size: int) -> bool:
-    """True if the body has at most `size` nodes."""
-    return len(list(islice(post_order(func.body), size + 1))) <= size
+def may_inline(func: Function, size: int) -> bool:
+    """True if the body has at most `size` nodes and stands for a call: constraints are checked where one enters."""
+    return not func.attrs and len(list(islice(post_order(func.body), size + 1))) <= size
 
 
 def _is_recursive(start: GlobalVar, mod: Module) -> bool:

@@ -19,7 +19,7 @@ from typing import Final
 from legato.ir.expr import Function, GlobalVar
 from legato.ir.module import Module
 from legato.transform._call_graph import breakers, callees, components, reachable_from, values
-from legato.transform._inline import Inliner, is_short
+from legato.transform._inline import Inliner, may_inline
 from legato.transform.pass_ import Pass
 
 __all__ = ["Inline"]
@@ -61,14 +61,7 @@ def _inlined(mod: Module) -> Module:
             assert isinstance(func, Function)
             functions[gv] = func = inliner(func, rounds=1)
             size = LONG if len(component) > 1 and count[gv] == 1 else SHORT
-            if (
-                gv not in stay
-                and gv not in named
-                and count[gv]
-                and gv.name != "main"
-                and not func.attrs
-                and is_short(func, size)
-            ):
+            if gv not in stay and gv not in named and count[gv] and gv.name != "main" and may_inline(func, size):
                 inliner.add(gv, func)
                 gone.add(gv)
     new = mod.with_functions(functions)
