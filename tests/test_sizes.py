@@ -46,6 +46,46 @@ def message(kind: type[LegatoError], run: Any, *args: Any, **sizes: Any) -> str:
     return str(caught.value).removeprefix("error: ")
 
 
+def test_functions_may_be_called_like_bodies() -> None:
+    text = (
+        TEXT.replace("@main[", "@main_for_sizes[")
+        + """
+def @main_for_sizes_1(%x: int32) -> int32 { %x }
+def @main[n: ShapeVar(1, 600), m: ShapeVar](%x: Tensor[(n, 4), float32], %y: Tensor[(m, 4), float32]) {
+  if (mean(%x) > 9f) { @main_for_sizes_1(1) } else { 0 }; @main_for_sizes(%x, %y)
+}
+"""
+    )
+    exe = legato.compile(legato.parse(text), shapes={"n": [1, 8, "1..512"]})
+    for n in (1, 8, 9):
+        np.testing.assert_array_equal(in_pair(exe, np.ones((n, 4), "float32"), floats(3, 4))[0], np.ones((n, 4)))
+
+
+@pytest.mark.parametrize("sizes", [[8], [1, 8], [1, "1..512"]])
+def test_a_main_that_calls_itself_with_other_sizes(sizes: list[int | str], tmp_path: Path) -> None:
+    text = """#[version = "0.0.5"]
+def @main[n: ShapeVar](%x: Tensor[(n, 4), float32], %k: int32) -> Tensor[(n, 4), float32] {
+  if (%k < 1) { %x + 1f } else {
+    strided_slice(@main(concatenate((%x, %x)), %k - 1), begin=[0], end=[n], axes=[0]) + @main(%x, 0)
+  }
+}
+"""
+    path = tmp_path / "program.relay"
+    path.write_text(text)
+    exe = legato.compile(path, shapes={"n": sizes})
+    x, k = floats(8, 4), np.array(3, "int32")
+    if len(sizes) == 1:
+        assert legato.verify(path, [x, k], shapes={"n": 8})
+    np.testing.assert_allclose(np.asarray(exe(x, k)), 4 * (x + 1), rtol=1e-6)
+
+
+def test_a_main_without_dims() -> None:
+    text = '#[version = "0.0.5"]\nkernel @main(x: Buffer[(4), float32]) { x[0] = 1.0f; }'
+    assert "@main is a loop-level function" in message(
+        CompileError, legato.compile, legato.parse(text), shapes={"n": 4}
+    )
+
+
 def test_bodies_for_sizes(tmp_path: Path) -> None:
     exe = compiled(n=[1, 8, "1..512"])
     assert list(exe.program.functions) == ["main", "main for n = 1", "main for n = 8", "main for 1 <= n <= 512"]

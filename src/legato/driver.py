@@ -39,8 +39,9 @@ from legato.runtime.executable import Executable
 from legato.runtime.kernels import kernel_from_work, kernels_to_text
 from legato.runtime.parts import Segment
 from legato.runtime.program import FunctionInfo, HostOpInfo, Program
+from legato.transform._closures import Names
 from legato.transform._first_order import first_order
-from legato.transform._sizes import combinations, for_sizes, hull, is_choice
+from legato.transform._sizes import combinations, for_sizes, hull, is_choice, without_calls_of_main
 from legato.transform.pass_ import Observer, Pass, run
 
 __all__ = [
@@ -93,10 +94,8 @@ def load_model(
     shapes, sizes = split_shapes(model, shapes)
     if sizes:
         only, *others = combinations(sizes)
-        mod = infer(load_model(model, shapes=shapes, ops=ops, custom=custom))
-        main = mod["main"]
-        assert isinstance(main, ir.Function)
-        made = for_sizes(main, only)
+        mod = without_calls_of_main(infer(load_model(model, shapes=shapes, ops=ops, custom=custom)))
+        made = for_sizes(_main(mod), only)
         if others:
             raise CompileError("shapes: a dim has several sizes", hint="these are for programs that are compiled")
         return mod.with_function(mod.var("main"), made)
@@ -197,7 +196,8 @@ def _compiled(mod: Module, options: CompileOptions) -> Compiled:
     assembler = Assembler.default(options.target)
     with clock("lower"):
         segment = Segment(_room(mod))
-        lowered, program = _lowered(mod, options, observer, assembler.shelf(table()), segment.empty)
+        roots = ("main",) if bodies is None else bodies.names
+        lowered, program = _lowered(mod, options, observer, roots, assembler.shelf(table()), segment.empty)
         constants = segment.finished([(name, node.data) for name, node in program.constants.items()])
     with clock("emit"):
         emitted = assembler.emit(program, constants.offsets)
@@ -230,11 +230,10 @@ def _transformed(mod: Module, options: CompileOptions, observer: Observer) -> tu
         return run(mod, options.pipeline, observer), None
     found = combinations(options.sizes)
     before, after = for_bodies(options.pipeline)
-    mod = run(mod, before, observer)
-    main = mod["main"]
-    assert isinstance(main, ir.Function)
+    mod = without_calls_of_main(run(mod, before, observer))
+    main, names = _main(mod), Names(mod)
     made = {
-        mod.var("main") if not n else ir.GlobalVar(f"main_for_{n}"): for_sizes(main, sizes)
+        mod.var("main") if not n else ir.GlobalVar(names.new("main_for_sizes")): for_sizes(main, sizes)
         for n, sizes in enumerate(found)
     }
     mod = run(mod.with_functions({**mod.functions, **made}), after, observer)
@@ -245,7 +244,7 @@ def _transformed(mod: Module, options: CompileOptions, observer: Observer) -> tu
 def lower_module(mod: Module, options: CompileOptions, observer: Observer) -> tuple[Module, HostProgram]:
     """`mod`, through the passes, with tensor programs for its groups (kept as "lower"), and those with the host
     functions around them (kept as "tir")."""
-    lowered, program = _lowered(mod, options, observer, None)
+    lowered, program = _lowered(mod, options, observer)
     return lowered.module, program
 
 
@@ -255,16 +254,27 @@ def _room(mod: Module) -> int:
     return 3 * sum(node.data.nbytes for node in nodes if isinstance(node, ir.Constant)) + (1 << 20)
 
 
-def _lowered(
-    mod: Module, options: CompileOptions, observer: Observer, shelf: Shelf | None, allocate: Allocate = np.empty
-) -> tuple[LoweredModule, HostProgram]:
-    """`lower_module`; what the `shelf` has is not lowered again, unless somebody wants to see how it is."""
-    roots = ["main", *(gv.name for gv in mod.functions if gv.name.startswith("main_for_"))]
-    mod = mod.with_functions({gv: f for name in roots for gv, f in reachable(mod, name).functions.items()})
-    if not isinstance(mod["main"], ir.Function):
+def _main(mod: Module) -> ir.Function:
+    main = mod["main"]
+    if not isinstance(main, ir.Function):
         raise UnsupportedError(
             "@main is a loop-level function", hint="compile a module whose @main is a graph function"
         )
+    return main
+
+
+def _lowered(
+    mod: Module,
+    options: CompileOptions,
+    observer: Observer,
+    roots: Sequence[str] = ("main",),
+    shelf: Shelf | None = None,
+    allocate: Allocate = np.empty,
+) -> tuple[LoweredModule, HostProgram]:
+    """`lower_module` of what the functions `roots` call; what the `shelf` has is not lowered again, unless somebody
+    wants to see how it is."""
+    mod = mod.with_functions({gv: f for name in roots for gv, f in reachable(mod, name).functions.items()})
+    _main(mod)
     require_supported(mod, first_order(mod))
     is_watched = observer.settings.verify or not options.keep.isdisjoint(("lower", "tir", "*"))
     lowered = lower_functions(mod, options.target, options.precision, None if is_watched else shelf, allocate)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
+from legato.base.node import transform
 from legato.ir.expr import (
     Clause,
     Dataflow,
     Expr,
     Function,
+    GlobalVar,
     Let,
     Match,
     Pattern,
@@ -18,9 +20,10 @@ from legato.ir.expr import (
     PatternVar,
     Var,
 )
+from legato.ir.module import GlobalFunc
 from legato.ir.scope import binders, operands, pattern_vars, post_order
 
-__all__ = ["bound_vars", "free_vars", "nodes", "rename_bound", "substitute"]
+__all__ = ["bound_vars", "free_vars", "nodes", "rename_bound", "rename_globals", "substitute"]
 
 Rename = Callable[[Var], Var]
 
@@ -59,6 +62,20 @@ def rename_bound(expr: Expr) -> Expr:
     if not fresh:
         return expr
     return _rebuild(expr, lambda v: fresh.get(v, v), lambda v: fresh.get(v, v))
+
+
+def rename_globals(func: GlobalFunc, new: Mapping[GlobalVar, GlobalVar]) -> GlobalFunc:
+    """`func` with other functions of the module in the place of those that are keys of `new`."""
+    if not new or not isinstance(func, Function):
+        return func
+
+    def step(node: Expr) -> Expr | None:
+        return new.get(node) if isinstance(node, GlobalVar) else None
+
+    root: Expr = func
+    changed = transform(root, step)
+    assert isinstance(changed, Function)
+    return changed
 
 
 def _rebuild(root: Expr, bind: Rename, use: Callable[[Var], Expr]) -> Expr:

@@ -11,12 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 from legato.base.errors import CompileError
-from legato.base.node import transform
-from legato.ir.expr import Constructor, Expr, Function, GlobalVar
+from legato.ir.expr import Constructor, Function, GlobalVar
 from legato.ir.module import GlobalFunc, Module
 from legato.ir.printer import show
 from legato.ir.types import GlobalTypeVar, TypeData
-from legato.ir.visit import free_vars
+from legato.ir.visit import free_vars, rename_globals
 from legato.relay.analysis.types import free_type_vars
 from legato.relay.expr import as_expr, require_closed
 
@@ -123,7 +122,7 @@ class IRModule:
         for data in other.type_definitions.values():
             self[data.header] = data
         changed = {gv: new for gv, new in renamed.items() if gv != new}
-        functions = {renamed[gv]: _renamed(f, changed) for gv, f in other.functions.items()}
+        functions = {renamed[gv]: rename_globals(f, changed) for gv, f in other.functions.items()}
         self.module = replace(self.module, functions={**self.module.functions, **functions})
 
     def update_func(self, var: GlobalVar, func: Any) -> None:
@@ -134,7 +133,7 @@ class IRModule:
         """A module in which global variables (or names) have others."""
         new = {k if isinstance(k, GlobalVar) else self.get_global_var(k): v for k, v in replacements.items()}
         by_var = {k: v if isinstance(v, GlobalVar) else GlobalVar(v) for k, v in new.items()}
-        functions = {by_var.get(gv, gv): _renamed(f, by_var) for gv, f in self.functions.items()}
+        functions = {by_var.get(gv, gv): rename_globals(f, by_var) for gv, f in self.functions.items()}
         return IRModule(replace(self.module, functions=functions))
 
     def clone(self) -> IRModule:
@@ -222,16 +221,3 @@ class IRModule:
 
     def __repr__(self) -> str:
         return f"<IR{repr(self.module)[1:]}"
-
-
-def _renamed(func: GlobalFunc, new: Mapping[GlobalVar, GlobalVar]) -> GlobalFunc:
-    if not new or not isinstance(func, Function):
-        return func
-
-    def step(node: Expr) -> Expr | None:
-        return new.get(node) if isinstance(node, GlobalVar) else None
-
-    root: Expr = func
-    changed = transform(root, step)
-    assert isinstance(changed, Function)
-    return changed

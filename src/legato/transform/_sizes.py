@@ -14,11 +14,14 @@ from typing import Final
 from legato.arith.expr import Const, Var, const
 from legato.arith.simplify import simplify
 from legato.base.errors import CompileError
-from legato.ir.expr import Function
+from legato.ir.expr import Function, GlobalVar
+from legato.ir.module import Module
 from legato.ir.types import Dim
-from legato.transform.narrow_dims import with_dims
+from legato.ir.visit import rename_globals
+from legato.transform._closures import Names
+from legato.transform.narrow_dims import is_main_called, with_dims
 
-__all__ = ["Combination", "combinations", "for_sizes", "hull", "is_choice"]
+__all__ = ["Combination", "combinations", "for_sizes", "hull", "is_choice", "without_calls_of_main"]
 
 MAX_COMBINATIONS: Final = 32
 Range = tuple[int, int | None]  # both ends included; no upper end: any
@@ -74,6 +77,18 @@ def hull(found: Sequence[Combination]) -> Combination:
 def _greatest(ends: Sequence[int | None]) -> int | None:
     known = [e for e in ends if e is not None]
     return max(known) if len(known) == len(ends) else None
+
+
+def without_calls_of_main(mod: Module) -> Module:
+    """`mod` (typed), in which a copy of @main stands for it wherever it is called: with sizes of its own, maybe others
+    than those of the call that comes from outside."""
+    if not is_main_called(mod):
+        return mod
+    main = mod.var("main")
+    inner = GlobalVar(Names(mod).new("main_inside"), ty=main.ty)
+
+    functions = {gv: rename_globals(func, {main: inner}) for gv, func in mod.functions.items()}
+    return mod.with_functions({**functions, inner: functions[main]})
 
 
 def for_sizes(main: Function, sizes: Combination) -> Function:

@@ -22,7 +22,7 @@ from legato.ir.types import Dim, FuncType, TypeVar
 from legato.transform._copy import Copy
 from legato.transform.pass_ import Pass
 
-__all__ = ["NarrowDims", "with_dims"]
+__all__ = ["NarrowDims", "is_main_called", "with_dims"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class NarrowDims(Pass):
     name = "narrow-dims"
 
     def __call__(self, mod: Module) -> Module:
-        if "main" not in mod or _is_called(mod):
+        if "main" not in mod or is_main_called(mod):
             return mod
         main = mod["main"]
         if not isinstance(main, Function):
@@ -60,7 +60,7 @@ def with_dims(func: Function, dims: Mapping[Var, Dim]) -> Function:
     return replace(made, type_params=params, attrs=attrs, ty=ty)
 
 
-def _is_called(mod: Module) -> bool:
+def is_main_called(mod: Module) -> bool:
     """True if @main is mentioned in the program."""
     main = mod.var("main")
     return any(node == main for _, f in mod.graph_functions() for node in post_order(f.body))
