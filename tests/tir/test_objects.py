@@ -171,6 +171,8 @@ def test_switch_runs_one_case() -> None:
          "c is no payload of an object, so it has no address"),
         ("host @f(h: handle) { launch @k(h); }", "argument h has dtype handle, wanted index"),
         ("host @f(h: handle) { vector i in 0..4 { retain h; } }", "this stands in a vector loop"),
+        ("host @f(n: index) { vector i in 0..4 { for j in 0..2 { switch i { case 1 { } } } } }",
+         "this stands in a vector loop"),
         ("host @f(n: index) { object c: Buffer[(2,), int64], tag=70000, pointers=0; }",
          "tag and pointers of an object are 0 to 65535, got 70000 and 0"),
         ("host @f(n: index) { object c: Buffer[(2,), int32], tag=0, pointers=2; }",

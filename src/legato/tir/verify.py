@@ -13,7 +13,7 @@
 * While, View, Launch, Invoke, HostOp, Switch and what has to do with objects occur in host functions; so do Allocs of
   GLOBAL memory once scheduling is done. A buffer of dtype handle is dense. The payload of an object is GLOBAL, dense,
   and of a literal size that holds its pointers, if it has any; an Address is of a payload. Nothing is computed from
-  handles, and no object is made, opened, retained or released in a VECTOR loop.
+  handles. None of these statements stands in a VECTOR loop.
 
 Whether accesses are in bounds is not checked here: `tir.interp` does that on concrete arguments.
 """
@@ -90,6 +90,7 @@ class _Verifier:
     bound: set[Var | Buffer] = field(default_factory=set)
     path: list[Stmt] = field(default_factory=list)
     payloads: set[Buffer] = field(default_factory=set)  # buffers bound by Object and Open
+    vectors: int = 0  # VECTOR loops around
 
     def run(self) -> None:
         wanted = (dt.index, dt.handle) if self.func.kind is FuncKind.HOST else (dt.index,)
@@ -136,6 +137,7 @@ class _Verifier:
         self.scope.add(named)
 
     def unbind(self, s: Stmt) -> None:
+        self.vectors -= _is_vector(s)
         if isinstance(s, For | Let):
             self.scope.discard(s.var)
         elif isinstance(s, BINDERS):
@@ -187,6 +189,9 @@ class _Verifier:
         """Checks one statement without those in it, and binds what it binds."""
         if isinstance(s, _HOST_ONLY) and self.func.kind is not FuncKind.HOST:
             raise self.error(f"a kernel has no {type(s).__name__}")
+        if isinstance(s, _HOST_ONLY) and self.vectors:
+            raise self.error("this stands in a vector loop")
+        self.vectors += _is_vector(s)
         match s:
             case For():
                 self.loop(s)
@@ -298,8 +303,6 @@ class _Verifier:
     # Objects
 
     def object(self, s: Object | Open | Retain | Release) -> None:
-        if any(isinstance(p, For) and p.kind is LoopKind.VECTOR for p in self.path):
-            raise self.error("this stands in a vector loop")
         if not isinstance(s, Object):
             self.expr(s.handle, dt.handle, "the operand")
         if isinstance(s, Object | Open):
@@ -409,6 +412,10 @@ def _events(body: Stmt, one: For, other: For) -> list[Stmt | str]:
                 todo.append("end")
             todo += reversed(s.children())
     return found
+
+
+def _is_vector(s: Stmt) -> bool:
+    return isinstance(s, For) and s.kind is LoopKind.VECTOR
 
 
 def _may_use_handle(e: Expr) -> bool:
