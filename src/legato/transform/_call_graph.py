@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from legato.ir.expr import Call, GlobalVar
 from legato.ir.module import Module
 from legato.ir.scope import post_order
 
-__all__ = ["breakers", "callees", "components", "reachable_from", "values"]
+__all__ = ["broken", "callees", "components", "reachable_from", "values"]
 
 Calls = Mapping[GlobalVar, Iterable[GlobalVar]]
 
@@ -78,15 +79,17 @@ def components(calls: Calls) -> list[list[GlobalVar]]:
     return found
 
 
-def breakers(calls: Calls, component: list[GlobalVar]) -> set[GlobalVar]:
-    """Functions of a component without which the others call each other on no way in a circle: those that call
-    themselves, then, as long as there is a circle, that of most callers."""
+def broken(calls: Calls, component: list[GlobalVar]) -> tuple[list[GlobalVar], list[GlobalVar]]:
+    """Functions of a component without which the others call each other on no way in a circle, and the others, callees
+    first: those that call themselves, then, as long as there is a circle, that of most callers."""
+    place = {gv: n for n, gv in enumerate(component)}
     found = {gv for gv in component if gv in calls[gv]}
     while True:
-        inner = {gv: [c for c in calls[gv] if c in component and c not in found] for gv in component if gv not in found}
-        circles = [c for c in components(inner) if len(c) > 1]
+        inner = {gv: [c for c in calls[gv] if c in place and c not in found] for gv in component if gv not in found}
+        parts = components(inner)
+        circles = [c for c in parts if len(c) > 1]
         if not circles:
-            return found
+            return sorted(found, key=place.__getitem__), [gv for (gv,) in parts]
         for circle in circles:
-            callers = {gv: sum(gv in inner[other] for other in circle) for gv in circle}
-            found.add(max(sorted(circle, key=component.index), key=lambda gv: callers[gv]))
+            callers = Counter(c for gv in circle for c in set(inner[gv]))
+            found.add(min(circle, key=lambda gv: (-callers[gv], place[gv])))

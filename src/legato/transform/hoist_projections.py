@@ -22,6 +22,7 @@ from legato.ir.module import Module
 from legato.ir.types import FuncType, TensorType
 from legato.ops.index import take
 from legato.ops.linalg import dense
+from legato.transform._call_graph import callees, components, values
 from legato.transform._projection import projected, projected_type
 from legato.transform.pass_ import Pass
 
@@ -52,36 +53,22 @@ def _products(func: Function) -> Iterator[Call]:
 
 def _hoisted(mod: Module, gv: GlobalVar, product: Call) -> Module:
     """`mod` with `product`, in function `gv`, made before the recursion; `mod` itself if there is none."""
-    callees = {g: _called(f) for g, f in mod.graph_functions()}
-    circle = {g for g in _reached(callees, gv) if gv in _reached(callees, g)}
+    calls = callees(mod)
+    circle = next(set(c) for c in components(calls) if gv in c)
     part = product.args[0]
     assert isinstance(part, Call)
     source = part.args[0]
     assert isinstance(source, Var)
-    passed = _passed_on(mod, circle, gv, source) if gv in circle else None
-    if passed is None:
+    is_recursive = len(circle) > 1 or gv in calls[gv]
+    passed = _passed_on(mod, circle, gv, source) if is_recursive else None
+    named = values(mod)
+    if passed is None or any(g.name == "main" or g in named for g in passed):
         return mod
     own = {g: _projection(var, product) for g, var in passed.items()}
     functions = dict(mod.functions)
     for g, func in mod.graph_functions():
         functions[g] = _Rewrite(mod, circle, passed, own, product).function(g, func)
     return mod.with_functions(functions)
-
-
-def _called(func: Function) -> frozenset[GlobalVar]:
-    return frozenset(node for node in post_order([func.body]) if isinstance(node, GlobalVar))
-
-
-def _reached(callees: Mapping[GlobalVar, frozenset[GlobalVar]], start: GlobalVar) -> set[GlobalVar]:
-    """The functions that `start` may call, at any depth."""
-    found: set[GlobalVar] = set()
-    todo = list(callees.get(start, ()))
-    while todo:
-        g = todo.pop()
-        if g not in found:
-            found.add(g)
-            todo += callees.get(g, ())
-    return found
 
 
 def _passed_on(mod: Module, circle: set[GlobalVar], gv: GlobalVar, source: Var) -> dict[GlobalVar, Var] | None:
@@ -103,21 +90,11 @@ def _passed_on(mod: Module, circle: set[GlobalVar], gv: GlobalVar, source: Var) 
                 if g not in found:
                     found[g] = given
                     todo.append(g)
-    return found if all(_is_only_called(mod, g) for g in found) else None
+    return found
 
 
 def _calls(func: Function, callee: GlobalVar) -> list[Call]:
     return [node for node in post_order([func.body]) if isinstance(node, Call) and node.op == callee]
-
-
-def _is_only_called(mod: Module, gv: GlobalVar) -> bool:
-    """True if function `gv` is nowhere a value, nor the program itself."""
-    operands = (a for _, f in mod.graph_functions() for node in post_order([f.body]) for a in _values(node))
-    return gv.name != "main" and all(a != gv for a in operands)
-
-
-def _values(node: Expr) -> tuple[Expr, ...]:
-    return node.args if isinstance(node, Call) else node.children()
 
 
 def _projection(source: Var, product: Call) -> Var:

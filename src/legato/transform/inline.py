@@ -18,7 +18,7 @@ from typing import Final
 
 from legato.ir.expr import Function, GlobalVar
 from legato.ir.module import Module
-from legato.transform._call_graph import breakers, callees, components, reachable_from, values
+from legato.transform._call_graph import broken, callees, components, reachable_from, values
 from legato.transform._inline import Inliner, may_inline
 from legato.transform.pass_ import Pass
 
@@ -53,15 +53,14 @@ def _inlined(mod: Module) -> Module:
     inliner = Inliner({})
     gone: set[GlobalVar] = set()
     for component in components(calls) if len(calls) > 1 else ():
-        stay = breakers(calls, component)
-        members = set(component)
-        inner = {gv: [c for c in calls[gv] if c in members and c not in stay] for gv in component if gv not in stay}
-        for gv in (*(found for (found,) in components(inner)), *(gv for gv in component if gv in stay)):
+        stay, others = broken(calls, component)
+        free = set(others)
+        for gv in (*others, *stay):
             func = functions[gv]
             assert isinstance(func, Function)
             functions[gv] = func = inliner(func, rounds=1)
             size = LONG if len(component) > 1 and count[gv] == 1 else SHORT
-            if gv not in stay and gv not in named and count[gv] and gv.name != "main" and may_inline(func, size):
+            if gv in free and gv not in named and count[gv] and gv.name != "main" and may_inline(func, size):
                 inliner.add(gv, func)
                 gone.add(gv)
     new = mod.with_functions(functions)
