@@ -33,8 +33,10 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
     from legato.runtime.fill import feeds
 
     exe = _arguments.executable(args, tell)
-    if args.input is None and args.fill is None:
-        raise RunError(f"no inputs; wanted {', '.join(map(str, exe.inputs))}\n  hint: -i FILE.npz, or --fill random")
+    if args.input is None and args.fill is None and exe.inputs:
+        raise RunError(f"no inputs; wanted {', '.join(map(str, exe.arguments))}\n  hint: -i FILE.npz, or --fill random")
+    if args.output is not None and exe.results:
+        raise RunError(f"{args.output} cannot hold values of data types: {', '.join(map(str, exe.results))}")
     given = None if args.input is None else _arguments.read_arrays(args.input)
     arrays = feeds(exe.program.functions[exe.function], given, args.fill, dims=dict(args.dim), seed=args.seed)
     tell("running")
@@ -43,12 +45,23 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
     taken = time.perf_counter() - start
     if args.output is not None:
         write_arrays(args.output, outputs)
-    facts = [_describe(name, array) for name, array in outputs.items()]
+    types = {result.name: result.type for result in exe.results}
+    facts = [_value(name, types[name], v) if name in types else _describe(name, v) for name, v in outputs.items()]
     data = {"output": None if args.output is None else str(args.output), "seconds": taken, "outputs": facts}
-    table = rows([(f["name"], f["type"], f"min {f['min']:.6g}", f"max {f['max']:.6g}", f"mean {f['mean']:.6g}")
-                  for f in facts])  # fmt: skip
+    table = rows([_row(f) for f in facts])
     where = f"\nwritten  {args.output}" if args.output is not None else ""
     return Answer(data, f"{table}{where}\ntime  {seconds(taken)}")
+
+
+def _row(fact: dict[str, Any]) -> tuple[str, ...]:
+    if "value" in fact:
+        return fact["name"], fact["type"], fact["value"]
+    return fact["name"], fact["type"], *(f"{name} {fact[name]:.6g}" for name in ("min", "max", "mean"))
+
+
+def _value(name: str, type_name: str, value: object) -> dict[str, Any]:
+    """A value of a data type: its beginning as text."""
+    return {"name": name, "type": type_name, "value": repr(value)}
 
 
 def _describe(name: str, array: np.ndarray) -> dict[str, Any]:

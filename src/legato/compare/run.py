@@ -81,8 +81,10 @@ def compare(
 
     theirs: another implementation's outputs; None: the peer is the interpreter in the program's own precision. Where
     `exe` was compiled with bfloat16, 1/20 of the range is allowed, or twice the error that the interpreter makes with
-    the same factors rounded.
+    the same factors rounded. RunError for a program that gives values of data types.
     """
+    if exe.results:
+        raise RunError(f"values of data types are not compared: {', '.join(map(str, exe.results))}")
     tell = progress or _quiet
     arrays = in_order(exe, given)
     tell("running the program")

@@ -295,7 +295,7 @@ class Executable:
     @property
     def arguments(self) -> tuple[TensorInfo | ObjectInfo, ...]:
         """What a call takes, in order: `inputs`, and values of data types."""
-        return self._signature.info.arguments
+        return replace(self._signature.info, inputs=self.inputs).arguments
 
     @property
     def results(self) -> tuple[ObjectInfo, ...]:
@@ -360,7 +360,7 @@ class Executable:
         return self.program.stages[stage]
 
     def __repr__(self) -> str:
-        sides = (self.arguments, (*self.outputs, *self.results))
+        sides = (self._signature.info.arguments, (*self.outputs, *self.results))
         arrow = " -> ".join(", ".join(map(str, leaves)) for leaves in sides)
         return f"<executable {self.function}({arrow}) for {self.target}, {self.threads} threads>"
 

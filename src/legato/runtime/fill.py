@@ -56,7 +56,11 @@ def feeds(
     """Inputs by name: those `given`, by name or in order, else made up by `fill`.
 
     RunError where there are too few, too many, or unknown names; whether arrays fit is checked when they are used.
+    RunError for a function that takes values of data types, too: there is no array for these.
     """
+    if info.objects:
+        hint = "in Python, constructors of the program make such values"
+        raise RunError(f"inputs that are no arrays: {', '.join(map(str, info.objects))}\n  hint: {hint}")
     if given is None:
         return fill(info, how, dims=dims, seed=seed)
     names = [tensor.name for tensor in info.inputs]
