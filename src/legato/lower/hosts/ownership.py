@@ -52,11 +52,15 @@ class Borrowed:
 
 @dataclass(slots=True)
 class Owners:
-    """The handles that a block owns, with the position of the binding that uses each last; `now` is the current one."""
+    """The handles that a block owns, with the position of the binding that uses each last; `now` is the current one.
+
+    due: what may be released behind a binding, by its position; what is used later or has been moved may be there, too.
+    """
 
     borrowed: Borrowed
     last: Mapping[ir.Var, int]
     held: dict[Buffer, int] = field(default_factory=dict)
+    due: dict[int, dict[Buffer, None]] = field(default_factory=dict)
     now: int = -1
 
     @staticmethod
@@ -71,7 +75,9 @@ class Owners:
         last: dict[ir.Var, int] = {}
         for n, expr in enumerate((*(value for _, value in bindings), result)):
             last.update((v, n) for v in post_order([expr]) if isinstance(v, ir.Var))
-        owners = Owners(borrowed, last, dict.fromkeys(given, -1))
+        owners = Owners(borrowed, last)
+        for handle in given:
+            owners.own(handle)
         if owners.held:
             for var in [v for v in last if v in env]:
                 owners.uses(var, env[var])
@@ -82,12 +88,16 @@ class Owners:
         if self.held:
             for root in self.borrowed.roots(value):
                 if root in self.held:
-                    self.held[root] = max(self.held[root], self.last.get(var, self.now))
+                    self._hold(root, max(self.held[root], self.last.get(var, self.now)))
 
     def own(self, handle: Buffer) -> Buffer:
         """`handle`, which the block owns from now on."""
-        self.held[handle] = self.now
+        self._hold(handle, self.now)
         return handle
+
+    def _hold(self, handle: Buffer, last: int) -> None:
+        self.held[handle] = last
+        self.due.setdefault(last, {})[handle] = None
 
     def take(self, leaf: Buffer, later: Sequence[Buffer], out: Body) -> None:
         """Makes the handle in `leaf` that of somebody else: it is moved if nobody here needs it any more, neither those
@@ -99,7 +109,7 @@ class Owners:
 
     def give(self) -> tuple[Buffer, ...]:
         """What branches may have, because nothing behind them needs it; it is theirs now."""
-        given = tuple(h for h, last in self.held.items() if last <= self.now)
+        given = tuple(h for h in self.due.pop(self.now, ()) if self.held.get(h) == self.now)
         for h in given:
             del self.held[h]
         return given
