@@ -288,13 +288,14 @@ BODY = graph([node("Identity", "c", "d"), node("Add", "a a", "b")], "i c a", "d 
         (loop("n c -", "y", BODY), "Loop lacks an input, or a body of it an output"),
         (loop("n c x", "y", graph([], "i i a", "c a")), "graph body: an input is defined twice"),
         (loop("x c x", "y", BODY), "the trip count has shape Tensor[(3, 4), float32], wanted one element"),
-        (scan("x", "y", BODY, 4), "Scan has 1 inputs, of which 2 are read part by part"),
+        (scan("x", "y", BODY, 4), "Scan has 1 inputs, of which 4 are read part by part"),
         (scan("n", "y", graph([], "a", "a"), 1), "axis 0 is out of range for rank 0"),
         (scan("x", "y", graph([], "a", "a"), 1, scan_input_axes=[2]), "axis 2 is out of range for rank 2"),
         (
             scan("x", "y", graph([], "a", "a"), 1, scan_input_axes=[0, 1]),
             "attribute scan_input_axes of Scan: wanted 1 integers",
         ),
+        (helper.make_node("SequenceMap", [], ["y"], body=graph([], "", "x")), "SequenceMap lacks its sequence"),
     ],
 )
 def test_malformed_bodies(made: onnx.NodeProto, text: str) -> None:

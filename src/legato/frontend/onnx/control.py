@@ -102,9 +102,10 @@ def if_(node: Node) -> Steps:
     ]
     branches = [[coerced(b, v, ty) for v, ty in zip(values, types, strict=True)] for values in (left, right)]
     branches = [list(values) for values in zip(*(_open(b, x, y) for x, y in zip(*branches, strict=True)), strict=True)]
+    flag = _flag(b, condition, "the condition")
     if len(types) == 1:
-        return [b.if_(_flag(b, condition, "the condition"), branches[0][0], branches[1][0])]
-    made = b.if_(_flag(b, condition, "the condition"), b.tuple_(branches[0]), b.tuple_(branches[1]))
+        return [b.if_(flag, branches[0][0], branches[1][0])]
+    made = b.if_(flag, b.tuple_(branches[0]), b.tuple_(branches[1]))
     return [b.get(made, n) for n in range(len(types))]
 
 
@@ -269,7 +270,7 @@ def scan(node: Node) -> Steps:
     graph = node.graph("body")
     old = node.opset < 9
     given = node.inputs[1:] if old else node.inputs
-    count = _int(node, "num_scan_inputs", len(given))
+    count = _int(node, "num_scan_inputs")
     if not 1 <= count <= len(given):
         raise ImportModelError(f"Scan has {len(given)} inputs, of which {count} are read part by part")
     states = len(given) - count
@@ -296,11 +297,11 @@ def _directions(node: Node, inputs: int, outputs: int, old: bool) -> _Along:
     return _Along([(axis, bool(d)) for axis, d in read], [(axis, bool(d)) for axis, d in made])
 
 
-def _int(node: Node, name: str, most: int) -> int:
+def _int(node: Node, name: str) -> int:
     attribute = node.attributes.get(name)
     if attribute is None or attribute.type != AttributeProto.INT:
         raise ImportModelError(f"{node.operator} lacks its attribute {name}")
-    return min(attribute.i, most + 1)
+    return attribute.i
 
 
 def _ints(node: Node, name: str, count: int) -> Sequence[int]:
@@ -383,8 +384,10 @@ def sequence_map(node: Node) -> Steps:
     b, graph = node.b, node.graph("body")
     _require_inputs(node, graph, len(node.inputs))
     _require_outputs(node, graph, node.outputs, len(graph.output))
+    if not node.inputs:
+        raise ImportModelError("SequenceMap lacks its sequence")
     values = _known(node, node.inputs)
-    if not values:
+    if values is None:
         yield node.body(graph, node.names, [UNKNOWN] * len(node.inputs))
         return _unknown(node)
     first = values[0].ty
