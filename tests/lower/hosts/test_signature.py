@@ -104,3 +104,16 @@ def test_references_stay_inside() -> None:
         "which compiled code cannot pass to or from Python",
         "  hint: read references inside, and let @main take and give what they hold",
     ]
+
+
+@pytest.mark.parametrize("inside", ["(A, A)", "Box[A]", "P[A]"])
+def test_types_that_grow_inside_themselves(inside: str) -> None:
+    with pytest.raises(UnsupportedError) as error:
+        compiled(f"""
+    type Box[A] {{ Box(A) }}
+    type P[A] {{ Leaf(A), Node(P[{inside}]) }}
+    def @main(%p: P[int32]) {{ match (%p) {{ Leaf(%x) => %x, Node(_) => 1 }} }}""")
+    assert str(error.value).splitlines() == [
+        "unsupported: @main takes or gives values of endless types: those inside P[int32] grow from one to the next",
+        "  hint: let the fields of a data type be of this type itself, with the same arguments",
+    ]
