@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from legato.arith.expr import Var as DimVar
+from legato.base.node import transform
 from legato.base.span import Span
 from legato.ir.expr import Call, Expr, Function, GlobalVar, Let, Shape, Var
 from legato.ir.module import Module
 from legato.ir.scope import operands, post_order
 from legato.ir.types import Dim, FuncType, Type
 from legato.transform._types import bound_dims
-from legato.transform._values import is_primitive, with_operands
+from legato.transform._values import is_primitive
 
 __all__ = ["Names", "closure", "closure_call", "is_closure", "without_dead"]
 
@@ -104,10 +105,5 @@ def without_dead(root: Expr) -> Expr:
             todo += [kid for kid in operands(node) if id(kid) not in inside]
     if len(live) == len(bound):
         return root
-    new: dict[int, Expr] = {}
-    for node in post_order(root):
-        if isinstance(node, Let) and node.var in bound and node.var not in live:
-            new[id(node)] = new[id(node.body)]
-        else:
-            new[id(node)] = with_operands(node, [new[id(kid)] for kid in operands(node)])
-    return new[id(root)]
+    dead = bound.keys() - live
+    return transform(root, lambda node: node.body if isinstance(node, Let) and node.var in dead else None)

@@ -10,17 +10,17 @@ from typing import Final
 from legato.arith.expr import Var as DimVar
 from legato.arith.expr import fresh
 from legato.arith.substitute import variables
+from legato.base.node import rebuild
 from legato.ir._dims import free_dims
 from legato.ir.dim_values import dim_values
 from legato.ir.expr import Call, Expr, Function, GlobalVar
 from legato.ir.let import lets
 from legato.ir.module import Module
-from legato.ir.scope import binders, operands, post_order
+from legato.ir.scope import binders, post_order
 from legato.ir.types import Dim
 from legato.transform._closures import closure_call
 from legato.transform._copy import Copy
 from legato.transform._types import split
-from legato.transform._values import with_operands
 
 __all__ = ["Inliner", "may_inline", "short_functions"]
 
@@ -50,7 +50,7 @@ class Inliner:
             kept = {id(closure_call(n)) for n in post_order(func.body) if isinstance(n, Function)}
             new: dict[int, Expr] = {}
             for node in post_order(func.body):
-                made = with_operands(node, [new[id(kid)] for kid in operands(node)])
+                made = rebuild(node, new)
                 new[id(node)] = self._call(made, func) if isinstance(made, Call) and id(node) not in kept else made
             body = new[id(func.body)]
             if body is func.body:

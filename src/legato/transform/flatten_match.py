@@ -18,6 +18,7 @@ from itertools import islice
 from typing import Final
 
 from legato.arith.expr import Var as DimVar
+from legato.base.node import transform
 from legato.ir._dims import free_dims
 from legato.ir.expr import (
     Call,
@@ -34,11 +35,10 @@ from legato.ir.expr import (
 )
 from legato.ir.let import lets
 from legato.ir.module import Module
-from legato.ir.scope import operands, pattern_vars, post_order
+from legato.ir.scope import pattern_vars, post_order
 from legato.ir.types import Dim, FuncType, GlobalTypeVar, TypeCall, TypeData
 from legato.transform._copy import Copy
 from legato.transform._decision import Decision, decide
-from legato.transform._values import with_operands
 from legato.transform.pass_ import FunctionPass
 from legato.transform.to_a_normal import ToANormal
 
@@ -57,13 +57,11 @@ class FlattenMatch(FunctionPass):
         if all(is_flat(node) for node in post_order(func.body) if isinstance(node, Match)):
             return func
         func = ToANormal().function(func, mod)
-        new: dict[int, Expr] = {}
-        for node in post_order(func.body):
-            made = with_operands(node, [new[id(kid)] for kid in operands(node)])
-            if isinstance(made, Match) and not is_flat(made):
-                made = _Flattener(made, mod.types).run()
-            new[id(node)] = made
-        return replace(func, body=new[id(func.body)])
+        return replace(func, body=transform(func.body, lambda node: _flat(node, mod.types)))
+
+
+def _flat(node: Expr, types: Mapping[GlobalTypeVar, TypeData]) -> Expr | None:
+    return _Flattener(node, types).run() if isinstance(node, Match) and not is_flat(node) else None
 
 
 def is_flat(match: Match) -> bool:

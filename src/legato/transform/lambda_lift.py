@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from legato.arith.expr import Var as DimVar
 from legato.arith.expr import fresh
 from legato.base.errors import UnsupportedError
+from legato.base.node import rebuild
 from legato.ir.call_tir import CALL_TIR
 from legato.ir.expr import Call, Constructor, Expr, Function, GlobalVar, Let, Shape, Var
 from legato.ir.module import GlobalFunc, Module
@@ -29,7 +30,7 @@ from legato.transform._closures import Names, closure, is_closure
 from legato.transform._copy import Copy
 from legato.transform._scan import Local, Scan
 from legato.transform._types import bound_dims
-from legato.transform._values import is_primitive, with_operands, written_out
+from legato.transform._values import is_primitive, written_out
 from legato.transform.pass_ import Pass
 from legato.transform.to_a_normal import ToANormal
 
@@ -118,7 +119,7 @@ class _Lifter:
             elif isinstance(node, Call) and isinstance(node.op, Var) and node.op in self._lifted:
                 new[id(node)] = self._call(node, tuple(new[id(a)] for a in node.args))
             else:
-                new[id(node)] = with_operands(node, [new[id(kid)] for kid in operands(node)])
+                new[id(node)] = rebuild(node, new)
         made = new[id(self._func)]
         assert isinstance(made, Function)
         return {self._gv: made, **self._made}

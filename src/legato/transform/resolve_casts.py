@@ -14,15 +14,15 @@ from dataclasses import dataclass, replace
 from legato.arith.expr import Var as DimVar
 from legato.arith.prove import prove_equal
 from legato.arith.substitute import substitute, variables
+from legato.base.node import transform
 from legato.ir._dims import free_dims
 from legato.ir.dim_values import dim_pairs, solved
 from legato.ir.expr import Expr, Function, Match, MatchCast
 from legato.ir.module import Module
-from legato.ir.scope import operands, pattern_vars, post_order
-from legato.ir.types import Dim, TensorType, Type
+from legato.ir.scope import pattern_vars, post_order
+from legato.ir.types import Dim, TensorType
 from legato.transform._copy import Copy
 from legato.transform._types import bound_dims
-from legato.transform._values import with_operands
 from legato.transform.pass_ import FunctionPass
 
 __all__ = ["ResolveCasts"]
@@ -80,16 +80,11 @@ def _bound(func: Function) -> set[DimVar]:
 
 def _without_sure(body: Expr) -> Expr:
     """`body` without the casts that cannot fail."""
-    new: dict[int, Expr] = {}
-    for node in post_order(body):
-        made = with_operands(node, [new[id(kid)] for kid in operands(node)])
-        if isinstance(made, MatchCast) and made.value.ty is not None and _is_sure(made.value.ty, made.target):
-            made = made.value
-        new[id(node)] = made
-    return new[id(body)]
+    return transform(body, lambda node: node.value if isinstance(node, MatchCast) and _is_sure(node) else None)
 
 
-def _is_sure(ty: Type, target: Type) -> bool:
+def _is_sure(cast: MatchCast) -> bool:
+    ty, target = cast.value.ty, cast.target
     if ty == target:
         return True
     return isinstance(ty, TensorType) and all(prove_equal(a, b) for a, b in dim_pairs(ty, target))

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from legato.base.errors import UnsupportedError
+from legato.base.node import transform
 from legato.ir.expr import Call, Expr, Function, GlobalVar, Let, Var
 from legato.ir.let import lets
 from legato.ir.module import GlobalFunc, Module
@@ -27,7 +28,6 @@ from legato.transform._copy import Copy
 from legato.transform._inline import Inliner, short_functions
 from legato.transform._instances import Held, Key, Requests, held_types
 from legato.transform._types import split
-from legato.transform._values import with_operands
 from legato.transform.lambda_lift import LambdaLift
 from legato.transform.pass_ import Pass
 from legato.transform.to_a_normal import ToANormal
@@ -161,11 +161,8 @@ class _Specializer:
                 break
             func = ToANormal().function(inlined, self._mod)
         closures = _closures(func)
-        new: dict[int, Expr] = {}
-        for node in post_order(func.body):
-            made = with_operands(node, [new[id(kid)] for kid in operands(node)])
-            new[id(node)] = self._call(made, closures) if isinstance(made, Call) else made
-        body = without_dead(new[id(func.body)])
+        called = transform(func.body, lambda node: self._call(node, closures) if isinstance(node, Call) else None)
+        body = without_dead(called)
         self._require_no_polymorphic_value(body)
         return func if body is func.body else replace(func, body=body)
 
@@ -208,15 +205,15 @@ def _closures(func: Function) -> dict[Var, Call]:
 def _resolved(func: Function) -> Function:
     """`func` with calls of closures that are known as calls of what they call."""
     closures = _closures(func)
-    new: dict[int, Expr] = {}
-    for node in post_order(func.body):
-        made = with_operands(node, [new[id(kid)] for kid in operands(node)])
-        if isinstance(made, Call) and isinstance(made.op, Var) and made.op in closures:
-            known = closures[made.op]
-            held = known.args[: len(known.args) - len(made.args)]
-            made = Call(known.op, (*held, *made.args), None, known.type_args, ty=made.ty, span=made.span)
-        new[id(node)] = made
-    body = new[id(func.body)]
+
+    def call(node: Expr) -> Expr | None:
+        if not isinstance(node, Call) or not isinstance(node.op, Var) or node.op not in closures:
+            return None
+        known = closures[node.op]
+        held = known.args[: len(known.args) - len(node.args)]
+        return Call(known.op, (*held, *node.args), None, known.type_args, ty=node.ty, span=node.span)
+
+    body = transform(func.body, call)
     return func if body is func.body else replace(func, body=body)
 
 
