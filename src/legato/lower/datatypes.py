@@ -47,7 +47,7 @@ class DataTypes:
     def _require_finite(self, ty: Type) -> None:
         if len(self._found) >= MAX_TYPES or sum(1 for _ in walk(ty)) > MAX_PARTS:
             raise UnsupportedError(
-                f"@main takes or gives values of endless types: those inside {self._found[0]} grow from one to the next",
+                f"values of @main are of endless types: those inside {self._found[0]} grow from one to the next",
                 hint="let the fields of a data type be of this type itself, with the same arguments",
             )
 

@@ -114,6 +114,6 @@ def test_types_that_grow_inside_themselves(inside: str) -> None:
     type P[A] {{ Leaf(A), Node(P[{inside}]) }}
     def @main(%p: P[int32]) {{ match (%p) {{ Leaf(%x) => %x, Node(_) => 1 }} }}""")
     assert str(error.value).splitlines() == [
-        "unsupported: @main takes or gives values of endless types: those inside P[int32] grow from one to the next",
+        "unsupported: values of @main are of endless types: those inside P[int32] grow from one to the next",
         "  hint: let the fields of a data type be of this type itself, with the same arguments",
     ]
