@@ -283,7 +283,7 @@ BODY = graph([node("Identity", "c", "d"), node("Add", "a a", "b")], "i c a", "d 
             "the condition of dtype float32, wanted bool",
         ),
         (helper.make_node("Loop", ["n"], ["y"], body=BODY), "Loop has 1 inputs, wanted at least 2"),
-        (loop("n c x x", "y", BODY), "the body of Loop takes 3 inputs, wanted 4"),
+        (loop("n c x x", "y", BODY), "a body of Loop takes 3 inputs, wanted 4"),
         (loop("n c x", "y z z2", BODY), "a body of Loop gives 2 outputs, wanted 4"),
         (loop("n c -", "y", BODY), "Loop lacks an input, or a body of it an output"),
         (loop("n c x", "y", graph([], "i i a", "c a")), "graph body: an input is defined twice"),
@@ -295,6 +295,7 @@ BODY = graph([node("Identity", "c", "d"), node("Add", "a a", "b")], "i c a", "d 
             scan("x", "y", graph([], "a", "a"), 1, scan_input_axes=[0, 1]),
             "attribute scan_input_axes of Scan: wanted 1 integers",
         ),
+        (choice(branch([], "x"), graph([], "a", "a")), "a body of If takes 1 inputs, wanted 0"),
         (helper.make_node("SequenceMap", [], ["y"], body=graph([], "", "x")), "SequenceMap lacks its sequence"),
     ],
 )

@@ -84,6 +84,7 @@ def if_(node: Node) -> Steps:
     if len(node.inputs) != 1 or node.inputs[0] is None:
         raise ImportModelError("If lacks its condition")
     for graph in (then, orelse):
+        _require_inputs(node, graph, 0)
         _require_outputs(node, graph, node.outputs, node.outputs)
     condition = node.needed(node.inputs[0])
     known = b.array(condition) if isinstance(condition, Expr) else None
@@ -152,7 +153,7 @@ def _require_outputs(node: Node, graph: GraphProto, least: int, most: int) -> No
 
 def _require_inputs(node: Node, graph: GraphProto, wanted: int) -> None:
     if len(graph.input) != wanted:
-        raise ImportModelError(f"the body of {node.operator} takes {len(graph.input)} inputs, wanted {wanted}")
+        raise ImportModelError(f"a body of {node.operator} takes {len(graph.input)} inputs, wanted {wanted}")
 
 
 # ------------------------------------------------------------------ Loop
