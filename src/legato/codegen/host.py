@@ -240,39 +240,17 @@ class HostStatements(Statements):
 
     def _switch(self, s: Switch) -> None:
         value = self.ev.value(s.value)
-        cases = dict(s.cases)
-        if value.const is not None:
-            chosen = cases.get(int(value.const), s.default)  # type: ignore[arg-type]  # a scalar
+        if type(value.const) is int:
+            chosen = dict(s.cases).get(value.const, s.default)
             if chosen is not None:
                 self.run(chosen)
             return
-        b, join, registers = self.builder, self.builder.label("join"), self._written_registers(s)
-        labels = {n: b.label("case") for n in cases}
-        default = join if s.default is None else b.label("default")
-        table = " ".join(f"{value.ty} {n}, label %{label}" for n, label in labels.items())
-        old = [list(r.slots) for r in registers]
-        ends = [(b.block, old)] if s.default is None else []
-        b.line(f"switch {value.ty} {value.text}, label %{default} [ {table} ]")
-        sides = [(labels[n], body) for n, body in s.cases]
-        for label, body in [*sides, *([] if s.default is None else [(default, s.default)])]:
-            for r, slots in zip(registers, old, strict=True):
-                r.slots = list(slots)
-            ends.append(self._side(label, join, body, registers))
-        b.start(join)
-        for n, r in enumerate(registers):
-            self._merge(r, [(block, slots[n]) for block, slots in ends])
-
-    def _merge(self, registers: Registers, ends: list[tuple[str, list[Value]]]) -> None:
-        """At the start of a block with any number of predecessors: the slots that differ become phis."""
-        merged = []
-        for versions in zip(*(slots for _, slots in ends), strict=True):
-            first = versions[0]
-            if any(v.text != first.text for v in versions):
-                values = zip(versions, (block for block, _ in ends), strict=True)
-                rhs = ", ".join(f"[ {v.text}, %{block} ]" for v, block in values)
-                first = self.builder.effect(f"phi {registers.slot_type} {rhs}", registers.ty, registers.width)
-            merged.append(first)
-        registers.slots = merged
+        join, default = self.builder.label("join"), self.builder.label("default")
+        sides = [(self.builder.label("case"), body) for _, body in s.cases]
+        table = " ".join(f"{value.ty} {n}, label %{label}" for (n, _), (label, _) in zip(s.cases, sides, strict=True))
+        falls = s.default is None
+        jump = f"switch {value.ty} {value.text}, label %{join if falls else default} [ {table} ]"
+        self.sides(s, jump, sides if s.default is None else [*sides, (default, s.default)], join, falls=falls)
 
 
 def recursive(calls: Mapping[str, frozenset[str]]) -> frozenset[str]:

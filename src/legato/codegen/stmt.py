@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from legato.arith.expr import Expr, Op
 from legato.base import dtype as dt
@@ -200,7 +200,7 @@ class Statements:
         b.start(done)
         if not surely:
             for registers, slots, _ in old:
-                self._join(registers, slots, before, list(registers.slots), latch)
+                self._join(registers, [(slots, before), (registers.slots, latch)])
 
     def phi_slots(self, s: Stmt, level: int) -> Phis:
         """Replaces the slots that a loop writes by phis named here; forgets loads of memory that it writes."""
@@ -221,16 +221,16 @@ class Statements:
                 ends = f"[ {slot.text}, %{before} ], [ {new.text}, %{self.builder.block} ]"
                 phis.append(f"{name} = phi {registers.slot_type} {ends}")
 
-    def _join(self, registers: Registers, a: list[Value], block_a: str, b: list[Value], block_b: str) -> None:
-        """At the start of a block with two predecessors: the slots that differ become phis."""
-        builder, slots = self.builder, []
-        for x, y in zip(a, b, strict=True):
-            if x.text == y.text:
-                slots.append(x)
-            else:
-                rhs = f"phi {registers.slot_type} [ {x.text}, %{block_a} ], [ {y.text}, %{block_b} ]"
-                slots.append(builder.effect(rhs, registers.ty, registers.width))
-        registers.slots = slots
+    def _join(self, registers: Registers, ends: Sequence[tuple[list[Value], str]]) -> None:
+        """At the start of a block, with the slots at the end of each block before it: those that differ become phis."""
+        blocks, joined = [block for _, block in ends], []
+        for versions in zip(*(slots for slots, _ in ends), strict=True):
+            one = versions[0]
+            if any(v.text != one.text for v in versions):
+                choices = ", ".join(f"[ {v.text}, %{block} ]" for v, block in zip(versions, blocks, strict=True))
+                one = self.builder.effect(f"phi {registers.slot_type} {choices}", registers.ty, registers.width)
+            joined.append(one)
+        registers.slots = joined
 
     # ---------------------------------------------------------------------------------------------- branches
 
@@ -259,27 +259,30 @@ class Statements:
     def _branch(self, s: If, cond: Value) -> None:
         b = self.builder
         then, other, join = b.label("then"), b.label("else"), b.label("join")
-        before, registers = b.block, self._written_registers(s)
-        old = [list(r.slots) for r in registers]
-        b.line(f"br i1 {cond.text}, label %{then}, label %{other if s.orelse is not None else join}")
-        end_then, slots_then = self._side(then, join, s.then, registers)
-        end_else, slots_else = before, old
-        if s.orelse is not None:
-            for r, slots in zip(registers, old, strict=True):
-                r.slots = slots
-            end_else, slots_else = self._side(other, join, s.orelse, registers)
-        b.start(join)
-        for r, x, y in zip(registers, slots_then, slots_else, strict=True):
-            self._join(r, x, end_then, y, end_else)
+        sides = [(then, s.then)] if s.orelse is None else [(then, s.then), (other, s.orelse)]
+        falls = s.orelse is None
+        self.sides(s, f"br i1 {cond.text}, label %{then}, label %{join if falls else other}", sides, join, falls=falls)
 
-    def _side(self, label: str, join: str, body: Stmt, registers: list[Registers]) -> tuple[str, list[list[Value]]]:
-        b = self.builder
-        b.start(label)
-        b.open()
-        self.run(body)
-        b.close()
-        b.line(f"br label %{join}")
-        return b.block, [list(r.slots) for r in registers]
+    def sides(self, s: Stmt, jump: str, sides: Sequence[tuple[str, Stmt]], join: str, *, falls: bool) -> None:
+        """The sides of `s`, of which `jump` chooses one; falls: or none."""
+        b, registers = self.builder, self._written_registers(s)
+        before, old = b.block, [list(r.slots) for r in registers]
+        b.line(jump)
+        ends: list[tuple[str, list[list[Value]]]] = []
+        for label, body in sides:
+            for r, slots in zip(registers, old, strict=True):
+                r.slots = list(slots)
+            b.start(label)
+            b.open()
+            self.run(body)
+            b.close()
+            b.line(f"br label %{join}")
+            ends.append((b.block, [list(r.slots) for r in registers]))
+        if falls:
+            ends.append((before, old))
+        b.start(join)
+        for n, r in enumerate(registers):
+            self._join(r, [(slots[n], block) for block, slots in ends])
 
     def _check(self, s: Check) -> None:
         bad = self.ev.negated(self.ev.value(s.cond))
