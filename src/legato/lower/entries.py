@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from legato.arith.expr import const
 from legato.ir import expr as ir
@@ -14,9 +15,10 @@ from legato.lower.signature import function_info
 from legato.runtime.program import DimInfo, FunctionInfo
 from legato.runtime.size import Size
 
-__all__ = ["Bodies", "entries"]
+if TYPE_CHECKING:
+    from legato.transform._sizes import Combination, Range
 
-Combination = Mapping[str, tuple[int, int | None]]  # the sizes of dims: both ends of a range, the upper one if it has
+__all__ = ["Bodies", "entries"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ def entries(
     return {"main": main, **dict(zip(names, own, strict=True))}
 
 
-def _told(dim: tuple[str, tuple[int, int | None]]) -> str:
+def _told(dim: tuple[str, Range]) -> str:
     name, (lo, hi) = dim
     return f"{name} = {lo}" if lo == hi else DimInfo(name, lo, hi).range
 

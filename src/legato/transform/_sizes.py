@@ -21,7 +21,7 @@ from legato.ir.visit import rename_globals
 from legato.transform._closures import Names
 from legato.transform.narrow_dims import is_main_called, with_dims
 
-__all__ = ["Combination", "combinations", "for_sizes", "hull", "is_choice", "without_calls_of_main"]
+__all__ = ["Combination", "Range", "combinations", "for_sizes", "hull", "is_choice", "without_calls_of_main"]
 
 MAX_COMBINATIONS: Final = 32
 Range = tuple[int, int | None]  # both ends included; no upper end: any
