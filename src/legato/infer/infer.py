@@ -22,7 +22,7 @@ from legato.ir.kinds import data_kind_fault
 from legato.ir.module import GlobalFunc, Module
 from legato.ir.purity import Purity, effects_in_dataflow
 from legato.ir.scope import misplaced, place
-from legato.ir.types import FuncType, GlobalTypeVar, Type, TypeData, TypeVar, walk
+from legato.ir.types import FuncType, GlobalTypeVar, Type, TypeData, TypeVar, free_type_vars, walk
 
 __all__ = ["infer", "infer_function"]
 
@@ -165,24 +165,11 @@ def _close_holes(state: Walk, func: Function, variables: dict[TypeVar, None], *,
         zonked = state.solver.zonk(ty)
         assert isinstance(zonked, FuncType)
         state.types[id(func)] = FuncType(opened.params, zonked.ret, opened.type_params)
-    escaped = None if failed else _free(_zonked(state, func))
-    if escaped is not None:
+    escaped = next(free_type_vars(_zonked(state, func)), None)
+    if escaped is not None and not failed:
         message = f"type parameter {escaped.name} is used outside the function that has it"
         details = [f"the type of the function around it : {show(_zonked(state, func))}"]
         state.errors.append(TypeCheckError(message, span=func.span, details=details))
-
-
-def _free(ty: Type) -> TypeVar | None:
-    """A type variable in `ty` that is no parameter of it or of a function type in it."""
-    todo: list[tuple[Type, frozenset[object]]] = [(ty, frozenset())]
-    while todo:
-        part, bound = todo.pop()
-        if isinstance(part, TypeVar) and part not in bound:
-            return part
-        if isinstance(part, FuncType) and part.type_params:
-            bound = bound.union(part.type_params)
-        todo += [(kid, bound) for kid in reversed(part.children())]
-    return None
 
 
 def _stuck(state: Walk) -> list[TypeCheckError]:

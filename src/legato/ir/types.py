@@ -252,6 +252,18 @@ def walk(ty: Type) -> Iterator[Type]:
         yield from walk(child)
 
 
+def free_type_vars(ty: Type) -> Iterator[TypeVar]:
+    """The type variables in `ty` that no function type in it binds."""
+    todo: list[tuple[Type, frozenset[object]]] = [(ty, frozenset())]
+    while todo:
+        part, bound = todo.pop()
+        if isinstance(part, TypeVar) and part not in bound:
+            yield part
+        if isinstance(part, FuncType) and part.type_params:
+            bound = bound.union(part.type_params)
+        todo += [(kid, bound) for kid in reversed(part.children())]
+
+
 def map_dims(ty: Type, f: Callable[[Dim], Dim]) -> Type:
     """`ty` with every dim replaced by `f(dim)`."""
     if isinstance(ty, TensorType):

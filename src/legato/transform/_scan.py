@@ -9,9 +9,8 @@ from legato.arith.expr import Var as DimVar
 from legato.ir._dims import free_dims
 from legato.ir.expr import Call, Expr, Function, Let, Match, MatchCast, Shape, Var
 from legato.ir.scope import operands, pattern_vars, post_order
-from legato.ir.types import FuncType, Type, TypeVar
+from legato.ir.types import FuncType, Type, TypeVar, free_type_vars
 from legato.transform._closures import is_closure
-from legato.transform._types import type_vars
 from legato.transform._values import is_primitive
 from legato.transform.to_graph import named_dims
 
@@ -165,7 +164,7 @@ class Scan:
     def _parts_of(self, ty: Type) -> tuple[Type, tuple[TypeVar, ...], tuple[DimVar, ...]]:
         found = self._parts.get(id(ty))
         if found is None:
-            found = self._parts[id(ty)] = (ty, tuple(dict.fromkeys(type_vars(ty))), free_dims(ty))
+            found = self._parts[id(ty)] = (ty, tuple(dict.fromkeys(free_type_vars(ty))), free_dims(ty))
         return found
 
     # ------------------------------------------------------------------ conclusions

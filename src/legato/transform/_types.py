@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from legato.arith.expr import Var as DimVar
 from legato.infer.replace import replace_vars
@@ -11,21 +11,9 @@ from legato.ir.expr import Constructor
 from legato.ir.module import Module
 from legato.ir.types import UNIT, Dim, FuncType, ShapeType, TensorType, TupleType, Type, TypeCall, TypeVar, walk
 
-__all__ = ["arguments", "bound_dims", "constructor_type", "has_function", "instance", "split", "type_vars"]
+__all__ = ["arguments", "bound_dims", "constructor_type", "has_function", "instance", "split"]
 
 TypeArgs = tuple[Type | Dim, ...]
-
-
-def type_vars(ty: Type) -> Iterator[TypeVar]:
-    """The type variables in `ty` that no function type in it binds."""
-    todo: list[tuple[Type, frozenset[object]]] = [(ty, frozenset())]
-    while todo:
-        part, bound = todo.pop()
-        if isinstance(part, TypeVar) and part not in bound:
-            yield part
-        if isinstance(part, FuncType) and part.type_params:
-            bound = bound.union(part.type_params)
-        todo += [(kid, bound) for kid in reversed(part.children())]
 
 
 def has_function(ty: Type | None) -> bool:
