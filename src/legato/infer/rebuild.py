@@ -22,13 +22,10 @@ from legato.ir.expr import (
     Function,
     GlobalVar,
     Match,
-    Pattern,
-    PatternConstructor,
-    PatternTuple,
-    PatternVar,
     Var,
 )
 from legato.ir.op import Op
+from legato.ir.scope import with_pattern_vars
 from legato.ir.types import UNIT, Dim, FuncType, Type, TypeVar, walk
 
 __all__ = ["Rebuild"]
@@ -171,26 +168,8 @@ class Rebuild:
         return node if clauses == node.clauses else replace(node, clauses=clauses)
 
     def _clause(self, clause: Clause) -> Clause:
-        pattern = self._pattern(clause.pattern)
+        pattern = with_pattern_vars(clause.pattern, self._var)
         return clause if pattern is clause.pattern else Clause(pattern, clause.body)
-
-    def _pattern(self, pattern: Pattern) -> Pattern:
-        match pattern:
-            case PatternVar(var):
-                new = self._var(var)
-                return pattern if new is var else replace(pattern, var=new)
-            case PatternConstructor(_, patterns):
-                inner = tuple(self._pattern(p) for p in patterns)
-                return pattern if _same(inner, patterns) else replace(pattern, patterns=inner)
-            case PatternTuple(patterns):
-                inner = tuple(self._pattern(p) for p in patterns)
-                return pattern if _same(inner, patterns) else replace(pattern, patterns=inner)
-            case _:
-                return pattern
-
-
-def _same(a: tuple[Pattern, ...], b: tuple[Pattern, ...]) -> bool:
-    return all(x is y for x, y in zip(a, b, strict=True))
 
 
 def _name(node: Expr) -> str:

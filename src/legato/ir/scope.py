@@ -13,8 +13,8 @@ jumps even in a let chain of 50,000 bindings.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 from legato.ir.expr import (
     Dataflow,
@@ -24,11 +24,14 @@ from legato.ir.expr import (
     Let,
     Match,
     Pattern,
+    PatternConstructor,
+    PatternTuple,
     PatternVar,
     Var,
 )
 
-__all__ = ["Placement", "Scope", "binders", "misplaced", "operands", "pattern_vars", "place", "post_order", "slots"]
+__all__ = ["Placement", "Scope", "binders", "misplaced", "operands", "pattern_vars", "place", "post_order", "slots",
+           "with_pattern_vars"]  # fmt: skip
 
 
 class Scope:
@@ -136,6 +139,20 @@ def pattern_vars(pattern: Pattern) -> Iterator[Var]:
         if isinstance(top, PatternVar):
             yield top.var
         stack += reversed(top.children())
+
+
+def with_pattern_vars(pattern: Pattern, new: Callable[[Var], Var]) -> Pattern:
+    """`pattern` with `new(v)` for its variables; the same object where none differs (patterns nest shallowly)."""
+    match pattern:
+        case PatternVar(var):
+            made = new(var)
+            return pattern if made is var else replace(pattern, var=made)
+        case PatternConstructor() | PatternTuple():
+            parts = tuple(with_pattern_vars(p, new) for p in pattern.patterns)
+            same = all(a is b for a, b in zip(parts, pattern.patterns, strict=True))
+            return pattern if same else replace(pattern, patterns=parts)
+        case _:
+            return pattern
 
 
 def place(root: Expr) -> Placement:

@@ -25,14 +25,11 @@ from legato.ir.expr import (
     Match,
     MatchCast,
     Pattern,
-    PatternConstructor,
-    PatternTuple,
-    PatternVar,
     Shape,
     Var,
 )
 from legato.ir.op import Op
-from legato.ir.scope import operands, post_order
+from legato.ir.scope import binders, operands, post_order, with_pattern_vars
 from legato.ir.types import Dim, Type, TypeVar
 
 __all__ = ["Copy"]
@@ -74,29 +71,13 @@ class Copy:
     def expr(self, root: Expr) -> Expr:
         """The copy of `root`."""
         for node in post_order(root):
-            self._bind_all(node)
+            for scope in binders(node):
+                for var in scope:
+                    self.bind(var)
         new: dict[int, Expr] = {}
         for node in post_order(root):
             new[id(node)] = self.node(node, tuple([new[id(kid)] for kid in operands(node)]))
         return new[id(root)]
-
-    def _bind_all(self, node: Expr) -> None:
-        match node:
-            case Let(var):
-                self.bind(var)
-            case Function(params):
-                for param in params:
-                    self.bind(param)
-            case Dataflow(bindings):
-                for var, _ in bindings:
-                    self.bind(var)
-            case Match(_, clauses):
-                stack = [c.pattern for c in clauses]
-                while stack:
-                    top = stack.pop()
-                    if isinstance(top, PatternVar):
-                        self.bind(top.var)
-                    stack += top.children()
 
     def _bound(self, var: Var) -> Var:
         found = self.vars[var]
@@ -150,16 +131,8 @@ class Copy:
         return {**func.attrs, "constraints": tuple(replace(c, a=self.dim(c.a), b=self.dim(c.b)) for c in old)}
 
     def pattern(self, pattern: Pattern) -> Pattern:
-        """A pattern with the variables of the copy (patterns nest shallowly)."""
-        match pattern:
-            case PatternVar(var):
-                return replace(pattern, var=self._bound(var))
-            case PatternConstructor(_, parts):
-                return replace(pattern, patterns=tuple(self.pattern(p) for p in parts))
-            case PatternTuple(parts):
-                return replace(pattern, patterns=tuple(self.pattern(p) for p in parts))
-            case _:
-                return pattern
+        """A pattern with the variables of the copy."""
+        return with_pattern_vars(pattern, self._bound)
 
     def _attr(self, value: Any) -> Any:
         """An attribute, or a record of them, with dims and types replaced."""
