@@ -182,6 +182,9 @@ def test_switch_runs_one_case() -> None:
         ("host @f(n: index) { object c: Buffer[(2,), int32, scope=local], tag=0, pointers=0; }",
          "the payload c must be global and dense"),
         ("host @f(n: index) { switch n < 2 { } }", "the value has dtype bool, wanted int32 or index"),
+        ("host @f(n: index) { switch int32(n) { case 5000000000 { } } }", "no int32 is 5000000000, the number of a case"),
+        ("host @f(n: index) { switch n { case -9223372036854775809 { } } }",
+         "no index is -9223372036854775809, the number of a case"),
         ("host @f(n: index) { switch n { case 1 { } case 1 { } } }", "two cases have the same number, of [1, 1]"),
     ],
 )  # fmt: skip

@@ -327,6 +327,10 @@ class _Verifier:
         if s.value.dtype not in (dt.int32, dt.index):
             raise self.error(f"the value has dtype {s.value.dtype}, wanted int32 or index")
         numbers = [n for n, _ in s.cases]
+        wide = dt.int64 if s.value.dtype == dt.index else s.value.dtype
+        beyond = [n for n in numbers if not wide.min <= n <= wide.max]
+        if beyond:
+            raise self.error(f"no {s.value.dtype} is {beyond[0]}, the number of a case")
         if len(set(numbers)) < len(numbers):
             raise self.error(f"two cases have the same number, of {numbers}")
 
