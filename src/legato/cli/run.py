@@ -17,6 +17,9 @@ from legato.cli._files import write_arrays
 if TYPE_CHECKING:
     import numpy as np
 
+    from legato.runtime.datatypes import ObjectInfo
+    from legato.runtime.values import Data
+
 __all__ = ["add_arguments", "run"]
 
 
@@ -31,22 +34,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, tell: Tell) -> Answer:
     """Runs, writes the outputs, describes them."""
     from legato.runtime.fill import feeds
+    from legato.runtime.values import Data
 
     exe = _arguments.executable(args, tell)
     if args.input is None and args.fill is None and exe.inputs:
         raise RunError(f"no inputs; wanted {', '.join(map(str, exe.arguments))}\n  hint: -i FILE.npz, or --fill random")
-    if args.output is not None and exe.results:
-        raise RunError(f"{args.output} cannot hold values of data types: {', '.join(map(str, exe.results))}")
     given = None if args.input is None else _arguments.read_arrays(args.input)
     arrays = feeds(exe.program.functions[exe.function], given, args.fill, dims=dict(args.dim), seed=args.seed)
     tell("running")
     start = time.perf_counter()
     outputs = exe.run(arrays)
     taken = time.perf_counter() - start
+    values = {r.name: r for r in exe.results if isinstance(outputs[r.name], Data)}
+    if args.output is not None and values:
+        raise RunError(f"{args.output} cannot hold values of data types: {', '.join(map(str, values.values()))}")
     if args.output is not None:
         write_arrays(args.output, outputs)
-    types = {result.name: result.type for result in exe.results}
-    facts = [_value(name, types[name], v) if name in types else _describe(name, v) for name, v in outputs.items()]
+    facts = [_value(values[name], v) if name in values else _describe(name, v) for name, v in outputs.items()]
     data = {"output": None if args.output is None else str(args.output), "seconds": taken, "outputs": facts}
     table = rows([_row(f) for f in facts])
     where = f"\nwritten  {args.output}" if args.output is not None else ""
@@ -59,9 +63,9 @@ def _row(fact: dict[str, Any]) -> tuple[str, ...]:
     return fact["name"], fact["type"], *(f"{name} {fact[name]:.6g}" for name in ("min", "max", "mean"))
 
 
-def _value(name: str, type_name: str, value: object) -> dict[str, Any]:
+def _value(info: ObjectInfo, value: Data) -> dict[str, Any]:
     """A value of a data type: its beginning as text."""
-    return {"name": name, "type": type_name, "value": repr(value)}
+    return {"name": info.name, "type": info.type, "value": repr(value)}
 
 
 def _describe(name: str, array: np.ndarray) -> dict[str, Any]:
