@@ -104,6 +104,6 @@ def _value(dim: DimInfo, given: int | None) -> int:
     if given is None:
         value = max(dim.lo, DEFAULT_DIM)
         return value if dim.hi is None else min(value, dim.hi)
-    if given < dim.lo or (dim.hi is not None and given > dim.hi):
+    if not dim.holds(given):
         raise RunError(f"dim {dim.name}: got {given}, wanted {dim.range}")
     return given
