@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from legato.base.errors import TypeCheckError
+from legato.base.graph import components
 from legato.base.node import post_order
 from legato.infer.holes import Hole, show
 from legato.infer.rebuild import Rebuild
@@ -205,36 +206,8 @@ def _raise(errors: Sequence[TypeCheckError]) -> None:
 
 
 def _groups(functions: Mapping[GlobalVar, Function]) -> Iterable[list[GlobalVar]]:
-    """The strongly connected components of the call graph, callees first (Tarjan 1972, iterative)."""
-    if len(functions) == 1:
-        return [list(functions)]
-    calls = {gv: [n for n in _names(f) if n in functions] for gv, f in functions.items()}
-    order: dict[GlobalVar, int] = {}
-    low: dict[GlobalVar, int] = {}
-    path: list[GlobalVar] = []
-    on_path: set[GlobalVar] = set()
-    groups: list[list[GlobalVar]] = []
-    for root in functions:
-        work = [] if root in order else [(root, 0)]
-        while work:
-            gv, n = work.pop()
-            if gv not in order:
-                order[gv] = low[gv] = len(order)
-                path.append(gv)
-                on_path.add(gv)
-            for i, callee in enumerate(calls[gv][n:], n):
-                if callee not in order:
-                    work += [(gv, i), (callee, 0)]
-                    break
-                if callee in on_path:
-                    low[gv] = min(low[gv], low[callee])
-            else:
-                if low[gv] == order[gv]:
-                    at = path.index(gv)
-                    groups.append(path[at:])
-                    on_path.difference_update(path[at:])
-                    del path[at:]
-    return groups
+    """The functions that call each other in a circle, together; callees first."""
+    return components({gv: [n for n in _names(f) if n in functions] for gv, f in functions.items()})
 
 
 def _names(func: Expr) -> Iterable[GlobalVar]:

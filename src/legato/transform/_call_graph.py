@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from legato.base.graph import components
 from legato.ir.expr import Call, GlobalVar
 from legato.ir.module import Module
 from legato.ir.scope import post_order
 
-__all__ = ["broken", "callees", "components", "reachable_from", "values"]
+__all__ = ["broken", "callees", "reachable_from", "values"]
 
 Calls = Mapping[GlobalVar, Iterable[GlobalVar]]
 
@@ -43,39 +44,6 @@ def reachable_from(roots: Iterable[GlobalVar], calls: Calls) -> set[GlobalVar]:
         if gv not in found:
             found.add(gv)
             todo += calls[gv]
-    return found
-
-
-def components(calls: Calls) -> list[list[GlobalVar]]:
-    """The strongly connected components, callees first (Tarjan 1972, iterative)."""
-    order: dict[GlobalVar, int] = {}
-    low: dict[GlobalVar, int] = {}
-    path: list[GlobalVar] = []
-    on_path: set[GlobalVar] = set()
-    found: list[list[GlobalVar]] = []
-    for root in calls:
-        work = [] if root in order else [(root, iter(list(calls[root])))]
-        while work:
-            gv, left = work[-1]
-            if gv not in order:
-                order[gv] = low[gv] = len(order)
-                path.append(gv)
-                on_path.add(gv)
-            callee = next(left, None)
-            if callee is not None:
-                if callee not in order:
-                    work.append((callee, iter(list(calls[callee]))))
-                elif callee in on_path:
-                    low[gv] = min(low[gv], order[callee])
-                continue
-            work.pop()
-            if work:
-                low[work[-1][0]] = min(low[work[-1][0]], low[gv])
-            if low[gv] == order[gv]:
-                at = path.index(gv)
-                found.append(path[at:])
-                on_path.difference_update(path[at:])
-                del path[at:]
     return found
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from legato.base.graph import components
 from legato.base.node import post_order, rebuild
 from legato.infer.builder import Builder
 from legato.ir.expr import Call, Constant, Expr, Function, GlobalVar, Var
@@ -22,7 +23,7 @@ from legato.ir.module import Module
 from legato.ir.types import FuncType, TensorType
 from legato.ops.index import take
 from legato.ops.linalg import dense
-from legato.transform._call_graph import callees, components, values
+from legato.transform._call_graph import callees, values
 from legato.transform._projection import projected, projected_type
 from legato.transform.pass_ import Pass
 

@@ -16,9 +16,10 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
+from legato.base.graph import components
 from legato.ir.expr import Function, GlobalVar
 from legato.ir.module import Module
-from legato.transform._call_graph import broken, callees, components, reachable_from, values
+from legato.transform._call_graph import broken, callees, reachable_from, values
 from legato.transform._inline import Inliner, may_inline
 from legato.transform.pass_ import Pass
 
