@@ -12,8 +12,8 @@ from legato.base.tokens import TokenStream
 from legato.tir.buffer import Buffer, Layout, Scope
 from legato.tir.equal import alpha_equal, program_key, structural_hash
 from legato.tir.expr import Load, call, cast
-from legato.tir.parser import parse_func, parse_function
-from legato.tir.printer import show
+from legato.tir.parser import _LOOPS, _SIMPLE, parse_func, parse_function
+from legato.tir.printer import KEYWORDS, show
 from legato.tir.stmt import Alloc, Block, Check, For, Func, Let, LoopKind, Store, block
 from tests.tir import programs
 
@@ -53,6 +53,17 @@ kernel @tile(a: Buffer[(n, 64), float32], b: Buffer[(n, 64), float32, order=(1, 
   barrier;
 }
 """
+
+
+@pytest.mark.parametrize("name", sorted(KEYWORDS))
+def test_a_buffer_with_the_name_of_a_keyword(name: str) -> None:
+    buffer = Buffer(name, (const(3),), dt.int64)
+    func = Func("f", (buffer,), Store(buffer, (const(0),), Load(buffer, (const(1),))))
+    assert alpha_equal(parse_func(show(func)), func)
+
+
+def test_keywords_are_what_begins_a_statement() -> None:
+    assert KEYWORDS >= {*_SIMPLE, *_LOOPS}
 
 
 def test_the_printer_writes_what_the_parser_reads() -> None:

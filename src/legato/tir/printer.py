@@ -57,7 +57,8 @@ __all__ = ["KEYWORDS", "RESERVED", "Namer", "show", "show_stmt"]
 
 KEYWORDS = frozenset({"let", "alloc", "view", "share", "if", "else", "while", "check", "at", "in", "launch", "invoke",
                       "host_op", "for", "unroll", "vector", "parallel", "kernel", "host", "constants",
-                      "object", "open", "retain", "release", "switch", "case", "default"})  # fmt: skip
+                      "object", "open", "retain", "release", "switch", "case", "default", "prefetch",
+                      "barrier"})  # fmt: skip
 RESERVED = (
     KEYWORDS
     | {d.name for d in dt.ALL_DTYPES}
