@@ -63,7 +63,7 @@ def test_a_buffer_with_the_name_of_a_keyword(name: str) -> None:
 
 
 def test_keywords_are_what_begins_a_statement() -> None:
-    assert KEYWORDS >= {*_SIMPLE, *_LOOPS}
+    assert {*_SIMPLE, *_LOOPS} <= KEYWORDS
 
 
 def test_the_printer_writes_what_the_parser_reads() -> None:

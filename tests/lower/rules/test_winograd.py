@@ -167,7 +167,6 @@ def test_an_image_has_the_same_bits_alone_and_in_a_batch(precision: Precision) -
 
 
 @needs_v4
-@needs_v4
 def test_few_and_many_tiles_of_a_symbolic_batch() -> None:
     """Two kernels, or all in one: the same bits as those of programs for that many, in memory that does not grow."""
     shape = (20, 28, 28, 64)
@@ -179,6 +178,7 @@ def test_few_and_many_tiles_of_a_symbolic_batch() -> None:
     assert exe.peak_memory(n=20) <= exe.peak_memory(n=4)
 
 
+@needs_v4
 def test_errors_are_as_stated() -> None:
     mod = convolution((1, 16, 16, 256), 64, epilogue=())
     x = np.maximum(data((1, 16, 16, 256)), 0)
