@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from legato.arith.expr import Expr, Var, const, floordiv
+from legato.arith.expr import Expr, Var, const, floordiv, min_
 from legato.arith.simplify import simplify
 from legato.arith.substitute import substitute
 from legato.lower.rules.nest import extent_of, loop
@@ -24,30 +24,36 @@ from legato.tir.stmt import LoopKind, Prefetch, Stmt
 __all__ = ["FEWEST_TURNS", "Ahead", "Share", "number_of", "share_of"]
 
 FEWEST_TURNS: Final = 6  # that share: 9 make Winograd's products of 14 x 14 pixels 6 % faster, 3 those of 7 x 7 slower
+UNKNOWN_TURNS: Final = 4  # so many share where nobody knows how many there are
 
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """While weights are used, those at the next value of `along` are fetched; `turns` tiles use the same weights."""
+    """While weights are used, those at the next value of `along` are fetched; `turns` tiles use the same weights, None
+    where nobody knows how many."""
 
     along: Var
-    turns: int = 1
+    turns: int | None = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
     """What one turn asks for: with every `steps` steps of the reduction (a sum over `terms` terms), `lines` lines, of
-    `lanes` elements each, of the next block, which lies in memory as it is used."""
+    `lanes` elements each, of the next block, which lies in memory as it is used. With `turns` turns all of it is asked
+    for; those behind them ask for little of what follows it, all for the same."""
 
     ahead: Ahead
     steps: int
     terms: int
     lines: int
     lanes: int
+    turns: int
 
     def fetch(self, x: Load, turn: Expr, term: Expr, at_next: Mapping[Var, Expr]) -> Stmt:
         """Asks for the lines of the steps that begin at number `term` of the sum, in turn `turn`; x: the weights;
         at_next: where the next block begins."""
+        if self.ahead.turns is None or self.ahead.turns > self.turns:
+            turn = min_(turn, const(self.turns))
         group = turn * (self.terms // self.steps) + floordiv(term, const(self.steps))
         start = substitute(x, dict(at_next))
         assert isinstance(start, Load)
@@ -68,7 +74,7 @@ def share_of(
 
     steps: terms of the sum that are written out; lanes: elements of a line.
     """
-    if ahead is None or ahead.turns < FEWEST_TURNS:
+    if ahead is None or (ahead.turns is not None and ahead.turns < FEWEST_TURNS):
         return None
     inner = tuple(axis.var for axis in reduction.axes)
     terms = 1
@@ -78,7 +84,9 @@ def share_of(
     follows = x.indices[-1 - len(inner) :] == (*inner, within) and x.buffer.layout.is_row_major
     if not follows or not terms or last % steps:
         return None
-    return Share(ahead, steps, terms, -(-steps * width // lanes // ahead.turns), lanes)
+    wanted = -(-steps * width // lanes)
+    lines = -(-wanted // (UNKNOWN_TURNS if ahead.turns is None else ahead.turns))
+    return Share(ahead, steps, terms, lines, lanes, -(-wanted // lines))
 
 
 def number_of(reduction: Reduction, values: Mapping[Var, Expr]) -> Expr:

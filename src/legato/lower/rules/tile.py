@@ -82,15 +82,15 @@ def tile(job: TileJob, shape: TileShape, target: Target) -> Stmt:
     threaded = is_threaded([a.extent for a in job.order], per_element)
     blocks = simplify(cdiv(channel.extent, shape.width))
     first = len(outer) if not job.blocks_first else 0
-    tiles = _tile_count(row, shape)
-    turns = math.prod(extent_of(a.extent) or 0 for a in outer) * tiles if job.blocks_first else 1
-    in_turns = job if job.ahead is None else replace(job, ahead=replace(job.ahead, turns=turns or 1))
+    in_turns = job
+    if job.ahead is not None and job.blocks_first:
+        in_turns = replace(job, ahead=replace(job.ahead, turns=_turns(outer, row, shape)))
 
     def before(values: Sequence[Expr]) -> Expr:
         number: Expr = const(0)
         for a, value in zip(outer, values, strict=True):
             number = number * a.extent + value
-        return number * tiles if turns > 1 else const(0)
+        return number if row is None else number * cdiv(row.extent, shape.rows)
 
     def nest(values: list[Expr]) -> Stmt:
         values = list(values)
@@ -103,9 +103,11 @@ def tile(job: TileJob, shape: TileShape, target: Target) -> Stmt:
     return parallel(extents, nest, threaded)
 
 
-def _tile_count(row: Axis | None, shape: TileShape) -> int:
-    """How many tiles there are along the row axis; 0 where nobody knows."""
-    return 1 if row is None else -(-(extent_of(row.extent) or 0) // shape.rows)
+def _turns(outer: Sequence[Axis], row: Axis | None, shape: TileShape) -> int | None:
+    """How many tiles there are along these axes; None where nobody knows."""
+    tiles = const(1) if row is None else cdiv(row.extent, shape.rows)
+    known = [extent_of(n) for n in (simplify(tiles), *(a.extent for a in outer))]
+    return None if None in known else math.prod(n for n in known if n is not None)
 
 
 def register_tile(
@@ -214,16 +216,16 @@ class _Tiles:
         assert self.row is not None
         extent, rows = self.row.extent, self.shape.rows
 
-        def of_height(first: Expr, height: Expr, low: int, high: int) -> Stmt:
+        def of_height(first: Expr, height: Expr, number: Expr, low: int, high: int) -> Stmt:
             if low == high:
-                return self._tile(start, vectors, limit, first, low)
+                return self._tile(start, vectors, limit, first, low, number)
             middle = (low + high) // 2
-            lower, taller = (of_height(first, height, *ends) for ends in ((low, middle), (middle + 1, high)))
+            lower, taller = (of_height(first, height, number, *ends) for ends in ((low, middle), (middle + 1, high)))
             return If(lt(height, middle + 1), lower, taller)
 
         def rest(n: Expr) -> Stmt:
             first, height = Var("first", lo=0), Var("height", lo=1, hi=most)
-            tiles = Let(first, full * rows + n * cdiv(left, count), of_height(first, height, 1, most))
+            tiles = Let(first, full * rows + n * cdiv(left, count), of_height(first, height, full + n, 1, most))
             return Let(height, floordiv(left + (count - 1 - n), count), tiles)
 
         full, most = floordiv(extent, const(rows)), max(1, rows // 2)
@@ -231,7 +233,7 @@ class _Tiles:
         count = simplify(cdiv(left, const(most)))
         if simplify(full) is const(0):
             return loop("m", count, rest)
-        main = loop("t", full, lambda t: self._tile(start, vectors, limit, t * rows, rows))
+        main = loop("t", full, lambda t: self._tile(start, vectors, limit, t * rows, rows, t))
         return block(main, loop("m", count, rest))
 
     def _tile(
