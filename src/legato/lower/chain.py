@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from legato.arith.expr import Binary, Const, Expr, Op, Var, const
 from legato.arith.interval import Interval
+from legato.arith.prove import prove_equal
 from legato.arith.simplify import simplify
 from legato.arith.substitute import rewrite, substitute, variables
 from legato.lower.access import depends, extent_of
@@ -227,7 +228,7 @@ class _Finder:
             assert stage.reduction is not None
             red = stage.reduction
             reads = {x for e in bodies for x in loads(e) if x.buffer is t}
-            if len(reads) != 1 or len(red.axes) != 1 or not _is_same(red.axes[0].extent, self.key.extent):
+            if len(reads) != 1 or len(red.axes) != 1 or not prove_equal(red.axes[0].extent, self.key.extent):
                 return None
             (load,) = reads
             env: dict[Var, Expr] = {a.var: i for a, i in zip(stage.axes, load.indices, strict=True)}
@@ -277,11 +278,6 @@ def _score_tensors(product: Tensor, along: Sequence[Tensor]) -> list[Tensor]:
     return [product]
 
 
-def _is_same(a: Expr, b: Expr) -> bool:
-    difference = simplify(a - b)
-    return isinstance(difference, Const) and difference.value == 0
-
-
 def _inverse(index: Sequence[Expr], inner: Sequence[Axis], outer: Sequence[Axis]) -> dict[Var, Expr] | None:
     """`outer` axes as functions of `inner` ones, where `index` says what the inner ones are over the outer ones.
 
@@ -315,7 +311,7 @@ def _digits(axis: Axis, parts: Iterable[tuple[Expr, Axis]]) -> Expr | None:
             return None
         value = value + part.var * size
         size = simplify(size * part.extent)
-    return value if _is_same(size, axis.extent) else None
+    return value if prove_equal(size, axis.extent) else None
 
 
 def _step(e: Expr, var: Var) -> int | None:

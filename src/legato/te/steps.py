@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
-from legato.arith.expr import Const, Expr, Var, const
-from legato.arith.simplify import simplify
+from legato.arith.expr import Expr, Var, const
+from legato.arith.prove import prove_equal
 from legato.arith.substitute import substitute
 from legato.base import dtype as dt
 from legato.te.inline import inline, loads
@@ -101,12 +101,7 @@ def _held(inner: Sequence[Tensor], sums: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _same_shape(a: Tensor, b: Tensor) -> bool:
-    return a.rank == b.rank and all(_equal(x, y) for x, y in zip(a.shape, b.shape, strict=True))
-
-
-def _equal(a: Expr, b: Expr) -> bool:
-    difference = simplify(a - b)
-    return isinstance(difference, Const) and difference.value == 0
+    return a.rank == b.rank and all(prove_equal(x, y) for x, y in zip(a.shape, b.shape, strict=True))
 
 
 class _Plan:
@@ -174,7 +169,7 @@ class _Plan:
             assert t.stage.reduction is not None
             (axis,) = t.stage.reduction.axes
             along = along or Axis(Var("k", dt.index, 0), axis.extent)
-            if not _equal(along.extent, axis.extent) or any(loads(i) for i in x.indices):
+            if not prove_equal(along.extent, axis.extent) or any(loads(i) for i in x.indices):
                 return None
             env: dict[Var, Expr] = {a.var: i for a, i in zip(t.stage.axes, x.indices, strict=True)}
             slots.append(Slot(x, substitute(self.bodies[t], {**env, axis.var: along.var})))
@@ -188,7 +183,7 @@ class _Plan:
     def _is_own(self, x: Load) -> bool:
         """True if `x` reads the element at the axes; along an axis of extent 1 that is element 0, too."""
         return len(x.indices) == len(self.axes) and all(
-            i is a.var or (_equal(i, const(0)) and _equal(a.extent, const(1)))
+            i is a.var or (prove_equal(i, const(0)) and prove_equal(a.extent, const(1)))
             for i, a in zip(x.indices, self.axes, strict=True)
         )
 
