@@ -236,6 +236,26 @@ def test_a_function_with_constraints_that_gives_a_closure_is_entered() -> None:
             evaluate(program, (np.ones(3, np.float32), np.ones(1, np.float32)))
 
 
+def test_a_clause_that_is_reached_on_several_ways_keeps_its_constraints() -> None:
+    text = """
+    type Rows { One(Tensor[(?,), float32]), Zero, Other }
+    def @f(%a: Rows, %b: Rows, %y: Tensor[(m,), float32]) -> float32 {
+      match ((%a, %b)) { (One(_), Zero) => 1f, (Zero, _) => 2f, (_, One(%z)) => { BODY }, _ => 3f }
+    }
+    def @main(%x: Tensor[(n,), float32], %y: Tensor[(m,), float32], %c: bool) {
+      @f(if (%c) { One(%y) } else { Other }, One(%x), %y)
+    }"""
+    for body in ("sum(%z + %y)", "let %s = exp(%z + %y); sum(%s) + sum(tanh(%s))"):
+        mod = typed(text.replace("BODY", body))
+        new = first(mod)
+        for c in (True, False):
+            args = (np.ones(3, np.float32), np.ones(3, np.float32), np.asarray(c))
+            assert same(evaluate(new, args), evaluate(mod, args))
+            for program in (mod, new):
+                with pytest.raises(RunError, match="= 3 and m = 1 must be equal"):
+                    evaluate(program, (np.ones(3, np.float32), np.ones(1, np.float32), np.asarray(c)))
+
+
 # ------------------------------------------------------------------ what is refused
 
 

@@ -12,14 +12,17 @@ programs grow no more than their decision trees. Where a `match?` has no clause 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
 from legato.arith.expr import Var as DimVar
+from legato.arith.substitute import variables
 from legato.base.node import transform
+from legato.infer.replace import replace_dim
 from legato.ir._dims import free_dims
+from legato.ir.constraint import Constraint
 from legato.ir.expr import (
     Call,
     Clause,
@@ -44,6 +47,7 @@ from legato.transform.to_a_normal import ToANormal
 
 __all__ = ["FlattenMatch", "is_flat"]
 
+Renamed = list[dict[DimVar, Dim]]  # what a clause calls its own dims, on each of the ways that lead to it
 SMALL: Final = 6  # nodes of a clause that is copied
 
 
@@ -56,12 +60,32 @@ class FlattenMatch(FunctionPass):
     def function(self, func: Function, mod: Module) -> Function:
         if all(is_flat(node) for node in post_order(func.body) if isinstance(node, Match)):
             return func
+        renamed: list[Renamed] = []
+
+        def flat(node: Expr) -> Expr | None:
+            if isinstance(node, Function):
+                return _with_constraints(node, renamed)
+            if not isinstance(node, Match) or is_flat(node):
+                return None
+            flattener = _Flattener(node, mod.types)
+            made = flattener.run()
+            renamed.extend(flattener.renamed.values())
+            return made
+
         func = ToANormal().function(func, mod)
-        return replace(func, body=transform(func.body, lambda node: _flat(node, mod.types)))
+        func = replace(func, body=transform(func.body, flat))
+        return _with_constraints(func, renamed)
 
 
-def _flat(node: Expr, types: Mapping[GlobalTypeVar, TypeData]) -> Expr | None:
-    return _Flattener(node, types).run() if isinstance(node, Match) and not is_flat(node) else None
+def _with_constraints(func: Function, renamed: Iterable[Renamed]) -> Function:
+    """`func` with its constraints over the dims that clauses now have, on each way to them."""
+    old: tuple[Constraint, ...] = func.attrs.get("constraints", ())
+    new = old
+    for ways in renamed:
+        of = {c for c in new if any(d in ways[0] for d in variables(c.a, c.b))}
+        own = (replace(c, a=replace_dim(c.a, w), b=replace_dim(c.b, w)) for w in ways for c in new if c in of)
+        new = (*(c for c in new if c not in of), *own) if of else new
+    return func if new is old else replace(func, attrs={**func.attrs, "constraints": new})
 
 
 def is_flat(match: Match) -> bool:
@@ -90,6 +114,7 @@ class _Flattener:
         self._names = self._shared_names()
         self._used = set(self._names)  # variables of the tree that something looks at
         self._joins: dict[int, Var] = {}
+        self.renamed: dict[int, Renamed] = {}
 
     def _shared_names(self) -> dict[Var, Var]:
         """For variables of the tree, the variable of a clause to be called as: of one that is reached in one way."""
@@ -144,23 +169,19 @@ class _Flattener:
     def _clause(self, d: Decision) -> Expr:
         body = self._match.clauses[d.clause].body
         bound = [(var, self._operand(at)) for var, at in d.bound]
-        if self._ways[d.clause] == 1:
-            aliases = [(var, at) for var, at in bound if at is not var]
-            own = _own_dims(aliases)
-            if not own:
-                return lets(aliases, body)
-            copy = Copy(dims=own)
-            copy.vars.update(aliases)
-            return copy.expr(body)
-        if _is_small(body):
-            copy = Copy(dims=_own_dims(bound))
+        dims = _own_dims(bound)
+        if dims:
+            self.renamed.setdefault(d.clause, []).append(dims)
+        if self._ways[d.clause] == 1 and not dims:
+            return lets([(var, at) for var, at in bound if at is not var], body)
+        if self._ways[d.clause] == 1 or _is_small(body):
+            copy = Copy(dims=dims)
             copy.vars.update(bound)
             return copy.expr(body)
         join = self._joins.get(d.clause)
         if join is None:
             join = self._joins[d.clause] = Var(f"clause{d.clause}", ty=_join_type(bound, body), span=body.span)
         assert isinstance(join.ty, FuncType)
-        dims = _own_dims(bound)
         args = tuple(dims.get(p, p) for p in join.ty.type_params if isinstance(p, DimVar))
         return Call(join, tuple(at for _, at in bound), None, args, ty=self._match.ty, span=body.span)
 
