@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from legato.lower.conditions import detect_pad
 from legato.lower.group import Group, stages
-from legato.lower.inline import detect_pad
 
 __all__ = ["paddings"]
 

@@ -14,8 +14,8 @@ from legato.lower.algorithms.pairs import pair_up
 from legato.lower.algorithms.polyphase import Part, polyphase
 from legato.lower.algorithms.winograd import detect, winograd
 from legato.lower.chained import settle_chained
+from legato.lower.conditions import detect_pad, settled
 from legato.lower.group import stages
-from legato.lower.inline import detect_pad, settled
 from legato.lower.packing import Packing
 from legato.lower.rules.ahead import Ahead
 from legato.lower.rules.nest import together

@@ -16,8 +16,8 @@ from legato.base.target import Target
 from legato.lower.access import extent_of
 from legato.lower.chain import is_product
 from legato.lower.chained import chained
+from legato.lower.conditions import detect_pad, settled
 from legato.lower.group import Group, stages
-from legato.lower.inline import detect_pad, settled
 from legato.lower.layout import choose_order
 from legato.lower.reductions import reduced
 from legato.lower.rowwise import long_rows, row_job

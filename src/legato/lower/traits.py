@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from legato.arith.expr import Expr, Var
 from legato.lower.access import depends, extent_of, follows, is_unit, stride
-from legato.lower.inline import Pad
+from legato.lower.conditions import Pad
 from legato.te.inline import loads
 from legato.te.tensor import Axis, Reduction, Stage, Tensor
 from legato.tir.buffer import Buffer, Layout

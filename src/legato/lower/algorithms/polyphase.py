@@ -20,7 +20,7 @@ from legato.arith.expr import Binary, Const, Expr, Op, Select, Var, cdiv, const
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, substitute, variables
 from legato.lower.access import extent_of
-from legato.lower.inline import conjuncts, simplified
+from legato.lower.conditions import conjuncts, simplified
 from legato.te.tensor import Axis, Reduction
 
 __all__ = ["Part", "polyphase"]
