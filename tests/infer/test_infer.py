@@ -305,6 +305,8 @@ def test_unbound_variable() -> None:
         infer(Module.from_expr(Function((), Call(table()["exp"], (Var("y"),)))))
     with pytest.raises(TypeCheckError, match="@f is not a function of the module"):
         infer(Module.from_expr(Function((), Call(GlobalVar("f"), ()))))
+    with pytest.raises(TypeCheckError, match="%f is not bound here"):
+        infer(read("def @main() { let %f: fn () -> int32 = %f; %f() }"))
 
 
 # ------------------------------------------------------------------ size

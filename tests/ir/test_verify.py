@@ -99,6 +99,14 @@ def test_refused(body: Expr, message: str) -> None:
     assert _message(_module(body, X)) == f"malformed program: {message}"
 
 
+def test_effects_of_a_variable_that_is_bound_to_itself() -> None:
+    f = Var("f")
+    block = Dataflow(((Y, Call(f, ())),), (Y,))
+    assert _message(_module(Let(f, f, Tuple((Function((), RefCreate(X)), block))), X)) == (
+        "malformed program: @main: a dataflow block calls %f, which may have effects\n  it evaluates <Call>"
+    )
+
+
 def test_two_types_of_a_variable() -> None:
     param = Var("x", ty=tensor_type((2,)))
     use = Var("x", uid=param.uid, ty=tensor_type((2,), "int8"))

@@ -101,7 +101,9 @@ class Purity:
 
     def _key(self, callee: Expr) -> int:
         """The id of the function that `callee` is known to be, or _UNKNOWN."""
-        while isinstance(callee, Var) and callee in self._bound:
+        seen: set[Var] = set()  # variables that are bound to each other are found out elsewhere
+        while isinstance(callee, Var) and callee in self._bound and callee not in seen:
+            seen.add(callee)
             callee = self._bound[callee]
         if isinstance(callee, GlobalVar):
             return id(self._functions.get(callee))
