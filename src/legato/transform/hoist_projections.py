@@ -12,14 +12,14 @@ the tensor, which no type says: the pass is not among the default ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from legato.base.graph import components
 from legato.base.node import post_order, rebuild
 from legato.infer.builder import Builder
 from legato.ir.expr import Call, Constant, Expr, Function, GlobalVar, Var
-from legato.ir.module import Module
+from legato.ir.module import GlobalFunc, Module
 from legato.ir.types import FuncType, TensorType
 from legato.ops.index import take
 from legato.ops.linalg import dense
@@ -37,19 +37,26 @@ class HoistProjections(Pass):
     name = "hoist-projections"
 
     def __call__(self, mod: Module) -> Module:
-        for gv, func in mod.graph_functions():
-            for product in _products(func):
-                mod = _hoisted(mod, gv, product)
+        for gv in mod.functions:
+            stay = 0
+            while stay < len(products := _products(mod[gv])):
+                new = _hoisted(mod, gv, products[stay])
+                stay += new is mod
+                mod = new  # where what was hoisted is no product any more
         return mod
 
 
-def _products(func: Function) -> Iterator[Call]:
+def _products(func: GlobalFunc) -> list[Call]:
     """The products with constants of parts of parameters of `func`."""
-    for node in post_order([func.body]):
-        if isinstance(node, Call) and node.op is dense and isinstance(node.args[1], Constant):
-            data = node.args[0]
-            if isinstance(data, Call) and data.op is take and data.attrs.axis == 0 and data.args[0] in func.params:
-                yield node
+    nodes = post_order([func.body]) if isinstance(func, Function) else ()
+    return [node for node in nodes if isinstance(node, Call) and _is_product(node, func.params)]
+
+
+def _is_product(node: Call, params: Sequence[object]) -> bool:
+    if node.op is not dense or not isinstance(node.args[1], Constant):
+        return False
+    data = node.args[0]
+    return isinstance(data, Call) and data.op is take and data.attrs.axis == 0 and data.args[0] in params
 
 
 def _hoisted(mod: Module, gv: GlobalVar, product: Call) -> Module:
