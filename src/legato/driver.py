@@ -53,6 +53,7 @@ __all__ = [
     "llvm_modules",
     "load_model",
     "lower_module",
+    "main_function",
     "operators",
 ]
 
@@ -95,7 +96,7 @@ def load_model(
     if sizes:
         only, *others = combinations(sizes)
         mod = without_calls_of_main(infer(load_model(model, shapes=shapes, ops=ops, custom=custom)))
-        made = for_sizes(_main(mod), only)
+        made = for_sizes(main_function(mod), only)
         if others:
             raise CompileError("shapes: a dim has several sizes", hint="these are for programs that are compiled")
         return mod.with_function(mod.var("main"), made)
@@ -231,7 +232,7 @@ def _transformed(mod: Module, options: CompileOptions, observer: Observer) -> tu
     found = combinations(options.sizes)
     before, after = for_bodies(options.pipeline)
     mod = without_calls_of_main(run(mod, before, observer))
-    main, names = _main(mod), Names(mod)
+    main, names = main_function(mod), Names(mod)
     made = {
         mod.var("main") if not n else ir.GlobalVar(names.new("main_for_sizes")): for_sizes(main, sizes)
         for n, sizes in enumerate(found)
@@ -254,7 +255,8 @@ def _room(mod: Module) -> int:
     return 3 * sum(node.data.nbytes for node in nodes if isinstance(node, ir.Constant)) + (1 << 20)
 
 
-def _main(mod: Module) -> ir.Function:
+def main_function(mod: Module) -> ir.Function:
+    """@main of `mod`; UnsupportedError where it is a loop-level function, CompileError where there is none."""
     main = mod["main"]
     if not isinstance(main, ir.Function):
         raise UnsupportedError(
@@ -274,7 +276,7 @@ def _lowered(
     """`lower_module` of what the functions `roots` call; what the `shelf` has is not lowered again, unless somebody
     wants to see how it is."""
     mod = mod.with_functions({gv: f for name in roots for gv, f in reachable(mod, name).functions.items()})
-    _main(mod)
+    main_function(mod)
     require_supported(mod, first_order(mod))
     is_watched = observer.settings.verify or not options.keep.isdisjoint(("lower", "tir", "*"))
     lowered = lower_functions(mod, options.target, options.precision, None if is_watched else shelf, allocate)

@@ -228,6 +228,16 @@ def test_check_of_relay(call: Any) -> None:
     assert data["by_reference"] == []
 
 
+def test_check_of_what_is_not_compiled(call: Any) -> None:
+    head = '#[version = "0.0.5"]\n'
+    Path("gives.relay").write_text(head + "def @main(%x: float32) { fn (%y: float32) { %x * %y } }")
+    (reason,) = call("check", "gives.relay", "--json").json["unsupported"]
+    wanted = "@main takes or gives functions, which compiled code cannot pass to or from Python"
+    assert reason["reason"] == f"{wanted}; result : fn (float32) -> float32"
+    Path("loops.relay").write_text(head + "kernel @main(x: Buffer[(4), float32]) { x[0] = 1.0f; }")
+    assert "@main is a loop-level function" in call("check", "loops.relay").err
+
+
 # ------------------------------------------------------------------ compile, run
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,13 +62,12 @@ def _onnx(args: argparse.Namespace) -> dict[str, Any]:
 
 def _below(mod: Module, args: argparse.Namespace, tell: Tell) -> dict[str, Any]:
     """What the stages below the frontend say: unsupported programs, operators without native code."""
-    from legato.driver import lower_module
-    from legato.ir.expr import Constant, Function
+    from legato.driver import lower_module, main_function
+    from legato.ir.expr import Constant
     from legato.ir.visit import nodes
     from legato.transform.pass_ import Observer, run
 
-    main = mod["main"]
-    assert isinstance(main, Function)
+    main = main_function(mod)
     constants = {id(node): node.data for node in nodes(main) if isinstance(node, Constant)}
     found: dict[str, Any] = {
         "inputs": {p.name: str(p.ty) for p in main.params},
@@ -82,9 +82,16 @@ def _below(mod: Module, args: argparse.Namespace, tell: Tell) -> dict[str, Any]:
         tell("lowering")
         _, program = lower_module(run(mod, options.pipeline, observer), options, observer)
     except UnsupportedError as error:
-        place = {"node": "", "operator": "", "domain": "", "opset": 0}
-        return {**found, "unsupported": [{**place, "reason": text} for text in error.details or (error.message,)]}
+        nowhere = {"node": "", "operator": "", "domain": "", "opset": 0}
+        return {**found, "unsupported": [{**nowhere, "reason": text} for text in _reasons(error)]}
     return {**found, "kernels": len(program.kernels), "by_reference": [r.op.name for r in program.host_ops]}
+
+
+def _reasons(error: UnsupportedError) -> Sequence[str]:
+    """What the error lists; one that has a place is about a single thing."""
+    if error.span is None and error.details:
+        return error.details
+    return ("; ".join((error.message, *error.details)),)
 
 
 def _text(data: dict[str, Any]) -> str:
