@@ -52,6 +52,7 @@ from legato.tir.stmt import (
     View,
     While,
 )
+from legato.tir.walk import BINDERS
 
 __all__ = ["KEYWORDS", "RESERVED", "Namer", "show", "show_stmt"]
 
@@ -67,7 +68,7 @@ RESERVED = (
     | {f"{word}{suffix}" for word in ("inf", "nan") for suffix in ("f", "f16", "f32", "f64", "bf16")}
 )
 _FOREIGN = re.compile(r"[^A-Za-z0-9_]")
-_BINDERS = (Let, Alloc, View, Object, Open)  # they hold to the end of the block
+_BINDERS = (Let, *BINDERS)  # they hold to the end of the block
 _PLAIN = re.compile(r"[A-Za-z0-9_]+(/[A-Za-z0-9_]+)*")
 _TERSE = 160  # expressions with more nodes than this, as a tree, are written with shared parts
 _WORTH = 6  # nodes that a shared part must have

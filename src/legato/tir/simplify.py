@@ -22,8 +22,9 @@ from legato.arith.substitute import replace as replace_parts
 from legato.arith.substitute import substitute as substitute_expr
 from legato.base import dtype as dt
 from legato.tir.buffer import Buffer
-from legato.tir.stmt import Alloc, Block, Check, For, Func, If, Let, LoopKind, Object, Open, Stmt, View, block
+from legato.tir.stmt import Alloc, Block, Check, For, Func, If, Let, LoopKind, Open, Stmt, View, block
 from legato.tir.walk import (
+    BINDERS,
     buffers_used,
     copy_buffer,
     has_load,
@@ -165,7 +166,7 @@ def _decide(body: Stmt) -> Stmt:
 def _with_simple_operands(s: Stmt, scope: _Scope, moved: dict[Buffer, Buffer]) -> Stmt:
     old = s.exprs()
     new = tuple([scope(e) for e in old])
-    if isinstance(s, Alloc | View | Object | Open):
+    if isinstance(s, BINDERS):
         shape = tuple([scope(d) for d in s.buffer.shape])
         if shape != s.buffer.shape:
             moved[s.buffer] = copy_buffer(s.buffer, shape=shape)

@@ -22,7 +22,7 @@ from legato.tir.buffer import Buffer
 from legato.tir.expr import Address, Load, Tag
 from legato.tir.stmt import Alloc, For, Func, HostOp, Invoke, Launch, Let, Object, Open, Prefetch, Stmt, Store, View
 
-__all__ = ["bound_buffers", "bound_vars", "buffers_read", "buffers_used", "buffers_written", "expressions",
+__all__ = ["BINDERS", "bound_buffers", "bound_vars", "buffers_read", "buffers_used", "buffers_written", "expressions",
            "has_load", "loads", "loop_limits", "loop_ranges", "loops", "map_exprs", "replace_buffer",
            "rewrite_loads", "rewrite_loads_in", "statements", "substitute", "transform", "vars_used"]  # fmt: skip
 
