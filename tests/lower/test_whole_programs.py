@@ -86,8 +86,10 @@ def test_types_are_looked_at() -> None:
     @examples(30, fuzz=False)
     @given(programs(10))
     def look(program: Program) -> None:
-        result = passable(program)["main"].ty.ret  # type: ignore[union-attr]  # a typed function
-        seen.update(type(p) for t in result.fields for p in walk(t))
+        main = passable(program)["main"]
+        assert isinstance(main, Function)
+        assert isinstance(main.body.ty, TupleType)
+        seen.update(type(p) for t in main.body.ty.fields for p in walk(t))
 
     look()
     assert FuncType not in seen
