@@ -23,7 +23,7 @@ from legato.bench.engines import PEERS, Engine
 from legato.bench.fork_join import fork_join_seconds
 from legato.bench.measure import LEAST, LOOK, PAUSE, SLICE, WARM_UP, Rounds, measure
 from legato.bench.modes import GAP, SPAN, largest, modes, rounds_in
-from legato.bench.run import reason
+from legato.bench.run import Agreement, _Field, _result, _undecided, reason
 from legato.bench.startup import compile_twice, load_seconds
 from legato.bench.statistics import ENOUGH, Ratio, ratio, times, undecided
 
@@ -301,6 +301,17 @@ def test_some_engines_go_on_alone(sleeps: list[float]) -> None:
     assert (ours, theirs) == ([found.blocks["a"][n] for n in (1, 2)], [found.blocks["b"][n] for n in (1, 2)])
     limited = measure([recorder.engine("a")], 3, 0.0, recorder.probe([1e-7]), most=7, wanted=lambda found, numbers: "a")
     assert limited.count == 7
+
+
+def test_an_engine_without_rounds_in_the_mode_of_most_takes_part_again() -> None:
+    near, far = 30, 50
+    both = {n: [1.0 + n % 7] for n in range(near + far)}
+    found = Rounds({"legato": both, "a": both, "b": {n: [3.0] for n in range(near)}}, [1e-6] * near + [6e-6] * far)
+    assert set(_undecided(found, largest(found.fork_join))) == {"legato", "b"}
+    field = _Field({}, 1, True, "x86-64-v3")
+    result = _result(Path("m"), field, {"a": Agreement(0, True), "b": Agreement(0, True)}, found)
+    assert (result.ratios["a"].rounds, result.ratios["b"].rounds) == (result.within, 0)
+    assert result.engines["b"].calls == near
 
 
 def test_a_whole_benchmark(model: Path) -> None:

@@ -48,8 +48,9 @@ class Result:
     """What one benchmark found; times in seconds. `ratios` say how many times as fast as each other Legato is.
 
     All figures are of those rounds that lie in one mode of the machine: `within` of `rounds`, with the fork-join time
-    `fork_join`. Where no mode has a round, `within` is 0 and they are of all rounds. fork_joins: before each round and
-    after the last. Not every engine takes part in the last rounds: a ratio says of how many it is.
+    `fork_join`. Where no mode has a round, `within` is 0 and they are of all rounds, as those are of an engine that has
+    none in the mode. fork_joins: before each round and after the last. Not every engine takes part in the last rounds:
+    a ratio says of how many it is.
     missing: engines that cannot run the model (Legato may be one), and why.
     """
 
@@ -143,18 +144,23 @@ def bench(
 
 
 def _undecided(found: Rounds, numbers: Collection[int]) -> Collection[str]:
-    """Legato and those whose ratio to it needs more rounds, if there are any; Legato's own variants need none."""
-    others = (name for name in found.blocks if not name.startswith("legato"))
+    """Legato and those whose ratio to it needs more rounds, if there are any; Legato's own variants need none.
+
+    Where the machine has come to be in another mode, there may be no rounds yet of an engine that had enough.
+    """
     if "legato" not in found.blocks:
         return ()
-    names = undecided({name: ratio(*found.pairs("legato", name, numbers)) for name in others})
+    pairs = {name: found.pairs("legato", name, numbers) for name in found.blocks if not name.startswith("legato")}
+    unseen = {name for name, (ours, _) in pairs.items() if not ours}
+    names = unseen | undecided({name: ratio(*both) for name, both in pairs.items() if name not in unseen})
     return {"legato", *names} if names else ()
 
 
 def _result(model: Path, field: _Field, agreement: Mapping[str, Agreement], found: Rounds) -> Result:
     """What the rounds of one mode say."""
     within = set(largest(found.fork_join))
-    numbers = within or set(range(found.count))
+    every = range(found.count)
+    seen: dict[str, Collection[int]] = {name: within if found.of(name, within) else every for name in found.blocks}
     return Result(
         model=str(model),
         machine=cpu_name(),
@@ -167,8 +173,8 @@ def _result(model: Path, field: _Field, agreement: Mapping[str, Agreement], foun
         fork_join=median([found.fork_join[n] for n in within] or found.fork_join),
         fork_joins=tuple(found.fork_join),
         versions={engine.name: engine.version for engine in field.engines},
-        engines={name: times(found.of(name, numbers)) for name in found.blocks},
-        ratios={name: ratio(*found.pairs("legato", name, numbers), bool(within)) for name in agreement},
+        engines={name: times(found.of(name, numbers)) for name, numbers in seen.items()},
+        ratios={n: ratio(*found.pairs("legato", n, seen[n]), seen[n] is within) for n in agreement},
         agreement=agreement,
         missing=field.missing,
     )
