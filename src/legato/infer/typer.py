@@ -6,7 +6,7 @@ have holes). A rule that cannot answer yet gives a hole and leaves a problem tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -355,10 +355,17 @@ class Typer:
 
 def reuse_dims(ty: Type, old: Type, made: Sequence[Dim], scope: Scope) -> Type:
     """`ty` with the new dims `made` called as at the same place of `old`, the type from an earlier inference."""
-    found: dict[DimVar, Dim] = {}
-    _pair_dims(ty, old, set(made), found)
-    scope.dims.update(d for d in found.values() if isinstance(d, DimVar))
+    found = stated_dims([(ty, old)], made, scope)
     return replace_vars(ty, {}, found) if found else ty
+
+
+def stated_dims(pairs: Iterable[tuple[Type, Type]], made: Sequence[Dim], scope: Scope) -> dict[DimVar, Dim]:
+    """What the new dims `made` in the first type of each pair are called in the second, at the same place."""
+    found: dict[DimVar, Dim] = {}
+    for ty, old in pairs:
+        _pair_dims(ty, old, set(made), found)
+    scope.dims.update(d for d in found.values() if isinstance(d, DimVar))
+    return found
 
 
 def _pair_dims(ty: Type, old: Type, made: set[Dim], found: dict[DimVar, Dim]) -> None:

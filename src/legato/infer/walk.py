@@ -21,7 +21,7 @@ from legato.infer.holes import DimHole, Hole, dim_vars, has_holes, show
 from legato.infer.replace import replace_vars
 from legato.infer.site import Scope, Site, place
 from legato.infer.solver import Solver
-from legato.infer.typer import Typer, callee_name, reuse_dims
+from legato.infer.typer import Typer, callee_name, stated_dims
 from legato.ir.attr_types import dim_fields
 from legato.ir.attrs import dims_of
 from legato.ir.exhaustive import show_pattern, unmatched_cases
@@ -358,12 +358,13 @@ class Walk:
     def _pattern(self, root: Pattern, whole: Type, node: Match) -> None:
         todo: list[tuple[Pattern, Type]] = [(root, whole)]
         made: list[Dim] = []
+        found: list[tuple[PatternVar, Type]] = []
         while todo:
             pattern, ty = todo.pop()
             site = Site("a pattern of match", pattern.span or node.span, self.typer.scope)
             match pattern:
-                case PatternVar(var):
-                    self.vars[var] = ty if var.ty is None else self._annotated(var.ty, ty, made, site)
+                case PatternVar():
+                    found.append((pattern, ty))
                 case PatternTuple(patterns):
                     holes: tuple[Type, ...] = tuple(self.solver.hole() for _ in patterns)
                     self.solver.unify(TupleType(holes), ty, site)
@@ -376,11 +377,16 @@ class Walk:
                         details = [f"{con.name} : {show(self.typer.constructor_type(con))}"]
                         raise TypeCheckError(message, span=site.span, details=details)
                     todo += reversed(list(zip(patterns, fields, strict=True)))
+        names = stated_dims([(ty, p.var.ty) for p, ty in found if p.var.ty is not None], made, self.typer.scope)
+        for p, ty in found:
+            site = Site("a pattern of match", p.span or node.span, self.typer.scope)
+            own = replace_vars(ty, {}, names)
+            self.vars[p.var] = own if p.var.ty is None else self._annotated(p.var.ty, own, made, site)
 
     def _annotated(self, annotation: Type, ty: Type, made: Sequence[Dim], site: Site) -> Type:
-        """The type of a variable of a pattern; its new dims are called as in the annotation, which knows no more."""
+        """The type of a variable of a pattern; the annotation knows no more of its new dims than their names."""
         trial = Scope(site.scope.dims)
-        found = self.check(reuse_dims(ty, annotation, made, site.scope), annotation, Site(site.what, site.span, trial))
+        found = self.check(ty, annotation, Site(site.what, site.span, trial))
         for key, constraint in trial.constraints.items():
             if any(v in made for v in variables(constraint.a, constraint.b)):
                 message = f"{site.what}: a dim of the value is its own, {constraint.b} cannot be taken for granted"
