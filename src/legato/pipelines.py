@@ -20,6 +20,7 @@ from legato.transform.low_precision import LowPrecision
 from legato.transform.narrow_dims import NarrowDims
 from legato.transform.pass_ import Pass
 from legato.transform.resolve_casts import ResolveCasts
+from legato.transform.separate_dims import SeparateDims
 from legato.transform.simplify import Simplify
 from legato.transform.specialize import Specialize
 from legato.transform.to_a_normal import ToANormal
@@ -38,7 +39,7 @@ DEFAULT: tuple[Pass, ...] = (
     # No function is a value or has type variables, and matches are flat: first-order form.
     Inline(),
     ResolveCasts(),
-    # Every dim is one of the function's own.
+    # Every dim is one of the function's own, or brought by a call, a branch, a pattern.
     ToGraph(),
     FoldConstant(),
     Canonicalize(),
@@ -50,6 +51,8 @@ DEFAULT: tuple[Pass, ...] = (
     # Loops that are left are calls of functions that call themselves.
     ToANormal(),
     # Every computation is bound once, in the innermost scope that holds its uses.
+    SeparateDims(),
+    # So is every dim.
     Fuse(),
 )
 

@@ -419,13 +419,6 @@ def test_functions_from_outside() -> None:
     ]
 
 
-def test_what_compiled_code_cannot_do_yet() -> None:
-    text = """
-    type Any { Held(Tensor[(n,), float32]) }
-    def @main(%x: Tensor[(m,), float32]) { match (Held(%x)) { Held(%y) => sum(%y) } }"""
-    assert "depends on data" in refused(text)
-
-
 def test_dims_that_no_input_tells() -> None:
     assert refused("def @main(%x: Tensor[(2 * a, b), float32]) { sum(%x, axis=[1]) }").splitlines() == [
         "unsupported: the dims a are not plain extents of an input",
@@ -481,8 +474,3 @@ def test_memory_of_called_functions_counts() -> None:
         [floats(5, 16)],
     )
     assert 0 < exe._free[-1].peak <= exe.peak_memory(k=5)
-
-
-def test_branches_of_different_extents() -> None:
-    assert "an extent of the result of if that depends on data: Tensor[(d,), float32]" in refused("""
-    def @main(%c: bool, %x: Tensor[(n,), float32], %y: Tensor[(m,), float32]) { if (%c) { %x } else { %y } }""")

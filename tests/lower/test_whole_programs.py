@@ -26,8 +26,6 @@ from tests.programs.strategy import Program, programs
 REFUSED = (
     "compiled code cannot pass to or from Python",  # functions and references, and types that hold them
     "are not plain extents of an input",
-    "depends on data",  # an extent: also of what closures over tensors of different sizes hold
-    "depend on data",
 )
 
 

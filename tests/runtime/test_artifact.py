@@ -21,6 +21,7 @@ from legato.base.target import cpu_flags
 from legato.runtime import Executable, load, verify_file
 from legato.runtime.artifact import PAGE
 from legato.runtime.binding import LARGE, crc32c_chunks
+from legato.runtime.program import FORMAT
 from tests.runtime.images import executable, image, program, twice
 
 ROOT = Path(__file__).parents[2]
@@ -253,10 +254,14 @@ def test_message_of_damaged_manifest(artifact: Path, tmp_path: Path) -> None:
 
 
 def test_another_format(artifact: Path, tmp_path: Path) -> None:
-    newer = changed(artifact, tmp_path, lambda data: data.__setitem__(8, 5))
-    assert message_of(newer) == "FILE has format 5, newer than the 4 of this Legato\n  hint: upgrade Legato"
+    newer = changed(artifact, tmp_path, lambda data: data.__setitem__(8, FORMAT + 1))
+    assert message_of(newer) == (
+        f"FILE has format {FORMAT + 1}, newer than the {FORMAT} of this Legato\n  hint: upgrade Legato"
+    )
     older = changed(artifact, tmp_path, lambda data: data.__setitem__(8, 0))
-    assert message_of(older) == "FILE has format 0, older than the 4 of this Legato\n  hint: compile the model again"
+    assert message_of(older) == (
+        f"FILE has format 0, older than the {FORMAT} of this Legato\n  hint: compile the model again"
+    )
 
 
 @pytest.mark.parametrize("content", [b"\x08\x07\x12\x07pytorch" * 20, b"\x7fELF" * 50, b"\x89LEGATO\n", b"text\n"])

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
+from legato.arith.expr import Var
 from legato.base.errors import UnsupportedError
+from legato.ir._dims import free_dims
+from legato.ir.expr import Constructor
 from legato.ir.types import GlobalTypeVar, ShapeType, TensorType, TupleType, Type, TypeCall, TypeData, walk
-from legato.lower.hosts.cells import data_type, field_types, leaf_types
+from legato.lower.hosts.cells import data_type, extents, field_types, leaf_types, own_dims
+from legato.lower.sizes import size_of, unique
 from legato.runtime.datatypes import ConstructorInfo, DataInfo, Field, TensorField
-from legato.runtime.size import Size
 
-__all__ = ["DataTypes"]
+__all__ = ["DataTypes", "tensor_field"]
 
 MAX_TYPES: Final = 1000  # of an entry point
 MAX_PARTS: Final = 200  # of one of them
@@ -20,10 +23,8 @@ MAX_PARTS: Final = 200  # of one of them
 class DataTypes:
     """Numbers the data types that values of an entry point have, those of their fields included."""
 
-    def __init__(
-        self, types: Mapping[GlobalTypeVar, TypeData], sizes: Callable[[TensorType], tuple[Size, ...]]
-    ) -> None:
-        self._types, self._sizes = types, sizes
+    def __init__(self, types: Mapping[GlobalTypeVar, TypeData], names: Mapping[Var, str]) -> None:
+        self._types, self._names = types, names
         self._number: dict[Type, int] = {}
         self._found: list[Type] = []  # by their numbers
 
@@ -52,17 +53,38 @@ class DataTypes:
             )
 
     def _info(self, ty: Type) -> DataInfo:
-        return DataInfo(
-            str(ty),
-            tuple(ConstructorInfo(c.name, c.tag, tuple(map(self._field, field_types(c, ty, self._types))))
-                  for c in data_type(ty, self._types).constructors),
-        )  # fmt: skip
+        return DataInfo(str(ty), tuple(self._constructor(c, ty) for c in data_type(ty, self._types).constructors))
 
-    def _field(self, ty: Type) -> Field:
+    def _constructor(self, con: Constructor, ty: Type) -> ConstructorInfo:
+        dims = own_dims(con)
+        own = unique([*self._names.values(), *(d.name for d in dims)])[len(self._names) :]
+        names = {**self._names, **dict(zip(dims, own, strict=True))}
+        fields = tuple(self._field(t, names) for t in field_types(con, ty, self._types))
+        told = {d for t in con.inputs for d in extents(t)}
+        for d in dims:
+            if d not in told:
+                raise UnsupportedError(
+                    f"@main takes or gives values of {con.name} whose dim {d.name} no tensor tells", span=con.span,
+                    hint="give it a field whose shape has the dim itself as an entry",
+                )  # fmt: skip
+        return ConstructorInfo(con.name, con.tag, fields, tuple(own))
+
+    def _field(self, ty: Type, names: Mapping[Var, str]) -> Field:
         if isinstance(ty, TupleType):
-            return tuple(map(self._field, ty.fields))
+            return tuple(self._field(f, names) for f in ty.fields)
         if isinstance(ty, ShapeType):
-            return tuple(map(self._field, leaf_types(ty)))
+            return tuple(self._field(t, names) for t in leaf_types(ty))
         if isinstance(ty, TensorType):
-            return TensorField(str(ty.dtype), self._sizes(ty))
+            return tensor_field(ty, names)
+        own = [d.name for d in free_dims(ty) if d not in self._names]
+        if own:
+            raise UnsupportedError(
+                f"@main takes or gives values that hold a {ty}, each with a dim {', '.join(own)} of its own",
+                hint="give the data type inside a dim of its own, in place of a type argument",
+            )
         return self.number(ty)
+
+
+def tensor_field(ty: TensorType, names: Mapping[Var, str]) -> TensorField:
+    """A tensor as the runtime describes it."""
+    return TensorField(str(ty.dtype), tuple(size_of(d, names) for d in ty.shape))

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from legato.arith.expr import Const, Expr, const, le, max_
 from legato.arith.prove import prove
-from legato.arith.substitute import variables
 from legato.base.node import post_order
 from legato.ir import expr as ir
 from legato.ir.constraint import Constraint
@@ -24,13 +23,12 @@ def with_extent_checks(func: ir.Function) -> ir.Function:
 
     A constraint is an equality, so `0 <= d` is written `d == max(d, 0)`.
     """
-    known = set(func.type_params)
     found: dict[Expr, Constraint] = {}
     for node in post_order([func.body]):
         if not isinstance(node, ir.Call) or not isinstance(node.op, Op):
             continue
         for d in _extents(node.ty):
-            if not isinstance(d, Const) and d not in found and known.issuperset(variables(d)) and not _is_natural(d):
+            if not isinstance(d, Const) and d not in found and not _is_natural(d):
                 found[d] = Constraint(d, max_(d, const(0)), f"{node.op.name}: an extent of the result", node.span)
     if not found:
         return func

@@ -112,7 +112,8 @@ def lower_functions(
         if isinstance(func, ir.Function):
             func = with_extent_checks(func)
             facts = {p: _plain(p.ty) for p in func.params}
-            func = replace(func, body=_Block(kernels, groups, packer, facts).lower(func.body))
+            dims = frozenset(d for d in func.type_params if isinstance(d, Var))
+            func = replace(func, body=_Block(kernels, groups, packer, facts, dims).lower(func.body))
         functions[gv] = func
     packer.run()
     module = mod.with_functions({**functions, **kernels.funcs})
@@ -184,10 +185,18 @@ def _joined_type(parts: Sequence[ir.Expr], axis: int) -> TensorType:
 
 
 class _Block:
-    """One block: `facts` has the layouts of every variable in scope."""
+    """One block: `facts` has the layouts of every variable in scope. The memory of what has extents other than of the
+    function's `dims` is not planned: it is no view of other memory."""
 
-    def __init__(self, kernels: _Kernels, groups: Groups, packer: Packer, facts: dict[ir.Var, Layouts]) -> None:
-        self.kernels, self.groups, self.packer, self.facts = kernels, groups, packer, facts
+    def __init__(
+        self,
+        kernels: _Kernels,
+        groups: Groups,
+        packer: Packer,
+        facts: dict[ir.Var, Layouts],
+        dims: frozenset[Var],
+    ) -> None:
+        self.kernels, self.groups, self.packer, self.facts, self.dims = kernels, groups, packer, facts, dims
         self.fields: dict[ir.Var, tuple[ir.Expr, ...]] = {}  # tuples that primitive functions return
         self.leaving: set[ir.Var] = set()
         self.paddings: Paddings = {}
@@ -202,7 +211,8 @@ class _Block:
         }
         self.leaving = self._leaving(bindings, result)
         self.paddings = _paddings(groups.values())
-        self.wholes = Wholes.plan(_joints(groups.values(), self.leaving), self.paddings)
+        planned = [g for g in groups.values() if self.dims.issuperset(g.description.dims)]
+        self.wholes = Wholes.plan(_joints(planned, self.leaving), self.paddings)
         out: list[Binding] = []
         for var, value in bindings:
             if var in groups:
@@ -221,7 +231,7 @@ class _Block:
 
     def _inner(self) -> _Block:
         """A block inside this one: what is in scope here is in scope there."""
-        inner = _Block(self.kernels, self.groups, self.packer, dict(self.facts))
+        inner = _Block(self.kernels, self.groups, self.packer, dict(self.facts), self.dims)
         inner.fields = dict(self.fields)
         return inner
 
@@ -303,6 +313,8 @@ class _Block:
         """Whether the group does nothing but cut up its inputs, and what is cut out can be read where it lies; then it
         is bound to that."""
         if group.var in self.leaving or group.var in self.wholes.places.of:
+            return False
+        if not self.dims.issuperset(group.description.dims):
             return False
         cuts = [self._block_of(group, cut, args, ty)
                 for cut, ty in zip(group.structure.moves.outputs, tensor_types(group.var.ty), strict=True)]  # fmt: skip

@@ -7,24 +7,27 @@ are run by their reference. A function that calls itself in tail position become
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
-from legato.arith.expr import Var, eq
+from legato.arith.expr import Var, fresh
 from legato.base import dtype as dt
 from legato.base.target import Target
+from legato.infer.replace import replace_vars
 from legato.ir import expr as ir
+from legato.ir._dims import free_dims
 from legato.ir.types import Type
 from legato.lower.functions import LoweredModule
 from legato.lower.hosts.blocks import lower_block
 from legato.lower.hosts.body import Body
 from legato.lower.hosts.frame import Frame
-from legato.lower.hosts.loops import lower_loop, tail_calls
+from legato.lower.hosts.loops import changing, lower_loop, tail_calls
 from legato.lower.hosts.program import HostProgram
+from legato.lower.hosts.results import new_place
 from legato.lower.hosts.values import Value, flat, flat_all, function_dims, nest, new_value
 from legato.lower.plan import plan_memory
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import cast
-from legato.tir.stmt import Check, Func, FuncKind, Stmt, Store, block
+from legato.tir.stmt import Func, FuncKind, Stmt, Store, block
 
 __all__ = ["lower_hosts"]
 
@@ -44,27 +47,34 @@ def lower_hosts(lowered: LoweredModule, target: Target) -> HostProgram:
 def _function(frame: Frame, gv: ir.GlobalVar, func: ir.Function) -> Func:
     assert isinstance(func.body.ty, Type)
     out, handles = Body(), dict[Buffer, Var]()
-    params = [_param(frame, p, handles, out) for p in func.params]
-    outs = new_value(func.body.ty, "out")
-    calls = tail_calls(func, gv)
+    dims, calls = function_dims(func), tail_calls(func, gv)
+    given = {d: fresh(d.name, d.lo, d.hi) for d in changing(func, calls)}  # what they are before the first turn
+    frame.planned = frame.known = frozenset(d for d in dims if d not in given).union(given.values())
+    frame.waiting = func.attrs.get("constraints", ())
+    params = [_param(frame, p, given, handles, out) for p in func.params]
+    late = [d for d in free_dims(func.body.ty) if d not in dims]
+    place = new_place(replace_vars(func.body.ty, {}, given), "out", late, Scope.GLOBAL)
+    checks = frame.checks()
     if calls:
-        lower_loop(frame, func, calls, params, outs, out)
+        lower_loop(frame, func, calls, params, given, place, out)
     else:
-        lower_block(frame, func.body, outs, out)
+        lower_block(frame, func.body, place, out)
     inputs = [handles.get(b, b) for b in flat_all(params)]
-    words: tuple[Buffer | Var, ...] = (*inputs, *function_dims(func), *flat(outs))
+    words: tuple[Buffer | Var, ...] = (*inputs, *(given.get(d, d) for d in dims), *place.words)
     host = Func(gv.name, words, _with_extents(frame, out.done()), FuncKind.HOST, tuple(frame.constants.values()))
     program = frame.program
     planned, program.plans[gv.name] = plan_memory(
         host, frame.buffers, frame.views.within, lambda kernel: program.facts[kernel].in_place
     )
-    return planned.with_body(block(*_constraints(program, func), planned.body))  # sizes are checked before their use
+    return planned.with_body(block(*checks, planned.body))  # sizes are checked before their use
 
 
-def _param(frame: Frame, param: ir.Var, handles: dict[Buffer, Var], out: Body) -> Value:
-    """The value of a parameter. Handles are given as such, noted in `handles`, and put into registers."""
+def _param(frame: Frame, param: ir.Var, given: Mapping[Var, Var], handles: dict[Buffer, Var], out: Body) -> Value:
+    """The value of a parameter, its dims called as `given`. Handles are given as such, noted in `handles`, and put into
+    registers."""
     assert param.ty is not None
-    value = nest(param.ty, iter([_register(b, handles, out) for b in flat(new_value(param.ty, param.name))]))
+    ty = replace_vars(param.ty, {}, given)
+    value = nest(ty, iter([_register(b, handles, out) for b in flat(new_value(ty, param.name))]))
     frame.env[param] = value
     return value
 
@@ -86,10 +96,3 @@ def _with_extents(frame: Frame, body: Stmt) -> Stmt:
         out.append(Store(register, (), cast(dim, dt.int64)))
     out.append(body)
     return out.done()
-
-
-def _constraints(program: HostProgram, func: ir.Function) -> Sequence[Stmt]:
-    return [
-        Check(eq(c.a, c.b), program.check(f"{c.what}: {c.a} and {c.b} must be equal"))
-        for c in func.attrs.get("constraints", ())
-    ]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from legato.arith.expr import Expr, Var, const, max_
 from legato.arith.simplify import simplify
-from legato.arith.substitute import substitute
+from legato.arith.substitute import substitute, variables
 from legato.lower.plan import Plan
 from legato.tir.stmt import Func, Invoke
 from legato.tir.walk import statements
@@ -16,7 +16,10 @@ __all__ = ["peak_memory"]
 
 def peak_memory(functions: Mapping[str, Func], plans: Mapping[str, Plan], name: str = "main") -> tuple[Expr, bool]:
     """The bytes that the frames of one call of host function `name` occupy at most, over its dims, and whether that is
-    all: a function that calls itself, directly or not, is counted once, since nobody knows how often it will."""
+    all: a function that calls itself, directly or not, is counted once, since nobody knows how often it will.
+
+    Dims that a function brings count as 0 where it calls another with them.
+    """
     total: dict[str, Expr] = {}
     is_all = True
     stack = [(name, False)]
@@ -27,9 +30,11 @@ def peak_memory(functions: Mapping[str, Func], plans: Mapping[str, Plan], name: 
         if done:
             active.discard(at)
             inner: Expr = const(0)
+            known = {p for p in functions[at].params if isinstance(p, Var)}
             for call in calls:
                 if call.func in total:
-                    inner = max_(inner, _instantiated(total[call.func], functions[call.func], call))
+                    size = _instantiated(total[call.func], functions[call.func], call)
+                    inner = max_(inner, substitute(size, {d: const(0) for d in variables(size) if d not in known}))
             total[at] = simplify(plans[at].size + inner)
         elif at in active:
             is_all = False

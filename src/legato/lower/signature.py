@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from legato.arith.expr import Expr, Var
+from legato.arith.substitute import variables
 from legato.base.errors import UnsupportedError
 from legato.ir import expr as ir
+from legato.ir._dims import free_dims
 from legato.ir.types import GlobalTypeVar, ShapeType, TensorType, TupleType, Type, TypeData
-from legato.lower.datatypes import DataTypes
+from legato.lower.datatypes import DataTypes, tensor_field
 from legato.lower.hosts.cells import leaf_types
 from legato.lower.hosts.program import HostOpRecord
 from legato.lower.hosts.values import function_dims
@@ -32,14 +34,17 @@ def function_info(
     """The signature of graph function `func`, whose code begins at `offset` of the image; `types` are the module's."""
     dims = function_dims(func)
     names = dict(zip(dims, unique([d.name for d in dims]), strict=True))
-    data = DataTypes(types, lambda t: _sizes(t, names))
+    assert isinstance(func.body.ty, Type)
+    late = [d for d in free_dims(func.body.ty) if d not in names]  # known when the results are there
+    extents = dict(zip(late, unique([*names.values(), *(d.name for d in late)])[len(names) :], strict=True))
+    data = DataTypes(types, {**names, **extents})
     named = [pair for p in func.params for pair in _named(p.name, leaf_types(p.ty))]
     given = list(zip(unique([name for name, _ in named]), [ty for _, ty in named], strict=True))
-    inputs, objects, words = _leaves(given, ("input", "object"), data, names)
-    assert isinstance(func.body.ty, Type)
+    inputs, objects, words = _leaves(given, ("input", "object"), data, names, {})
     out_types = leaf_types(func.body.ty)
     out_names = unique(func.attrs.get("output_names") or _default_names(len(out_types)))
-    outputs, results, stored = _leaves(list(zip(out_names, out_types, strict=True)), ("output", "result"), data, names)
+    named = list(zip(out_names, out_types, strict=True))
+    outputs, results, stored = _leaves(named, ("output", "result"), data, names, extents)
     plain = {d for t in inputs for d in t.shape}
     missing = [name for name in names.values() if name not in plain]
     if missing:
@@ -54,27 +59,44 @@ def function_info(
         outputs=outputs,
         structure=_structure(func.body.ty, places),
         dims=tuple(DimInfo(name, v.lo or 0, v.hi) for v, name in names.items()),
-        words=(*words, *(("dim", name) for name in names.values()), *stored),
+        words=(
+            *words,
+            *(("dim", name) for name in names.values()),
+            *stored,
+            *(("extent", name) for name in extents.values()),
+        ),
         workspace=size_of(workspace, names),
         constraints=tuple(
-            Constraint(size_of(c.a, names), size_of(c.b, names), c.what) for c in func.attrs.get("constraints", ())
+            Constraint(size_of(c.a, names), size_of(c.b, names), c.what)
+            for c in func.attrs.get("constraints", ())
+            if names.keys() >= {*variables(c.a, c.b)}  # others are checked when their dims are known
         ),
         types=data.infos(),
         objects=objects,
         results=results,
         is_recursive=is_recursive,
+        extents=tuple(extents.values()),
     )
 
 
 def _leaves(
-    named: Sequence[tuple[str, Type]], kinds: tuple[str, str], data: DataTypes, names: dict[Var, str]
+    named: Sequence[tuple[str, Type]],
+    kinds: tuple[str, str],
+    data: DataTypes,
+    names: Mapping[Var, str],
+    extents: Mapping[Var, str],
 ) -> tuple[tuple[TensorInfo, ...], tuple[ObjectInfo, ...], list[tuple[str, int]]]:
-    """The tensors and objects among arguments or results, and their words, which say of what kind each is."""
+    """The tensors and objects among arguments or results, and their words, which say of what kind each is. A tensor
+    with `extents` is an object."""
     tensors: list[TensorInfo] = []
     objects: list[ObjectInfo] = []
     words: list[tuple[str, int]] = []
     for name, ty in named:
-        if isinstance(ty, TensorType):
+        if isinstance(ty, TensorType) and not extents.keys().isdisjoint(free_dims(ty)):
+            field = tensor_field(ty, {**names, **extents})
+            words.append((kinds[1], len(objects)))
+            objects.append(ObjectInfo(name, field, str(field)))
+        elif isinstance(ty, TensorType):
             words.append((kinds[0], len(tensors)))
             tensors.append(TensorInfo(name, str(ty.dtype), _sizes(ty, names)))
         else:
@@ -99,7 +121,7 @@ def _structure(ty: Type, numbers: Iterator[int]) -> Structure:
     return next(numbers)
 
 
-def _sizes(ty: TensorType, names: dict[Var, str]) -> tuple[Size, ...]:
+def _sizes(ty: TensorType, names: Mapping[Var, str]) -> tuple[Size, ...]:
     return tuple(size_of(d, names) for d in ty.shape)
 
 

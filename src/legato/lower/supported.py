@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from legato.arith.expr import Var
-from legato.arith.substitute import variables
 from legato.base.errors import UnsupportedError
 from legato.base.node import post_order
-from legato.ir.expr import Call, Expr, Function, GlobalVar, If, Match, MatchCast
+from legato.ir.expr import Call, Expr, Function, GlobalVar, If, Match
 from legato.ir.module import Module
-from legato.ir.scope import pattern_vars
-from legato.ir.types import Dim, ShapeType, TensorType, Type, TypeVar, walk
+from legato.ir.op import Op
 from legato.ir.views import VIEWS
 
 __all__ = ["reachable", "require_shallow", "require_supported"]
@@ -63,46 +60,18 @@ def require_supported(mod: Module, faults: Iterable[tuple[GlobalVar, Expr, str]]
 
 
 def _in_function(func: Function, mod: Module) -> Iterator[tuple[Expr, str]]:
-    known: set[TypeVar | Var] = set(func.type_params)
     for node in post_order([func.body]):
-        what = _reason(node, mod, known)
+        what = _reason(node, mod)
         if what is not None:
             yield node, what
-        elif isinstance(node, Call | If | Match) and not known.issuperset(variables(*_dims(node.ty))):
-            yield node, f"an extent of the result of {_what(node)} that depends on data: {node.ty}"
-        elif isinstance(node, Match):
-            for var in (v for clause in node.clauses for v in pattern_vars(clause.pattern)):
-                if not known.issuperset(variables(*_dims(var.ty))):
-                    yield node, f"an extent of the field %{var.name} that depends on data: {var.ty}"
 
 
-def _reason(node: Expr, mod: Module, known: set[TypeVar | Var]) -> str | None:
+def _reason(node: Expr, mod: Module) -> str | None:
     """Why `node`, its operands aside, cannot be compiled though it is in first-order form; None if it can."""
     match node:
-        case MatchCast() if node.value.ty is None or not known.issuperset(variables(*_dims(node.target))):
-            return f"a cast to dims that depend on data: {node.target}"
         case Call(op=GlobalVar() as callee) if not isinstance(mod.functions.get(callee), Function):
             return f"a direct call of the loop program @{callee.name}"
-        case Call() if node.op in VIEWS:
-            return f"{_what(node)}, which lowering makes"
+        case Call(op=Op() as op) if op in VIEWS:
+            return f"{op.name}, which lowering makes"
         case _:
             return None
-
-
-def _what(node: Call | If | Match) -> str:
-    if isinstance(node, Call):
-        return str(getattr(node.op, "name", "a function"))
-    return "if" if isinstance(node, If) else "match"
-
-
-def _dims(ty: Type | None) -> tuple[Dim, ...]:
-    """The dims of tensors and shapes in a value of type `ty`, wherever they are."""
-    if ty is None:
-        return ()
-    found: list[Dim] = []
-    for part in walk(ty):
-        if isinstance(part, TensorType):
-            found += part.shape
-        elif isinstance(part, ShapeType):
-            found += part.dims or ()
-    return tuple(found)

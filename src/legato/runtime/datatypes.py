@@ -4,8 +4,8 @@
 
 A cell is what a constructor with fields makes: an object whose payload holds the parts of its fields, tuples taken
 apart, 8 bytes each. Those that are objects of their own (values of data types, tensors that are no scalars) come first,
-as handles; scalars follow, each in the first bytes of its word. A constructor without such parts is no object, but an
-odd handle, `tag << 1 | 1`.
+as handles; scalars follow, each in the first bytes of its word, and then the dims that the value has of its own. A
+constructor without such parts is no object, but an odd handle, `tag << 1 | 1`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from legato.runtime.reader import Reader
 from legato.runtime.size import Size, names, show
 from legato.runtime.values import Data
 
-__all__ = ["Cell", "ConstructorInfo", "DataInfo", "Field", "ObjectInfo", "TensorField", "data_types", "faults"]
+__all__ = ["Cell", "ConstructorInfo", "DataInfo", "Field", "ObjectInfo", "TensorField", "data_types",
+           "faults", "object_infos"]  # fmt: skip
 
 MAX_DEPTH: Final = 32  # of tuples in a field
 MAX_TAGS: Final = 1 << 16
@@ -28,7 +29,7 @@ _DTYPES: Final = frozenset(d.name for d in ALL_DTYPES)
 
 @dataclass(frozen=True, slots=True)
 class TensorField:
-    """A tensor in an object; its shape consists of sizes over the function's dims."""
+    """A tensor in an object; its shape consists of sizes over the dims of the function and of its constructor."""
 
     dtype: str
     shape: tuple[Size, ...]
@@ -42,11 +43,15 @@ Field = TensorField | int | tuple["Field", ...]
 
 @dataclass(frozen=True, slots=True)
 class ConstructorInfo:
-    """A constructor: its tag is its position in the data type. Called with the fields, it makes a value."""
+    """A constructor: its tag is its position in the data type. Called with the fields, it makes a value.
+
+    `dims` are those that each value has of its own.
+    """
 
     name: str
     tag: int
     fields: tuple[Field, ...]
+    dims: tuple[str, ...] = ()
 
     def __call__(self, *fields: Any) -> Data:
         """The value with these fields: arrays, tuples, values of data types."""
@@ -65,10 +70,11 @@ class DataInfo:
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """An input or output that is a value of data type `data`, a number in the function's list; `type` is its text."""
+    """An input or output that is a value of data type `data`, a number in the function's list; or an output that is a
+    tensor whose shape is known when it is there. `type` is its text."""
 
     name: str
-    data: int
+    data: int | TensorField
     type: str
 
     def __str__(self) -> str:
@@ -115,7 +121,19 @@ def data_types(data: Reader) -> tuple[DataInfo, ...]:
 
 def _constructor(data: Reader) -> ConstructorInfo:
     fields = tuple(_field(f, MAX_DEPTH) for f in data["fields"].list())
-    return ConstructorInfo(data["name"].text(), data["tag"].int(), fields)
+    dims = tuple(d.text() for d in data["dims"].list())
+    return ConstructorInfo(data["name"].text(), data["tag"].int(), fields, dims)
+
+
+def object_infos(data: Reader) -> tuple[ObjectInfo, ...]:
+    """The inputs or outputs that JSON describes."""
+    return tuple(ObjectInfo(o["name"].text(), _content(o["data"]), o["type"].text()) for o in data.list())
+
+
+def _content(data: Reader) -> int | TensorField:
+    found = _field(data, 0)
+    assert not isinstance(found, tuple)
+    return found
 
 
 def _field(data: Reader, depth: int) -> Field:
@@ -129,7 +147,9 @@ def _field(data: Reader, depth: int) -> Field:
 def faults(types: Sequence[DataInfo], objects: Sequence[ObjectInfo], dims: Sequence[str]) -> Iterator[str]:
     """What is inconsistent in the data types of a function with these dims, and in what is of them."""
     for obj in objects:
-        if obj.data >= len(types):
+        if isinstance(obj.data, TensorField):
+            yield from _tensor_faults(repr(obj.name), obj.data, dims)
+        elif obj.data >= len(types):
             yield f"{obj.name!r} is of data type {obj.data}, of {len(types)}"
     for ty in types:
         if len(ty.constructors) > MAX_TAGS:
@@ -142,14 +162,19 @@ def faults(types: Sequence[DataInfo], objects: Sequence[ObjectInfo], dims: Seque
 
 def _cell_faults(constructor: ConstructorInfo, types: int, dims: Sequence[str]) -> Iterator[str]:
     parts = list(_parts(constructor.fields))
-    if len(parts) >= MAX_TAGS:
+    if len(parts) + len(constructor.dims) >= MAX_TAGS:
         yield f"constructor {constructor.name!r} has {len(parts)} parts"
+    plain = {size for part in parts if isinstance(part, TensorField) for size in part.shape if isinstance(size, str)}
+    yield from (f"no field of {constructor.name!r} tells dim {d!r}" for d in constructor.dims if d not in plain)
     for part in parts:
-        if isinstance(part, int):
-            if part >= types:
-                yield f"a field of {constructor.name!r} is of data type {part}, of {types}"
-            continue
-        if part.dtype not in _DTYPES:
-            yield f"a field of {constructor.name!r} has unknown dtype {part.dtype!r}"
-        for name in (n for size in part.shape for n in names(size) if n not in dims):
-            yield f"a field of {constructor.name!r} mentions unknown dim {name!r}"
+        if not isinstance(part, int):
+            yield from _tensor_faults(f"a field of {constructor.name!r}", part, (*dims, *constructor.dims))
+        elif part >= types:
+            yield f"a field of {constructor.name!r} is of data type {part}, of {types}"
+
+
+def _tensor_faults(what: str, tensor: TensorField, dims: Sequence[str]) -> Iterator[str]:
+    if tensor.dtype not in _DTYPES:
+        yield f"{what} has unknown dtype {tensor.dtype!r}"
+    for name in (n for size in tensor.shape for n in names(size) if n not in dims):
+        yield f"{what} mentions unknown dim {name!r}"

@@ -19,8 +19,9 @@ from legato.base.errors import InternalError, RunError
 from legato.runtime.arrays import as_array
 from legato.runtime.binding import address, library
 from legato.runtime.datatypes import Cell, ConstructorInfo, DataInfo, Field, ObjectInfo, TensorField
+from legato.runtime.program import FunctionInfo
 from legato.runtime.signature import Signature, fault
-from legato.runtime.size import compile_size
+from legato.runtime.size import compile_size, names
 from legato.runtime.values import Data
 from legato.runtime.workspace import Workspace
 
@@ -31,6 +32,7 @@ _INLINE: Final = 64  # bytes of a payload that is described with its words
 _WORD: Final = 8
 _ASKED: Final = 256  # constructors that an exchange remembers
 _MEMORY: Final = 1  # LG_MEMORY
+_OWN: Final = -1  # instead of the number of a kind
 
 
 class _Part:
@@ -72,24 +74,64 @@ class _Part:
         return np.frombuffer(ctypes.string_at(pointer, self.size), self.kind).reshape(self.shape).copy()
 
 
+class _OwnPart:
+    """A tensor in an object whose shape has dims of the object's own."""
+
+    __slots__ = ("_env", "_field", "_names", "_own", "_parts")
+
+    def __init__(self, field: TensorField, dims: Sequence[str], env: Sequence[int], own: Sequence[str]) -> None:
+        self._field, self._names, self._env, self._own = field, (*dims, *own), env, own
+        self._parts: dict[tuple[int, ...], _Part] = {}
+
+    def at(self, values: tuple[int, ...]) -> _Part:
+        """The tensor in an object with these dims."""
+        found = self._parts.get(values)
+        if found is None:
+            if len(self._parts) >= _ASKED:
+                self._parts.clear()
+            found = self._parts[values] = _Part(self._field, self._names, (*self._env, *values))
+        return found
+
+    def tell(self, value: object, where: str, known: dict[str, int]) -> None:
+        """Notes the dims of the object that `value` has as plain sizes."""
+        shape = as_array(value, where).shape
+        for size, extent in zip(self._field.shape, shape, strict=False):
+            if isinstance(size, str) and size in self._own:
+                known.setdefault(size, extent)
+
+
 class _Case:
     """A constructor with its cell, for one combination of dims.
 
     head: how records of it begin; flat: how many fields it has if none of them is a tuple, else -1; boxed: (which part,
-    which of `kinds` it is of), scalars: (which part, what it is), as they lie in the cell.
+    which of `kinds` it is of), scalars: (which part, what it is), as they lie in the cell. Behind these lie the dims
+    `own`; -1 is the number of the kind of a part of such extents.
     """
 
-    __slots__ = ("boxed", "flat", "head", "info", "order", "parts", "pointers", "scalars")
+    __slots__ = ("boxed", "flat", "head", "info", "order", "own", "parts", "pointers", "scalars")
 
     def __init__(self, info: ConstructorInfo, dims: Sequence[str], env: Sequence[int], kinds: list[_Kind]) -> None:
         cell = Cell.of(info.fields)
         self.info = info
         self.order, self.pointers = cell.order, cell.pointers
-        self.parts = [p if isinstance(p, int) else _Part(p, dims, env) for p in cell.parts]
+        self.own = info.dims
+        self.parts = [p if isinstance(p, int) else self._part(p, dims, env) for p in cell.parts]
         self.flat = -1 if any(isinstance(field, tuple) for field in info.fields) else len(info.fields)
-        self.head = (info.tag | self.pointers << 16, _WORD * len(self.parts))
+        self.head = (info.tag | self.pointers << 16, _WORD * (len(self.parts) + len(self.own)))
         self.boxed = [(n, _number(self.parts[n], kinds)) for n in self.order[: self.pointers]]
         self.scalars = [(n, part) for n in self.order[self.pointers :] if isinstance(part := self.parts[n], _Part)]
+
+    def _part(self, field: TensorField, dims: Sequence[str], env: Sequence[int]) -> _Part | _OwnPart:
+        is_own = any(n in self.own for size in field.shape for n in names(size))
+        return _OwnPart(field, dims, env, self.own) if is_own else _Part(field, dims, env)
+
+    def told(self, parts: Sequence[object], where: str) -> tuple[int, ...]:
+        """The dims of its own that a value with these parts has."""
+        known: dict[str, int] = {}
+        for kind, part in zip(self.parts, parts, strict=True):
+            if isinstance(kind, _OwnPart):
+                kind.tell(part, where, known)
+        return tuple(known.get(name, 0) for name in self.own)
 
     def taken_apart(self, fields: tuple[Any, ...], where: str) -> Sequence[Any]:
         """The parts of the fields of a value; RunError if they are not as many, or tuples are elsewhere."""
@@ -152,24 +194,41 @@ class _Type:
 _Kind = _Type | _Part  # of the parts that are objects
 
 
-def _number(part: int | _Part, kinds: list[_Kind]) -> int:
+def _number(part: int | _Part | _OwnPart, kinds: list[_Kind]) -> int:
     """The kind of a part; that of a tensor is added. Those of data types are there already."""
     if isinstance(part, int):
         return part
+    if isinstance(part, _OwnPart):
+        return _OWN
     kinds.append(part)
     return len(kinds) - 1
 
 
 class Exchange:
-    """What a function's data types mean for one combination of dims: values become objects, objects become values."""
+    """What a function's data types mean for one combination of dims: values become objects, objects become values.
 
-    __slots__ = ("_kinds", "_types")
+    The extents of results are 0 as long as nobody knows them: no input is of them.
+    """
 
-    def __init__(self, types: Sequence[DataInfo], dims: Sequence[str], env: Sequence[int]) -> None:
-        self._types = [_Type(info) for info in types]
+    __slots__ = ("_dims", "_env", "_info", "_kinds", "_types")
+
+    def __init__(self, info: FunctionInfo, env: Sequence[int], extents: Sequence[int] | None = None) -> None:
+        self._info, self._env = info, env
+        self._dims = [*(dim.name for dim in info.dims), *info.extents]
+        self._types = [_Type(data) for data in info.types]
         self._kinds: list[_Kind] = [*self._types]
+        values = (*env, *(extents or (0,) * len(info.extents)))
         for ty in self._types:
-            ty.cases = [_Case(c, dims, env, self._kinds) for c in ty.info.constructors]
+            ty.cases = [_Case(c, self._dims, values, self._kinds) for c in ty.info.constructors]
+
+    def results(self, workspace: int, extents: Sequence[int], handles: Sequence[int]) -> list[Any]:
+        """The values of the results `handles`, whose extents are known by now."""
+        reader = Exchange(self._info, self._env, extents) if extents else self
+        values = (*self._env, *extents)
+        kinds = [
+            _Part(r.data, self._dims, values) if isinstance(r.data, TensorField) else r.data for r in self._info.results
+        ]
+        return reader._read(workspace, kinds, handles)
 
     # ------------------------------------------------------------------------------------------------ in
 
@@ -192,12 +251,13 @@ class Exchange:
 
         It is the greatest part of a call with many small objects, so it is written for speed: all in one loop.
         """
-        kinds, met, words, where = self._kinds, script.known, script.words, info.name
-        if id(root) in met[info.data]:
-            return met[info.data][id(root)]
+        kinds, met, words, where, data = self._kinds, script.known, script.words, info.name, info.data
+        assert isinstance(data, int), "inputs are of data types"
+        if id(root) in met[data]:
+            return met[data][id(root)]
         values: list[Any] = [root]
-        types = [self._types[info.data]]
-        first = number = met[info.data][id(root)] = 2 * script.cells
+        types = [self._types[data]]
+        first = number = met[data][id(root)] = 2 * script.cells
         for value, ty in zip(values, types, strict=True):  # they grow
             case = ty.known.get(id(value.constructor)) if type(value) is Data else None
             if case is None:
@@ -206,7 +266,11 @@ class Exchange:
             if len(parts) != case.flat:
                 parts = case.taken_apart(parts, where)
             words += case.head
+            own = case.told(parts, where) if case.own else ()
             for n, at in case.boxed:
+                if at == _OWN:
+                    words.append(script.own_tensor(parts[n], case.parts[n], own, where))
+                    continue
                 part, known = parts[n], met[at]
                 key = id(part)
                 reference = known.get(key)
@@ -224,12 +288,13 @@ class Exchange:
             for n, scalar in case.scalars:
                 part = parts[n]
                 words.append(int(part) if type(part) is scalar.integer else scalar.word(part, where))
+            words += own
         script.cells += len(values)
         return first
 
     # ------------------------------------------------------------------------------------------------ out
 
-    def read(self, workspace: int, infos: Sequence[ObjectInfo], handles: Sequence[int]) -> list[Data]:
+    def _read(self, workspace: int, roots_are: Sequence[int | _Part], handles: Sequence[int]) -> list[Any]:
         """The values of the objects `handles`; RunError if memory ends, or one contains itself."""
         roots = array("q", handles)
         records, count = ctypes.c_void_p(), ctypes.c_int64()
@@ -242,14 +307,14 @@ class Exchange:
         words = _words_at(records.value or 0, count.value)
         starts = _starts(words)
         kinds: list[Any] = [None] * len(starts)
-        for info, root in zip(infos, roots, strict=True):
-            self._note(kinds, info.data, root)
+        for kind, root in zip(roots_are, roots, strict=True):
+            self._note(kinds, kind, root)
         for n in reversed(range(len(starts))):  # those that refer to others come later
             self._note_parts(words, starts[n], kinds, kinds[n])
         made: list[Any] = []
         for n, at in enumerate(starts):
             made.append(self._value(words, at, kinds[n], made))
-        return [self._referred(root, info.data, made) for info, root in zip(infos, roots, strict=True)]
+        return [self._referred(root, kind, made) for kind, root in zip(roots_are, roots, strict=True)]
 
     @staticmethod
     def _note(kinds: list[Any], kind: Any, reference: int) -> None:
@@ -259,8 +324,11 @@ class Exchange:
     def _note_parts(self, words: list[int], at: int, kinds: list[Any], kind: Any) -> None:
         if isinstance(kind, int):
             case = self._types[kind].made_by(words[at + 2] & 0xFFFF)
+            first = at + 3 + len(case.parts)
+            own = tuple(words[first : first + len(case.own)])
             for i, part in enumerate(case.order[: case.pointers]):
-                self._note(kinds, case.parts[part], words[at + 3 + i])
+                found = case.parts[part]
+                self._note(kinds, found.at(own) if isinstance(found, _OwnPart) else found, words[at + 3 + i])
 
     def _referred(self, reference: int, kind: Any, made: list[Any]) -> Any:
         return self._types[kind].made_by(reference >> 1).value(()) if reference & 1 else made[reference >> 1]
@@ -283,25 +351,27 @@ class Exchange:
 class ObjectCall:
     """The objects of one call: those of the inputs are made and in the words when this exists."""
 
-    __slots__ = ("_exchange", "_given", "_infos", "_slots", "_workspace")
+    __slots__ = ("_exchange", "_extents", "_given", "_slots", "_workspace")
 
     def __init__(
         self, exchange: Exchange, signature: Signature, workspace: Workspace, objects: Sequence[object]
     ) -> None:
         info = signature.info
-        self._exchange, self._workspace, self._infos = exchange, workspace, info.results
+        self._exchange, self._workspace = exchange, workspace
         self._given = exchange.build(workspace.handle, info.objects, objects)
-        self._slots = np.zeros(len(info.results), np.int64)
+        self._slots, self._extents = np.zeros(len(info.results), np.int64), np.zeros(len(info.extents), np.int64)
         for word, i in signature.object_words:
             workspace.words[word] = self._given[i]
         for word, i in signature.result_words:
             workspace.words[word] = address(self._slots[i:])
+        for word, i in signature.extent_words:
+            workspace.words[word] = address(self._extents[i:])
 
-    def results(self) -> list[Data]:
+    def results(self) -> list[Any]:
         """The results, once the call has succeeded; all its objects end."""
         handles = self._slots.tolist()
         try:
-            return self._exchange.read(self._workspace.handle, self._infos, handles)
+            return self._exchange.results(self._workspace.handle, self._extents.tolist(), handles)
         finally:
             self._workspace.end_objects([*self._given, *handles])
 
@@ -309,12 +379,13 @@ class ObjectCall:
 class _Script:
     """Records so far: of cells from the first on, of tensors from the last on."""
 
-    __slots__ = ("_alive", "_tensors", "cells", "known", "words")
+    __slots__ = ("_alive", "_own", "_tensors", "cells", "known", "words")
 
     def __init__(self, kinds: int) -> None:
         self.words: list[int] = []  # of cells
         self.cells = 0
         self.known: list[dict[int, int]] = [{} for _ in range(kinds)]  # by kind: id of a value -> what refers to it
+        self._own: dict[tuple[int, _Part], int] = {}  # tensors whose extents are their objects' own
         self._tensors: list[tuple[int, int, int]] = []
         self._alive: list[np.ndarray] = []  # memory that the records refer to
 
@@ -324,6 +395,16 @@ class _Script:
         self._alive.append(data)
         self._tensors.append((_ELSEWHERE, data.nbytes, address(data)))
         return -2 * len(self._tensors)
+
+    def own_tensor(self, value: object, part: object, own: tuple[int, ...], where: str) -> int:
+        """What refers to a tensor in an object with the dims `own`; its record is added when it is met first."""
+        assert isinstance(part, _OwnPart)
+        kind = part.at(own)
+        key = id(value), kind
+        found = self._own.get(key)
+        if found is None:
+            found = self._own[key] = self.tensor(value, kind, where)
+        return found
 
     @property
     def count(self) -> int:

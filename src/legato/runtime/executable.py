@@ -27,7 +27,6 @@ from legato.runtime.parts import Constants, Parts, join_constants
 from legato.runtime.program import HostOpInfo, Program, TensorInfo
 from legato.runtime.signature import Plan, Shape, Signature
 from legato.runtime.size import Formula
-from legato.runtime.values import Data
 from legato.runtime.workspace import Failure, HostRunner, Workspace, host_callback
 
 if TYPE_CHECKING:
@@ -209,12 +208,12 @@ class Executable:
         found = self._exchanges.get(plan)
         if found is None:
             info = self._signature.info
-            found = self._exchanges[plan] = Exchange(info.types, [dim.name for dim in info.dims], plan.env)
+            found = self._exchanges[plan] = Exchange(info, plan.env)
         return found
 
     def _invoke(
         self, plan: Plan, arrays: list[np.ndarray], outputs: list[np.ndarray], objects: Sequence[object] = ()
-    ) -> Sequence[Data]:
+    ) -> Sequence[Any]:
         """Run native code in a workspace of our own, and return the results that are values; RunError if it fails."""
         if self._bodies:
             body = self._body_of.get(plan) or self._body(tuple([array.shape for array in arrays]))
@@ -234,7 +233,7 @@ class Executable:
         for word, i in signature.output_words:
             words[word] = address(outputs[i])
         on_main = get_ident() == main_thread().ident and getsignal(SIGINT) is default_int_handler
-        results: Sequence[Data] = ()
+        results: Sequence[Any] = ()
         try:
             if signature.has_objects:
                 call = ObjectCall(self._exchange(plan), signature, workspace, objects)
@@ -299,7 +298,7 @@ class Executable:
 
     @property
     def results(self) -> tuple[ObjectInfo, ...]:
-        """The outputs that are values of data types."""
+        """The outputs that are values of data types, or tensors whose shapes only a call tells."""
         return self._signature.info.results
 
     @property

@@ -12,19 +12,20 @@ from typing import Final
 from legato.base.dtype import ALL_DTYPES
 from legato.base.errors import ArtifactError
 from legato.base.precision import Precision
-from legato.runtime.datatypes import DataInfo, ObjectInfo, data_types, faults
+from legato.runtime.datatypes import DataInfo, ObjectInfo, data_types, faults, object_infos
 from legato.runtime.reader import Reader
 from legato.runtime.size import Size, SizeError, names, parse_size, show
 
 __all__ = ["ABI", "FORMAT", "Constraint", "DimInfo", "FunctionInfo", "HostOpInfo", "Program", "Structure",
            "TensorInfo", "Word", "program_from_json"]  # fmt: skip
 
-FORMAT: Final = 4  # of the artifact file and of the JSON in it
+FORMAT: Final = 5  # of the artifact file and of the JSON in it
 ABI: Final = 3  # LG_ABI_VERSION of legato.h
 
 # How outputs are returned: the number of an output (tensors first, then objects), or a tuple of structures.
 Structure = int | tuple["Structure", ...]
-# One 8-byte argument of an entry point: ("input", i), ("output", i), ("object", i), ("result", i) or ("dim", name).
+# One 8-byte argument of an entry point: ("input", i), ("output", i), ("object", i), ("result", i), ("dim", name), or
+# ("extent", name): where the value of a dim of the results goes.
 Word = tuple[str, int | str]
 
 _DTYPES: Final = frozenset(d.name for d in ALL_DTYPES)
@@ -87,7 +88,8 @@ class FunctionInfo:
     """An entry point: where its code begins in the image, its signature, and the order of its arguments in words.
 
     `inputs` and `outputs` are tensors; `objects` are the inputs, and `results` the outputs, that are values of the data
-    types `types`. Arguments are given in the order of their words. `is_recursive`: it runs on a stack of its own.
+    types `types`, or tensors whose shapes mention `extents`: dims that come with the results. Arguments are given in
+    the order of their words. `is_recursive`: it runs on a stack of its own.
     """
 
     offset: int
@@ -102,6 +104,7 @@ class FunctionInfo:
     objects: tuple[ObjectInfo, ...] = ()
     results: tuple[ObjectInfo, ...] = ()
     is_recursive: bool = False
+    extents: tuple[str, ...] = ()
     bodies: tuple[str, ...] = ()  # functions that do the work, each for some sizes: the first that takes a call's
 
     @property
@@ -160,7 +163,7 @@ def _body_faults(f: FunctionInfo, functions: Mapping[str, FunctionInfo]) -> Iter
 
     def alike(info: FunctionInfo) -> tuple[object, ...]:
         tensors = [(t.name, t.dtype, len(t.shape)) for t in (*info.inputs, *info.outputs)]
-        return tensors, len(info.inputs), info.types, info.objects, info.results, info.structure
+        return tensors, len(info.inputs), info.types, info.objects, info.results, info.extents, info.structure
 
     for name in f.bodies:
         body = functions.get(name)
@@ -186,14 +189,16 @@ def _faults(f: FunctionInfo) -> Iterator[str]:
     count = len(f.outputs) + len(f.results)
     if sorted(_leaves(f.structure)) != list(range(count)):
         yield f"the output structure {f.structure} does not list each of {count} outputs once"
-    yield from faults(f.types, (*f.objects, *f.results), dims)
+    yield from faults(f.types, (*f.objects, *f.results), (*dims, *f.extents))
+    yield from (f"{o.name!r} is an input without a data type" for o in f.objects if not isinstance(o.data, int))
     yield from _word_faults(f, dims)
 
 
 def _word_faults(f: FunctionInfo, dims: Sequence[str]) -> Iterator[str]:
     known = {"input": len(f.inputs), "output": len(f.outputs), "object": len(f.objects), "result": len(f.results)}
+    named = {"dim": dims, "extent": f.extents}
     for kind, which in f.words:
-        if which not in dims if kind == "dim" else which not in range(known.get(kind, 0)):
+        if which not in (named[kind] if kind in named else range(known.get(kind, 0))):
             yield f"argument word ({kind}, {which}) refers to nothing"
     if f.types:  # then the words also say in which order arguments come
         for kind in ("input", "object"):
@@ -255,15 +260,12 @@ def _function(data: Reader) -> FunctionInfo:
             Constraint(c["a"].size(), c["b"].size(), c["what"].text()) for c in data["constraints"].list()
         ),
         types=data_types(data["types"]),
-        objects=_objects(data["objects"]),
-        results=_objects(data["results"]),
+        objects=object_infos(data["objects"]),
+        results=object_infos(data["results"]),
         is_recursive=bool(data["is_recursive"].value),
+        extents=tuple(name.text() for name in data["extents"].list()),
         bodies=tuple(name.text() for name in data["bodies"].list()),
     )
-
-
-def _objects(data: Reader) -> tuple[ObjectInfo, ...]:
-    return tuple(ObjectInfo(o["name"].text(), o["data"].int(), o["type"].text()) for o in data.list())
 
 
 def _tensors(data: Reader) -> tuple[TensorInfo, ...]:
@@ -280,7 +282,7 @@ def _dim(data: Reader) -> DimInfo:
 
 def _word(data: Reader) -> Word:
     kind, which = data.list(2)
-    return (kind.text(), which.text() if kind.value == "dim" else which.int())
+    return (kind.text(), which.text() if kind.value in ("dim", "extent") else which.int())
 
 
 def _structure(data: Reader, depth: int) -> Structure:

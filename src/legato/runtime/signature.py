@@ -44,9 +44,9 @@ class Plan:
 class Signature:
     """A function's signature, ready to be applied to shapes."""
 
-    __slots__ = ("_constraints", "_output_sizes", "_sizes", "_sources", "_workspace", "dim_words", "dtypes", "flags",
-                 "has_objects", "info", "input_words", "object_words", "output_dtypes", "output_words",
-                 "result_words")  # fmt: skip
+    __slots__ = ("_constraints", "_output_sizes", "_sizes", "_sources", "_workspace", "dim_words", "dtypes",
+                 "extent_words", "flags", "has_objects", "info", "input_words", "object_words", "output_dtypes",
+                 "output_words", "result_words")  # fmt: skip
 
     def __init__(self, info: FunctionInfo) -> None:
         self.info = info
@@ -63,8 +63,11 @@ class Signature:
             tuple((word, int(which)) for word, (kind, which) in words if kind == wanted)
             for wanted in ("input", "output", "object", "result")
         )
-        self.has_objects = bool(info.objects or info.results)
+        self.has_objects = bool(info.objects or info.results or info.extents)
         self.flags = (_RUN_DEEP if info.is_recursive else 0) | (_RUN_OBJECTS if self.has_objects else 0)
+        self.extent_words = tuple(
+            (word, info.extents.index(str(which))) for word, (kind, which) in words if kind == "extent"
+        )
         self.dim_words = tuple((word, dims.index(str(which))) for word, (kind, which) in words if kind == "dim")
 
     def plan(self, shapes: Sequence[Shape]) -> Plan:

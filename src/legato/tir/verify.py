@@ -11,8 +11,8 @@
 * A Barrier is met by all threads equally often: it is in a kernel that has no Check, in no If and no PARALLEL or VECTOR
   loop, and the extents of the loops around it depend on nothing that the kernel writes.
 * While, View, Launch, Invoke, HostOp, Switch and what has to do with objects occur in host functions; so do Allocs of
-  GLOBAL memory once scheduling is done. A buffer of dtype handle is dense. The payload of an object is GLOBAL, dense,
-  and of a literal size that holds its pointers, if it has any; an Address is of a payload. Nothing is computed from
+  GLOBAL memory once scheduling is done. A buffer of dtype handle is dense. The payload of an object is GLOBAL, and
+  of a literal size that holds its pointers, if it has any; an Address is of a payload. Nothing is computed from
   handles. None of these statements stands in a VECTOR loop.
 
 Whether accesses are in bounds is not checked here: `tir.interp` does that on concrete arguments.
@@ -309,8 +309,8 @@ class _Verifier:
             self.bind(s.buffer)
             self.buffer(s.buffer)
             self.payloads.add(s.buffer)
-            if s.buffer.scope is not Scope.GLOBAL or not s.buffer.layout.is_row_major:
-                raise self.error(f"the payload {s.buffer.name} must be global and dense")
+            if s.buffer.scope is not Scope.GLOBAL:
+                raise self.error(f"the payload {s.buffer.name} must be global")
         if isinstance(s, Object):
             self.header(s)
 

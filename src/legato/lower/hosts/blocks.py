@@ -13,50 +13,60 @@ from legato.ir import expr as ir
 from legato.ir.call_tir import CALL_TIR
 from legato.ir.let import Binding, chain
 from legato.ir.op import Op
-from legato.ir.types import TensorType
+from legato.ir.types import TensorType, Type
 from legato.ir.views import JOIN, PART, PartAttrs
 from legato.lower.homes import Homes
 from legato.lower.hosts.body import Body
 from legato.lower.hosts.calls import host_op, invoke, launch
-from legato.lower.hosts.cells import extents
+from legato.lower.hosts.cells import extents, leaf_types
 from legato.lower.hosts.frame import Frame
 from legato.lower.hosts.matches import lower_match
-from legato.lower.hosts.objects import construct, new_box, read, ref, write
+from legato.lower.hosts.objects import box, construct, read, ref, write
 from legato.lower.hosts.ownership import Owners
+from legato.lower.hosts.results import Place, new_place, registers, store_dims, taken
 from legato.lower.hosts.scalars import compute
-from legato.lower.hosts.values import Value, flat
-from legato.tir.buffer import Buffer
+from legato.lower.hosts.values import Value, flat, told
+from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
 from legato.tir.stmt import Check, If, View
 
 __all__ = ["lower_block"]
 
 
-def lower_block(frame: Frame, body: ir.Expr, dest: Value, out: Body, given: Sequence[Buffer] = ()) -> None:
-    """Appends the statements that evaluate `body` into `dest`; the handles `given` are the block's."""
+def lower_block(frame: Frame, body: ir.Expr, place: Place, out: Body, given: Sequence[Buffer] = ()) -> None:
+    """Appends the statements that evaluate `body` into `place`; the handles `given` are the block's."""
     bindings, result = chain(body)
-    placed = _place_results(frame, bindings, result, dest)
-    boxed = _boxed(frame, bindings) - placed.keys()
-    outside = frame.homes, frame.owners
+    placed, boxed = _place_results(frame, bindings, result, place.value)
+    boxed = boxed.union(_boxed(frame, bindings)) - placed.keys()
+    outside = frame.homes, frame.owners, frame.known, frame.out
     frame.homes, frame.owners = Homes(frame.views), Owners.of(frame.borrowed, bindings, result, given, frame.env)
+    frame.out = out
     frame.homes.plan(bindings, placed)
     frame.owners.release(out)
     for n, (var, value) in enumerate(bindings):
         frame.owners.now = n
-        if var in boxed and var not in frame.homes.places.of:
+        if var in boxed and var not in frame.homes.places.of and not frame.late(var.ty):
             placed[var] = _box(frame, var, out)
+        if var == result and isinstance(value, ir.If | ir.Match) and frame.late(value.ty):
+            _branch(frame, value, place, out)  # its dims come with the result of the block
+            frame.owners.release(out)
+            break
         frame.env[var] = _bind(frame, var, value, placed.get(var), out)
         frame.owners.uses(var, frame.env[var])
         frame.owners.release(out)
-    if frame.jump is None or result not in frame.jump.calls:
-        _return(frame, list(flat(frame.atom(result))), list(flat(dest)), out)
-    frame.homes, frame.owners = outside
+    else:
+        if frame.jump is None or result not in frame.jump.calls:
+            store_dims(frame, place, result, out)
+            _return(frame, list(flat(frame.atom(result))), list(flat(place.value)), out)
+    frame.homes, frame.owners, frame.known, frame.out = outside
 
 
 def _return(frame: Frame, values: Sequence[Buffer], places: Sequence[Buffer], out: Body) -> None:
     """Appends what is left to do for a block to have its results in their places, and nothing else."""
     frame.owners.now += 1
-    moved = [(v, p) for v, p in zip(values, places, strict=True) if v is not p]
+    pairs = list(zip(values, places, strict=True))
+    pairs = [(box(frame, v, out) if p.dtype == dt.handle and v.dtype != dt.handle else v, p) for v, p in pairs]
+    moved = [(v, p) for v, p in pairs if v is not p]
     handles = [v for v, _ in moved if v.dtype == dt.handle]
     for n, v in enumerate(handles):
         frame.owners.take(v, handles[n + 1 :], out)
@@ -78,22 +88,28 @@ def _boxed(frame: Frame, bindings: Sequence[Binding]) -> set[ir.Var]:
 
 def _box(frame: Frame, var: ir.Var, out: Body) -> Buffer:
     assert isinstance(var.ty, TensorType)
-    return new_box(frame, Buffer(var.name, var.ty.shape, var.ty.dtype), out)
+    return frame.boxed(Buffer(var.name, var.ty.shape, var.ty.dtype), out)
 
 
-def _place_results(frame: Frame, bindings: Sequence[Binding], result: ir.Expr, dest: Value) -> dict[ir.Var, Value]:
-    """Where bindings that the block returns may be computed at once, instead of being copied.
+def _place_results(
+    frame: Frame, bindings: Sequence[Binding], result: ir.Expr, dest: Value
+) -> tuple[dict[ir.Var, Value], set[ir.Var]]:
+    """Where bindings that the block returns may be computed at once, instead of being copied; and those that it returns
+    as objects.
 
     Of a launch of which only some results are returned, these are noted in `items`.
     """
     bound = {var for var, value in bindings if isinstance(value, ir.Call | ir.If | ir.Match | ir.RefCreate)}
     parts = {var: value for var, value in bindings if isinstance(value, ir.TupleGetItem | ir.Var)}
     found: dict[ir.Var, Value] = {}
+    boxed: set[ir.Var] = set()
     stack = [(result, dest)]
     while stack:
         expr, target = stack.pop()
         if isinstance(expr, ir.Tuple) and isinstance(target, tuple):
             stack += zip(expr.fields, target, strict=True)
+        elif isinstance(expr, ir.Var) and _has_boxes(expr.ty, target):
+            boxed |= {expr} & bound if isinstance(expr.ty, TensorType) else set()
         elif isinstance(expr, ir.Var) and expr in bound and expr not in found:
             found[expr] = target
         elif isinstance(expr, ir.Var) and expr in parts:
@@ -102,7 +118,13 @@ def _place_results(frame: Frame, bindings: Sequence[Binding], result: ir.Expr, d
                 stack.append((part, target))
             elif isinstance(part.value, ir.Var) and part.value in bound and isinstance(target, Buffer):
                 frame.items.setdefault(part.value, {}).setdefault(part.index, target)
-    return found
+    return found, boxed
+
+
+def _has_boxes(ty: Type | None, target: Value) -> bool:
+    """Whether tensors in a value of type `ty` are wanted as objects."""
+    leaves = zip(leaf_types(ty), flat(target), strict=True)
+    return any(isinstance(t, TensorType) and leaf.dtype == dt.handle for t, leaf in leaves)
 
 
 def _bind(frame: Frame, var: ir.Var, value: ir.Expr, dest: Value | None, out: Body) -> Value:
@@ -110,10 +132,8 @@ def _bind(frame: Frame, var: ir.Var, value: ir.Expr, dest: Value | None, out: Bo
     match value:
         case ir.Call():
             return _call(frame, var, value, dest, out)
-        case ir.If():
-            return _if(frame, var, value, dest, out)
-        case ir.Match():
-            return _match(frame, var, value, dest, out)
+        case ir.If() | ir.Match():
+            return _branches(frame, var, value, dest, out)
         case ir.MatchCast():
             return _cast(frame, value, out)
         case ir.RefCreate():
@@ -134,7 +154,7 @@ def _bind(frame: Frame, var: ir.Var, value: ir.Expr, dest: Value | None, out: Bo
 
 def _call(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: Body) -> Value:
     if frame.jump is not None and var in frame.jump.calls:
-        frame.jump.emit(call.args, out)
+        frame.jump.emit(call, out)
         return ()
     if call.op is CALL_TIR:
         return launch(frame, var, call, dest, out)
@@ -157,8 +177,9 @@ def _call(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: Bod
 
 
 def _cast(frame: Frame, value: ir.MatchCast, out: Body) -> Value:
-    """The value itself, when the dims that it shall have are checked."""
+    """The value itself, when the dims that it shall have are checked; those that are new have their values then."""
     assert value.value.ty is not None
+    frame.bring(told([(value.target, value.value.ty)], frame.late(value.target), value), out)
     where = "" if value.span is None else f" at {value.span}"
     for got, wanted in zip(extents(value.value.ty), extents(value.target), strict=True):
         if not prove_equal(got, wanted):
@@ -178,39 +199,50 @@ def _part(frame: Frame, var: ir.Var, source: Buffer, attrs: PartAttrs, out: Body
     return part
 
 
-def _if(frame: Frame, var: ir.Var, value: ir.If, dest: Value | None, out: Body) -> Value:
+def _branches(frame: Frame, var: ir.Var, value: ir.If | ir.Match, dest: Value | None, out: Body) -> Value:
+    """Appends the branches of `value`; what they give."""
+    place = _joined(frame, var, value, dest, out)
+    _branch(frame, value, place, out)
+    return _owned(frame, value, place, dest, out)
+
+
+def _branch(frame: Frame, value: ir.If | ir.Match, place: Place, out: Body) -> None:
+    """Appends the branches of `value`, which leave their results in `place`."""
+    if isinstance(value, ir.If):
+        return _if(frame, value, place, out)
+
+    def lower(body: ir.Expr, side: Body, given: tuple[Buffer, ...]) -> None:
+        lower_block(frame, body, place, side, given)
+
+    return lower_match(frame, value, lower, out)
+
+
+def _if(frame: Frame, value: ir.If, place: Place, out: Body) -> None:
     cond = frame.atom(value.cond)
     assert isinstance(cond, Buffer)
-    outs = _joined(frame, var, value, dest, out)
     given = frame.owners.give()
     sides = []
     for branch in (value.then, value.orelse):
         side = Body()
-        lower_block(frame, branch, outs, side, given)
+        lower_block(frame, branch, place, side, given)
         sides.append(side.done())
     out.append(If(Load(cond, ()), *sides))
-    return _owned(frame, outs, dest)
 
 
-def _match(frame: Frame, var: ir.Var, value: ir.Match, dest: Value | None, out: Body) -> Value:
-    outs = _joined(frame, var, value, dest, out)
-
-    def lower(body: ir.Expr, side: Body, given: tuple[Buffer, ...]) -> None:
-        lower_block(frame, body, outs, side, given)
-
-    lower_match(frame, value, lower, out)
-    return _owned(frame, outs, dest)
-
-
-def _joined(frame: Frame, var: ir.Var, value: ir.Expr, dest: Value | None, out: Body) -> Value:
+def _joined(frame: Frame, var: ir.Var, value: ir.Expr, dest: Value | None, out: Body) -> Place:
     """Where all branches of `value` put their results."""
     assert value.ty is not None
-    return frame.fresh(value.ty, var.name, out) if dest is None else dest
+    late = frame.late(value.ty)
+    if late:
+        return registers(new_place(value.ty, var.name, late, Scope.REGISTER), frame, out)
+    return Place(value.ty, frame.fresh(value.ty, var.name, out) if dest is None else dest)
 
 
-def _owned(frame: Frame, outs: Value, dest: Value | None) -> Value:
-    """`outs`, of which the block owns the handles unless they are in the place of its own results."""
-    for leaf in flat(outs) if dest is None else ():
+def _owned(frame: Frame, value: ir.Expr, place: Place, dest: Value | None, out: Body) -> Value:
+    """What is in `place`; the block owns its handles, unless they are in the place of its own results."""
+    if place.dims:
+        return taken(frame, place, place.ty, value, out)
+    for leaf in flat(place.value) if dest is None else ():
         if leaf.dtype == dt.handle:
             frame.owners.own(leaf)
-    return outs
+    return place.value

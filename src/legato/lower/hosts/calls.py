@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from legato.base import dtype as dt
+from legato.infer.replace import replace_vars
 from legato.ir import expr as ir
+from legato.ir._dims import free_dims
 from legato.ir.call_tir import CallTirAttrs
 from legato.ir.op import Op
 from legato.ir.types import TensorType, Type
@@ -14,7 +16,8 @@ from legato.lower.hosts.body import Body
 from legato.lower.hosts.frame import Frame
 from legato.lower.hosts.ownership import handle
 from legato.lower.hosts.program import HostOpRecord, Site
-from legato.lower.hosts.values import Value, flat, flat_all, instantiate
+from legato.lower.hosts.results import new_place, registers, taken
+from legato.lower.hosts.values import Value, flat, flat_all, function_dims, instantiate, told
 from legato.tir.buffer import Buffer, Layout, Scope
 from legato.tir.stmt import HostOp, Invoke, Launch
 
@@ -75,9 +78,18 @@ def invoke(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: Bo
     assert call.ty is not None
     callee = frame.lowered.module[call.op]
     assert isinstance(callee, ir.Function)
-    outs = frame.fresh(call.ty, var.name, out) if dest is None else dest
+    assert callee.body.ty is not None
+    dims = dict(zip(function_dims(callee), instantiate(callee, call), strict=True))
     inputs = [handle(b) if b.dtype == dt.handle else b for b in flat_all(map(frame.atom, call.args))]
-    out.append(Invoke((*inputs, *instantiate(callee, call), *flat(outs)), call.op.name))
+    ty = replace_vars(callee.body.ty, {}, dims)
+    late = tuple(d for d in free_dims(callee.body.ty) if d not in dims)
+    if late:
+        place = registers(new_place(ty, var.name, late, Scope.REGISTER), frame, out)
+        out.append(Invoke((*inputs, *dims.values(), *place.words), call.op.name))
+        return taken(frame, place, call.ty, call, out)
+    frame.bring(told([(call.ty, ty)], frame.late(call.ty), call), out)
+    outs = frame.fresh(call.ty, var.name, out) if dest is None else dest
+    out.append(Invoke((*inputs, *dims.values(), *flat(outs)), call.op.name))
     for b in flat(outs) if dest is None else ():
         if b.dtype == dt.handle:
             frame.owners.own(b)

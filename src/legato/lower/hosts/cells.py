@@ -1,7 +1,8 @@
 """How values lie in objects: a constructor's fields, what a reference holds.
 
 Tuples are flattened. A part that is an object, or a tensor of rank 1 or more (an object of its own), is a handle; all
-handles come first. Scalars follow, unboxed, 8 bytes each.
+handles come first. Scalars follow, unboxed, 8 bytes each. The dims that a constructor's fields have of their own, other
+ones in every value, come last.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from legato.arith.expr import Var
 from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.base.errors import UnsupportedError
 from legato.infer.replace import replace_vars
+from legato.ir._dims import free_dims
 from legato.ir.expr import Constructor
 from legato.ir.types import (
     Dim,
@@ -28,7 +31,7 @@ from legato.ir.types import (
 )
 
 __all__ = ["EXTENT", "WORD", "Cell", "constructor_cell", "data_type", "extents", "field_types", "is_object",
-           "leaf_types", "part_dtype", "rank_of", "ref_cell"]  # fmt: skip
+           "leaf_types", "own_dims", "part_dtype", "rank_of", "ref_cell"]  # fmt: skip
 
 WORD = 8
 EXTENT = scalar_type(dt.int64)  # of a dim in a shape that is a value
@@ -76,16 +79,18 @@ def part_dtype(ty: Type) -> DType:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The payload of an object: the types of its fields, those of their parts, the places of these in bytes."""
+    """The payload of an object: the types of its fields, those of their parts, the places of these in bytes; its own
+    dims, which have words behind the parts."""
 
     fields: tuple[Type, ...]
     leaves: tuple[Type, ...]
     offsets: tuple[int, ...]
     pointers: int
+    dims: tuple[Var, ...] = ()
 
     @staticmethod
-    def of(types: tuple[Type, ...]) -> Cell:
-        """The cell with fields of these types."""
+    def of(types: tuple[Type, ...], dims: tuple[Var, ...] = ()) -> Cell:
+        """The cell with fields of these types, which has these dims of its own."""
         leaves = tuple(t for ty in types for t in leaf_types(ty))
         boxed = [part_dtype(t) == dt.handle for t in leaves]
         handles, scalars = 0, sum(boxed)
@@ -93,12 +98,17 @@ class Cell:
         for is_handle in boxed:
             offsets.append(WORD * (handles if is_handle else scalars))
             handles, scalars = handles + is_handle, scalars + (not is_handle)
-        return Cell(types, leaves, tuple(offsets), sum(boxed))
+        return Cell(types, leaves, tuple(offsets), sum(boxed), dims)
 
     @property
     def words(self) -> int:
         """The length of the payload in words."""
-        return len(self.leaves)
+        return len(self.leaves) + len(self.dims)
+
+    @property
+    def dim_offsets(self) -> tuple[int, ...]:
+        """The places of the dims in bytes."""
+        return tuple(WORD * n for n in range(len(self.leaves), self.words))
 
 
 def data_type(ty: Type, types: Mapping[GlobalTypeVar, TypeData]) -> TypeData:
@@ -118,7 +128,12 @@ def field_types(con: Constructor, ty: Type, types: Mapping[GlobalTypeVar, TypeDa
 
 def constructor_cell(con: Constructor, ty: Type, types: Mapping[GlobalTypeVar, TypeData]) -> Cell:
     """The cell of a value of type `ty` that `con` has made."""
-    return Cell.of(field_types(con, ty, types))
+    return Cell.of(field_types(con, ty, types), own_dims(con))
+
+
+def own_dims(con: Constructor) -> tuple[Var, ...]:
+    """The dims that each value of `con` has of its own."""
+    return tuple(dict.fromkeys(d for ty in con.inputs for d in free_dims(ty)))
 
 
 def ref_cell(ty: Type) -> Cell:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
-from legato.arith.expr import Expr
+from legato.arith.expr import Expr, Var, eq
+from legato.arith.substitute import variables
 from legato.base import dtype as dt
 from legato.base.errors import UnsupportedError
 from legato.ir import expr as ir
+from legato.ir._dims import free_dims
+from legato.ir.constraint import Constraint
 from legato.ir.types import Type
 from legato.lower.describe import describe_copy
 from legato.lower.functions import LoweredModule
@@ -19,8 +23,8 @@ from legato.lower.hosts.ownership import Borrowed, Owners
 from legato.lower.hosts.program import HostProgram
 from legato.lower.hosts.values import Value, flat, new_value
 from legato.tir.buffer import Buffer, Scope
-from legato.tir.expr import Load
-from legato.tir.stmt import Launch, Stmt, Store
+from legato.tir.expr import Address, Load, cast
+from legato.tir.stmt import Check, Launch, Let, Object, Stmt, Store
 
 __all__ = ["Frame", "Jump"]
 
@@ -28,18 +32,22 @@ __all__ = ["Frame", "Jump"]
 @dataclass(frozen=True, slots=True)
 class Jump:
     """How a function that is a loop calls itself: `calls` are variables bound to such calls, `emit` appends the
-    statements that make the arguments the state of the next turn."""
+    statements that make the arguments of one the state of the next turn."""
 
     calls: frozenset[ir.Var]
-    emit: Callable[[Sequence[ir.Expr], Body], None]
+    emit: Callable[[ir.Call, Body], None]
 
 
 @dataclass(slots=True)
 class Frame:
     """One function. `env` maps variables to values.
 
-    items: where results of launches are wanted, by their numbers. homes, owners: of the block that is being built.
+    items: where results of launches are wanted, by their numbers. homes, owners, out: of the block that is being built.
     jump: if the function is a loop. extents: dims that are values, in registers from the start.
+
+    Dims: `planned` have their values when the function is entered, and memory for what has no others is planned. Others
+    are brought in the course of it: `known` are those that have values by now. `waiting` are equalities to be checked
+    as soon as their dims are known.
     """
 
     lowered: LoweredModule
@@ -52,7 +60,11 @@ class Frame:
     extents: dict[Expr, Buffer] = field(default_factory=dict)
     homes: Homes = field(init=False)
     owners: Owners = field(init=False)
+    out: Body = field(default_factory=Body)
     jump: Jump | None = None
+    planned: frozenset[Var] = frozenset()
+    known: frozenset[Var] = frozenset()
+    waiting: tuple[Constraint, ...] = ()
 
     def __post_init__(self) -> None:
         self.homes = Homes(self.views)
@@ -78,6 +90,10 @@ class Frame:
                 raise UnsupportedError(f"{type(expr).__name__} as a value in compiled code", span=expr.span)
 
     def _extent(self, dim: Expr) -> Buffer:
+        if not self.planned.issuperset(variables(dim)):
+            register = self.out.register(Buffer("dim", (), dt.int64, scope=Scope.REGISTER))
+            self.out.append(Store(register, (), cast(dim, dt.int64)))
+            return register
         if dim not in self.extents:
             self.extents[dim] = Buffer("dim", (), dt.int64, scope=Scope.REGISTER)
         return self.extents[dim]
@@ -99,11 +115,21 @@ class Frame:
         return value
 
     def placed(self, buffer: Buffer, out: Body) -> Buffer:
-        """`buffer`, for which there is room from here on."""
+        """`buffer`, for which there is room from here on: planned, or in an object where its extents are not."""
         if buffer.scope is Scope.REGISTER:
             return out.register(buffer)
+        if not self.planned.issuperset(variables(*buffer.shape)):
+            return self.boxed(buffer, out)
         self.buffers.append(buffer)
         return buffer
+
+    def boxed(self, tensor: Buffer, out: Body) -> Buffer:
+        """`tensor`, as the payload of a new object that the block owns."""
+        out.inside(partial(_object, tensor))
+        place = out.register(Buffer(tensor.name, (), dt.handle, scope=Scope.REGISTER))
+        out.append(Store(place, (), Address(tensor)))
+        self.borrowed.box(tensor, self.owners.own(place))
+        return tensor
 
     def like(self, buffer: Buffer, out: Body) -> Buffer:
         """A new buffer like `buffer`."""
@@ -118,3 +144,30 @@ class Frame:
         (kernel,), (program,) = lowered.group.kernels, lowered.kernels
         dims = tuple(description.dims)
         return Launch((source, target, *(dims[n] for n in kernel.dims)), self.program.copy(kernel, program))
+
+    # Dims
+
+    def late(self, ty: Type | None) -> tuple[Var, ...]:
+        """The dims of `ty` that have no values yet."""
+        return () if ty is None else tuple(d for d in free_dims(ty) if d not in self.known)
+
+    def bring(self, values: Mapping[Var, Expr], out: Body) -> None:
+        """Gives dims their values for the rest of the block, and checks what has waited for them."""
+        for dim, value in values.items():
+            out.inside(partial(Let, dim, cast(value, dt.index)))
+        before, self.known = self.known, self.known.union(values)
+        out.extend(self._check(c) for c in self._ready() if not before.issuperset(variables(c.a, c.b)))
+
+    def checks(self) -> list[Stmt]:
+        """The checks of what is known by now."""
+        return [self._check(c) for c in self._ready()]
+
+    def _ready(self) -> list[Constraint]:
+        return [c for c in self.waiting if self.known.issuperset(variables(c.a, c.b))]
+
+    def _check(self, c: Constraint) -> Stmt:
+        return Check(eq(c.a, c.b), self.program.check(f"{c.what}: {c.a} and {c.b} must be equal"))
+
+
+def _object(tensor: Buffer, rest: Stmt) -> Stmt:
+    return Object(tensor, 0, 0, rest)

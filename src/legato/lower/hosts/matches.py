@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from legato.arith.expr import const
+from legato.arith.expr import const, fresh
 from legato.base import dtype as dt
 from legato.base.errors import UnsupportedError
+from legato.infer.replace import replace_vars
 from legato.ir import expr as ir
 from legato.ir.types import Type
 from legato.lower.hosts.body import Body
-from legato.lower.hosts.cells import constructor_cell, data_type
+from legato.lower.hosts.cells import Cell, constructor_cell, data_type
 from legato.lower.hosts.frame import Frame
 from legato.lower.hosts.objects import fields
 from legato.lower.hosts.ownership import handle
-from legato.lower.hosts.values import flat
+from legato.lower.hosts.values import flat, told
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Tag
 from legato.tir.stmt import Check, Stmt, Switch
@@ -44,11 +45,13 @@ def lower_match(frame: Frame, value: ir.Match, lower: LowerBlock, out: Body) -> 
     for clause in value.clauses:
         if cases.default is not None or len(cases.by_tag) == len(data.constructors):
             break
-        side = Body()
+        side, known = Body(), frame.known
         tag = _bind(frame, clause.pattern, value.data, place, side)
+        if tag not in cases.by_tag:
+            lower(clause.body, side, given)
+        frame.known = known
         if tag in cases.by_tag:
             continue
-        lower(clause.body, side, given)
         if tag is None:
             cases.default = side.done()
         else:
@@ -84,6 +87,11 @@ def _bind_fields(frame: Frame, pattern: ir.PatternConstructor, data: ir.Expr, pl
     con = pattern.constructor
     assert data.ty is not None
     cell = constructor_cell(con, data.ty, frame.lowered.module.types)
+    own = {d: fresh(d.name, d.lo, d.hi) for d in cell.dims}  # those of this value
+    cell = Cell.of(tuple(replace_vars(t, {}, own) for t in cell.fields), tuple(own.values()))
     named = {n: p.var for n, p in enumerate(pattern.patterns) if isinstance(p, ir.PatternVar)}
     values = fields(frame, con.name.lower(), cell, named, place, out, owned=False)
+    for n, var in named.items():
+        assert var.ty is not None
+        frame.bring(told([(var.ty, cell.fields[n])], frame.late(var.ty), data), out)
     frame.env.update(zip(named.values(), values, strict=True))

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from itertools import islice
+from types import MappingProxyType
+from typing import Final
 
-from legato.arith.expr import const
+from legato.arith.expr import Expr, const
+from legato.arith.expr import Var as DimVar
 from legato.base import dtype as dt
 from legato.ir import expr as ir
 from legato.ir.types import TensorType, Type
 from legato.lower.hosts.body import Body
-from legato.lower.hosts.cells import WORD, Cell, constructor_cell, leaf_types, part_dtype, ref_cell
+from legato.lower.hosts.cells import EXTENT, WORD, Cell, constructor_cell, leaf_types, part_dtype, ref_cell
 from legato.lower.hosts.frame import Frame
 from legato.lower.hosts.ownership import handle
-from legato.lower.hosts.values import Value, flat, flat_all, nest
+from legato.lower.hosts.values import Value, flat, flat_all, nest, told
 from legato.tir.buffer import Buffer, Scope
-from legato.tir.expr import Address, Load, nullary
+from legato.tir.expr import Address, Load, cast, nullary
 from legato.tir.stmt import Object, Open, Release, Retain, Stmt, Store, View
 
-__all__ = ["construct", "fields", "new_box", "opened", "read", "ref", "write"]
+__all__ = ["box", "construct", "fields", "opened", "read", "ref", "write"]
+
+_NO_DIMS: Final[Mapping[DimVar, Expr]] = MappingProxyType({})
 
 
 def construct(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: Body) -> Value:
@@ -27,7 +32,8 @@ def construct(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out:
     assert isinstance(call.op, ir.Constructor)
     assert call.ty is not None
     cell = constructor_cell(call.op, call.ty, frame.lowered.module.types)
-    return _made(frame, var, cell, call.op.tag, call.args, dest, out)
+    dims = told(((t, a.ty) for t, a in zip(cell.fields, call.args, strict=True)), cell.dims, call)
+    return _made(frame, var, cell, call.op.tag, call.args, dest, out, dims)
 
 
 def ref(frame: Frame, var: ir.Var, value: ir.RefCreate, dest: Value | None, out: Body) -> Value:
@@ -37,7 +43,14 @@ def ref(frame: Frame, var: ir.Var, value: ir.RefCreate, dest: Value | None, out:
 
 
 def _made(
-    frame: Frame, var: ir.Var, cell: Cell, tag: int, args: Sequence[ir.Expr], dest: Value | None, out: Body
+    frame: Frame,
+    var: ir.Var,
+    cell: Cell,
+    tag: int,
+    args: Sequence[ir.Expr],
+    dest: Value | None,
+    out: Body,
+    dims: Mapping[DimVar, Expr] = _NO_DIMS,
 ) -> Value:
     place = out.register(_handle(var.name)) if dest is None else dest
     assert isinstance(place, Buffer)
@@ -49,6 +62,8 @@ def _made(
     out.inside(partial(_object, payload, tag, cell.pointers))
     for leaf, part in zip(leaves, _parts(cell, payload, out), strict=True):
         out.append(Store(part, (), Load(leaf, ())))
+    for d, part in zip(cell.dims, _dim_words(cell, payload, out), strict=True):
+        out.append(Store(part, (), cast(dims[d], dt.int64)))
     out.append(Store(place, (), Address(payload)))
     return place if dest is not None else frame.owners.own(place)
 
@@ -56,7 +71,7 @@ def _made(
 def _kept(frame: Frame, cell: Cell, leaves: Sequence[Buffer], out: Body) -> list[Buffer]:
     """`leaves` as a cell holds them: handles, with a reference each for the cell, and scalars."""
     found = [
-        _boxed(frame, leaf, out) if isinstance(ty, TensorType) and ty.rank else leaf
+        box(frame, leaf, out) if isinstance(ty, TensorType) and ty.rank else leaf
         for leaf, ty in zip(leaves, cell.leaves, strict=True)
     ]
     for n, leaf in enumerate(found):
@@ -65,23 +80,14 @@ def _kept(frame: Frame, cell: Cell, leaves: Sequence[Buffer], out: Body) -> list
     return found
 
 
-def _boxed(frame: Frame, tensor: Buffer, out: Body) -> Buffer:
+def box(frame: Frame, tensor: Buffer, out: Body) -> Buffer:
     """The handle of the object whose payload is `tensor`, or a copy of it."""
     found = frame.borrowed.boxes.get(tensor)
     if found is None:
-        copy = new_box(frame, Buffer(tensor.name, tensor.shape, tensor.dtype), out)
+        copy = frame.boxed(Buffer(tensor.name, tensor.shape, tensor.dtype), out)
         out.append(frame.copy(tensor, copy))
         found = frame.borrowed.boxes[copy]
     return found
-
-
-def new_box(frame: Frame, tensor: Buffer, out: Body) -> Buffer:
-    """`tensor`, as the payload of a new object that the block owns."""
-    out.inside(partial(_object, tensor, 0, 0))
-    place = out.register(_handle(tensor.name))
-    out.append(Store(place, (), Address(tensor)))
-    frame.borrowed.box(tensor, frame.owners.own(place))
-    return tensor
 
 
 def _object(buffer: Buffer, tag: int, pointers: int, rest: Stmt) -> Stmt:
@@ -99,6 +105,11 @@ def _payload(name: str, cell: Cell) -> Buffer:
 def _parts(cell: Cell, payload: Buffer, out: Body) -> list[Buffer]:
     """Names for the parts of a payload."""
     return [_part(ty, payload, offset, out) for ty, offset in zip(cell.leaves, cell.offsets, strict=True)]
+
+
+def _dim_words(cell: Cell, payload: Buffer, out: Body) -> list[Buffer]:
+    """Names for the dims of a payload."""
+    return [_part(EXTENT, payload, offset, out) for offset in cell.dim_offsets]
 
 
 def _part(ty: Type, payload: Buffer, offset: int, out: Body) -> Buffer:
@@ -123,11 +134,13 @@ def fields(
 ) -> list[Value]:
     """Appends the reading of the fields with these numbers of an object, whose handle is in `place`.
 
-    They are borrowed from it, or owned.
+    They are borrowed from it, or owned. The dims of the cell are brought.
     """
     payload, found = _payload(name, cell), list[Value]()
     if wanted and cell.leaves:
         opened(payload, place, out)
+        words = zip(cell.dims, _dim_words(cell, payload, out), strict=True)
+        frame.bring({d: Load(part, ()) for d, part in words}, out)
     parts = iter(zip(cell.leaves, cell.offsets, strict=True))
     for n, ty in enumerate(cell.fields):
         own = list(islice(parts, len(leaf_types(ty))))

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from legato.arith.expr import Expr, Var
 from legato.arith.prove import prove_equal
 from legato.base import dtype as dt
 from legato.base.errors import UnsupportedError
 from legato.ir import expr as ir
+from legato.ir.dim_values import dim_values
 from legato.ir.types import ShapeType, TensorType, TupleType, Type
 from legato.lower.hosts.cells import EXTENT, is_object, leaf_types, rank_of
 from legato.tir.buffer import Buffer, Scope
 
-__all__ = ["Value", "flat", "flat_all", "function_dims", "instantiate", "nest", "new_value", "same_type"]
+__all__ = ["Value", "flat", "flat_all", "function_dims", "instantiate", "nest", "new_value", "same_type", "told"]
 
 Value = Buffer | tuple["Value", ...]
 
@@ -68,6 +69,23 @@ def same_type(a: Type, b: Type) -> bool:
 def function_dims(func: ir.Function) -> tuple[Var, ...]:
     """The dim variables of `func`, in the order of its words."""
     return tuple(p for p in func.type_params if isinstance(p, Var))
+
+
+def told(pairs: Iterable[tuple[Type, Type | None]], dims: Collection[Var], at: ir.Expr) -> dict[Var, Expr]:
+    """The values of `dims` for which the first type of every pair is the second; UnsupportedError, at a node, where the
+    types do not tell them."""
+    found: dict[Var, Expr] = {}
+    for wanted, got in pairs if dims else ():
+        if got is not None:
+            found = {**dim_values(got, wanted, dims), **found}
+    missing = [d.name for d in dims if d not in found]
+    if missing:
+        raise UnsupportedError(
+            f"the dims {', '.join(missing)} cannot be told by what has them",
+            span=at.span,
+            hint="give it a part whose shape has the dim itself as an entry",
+        )
+    return found
 
 
 def instantiate(callee: ir.Function, call: ir.Call) -> list[Expr]:
