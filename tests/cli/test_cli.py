@@ -228,16 +228,6 @@ def test_check_of_relay(call: Any) -> None:
     assert data["by_reference"] == []
 
 
-def test_check_of_what_is_not_compiled(call: Any) -> None:
-    head = '#[version = "0.0.5"]\n'
-    Path("gives.relay").write_text(head + "def @main(%x: float32) { fn (%y: float32) { %x * %y } }")
-    (reason,) = call("check", "gives.relay", "--json").json["unsupported"]
-    wanted = "@main takes or gives functions, which compiled code cannot pass to or from Python"
-    assert reason["reason"] == f"{wanted}; result : fn (float32) -> float32"
-    Path("loops.relay").write_text(head + "kernel @main(x: Buffer[(4), float32]) { x[0] = 1.0f; }")
-    assert "@main is a loop-level function" in call("check", "loops.relay").err
-
-
 # ------------------------------------------------------------------ compile, run
 
 
@@ -260,30 +250,6 @@ def test_compile_and_run(call: Any) -> None:
     described = call("run", "model.legato", "-i", "in.npy", "--json").json
     facts = {"min": float(y.min()), "max": float(y.max()), "mean": pytest.approx(y.mean())}
     assert described["outputs"] == [{"name": "y", "type": "float32[2, 3]", **facts}]
-
-
-DATA = """#[version = "0.0.5"]
-type Pair { Pair(float32, Tensor[(2,), float32]) }
-def @take(%p: Pair, %x: float32) { match (%p) { Pair(%a, %b) => %a + %x } }
-def @main(TAKES) { GIVES }
-"""
-
-
-def test_programs_with_data_types(call: Any) -> None:
-    """Their inputs are made in Python alone; their outputs are told."""
-    Path("takes.relay").write_text(DATA.replace("TAKES", "%x: float32, %p: Pair").replace("GIVES", "@take(%p, %x)"))
-    done = call("compile", "takes.relay", "-o", "takes.legato", "--json").json
-    assert (done["inputs"], done["outputs"]) == (["x: float32[]", "p: Pair"], ["output: float32[]"])
-    assert "no inputs; wanted x: float32[], p: Pair" in call("run", "takes.relay").err
-    for verb in ("run", "verify", "bench", "profile"):
-        error = call(verb, "takes.relay", "--fill", "ones").err
-        assert "inputs that are no arrays: p: Pair" in error
-    Path("gives.relay").write_text(DATA.replace("TAKES", "").replace("GIVES", "(1f, Pair(2f, ones(shape=[2])))"))
-    done = call("run", "gives.relay", "--json").json
-    assert done["outputs"][1] == {"name": "output1", "type": "Pair", "value": "Pair(2.0, float32[2])"}
-    assert "output1  Pair       Pair(2.0, float32[2])" in call("run", "gives.relay").out
-    assert "cannot hold values of data types: output1: Pair" in call("run", "gives.relay", "-o", "out.npz").err
-    assert "values of data types are not compared: output1: Pair" in call("verify", "gives.relay").err
 
 
 def test_compile_says_what_it_cost(call: Any) -> None:
