@@ -14,6 +14,7 @@ import pytest
 import torch
 
 import legato
+from legato.interp import evaluate
 
 FOLDER = Path(__file__).parents[2] / "examples"
 TREEBANK = Path(str(distribution("turkish-treebanks").locate_file("data")))
@@ -95,3 +96,14 @@ def test_the_inputs_of_all_words_may_be_multiplied_at_once(example: Callable[[st
     with torch.inference_mode():
         wanted = net(tree, torch.from_numpy(xs))[0].numpy()
     np.testing.assert_allclose(exe(module.value(exe, tree), xs), wanted, atol=2e-6)
+
+
+def test_the_mandelbrot_set_is_the_one_that_c_draws(example: Callable[[str], ModuleType], tmp_path: Path) -> None:
+    module = example("mandelbrot")
+    program = legato.parse(module.PROGRAM)
+    sizes = [np.int32(n) for n in (40, 25, 300)]
+    picture = module.pixels(legato.compile(program)(*sizes), 40)
+    assert set(picture.flat) > {1, 300}
+    np.testing.assert_array_equal(picture, module.in_c(tmp_path)(40, 25, 300))
+    small = [np.int32(n) for n in (6, 3, 20)]
+    np.testing.assert_array_equal(module.pixels(evaluate(program, small), 6), module.in_c(tmp_path)(6, 3, 20))
