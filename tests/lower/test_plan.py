@@ -16,18 +16,15 @@ import legato
 from legato.arith.evaluate import evaluate
 from legato.arith.expr import Expr, Var, const
 from legato.base import dtype as dt
-from legato.base.target import host
-from legato.driver import CompileOptions, lower_module
 from legato.interp import evaluate as interpret
-from legato.ir.module import Module
 from legato.lower.hosts.program import HostProgram
 from legato.lower.plan import buffer_bytes, plan_memory
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Load
 from legato.tir.stmt import Alloc, Block, Check, Func, HostOp, If, Invoke, Launch, Stmt, Store, View, While
 from legato.tir.walk import buffers_written, statements
-from legato.transform.pass_ import Observer, run
 from tests.graphs import BATCHES, Program, leaves, programs
+from tests.lower.programs import lowered
 from tests.lower.test_programs import LOOP
 from tests.lower.test_random import examples
 
@@ -178,11 +175,6 @@ def written_params(func: Func, program: HostProgram, above: frozenset[str]) -> s
         if isinstance(s, Launch | HostOp) or (isinstance(s, Invoke) and s.func not in above | {func.name}):
             found |= set(written_args(s, program))
     return found & set(func.params)
-
-
-def lowered(module: Module) -> HostProgram:
-    options = CompileOptions(host())
-    return lower_module(run(module, options.passes), options, Observer())[1]
 
 
 def simulate(loops: HostProgram, size: int) -> None:

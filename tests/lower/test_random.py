@@ -5,28 +5,19 @@ The default run tries a few dozen; `make fuzz` tries thousands (LEGATO_FUZZ sets
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from legato.arith.evaluate import evaluate
-from legato.arith.expr import Var
 from legato.base.errors import RunError
 from legato.base.target import TARGETS, Target, host, missing_features
 from legato.driver import CompileOptions, compile_module, lower_module
 from legato.ir.equal import alpha_equal
 from legato.ir.parser import parse
 from legato.ir.printer import show_with_tensors
-from legato.lower.hosts.program import HostProgram
 from legato.ops import table
-from legato.tir import interp as tir_interp
-from legato.tir.buffer import Buffer
-from legato.tir.verify import verify_all
 from legato.transform.pass_ import Observer, run
 from tests.graphs import BATCHES, Program, called, compare, leaves, programs
+from tests.lower.programs import interpreted, lowered
 from tests.programs.settings import examples
 
 LEVELS = [t for t in (host(), TARGETS["x86-64-v3"], TARGETS["x86-64-v2"]) if not missing_features(t)]
@@ -57,32 +48,11 @@ def test_compiled_is_interpreted(program: Program, target: Target, calls: int) -
                 assert a.tobytes() == b.tobytes()
 
 
-def lowered(program: Program, target: Target) -> HostProgram:
-    """The kernels and host functions that `program` becomes."""
-    options = CompileOptions(target)
-    return lower_module(run(program.module, options.passes), options, Observer())[1]
-
-
-def interpreted(loops: HostProgram, args: Sequence[Any], dims: Mapping[Var, int], *, backwards: bool) -> list[Any]:
-    """The outputs of @main, its host function and kernels run by `tir.interp`."""
-    main = loops.functions["main"]
-    results = [b for b in main.params if isinstance(b, Buffer)][len(args) :]
-    outputs = [np.zeros([int(evaluate(d, dims)) for d in b.shape], b.dtype.numpy) for b in results]
-    constants = {name: node.data for name, node in loops.constants.items()}
-    functions = {**loops.kernels, **loops.functions}
-    words = [*args, *(dims[v] for v in main.params if isinstance(v, Var)), *outputs]
-    assert tir_interp.run(main, words, functions=functions, constants=constants, backwards=backwards) == 0
-    return outputs
-
-
 @examples(30)
 @given(programs(steps=8, limit=100), st.sampled_from(LEVELS), st.booleans())
 def test_loop_programs_mean_the_same(program: Program, target: Target, backwards: bool) -> None:
-    loops = lowered(program, target)
-    verify_all({**loops.kernels, **loops.functions}, final=True)
     args = program.arguments()
-    dims = {program.dim: BATCHES[0]} if program.dim else {}
-    compare(tuple(interpreted(loops, args, dims, backwards=backwards)), program, args)
+    compare(tuple(interpreted(lowered(program.module, target), args, backwards=backwards)), program, args)
 
 
 @examples(15)

@@ -22,7 +22,8 @@ from legato.lower.wholes import JointUse, Wholes
 from legato.tir.buffer import Layout
 from legato.tir.verify import verify_all
 from tests.graphs import leaves
-from tests.lower.test_plan import lowered, simulate
+from tests.lower.programs import lowered
+from tests.lower.test_plan import simulate
 from tests.programs.settings import examples
 
 HEAD = '#[version = "0.0.5"]\n'

@@ -14,7 +14,6 @@ from legato.base.target import target
 from legato.codegen.compile import assembly
 from legato.codegen.emit import emit_module
 from legato.codegen.spills import InnerLoop, innermost_loops
-from legato.driver import CompileOptions, lower_module
 from legato.interp import evaluate
 from legato.ir.expr import Function
 from legato.ir.module import Module
@@ -22,9 +21,7 @@ from legato.ir.types import TensorType
 from legato.lower.algorithms.interleaved import interleave
 from legato.lower.rules.tile_shape import interleaved_shape, terms_for
 from legato.te.tensor import Axis, Reduction, placeholder
-from legato.tir import interp as tir_interp
-from legato.tir.verify import verify_all
-from legato.transform.pass_ import Observer, run
+from tests.lower.programs import interpreted, lowered
 
 V2 = target("x86-64-v2")
 
@@ -72,15 +69,10 @@ def test_products_of_any_shape(rows: int, terms: int, channels: int) -> None:
 @pytest.mark.parametrize(("rows", "terms", "channels"), [(3, 4, 12), (7, 600, 20), (1, 2, 5)])
 def test_lanes_in_any_order(rows: int, terms: int, channels: int, backwards: bool) -> None:
     mod = dense(rows, terms, channels)
-    options = CompileOptions(V2)
-    _, program = lower_module(run(mod, options.passes), options, Observer())
-    verify_all({**program.kernels, **program.functions}, final=True)
     arrays = [
         np.random.default_rng(n).integers(-9, 9, t.static_shape()).astype("float32") for n, t in enumerate(types(mod))
     ]
-    out = np.full((rows, channels), np.nan, np.float32)
-    functions = {**program.kernels, **program.functions}
-    assert tir_interp.run(functions["main"], [*arrays, out], functions=functions, backwards=backwards) == 0
+    (out,) = interpreted(lowered(mod, V2), arrays, backwards=backwards)
     np.testing.assert_array_equal(out, np.asarray(evaluate(mod, arrays)))
 
 
@@ -91,9 +83,7 @@ def test_windows(size: int, stride: int, data: int, channels: int) -> None:
 
 def tiles(mod: Module) -> list[InnerLoop]:
     """The innermost loops of products."""
-    options = CompileOptions(V2)
-    _, program = lower_module(run(mod, options.passes), options, Observer())
-    texts = [assembly(emit_module([k], V2, {}), V2) for k in program.kernels.values()]
+    texts = [assembly(emit_module([k], V2, {}), V2) for k in lowered(mod, V2).kernels.values()]
     return [inner for text in texts for inner in innermost_loops(text) if inner.count("mulps") >= 16]
 
 

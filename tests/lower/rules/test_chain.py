@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 from legato.base.precision import Precision
 from legato.base.target import TARGETS, Target, missing_features
 from legato.compare.exact import interpret
-from legato.driver import CompileOptions, compile_module, lower_module
+from legato.driver import CompileOptions, compile_module
 from legato.infer.infer import infer
 from legato.ir.module import Module
 from legato.ir.parser import parse
-from legato.lower.hosts.program import HostProgram
 from legato.ops import table
 from legato.tir.verify import verify_all
-from legato.transform.pass_ import Observer, run
+from tests.lower.programs import lowered
 
 Array = np.ndarray[Any, Any]
 LEVELS = [t for t in TARGETS.values() if not missing_features(t)]
@@ -92,11 +91,6 @@ def data(n: Sizes, mask: str = "", transposed: bool = False, seed: int = 0) -> l
     return [rng.standard_normal(s).astype(np.float32) for s in shapes]
 
 
-def lowered(mod: Module, target: Target = BEST) -> HostProgram:
-    options = CompileOptions(target)
-    return lower_module(run(mod, options.passes), options, Observer())[1]
-
-
 def results(mod: Module, inputs: list[Array], target: Target = BEST) -> Array:
     """What the compiled module gives; the same bits for any number of threads."""
     exe: Any = compile_module(mod, CompileOptions(target)).executable
@@ -136,7 +130,7 @@ def test_long_rows(n: Sizes) -> None:
 @pytest.mark.parametrize("symbolic", ["", "b", "bq"])
 def test_two_kernels(rows: str, symbolic: str) -> None:
     """Keys are laid out for vectors; all else is one kernel, heads are split and joined in place."""
-    loops = lowered(attention(Sizes(2, 3, 20, 40, 16, 32), rows, mask="b11k", symbolic=symbolic))
+    loops = lowered(attention(Sizes(2, 3, 20, 40, 16, 32), rows, mask="b11k", symbolic=symbolic), BEST)
     assert len(loops.kernels) == 2
     verify_all({**loops.kernels, **loops.functions}, final=True)
 
@@ -154,7 +148,7 @@ def test_bounded_rows(n: Sizes, rows: str, symbolic: str, target: Target) -> Non
 def test_keys_in_place() -> None:
     """Keys that lie along vectors are read where they are."""
     n = Sizes(2, 3, 20, 40, 16, 32)
-    assert len(lowered(attention(n, scale=False, transposed=True)).kernels) == 1
+    assert len(lowered(attention(n, scale=False, transposed=True), BEST).kernels) == 1
 
 
 @pytest.mark.parametrize(("rows", "symbolic"), [(SOFTMAX, "k"), (COLUMNS, "")], ids=["unbounded", "columns"])
@@ -162,7 +156,7 @@ def test_what_is_no_chain(rows: str, symbolic: str) -> None:
     """Rows of unknown length, and reductions along something else, are kernels of their own."""
     n = Sizes(2, 3, 20, 40, 16, 32)
     mod = attention(n, rows, symbolic=symbolic)
-    assert len(lowered(mod).kernels) > 3
+    assert len(lowered(mod, BEST).kernels) > 3
     check(mod, data(n))
 
 
@@ -226,7 +220,7 @@ def test_other_forms(form: tuple[str, str, str, str]) -> None:
     mod = infer(parse(f'#[version = "0.0.5"]\ndef @main({params}) {{{body}\n}}', ops=table()))
     rng = np.random.default_rng(0)
     inputs = [rng.standard_normal([int(n) for n in s.split(", ")]).astype(np.float32) for s in shapes]
-    assert len(lowered(mod).kernels) == 2
+    assert len(lowered(mod, BEST).kernels) == 2
     check(mod, inputs)
 
 

@@ -15,7 +15,7 @@ from legato.base.target import TARGETS, Target, host, missing_features
 from legato.codegen.compile import assembly
 from legato.codegen.emit import emit_module
 from legato.codegen.spills import InnerLoop, innermost_loops
-from legato.driver import CompileOptions, compile_module, lower_module
+from legato.driver import CompileOptions, compile_module
 from legato.infer.builder import Builder
 from legato.interp import evaluate
 from legato.ir import expr as ir
@@ -27,8 +27,7 @@ from legato.te.scan import scan
 from legato.te.tensor import Tensor, compute, reduce
 from legato.tir.launch import LaunchKind, launch_kind
 from legato.tir.stmt import Func
-from legato.tir.verify import verify_all
-from legato.transform.pass_ import Observer, run
+from tests.lower.programs import lowered
 
 Array = np.ndarray[Any, Any]
 V3, V4 = TARGETS["x86-64-v3"], TARGETS["x86-64-v4"]
@@ -69,9 +68,7 @@ def layer(
 
 def kernels(module: Module, target: Target) -> list[Func]:
     """The kernels of scans in the lowered program, checked. Nothing is copied."""
-    options = CompileOptions(target)
-    _, program = lower_module(run(module, options.passes), options, Observer())
-    verify_all({**program.kernels, **program.functions}, final=True)
+    program = lowered(module, target)
     assert not any(name.startswith("copy") for name in program.kernels)
     return [k for name, k in program.kernels.items() if name.startswith("scan")]
 

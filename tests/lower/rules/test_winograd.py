@@ -21,7 +21,7 @@ from legato.codegen.compile import assembly
 from legato.codegen.emit import emit_module
 from legato.codegen.spills import innermost_loops
 from legato.compare.exact import interpret
-from legato.driver import CompileOptions, compile_module, lower_module
+from legato.driver import CompileOptions, compile_module
 from legato.infer.builder import Builder
 from legato.ir import expr as ir
 from legato.ir.module import Module
@@ -29,14 +29,10 @@ from legato.ir.types import TensorType, dims
 from legato.lower import reductions
 from legato.lower.algorithms.cook_toom import F2, F4, Scheme
 from legato.lower.algorithms.winograd import Window
-from legato.lower.hosts.program import HostProgram
 from legato.lower.rules.tile_shape import pick_shape
 from legato.lower.rules.winograd_cost import WinogradPlan
 from legato.ops import table
-from legato.tir import interp as tir_interp
-from legato.tir.buffer import Buffer
-from legato.tir.verify import verify_all
-from legato.transform.pass_ import Observer, run
+from tests.lower.programs import interpreted, lowered
 
 Array = np.ndarray[Any, Any]
 V4 = TARGETS["x86-64-v4"]
@@ -72,11 +68,6 @@ def convolution(
 
 def data(shape: tuple[int, ...], seed: int = 1) -> Array:
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-
-def lowered(mod: Module, target: Target, precision: Precision = Precision.DEFAULT) -> HostProgram:
-    options = CompileOptions(target, precision=precision)
-    return lower_module(run(mod, options.passes), options, Observer())[1]
 
 
 def compiled(mod: Module, precision: Precision = Precision.DEFAULT, target: Target = V4) -> Any:
@@ -143,15 +134,8 @@ def test_loop_programs(forced: Any, scheme: Scheme, is_whole: bool, backwards: b
     """No access out of bounds, nothing read that was not written, no order among the blocks."""
     forced(scheme, 3, is_whole)
     mod = convolution((2, 5, 3, 3), 17)
-    loops = lowered(mod, V4)
-    verify_all({**loops.kernels, **loops.functions}, final=True)
     x = data((2, 5, 3, 3))
-    out = np.zeros((2, 5, 3, 17), np.float32)
-    main = loops.functions["main"]
-    assert sum(isinstance(p, Buffer) for p in main.params) == 2
-    constants = {name: node.data for name, node in loops.constants.items()}
-    functions = {**loops.kernels, **loops.functions}
-    assert tir_interp.run(main, [x, out], functions=functions, constants=constants, backwards=backwards) == 0
+    (out,) = interpreted(lowered(mod, V4), [x], backwards=backwards)
     exact = interpret(mod, [x], float64=True)[0]
     assert np.allclose(out, exact, rtol=0, atol=1e-5)
 

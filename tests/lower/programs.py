@@ -1,0 +1,49 @@
+"""Modules brought to loops, and run as such by `tir.interp`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from legato.arith.evaluate import evaluate
+from legato.arith.expr import Var
+from legato.base.precision import Precision
+from legato.base.target import Target, host
+from legato.driver import CompileOptions, lower_module
+from legato.ir.module import Module
+from legato.lower.hosts.program import HostProgram
+from legato.tir import interp
+from legato.tir.buffer import Buffer
+from legato.tir.verify import verify_all
+from legato.transform.pass_ import Observer, run
+
+__all__ = ["interpreted", "lowered"]
+
+Array = np.ndarray[Any, Any]
+
+
+def lowered(mod: Module, target: Target | None = None, precision: Precision = Precision.DEFAULT) -> HostProgram:
+    """The kernels and host functions that `mod` becomes, verified; by default for this machine."""
+    options = CompileOptions(target or host(), precision=precision)
+    loops = lower_module(run(mod, options.passes), options, Observer())[1]
+    verify_all({**loops.kernels, **loops.functions}, final=True)
+    return loops
+
+
+def interpreted(loops: HostProgram, args: Sequence[Array], *, backwards: bool = False) -> list[Array]:
+    """The outputs of @main, its host function and kernels run by `tir.interp`."""
+    main = loops.functions["main"]
+    buffers = [p for p in main.params if isinstance(p, Buffer)]
+    sizes = {d: n for b, a in zip(buffers, args, strict=False) for d, n in zip(b.shape, a.shape, strict=True)}
+    dims = {p: sizes[p] for p in main.params if isinstance(p, Var)}
+    outputs = [
+        np.full([int(evaluate(d, dims)) for d in b.shape], np.nan if b.dtype.is_float else 0, b.dtype.numpy)
+        for b in buffers[len(args) :]
+    ]
+    constants = {name: node.data for name, node in loops.constants.items()}
+    functions = {**loops.kernels, **loops.functions}
+    words = [*args, *dims.values(), *outputs]
+    assert interp.run(main, words, functions=functions, constants=constants, backwards=backwards) == 0
+    return outputs
