@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper
 
@@ -48,6 +49,15 @@ def test_positions_that_are_not_there() -> None:
     for position in (3, -4):
         with pytest.raises(RunError, match="no clause of match fits"):
             evaluate(from_onnx(model(nodes, [value("x", (3, 4)), P])), [X, np.array(position)])
+
+
+PAIRS = helper.make_node("SequenceMap", ["s"], ["y"], body=graph([node("SequenceConstruct", "a a", "b")], "a", "b"))
+
+
+@pytest.mark.parametrize("last", [node("SequenceInsert", "s s", "y"), node("SequenceConstruct", "x s", "y"), PAIRS])
+def test_sequences_of_sequences_are_refused(last: onnx.NodeProto) -> None:
+    (listed,) = check(model([*MAKE, last], [value("x", (3, 4))])).unsupported
+    assert listed.reason == "an input that is not a tensor"
 
 
 def test_elements_of_several_shapes() -> None:

@@ -424,6 +424,8 @@ def _mapped_items(node: Node, values: Sequence[Expr], count: int) -> Steps:
         row = _known(node, (yield node.body(graph, node.names, given)))
         if row is None:
             return _unknown(node)
+        for v in row:
+            b.type_of(v)  # a tensor: there are no sequences of others
         rows.append(row)
     return [b.tuple_([row[k] for row in rows]) for k in range(node.outputs)]
 

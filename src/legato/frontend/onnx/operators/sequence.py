@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from onnx import TypeProto
 
 from legato.arith.expr import Const
@@ -36,6 +38,12 @@ def _items(b: Emitter, xs: Expr) -> tuple[Expr, ...] | None:
     return None
 
 
+def _require_tensors(b: Emitter, items: Iterable[Expr]) -> None:
+    """ONNX has sequences of tensors alone; UnsupportedError for others."""
+    for x in items:
+        b.type_of(x)
+
+
 def _number(b: Emitter, position: Expr) -> int | None:
     """A position, where it is known."""
     found = b.array(position)
@@ -54,6 +62,7 @@ def _position(b: Emitter, xs: Expr, position: Expr) -> Expr:
 
 
 def sequence_construct(b: Emitter, *inputs: Expr) -> tuple[Expr]:
+    _require_tensors(b, inputs)
     return (b.tuple_(inputs),)
 
 
@@ -75,6 +84,7 @@ def sequence_at(b: Emitter, xs: Expr, position: Expr) -> tuple[Expr]:
 
 
 def sequence_insert(b: Emitter, xs: Expr, x: Expr, position: Expr | None = None) -> tuple[Expr]:
+    _require_tensors(b, (x,))
     items = _items(b, xs)
     at = None if position is None else _number(b, position)
     if items is not None and (position is None or at is not None):
