@@ -98,8 +98,9 @@ def instantiate(callee: ir.Function, call: ir.Call) -> list[Expr]:
     args = [t for a in call.args for t in leaf_types(a.ty)]
     for param, arg in zip(params, args, strict=True):
         if isinstance(param, TensorType) and isinstance(arg, TensorType):
-            plain = [pair for pair in zip(param.shape, arg.shape, strict=True) if isinstance(pair[0], Var)]
-            known = {**dict(plain), **known}  # type: ignore[arg-type]  # of variables
+            for dim, extent in zip(param.shape, arg.shape, strict=True):
+                if isinstance(dim, Var):
+                    known.setdefault(dim, extent)
     dims = function_dims(callee)
     missing = [d.name for d in dims if d not in known]
     if missing:
