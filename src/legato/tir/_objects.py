@@ -57,10 +57,6 @@ class Objects:
             raise InternalError(f"open of {size} bytes of an object of {raw.size} bytes")
         return raw[:size].view(dtype.numpy)
 
-    def size(self, handle: int) -> int:
-        """The bytes of the payload."""
-        return self._at(handle, "size").payload.size
-
     def pointers(self, handle: int) -> tuple[int, ...]:
         """The handles in the payload."""
         found = self._at(handle, "pointers")
