@@ -256,6 +256,18 @@ def test_a_clause_that_is_reached_on_several_ways_keeps_its_constraints() -> Non
                     evaluate(program, (np.ones(3, np.float32), np.ones(1, np.float32), np.asarray(c)))
 
 
+def test_closures_that_double_in_every_step_stay_values() -> None:
+    """A key that described all of them would have twice as many parts for every step that is known."""
+    mod = typed("""
+    def @rep[A](%n: int32, %f: fn (A) -> A, %x: A) -> A {
+      if (%n == 0) { %x } else { @rep(%n - 1, @compose(%f, %f), %f(%x)) }
+    }
+    def @main(%n: int32, %x: int32) { @rep(%n, fn (%a: int32) -> int32 { %a + 1 }, %x) }""")
+    new = first(mod)
+    assert len(new.functions) < 300
+    assert same(evaluate(new, (int32(4), int32(1))), int32(16))
+
+
 # ------------------------------------------------------------------ what is refused
 
 

@@ -7,6 +7,7 @@ closures hold become arguments.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -21,6 +22,7 @@ from legato.transform._types import split
 __all__ = ["Held", "Key", "Request", "Requests", "held_types"]
 
 MAX_NESTING: Final = 3  # closures that hold closures that …: what is deeper is a value
+MAX_HELD: Final = 8  # closures of one key: others are values, or what doubles in every round would grow without end
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,7 @@ class Requests:
         dims: list[Dim] = []
         known: dict[Dim, DimVar] = {}
         passed: list[Expr] = []
+        count = itertools.count()
 
         def new(d: Dim) -> DimVar:
             dims.append(d)
@@ -89,7 +92,7 @@ class Requests:
 
         def held(arg: Expr, depth: int) -> Held | None:
             call = closures.get(arg) if isinstance(arg, Var) and depth else None
-            if call is None:
+            if call is None or next(count) >= MAX_HELD:
                 passed.append(arg)
                 return None
             assert isinstance(call.op, GlobalVar)

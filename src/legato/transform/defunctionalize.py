@@ -42,8 +42,9 @@ from legato.transform._copy import Copy
 from legato.transform._decision import fields_of
 from legato.transform._function_types import FunctionTypes, TypeClass, dims_in
 from legato.transform._values import is_primitive
+from legato.transform.lambda_lift import LambdaLift
 from legato.transform.pass_ import Pass
-from legato.transform.specialize import Specialize
+from legato.transform.specialize import Specialize, is_polymorphic
 
 __all__ = ["Defunctionalize"]
 
@@ -55,7 +56,7 @@ class Defunctionalize(Pass):
     name = "defunctionalize"
 
     def __call__(self, mod: Module) -> Module:
-        mod = Specialize()(mod)
+        mod = Specialize()(mod) if is_polymorphic(mod) else LambdaLift()(mod)
         known = FunctionTypes(mod, Names(mod))
         work = [gv for gv, func in mod.graph_functions() if _has_work(func, known)]
         if not work:

@@ -32,7 +32,7 @@ from legato.transform.lambda_lift import LambdaLift
 from legato.transform.pass_ import Pass
 from legato.transform.to_a_normal import ToANormal
 
-__all__ = ["Specialize"]
+__all__ = ["Specialize", "is_polymorphic"]
 
 MAX_ROUNDS: Final = 4  # what is known may make more known
 MAX_INSTANCES: Final = 200  # of one function; then closures stay values
@@ -55,11 +55,16 @@ class Specialize(Pass):
         return mod
 
 
+def is_polymorphic(mod: Module) -> bool:
+    """True if a function has type variables."""
+    return any(isinstance(p, TypeVar) for _, func in mod.graph_functions() for p in func.type_params)
+
+
 def _has_work(mod: Module) -> bool:
     """True if a function has type variables, or is called with a closure that is known."""
+    if is_polymorphic(mod):
+        return True
     for _, func in mod.graph_functions():
-        if any(isinstance(p, TypeVar) for p in func.type_params):
-            return True
         closures: set[Expr] = set()
         calls: list[Call] = []
         for node in post_order(func.body):
