@@ -29,6 +29,20 @@ def test_programs_with_data_types(call: Any) -> None:
     assert "values of data types are not compared: output1: Pair" in call("verify", "gives.relay").err
 
 
+def test_outputs_whose_extents_the_program_tells(call: Any) -> None:
+    Path("grows.relay").write_text("""#[version = "0.0.5"]
+def @grown(%x: Tensor[(?, 2), float32], %i: int32) -> Tensor[(?, 2), float32] {
+  if (%i < 1) { %x } else { @grown(concatenate((%x, %x)), %i - 1) }
+}
+def @main(%x: Tensor[(3, 2), float32], %i: int32) { (@grown(%x, %i), %x + 1f) }
+""")
+    outputs = {o["name"]: o["type"] for o in call("run", "grows.relay", "--fill", "ones", "--json").json["outputs"]}
+    assert outputs == {"output0": "float32[6, 2]", "output1": "float32[3, 2]"}
+    found = call("verify", "grows.relay", "--fill", "ones", "--json").json
+    assert found["holds"]
+    assert {o["name"]: o["type"] for o in found["outputs"]} == outputs
+
+
 def test_check_of_what_is_not_compiled(call: Any) -> None:
     head = '#[version = "0.0.5"]\n'
     Path("gives.relay").write_text(head + "def @main(%x: float32) { fn (%y: float32) { %x * %y } }")
