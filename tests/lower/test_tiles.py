@@ -15,7 +15,7 @@ from legato.infer.builder import Builder
 from legato.ir.expr import constant
 from legato.ir.module import Module
 from legato.lower import reductions
-from legato.lower.rules.tile_shape import pick_shape
+from legato.lower.rules.tile_shape import pick_shape, single_shape
 from legato.ops.linalg import matmul
 from legato.te.tensor import Axis
 
@@ -31,6 +31,23 @@ def test_a_tile_fits_the_registers(name: str, channels: int | None, rows: int | 
     weights = shape.vectors if machine.has_three_operands else 1  # others are loaded into a product's register
     assert shape.rows * shape.vectors + weights + 1 < machine.vector_registers
     assert channels is None or shape.lanes < 2 * channels
+
+
+@pytest.mark.parametrize(
+    ("name", "channels", "vectors"),
+    [
+        ("x86-64-v4", 512, 4),
+        ("x86-64-v4", 450, 5),  # 29 vectors: five blocks and four vectors
+        ("x86-64-v4", 90, 6),
+        ("x86-64-v4", 40, 3),
+        ("x86-64-v3", 150, 4),
+        ("x86-64-v4", None, 4),
+    ],
+)
+def test_one_row_has_several_sums_under_way(name: str, channels: int | None, vectors: int) -> None:
+    extent = Var("c", dt.index, 1) if channels is None else const(channels)
+    shape = single_shape(extent, [const(1.0, dt.float32)], target(name))
+    assert shape.vectors == vectors
 
 
 @pytest.mark.parametrize(("rows", "width", "fetched"), [(128, 768, True), (1, 768, False), (128, 64, False)])

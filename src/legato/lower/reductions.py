@@ -27,6 +27,7 @@ from legato.lower.rules.tile_shape import (
     TileShape,
     interleaved_shape,
     pick_shape,
+    single_shape,
     streamed_shape,
     terms_for,
 )
@@ -177,7 +178,11 @@ def _shape(work: Scheduling, order: Sequence[Axis], row_axis: Axis | None, inner
     streamed = None
     if all(stride(x, order[-1].var) == 1 for x in loads(inner)):
         streamed = streamed_shape(channel, row_axis, inner, red, work.target)
-    return streamed or pick_shape(channel, row_axis, [inner], work.target)
+    if streamed is not None:
+        return streamed
+    if row_axis is None:
+        return single_shape(channel, [inner], work.target)
+    return pick_shape(channel, row_axis, [inner], work.target)
 
 
 def _is_by_channel(inner: Expr, channel: Axis, packed: Collection[Buffer]) -> bool:

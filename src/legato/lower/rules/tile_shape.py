@@ -16,10 +16,12 @@ from legato.te.inline import loads
 from legato.te.tensor import Axis, Reduction
 from legato.tir.expr import Load
 
-__all__ = ["FEW_ROWS", "MANY_ROWS", "TileShape", "interleaved_shape", "pick_shape", "streamed_shape", "terms_for"]
+__all__ = ["FEW_ROWS", "MANY_ROWS", "TileShape", "interleaved_shape", "pick_shape", "single_shape", "streamed_shape",
+           "terms_for"]  # fmt: skip
 
 FEW_ROWS = 6  # so many rows are one tile with four vectors: then nothing is read twice
 MANY_ROWS = 1 << 10  # what a symbolic extent counts as
+SINGLE = (4, 5, 6)  # vectors of one row: so many sums are under way that loads need not wait for additions
 RUN = 16  # vectors side by side that are read in one go; more are no faster
 
 
@@ -73,6 +75,17 @@ def pick_shape(channel: Expr, row: Axis | None, exprs: Sequence[Expr], target: T
     if not target.has_bf16 and any(x.dtype is dt.bfloat16 for e in exprs for x in loads(e)):
         held = 2 * vectors + 4  # both halves of each pair
     return TileShape(max(1, min(rows, (target.vector_registers - held) // vectors)), vectors, lanes)
+
+
+def single_shape(channel: Expr, exprs: Sequence[Expr], target: Target) -> TileShape:
+    """The register tile of one row: of SINGLE vectors, those that leave the fewest places of the last block unused."""
+    many = pick_shape(channel, None, exprs, target)
+    channels = extent_of(channel)
+    blocks = min(SINGLE) if channels is None else -(-channels // many.lanes)
+    takes_pairs = any(x.dtype is dt.bfloat16 for e in exprs for x in loads(e))
+    if blocks < min(SINGLE) or takes_pairs or not target.has_three_operands:
+        return many
+    return TileShape(1, min(SINGLE, key=lambda v: -blocks % v), many.lanes)
 
 
 def streamed_shape(
