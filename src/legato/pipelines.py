@@ -47,6 +47,7 @@ DEFAULT: tuple[Pass, ...] = (
     Simplify(),
     FoldConstant(),
     EliminateCommon(),
+    ResolveCasts(),
     LoopsToScans(),
     # Loops that are left are calls of functions that call themselves.
     ToANormal(),

@@ -10,12 +10,13 @@ T) }` is one at Cell[int32] and another at Cell[float32]); its other fields stay
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from legato.arith.expr import Const, const, fresh
 from legato.arith.expr import Var as DimVar
+from legato.arith.substitute import variables
 from legato.base.errors import UnsupportedError
 from legato.infer.replace import replace_vars
 from legato.ir._dims import free_dims
@@ -45,7 +46,8 @@ _ERASED: Final = const(0)
 @dataclass(eq=False, slots=True)
 class TypeClass:
     """A class: its data type, the function that applies one, the dims that all its types agree on (None where they
-    differ), and the constructor of every function (of none, where there is no function).
+    differ), the positions of those that some calls bring with their results, and the constructor of every function (of
+    none, where there is no function).
 
     Of the function that applies: its type, and whether each dim of the function type is a parameter of it.
     """
@@ -55,6 +57,7 @@ class TypeClass:
     apply: GlobalVar
     literals: list[Dim | None]
     ty: FuncType | None = None
+    brought: set[int] = field(default_factory=set)
     parameters: tuple[bool, ...] = ()
     constructors: dict[GlobalVar | None, Constructor] = field(default_factory=dict)
 
@@ -93,6 +96,12 @@ class FunctionTypes:
             found.literals = [a if a is b else None for a, b in zip(found.literals, dims_in(ty), strict=True)]
         return found
 
+    def called(self, ty: FuncType, known: Collection[DimVar]) -> None:
+        """Notes that a function of type `ty` is called where these dims are known: others come with the result."""
+        found, before = self.of(ty), sum(1 for p in ty.params for _ in dims_in(p))
+        given = {d for p in ty.params for d in free_dims(p)}.union(known)
+        found.brought.update(n for n, d in enumerate(dims_in(ty.ret), before) if not given.issuperset(variables(d)))
+
     def type(self, ty: Type) -> Type:
         """`ty` with data types for function types."""
         if not self.holds_function(ty):
@@ -111,7 +120,8 @@ class FunctionTypes:
             whole = map_dims(found.key, lambda _: next(left))
             assert isinstance(whole, FuncType)
             new = FuncType((found.header, *(self.type(p) for p in whole.params)), self.type(whole.ret))
-            own = {d for d in dims_in(new) if isinstance(d, DimVar)}
+            brought = {dims[n] for n in found.brought}
+            own = {d for d in dims_in(new) if isinstance(d, DimVar) and d not in brought}
             found.parameters = tuple(d in own for d in dims)
             found.ty = FuncType(new.params, new.ret, tuple(d for d in dims if isinstance(d, DimVar) and d in own))
         return found.ty

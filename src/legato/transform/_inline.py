@@ -21,6 +21,7 @@ from legato.ir.types import Dim
 from legato.transform._closures import closure_call
 from legato.transform._copy import Copy
 from legato.transform._types import split
+from legato.transform._values import of_type
 
 __all__ = ["Inliner", "may_inline", "short_functions"]
 
@@ -120,4 +121,4 @@ def _body(call: Call, func: Function) -> Expr:
                     dims[d] = fresh(d.name, d.lo, d.hi)
     copy = Copy(types, dims)
     bound = [(copy.bind(p), a) for p, a in zip(func.params, call.args, strict=True)]
-    return lets(bound, copy.expr(func.body))
+    return lets(bound, of_type(copy.expr(func.body), call.ty))

@@ -23,6 +23,7 @@ from legato.ir.expr import (
     If,
     Let,
     Match,
+    MatchCast,
     RefCreate,
     RefWrite,
     Tuple,
@@ -32,14 +33,21 @@ from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.scope import operands, post_order
 from legato.ir.types import Dim, FuncType, RefType, TupleType, Type
-from legato.transform._types import arguments, constructor_type, instance
+from legato.transform._types import arguments, constructor_type, has_function, instance
 
-__all__ = ["is_primitive", "written_out"]
+__all__ = ["is_primitive", "of_type", "written_out"]
 
 
 def is_primitive(node: Expr) -> bool:
     """True for a group that fusion made: a function that is no value."""
     return isinstance(node, Function) and "Primitive" in node.attrs
+
+
+def of_type(value: Expr, ty: Type | None) -> Expr:
+    """`value` in the place of an expression of type `ty`, whose dims, where they are others, a cast brings."""
+    if ty is None or value.ty is None or value.ty == ty or has_function(ty):
+        return value
+    return MatchCast(value, ty, ty=ty, span=value.span)
 
 
 def written_out(func: Function, mod: Module) -> Function:

@@ -17,7 +17,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from legato.arith.expr import Var as DimVar
+from legato.arith.substitute import variables
 from legato.base.errors import UnsupportedError
+from legato.base.node import post_order as nodes
 from legato.ir.dim_values import dim_values
 from legato.ir.expr import (
     Call,
@@ -26,7 +28,9 @@ from legato.ir.expr import (
     Expr,
     Function,
     GlobalVar,
+    If,
     Match,
+    MatchCast,
     Pattern,
     PatternConstructor,
     PatternTuple,
@@ -35,12 +39,13 @@ from legato.ir.expr import (
 )
 from legato.ir.module import Module
 from legato.ir.op import Op
-from legato.ir.scope import binders, post_order
-from legato.ir.types import FuncType, GlobalTypeVar, TupleType, Type, TypeData
+from legato.ir.scope import binders, pattern_vars, post_order
+from legato.ir.types import Dim, FuncType, GlobalTypeVar, TupleType, Type, TypeData
 from legato.transform._closures import Names, closure_call
 from legato.transform._copy import Copy
 from legato.transform._decision import fields_of
 from legato.transform._function_types import FunctionTypes, TypeClass, dims_in
+from legato.transform._types import bound_dims
 from legato.transform._values import is_primitive
 from legato.transform.lambda_lift import LambdaLift
 from legato.transform.pass_ import Pass
@@ -68,9 +73,12 @@ class Defunctionalize(Pass):
 def _has_work(func: Function, known: FunctionTypes) -> bool:
     """True if a node of `func` is a function, or may hold one; all types are made known."""
     seen: dict[int, Type] = {}
+    calls: list[FuncType] = []
     for node in post_order(func):
         if isinstance(node, GlobalVar | Op | Constructor) or node is func or is_primitive(node):
             continue
+        if isinstance(node, Call) and isinstance(node.op, Var) and isinstance(node.op.ty, FuncType):
+            calls.append(node.op.ty)
         for ty in (node.ty, *(v.ty for scope in binders(node) for v in scope)):
             if ty is not None:
                 seen[id(ty)] = ty
@@ -78,7 +86,32 @@ def _has_work(func: Function, known: FunctionTypes) -> bool:
     found = [ty for ty in seen.values() if known.holds_function(ty)]
     for ty in found:
         known.type(ty)
+    dims = _known_dims(func) if calls else set()
+    for ty in calls:
+        known.called(ty, dims)
     return bool(found)
+
+
+def _known_dims(func: Function) -> set[DimVar]:
+    """The dims in `func` that parameters, patterns, casts, and results of calls of functions of the module tell."""
+    found = {d for d in func.type_params if isinstance(d, DimVar)}
+    for node in nodes([func.body], lambda n: not isinstance(n, Function)):
+        match node:
+            case Call(op=GlobalVar() | Constructor()) if node.ty is not None:
+                found |= bound_dims([node.ty])
+            case MatchCast():
+                found |= bound_dims([node.target])
+            case If() if node.ty is not None:
+                found |= _joined(node.ty, (node.then, node.orelse))
+            case Match(_, clauses) if node.ty is not None:
+                found |= _joined(node.ty, [c.body for c in clauses])
+                found |= bound_dims(v.ty for c in clauses for v in pattern_vars(c.pattern) if v.ty is not None)
+    return found
+
+
+def _joined(ty: Type, branches: Iterable[Expr]) -> set[DimVar]:
+    """The dims that a result has and none of the branches that may give it."""
+    return bound_dims([ty]) - bound_dims(b.ty for b in branches if b.ty is not None)
 
 
 def _require_first_order_main(mod: Module, known: FunctionTypes) -> None:
@@ -143,9 +176,15 @@ class _Defunctionalizer:
         held = len(args) - len(applied.params) + 1
         types = tuple(a.ty for a in args if a.ty is not None)
         # what is applied to says the dims rather than what is held: they are those of the function that applies
-        got = TupleType((*types[held:], applied.ret, *types[:held]))
-        wanted = TupleType((*own.params[held:], own.ret, *own.params[:held]))
-        found = dim_values(got, wanted, [p for p in own.type_params if isinstance(p, DimVar)])
+        wanted = [p for p in own.type_params if isinstance(p, DimVar)]
+        found: dict[DimVar, Dim] = {}
+        for got, told in (
+            (types[held:], own.params[held:]), ((applied.ret,), (own.ret,)), (types[:held], own.params[:held])
+        ):  # fmt: skip
+            more = dim_values(TupleType(got), TupleType(told), wanted)
+            if got == (applied.ret,):  # dims that the result brings say nothing yet
+                more = {p: d for p, d in more.items() if set(variables(d)).issubset(applied.type_params)}
+            found = {**more, **found}
         dims = tuple(found[p] for p in own.type_params if isinstance(p, DimVar))
         return Call(gv.with_type(own), args, None, dims, ty=applied.ret, span=func.span)
 

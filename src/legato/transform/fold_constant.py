@@ -17,6 +17,7 @@ from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.types import TensorType, TupleType, Type
 from legato.transform._effects import Effects
+from legato.transform._values import of_type
 from legato.transform.pass_ import FunctionPass
 
 __all__ = ["FoldConstant"]
@@ -44,7 +45,7 @@ class FoldConstant(FunctionPass):
             case TupleGetItem(value=Tuple() as value) if not effects.inside(value):
                 return value.fields[node.index]
             case If(cond=Constant() as cond):
-                return node.then if cond.data.item() else node.orelse
+                return of_type(node.then if cond.data.item() else node.orelse, node.ty)
             case _:
                 return None
 

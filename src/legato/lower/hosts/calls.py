@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from legato.arith.expr import Expr
+from legato.arith.substitute import variables
 from legato.base import dtype as dt
+from legato.base.errors import UnsupportedError
 from legato.infer.replace import replace_vars
 from legato.ir import expr as ir
 from legato.ir._dims import free_dims
@@ -16,8 +19,8 @@ from legato.lower.hosts.body import Body
 from legato.lower.hosts.frame import Frame
 from legato.lower.hosts.ownership import handle
 from legato.lower.hosts.program import HostOpRecord, Site
-from legato.lower.hosts.results import new_place, registers, taken
-from legato.lower.hosts.values import Value, flat, flat_all, function_dims, instantiate, told
+from legato.lower.hosts.results import known, new_place, registers, taken
+from legato.lower.hosts.values import Value, flat, flat_all, function_dims, instantiate
 from legato.tir.buffer import Buffer, Layout, Scope
 from legato.tir.stmt import HostOp, Invoke, Launch
 
@@ -29,12 +32,24 @@ def launch(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: Bo
     kernel_var, args = call.args
     assert isinstance(kernel_var, ir.GlobalVar)
     assert isinstance(call.attrs, CallTirAttrs)
+    _require_known(frame, [*call.attrs.dims, *(d for t in tensor_types(call.attrs.out_type) for d in t.shape)], call)
     inputs = list(flat(frame.atom(args)))
     layouts = frame.program.layouts(kernel_var.name, len(inputs))
     outs = _outs(frame, var, call.attrs.out_type, layouts, dest, out)
     frame.program.sites.append(Site(kernel_var.name, call.attrs.operators, call.span))
     out.append(Launch((*inputs, *flat(outs), *call.attrs.dims), kernel_var.name))
     return outs
+
+
+def _require_known(frame: Frame, dims: Iterable[Expr], call: ir.Call) -> None:
+    """UnsupportedError where a kernel needs dims that nothing tells: those of results of functions that are values."""
+    unknown = [d.name for d in variables(*dims) if d not in frame.known]
+    if unknown:
+        raise UnsupportedError(
+            f"nothing that compiled code has tells the dims {', '.join(unknown)}",
+            span=call.span,
+            hint="let match_cast name the dims of what is computed here",
+        )
 
 
 def _outs(frame: Frame, var: ir.Var, ty: Type, layouts: Sequence[Layout], dest: Value | None, out: Body) -> Value:
@@ -87,7 +102,7 @@ def invoke(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: Bo
         place = registers(new_place(ty, var.name, late, Scope.REGISTER), frame, out)
         out.append(Invoke((*inputs, *dims.values(), *place.words), call.op.name))
         return taken(frame, place, call.ty, call, out)
-    frame.bring(told([(call.ty, ty)], frame.late(call.ty), call), out)
+    known(frame, ty, call.ty, call, out)
     outs = frame.fresh(call.ty, var.name, out) if dest is None else dest
     out.append(Invoke((*inputs, *dims.values(), *flat(outs)), call.op.name))
     for b in flat(outs) if dest is None else ():

@@ -12,7 +12,7 @@ from legato.base import dtype as dt
 from legato.base.errors import UnsupportedError
 from legato.ir import expr as ir
 from legato.ir._dims import free_dims
-from legato.ir.constraint import Constraint
+from legato.ir.constraint import Constraint, sides
 from legato.ir.types import Type
 from legato.lower.describe import describe_copy
 from legato.lower.functions import LoweredModule
@@ -166,7 +166,8 @@ class Frame:
         return [c for c in self.waiting if self.known.issuperset(variables(c.a, c.b))]
 
     def _check(self, c: Constraint) -> Stmt:
-        return Check(eq(c.a, c.b), self.program.check(f"{c.what}: {c.a} and {c.b} must be equal"))
+        left, right = sides(c.a, c.b)
+        return Check(eq(c.a, c.b), self.program.check(f"{c.what}: {left} and {right} must be equal"))
 
 
 def _object(tensor: Buffer, rest: Stmt) -> Stmt:

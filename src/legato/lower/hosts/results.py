@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from legato.arith.expr import Var, fresh
+from legato.arith.expr import Var, eq, fresh
+from legato.arith.prove import prove_equal
+from legato.arith.substitute import variables
 from legato.base import dtype as dt
 from legato.infer.replace import replace_vars
 from legato.ir import expr as ir
 from legato.ir._dims import free_dims
+from legato.ir.constraint import sides
+from legato.ir.dim_values import dim_pairs
 from legato.ir.types import TensorType, TupleType, Type
 from legato.lower.hosts.body import Body
 from legato.lower.hosts.cells import leaf_types
@@ -22,9 +26,9 @@ from legato.lower.hosts.objects import opened
 from legato.lower.hosts.values import Value, flat, nest, new_value, told
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load, cast
-from legato.tir.stmt import Store
+from legato.tir.stmt import Check, Store
 
-__all__ = ["Place", "new_place", "registers", "store_dims", "taken"]
+__all__ = ["Place", "known", "new_place", "registers", "store_dims", "taken"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +81,21 @@ def taken(frame: Frame, place: Place, ty: Type, at: ir.Expr, out: Body) -> Value
     """
     own = {d: d if ty is place.ty else fresh(d.name, d.lo, d.hi) for d in place.dims}
     frame.bring({own[d]: Load(word, ()) for d, word in place.dims.items()}, out)
-    frame.bring(told([(ty, replace_vars(place.ty, {}, own))], frame.late(ty), at), out)
+    known(frame, replace_vars(place.ty, {}, own), ty, at, out)
     leaves = [_taken(frame, leaf, t, out) for leaf, t in zip(flat(place.value), leaf_types(ty), strict=True)]
     return nest(ty, iter(leaves))
+
+
+def known(frame: Frame, got: Type, wanted: Type, at: ir.Expr, out: Body) -> None:
+    """Gives the dims of `wanted`, the type of node `at`, their values where its value is of type `got`; those that have
+    some must agree."""
+    frame.bring(told([(wanted, got)], frame.late(wanted), at), out)
+    where = "" if at.span is None else f" at {at.span}"
+    for a, b in dim_pairs(got, wanted):
+        if not prove_equal(a, b) and frame.known.issuperset(variables(a, b)):
+            left, right = sides(a, b)
+            code = frame.program.check(f"the result of a call{where}: a dim is {left}, wanted {right}")
+            out.append(Check(eq(a, b), code))
 
 
 def _taken(frame: Frame, leaf: Buffer, ty: Type, out: Body) -> Buffer:
