@@ -266,6 +266,8 @@ static void *deep_calls(void *limit) {
     for (int i = 0; i < 3; i++) {
         require(!lg_run(workspace, depth, args, 0, 2, LG_RUN_DEEP), "deep recursion");
         require(result == DEEP + 1, "its result");
+        int64_t held = lg_workspace_held(workspace);
+        require(held > 64 << 10 && held <= (8 << 20) + (512 << 10), "some of its frames' memory is held");
     }
     require(calls_back == 3, "its callbacks");
     calls_back = 0;

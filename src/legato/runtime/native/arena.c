@@ -155,14 +155,26 @@ void lg_arena_pop(lg_arena *arena, void *frame) {
         arena->current = chunk->prev;
 }
 
-void lg_arena_reset(lg_arena *arena) {
-    if (arena->first) {
-        free_chunks(arena->first->next);
-        arena->first->next = NULL;
-        arena->first->used = 0;
+void lg_arena_reset(lg_arena *arena, int64_t keep) {
+    lg_chunk *last = arena->first;
+    if (last) {
+        last->used = 0;
+        while (last->next && (keep -= last->next->capacity) >= 0) {
+            last = last->next;
+            last->used = 0;
+        }
+        free_chunks(last->next);
+        last->next = NULL;
     }
     arena->current = arena->first;
     forget_frames(arena);
+}
+
+int64_t lg_arena_held(const lg_arena *arena) {
+    int64_t held = 0;
+    for (const lg_chunk *chunk = arena->first; chunk; chunk = chunk->next)
+        held += chunk->capacity;
+    return held;
 }
 
 void lg_arena_free(lg_arena *arena) {

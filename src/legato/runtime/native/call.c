@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#define KEEP (8ll << 20) /* bytes of frames that stay for the next call of a recursive program, beside those reserved */
+
 struct lg_workspace {
     lg_call call; /* first: generated code and services see a pointer to this */
     lg_budget budget;
@@ -237,7 +239,7 @@ int64_t lg_workspace_peak(const lg_workspace *ws) {
 }
 
 int64_t lg_workspace_held(const lg_workspace *ws) {
-    return (ws->arena.first ? ws->arena.first->capacity : 0) + lg_heap_held(&ws->heap);
+    return lg_arena_held(&ws->arena) + lg_heap_held(&ws->heap);
 }
 
 lg_status lg_objects_new(lg_workspace *ws, const int64_t *script, int64_t words, int64_t objects, int64_t *roots,
@@ -307,7 +309,7 @@ lg_status lg_run(lg_workspace *ws, lg_host entry, const lg_word *words, int64_t 
     lg_status status = run_entry(ws, entry, words);
     if (ws->on_main)
         give_sigint_back(ws);
-    lg_arena_reset(&ws->arena);
+    lg_arena_reset(&ws->arena, ws->is_deep ? KEEP : 0);
     lg_stack_trim(&ws->stack);
     /* A Ctrl-C after the last kernel is not lost either. */
     status = status == LG_OK && is_interrupted(ws) ? LG_INTERRUPT : status;

@@ -133,9 +133,10 @@ bool lg_arena_may_nest(const lg_arena *arena);
 void *lg_arena_push(lg_arena *arena, int64_t bytes);
 void lg_arena_pop(lg_arena *arena, void *frame);
 
-/* Ends all frames and keeps the first chunk only. */
-void lg_arena_reset(lg_arena *arena);
+/* Ends all frames and keeps the first chunk, and up to `keep` bytes of those after it. */
+void lg_arena_reset(lg_arena *arena, int64_t keep);
 void lg_arena_free(lg_arena *arena);
+int64_t lg_arena_held(const lg_arena *arena);
 
 /* ---- heap.c ---- */
 
