@@ -75,6 +75,24 @@ def test_what_cannot_be_compiled() -> None:
     )
 
 
+@pytest.mark.parametrize("text", [MLP, MLP * 100, "fn (%x: int32) { %x }", "def @main() { 1 } // a.relay"])
+def test_a_text_in_place_of_a_path(text: str) -> None:
+    for shapes in (None, {"n": [1, 2]}):
+        with pytest.raises(CompileError) as error:
+            legato.compile(text, shapes=shapes)
+        assert str(error.value) == (
+            "error: got the text of a program, wanted the path of a file\n"
+            "  hint: legato.parse(text) makes a module of it; or write it to a .relay file"
+        )
+
+
+def test_paths_that_look_like_a_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a\nb.relay", "fn (x).relay"):
+        Path(name).write_text(MLP)
+        assert legato.compile(name).inputs == legato.compile(legato.parse(MLP)).inputs
+
+
 def test_not_an_artifact(tmp_path: Path) -> None:
     (tmp_path / "a.legato").write_text("nothing of the kind, but long enough to hold the prefix of a file")
     with pytest.raises(ArtifactError) as error:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -55,11 +57,13 @@ __all__ = [
     "lower_module",
     "main_function",
     "operators",
+    "require_path",
 ]
 
 Progress = Callable[[str], None]
 TEXTS: Final = (".relay", ".rly", ".txt")  # what programs in Relay are called
 PROGRAMS: Final = (*TEXTS, ".json")
+_TEXT: Final = re.compile(r"\n|#\[version|\bdef\s+@|\bfn\s*\(")  # what programs in Relay have, and hardly a path
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +134,7 @@ def load_model(
 
 def split_shapes(model: object, shapes: Mapping[str, Any] | None) -> tuple[dict[str, Any], dict[str, object]]:
     """Of `shapes`: those of inputs of `model`, and sizes of dims. Programs in Relay have shapes of their own."""
+    require_path(model)
     given = dict(shapes or {})
     is_onnx = isinstance(model, bytes) or type(model).__name__ == "ModelProto"
     if isinstance(model, str | Path) and Path(model).suffix not in PROGRAMS:
@@ -146,6 +151,13 @@ def split_shapes(model: object, shapes: Mapping[str, Any] | None) -> tuple[dict[
         )
     sizes = {name: value for name, value in given.items() if name in choices}
     return {name: value for name, value in given.items() if name not in choices}, sizes
+
+
+def require_path(model: object) -> None:
+    """CompileError for the text of a program where a path is wanted."""
+    if isinstance(model, str | Path) and _TEXT.search(str(model)) and not os.path.exists(model):
+        hint = "legato.parse(text) makes a module of it; or write it to a .relay file"
+        raise CompileError("got the text of a program, wanted the path of a file", hint=hint)
 
 
 def operators(extra: Iterable[Op] = ()) -> dict[str, Op]:

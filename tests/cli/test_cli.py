@@ -67,6 +67,8 @@ def test_wrong_usage(arguments: tuple[str, ...], call: Any) -> None:
     [
         (("check", "none.onnx"), "import error: none.onnx: No such file or directory"),
         (("check", "none.relay"), "none.relay: No such file or directory"),
+        (("check", "def @main() { 1 }"), "got the text of a program, wanted the path of a file\n"
+            "  hint: legato.parse(text) makes a module of it; or write it to a .relay file"),
         (("compile", "mlp.relay"), "nowhere to write the compiled program\n  hint: name a file: -o model.legato"),
         (("compile", "none.onnx", "-o", "a.legato"), "import error: none.onnx: No such file or directory"),
         (

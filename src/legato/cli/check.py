@@ -29,8 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, tell: Tell) -> Answer:
     """Signature, contents and everything unsupported."""
-    from legato.driver import PROGRAMS
+    from legato.driver import PROGRAMS, require_path
 
+    require_path(args.model)
     tell("reading")
     data: dict[str, Any] = {"unsupported": []} if args.model.suffix in PROGRAMS else _onnx(args)
     data = {"model": str(args.model), "sha256": hashlib.sha256(args.model.read_bytes()).hexdigest(), **data}
