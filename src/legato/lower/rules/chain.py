@@ -201,6 +201,7 @@ class _Block:
                 block=self.job.keys.block,
                 within=self.job.keys.within,
                 packed=self._packed(self.job.keys),
+                is_part=True,
             ),
         )
 
@@ -225,6 +226,7 @@ class _Block:
                 block=self.job.values.block,
                 within=self.job.values.within,
                 packed=self._packed(self.job.values),
+                is_part=True,
                 index=tuple(substitute(i, at) for i in chain.index),
             ),
         )

@@ -164,7 +164,7 @@ class _Tiles:
         rows = 1 if self.row is None else extent_of(self.row.extent)
         if rows == 1:
             return True
-        if rows is not None and rows > FEW_ROWS:
+        if self.job.is_part or (rows is not None and rows > FEW_ROWS):
             return False
         others = [extent_of(a.extent) or 0 for a in self.job.order if a is not self.row and a is not self.channel]
         terms = [extent_of(a.extent) or LITTLE for a in (*self.job.reduction.axes, self.channel)]
