@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from legato.arith.expr import Var, fresh
+from legato.arith.substitute import variables
 from legato.base import dtype as dt
 from legato.base.target import Target
 from legato.infer.replace import replace_vars
@@ -21,6 +22,7 @@ from legato.lower.hosts.blocks import lower_block
 from legato.lower.hosts.body import Body
 from legato.lower.hosts.frame import Frame
 from legato.lower.hosts.loops import changing, lower_loop, tail_calls
+from legato.lower.hosts.magnitude import fits
 from legato.lower.hosts.program import HostProgram
 from legato.lower.hosts.results import new_place
 from legato.lower.hosts.values import Value, flat, flat_all, function_dims, nest, new_value
@@ -66,6 +68,9 @@ def _function(frame: Frame, gv: ir.GlobalVar, func: ir.Function) -> Func:
     planned, program.plans[gv.name] = plan_memory(
         host, frame.buffers, frame.views.within, lambda kernel: program.facts[kernel].in_place
     )
+    size = program.plans[gv.name].size
+    if variables(size):
+        checks.append(frame.require(fits(size)))
     return planned.with_body(block(*checks, planned.body))  # sizes are checked before their use
 
 

@@ -184,3 +184,24 @@ def test_equalities_of_late_dims_are_checked() -> None:
     with pytest.raises(RunError, match="must be equal"):
         exe(flag(False), x, x)
     assert leaked(exe) == 0
+
+
+@pytest.mark.parametrize("body", [
+    "@late(shape[k], 2)",
+    "match? (Box(zeros(shape=[k * k * k * k]))) { Box(%b) => sum(%b) }",
+])  # fmt: skip
+def test_sizes_that_no_integer_holds_are_out_of_memory(body: str) -> None:
+    exe = compiled(f"""
+    type Box {{ Box(Tensor[(?,), float32]), None }}
+    def @late(%s: Shape[(k,)], %n: int32) -> float32 {{
+      if (%n == 0) {{ sum(sort(zeros(shape=[k, k, k, k]))) }} else {{ @late(%s, %n - 1) }}
+    }}
+    def @main(%c: bool, %x: Tensor[(n,), float32]) {{
+      let %y = if (%c) {{ %x }} else {{ concatenate((%x, %x)) }};
+      let %z = match_cast(%y, Tensor[(k,), float32]);
+      {body}
+    }}""")
+    assert exe(flag(True), floats(3)) == 0
+    with pytest.raises(RunError, match="out of memory"):
+        exe(flag(True), floats(1 << 16))
+    assert leaked(exe) == 0

@@ -19,6 +19,7 @@ from legato.lower.functions import LoweredModule
 from legato.lower.group import tensor_types
 from legato.lower.homes import Homes, Views
 from legato.lower.hosts.body import Body
+from legato.lower.hosts.magnitude import MAX_BYTES, buffer_fits
 from legato.lower.hosts.ownership import Borrowed, Owners
 from legato.lower.hosts.program import HostProgram
 from legato.lower.hosts.values import Value, flat, new_value
@@ -125,6 +126,8 @@ class Frame:
 
     def boxed(self, tensor: Buffer, out: Body) -> Buffer:
         """`tensor`, as the payload of a new object that the block owns."""
+        if variables(*tensor.shape):
+            out.append(self.require(buffer_fits(tensor)))
         out.inside(partial(_object, tensor))
         place = out.register(Buffer(tensor.name, (), dt.handle, scope=Scope.REGISTER))
         out.append(Store(place, (), Address(tensor)))
@@ -144,6 +147,10 @@ class Frame:
         (kernel,), (program,) = lowered.group.kernels, lowered.kernels
         dims = tuple(description.dims)
         return Launch((source, target, *(dims[n] for n in kernel.dims)), self.program.copy(kernel, program))
+
+    def require(self, fits: Expr) -> Stmt:
+        """The check that memory is of the size that is meant."""
+        return Check(fits, self.program.check(f"out of memory: a tensor of more than {MAX_BYTES} bytes"))
 
     # Dims
 
