@@ -313,7 +313,7 @@ class Executable:
 
     @property
     def peak_memory(self) -> Formula:
-        """Bytes of workspace that one call needs, as a formula in the dims; weights and outputs are not in it.
+        """Bytes of workspace that one call needs, as a formula in the dims; weights, outputs and objects are not in it.
 
         Where `stats["recursive"]` is 1, each further level of a function that calls itself adds its frame.
         """
