@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from legato.arith.expr import Var as DimVar
 from legato.base.node import transform
 from legato.base.span import Span
+from legato.ir._names import Names as UniqueNames
 from legato.ir.expr import Call, Expr, Function, GlobalVar, Let, Shape, Var
 from legato.ir.module import Module
 from legato.ir.scope import operands, post_order
@@ -21,26 +22,16 @@ class Names:
     """Names for new functions, data types and constructors of a module: each once."""
 
     def __init__(self, mod: Module) -> None:
-        self._taken = {gv.name for gv in mod.functions}
-        self._taken.update(t.name for t in mod.types)
-        self._made = {c.name for data in mod.types.values() for c in data.constructors}
-        self._count: dict[str, int] = {}
+        self._globals = UniqueNames([*(gv.name for gv in mod.functions), *(t.name for t in mod.types)])
+        self._constructors = UniqueNames(c.name for data in mod.types.values() for c in data.constructors)
 
     def new(self, name: str) -> str:
         """`name` for a function or a data type, with a number behind it where it is taken."""
-        return self._free(name, self._taken)
+        return self._globals.unique(name)
 
     def constructor(self, name: str) -> str:
         """`name` for a constructor, likewise."""
-        return self._free(name, self._made)
-
-    def _free(self, name: str, taken: set[str]) -> str:
-        made = name
-        while made in taken:
-            self._count[name] = self._count.get(name, 0) + 1
-            made = f"{name}_{self._count[name]}"
-        taken.add(made)
-        return made
+        return self._constructors.unique(name)
 
 
 def closure(
