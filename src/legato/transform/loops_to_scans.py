@@ -20,7 +20,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from legato.arith.expr import Const
 from legato.arith.prove import prove_equal
 from legato.base import dtype as dt
 from legato.base.node import post_order, rebuild
@@ -131,7 +130,7 @@ class _Conversion:
                 return None
             self.known[id(node)] = new
         params = [t, *states.values(), *self.slices, *self.others]
-        if not all(_is_static(p.ty) for p in params):
+        if not all(isinstance(p.ty, TensorType) and p.ty.is_static for p in params):
             return None
         body = b.tuple_([self.known[id(r)] for r in results])
         func = b.function(params, body)
@@ -196,10 +195,6 @@ class _Conversion:
 def _is_as_long(ty: Any, steps: Dim) -> bool:
     """True if the first dimension has exactly as many elements as there are steps."""
     return isinstance(ty, TensorType) and bool(ty.rank) and prove_equal(ty.shape[0], steps)
-
-
-def _is_static(ty: Any) -> bool:
-    return isinstance(ty, TensorType) and all(isinstance(d, Const) for d in ty.shape)
 
 
 def _is_fast(step: Function, operands: Sequence[Expr], text: str, steps: Dim, **counts: int) -> bool:
