@@ -100,7 +100,7 @@ class Signature:
 
     def _check_ranges(self, env: list[int]) -> None:
         for dim, value, (index, axis) in zip(self.info.dims, env, self._sources, strict=True):
-            if value < dim.lo or (dim.hi is not None and value > dim.hi):
+            if not dim.holds(value):
                 tensor = self.info.inputs[index]
                 raise fault(f'input "{tensor.name}": dimension {axis} is out of range', value, dim.range)
 
