@@ -9,8 +9,8 @@ import numpy as np
 
 from legato.base.errors import TypeCheckError
 
-__all__ = ["ALL_DTYPES", "DType", "bfloat16", "bool_", "dtype", "float16", "float32", "float64", "handle", "index",
-           "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]  # fmt: skip
+__all__ = ["ALL_DTYPES", "BY_NAME", "DType", "bfloat16", "bool_", "dtype", "float16", "float32", "float64", "handle",
+           "index", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,7 +116,7 @@ index = DType("index", "index", 64)
 handle = DType("handle", "handle", 64)
 
 ALL_DTYPES = (bool_, float16, float32, float64, bfloat16, int8, int16, int32, int64, uint8, uint16, uint32, uint64)
-_BY_NAME = {d.name: d for d in ALL_DTYPES}
+BY_NAME = {d.name: d for d in ALL_DTYPES}
 
 
 def dtype(name: str | DType | np.dtype[np.generic] | type) -> DType:
@@ -124,7 +124,7 @@ def dtype(name: str | DType | np.dtype[np.generic] | type) -> DType:
     if isinstance(name, DType):
         return name
     text = name if isinstance(name, str) else np.dtype(name).name
-    found = _BY_NAME.get(text)
+    found = BY_NAME.get(text)
     if found is None:
-        raise TypeCheckError(f"unknown dtype {text!r}", hint="one of " + ", ".join(_BY_NAME))
+        raise TypeCheckError(f"unknown dtype {text!r}", hint="one of " + ", ".join(BY_NAME))
     return found

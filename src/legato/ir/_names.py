@@ -17,9 +17,7 @@ KEYWORDS: Final = frozenset({
     "meta", "True", "False", "dataflow", "match_cast", "shape", "dim", "output",
 })  # fmt: skip
 # Words that mean something inside types and dims; no type variable or dim is called so.
-TYPE_WORDS: Final = (
-    KEYWORDS | {"Tensor", "Shape", "None", "_", "and", "or", "min", "max", "select"} | {d.name for d in dt.ALL_DTYPES}
-)
+TYPE_WORDS: Final = KEYWORDS | {"Tensor", "Shape", "None", "_", "and", "or", "min", "max", "select"} | {*dt.BY_NAME}
 
 _IDENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*\Z")
 _NUMBER_LIKE: Final = re.compile(r"(?:inf|nan)(?:bf16|f16|f32|f64|f)\Z")

@@ -39,7 +39,6 @@ __all__ = ["MAX_NESTING", "MAX_RANK", "TypeParser", "fit", "name_of"]
 
 MAX_NESTING: Final = 100
 MAX_RANK: Final = 64  # NumPy's
-_DTYPES: Final = {d.name: d for d in dt.ALL_DTYPES}
 _KINDS: Final = {k.value: k for k in Kind}
 _CONSTANTS: Final = {"None": None, "nullptr": None, "True": True, "False": False}
 _TYPES: Final = (
@@ -263,8 +262,8 @@ class TypeParser:
             raise stream.unexpected("a type")
         stream.next()
         if token.kind == "ident":
-            if token.text in _DTYPES:
-                return scalar_type(_DTYPES[token.text])
+            if token.text in dt.BY_NAME:
+                return scalar_type(dt.BY_NAME[token.text])
             word = _WORDS.get(token.text)
             if word is not None:
                 return word(self, token)
@@ -288,11 +287,11 @@ class TypeParser:
             raise stream.error(f"a tensor has {len(shape)} dims, more than the limit of {MAX_RANK}", first)
         stream.expect(",")
         name = stream.expect_kind("ident", "a dtype")
-        if name.text not in _DTYPES:
-            hint = dtype_hint(name.text) or "one of " + ", ".join(_DTYPES)
+        if name.text not in dt.BY_NAME:
+            hint = dtype_hint(name.text) or "one of " + ", ".join(dt.BY_NAME)
             raise stream.error(f"unknown dtype `{name.text}`", name, hint=hint)
         stream.expect("]")
-        return TensorType(shape, _DTYPES[name.text])
+        return TensorType(shape, dt.BY_NAME[name.text])
 
     def _shape(self, token: Token) -> Type:
         if not self._stream.accept("["):
@@ -395,9 +394,9 @@ class TypeParser:
 
     def _word(self, token: Token) -> Any:
         stream, text = self._stream, token.text
-        if text in _CONSTANTS or text in _DTYPES:
+        if text in _CONSTANTS or text in dt.BY_NAME:
             stream.next()
-            return _CONSTANTS[text] if text in _CONSTANTS else _DTYPES[text]
+            return _CONSTANTS[text] if text in _CONSTANTS else dt.BY_NAME[text]
         if stream.at("[", ahead=1):
             if text == "meta":
                 return self._own(self._meta())

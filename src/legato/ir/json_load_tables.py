@@ -41,7 +41,6 @@ __all__ = ["LoadTables"]
 Array = np.ndarray[Any, Any]
 Json = Any
 
-_DTYPES: Final = {d.name: d for d in dt.ALL_DTYPES}
 _KINDS: Final = {kind.value: kind for kind in Kind}
 _FLOATS: Final = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _LOGIC: Final = frozenset({Op.AND, Op.OR})
@@ -126,9 +125,9 @@ class LoadTables:
 
     def dtype(self, value: Json) -> DType:
         """A dtype by name."""
-        if text(value) not in _DTYPES:
+        if text(value) not in dt.BY_NAME:
             raise wrong("a dtype", value)
-        return _DTYPES[value]
+        return dt.BY_NAME[value]
 
     # ------------------------------------------------------------------ dims
 

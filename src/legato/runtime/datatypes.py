@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from legato.base.dtype import ALL_DTYPES
+from legato.base.dtype import BY_NAME
 from legato.runtime.reader import Reader
 from legato.runtime.size import Size, names, show
 from legato.runtime.values import Data
@@ -24,7 +24,6 @@ __all__ = ["Cell", "ConstructorInfo", "DataInfo", "Field", "ObjectInfo", "Tensor
 
 MAX_DEPTH: Final = 32  # of tuples in a field
 MAX_TAGS: Final = 1 << 16
-_DTYPES: Final = frozenset(d.name for d in ALL_DTYPES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +173,7 @@ def _cell_faults(constructor: ConstructorInfo, types: int, dims: Sequence[str]) 
 
 
 def _tensor_faults(what: str, tensor: TensorField, dims: Sequence[str]) -> Iterator[str]:
-    if tensor.dtype not in _DTYPES:
+    if tensor.dtype not in BY_NAME:
         yield f"{what} has unknown dtype {tensor.dtype!r}"
     for name in (n for size in tensor.shape for n in names(size) if n not in dims):
         yield f"{what} mentions unknown dim {name!r}"

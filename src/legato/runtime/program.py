@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
-from legato.base.dtype import ALL_DTYPES
+from legato.base.dtype import BY_NAME
 from legato.base.errors import ArtifactError
 from legato.base.precision import Precision
 from legato.runtime.datatypes import DataInfo, ObjectInfo, data_types, faults, object_infos
@@ -28,7 +28,6 @@ Structure = int | tuple["Structure", ...]
 # ("extent", name): where the value of a dim of the results goes.
 Word = tuple[str, int | str]
 
-_DTYPES: Final = frozenset(d.name for d in ALL_DTYPES)
 _PRECISIONS: Final = frozenset(p.value for p in Precision)
 
 
@@ -180,7 +179,7 @@ def _faults(f: FunctionInfo) -> Iterator[str]:
         tensor_names = [tensor.name for tensor in tensors] + [obj.name for obj in objects]
         if len(set(tensor_names)) != len(tensor_names):
             yield f"two {kind}s have the same name: {', '.join(tensor_names)}"
-        yield from (f"{kind} {t.name!r} has unknown dtype {t.dtype!r}" for t in tensors if t.dtype not in _DTYPES)
+        yield from (f"{kind} {t.name!r} has unknown dtype {t.dtype!r}" for t in tensors if t.dtype not in BY_NAME)
     if len(set(dims)) != len(dims):
         yield f"two dims have the same name: {', '.join(dims)}"
     yield from (f"dim {name!r} is not the plain size of any input" for name in dims if name not in plain)
@@ -299,6 +298,6 @@ def _host_op(data: Reader) -> HostOpInfo:
     for tensor in (*found.inputs, *found.outputs):
         if unknown := [n for size in tensor.shape for n in names(size) if n not in dims]:
             raise ArtifactError(f"{data.where}: {tensor} mentions unknown dim {unknown[0]!r}")
-        if tensor.dtype not in _DTYPES:
+        if tensor.dtype not in BY_NAME:
             raise ArtifactError(f"{data.where}: {tensor.name} has unknown dtype {tensor.dtype!r}")
     return found

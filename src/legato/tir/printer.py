@@ -62,7 +62,7 @@ KEYWORDS = frozenset({"let", "alloc", "view", "share", "if", "else", "while", "c
                       "barrier"})  # fmt: skip
 RESERVED = (
     KEYWORDS
-    | {d.name for d in dt.ALL_DTYPES}
+    | {*dt.BY_NAME}
     | set(INTRINSICS)
     | {"index", "handle", "address", "tag", "Buffer", "min", "max", "select", "and", "or", "True", "False"}
     | {f"{word}{suffix}" for word in ("inf", "nan") for suffix in ("f", "f16", "f32", "f64", "bf16")}
