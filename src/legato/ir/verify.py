@@ -25,6 +25,7 @@ from typing import Any
 from legato.base import dtype as dt
 from legato.base.errors import VerifyError
 from legato.ir._check_types import agree, disagreement, has_hole, stated
+from legato.ir.atoms import is_operand, is_primitive
 from legato.ir.call_tir import CALL_TIR
 from legato.ir.expr import (
     Call,
@@ -38,7 +39,6 @@ from legato.ir.expr import (
     Pattern,
     PatternConstructor,
     Shape,
-    Tuple,
     TupleGetItem,
     Var,
 )
@@ -226,11 +226,11 @@ class _Function:
     def _a_normal(self, order: Sequence[Expr]) -> None:
         inside: set[int] = set()  # what only primitive functions hold
         for node in reversed(order):
-            if id(node) in inside or (isinstance(node, Function) and "Primitive" in node.attrs):
+            if id(node) in inside or is_primitive(node):
                 inside.update(id(kid) for kid in operands(node))
                 continue
             for kid, slot in zip(operands(node), slots(node), strict=True):
-                if slot < 0 and not _is_atom(kid):
+                if slot < 0 and not is_operand(kid):
                     raise self._error(node, f"an operand of {node!r} is no atom: {kid!r}")
 
     # ------------------------------------------------------------------ types
@@ -263,17 +263,3 @@ class _Function:
             carried, wanted = found
             details = [f"it carries   {carried}", f"its parts say {wanted}"]
             raise self._error(node, f"the type of {node!r} does not fit its parts", details)
-
-
-def _is_atom(node: Expr) -> bool:
-    todo = [node]
-    while todo:
-        top = todo.pop()
-        if isinstance(top, Tuple):
-            todo += top.fields
-        elif isinstance(top, Function):
-            if "Primitive" not in top.attrs:
-                return False
-        elif not isinstance(top, Var | GlobalVar | Constant | Constructor | Op | Shape):
-            return False
-    return True

@@ -21,6 +21,7 @@ from legato.base.node import post_order
 from legato.base.precision import Precision
 from legato.base.target import Target
 from legato.ir import expr as ir
+from legato.ir.atoms import is_primitive
 from legato.ir.call_tir import call_tir
 from legato.ir.let import Binding, chain, lets
 from legato.ir.module import GlobalFunc, Module
@@ -131,8 +132,8 @@ def _plain(ty: object) -> Layouts:
     return _row_major(ty) if _is_data(ty) else ()
 
 
-def _is_primitive(value: ir.Expr) -> bool:
-    return isinstance(value, ir.Call) and isinstance(value.op, ir.Function) and "Primitive" in value.op.attrs
+def _is_group(value: ir.Expr) -> bool:
+    return isinstance(value, ir.Call) and is_primitive(value.op)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +208,7 @@ class _Block:
         groups = {
             var: self._group_of(var, value)
             for var, value in bindings
-            if isinstance(value, ir.Call) and _is_primitive(value) and not self._is_scalar(value.op)
+            if isinstance(value, ir.Call) and _is_group(value) and not self._is_scalar(value.op)
         }
         self.leaving = self._leaving(bindings, result)
         self.paddings = _paddings(groups.values())
@@ -265,7 +266,7 @@ class _Block:
         """Variables whose values others than this block's kernels read."""
         found = _vars([result])
         for _, value in bindings:
-            if not _is_primitive(value):
+            if not _is_group(value):
                 found |= _vars([value])
         return found
 

@@ -8,12 +8,12 @@ from legato.arith.expr import Var as DimVar
 from legato.base.node import transform
 from legato.base.span import Span
 from legato.ir._names import Names as UniqueNames
+from legato.ir.atoms import is_primitive
 from legato.ir.expr import Call, Expr, Function, GlobalVar, Let, Shape, Var
 from legato.ir.module import Module
 from legato.ir.scope import operands, post_order
 from legato.ir.types import Dim, FuncType, Type
 from legato.transform._types import bound_dims
-from legato.transform._values import is_primitive
 
 __all__ = ["Names", "closure", "closure_call", "is_closure", "without_dead"]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from legato.ir.atoms import is_primitive
 from legato.ir.call_tir import CALL_TIR
 from legato.ir.expr import Call, Constructor, Expr, Function, GlobalVar, Match
 from legato.ir.module import Module
@@ -16,7 +17,6 @@ from legato.ir.op import Op
 from legato.ir.scope import operands, post_order
 from legato.ir.types import TypeVar
 from legato.transform._types import has_function
-from legato.transform._values import is_primitive
 from legato.transform.flatten_match import is_flat
 
 __all__ = ["first_order"]

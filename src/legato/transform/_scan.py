@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from legato.arith.expr import Var as DimVar
 from legato.ir._dims import free_dims
+from legato.ir.atoms import is_primitive
 from legato.ir.expr import Call, Expr, Function, Let, Match, MatchCast, Shape, Var
 from legato.ir.scope import operands, pattern_vars, post_order
 from legato.ir.types import FuncType, Type, TypeVar, free_type_vars
 from legato.transform._closures import is_closure
-from legato.transform._values import is_primitive
 from legato.transform.to_graph import named_dims
 
 __all__ = ["Local", "Scan"]

@@ -35,12 +35,7 @@ from legato.ir.scope import operands, post_order
 from legato.ir.types import Dim, FuncType, RefType, TupleType, Type
 from legato.transform._types import arguments, constructor_type, has_function, instance
 
-__all__ = ["is_primitive", "of_type", "written_out"]
-
-
-def is_primitive(node: Expr) -> bool:
-    """True for a group that fusion made: a function that is no value."""
-    return isinstance(node, Function) and "Primitive" in node.attrs
+__all__ = ["of_type", "written_out"]
 
 
 def of_type(value: Expr, ty: Type | None) -> Expr:

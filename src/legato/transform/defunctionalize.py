@@ -20,6 +20,7 @@ from legato.arith.expr import Var as DimVar
 from legato.arith.substitute import variables
 from legato.base.errors import UnsupportedError
 from legato.base.node import post_order as nodes
+from legato.ir.atoms import is_primitive
 from legato.ir.dim_values import dim_values
 from legato.ir.expr import (
     Call,
@@ -46,7 +47,6 @@ from legato.transform._copy import Copy
 from legato.transform._decision import fields_of
 from legato.transform._function_types import FunctionTypes, TypeClass, dims_in
 from legato.transform._types import bound_dims
-from legato.transform._values import is_primitive
 from legato.transform.lambda_lift import LambdaLift
 from legato.transform.pass_ import Pass
 from legato.transform.specialize import Specialize, is_polymorphic

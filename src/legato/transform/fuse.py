@@ -29,6 +29,7 @@ from legato.arith.expr import Expr as Dim
 from legato.arith.expr import const as dim
 from legato.arith.simplify import simplify
 from legato.base.node import post_order
+from legato.ir.atoms import is_primitive
 from legato.ir.expr import Call, Constant, Expr, Function, If, Match, Tuple, Var
 from legato.ir.let import Binding, chain, lets
 from legato.ir.module import Module
@@ -66,7 +67,7 @@ class Fuse(FunctionPass):
                 new = [self._block(b) for b in blocks]
                 same = all(a is b for a, b in zip(new, blocks, strict=True))
                 return value if same else value.with_children((first, *new))
-            case Function() if "Primitive" not in value.attrs:
+            case Function() if not is_primitive(value):
                 body = self._block(value.body)
                 return value if body is value.body else replace(value, body=body)
             case _:

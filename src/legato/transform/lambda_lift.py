@@ -20,6 +20,7 @@ from legato.arith.expr import Var as DimVar
 from legato.arith.expr import fresh
 from legato.base.errors import UnsupportedError
 from legato.base.node import rebuild
+from legato.ir.atoms import is_primitive
 from legato.ir.call_tir import CALL_TIR
 from legato.ir.expr import Call, Constructor, Expr, Function, GlobalVar, Let, Shape, Var
 from legato.ir.module import GlobalFunc, Module
@@ -30,7 +31,7 @@ from legato.transform._closures import Names, closure, is_closure
 from legato.transform._copy import Copy
 from legato.transform._scan import Local, Scan
 from legato.transform._types import bound_dims
-from legato.transform._values import is_primitive, written_out
+from legato.transform._values import written_out
 from legato.transform.pass_ import Pass
 from legato.transform.to_a_normal import ToANormal
 

@@ -16,6 +16,7 @@ from legato.arith.expr import Var as DimVar
 from legato.arith.expr import fresh
 from legato.arith.substitute import substitute, variables
 from legato.ir._dims import free_dims
+from legato.ir.atoms import is_primitive
 from legato.ir.constraint import Constraint
 from legato.ir.expr import Clause, Expr, Function, If, Match, MatchCast
 from legato.ir.let import chain, lets
@@ -23,7 +24,6 @@ from legato.ir.module import Module
 from legato.ir.scope import pattern_vars, post_order
 from legato.ir.types import Type
 from legato.transform._copy import Copy
-from legato.transform._values import is_primitive
 from legato.transform.pass_ import FunctionPass
 
 __all__ = ["SeparateDims"]

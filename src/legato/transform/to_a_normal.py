@@ -12,38 +12,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from legato.ir.atoms import is_atom, is_operand, is_primitive
 from legato.ir.expr import (
     Clause,
-    Constant,
-    Constructor,
     Dataflow,
     Expr,
     Function,
-    GlobalVar,
     If,
     Let,
     Match,
-    Shape,
     Tuple,
     TupleGetItem,
     Var,
 )
 from legato.ir.let import Binding, chain, lets
 from legato.ir.module import Module
-from legato.ir.op import Op
 from legato.ir.scope import Scope
 from legato.transform.pass_ import FunctionPass
 
-__all__ = ["ToANormal", "is_atom"]
-
-
-def is_atom(expr: Expr) -> bool:
-    """True for expressions that cost nothing to evaluate."""
-    return isinstance(expr, Var | GlobalVar | Constant | Op | Constructor | Shape)
-
-
-def _is_primitive(expr: Expr) -> bool:
-    return isinstance(expr, Function) and "Primitive" in expr.attrs
+__all__ = ["ToANormal"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,27 +43,21 @@ class ToANormal(FunctionPass):
         return func if _is_normal(func.body) else replace(func, body=_Normalizer(func.body).run())
 
 
-def _is_operand(expr: Expr) -> bool:
-    if isinstance(expr, Tuple):
-        return all(_is_operand(f) for f in expr.fields)
-    return is_atom(expr) or _is_primitive(expr)
-
-
 def _is_normal(body: Expr) -> bool:
     """True if the block `body`, and the blocks inside it, are in A-normal form."""
     blocks, seen = [body], set()
     while blocks:
         bindings, result = chain(blocks.pop())
-        if not _is_operand(result):
+        if not is_operand(result):
             return False
         for _, value in bindings:
             inner = [child for child, slot in _uses(value) if slot]
             own = [child for child, slot in _uses(value) if not slot]
-            if _is_operand(value) or isinstance(value, Let | Dataflow) or id(value) in seen:
+            if is_operand(value) or isinstance(value, Let | Dataflow) or id(value) in seen:
                 return False
             if isinstance(value, TupleGetItem) and isinstance(value.value, Tuple):
                 return False
-            if not all(map(_is_operand, own)):
+            if not all(map(is_operand, own)):
                 return False
             seen.add(id(value))
             blocks += inner
@@ -86,7 +67,7 @@ def _is_normal(body: Expr) -> bool:
 def _uses(node: Expr) -> Iterator[tuple[Expr, int]]:
     """(child, slot): slot 0 is the node's own scope, slot n > 0 its n-th inner scope."""
     match node:
-        case Function() if _is_primitive(node):
+        case Function() if is_primitive(node):
             return
         case Function():
             yield node.body, 1
@@ -186,7 +167,7 @@ class _Normalizer:
             self.alias[self.named[id(node)]] = value
 
     def _bind(self, node: Expr, value: Expr) -> None:
-        if isinstance(value, Tuple) or is_atom(value) or _is_primitive(value):
+        if isinstance(value, Tuple) or is_atom(value) or is_primitive(value):
             self._stand_for(node, value)
             return
         var = self.named.get(id(node))
@@ -202,7 +183,7 @@ class _Normalizer:
     def _rebuilt(self, node: Expr) -> Expr:
         match node:
             case Function():
-                return node if _is_primitive(node) else replace(node, body=self._block(node, 1, node.body))
+                return node if is_primitive(node) else replace(node, body=self._block(node, 1, node.body))
             case If():
                 then, orelse = self._block(node, 1, node.then), self._block(node, 2, node.orelse)
                 return replace(node, cond=self._atom(node.cond), then=then, orelse=orelse)
