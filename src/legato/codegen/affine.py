@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
-from legato.arith.expr import Binary, Const, Expr, Op
+from legato.arith.expr import Binary, Const, Expr, Op, floordiv
 from legato.base.node import post_order
 from legato.codegen.builder import Builder
 from legato.codegen.value import Value, vector_constant
@@ -79,6 +80,27 @@ class Affine:
                     key = tuple(sorted(key, key=self.ranks.__getitem__))
                 result[key] = result.get(key, 0) + c * d
         return {m: c for m, c in result.items() if c}
+
+    def offset(self, e: Expr) -> Polynomial:
+        """`e` as a sum of products in which x // n · n + x % n is x: the place in memory of what lies along several
+        dimensions and is walked along in one loop."""
+        poly = self.polynomial(e)
+        while True:
+            joined = next((p for p in map(partial(self._joined, poly), poly) if p is not None), None)
+            if joined is None:
+                return poly
+            poly = joined
+
+    def _joined(self, poly: Polynomial, atoms: Monomial) -> Polynomial | None:
+        """`poly` with the remainder among `atoms` and its quotient as one; None if there are no two such."""
+        for n, atom in enumerate(atoms):
+            if isinstance(atom, Binary) and atom.op is Op.FLOORMOD:
+                others = {(*atoms[:n], *atoms[n + 1 :]): poly[atoms]}
+                quotient = self._product(self.polynomial(floordiv(atom.a, atom.b)), self.polynomial(atom.b))
+                parts = add(self._product(others, quotient), {atoms: poly[atoms]})
+                if all(poly.get(m) == c for m, c in parts.items()):
+                    return add(add(poly, parts, -1), self._product(others, self.polynomial(atom.a)))
+        return None
 
     def resolve(self, poly: Polynomial) -> Resolved:
         """`poly` under the current bindings."""

@@ -161,7 +161,7 @@ class Evaluator:
         key = (buffer, indices)
         poly = self._offsets.get(key)
         if poly is None:
-            poly = self._offsets[key] = self.affine.polynomial(buffer.offset(indices))
+            poly = self._offsets[key] = self.affine.offset(buffer.offset(indices))
         return self.affine.resolve(poly)
 
     def _load(self, e: Load) -> Value:

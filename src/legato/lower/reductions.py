@@ -16,9 +16,10 @@ from legato.lower.algorithms.winograd import detect, winograd
 from legato.lower.chained import settle_chained
 from legato.lower.conditions import detect_pad, settled
 from legato.lower.group import stages
+from legato.lower.merged import merged
 from legato.lower.packing import Packing
 from legato.lower.rules.ahead import Ahead
-from legato.lower.rules.nest import together
+from legato.lower.rules.nest import PIECES, together
 from legato.lower.rules.row import RowJob, RowReduction, row
 from legato.lower.rules.tile import tile
 from legato.lower.rules.tile_job import TileJob
@@ -169,7 +170,7 @@ def _tiled(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, part
         ahead=Ahead(block_var) if _fetches_ahead(work, weight, order, row_axis, shape) else None,
     )
     assert channel is job.order[-1]
-    return tile(job, shape, work.target)
+    return tile(_in_one_loop(job, shape), shape, work.target)
 
 
 def _shape(work: Scheduling, order: Sequence[Axis], row_axis: Axis | None, inner: Expr, red: Reduction) -> TileShape:
@@ -183,6 +184,12 @@ def _shape(work: Scheduling, order: Sequence[Axis], row_axis: Axis | None, inner
     if row_axis is None:
         return single_shape(channel, [inner], work.target)
     return pick_shape(channel, row_axis, [inner], work.target)
+
+
+def _in_one_loop(job: TileJob, shape: TileShape) -> TileJob:
+    """`job` with rows merged where blocks of channels are enough for threads to share."""
+    blocks = extent_of(simplify(cdiv(job.order[-1].extent, shape.width)))
+    return merged(job) if job.blocks_first and blocks is not None and blocks >= PIECES else job
 
 
 def _is_by_channel(inner: Expr, channel: Axis, packed: Collection[Buffer]) -> bool:

@@ -1,0 +1,72 @@
+"""Axes that lie together in memory, looped over as one: a batch of sequences is one long run of rows.
+
+Register tiles then go on from one sequence to the next, and only behind the last are there fewer rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from legato.arith.expr import Expr, Var, const
+from legato.arith.simplify import simplify
+from legato.arith.substitute import rewrite, substitute, variables
+from legato.lower.rules.nest import unfused
+from legato.lower.rules.tile_job import TileJob
+from legato.te.inline import loads
+from legato.te.tensor import Axis
+from legato.tir.buffer import Buffer
+from legato.tir.expr import Load
+
+__all__ = ["merged"]
+
+
+def merged(job: TileJob) -> TileJob:
+    """`job` with the axes around its row axis as part of that, as many as lie together in memory with it."""
+    *rest, channel = job.order
+    if job.row is None or rest[-1] is not job.row:
+        return job
+    together = [rest.pop()]
+    while rest and _lie_together(job, rest[-1], together[0]):
+        together.insert(0, rest.pop())
+    if len(together) == 1:
+        return job
+    row = Axis(Var(job.row.var.name, lo=0), simplify(math.prod((a.extent for a in together), start=const(1))))
+    places = unfused(row.var, [a.extent for a in together])
+    env = {a.var: place for a, place in zip(together, places, strict=True)}
+    return replace(
+        job,
+        order=(*rest, row, channel),
+        row=row,
+        index=tuple(substitute(i, env) for i in job.index),
+        body=substitute(job.body, env),
+        epilogue=lambda total: substitute(job.epilogue(total), env),
+        last=None if job.last is None else (substitute(job.last[0], env), job.last[1]),
+        reduction=replace(
+            job.reduction, init=None if job.reduction.init is None else substitute(job.reduction.init, env)
+        ),
+    )
+
+
+def _lie_together(job: TileJob, outer: Axis, inner: Axis) -> bool:
+    """True if whatever follows one of the axes runs through memory along both, as along one."""
+    values = [job.body, job.epilogue(const(0, job.dtype))]
+    values += [] if job.last is None else [job.last[0]]
+    values += [] if job.reduction.init is None else [job.reduction.init]
+    accesses = [(job.out, job.index), *((x.buffer, x.indices) for value in values for x in loads(value))]
+    if not all(_follows_both_or_none(b, indices, outer, inner) for b, indices in accesses):
+        return False
+    computed = [rewrite(value, lambda e: const(0, e.dtype) if isinstance(e, Load) else None) for value in values]
+    return not {outer.var, inner.var} & set(variables(*computed))
+
+
+def _follows_both_or_none(buffer: Buffer, indices: Sequence[Expr], outer: Axis, inner: Axis) -> bool:
+    where = [d for d in buffer.layout.order if {outer.var, inner.var} & set(variables(indices[d]))]
+    if not where:
+        return True
+    if [indices[d] for d in where] != [outer.var, inner.var]:
+        return False
+    first, second = where
+    is_next = buffer.layout.order.index(second) == buffer.layout.order.index(first) + 1
+    return is_next and buffer.layout.is_dense_along(second) and buffer.shape[second] is inner.extent
