@@ -103,6 +103,12 @@ SIGNATURES = {
            }""",
         "fn (Tensor[(3, 4), float32]) -> Tensor[(d,), float32]",
     ),
+    "a dim that a parameter's type of functions names first": (
+        """def @apply(%f: fn (Tensor[(m,), float32]) -> Tensor[(k,), float32], %x: Tensor[(m,), float32]) { %f(%x) }
+           def @first(%x: Tensor[(2 * n,), float32]) -> Tensor[(n,), float32] { split(%x, indices_or_sections=2).0 }
+           def @main(%x: Tensor[(6,), float32]) { @apply(@first, %x) }""",
+        "fn (Tensor[(6,), float32]) -> Tensor[(3,), float32]",
+    ),
     "an equation of dims is divided": (
         """def @halves(%x: Tensor[(2 * n,), float32]) -> Tensor[(2, n), float32] { reshape(%x, newshape=[2, -1]) }
            def @main(%x: Tensor[(6,), float32], %y: Tensor[(m,), float32]) { (@halves(%x), @halves(%y)) }""",

@@ -257,6 +257,21 @@ def test_dims() -> None:
     assert func.body.dims[0] is m
 
 
+def test_dims_in_types_of_functions() -> None:
+    text = "fn (Tensor[(m,), int8]) -> Tensor[(k,), int8], fn [m: ShapeVar](Tensor[(m,), int8]) -> Tensor[(k,), int8]"
+    func = _main(f"def @main(%f: ({text}), %x: Tensor[(m, k), int8]) {{ %x }}")
+    pair, x = (p.ty for p in func.params)
+    assert isinstance(pair, TupleType)
+    assert isinstance(x, TensorType)
+    plain, poly = pair.fields
+    assert isinstance(plain, FuncType)
+    assert isinstance(poly, FuncType)
+    assert func.type_params == x.shape
+    assert (*plain.params, plain.ret) == tuple(TensorType((d,), x.dtype) for d in x.shape)
+    assert poly.ret == plain.ret
+    assert poly.params != plain.params, "its m is its own"
+
+
 def test_every_question_mark_is_a_dim_of_its_own() -> None:
     func = _main("def @main(%x: Tensor[(?, ?), int8]) { %x }")
     assert isinstance(func.params[0].ty, TensorType)

@@ -311,7 +311,11 @@ class TypeParser:
         params = self.types(")")
         stream.expect("->")
         ret = self.type()
+        own = {var.name for var in bound}
+        around = [(name, self._names[name]) for name, _ in self._undo[mark:] if name not in own]
         self.release(mark)
+        for name, var in around:  # dims of the function whose parameter is of this type
+            self.declare(name, var)
         return FuncType(params, ret, bound)
 
     def _ref(self, token: Token) -> Type:
