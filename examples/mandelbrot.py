@@ -93,7 +93,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--columns", type=int, default=78)
     parser.add_argument("--rows", type=int, default=30)
-    parser.add_argument("--limit", type=int, default=10_000, help="steps after which a point counts as inside")
+    parser.add_argument("--limit", type=int, default=100_000, help="steps after which a point counts as inside")
     parser.add_argument("--c", action="store_true", help="draw it with the C compiler's code, too")
     args = parser.parse_args()
     exe = legato.compile(legato.parse(PROGRAM), threads=1)
