@@ -302,9 +302,26 @@ def test_polymorphic_functions_as_values() -> None:
     def @main(%n: int32) { @both(@id, %n) }""") == [
         "unsupported: @id, a polymorphic function, is a value",
         "  at <text>:4:28",
-        "  hint: state the type that it has where it is a value",
+        "  hint: wrap it, in each branch that gives it, in a function whose parameters have types: "
+        "fn (%x: …) { @f(%x) }",
     ]
     first(typed("def @main(%n: int32) { let %f: fn [A](A) -> A = @id; (%f(%n), %f(True)) }"))
+
+
+@pytest.mark.parametrize("ty", ["", ": fn (Tensor[(6,), int32]) -> Tensor[(6,), int32]"])
+def test_branches_that_are_polymorphic_functions(ty: str) -> None:
+    text = f"""
+    def @f(%x: Tensor[(n,), int32]) {{ %x }}
+    def @g(%x: Tensor[(k,), int32]) {{ negative(%x) }}
+    def @main(%c: bool, %x: Tensor[(6,), int32]) {{ let %h{ty} = if (%c) {{ @f }} else {{ @g }}; %h(%x) }}"""
+    assert refused(text) == [
+        "unsupported: a polymorphic function is a value: fn [k: ShapeVar](Tensor[(k,), int32]) -> Tensor[(k,), int32]",
+        "  hint: wrap it, in each branch that gives it, in a function whose parameters have types: "
+        "fn (%x: …) { @f(%x) }",
+    ]
+    for name in "fg":
+        text = text.replace(f"{{ @{name} }}", f"{{ fn (%x: Tensor[(6,), int32]) {{ @{name}(%x) }} }}")
+    first(typed(text))
 
 
 def test_values_whose_dims_nothing_tells() -> None:

@@ -36,6 +36,7 @@ from legato.ir.types import (
     walk,
 )
 from legato.transform._closures import Names
+from legato.transform._values import WRAP
 
 __all__ = ["FunctionTypes", "TypeClass", "dims_in"]
 
@@ -82,9 +83,7 @@ class FunctionTypes:
     def of(self, ty: FuncType) -> TypeClass:
         """The class of a function type."""
         if ty.type_params:
-            raise UnsupportedError(
-                f"a polymorphic function is a value: {ty}", hint="state the type that it has where it is a value"
-            )
+            raise UnsupportedError(f"a polymorphic function is a value: {ty}", hint=WRAP)
         key = map_dims(ty, lambda _: _ERASED)
         found = self.classes.get(key)
         if found is None:

@@ -8,6 +8,7 @@ What they are called with, and what they give, follows from the type that is wan
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from legato.base.errors import UnsupportedError
 from legato.base.span import Span
@@ -35,7 +36,9 @@ from legato.ir.scope import operands, post_order
 from legato.ir.types import Dim, FuncType, RefType, TupleType, Type
 from legato.transform._types import arguments, constructor_type, has_function, instance
 
-__all__ = ["of_type", "written_out"]
+__all__ = ["WRAP", "of_type", "written_out"]
+
+WRAP: Final = "wrap it, in each branch that gives it, in a function whose parameters have types: fn (%x: …) { @f(%x) }"
 
 
 def of_type(value: Expr, ty: Type | None) -> Expr:

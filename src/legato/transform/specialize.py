@@ -28,6 +28,7 @@ from legato.transform._copy import Copy
 from legato.transform._inline import Inliner, short_functions
 from legato.transform._instances import Held, Key, Requests, held_types
 from legato.transform._types import split
+from legato.transform._values import WRAP
 from legato.transform.lambda_lift import LambdaLift
 from legato.transform.pass_ import Pass
 from legato.transform.to_a_normal import ToANormal
@@ -180,7 +181,7 @@ class _Specializer:
                     raise UnsupportedError(
                         f"@{kid.name}, a polymorphic function, is a value",
                         span=node.span or kid.span,
-                        hint="state the type that it has where it is a value",
+                        hint=WRAP,
                     )
 
     def _call(self, call: Call, closures: Mapping[Var, Call]) -> Call:
