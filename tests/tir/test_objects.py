@@ -104,6 +104,32 @@ def test_what_a_function_returns_belongs_to_its_caller() -> None:
         run(LISTS["build"], [out, 3])
 
 
+CIRCLE = """
+host @circle(forgotten: index) {
+  object a: Buffer[(1,), int64], tag=0, pointers=1;
+  object b: Buffer[(1,), int64], tag=0, pointers=1;
+  view of_a: Buffer[(), handle] = a at 0;
+  view of_b: Buffer[(), handle] = b at 0;
+  of_a[] = address(b);
+  of_b[] = address(a);
+  if forgotten == 1 {
+    retain address(a);
+  }
+}
+"""
+
+
+def test_circles_end_with_the_run() -> None:
+    circle = module(CIRCLE)["circle"]
+    objects = Objects()
+    assert run(circle, [0], objects=objects) == 0
+    assert objects.live == 2
+    assert objects.only_circles()
+    assert run(circle, [0]) == 0
+    with pytest.raises(InternalError, match="left 2 objects behind"):
+        run(circle, [1])
+
+
 def test_a_failed_run_ends_all_objects() -> None:
     objects, out = Objects(), np.zeros((), np.int64)
     text = BUILD.replace("  out[] = list[];\n", "  check n < 2 else 5;\n  out[] = list[];\n")

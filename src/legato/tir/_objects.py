@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -87,8 +88,13 @@ class Objects:
                 found.payload[:] = _UNDEFINED
                 del self._table[one]
 
+    def only_circles(self) -> bool:
+        """True if nothing but other objects refers to those there are: no release of theirs was forgotten."""
+        held = Counter(kid for handle in self._table for kid in self.pointers(handle))
+        return all(found.count == held[handle] for handle, found in self._table.items())
+
     def clear(self) -> None:
-        """Ends all objects, as a failed call does."""
+        """Ends all objects, as the end of a call does."""
         self._table.clear()
 
     def _at(self, handle: int, what: str) -> _Object:

@@ -9,7 +9,8 @@ What it defines beyond the grammar in `tir.stmt`:
 * Memory of a fresh Alloc is undefined; here it is poisoned (NaN, or 0x5a in every byte) so that a read shows.
 * Integers wrap, every float operation rounds to its own dtype, a cast from float to integer truncates and saturates.
 * Of a Select, only the chosen side reads memory: a guard may protect a Load.
-* An object is found by its handle in a table (`Objects`): what has ended is not found any more.
+* An object is found by its handle in a table (`Objects`): what has ended is not found any more. It ends with the last
+  reference to it; objects that refer to each other in a circle, whose counts never become 0, end with the run.
 * PARALLEL and VECTOR iterations run in order, or backwards with `backwards=True`: a correct program cannot tell.
 
 A function is translated to Python source once (`source(func)` shows it) and executed.
@@ -56,7 +57,7 @@ def run(
     Arrays have the buffer's shape and dtype and receive what the function stores. `functions` holds the targets of
     Launch and Invoke, `constants` the arrays of `func.constants`; `host_op(index, args)` runs a HostOp on logical
     arrays (changed in place) and returns a status or None. `objects` are what handles among the arguments refer to, and
-    receives what is returned; without it, nothing may be left of a run that succeeds. A run that fails ends them all.
+    receives what is returned; without it, only circles may be left of a run that succeeds. A run that fails ends all.
     InternalError for ill-formed programs and arguments.
     """
     if len(args) != len(func.params):
@@ -69,10 +70,10 @@ def run(
     for param, arg, memory in zip(func.params, args, values, strict=True):
         if isinstance(param, Buffer) and arg.flags.writeable:
             arg[...] = _logical(param, memory, arg.shape)
-    if status:
-        heap.clear()
-    if objects is None and heap.live:
+    if not status and objects is None and not heap.only_circles():
         raise InternalError(f"{func.name} left {heap.live} objects behind")
+    if status or objects is None:
+        heap.clear()
     return status
 
 

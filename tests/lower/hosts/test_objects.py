@@ -7,6 +7,7 @@ import pytest
 
 import legato
 from legato.base.errors import RunError
+from tests.lower import programs
 from tests.lower.hosts.programs import agree, leaked, lowered
 from tests.lower.test_programs import compiled, floats, int32
 
@@ -84,6 +85,20 @@ def test_trees_of_tensors(main: str) -> None:
 ])  # fmt: skip
 def test_references(main: str) -> None:
     agree(f"def @main(%x: Tensor[(n,), float32]) {{ {main} }}", *([floats(n)] for n in (1, 5)))
+
+
+def test_values_that_refer_to_each_other_in_a_circle_end_with_the_call() -> None:
+    text = """
+    type List { Nil, Cons(int32, ref(List)) }
+    def @main(%n: int32) {
+      let %last = ref(Nil);
+      let %list = Cons(%n, ref(Cons(1, %last)));
+      ref_write(%last, %list);
+      match (ref_read(%last)) { Cons(%x, _) => %x, Nil => 0 }
+    }"""
+    assert programs.interpreted(lowered(text), [int32(4)]) == [int32(4)]
+    exe = compiled(text)
+    assert [int(exe(int32(n))) for n in range(3)] == [0, 1, 2]
 
 
 def test_a_field_of_nothing() -> None:
