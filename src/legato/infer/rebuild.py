@@ -10,7 +10,6 @@ from legato.arith.expr import Var as DimVar
 from legato.base.errors import TypeCheckError
 from legato.base.node import post_order
 from legato.infer.holes import Hole, has_holes, is_hole, show
-from legato.infer.typer import callee_name
 from legato.infer.walk import Walk
 from legato.ir.expr import (
     NO_ATTRS,
@@ -23,6 +22,7 @@ from legato.ir.expr import (
     GlobalVar,
     Match,
     Var,
+    callee_name,
 )
 from legato.ir.op import Op
 from legato.ir.scope import with_pattern_vars

@@ -27,7 +27,6 @@ from legato.ir.expr import (
     Constant,
     Constructor,
     Expr,
-    GlobalVar,
     If,
     MatchCast,
     RefCreate,
@@ -37,6 +36,7 @@ from legato.ir.expr import (
     Tuple,
     TupleGetItem,
     Var,
+    callee_name,
 )
 from legato.ir.op import Op
 from legato.ir.types import (
@@ -56,7 +56,7 @@ from legato.ir.types import (
     walk,
 )
 
-__all__ = ["OpenCall", "Typer", "callee_name", "reuse_dims"]
+__all__ = ["OpenCall", "Typer", "reuse_dims"]
 
 _BOOL = scalar_type(dt.bool_)
 
@@ -378,16 +378,3 @@ def _pair_dims(ty: Type, old: Type, made: set[Dim], found: dict[DimVar, Dim]) ->
     if type(ty) is type(old) and len(kids) == len(olds):
         for kid, old_kid in zip(kids, olds, strict=True):
             _pair_dims(kid, old_kid, made, found)
-
-
-def callee_name(callee: Expr) -> str:
-    """What messages call the function of a call."""
-    match callee:
-        case Var():
-            return f"%{callee.name}"
-        case GlobalVar():
-            return f"@{callee.name}"
-        case Constructor():
-            return callee.name
-        case _:
-            return "the function"

@@ -21,7 +21,7 @@ from legato.infer.holes import DimHole, Hole, dim_vars, has_holes, show
 from legato.infer.replace import replace_vars
 from legato.infer.site import Scope, Site, place
 from legato.infer.solver import Solver
-from legato.infer.typer import Typer, callee_name, stated_dims
+from legato.infer.typer import Typer, stated_dims
 from legato.ir.attr_types import dim_fields
 from legato.ir.attrs import dims_of
 from legato.ir.exhaustive import show_pattern, unmatched_cases
@@ -42,6 +42,7 @@ from legato.ir.expr import (
     PatternVar,
     Shape,
     Var,
+    callee_name,
 )
 from legato.ir.kinds import kind_fault
 from legato.ir.op import Op

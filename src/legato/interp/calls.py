@@ -20,7 +20,7 @@ from legato.interp.dims import dim_value, fit
 from legato.interp.values import Closure, Data, Value, evaluate_op
 from legato.ir.attrs import default_attrs
 from legato.ir.call_tir import CALL_TIR, CallTirAttrs
-from legato.ir.expr import Call, Constructor, Expr, GlobalVar, Var
+from legato.ir.expr import Call, Constructor, Expr, callee_name
 from legato.ir.op import Op
 from legato.tir import interp as tir_interp
 from legato.tir.stmt import Func
@@ -47,9 +47,9 @@ def apply(context: Context, env: Activation, node: Call, callee: Value, args: Se
         case Constructor():
             return Data(callee, tuple(args))
         case Closure():
-            return enter(context, callee, args, _name(node.op), _stated_dims(env, callee, node))
+            return enter(context, callee, args, callee_name(node.op), _stated_dims(env, callee, node))
         case _:
-            raise RunError(f"{_name(node.op)} is called but is no function")
+            raise RunError(f"{callee_name(node.op)} is called but is no function")
 
 
 def enter(
@@ -102,13 +102,3 @@ def _call_tir(context: Context, env: Activation, args: Sequence[Value], attrs: C
         raise RunError(f"{func.name} ended with status {status}")
     results = tuple(context.widen(o) for o in outs)
     return results[0] if len(results) == 1 else results
-
-
-def _name(callee: Expr) -> str:
-    match callee:
-        case GlobalVar():
-            return f"@{callee.name}"
-        case Var():
-            return f"%{callee.name}"
-        case _:
-            return "a function"

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Call", "Clause", "Constant", "Constructor", "Dataflow", "Expr", "Function", "GlobalVar", "If", "Let",
            "Match", "MatchCast", "Pattern", "PatternConstructor", "PatternTuple", "PatternVar", "PatternWildcard",
-           "RefCreate", "RefRead", "RefWrite", "Shape", "Tuple", "TupleGetItem", "Var", "constant",
-           "tuple_of"]  # fmt: skip
+           "RefCreate", "RefRead", "RefWrite", "Shape", "Tuple", "TupleGetItem", "Var", "callee_name",
+           "constant", "tuple_of"]  # fmt: skip
 
 _ids = itertools.count(1)
 NO_ATTRS: Mapping[str, Any] = MappingProxyType({})
@@ -463,6 +463,19 @@ def tuple_of(fields: Iterable[Expr]) -> Tuple:
     members = tuple(fields)
     types = tuple(m.ty for m in members if m.ty is not None)
     return Tuple(members, ty=TupleType(types) if len(types) == len(members) else None)
+
+
+def callee_name(callee: Expr) -> str:
+    """What messages call the function of a call."""
+    match callee:
+        case Var():
+            return f"%{callee.name}"
+        case GlobalVar():
+            return f"@{callee.name}"
+        case Constructor():
+            return callee.name
+        case _:
+            return "a function"
 
 
 def _is_frozen(value: Any) -> bool:

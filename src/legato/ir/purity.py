@@ -23,6 +23,7 @@ from legato.ir.expr import (
     RefRead,
     RefWrite,
     Var,
+    callee_name,
 )
 from legato.ir.module import GlobalFunc
 from legato.ir.op import Op
@@ -118,17 +119,7 @@ class Purity:
             return None
         key = self._key(node.op)
         certainty = "may have" if key == _UNKNOWN else "has"
-        return f"calls {_name(node.op)}, which {certainty} effects" if key in self._effectful else None
-
-
-def _name(callee: Expr) -> str:
-    match callee:
-        case Var():
-            return f"%{callee.name}"
-        case GlobalVar():
-            return f"@{callee.name}"
-        case _:
-            return "a function"
+        return f"calls {callee_name(node.op)}, which {certainty} effects" if key in self._effectful else None
 
 
 def effects_in_dataflow(placement: Placement, purity: Purity) -> Iterator[tuple[Expr, str]]:
