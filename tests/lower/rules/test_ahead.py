@@ -88,4 +88,4 @@ def test_turns_that_share_nothing() -> None:
 def test_the_number_of_a_term(values: tuple[int, int], number: int) -> None:
     _, reduction = weights([3, 7], 16)
     env: dict[Var, Expr] = {a.var: const(v) for a, v in zip(reduction.axes, values, strict=True)}
-    assert value(number_of(reduction, env), {}) == number
+    assert value(number_of(reduction.axes, env), {}) == number

@@ -9,7 +9,7 @@ cache could not be (the first cache waits for a few dozen at once).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,7 +17,7 @@ from legato.arith.expr import Expr, Var, const, floordiv, min_
 from legato.arith.simplify import simplify
 from legato.arith.substitute import substitute
 from legato.lower.rules.nest import extent_of, loop
-from legato.te.tensor import Reduction
+from legato.te.tensor import Axis, Reduction
 from legato.tir.expr import Load
 from legato.tir.stmt import LoopKind, Prefetch, Stmt
 
@@ -89,9 +89,9 @@ def share_of(
     return Share(ahead, steps, terms, lines, lanes, -(-wanted // lines))
 
 
-def number_of(reduction: Reduction, values: Mapping[Var, Expr]) -> Expr:
-    """Which term of the sum is that at `values` of its axes."""
+def number_of(axes: Iterable[Axis], values: Mapping[Var, Expr]) -> Expr:
+    """Which one of all that there are along `axes`, the last of which runs fastest, is that at their `values`."""
     number: Expr = const(0)
-    for axis in reduction.axes:
+    for axis in axes:
         number = number * axis.extent + values[axis.var]
     return simplify(number)

@@ -86,17 +86,13 @@ def tile(job: TileJob, shape: TileShape, target: Target) -> Stmt:
     if job.ahead is not None and job.blocks_first:
         in_turns = replace(job, ahead=replace(job.ahead, turns=_turns(outer, row, shape)))
 
-    def before(values: Sequence[Expr]) -> Expr:
-        number: Expr = const(0)
-        for a, value in zip(outer, values, strict=True):
-            number = number * a.extent + value
-        return number if row is None else number * cdiv(row.extent, shape.rows)
+    tiles = const(1) if row is None else cdiv(row.extent, shape.rows)
 
     def nest(values: list[Expr]) -> Stmt:
         values = list(values)
         block_index = values.pop(first)
         env = {**units, **{a.var: v for a, v in zip(outer, values, strict=True)}, job.block: block_index}
-        return _Tiles(in_turns, target, shape, env, row, before(values)).rows(block_index)
+        return _Tiles(in_turns, target, shape, env, row, number_of(outer, env) * tiles).rows(block_index)
 
     extents = [a.extent for a in outer]
     extents.insert(first, blocks)
@@ -367,7 +363,7 @@ class _Tiles:
                 if not shares:
                     return block()
                 values = self._resolved({**known, last.var: v})
-                term = number_of(self.job.reduction, values)
+                term = number_of(self.job.reduction.axes, values)
                 return block(*(share.fetch(x, at.turn, term, self._next(share, x, at)) for x, share in shares.items()))
 
             main = unrolled_by(
