@@ -1,20 +1,22 @@
 """The machine code of a lowered program: found in the kernel cache, or made and kept there.
 
 The cache has three kinds of entries: what a group is lowered to, with the objects of its kernels (`lower.reuse`); the
-object of all host functions of a program; the object of an LLVM module, by its text. The first two are found before
+objects of all host functions of a program; the object of an LLVM module, by its text. The first two are found before
 anything is lowered or emitted, under keys that name the compiler's own sources. The function of a kernel's object has
 one name for all; the image is linked with the names that the program gives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from io import BytesIO
 
 from legato.base.sources import sources_digest
 from legato.base.target import Target
 from legato.codegen.cache import KernelCache
 from legato.codegen.level import toolchain
+from legato.codegen.wire import read_fields, write_fields
 from legato.ir.op import Op
 from legato.lower.functions import LoweredModule
 from legato.lower.hosts.program import HostProgram
@@ -29,20 +31,21 @@ KERNEL = "kernel"  # the name of the function in the object of a kernel
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
-    """LLVM modules to be compiled: of kernels by name, and of the host functions, unless `found` is their object."""
+    """LLVM modules to be compiled, each made when it is drawn: one for each of the `kernels`, then those of the host
+    functions, unless their objects were `found`."""
 
-    kernels: dict[str, str]
-    hosts: str
-    found: bytes | None
+    kernels: tuple[str, ...]
+    texts: Iterator[str]
+    found: list[bytes] | None
     key: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """ELF objects of a program: kernels by name, in their order, and all host functions; how many had to be made."""
+    """ELF objects of a program: kernels by name, in their order, and host functions; how many had to be made."""
 
     kernels: dict[str, bytes]
-    hosts: bytes
+    hosts: list[bytes]
     compiled: int
 
 
@@ -67,22 +70,25 @@ class Assembler:
     def emit(self, program: HostProgram, offsets: Mapping[str, int]) -> Emitted:
         """What has to be compiled of `program`; `offsets` places the constants."""
         key = None if self.compiler is None else _host_key(self.compiler, self.target, program, offsets)
-        found = None if key is None else self.cache.get(key)
-        if found is not None and not program.kernels:
-            return Emitted({}, "", found, key)
+        found = None if key is None else _unpacked(self.cache.get(key))
+        texts = self._texts(program, offsets, with_hosts=found is None)
+        return Emitted(tuple(program.kernels), texts, found, key)
+
+    def _texts(self, program: HostProgram, offsets: Mapping[str, int], *, with_hosts: bool) -> Iterator[str]:
         from legato.codegen.emit import emit_module  # only for what was never compiled
 
-        kernels = {name: emit_module([replace(k, name=KERNEL)], self.target, {}) for name, k in program.kernels.items()}
-        hosts = _host_module(program, self.target, offsets) if found is None else ""
-        return Emitted(kernels, hosts, found, key)
+        for kernel in program.kernels.values():
+            yield emit_module([replace(kernel, name=KERNEL)], self.target, {})
+        if with_hosts:
+            yield from _host_modules(program, self.target, offsets)
 
     def compile(self, emitted: Emitted, lowered: LoweredModule, program: HostProgram) -> Objects:
         """The objects of `program`. What was made of it and `lowered` is kept for other processes."""
-        texts = [*emitted.kernels.values(), *([emitted.hosts] if emitted.found is None else [])]
-        made, compiled = self._made(texts) if texts else ([], 0)
+        expected = len(emitted.kernels) + (emitted.found is None)
+        made, compiled = self._made(emitted.texts, expected) if expected else ([], 0)
         code = {name: found.code for name, found in program.found.items()}
         code |= zip(emitted.kernels, made, strict=False)
-        hosts = made[-1] if emitted.found is None else emitted.found
+        hosts = made[len(emitted.kernels) :] if emitted.found is None else emitted.found
         if (
             (lowered.groups.fresh or emitted.found is None)
             and self.compiler is not None
@@ -91,10 +97,10 @@ class Assembler:
             self._keep(emitted, lowered.groups.fresh, code, {**lowered.names, **program.copies}, hosts)
         return Objects({name: code[name] for name in program.facts}, hosts, compiled)
 
-    def _made(self, texts: Sequence[str]) -> tuple[list[bytes], int]:
+    def _made(self, texts: Iterable[str], expected: int) -> tuple[list[bytes], int]:
         from legato.codegen.build import build_objects  # only for what was never compiled
 
-        return build_objects(texts, self.target, cache=self.cache)
+        return build_objects(texts, expected, self.target, cache=self.cache)
 
     def _keep(
         self,
@@ -102,7 +108,7 @@ class Assembler:
         found: Sequence[Fresh],
         code: Mapping[str, bytes],
         names: Mapping[str, str],
-        hosts: bytes,
+        hosts: Sequence[bytes],
     ) -> None:
         """Puts all that is new into the cache; `names` of kernels by their digests."""
         for fresh in found:
@@ -111,7 +117,7 @@ class Assembler:
                 value = encode(value, [code[names[k.digest]] for k in value.kernels])
             self.cache.put(fresh.key, value)
         if emitted.found is None and emitted.key is not None:
-            self.cache.put(emitted.key, hosts)
+            self.cache.put(emitted.key, _packed(hosts))
         self.cache.prune()
 
 
@@ -127,16 +133,33 @@ def _host_key(compiler: str, target: Target, program: HostProgram, offsets: Mapp
     return f"hosts\n{compiler}\n{target}\n{dict(offsets)}\n{launches}\n{functions}".encode()
 
 
-def _host_module(program: HostProgram, target: Target, offsets: Mapping[str, int]) -> str:
-    from legato.codegen.emit import emit_module  # only for what was never compiled
+def _packed(objects: Sequence[bytes]) -> bytes:
+    """Objects as one entry of the cache."""
+    stream = BytesIO()
+    write_fields(stream, *objects)
+    return stream.getvalue()
+
+
+def _unpacked(data: bytes | None) -> list[bytes] | None:
+    """The objects that were packed as `data`."""
+    if data is None:
+        return None
+    stream, found = BytesIO(data), list[bytes]()
+    while (fields := read_fields(stream, 1)) is not None:
+        found += fields
+    return found
+
+
+def _host_modules(program: HostProgram, target: Target, offsets: Mapping[str, int]) -> list[str]:
+    from legato.codegen.emit import emit_hosts  # only for what was never compiled
 
     launches = {name: facts.launch for name, facts in program.facts.items()}
-    return emit_module(list(program.functions.values()), target, offsets, launches)
+    return emit_hosts(list(program.functions.values()), target, offsets, launches)
 
 
 def llvm_modules(program: HostProgram, target: Target, offsets: Mapping[str, int]) -> list[str]:
-    """One LLVM module per kernel, and one for all host functions; `offsets` places the constants."""
+    """One LLVM module per kernel, and those of the host functions; `offsets` places the constants."""
     from legato.codegen.emit import emit_module  # only for what was never compiled
 
     kernels = [emit_module([k], target, {}) for k in program.kernels.values()]
-    return [*kernels, _host_module(program, target, offsets)]
+    return [*kernels, *_host_modules(program, target, offsets)]

@@ -212,9 +212,8 @@ def _compiled(mod: Module, options: CompileOptions) -> Compiled:
         roots = ("main",) if bodies is None else bodies.names
         lowered, program = _lowered(mod, options, observer, roots, assembler.shelf(table()), segment.empty)
         constants = segment.finished([(name, node.data) for name, node in program.constants.items()])
-    with clock("emit"):
-        emitted = assembler.emit(program, constants.offsets)
     with clock("codegen"):
+        emitted = assembler.emit(program, constants.offsets)
         objects = assembler.compile(emitted, lowered, program)
     with clock("link"):
         image = _linked(objects, [*program.functions, *program.facts])
@@ -330,7 +329,7 @@ class _Stage:
 
 def _linked(objects: Objects, exports: Sequence[str]) -> Image:
     """The image of a program: its kernels, called as the program calls them, and its host functions."""
-    return link([*objects.kernels.values(), objects.hosts], exports, [{KERNEL: name} for name in objects.kernels])
+    return link([*objects.kernels.values(), *objects.hosts], exports, [{KERNEL: name} for name in objects.kernels])
 
 
 def _program(

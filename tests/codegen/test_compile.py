@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,13 +14,14 @@ from legato.base.errors import InternalError
 from legato.base.target import TARGETS, Target, target
 from legato.codegen.compile import assembly, compile_object, llvm_version
 from legato.codegen.elf import read_object
-from legato.codegen.emit import emit_module
+from legato.codegen.emit import LONG, emit_hosts, emit_module
 from legato.codegen.level import level_of
 from legato.codegen.link import PAGE, link
 from legato.codegen.spills import innermost_loops
 from legato.tir.buffer import Layout, Scope
 from legato.tir.expr import call, cast
 from legato.tir.intrinsics import INTRINSICS
+from legato.tir.launch import LaunchKind
 from legato.tir.stmt import Alloc, Func, FuncKind, Invoke, Launch, block
 from tests.codegen.programs import at, buffer, index, loop, put
 from tests.codegen.test_kernels import gemm
@@ -205,6 +207,20 @@ def test_modules_say_how_hard_they_are_to_be_compiled() -> None:
     assert emit_module([main], V3, {}, {"a": True}).startswith("; codegen level 0\n")
     assert emit_module([one_kernel("a", 1.5), main], V3, {}).startswith("; codegen level 2\n")
     assert level_of("define i32 @f() { ret i32 0 }") == 2
+
+
+def test_host_functions_that_run_once_are_compiled_quickly_beside_others_that_call_themselves() -> None:
+    x = buffer("x", (16,))
+    once = Func("main", (x,), Invoke((x,), "again"), FuncKind.HOST)
+    again = Func("again", (x,), block(Launch((x,), "a"), Invoke((x,), "again")), FuncKind.HOST)
+    quick, other = emit_hosts([once, again], V3, {}, {"a": LaunchKind.SHARES})
+    assert quick.startswith("; codegen level 0\n")
+    assert '@"main"(ptr %call, ptr %args) #0' in quick
+    assert other.startswith("; codegen level 2\n")
+    assert '@"again"(ptr %call, ptr %args) #0' in other
+    long = replace(again, body=block(again.body, *[Launch((x,), "a")] * LONG))
+    (both,) = emit_hosts([once, long], V3, {}, {"a": LaunchKind.SHARES})
+    assert both.startswith("; codegen level 0\n")
 
 
 def test_passes_may_be_run_first() -> None:

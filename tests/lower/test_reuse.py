@@ -61,7 +61,7 @@ class Made:
     def image(self) -> Image:
         """The linked code."""
         exports = [*self.program.functions, *self.program.facts]
-        objects = [*self.objects.kernels.values(), self.objects.hosts]
+        objects = [*self.objects.kernels.values(), *self.objects.hosts]
         return link(objects, exports, [{KERNEL: name} for name in self.objects.kernels])
 
     @property

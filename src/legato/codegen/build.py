@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import Empty, PriorityQueue
+from typing import Self
 
 from legato.base.config import config
 from legato.base.errors import InternalError
@@ -21,26 +23,43 @@ __all__ = ["build_objects"]
 PACKAGE_ROOT = Path(__file__).parents[2]
 FEW = 4  # so many modules compile faster here than a worker starts
 
+Jobs = PriorityQueue[tuple[int, int]]  # (- length of the text, number), the longest first
+_END = (1, -1)  # behind all others
+
 
 def build_objects(
-    modules: Sequence[str], target: Target, *, cache: KernelCache, progress: Callable[[int, int], None] | None = None
+    modules: Iterable[str],
+    expected: int,
+    target: Target,
+    *,
+    cache: KernelCache,
+    progress: Callable[[int, int], None] | None = None,
 ) -> tuple[list[bytes], int]:
-    """The ELF object of each LLVM module in `modules`, and how many of them had to be compiled."""
-    keys = [_key(text, target) for text in modules]
+    """The ELF object of each LLVM module in `modules`, and how many of them had to be compiled.
+
+    The workers compile while modules, about `expected` of them, are still being made.
+    """
+    keys: list[bytes] = []
     found: dict[int, bytes] = {}
-    for n, key in enumerate(keys):
-        hit = cache.get(key)
-        if hit is not None:
-            found[n] = hit
-    missing = [n for n in range(len(modules)) if n not in found]
-    for done, (n, data) in enumerate(_compiled({n: modules[n] for n in missing}, target).items(), 1):
+    with _Workers(
+        target, 0 if expected <= FEW else min((config().jobs or cpu_count()) - 1, expected // FEW)
+    ) as workers:
+        for n, text in enumerate(modules):
+            keys.append(_key(text, target))
+            hit = cache.get(keys[n])
+            if hit is None:
+                workers.add(n, text)
+            else:
+                found[n] = hit
+        made = workers.finish()
+    for done, (n, data) in enumerate(made.items(), 1):
         found[n] = data
         cache.put(keys[n], data)
         if progress is not None:
-            progress(done, len(missing))
-    if missing:
+            progress(done, len(made))
+    if made:
         cache.prune()
-    return [found[n] for n in range(len(modules))], len(missing)
+    return [found[n] for n in range(len(keys))], len(made)
 
 
 def _key(text: str, target: Target) -> bytes:
@@ -49,34 +68,58 @@ def _key(text: str, target: Target) -> bytes:
     return f"llvm {llvm_version()}\n{target.cpu} {','.join(target.features)}\n{text}".encode()
 
 
-def _compiled(modules: Mapping[int, str], target: Target) -> dict[int, bytes]:
-    """Every module compiled; the longest first, so that the processes end together."""
-    if not modules:
-        return {}
-    from legato.codegen.compile import compile_object  # LLVM is loaded where there is something to compile
+class _Workers:
+    """`count` processes that compile what is added, and in the end this one with them: the longest of what there is
+    first, so that they end together."""
 
-    jobs: SimpleQueue[int] = SimpleQueue()
-    for n in sorted(modules, key=lambda n: -len(modules[n])):
-        jobs.put(n)
-    results: dict[int, bytes] = {}
-    helpers = 0 if len(modules) <= FEW else min((config().jobs or cpu_count()) - 1, len(modules) // FEW)
-    with ThreadPoolExecutor(max(1, helpers)) as pool:
-        waiting = [pool.submit(_serve, jobs, modules, target, results) for _ in range(helpers)]
-        while (job := _next(jobs)) is not None:
-            results[job] = compile_object(modules[job], target)
-        for w in waiting:
-            w.result()
-    return results
+    def __init__(self, target: Target, count: int) -> None:
+        self._target = target
+        self._jobs: Jobs = PriorityQueue()
+        self._modules: dict[int, str] = {}
+        self._results: dict[int, bytes] = {}
+        self._pool = ThreadPoolExecutor(max(1, count))
+        self._serving = [
+            self._pool.submit(_serve, self._jobs, self._modules, target, self._results) for _ in range(count)
+        ]
+
+    def add(self, number: int, text: str) -> None:
+        """One more module."""
+        self._modules[number] = text
+        self._jobs.put((-len(text), number))
+
+    def finish(self) -> dict[int, bytes]:
+        """The objects of all modules, by their numbers."""
+        self._jobs.put(_END)
+        while (n := _next(self._jobs)) is not None:
+            from legato.codegen.compile import compile_object  # LLVM is loaded where there is something to compile
+
+            self._results[n] = compile_object(self._modules[n], self._target)
+        for served in self._serving:
+            served.result()
+        return self._results
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Ends the workers, whatever they have not begun."""
+        with suppress(Empty):
+            while True:
+                self._jobs.get_nowait()
+        self._jobs.put(_END)
+        self._pool.shutdown()
 
 
-def _next(jobs: SimpleQueue[int]) -> int | None:
-    try:
-        return jobs.get_nowait()
-    except Empty:
+def _next(jobs: Jobs) -> int | None:
+    """The next job, as soon as there is one; None behind the last."""
+    job = jobs.get()
+    if job == _END:
+        jobs.put(_END)  # for the others
         return None
+    return job[1]
 
 
-def _serve(jobs: SimpleQueue[int], modules: Mapping[int, str], target: Target, results: dict[int, bytes]) -> None:
+def _serve(jobs: Jobs, modules: Mapping[int, str], target: Target, results: dict[int, bytes]) -> None:
     """Feeds one worker process from the queue until that is empty. What a worker cannot do is an error of ours."""
     # The worker imports this very package, however this process found it.
     start = f"import sys; sys.path.insert(0, {str(PACKAGE_ROOT)!r}); from legato.worker import main; main()"

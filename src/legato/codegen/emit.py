@@ -10,7 +10,9 @@ instruction selector wants.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
+from typing import Final
 
 from legato.arith.expr import Var
 from legato.base import dtype as dt
@@ -29,7 +31,9 @@ from legato.tir.launch import LaunchKind, launch_kind
 from legato.tir.stmt import Func, FuncKind, Invoke, Switch, While
 from legato.tir.walk import statements
 
-__all__ = ["emit_module"]
+__all__ = ["LONG", "emit_hosts", "emit_module"]
+
+LONG: Final = 10_000  # statements of a host function
 
 _RARELY = '!0 = !{!"branch_weights", i32 1, i32 1000}'
 
@@ -45,25 +49,73 @@ def emit_module(
     `constant_offsets` says where each named constant lies in the constant segment. `launches` says of kernels that are
     launched but not in `funcs` (they are in other objects of the image) how that is done.
     """
-    known = {**(launches or {}), **{f.name: launch_kind(f) for f in funcs if f.kind is FuncKind.KERNEL}}
-    hosts = [f for f in funcs if f.kind is FuncKind.HOST]
-    loops = recursive({f.name: _invoked(f) for f in hosts})
+    often = _run_often(funcs)
+    quick = not often and all(f.kind is FuncKind.HOST for f in funcs)
+    return _module(funcs, target, constant_offsets, launches or {}, recursive(_calls(funcs)), 0 if quick else 2)
+
+
+def emit_hosts(
+    funcs: Sequence[Func], target: Target, constant_offsets: Mapping[str, int], launches: Mapping[str, LaunchKind]
+) -> list[str]:
+    """The LLVM IR of all host functions of a program: a module of those that are compiled quickly, one of the others.
+
+    The arguments are as for `emit_module`.
+    """
+    loops, often = recursive(_calls(funcs)), _run_often(funcs)
+    parts = [([f for f in funcs if f.name not in often], 0), ([f for f in funcs if f.name in often], 2)]
+    return [_module(part, target, constant_offsets, launches, loops, level) for part, level in parts if part]
+
+
+def _module(
+    funcs: Sequence[Func],
+    target: Target,
+    offsets: Mapping[str, int],
+    launches: Mapping[str, LaunchKind],
+    loops: Collection[str],
+    level: int,
+) -> str:
+    """The text of `funcs`, to be compiled at `level`; `loops` names those that may reach themselves."""
+    known = {**launches, **{f.name: launch_kind(f) for f in funcs if f.kind is FuncKind.KERNEL}}
     outlined: set[str] = set()
-    # Most host functions are long, straight and run once per call: quick compilation counts more than their speed.
-    quick = len(hosts) == len(funcs) and not loops and not any(map(_decides, hosts))
-    header = level_line(0 if quick else 2)
-    parts, declared = [f'{header}\ntarget triple = "{target.triple}"'], dict[str, str]()
+    parts, declared = [f'{level_line(level)}\ntarget triple = "{target.triple}"'], dict[str, str]()
     for f in funcs:
         if f.kind is FuncKind.KERNEL:
             parts.append(_kernel(f, target, outlined))
         else:
-            text, called = _host(f, target, constant_offsets, known, outlined, counts_depth=f.name in loops)
+            text, called = _host(f, target, offsets, known, outlined, counts_depth=f.name in loops)
             parts.append(text)
             declared |= called
     for f in funcs:
         declared.pop(f.name, None)
-    weights = [_RARELY] if hosts else []
+    weights = [_RARELY] if any(f.kind is FuncKind.HOST for f in funcs) else []
     return "\n\n".join([*parts, *declared.values(), *definitions(outlined), *weights, _attributes(target)]) + "\n"
+
+
+def _run_often(funcs: Sequence[Func]) -> set[str]:
+    """The host functions that may run many times in a call of the program: that call themselves, loop, switch, or are
+    called by such a one.
+
+    The others are straight and run once, and compiling them quickly counts for more than their speed. So it does for
+    those that are long: LLVM takes more than twice the time for twice as long a function.
+    """
+    calls = _calls(funcs)
+    todo = [*recursive(calls), *(f.name for f in funcs if f.name in calls and _decides(f))]
+    often = set[str]()
+    while todo:
+        name = todo.pop()
+        if name not in often:
+            often.add(name)
+            todo += calls.get(name, ())
+    return often & {f.name for f in funcs if f.name in calls and not _is_long(f)}
+
+
+def _is_long(func: Func) -> bool:
+    return sum(1 for _ in islice(statements(func), LONG)) == LONG
+
+
+def _calls(funcs: Sequence[Func]) -> dict[str, frozenset[str]]:
+    """What each host function calls."""
+    return {f.name: _invoked(f) for f in funcs if f.kind is FuncKind.HOST}
 
 
 def _decides(func: Func) -> bool:
