@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from importlib.resources import files
 from typing import Final
 
 from legato.base.errors import CompileError
 from legato.infer.infer import infer
-from legato.ir import parser
 from legato.ir.expr import Constructor, Expr, Function, GlobalVar, Match, Pattern, PatternConstructor
 from legato.ir.module import GlobalFunc, Module
 from legato.ir.scope import binders, post_order
@@ -31,6 +29,10 @@ def library(name: str = "prelude") -> Module:
     """
     if name not in LIBRARIES:
         raise CompileError(f"there is no library {name!r}", hint=f"there are {', '.join(LIBRARIES)}")
+    from importlib.resources import files  # with the parser: most models name nothing of a library
+
+    from legato.ir import parser
+
     around = None if name == "prelude" else library()
     text = files(__package__).joinpath(f"{name}.relay").read_text(encoding="utf-8")
     module = parser.parse(text, source=f"{name}.relay", ops=table(), module=around)

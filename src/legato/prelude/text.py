@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from typing import Any, Final
 
 import numpy as np
 
-from legato.ir import parser
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.prelude.library import library, link
@@ -34,6 +32,8 @@ def parse(
 
     The prelude is read only for a text that has a word of it.
     """
+    from legato.ir import parser  # the frontends need no text
+
     if not mentioned(text):
         return parser.parse(text, source=source, ops=ops, constants=constants, metadata=metadata)
     prelude = library()
@@ -49,6 +49,8 @@ def mentioned(text: str) -> bool:
 @cache
 def _names() -> re.Pattern[str]:
     """A pattern of the names that the prelude defines: functions with their `@`, data types, constructors."""
+    from importlib.resources import files  # with the parser
+
     text = files(__package__).joinpath("prelude.relay").read_text(encoding="utf-8")
     names = set(_FUNCTION.findall(text))
     for name, constructors in _TYPE.findall(text):
