@@ -49,7 +49,7 @@ def test_blocks(channels: int, depth: int, width: int) -> None:
 
 @pytest.mark.parametrize("threads_from", [0, 1 << 30])
 def test_many_at_once(threads_from: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pack, "WORTH_THREADS", threads_from)
+    monkeypatch.setattr(pack, "WORTH_THREAD", threads_from)
     packer = Packer()
     sources, found = [], []
     for channels in range(1, 40):

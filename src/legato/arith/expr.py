@@ -18,6 +18,7 @@ Build with the functions below (`add`, `mul`, …) or Python's operators, which 
 from __future__ import annotations
 
 import itertools
+from threading import Lock
 from typing import ClassVar, Final, Self
 from weakref import WeakValueDictionary
 
@@ -33,7 +34,19 @@ __all__ = ["Binary", "Const", "Expr", "ExprLike", "Op", "Select", "Var", "add", 
 
 
 _TOO_LARGE: Final = 10**MAX_NUMBER
-_interned: WeakValueDictionary[tuple[object, ...], Expr] = WeakValueDictionary()
+
+
+class _Interned(WeakValueDictionary[tuple[object, ...], "Expr"]):
+    """The live nodes by their fields; of two threads that make the same node at once, one gets the other's."""
+
+    _lock = Lock()
+
+    def setdefault(self, key: tuple[object, ...], default: Expr) -> Expr:
+        with self._lock:
+            return super().setdefault(key, default)
+
+
+_interned = _Interned()
 
 
 class Expr:

@@ -24,13 +24,15 @@ from legato.tir.buffer import Buffer
 from legato.tir.expr import Call, Load
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
     from legato.lower.packing import Packing
 
 __all__ = ["Packer", "packed_array", "stored_packing"]
 
 Array = np.ndarray[Any, Any]
 Allocate = Callable[[Sequence[int], np.dtype[Any]], Array]
-WORTH_THREADS = 4 << 20  # bytes
+WORTH_THREAD = 1 << 19  # bytes
 IN_CACHE = 1 << 13  # float64 numbers of each part that is worked on at a time
 ARITHMETIC = {Op.ADD: np.add, Op.SUB: np.subtract, Op.MUL: np.multiply, Op.FLOORDIV: np.floor_divide,
               Op.FLOORMOD: np.mod, Op.MIN: np.minimum, Op.MAX: np.maximum}  # fmt: skip
@@ -57,12 +59,14 @@ def _static(extents: Sequence[Expr]) -> tuple[int, ...]:
 
 
 class Packer:
-    """Packs constants: memory for the results is taken at once, in order; they are filled later, all together. What
-    is packed in the same way from the same array is one constant."""
+    """Packs constants: memory for the results is taken at once, in order; they are filled by `run` at the latest, large
+    ones by threads while others are still added. What is packed in the same way from the same array is one constant."""
 
     def __init__(self, allocate: Allocate = np.empty) -> None:
         self._allocate = allocate
         self._jobs: list[_Job] = []
+        self._begun: list[Future[None]] = []
+        self._pool: ThreadPoolExecutor | None = None
         self._known: dict[Hashable, ir.Constant] = {}
         self._sources: list[Array] = []  # kept alive: they are known by identity
 
@@ -89,22 +93,28 @@ class Packer:
             self._known[key] = ir.Constant(shown, ty=tensor_type(packing.extents, dt.dtype(dtypes[n])))
             found.append(self._known[key])
         if job.results:
-            self._jobs.append(job)
+            self._begin(job)
         return found
 
-    def run(self) -> None:
-        """Fills every result: the largest first, on two threads where there is much to do."""
-        jobs = sorted(self._jobs, key=lambda job: -job.bytes)
-        self._jobs = []
-        if sum(job.bytes for job in jobs) < WORTH_THREADS:
-            for job in jobs:
-                job.run()
+    def _begin(self, job: _Job) -> None:
+        if job.bytes < WORTH_THREAD:
+            self._jobs.append(job)
             return
-        from concurrent.futures import ThreadPoolExecutor  # only for large models
+        if self._pool is None:
+            from concurrent.futures import ThreadPoolExecutor  # only for large models
 
-        with ThreadPoolExecutor(2) as pool:
-            for done in [pool.submit(job.run) for job in jobs]:
-                done.result()
+            self._pool = ThreadPoolExecutor(2)
+        self._begun.append(self._pool.submit(job.run))
+
+    def run(self) -> None:
+        """Fills every result that is not filled yet."""
+        for job in self._jobs:
+            job.run()
+        for begun in self._begun:
+            begun.result()
+        if self._pool is not None:
+            self._pool.shutdown()
+        self._jobs, self._begun, self._pool = [], [], None
 
 
 @dataclass(frozen=True, slots=True)
