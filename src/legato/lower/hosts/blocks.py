@@ -235,14 +235,11 @@ def _joined(frame: Frame, var: ir.Var, value: ir.Expr, dest: Value | None, out: 
     late = frame.late(value.ty)
     if late:
         return registers(new_place(value.ty, var.name, late, Scope.REGISTER), frame, out)
-    return Place(value.ty, frame.fresh(value.ty, var.name, out) if dest is None else dest)
+    return Place(value.ty, frame.place(value.ty, var.name, dest, out))
 
 
 def _owned(frame: Frame, value: ir.Expr, place: Place, dest: Value | None, out: Body) -> Value:
     """What is in `place`; the block owns its handles, unless they are in the place of its own results."""
     if place.dims:
         return taken(frame, place, place.ty, value, out)
-    for leaf in flat(place.value) if dest is None else ():
-        if leaf.dtype == dt.handle:
-            frame.owners.own(leaf)
-    return place.value
+    return frame.stored(place.value, dest)

@@ -78,7 +78,7 @@ def host_op(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: B
     assert isinstance(call.op, Op)
     assert call.ty is not None
     inputs = tuple(t for a in call.args for t in tensor_types(a.ty))
-    outs = frame.fresh(call.ty, var.name, out) if dest is None else dest
+    outs = frame.place(call.ty, var.name, dest, out)
     record = HostOpRecord(call.op, call.attrs, inputs, tensor_types(call.ty))
     frame.program.host_ops.append(record)
     values = flat_all(map(frame.atom, call.args))
@@ -103,9 +103,6 @@ def invoke(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: Bo
         out.append(Invoke((*inputs, *dims.values(), *place.words), call.op.name))
         return taken(frame, place, call.ty, call, out)
     known(frame, ty, call.ty, call, out)
-    outs = frame.fresh(call.ty, var.name, out) if dest is None else dest
+    outs = frame.place(call.ty, var.name, dest, out)
     out.append(Invoke((*inputs, *dims.values(), *flat(outs)), call.op.name))
-    for b in flat(outs) if dest is None else ():
-        if b.dtype == dt.handle:
-            frame.owners.own(b)
-    return outs
+    return frame.stored(outs, dest)

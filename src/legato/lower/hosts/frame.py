@@ -108,11 +108,21 @@ class Frame:
             self.constants[id(node)] = found
         return found[0]
 
-    def fresh(self, ty: Type, name: str, out: Body) -> Value:
-        """New buffers for a value of type `ty`: scalars in registers, for the rest of the block."""
+    def place(self, ty: Type, name: str, dest: Value | None, out: Body) -> Value:
+        """Where a value of type `ty` goes: `dest`, where it is a result of the block; else new buffers, scalars in
+        registers, for the rest of the block."""
+        if dest is not None:
+            return dest
         value = new_value(ty, name, Scope.REGISTER)
         for buffer in flat(value):
             self.placed(buffer, out)
+        return value
+
+    def stored(self, value: Value, dest: Value | None) -> Value:
+        """`value`, which has been stored in its place: the block owns its handles, unless they are its results."""
+        for leaf in flat(value) if dest is None else ():
+            if leaf.dtype == dt.handle:
+                self.owners.own(leaf)
         return value
 
     def placed(self, buffer: Buffer, out: Body) -> Buffer:

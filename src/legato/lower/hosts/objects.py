@@ -65,7 +65,7 @@ def _made(
     for d, part in zip(cell.dims, _dim_words(cell, payload, out), strict=True):
         out.append(Store(part, (), cast(dims[d], dt.int64)))
     out.append(Store(place, (), Address(payload)))
-    return place if dest is not None else frame.owners.own(place)
+    return frame.stored(place, dest)
 
 
 def _kept(frame: Frame, cell: Cell, leaves: Sequence[Buffer], out: Body) -> list[Buffer]:

@@ -23,7 +23,7 @@ def compute(frame: Frame, var: ir.Var, call: ir.Call, group: Group, dest: Value 
     assert call.ty is not None
     args = flat_all(map(frame.atom, call.args))
     known: dict[Buffer, Buffer] = dict(zip(group.inputs, args, strict=True))
-    places = list(flat(frame.fresh(call.ty, var.name, out) if dest is None else dest))
+    places = list(flat(frame.place(call.ty, var.name, dest, out)))
     for tensor, place in zip(group.outputs, places, strict=True):
         if tensor not in known:
             out.append(Store(place, (), _value(tensor, known)))
