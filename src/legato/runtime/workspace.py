@@ -68,7 +68,7 @@ class Workspace:
 
     @property
     def leaked(self) -> int:
-        """How many objects successful calls have forgotten."""
+        """How many objects were left when successful calls ended: those in circles, and what the program forgot."""
         return int(library().lg_objects_leaked(self.handle))
 
     @property

@@ -109,10 +109,10 @@ LG_API lg_status lg_objects_new(lg_workspace *workspace, const int64_t *script, 
 LG_API lg_status lg_objects_read(lg_workspace *workspace, int64_t *roots, int64_t count, const int64_t **records,
                                  int64_t *words);
 
-/* Releases `handles`, and ends all objects that are left: they were forgotten by the program. */
+/* Releases `handles`, and ends all objects that are left: those in circles, and what the program forgot. */
 LG_API void lg_objects_end(lg_workspace *workspace, const int64_t *handles, int64_t count);
 
-/* How many objects successful calls have forgotten so far. */
+/* How many objects were left so when successful calls ended. */
 LG_API int64_t lg_objects_leaked(const lg_workspace *workspace);
 
 /* ---- profiling ------------------------------------------------------------------------------------------------ */
