@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import legato
-from legato.base.errors import InterruptError, RunError
-from legato.runtime import ConstructorInfo, Data, HostOpInfo, TensorInfo
+from legato.base.errors import InternalError, InterruptError, RunError
+from legato.runtime import ConstructorInfo, Data, HostOpInfo, ObjectInfo, TensorField, TensorInfo
 from tests.runtime import lists
 from tests.runtime.test_artifact import forged, message_of
 
@@ -115,6 +115,9 @@ def test_by_name() -> None:
         (NODE(np.float32(1), leaf(1, 2, 3), (np.int8(0), np.True_)),
          "the fields of Node do not fit\n  got:    Data\n  wanted: a tuple of 2"),
         (node(1, NONE(()), Data(ConstructorInfo("Leaf", 1, ()), ()), 1, True), "no constructor of Tree"),
+        (Data(None, ()), "no constructor of Tree\n  got:    NoneType\n  wanted: Leaf, Node, None"),
+        (Data(ConstructorInfo("Leaf", "0", ()), ()), "no constructor of Tree\n  got:    ConstructorInfo"),  # type: ignore[arg-type]
+        (Data(ConstructorInfo("Leaf", 0.0, ()), ()), "no constructor of Tree\n  got:    ConstructorInfo"),  # type: ignore[arg-type]
     ],
 )  # fmt: skip
 def test_values_that_do_not_fit(tree: Any, message: str) -> None:
@@ -124,6 +127,31 @@ def test_values_that_do_not_fit(tree: Any, message: str) -> None:
     assert message in str(error.value)
     assert exe(leaf(1, 2, 3), np.zeros(3, np.float32)).constructor == LEAF
     assert exe.leaked == 0
+
+
+PAIR = """host @main(out: Buffer[(), handle]) {
+  object two: Buffer[(2,), int64], tag=1, pointers=0;
+  two[0] = 3i64;
+  two[1] = 4i64;
+  out[] = address(two);
+}"""
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (TensorField("int64", (4,)), r"a tensor of 16 bytes, wanted 32: int64\[4\]"),
+        (0, "a value of List with tag 1 and 16 bytes"),  # a Cons that refers to nothing
+    ],
+)
+def test_results_that_are_not_what_the_program_says(data: Any, message: str) -> None:
+    exe = lists.executable(
+        [PAIR], types=(lists.LIST,), results=(ObjectInfo("pair", data, "pair"),), words=(("result", 0),)
+    )  # fmt: skip
+    with pytest.raises(InternalError, match=message):
+        exe()
+    whole = ObjectInfo("pair", TensorField("int64", (2,)), "pair")
+    assert lists.executable([PAIR], results=(whole,), words=(("result", 0),))().tolist() == [3, 4]
 
 
 def test_too_many_inputs() -> None:

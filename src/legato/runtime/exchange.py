@@ -10,7 +10,7 @@ import ctypes
 from array import array
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from legato.runtime.datatypes import Cell, ConstructorInfo, DataInfo, Field, Obj
 from legato.runtime.program import FunctionInfo
 from legato.runtime.signature import Signature, fault
 from legato.runtime.size import compile_size, names
-from legato.runtime.values import Data
+from legato.runtime.values import Data, set_constructor, set_fields
 from legato.runtime.workspace import Workspace
 
 __all__ = ["Exchange", "ObjectCall"]
@@ -30,6 +30,8 @@ __all__ = ["Exchange", "ObjectCall"]
 _ELSEWHERE: Final = 1 << 32  # of a record: its payload is copied from an address
 _INLINE: Final = 64  # bytes of a payload that is described with its words
 _WORD: Final = 8
+_HEAD: Final = 3  # words of a record before its payload
+_IS: Final = (1 << 32) - 1  # of the third one: tag and pointers
 _ASKED: Final = 256  # constructors that an exchange remembers
 _MEMORY: Final = 1  # LG_MEMORY
 _OWN: Final = -1  # instead of the number of a kind
@@ -63,15 +65,13 @@ class _Part:
             return int(found)
         return int.from_bytes(found.tobytes().ljust(_WORD, b"\0"), "little", signed=True)
 
-    def scalar(self, word: int) -> np.ndarray:
-        """The scalar in a word."""
-        return np.frombuffer(word.to_bytes(_WORD, "little", signed=True)[: self.kind.itemsize], self.kind).reshape(())
-
-    def read(self, pointer: int) -> np.ndarray:
-        """A copy of the tensor at an address."""
-        if not self.size:
+    def read(self, pointer: int, size: int) -> np.ndarray:
+        """A copy of the tensor at an address, which has `size` bytes."""
+        if size != self.size:
+            raise InternalError(f"the program made a tensor of {size} bytes, wanted {self.size}: {self.text}")
+        if not size:
             return np.empty(self.shape, self.kind)
-        return np.frombuffer(ctypes.string_at(pointer, self.size), self.kind).reshape(self.shape).copy()
+        return np.ndarray(self.shape, self.kind, memoryview((ctypes.c_char * size).from_address(pointer))).copy()
 
 
 class _OwnPart:
@@ -105,21 +105,35 @@ class _Case:
 
     head: how records of it begin; flat: how many fields it has if none of them is a tuple, else -1; boxed: (which part,
     which of `kinds` it is of), scalars: (which part, what it is), as they lie in the cell. Behind these lie the dims
-    `own`; -1 is the number of the kind of a part of such extents.
+    `own`; -1 is the number of the kind of a part of such extents. For reading, each with its part's word of a record:
+    values: (which part, word, type), tensors: (which part, word, what it is), numbers: (which part, word, which of
+    `dtypes`). bare: the value, if it has no parts.
     """
 
-    __slots__ = ("boxed", "flat", "head", "info", "order", "own", "parts", "pointers", "scalars")
+    __slots__ = (
+        "bare", "boxed", "flat", "head", "info", "numbers", "own", "parts", "scalars", "size", "tensors", "values",
+    )  # fmt: skip
 
-    def __init__(self, info: ConstructorInfo, dims: Sequence[str], env: Sequence[int], kinds: list[_Kind]) -> None:
+    def __init__(
+        self, info: ConstructorInfo, dims: Sequence[str], env: Sequence[int], kinds: list[_Kind], dtypes: _Dtypes
+    ) -> None:
         cell = Cell.of(info.fields)
         self.info = info
-        self.order, self.pointers = cell.order, cell.pointers
         self.own = info.dims
         self.parts = [p if isinstance(p, int) else self._part(p, dims, env) for p in cell.parts]
         self.flat = -1 if any(isinstance(field, tuple) for field in info.fields) else len(info.fields)
-        self.head = (info.tag | self.pointers << 16, _WORD * (len(self.parts) + len(self.own)))
-        self.boxed = [(n, _number(self.parts[n], kinds)) for n in self.order[: self.pointers]]
-        self.scalars = [(n, part) for n in self.order[self.pointers :] if isinstance(part := self.parts[n], _Part)]
+        self.size = _WORD * (len(self.parts) + len(self.own))
+        self.head = (info.tag | cell.pointers << 16, self.size)
+        self.boxed = [(n, _number(self.parts[n], kinds)) for n in cell.order[: cell.pointers]]
+        self.scalars = [(n, part) for n in cell.order[cell.pointers :] if isinstance(part := self.parts[n], _Part)]
+        boxed = [(n, word, self.parts[n]) for word, (n, _) in enumerate(self.boxed, _HEAD)]
+        self.values = [
+            (n, word, ty) for n, word, p in boxed if isinstance(p, int) and isinstance(ty := kinds[p], _Type)
+        ]
+        self.tensors = [(n, word, part) for n, word, part in boxed if not isinstance(part, int)]
+        scalars = enumerate(self.scalars, _HEAD + cell.pointers)
+        self.numbers = [(n, word, dtypes.setdefault(part.kind, len(dtypes))) for word, (n, part) in scalars]
+        self.bare = None if self.parts else Data(info, self.fields([]))
 
     def _part(self, field: TensorField, dims: Sequence[str], env: Sequence[int]) -> _Part | _OwnPart:
         is_own = any(n in self.own for size in field.shape for n in names(size))
@@ -149,9 +163,14 @@ class _Case:
             todo += reversed(list(zip(field, value, strict=True)))
         return parts
 
-    def value(self, parts: Sequence[Any]) -> Data:
-        """The value with these parts."""
-        return Data(self.info, tuple(parts) if self.flat >= 0 else _nested(self.info.fields, iter(parts)))
+    def own_dims(self, words: Sequence[int], at: int) -> tuple[int, ...]:
+        """The dims of its own that the record at `at` has."""
+        first = at + _HEAD + len(self.parts)
+        return tuple(words[first : first + len(self.own)])
+
+    def fields(self, parts: Sequence[Any]) -> tuple[Any, ...]:
+        """The fields of a value with these parts."""
+        return tuple(parts) if self.flat >= 0 else _nested(self.info.fields, iter(parts))
 
 
 def _nested(fields: tuple[Field, ...], parts: Iterator[Any]) -> tuple[Any, ...]:
@@ -161,11 +180,12 @@ def _nested(fields: tuple[Field, ...], parts: Iterator[Any]) -> tuple[Any, ...]:
 class _Type:
     """A data type, for one combination of dims."""
 
-    __slots__ = ("_asked", "cases", "info", "known")
+    __slots__ = ("_asked", "cases", "info", "known", "of")
 
     def __init__(self, info: DataInfo) -> None:
         self.info = info
         self.cases: list[_Case] = []
+        self.of: dict[int, _Case] = {}  # by what a record says that it is
         self.known: dict[int, _Case] = {}  # by identity of constructors that are known to fit
         self._asked: list[Any] = []  # which are kept alive for that
 
@@ -175,23 +195,33 @@ class _Type:
             hint = "a value is made by calling a constructor of exe.constructors"
             raise fault(f'input "{where}": not a value of a data type', type(value).__name__, self.info.name, hint)
         constructor, cases = value.constructor, self.cases
-        tag: int = constructor.tag
-        if 0 <= tag < len(cases) and cases[tag].info.name == constructor.name:
+        tag, name = getattr(constructor, "tag", None), getattr(constructor, "name", None)
+        if isinstance(tag, int) and 0 <= tag < len(cases) and cases[tag].info.name == name:
             if len(self._asked) < _ASKED:
                 self.known[id(constructor)] = cases[tag]
                 self._asked.append(constructor)
             return cases[tag]
         known = ", ".join(case.info.name for case in cases)
-        raise fault(f'input "{where}": no constructor of {self.info.name}', constructor.name, known)
+        got = name if isinstance(tag, int) and isinstance(name, str) else type(constructor).__name__
+        raise fault(f'input "{where}": no constructor of {self.info.name}', got, known)
 
-    def made_by(self, tag: int) -> _Case:
-        """The constructor with that tag."""
-        if tag >= len(self.cases):
-            raise InternalError(f"the program made a value of {self.info.name} with tag {tag}")
-        return self.cases[tag]
+    def complete(self, cases: list[_Case]) -> None:
+        """Sets its constructors, which need all types to be there."""
+        self.cases = cases
+        self.of = {case.head[0]: case for case in cases if not case.bare}
+
+    def bare(self, tag: int) -> Data:
+        """The value without parts that a handle is."""
+        found = self.cases[tag].bare if 0 <= tag < len(self.cases) else None
+        return found or self.refuse(f"tag {tag} and no parts")
+
+    def refuse(self, what: str) -> NoReturn:
+        """InternalError: it has no such constructor."""
+        raise InternalError(f"the program made a value of {self.info.name} with {what}")
 
 
 _Kind = _Type | _Part  # of the parts that are objects
+_Dtypes = dict[np.dtype[Any], int]  # of scalars, numbered
 
 
 def _number(part: int | _Part | _OwnPart, kinds: list[_Kind]) -> int:
@@ -210,16 +240,17 @@ class Exchange:
     The extents of results are 0 as long as nobody knows them: no input is of them.
     """
 
-    __slots__ = ("_dims", "_env", "_info", "_kinds", "_types")
+    __slots__ = ("_dims", "_dtypes", "_env", "_info", "_kinds", "_types")
 
     def __init__(self, info: FunctionInfo, env: Sequence[int], extents: Sequence[int] | None = None) -> None:
         self._info, self._env = info, env
         self._dims = [*(dim.name for dim in info.dims), *info.extents]
         self._types = [_Type(data) for data in info.types]
         self._kinds: list[_Kind] = [*self._types]
+        self._dtypes: _Dtypes = {}
         values = (*env, *(extents or (0,) * len(info.extents)))
         for ty in self._types:
-            ty.cases = [_Case(c, self._dims, values, self._kinds) for c in ty.info.constructors]
+            ty.complete([_Case(c, self._dims, values, self._kinds, self._dtypes) for c in ty.info.constructors])
 
     def results(self, workspace: int, extents: Sequence[int], handles: Sequence[int]) -> list[Any]:
         """The values of the results `handles`, whose extents are known by now."""
@@ -295,7 +326,66 @@ class Exchange:
     # ------------------------------------------------------------------------------------------------ out
 
     def _read(self, workspace: int, roots_are: Sequence[int | _Part], handles: Sequence[int]) -> list[Any]:
-        """The values of the objects `handles`; RunError if memory ends, or one contains itself."""
+        """The values of the objects `handles`; RunError if memory ends, or one contains itself.
+
+        A value is there, empty, before what it consists of is: so one loop, from those that refer to others on, tells
+        each record its type and fills each value. Written for speed, as `_add`.
+        """
+        graph, roots = _Graph.of(workspace, handles)
+        words, made, types, new = graph.words, graph.made, graph.types, object.__new__
+        columns = [graph.column(kind) for kind in self._dtypes]
+        found = [
+            graph.tensor(root, kind) if isinstance(kind, _Part) else graph.value(root, self._types[kind])
+            for kind, root in zip(roots_are, roots, strict=True)
+        ]
+        number = len(made)
+        for at in reversed(graph.starts):  # those that refer to others come later
+            number -= 1
+            ty = types[number]
+            if ty is None:  # a tensor
+                continue
+            case = ty.of.get(words[at + 2] & _IS)
+            if case is None or words[at + 1] != case.size:
+                ty.refuse(f"tag {words[at + 2] & 0xFFFF} and {words[at + 1]} bytes")
+            parts: list[Any] = [None] * len(case.parts)
+            for n, word, kind in case.values:
+                reference = words[at + word]
+                if reference & 1:
+                    parts[n] = kind.bare(reference >> 1)
+                    continue
+                to = reference >> 1
+                part = made[to]
+                if part is None:
+                    part = made[to] = new(Data)
+                    types[to] = kind
+                parts[n] = part
+            if case.tensors:
+                own = case.own_dims(words, at)
+                for n, word, tensor in case.tensors:
+                    parts[n] = graph.tensor(words[at + word], tensor if isinstance(tensor, _Part) else tensor.at(own))
+            for n, word, column in case.numbers:
+                parts[n] = columns[column][at + word, ...].copy()
+            value = made[number]
+            set_constructor(value, case.info)
+            set_fields(value, tuple(parts) if case.flat >= 0 else case.fields(parts))
+        return found
+
+
+class _Graph:
+    """Records of objects, and what has been made of them so far: `types` are those of values."""
+
+    __slots__ = ("_data", "made", "starts", "types", "words")
+
+    def __init__(self, data: bytes) -> None:
+        self._data = np.frombuffer(data, np.int64)
+        self.words: list[int] = self._data.tolist()
+        self.starts = _starts(self.words)
+        self.made: list[Any] = [None] * len(self.starts)
+        self.types: list[_Type | None] = [None] * len(self.starts)
+
+    @staticmethod
+    def of(workspace: int, handles: Sequence[int]) -> tuple[_Graph, array[int]]:
+        """The records of the objects `handles`, and what refers to those."""
         roots = array("q", handles)
         records, count = ctypes.c_void_p(), ctypes.c_int64()
         status = library().lg_objects_read(
@@ -304,48 +394,31 @@ class Exchange:
         if status:
             what = "out of memory: no room for the results" if status == _MEMORY else "a result contains itself"
             raise RunError(what)
-        words = _words_at(records.value or 0, count.value)
-        starts = _starts(words)
-        kinds: list[Any] = [None] * len(starts)
-        for kind, root in zip(roots_are, roots, strict=True):
-            self._note(kinds, kind, root)
-        for n in reversed(range(len(starts))):  # those that refer to others come later
-            self._note_parts(words, starts[n], kinds, kinds[n])
-        made: list[Any] = []
-        for n, at in enumerate(starts):
-            made.append(self._value(words, at, kinds[n], made))
-        return [self._referred(root, kind, made) for kind, root in zip(roots_are, roots, strict=True)]
+        return _Graph(ctypes.string_at(records.value or 0, _WORD * count.value) if count.value else b""), roots
 
-    @staticmethod
-    def _note(kinds: list[Any], kind: Any, reference: int) -> None:
-        if not reference & 1:
-            kinds[reference >> 1] = kind
+    def column(self, kind: np.dtype[Any]) -> np.ndarray:
+        """The words as scalars of a dtype."""
+        return self._data.view(kind)[:: _WORD // kind.itemsize]
 
-    def _note_parts(self, words: list[int], at: int, kinds: list[Any], kind: Any) -> None:
-        if isinstance(kind, int):
-            case = self._types[kind].made_by(words[at + 2] & 0xFFFF)
-            first = at + 3 + len(case.parts)
-            own = tuple(words[first : first + len(case.own)])
-            for i, part in enumerate(case.order[: case.pointers]):
-                found = case.parts[part]
-                self._note(kinds, found.at(own) if isinstance(found, _OwnPart) else found, words[at + 3 + i])
+    def value(self, reference: int, ty: _Type) -> Data:
+        """The value that is referred to, of type `ty`: empty, if it is met first."""
+        if reference & 1:
+            return ty.bare(reference >> 1)
+        number = reference >> 1
+        found: Data | None = self.made[number]
+        if found is None:
+            found = self.made[number] = object.__new__(Data)
+            self.types[number] = ty
+        return found
 
-    def _referred(self, reference: int, kind: Any, made: list[Any]) -> Any:
-        return self._types[kind].made_by(reference >> 1).value(()) if reference & 1 else made[reference >> 1]
-
-    def _value(self, words: list[int], at: int, kind: Any, made: list[Any]) -> Any:
-        if isinstance(kind, _Part):
-            return kind.read(words[at])
-        case = self._types[kind].made_by(words[at + 2] & 0xFFFF)
-        parts: list[Any] = [None] * len(case.parts)
-        for i, part in enumerate(case.order):
-            found, word = case.parts[part], words[at + 3 + i]
-            if i < case.pointers:
-                parts[part] = self._referred(word, found, made)
-            else:
-                assert isinstance(found, _Part)
-                parts[part] = found.scalar(word)
-        return case.value(parts)
+    def tensor(self, reference: int, part: _Part) -> np.ndarray:
+        """The tensor that is referred to."""
+        number = reference >> 1
+        found: np.ndarray | None = self.made[number]
+        if found is None:
+            at = self.starts[number]
+            found = self.made[number] = part.read(self.words[at], self.words[at + 1])
+        return found
 
 
 class ObjectCall:
@@ -416,17 +489,11 @@ class _Script:
         return array("q", [*self.words, *chain.from_iterable(reversed(self._tensors))])
 
 
-def _words_at(place: int, count: int) -> list[int]:
-    if not count:
-        return []
-    return list((ctypes.c_int64 * count).from_address(place))
-
-
 def _starts(words: Sequence[int]) -> list[int]:
     """Where records begin."""
-    starts, at = [], 0
-    while at < len(words):
+    starts, at, end = [], 0, len(words)
+    while at < end:
         starts.append(at)
-        size, pointers = words[at + 1], words[at + 2] >> 16 & 0xFFFF
-        at += 3 + (-(-size // _WORD) if pointers or size <= _INLINE else 0)
+        size = words[at + 1]
+        at += _HEAD + (-(-size // _WORD) if size <= _INLINE or words[at + 2] >> 16 & 0xFFFF else 0)
     return starts

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-__all__ = ["Data"]
+__all__ = ["Data", "set_constructor", "set_fields"]
 
 _SHOWN = 40  # parts of a value that its text shows
 
@@ -36,6 +36,11 @@ class Data:
             else:
                 pieces.append(_short(item))
         return "".join(pieces) + ("…" if todo else "")
+
+
+# A value that is there before its fields are is made by these: object.__new__(Data), and then both.
+set_constructor: Final = Data.__dict__["constructor"].__set__
+set_fields: Final = Data.__dict__["fields"].__set__
 
 
 def _separated(items: tuple[Any, ...]) -> list[object]:
