@@ -205,3 +205,20 @@ def test_sizes_that_no_integer_holds_are_out_of_memory(body: str) -> None:
     with pytest.raises(RunError, match="out of memory"):
         exe(flag(True), floats(1 << 16))
     assert leaked(exe) == 0
+
+
+@pytest.mark.parametrize(
+    "late", ["%x", "match_cast(if (%c) { %x } else { concatenate((%x, %x)) }, Tensor[(k,), float32])"]
+)
+def test_products_that_no_integer_holds_are_equal_to_no_extent(late: str) -> None:
+    """65536 to the fourth is 0 in 64 bits: a tensor without elements was taken for one of so many."""
+    exe = compiled(f"""
+    def @main(%c: bool, %x: Tensor[(m,), float32], %y: Tensor[(n,), float32]) {{
+      let %w = match_cast({late}, Tensor[(k,), float32]);
+      let %z = match_cast(%y, Tensor[(k * k * k * k,), float32]);
+      sum(exp(reshape(%z, newshape=[k, k, k, k])))
+    }}""")
+    assert exe(flag(True), floats(2), floats(16) * 0) == 16
+    with pytest.raises(RunError, match="a dim is"):
+        exe(flag(True), floats(1 << 16), floats(0))
+    assert leaked(exe) == 0

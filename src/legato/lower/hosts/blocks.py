@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from legato.arith.expr import eq
 from legato.arith.prove import prove_equal
 from legato.base import dtype as dt
 from legato.base.errors import UnsupportedError
@@ -20,6 +19,7 @@ from legato.lower.hosts.body import Body
 from legato.lower.hosts.calls import host_op, invoke, launch
 from legato.lower.hosts.cells import extents, leaf_types
 from legato.lower.hosts.frame import Frame
+from legato.lower.hosts.magnitude import same_size
 from legato.lower.hosts.matches import lower_match
 from legato.lower.hosts.objects import box, construct, read, ref, write
 from legato.lower.hosts.ownership import Owners
@@ -184,7 +184,7 @@ def _cast(frame: Frame, value: ir.MatchCast, out: Body) -> Value:
     for got, wanted in zip(extents(value.value.ty), extents(value.target), strict=True):
         if not prove_equal(got, wanted):
             code = frame.program.check(f"match_cast{where}: a dim is {got}, wanted {wanted}")
-            out.append(Check(eq(got, wanted), code))
+            out.append(Check(same_size(got, wanted), code))
     return frame.atom(value.value)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from legato.arith.expr import Expr, Var, eq
+from legato.arith.expr import Expr, Var
 from legato.arith.substitute import variables
 from legato.base import dtype as dt
 from legato.base.errors import UnsupportedError
@@ -19,7 +19,7 @@ from legato.lower.functions import LoweredModule
 from legato.lower.group import tensor_types
 from legato.lower.homes import Homes, Views
 from legato.lower.hosts.body import Body
-from legato.lower.hosts.magnitude import MAX_BYTES, buffer_fits
+from legato.lower.hosts.magnitude import MAX_BYTES, buffer_fits, same_size
 from legato.lower.hosts.ownership import Borrowed, Owners
 from legato.lower.hosts.program import HostProgram
 from legato.lower.hosts.values import Value, flat, new_value
@@ -184,7 +184,7 @@ class Frame:
 
     def _check(self, c: Constraint) -> Stmt:
         left, right = sides(c.a, c.b)
-        return Check(eq(c.a, c.b), self.program.check(f"{c.what}: {left} and {right} must be equal"))
+        return Check(same_size(c.a, c.b), self.program.check(f"{c.what}: {left} and {right} must be equal"))
 
 
 def _object(tensor: Buffer, rest: Stmt) -> Stmt:

@@ -1,23 +1,25 @@
-"""Sizes that machine integers could not hold: memory is asked for only where its size is known to be right.
+"""Sizes that machine integers could not hold: memory is asked for, and sizes are equal, only where they are right.
 
 Sizes of a program's own dims are computed before a call, in Python. What is computed while it runs could be too large
 for 64 bits, and then be anything: `k * k * k * k` floats for k = 65536 would be none. So the size is also computed in
-float64, where it cannot turn small, and compared with the most that memory may have.
+float64, where it cannot turn small, and compared with the most that memory may have. Nor are sizes equal because
+a product has lost bits: a tensor without elements would be taken for one of `k * k * k * k`.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from legato.arith.expr import Binary, Const, Expr, Op, Select, add, const, le, max_, min_, mul, truediv
+from legato.arith.expr import Binary, Const, Expr, Op, Select, add, const, eq, land, le, max_, mul, truediv
 from legato.arith.substitute import nodes
 from legato.base import dtype as dt
 from legato.tir.buffer import Buffer
 from legato.tir.expr import cast
 
-__all__ = ["MAX_BYTES", "buffer_fits", "fits"]
+__all__ = ["MAX_BYTES", "buffer_fits", "fits", "same_size"]
 
 MAX_BYTES: Final = 1 << 46
+MAX_EXACT: Final = 1 << 62  # what rounding in float64 cannot take for less than int64 holds
 
 
 def fits(size: Expr) -> Expr:
@@ -34,8 +36,22 @@ def buffer_fits(buffer: Buffer) -> Expr:
     return le(total, const(float(MAX_BYTES), dt.float64))
 
 
+def same_size(a: Expr, b: Expr) -> Expr:
+    """The condition that two sizes are equal: products that machine integers do not hold are equal to none."""
+    found = eq(a, b)
+    for size in (a, b):
+        bounds = _magnitudes(size)
+        for node in [n for n in bounds if isinstance(n, Binary) and n.op is Op.MUL]:
+            found = land(found, le(bounds[node], const(float(MAX_EXACT), dt.float64)))
+    return found
+
+
 def _magnitude(e: Expr) -> Expr:
-    """At least the absolute value that machine integers give for `e`, in float64."""
+    return _magnitudes(e)[e]
+
+
+def _magnitudes(e: Expr) -> dict[Expr, Expr]:
+    """At least the absolute values that machine integers give for `e` and its parts, in float64."""
     found: dict[Expr, Expr] = {}
     for node in nodes(e):
         match node:
@@ -47,7 +63,7 @@ def _magnitude(e: Expr) -> Expr:
                 found[node] = max_(found[node.a], found[node.b])
             case _:
                 found[node] = _leaf(node)
-    return found[e]
+    return found
 
 
 def _leaf(e: Expr) -> Expr:
@@ -61,10 +77,8 @@ def _bound(op: Op, a: Expr, b: Expr, known: dict[Expr, Expr]) -> Expr:
             return add(x, y)
         case Op.MUL:
             return mul(x, y)
-        case Op.MIN:
-            return min_(x, y)
-        case Op.MAX:
-            return max_(x, y)
+        case Op.MIN | Op.MAX:
+            return max_(x, y)  # of the smaller, too: it may be negative
         case Op.FLOORDIV:
             return add(truediv(x, y) if isinstance(b, Const) else x, const(1.0, dt.float64))  # towards minus infinity
         case _:

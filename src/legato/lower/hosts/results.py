@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from legato.arith.expr import Var, eq, fresh
+from legato.arith.expr import Var, fresh
 from legato.arith.prove import prove_equal
 from legato.arith.substitute import variables
 from legato.base import dtype as dt
@@ -22,6 +22,7 @@ from legato.ir.types import TensorType, TupleType, Type
 from legato.lower.hosts.body import Body
 from legato.lower.hosts.cells import leaf_types
 from legato.lower.hosts.frame import Frame
+from legato.lower.hosts.magnitude import same_size
 from legato.lower.hosts.objects import opened
 from legato.lower.hosts.values import Value, flat, nest, new_value, told
 from legato.tir.buffer import Buffer, Scope
@@ -95,7 +96,7 @@ def known(frame: Frame, got: Type, wanted: Type, at: ir.Expr, out: Body) -> None
         if not prove_equal(a, b) and frame.known.issuperset(variables(a, b)):
             left, right = sides(a, b)
             code = frame.program.check(f"the result of a call{where}: a dim is {left}, wanted {right}")
-            out.append(Check(eq(a, b), code))
+            out.append(Check(same_size(a, b), code))
 
 
 def _taken(frame: Frame, leaf: Buffer, ty: Type, out: Body) -> Buffer:
