@@ -120,6 +120,24 @@ def test_main_itself_may_grow_its_result() -> None:
     }""", *([int32(n), floats(3, 2)] for n in (0, 1, 5)))  # fmt: skip
 
 
+@pytest.mark.parametrize("main", [
+    "let %y = @either(%c, %x); let %s = sort(%y, axis=0); let %t = if (%c) { %s } else { %y };"
+    " (%s, argsort(%t, axis=0), sort(concatenate((%t, %s)), axis=0))",
+    "let %y = @either(%c, %x); let %t = match (Some(%n)) { Some(%k) => if (%k == 0) { %y } else { exp(%y) }, _ => %y };"
+    " (argsort(%t, axis=0), exp(%t), %t, %y)",
+    "let %y = @either(%c, %x); let %t = if (%c) { (exp(%y), %y) } else { (%y, exp(%y)) };"
+    " let %u = (argsort(%y, axis=0), exp(%t.1)); (%u, Some(%t.0), %t)",
+    "let %t = if (%c) { exp(%x) } else { %x }; let %u = exp(%t); (Some(%t), argsort(%t, axis=0), Some(%u), %u)",
+    "let %r = ref(Some(@either(%c, %x))); match? (ref_read(%r)) { Some(%y) => ref_write(%r, None);"
+    " let %z = if (%c) { %y } else { exp(%y) }; (%z, %y, sum(%y)) }",
+])  # fmt: skip
+def test_what_branches_leave_in_an_object_stays(main: str) -> None:
+    """The branches released the object that their results were in."""
+    text = f"{BRANCHES} type Option[A] {{ Some(A), None }}"
+    text = f"{text} def @main(%c: bool, %n: int32, %x: Tensor[(n, 4), float32]) {{ {main} }}"
+    means(text, *([flag(c), int32(n), floats(rows, 4)] for c in (True, False) for n, rows in ((0, 1), (3, 2), (2, 5))))
+
+
 BOX = """#[version = "0.0.5"]
     type Box { Box(Tensor[(k, 4), float32], Tensor[(k + 1,), float32]), Two(Box, int32, Box), None }
     def @grown(%b: Box) -> Box {

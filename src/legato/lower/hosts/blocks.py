@@ -208,19 +208,19 @@ def _branches(frame: Frame, var: ir.Var, value: ir.If | ir.Match, dest: Value | 
 
 def _branch(frame: Frame, value: ir.If | ir.Match, place: Place, out: Body) -> None:
     """Appends the branches of `value`, which leave their results in `place`."""
+    given = frame.owners.give(place.value)
     if isinstance(value, ir.If):
-        return _if(frame, value, place, out)
+        return _if(frame, value, place, given, out)
 
-    def lower(body: ir.Expr, side: Body, given: tuple[Buffer, ...]) -> None:
+    def lower(body: ir.Expr, side: Body) -> None:
         lower_block(frame, body, place, side, given)
 
     return lower_match(frame, value, lower, out)
 
 
-def _if(frame: Frame, value: ir.If, place: Place, out: Body) -> None:
+def _if(frame: Frame, value: ir.If, place: Place, given: tuple[Buffer, ...], out: Body) -> None:
     cond = frame.atom(value.cond)
     assert isinstance(cond, Buffer)
-    given = frame.owners.give()
     sides = []
     for branch in (value.then, value.orelse):
         side = Body()

@@ -23,8 +23,7 @@ from legato.tir.stmt import Check, Stmt, Switch
 
 __all__ = ["lower_match"]
 
-# Appends the statements of a block that gives the result of a match, given the handles that are its own.
-LowerBlock = Callable[[ir.Expr, Body, tuple[Buffer, ...]], None]
+LowerBlock = Callable[[ir.Expr, Body], None]  # appends the statements of a block that gives the result of a match
 
 
 @dataclass(slots=True)
@@ -39,7 +38,6 @@ def lower_match(frame: Frame, value: ir.Match, lower: LowerBlock, out: Body) -> 
     """Appends the statements of a flat match."""
     assert isinstance(value.data.ty, Type)
     (place,) = flat(frame.atom(value.data))
-    given = frame.owners.give()
     data = data_type(value.data.ty, frame.lowered.module.types)
     cases = _Cases()
     for clause in value.clauses:
@@ -48,7 +46,7 @@ def lower_match(frame: Frame, value: ir.Match, lower: LowerBlock, out: Body) -> 
         side, known = Body(), frame.known
         tag = _bind(frame, clause.pattern, value.data, place, side)
         if tag not in cases.by_tag:
-            lower(clause.body, side, given)
+            lower(clause.body, side)
         frame.known = known
         if tag in cases.by_tag:
             continue

@@ -107,11 +107,17 @@ class Owners:
         else:
             out.append(Retain(handle(leaf)))
 
-    def give(self) -> tuple[Buffer, ...]:
-        """What branches may have, because nothing behind them needs it; it is theirs now."""
-        given = tuple(h for h in self.due.pop(self.now, ()) if self.held.get(h) == self.now)
+    def give(self, place: Value = ()) -> tuple[Buffer, ...]:
+        """What branches may have, because nothing behind them needs it; it is theirs now. The objects of `place`, where
+        they leave their results, are not."""
+        kept = set(self.borrowed.roots(place))
+        due = [h for h in self.due.pop(self.now, ()) if self.held.get(h) == self.now]
+        given = tuple(h for h in due if h not in kept)
         for h in given:
             del self.held[h]
+        for h in due:
+            if h in kept:
+                self._hold(h, self.now)
         return given
 
     def release(self, out: Body) -> None:
