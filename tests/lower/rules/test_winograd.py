@@ -163,6 +163,18 @@ def test_few_and_many_tiles_of_a_symbolic_batch() -> None:
 
 
 @needs_v4
+def test_images_of_few_tiles_share_a_block() -> None:
+    """Blocks of several images, the last of fewer: the same bits as those of programs for that many."""
+    shape = (5, 7, 7, 256)
+    exe, x = compiled(convolution(shape, 256, symbolic="n")), data(shape)
+    assert exe.peak_memory(n=3) - exe.peak_memory(n=2) < exe.peak_memory(n=4) - exe.peak_memory(n=3)
+    for n in (1, 2, 3, 4, 5):
+        static = compiled(convolution((n, *shape[1:]), 256))(x[:n])
+        for threads in (1, 2, 4):
+            assert exe.with_threads(threads)(x[:n]).tobytes() == static.tobytes()
+
+
+@needs_v4
 def test_errors_are_as_stated() -> None:
     mod = convolution((1, 16, 16, 256), 64, epilogue=())
     x = np.maximum(data((1, 16, 16, 256)), 0)

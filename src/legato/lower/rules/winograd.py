@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from legato.arith.expr import Expr, Var, cdiv, const, lt, max_, min_
+from legato.arith.expr import Expr, Var, cdiv, const, floormod, lt, max_, min_
 from legato.arith.simplify import simplify
 from legato.arith.substitute import rewrite, substitute
 from legato.base.target import Target
@@ -74,20 +74,19 @@ class WinogradJob:
         """Number of blocks of output channels."""
         return simplify(cdiv(self.stages.window.channel.extent, self.shape.width))
 
+    @property
+    def are_full(self) -> bool:
+        """True if no block has fewer tiles than others, however many there are."""
+        return extent_of(simplify(floormod(self.total, const(self.tiles)))) == 0
+
     def live(self, number: Expr) -> Expr:
         """Tiles in block `number`."""
-        total = extent_of(self.total)
-        if total is not None and total % self.tiles == 0:
-            return const(self.tiles)
-        return min_(const(self.tiles), self.total - number * self.tiles)
+        return const(self.tiles) if self.are_full else min_(const(self.tiles), self.total - number * self.tiles)
 
     def tile(self, number: Expr, t: Expr) -> list[Expr]:
         """Where tile `t` of block `number` lies: batch axes, down, across. Behind the last tile is the last again."""
         at = number * self.tiles + t
-        total = extent_of(self.total)
-        if total is None or total % self.tiles:
-            at = min_(at, self.total - 1)
-        return unfused(at, self.stages.tiles)
+        return unfused(at if self.are_full else min_(at, self.total - 1), self.stages.tiles)
 
 
 def whole(job: WinogradJob, target: Target) -> Stmt:
@@ -111,10 +110,12 @@ def transform(job: WinogradJob, target: Target, room: Expr | None = None) -> tup
     data.layout = Layout((0, 1, 2, 3, 4), pad=(0, 0, 0, 0, PAD))
 
     def of_tile(values: list[Expr]) -> Stmt:
-        number, t = values
+        (p,) = values
+        number, t = unfused(p, (job.blocks, const(job.tiles)))
         return _transformed(job, target, data, (number,), number, t)
 
-    return data, parallel([job.blocks, const(job.tiles)], of_tile, threaded=True)
+    last = job.blocks - 1
+    return data, parallel([simplify(last * job.tiles + _rounded(job, last))], of_tile, threaded=True)
 
 
 def multiply(job: WinogradJob, target: Target, data: Tensor) -> Stmt:
@@ -187,18 +188,26 @@ def _held(values: Sequence[Expr], read: Callable[[Load], Expr], use: Callable[[i
     return Alloc(held, block(*fetch, *uses))
 
 
-def _rows(job: WinogradJob) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    """(rows, number of tiles, first row) of the taller and of the lower register tiles that make up a block."""
+def _rows(job: WinogradJob, live: Expr) -> tuple[tuple[int, Expr, Expr], tuple[int, Expr, Expr]]:
+    """(rows, number of tiles, first row) of the taller and of the lower register tiles that make up a block of `live`
+    tiles. Together they have more rows than that only where no number of them is as many."""
     count = -(-job.tiles // job.shape.rows)
     big, small = -(-job.tiles // count), job.tiles // count
-    tall = job.tiles - small * count if big != small else count
-    return (big, tall, 0), (small, count - tall, big * tall)
+    known = extent_of(live)
+    if known is not None:
+        tall = job.tiles - small * count if big != small else count
+        return (big, const(tall), const(0)), (small, const(count - tall), const(big * tall))
+    small = max(1, big - 1)
+    needed = cdiv(live, big)
+    some = max_(const(0), live - needed * small)
+    return (big, some, const(0)), (small, needed - some, some * big)
 
 
 def _rounded(job: WinogradJob, number: Expr) -> Expr:
     """Rows of block `number` that register tiles cover."""
     live = job.live(number)
-    return live if extent_of(live) is not None else min_(const(job.tiles), live + (_rows(job)[0][0] - 1))
+    _, (small, count, start) = _rows(job, live)
+    return live if extent_of(live) is not None else start + count * small
 
 
 def _block(job: WinogradJob, target: Target, data: Buffer, front: Sequence[Expr], number: Expr, ob: Expr) -> Stmt:
@@ -243,24 +252,21 @@ def _product(
     )
     env: dict[Var, Expr] = {first.var: a, second.var: b, job.block: ob}
 
-    def tiles(rows: int, start: int, turn: int, i: Expr) -> Stmt:
+    def tiles(rows: int, start: Expr, turn: Expr, i: Expr) -> Stmt:
         return register_tile(product, job.shape, target, env, i * rows + start, rows, i + turn)
 
     parts = []
-    turn = 0
-    for rows, count, start in _rows(job):
-        if count:
-            needed: Expr = const(count)
-            if extent_of(live) is None:
-                needed = max_(const(0), min_(needed, cdiv(live - start, rows)))
-            parts.append(loop("i", needed, partial(tiles, rows, start, turn)))
-        turn += count
+    turn: Expr = const(0)
+    for rows, count, start in _rows(job, live):
+        if extent_of(count) != 0:
+            parts.append(loop("i", count, partial(tiles, rows, start, turn)))
+        turn = turn + count
     return block(*parts)
 
 
 def _ahead(job: WinogradJob, along: Var, live: Expr) -> Ahead:
     """The register tiles of a block share what is fetched ahead if all of them are needed."""
-    return Ahead(along, 1 if extent_of(live) is None else sum(count for _, count, _ in _rows(job)))
+    return Ahead(along, 1 if extent_of(live) is None else -(-job.tiles // job.shape.rows))
 
 
 def _stored(job: WinogradJob, target: Target, products: Buffer, tile: Sequence[Expr], t: Expr, ob: Expr) -> Stmt:

@@ -23,6 +23,7 @@ PAD = 16  # elements behind each row of a block's buffers: strides of 4 KB would
 PLACES = 28  # what a symbolic extent is taken to be (a symbolic batch: 1)
 MOST_TILES, WORTHWHILE = 56, 16  # in a block: more do not help; with fewer the weights are read too often
 PER_INPUT = 4  # float operations' time that one element takes in a transform, per input of the transform along one axis
+FEWEST_PIECES = 4  # channel blocks by blocks of tiles: evenly for one, two and four threads
 LAUNCH = 3000  # nanoseconds that another kernel costs
 GAIN = 0.9  # of the direct sum's time that an algorithm may take: the figures are nominal
 
@@ -114,7 +115,11 @@ def _plan(window: Window, scheme: Scheme, shape: TileShape, target: Target) -> W
         blocks = -(-blocks // 4) * 4  # evenly for one, two and four threads
         return WinogradPlan(window, scheme, shape, -(-tiles // blocks), True)
     channel_blocks = -(-o // shape.width)
-    blocks = max(-(-tiles // max(1, min(MOST_TILES, room // products))), -(-4 // channel_blocks))
-    is_known = all(extent_of(a.extent) is not None for a in (*window.batch, *(axis for axis, _ in window.slides)))
-    many = None if is_known or most < WORTHWHILE else (PIECES * most, most)
-    return WinogradPlan(window, scheme, shape, max(1, -(-tiles // blocks)), False, many)
+    fit = max(1, min(MOST_TILES, room // products))
+    blocks = max(-(-tiles // fit), -(-FEWEST_PIECES // channel_blocks))
+    size = max(1, -(-tiles // blocks))
+    if all(extent_of(a.extent) is not None for a in (*window.batch, *(axis for axis, _ in window.slides))):
+        return WinogradPlan(window, scheme, shape, size, False)
+    if channel_blocks >= FEWEST_PIECES:
+        size *= max(1, fit // size)  # several images, if there are, read the weights once; one alone is shared as well
+    return WinogradPlan(window, scheme, shape, size, False, (PIECES * most, most) if most >= WORTHWHILE else None)
