@@ -11,6 +11,7 @@ it. Kernels that are the same program are emitted once.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -109,14 +110,15 @@ def lower_functions(
         gv.name: kernel_facts(func, target) for gv, func in mod.functions.items() if isinstance(func, Func)
     }
     functions: dict[ir.GlobalVar, GlobalFunc] = {}
-    for gv, func in mod.functions.items():
-        if isinstance(func, ir.Function):
-            func = with_extent_checks(func)
-            facts = {p: _plain(p.ty) for p in func.params}
-            dims = frozenset(d for d in func.type_params if isinstance(d, Var))
-            func = replace(func, body=_Block(kernels, groups, packer, facts, dims).lower(func.body))
-        functions[gv] = func
-    packer.run()
+    with closing(packer):
+        for gv, func in mod.functions.items():
+            if isinstance(func, ir.Function):
+                func = with_extent_checks(func)
+                facts = {p: _plain(p.ty) for p in func.params}
+                dims = frozenset(d for d in func.type_params if isinstance(d, Var))
+                func = replace(func, body=_Block(kernels, groups, packer, facts, dims).lower(func.body))
+            functions[gv] = func
+        packer.run()
     module = mod.with_functions({**functions, **kernels.funcs})
     names = {digest: gv.name for digest, gv in kernels.by_digest.items()}
     return LoweredModule(module, kernels.found, kernels.facts, groups, names, kernels.scalars)

@@ -112,8 +112,12 @@ class Packer:
             job.run()
         for begun in self._begun:
             begun.result()
+        self.close()
+
+    def close(self) -> None:
+        """Begins nothing more, and waits for what has begun."""
         if self._pool is not None:
-            self._pool.shutdown()
+            self._pool.shutdown(cancel_futures=True)
         self._jobs, self._begun, self._pool = [], [], None
 
 
