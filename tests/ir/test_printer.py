@@ -278,6 +278,12 @@ def test_constants_in_the_text() -> None:
     assert '"tensor": "constant_0"' in show(constant(np.array([1.0, 2.0])), inline=15)
 
 
+def test_a_field_of_a_number_is_no_number_with_a_fraction() -> None:
+    field = Function((), TupleGetItem(constant(0), 0))
+    assert "(0).0" in show(field)
+    assert alpha_equal(parse_expr(show(field), ops=()), field)
+
+
 def test_without_metadata() -> None:
     assert show(constant(np.zeros(2, "int8")), metadata=False) == "meta[relay.Constant][0]"
 
