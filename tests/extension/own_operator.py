@@ -108,7 +108,8 @@ def _positive(node: Expr) -> Expr | None:
     return None
 
 
-PASSES = (*DEFAULT[:-2], DropDoubleNegation(), *DEFAULT[-2:])
+_AT = [p.name for p in DEFAULT].index("to-a-normal")
+PASSES = (*DEFAULT[:_AT], DropDoubleNegation(), *DEFAULT[_AT:])
 
 # ------------------------------------------------------------------ three ways to write the same program
 

@@ -151,7 +151,7 @@ def test_a_loop_whose_step_is_a_network() -> None:
     def @main(%x: Tensor[(t, 3), float32], %w: Tensor[(5, 8), float32]) {
       @rnn(0i64, %x, zeros(shape=[1, 5], dtype="float32"), %w)
     }""",
-        [floats(6, 3), floats(5, 8)], [floats(1, 3), floats(5, 8)],
+        [floats(6, 3), floats(5, 8) / 4], [floats(1, 3), floats(5, 8) / 4],
     )  # fmt: skip
 
 
