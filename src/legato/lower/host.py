@@ -96,6 +96,7 @@ def _register(buffer: Buffer, handles: dict[Buffer, Var], out: Body) -> Buffer:
 def _with_extents(frame: Frame, body: Stmt) -> Stmt:
     """`body`, with the dims in their registers that are values in it."""
     out = Body()
+    frame.require_held(frame.extents, out)
     for dim, register in frame.extents.items():
         out.register(register)
         out.append(Store(register, (), cast(dim, dt.int64)))

@@ -240,3 +240,26 @@ def test_products_that_no_integer_holds_are_equal_to_no_extent(late: str) -> Non
     with pytest.raises(RunError, match="a dim is"):
         exe(flag(True), floats(1 << 16), floats(0))
     assert leaked(exe) == 0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "shape[k * k * k * k]",
+        "@doubled(shape[k * k], 48i64)",
+        "match (Put(shape[k * k * k * k])) { Put(%s) => %s }",
+        "let %f = fn (%s: Shape[(?,)]) { %s }; %f(shape[k * k * k * k])",
+    ],
+)
+def test_dims_that_no_integer_holds_are_no_values(body: str) -> None:
+    """What passes them, as a word of a call or of a cell, or gives them to Python, would say 0."""
+    exe = compiled(f"""
+    type Sizes {{ Put(Shape[(?,)]) }}
+    def @doubled(%s: Shape[(n,)], %i: int64) -> Shape[(?,)] {{
+      if (%i > 0i64) {{ @doubled(shape[2 * n], %i - 1i64) }} else {{ %s }}
+    }}
+    def @main(%x: Tensor[(k,), float32]) {{ {body} }}""")
+    assert exe(floats(2))[0] > 0
+    with pytest.raises(RunError, match=r"a dim is too large for 64 bits: \w"):
+        exe(floats(1 << 16))
+    assert leaked(exe) == 0

@@ -95,6 +95,7 @@ def invoke(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: Bo
     assert isinstance(callee, ir.Function)
     assert callee.body.ty is not None
     dims = dict(zip(function_dims(callee), instantiate(callee, call), strict=True))
+    frame.require_held(dims.values(), out)
     inputs = [handle(b) if b.dtype == dt.handle else b for b in flat_all(map(frame.atom, call.args))]
     ty = replace_vars(callee.body.ty, {}, dims)
     late = tuple(d for d in free_dims(callee.body.ty) if d not in dims)

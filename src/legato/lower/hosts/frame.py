@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -19,7 +19,7 @@ from legato.lower.functions import LoweredModule
 from legato.lower.group import tensor_types
 from legato.lower.homes import Homes, Views
 from legato.lower.hosts.body import Body
-from legato.lower.hosts.magnitude import MAX_BYTES, buffer_fits, same_size
+from legato.lower.hosts.magnitude import MAX_BYTES, buffer_fits, held, same_size
 from legato.lower.hosts.ownership import Borrowed, Owners
 from legato.lower.hosts.program import HostProgram
 from legato.lower.hosts.values import Value, flat, new_value
@@ -92,6 +92,7 @@ class Frame:
 
     def _extent(self, dim: Expr) -> Buffer:
         if not self.planned.issuperset(variables(dim)):
+            self.require_held([dim], self.out)
             register = self.out.register(Buffer("dim", (), dt.int64, scope=Scope.REGISTER))
             self.out.append(Store(register, (), cast(dim, dt.int64)))
             return register
@@ -168,8 +169,15 @@ class Frame:
         """The dims of `ty` that have no values yet."""
         return () if ty is None else tuple(d for d in free_dims(ty) if d not in self.known)
 
+    def require_held(self, dims: Iterable[Expr], out: Body) -> None:
+        """Appends the checks that machine integers hold the values of dims."""
+        for dim in dims:
+            if (condition := held(dim)) is not None:
+                out.append(Check(condition, self.program.check(f"a dim is too large for 64 bits: {dim}")))
+
     def bring(self, values: Mapping[Var, Expr], out: Body) -> None:
         """Gives dims their values for the rest of the block, and checks what has waited for them."""
+        self.require_held(values.values(), out)
         for dim, value in values.items():
             out.inside(partial(Let, dim, cast(value, dt.index)))
         before, self.known = self.known, self.known.union(values)

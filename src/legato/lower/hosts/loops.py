@@ -167,6 +167,7 @@ class _Loop:
         """
         frame = self.frame
         dims = dict(zip(function_dims(self.func), instantiate(self.func, call), strict=True))
+        frame.require_held((dims[d] for d in self.dims), out)
         args = flat_all(map(frame.atom, call.args))
         values = [
             box(frame, v, out) if t.dtype == dt.handle and v.dtype != dt.handle else v

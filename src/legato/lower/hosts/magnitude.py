@@ -8,6 +8,7 @@ a product has lost bits: a tensor without elements would be taken for one of `k 
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Final
 
 from legato.arith.expr import Binary, Const, Expr, Op, Select, add, const, eq, land, le, max_, mul, truediv
@@ -16,7 +17,7 @@ from legato.base import dtype as dt
 from legato.tir.buffer import Buffer
 from legato.tir.expr import cast
 
-__all__ = ["MAX_BYTES", "buffer_fits", "fits", "same_size"]
+__all__ = ["MAX_BYTES", "buffer_fits", "fits", "held", "same_size"]
 
 MAX_BYTES: Final = 1 << 46
 MAX_EXACT: Final = 1 << 62  # what rounding in float64 cannot take for less than int64 holds
@@ -38,12 +39,17 @@ def buffer_fits(buffer: Buffer) -> Expr:
 
 def same_size(a: Expr, b: Expr) -> Expr:
     """The condition that two sizes are equal: products that machine integers do not hold are equal to none."""
-    found = eq(a, b)
-    for size in (a, b):
-        bounds = _magnitudes(size)
-        for node in [n for n in bounds if isinstance(n, Binary) and n.op is Op.MUL]:
-            found = land(found, le(bounds[node], const(float(MAX_EXACT), dt.float64)))
-    return found
+    return reduce(land, [*_held(a), *_held(b)], eq(a, b))
+
+
+def held(size: Expr) -> Expr | None:
+    """The condition that machine integers hold the products in `size`; None if it has none."""
+    return reduce(land, found) if (found := _held(size)) else None
+
+
+def _held(size: Expr) -> list[Expr]:
+    most = const(float(MAX_EXACT), dt.float64)
+    return [le(bound, most) for n, bound in _magnitudes(size).items() if isinstance(n, Binary) and n.op is Op.MUL]
 
 
 def _magnitude(e: Expr) -> Expr:
