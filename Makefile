@@ -33,7 +33,7 @@ fuzz-language: $(VENV)/.dev ## FUZZ=10000 random programs over the whole languag
 	LEGATO_FUZZ=$(or $(FUZZ),10000) $(BIN)/python -m pytest -n 2 --timeout 0 tests/programs tests/ir tests/transform -k "language or evaluation or everything or float64 or give_the_module or come_back or refused_or"
 
 fuzz-programs: $(VENV)/.dev ## FUZZ=20000 random programs over the whole language, compiled: as interpreted, and nothing left of any run
-	LEGATO_FUZZ=$(or $(FUZZ),20000) $(BIN)/python -m pytest -n 2 --timeout 0 tests/lower/test_whole_programs.py
+	LEGATO_FUZZ=$$(($(or $(FUZZ),20000) / 2)) $(BIN)/python -m pytest --tx 2*popen --dist each --timeout 0 tests/lower/test_whole_programs.py
 
 mutants: $(VENV)/.dev ## MUTANTS=100000 damaged programs: each is typed or refused, with an error of its own
 	LEGATO_MUTANTS=$(or $(MUTANTS),100000) $(BIN)/python -m pytest -n 2 --timeout 0 tests/errors/test_mutants.py
