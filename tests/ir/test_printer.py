@@ -231,6 +231,11 @@ def test_nan_with_a_payload_goes_to_the_metadata() -> None:
     assert show(constant(odd)).endswith('{"dtype": "float32", "shape": [], "bits": "0100c07f"}\n]}\n')
 
 
+def test_signalling_nans_are_written_without_a_warning() -> None:
+    odd = np.array([0x7F81], "uint16").view(ml_dtypes.bfloat16)
+    assert show(constant(odd)).endswith('{"dtype": "bfloat16", "shape": [1], "bits": "817f"}\n]}\n')
+
+
 _A, _N = TypeVar("A"), fresh("n")
 
 

@@ -84,8 +84,9 @@ def _numbers(data: Array) -> list[Any] | None:
     if not dt.dtype(data.dtype).is_float:
         values: list[Any] = data.ravel().tolist()
         return values
-    if not np.isfinite(data.astype(np.float64)).all():
-        return None
+    with np.errstate(invalid="ignore"):  # of a signalling NaN
+        if not np.isfinite(data).all():
+            return None
     short = [float(str(v)) for v in data.ravel()]
     again = np.array(short, data.dtype)
     return short if again.tobytes() == data.tobytes() else None
