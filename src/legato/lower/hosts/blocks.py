@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from legato.arith.prove import prove_equal
 from legato.base import dtype as dt
 from legato.base.errors import UnsupportedError
 from legato.base.node import post_order
@@ -17,18 +16,17 @@ from legato.ir.views import JOIN, PART, PartAttrs
 from legato.lower.homes import Homes
 from legato.lower.hosts.body import Body
 from legato.lower.hosts.calls import host_op, invoke, launch
-from legato.lower.hosts.cells import extents, leaf_types
+from legato.lower.hosts.cells import leaf_types
 from legato.lower.hosts.frame import Frame
-from legato.lower.hosts.magnitude import same_size
 from legato.lower.hosts.matches import lower_match
 from legato.lower.hosts.objects import box, construct, read, ref, write
 from legato.lower.hosts.ownership import Owners
-from legato.lower.hosts.results import Place, new_place, registers, store_dims, taken
+from legato.lower.hosts.results import Place, known, new_place, registers, store_dims, taken
 from legato.lower.hosts.scalars import compute
-from legato.lower.hosts.values import Value, flat, told
+from legato.lower.hosts.values import Value, flat
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
-from legato.tir.stmt import Check, If, View
+from legato.tir.stmt import If, View
 
 __all__ = ["lower_block"]
 
@@ -179,12 +177,7 @@ def _call(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: Bod
 def _cast(frame: Frame, value: ir.MatchCast, out: Body) -> Value:
     """The value itself, when the dims that it shall have are checked; those that are new have their values then."""
     assert value.value.ty is not None
-    frame.bring(told([(value.target, value.value.ty)], frame.late(value.target), value), out)
-    where = "" if value.span is None else f" at {value.span}"
-    for got, wanted in zip(extents(value.value.ty), extents(value.target), strict=True):
-        if not prove_equal(got, wanted):
-            code = frame.program.check(f"match_cast{where}: a dim is {got}, wanted {wanted}")
-            out.append(Check(same_size(got, wanted), code))
+    known(frame, value.value.ty, value.target, "match_cast", value, out)
     return frame.atom(value.value)
 
 

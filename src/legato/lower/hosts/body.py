@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from legato.tir.buffer import Buffer
-from legato.tir.stmt import Alloc, Stmt, block
+from legato.tir.stmt import Alloc, Object, Stmt, block
 
 __all__ = ["Body"]
 
@@ -38,6 +38,10 @@ class Body:
         """`buffer`, in registers for the rest of the block."""
         self.inside(lambda rest: Alloc(buffer, rest))
         return buffer
+
+    def object(self, payload: Buffer, tag: int = 0, pointers: int = 0) -> None:
+        """A new object for the rest of the block."""
+        self.inside(lambda rest: Object(payload, tag, pointers, rest))
 
     def done(self) -> Stmt:
         """The block."""

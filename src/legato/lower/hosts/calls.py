@@ -19,7 +19,7 @@ from legato.lower.hosts.body import Body
 from legato.lower.hosts.frame import Frame
 from legato.lower.hosts.ownership import handle
 from legato.lower.hosts.program import HostOpRecord, Site
-from legato.lower.hosts.results import known, new_place, registers, taken
+from legato.lower.hosts.results import RESULT, known, new_place, registers, taken
 from legato.lower.hosts.values import Value, flat, flat_all, function_dims, instantiate
 from legato.tir.buffer import Buffer, Layout, Scope
 from legato.tir.stmt import HostOp, Invoke, Launch
@@ -103,7 +103,7 @@ def invoke(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: Bo
         place = registers(new_place(ty, var.name, late, Scope.REGISTER), frame, out)
         out.append(Invoke((*inputs, *dims.values(), *place.words), call.op.name))
         return taken(frame, place, call.ty, call, out)
-    known(frame, ty, call.ty, call, out)
+    known(frame, ty, call.ty, RESULT, call, out)
     outs = frame.place(call.ty, var.name, dest, out)
     out.append(Invoke((*inputs, *dims.values(), *flat(outs)), call.op.name))
     return frame.stored(outs, dest)

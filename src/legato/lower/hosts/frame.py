@@ -25,7 +25,7 @@ from legato.lower.hosts.program import HostProgram
 from legato.lower.hosts.values import Value, flat, new_value
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Address, Load, cast
-from legato.tir.stmt import Check, Launch, Let, Object, Stmt, Store
+from legato.tir.stmt import Check, Launch, Let, Stmt, Store
 
 __all__ = ["Frame", "Jump"]
 
@@ -139,7 +139,7 @@ class Frame:
         """`tensor`, as the payload of a new object that the block owns."""
         if variables(*tensor.shape):
             out.append(self.require(buffer_fits(tensor)))
-        out.inside(partial(_object, tensor))
+        out.object(tensor)
         place = out.register(Buffer(tensor.name, (), dt.handle, scope=Scope.REGISTER))
         out.append(Store(place, (), Address(tensor)))
         self.borrowed.box(tensor, self.owners.own(place))
@@ -193,7 +193,3 @@ class Frame:
     def _check(self, c: Constraint) -> Stmt:
         left, right = sides(c.a, c.b)
         return Check(same_size(c.a, c.b), self.program.check(f"{c.what}: {left} and {right} must be equal"))
-
-
-def _object(tensor: Buffer, rest: Stmt) -> Stmt:
-    return Object(tensor, 0, 0, rest)

@@ -20,7 +20,7 @@ from legato.lower.hosts.ownership import handle
 from legato.lower.hosts.values import Value, flat, flat_all, nest, told
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Address, Load, cast, nullary
-from legato.tir.stmt import Object, Open, Release, Retain, Stmt, Store, View
+from legato.tir.stmt import Open, Release, Retain, Stmt, Store, View
 
 __all__ = ["box", "construct", "fields", "opened", "read", "ref", "write"]
 
@@ -59,7 +59,7 @@ def _made(
         return place
     leaves = _kept(frame, cell, flat_all(map(frame.atom, args)), out)
     payload = _payload(var.name, cell)
-    out.inside(partial(_object, payload, tag, cell.pointers))
+    out.object(payload, tag, cell.pointers)
     for leaf, part in zip(leaves, _parts(cell, payload, out), strict=True):
         out.append(Store(part, (), Load(leaf, ())))
     for d, part in zip(cell.dims, _dim_words(cell, payload, out), strict=True):
@@ -88,10 +88,6 @@ def box(frame: Frame, tensor: Buffer, out: Body) -> Buffer:
         out.append(frame.copy(tensor, copy))
         found = frame.borrowed.boxes[copy]
     return found
-
-
-def _object(buffer: Buffer, tag: int, pointers: int, rest: Stmt) -> Stmt:
-    return Object(buffer, tag, pointers, rest)
 
 
 def _handle(name: str) -> Buffer:

@@ -29,7 +29,9 @@ from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load, cast
 from legato.tir.stmt import Check, Store
 
-__all__ = ["Place", "known", "new_place", "registers", "store_dims", "taken"]
+__all__ = ["RESULT", "Place", "known", "new_place", "registers", "store_dims", "taken"]
+
+RESULT = "the result of a call"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,20 +84,20 @@ def taken(frame: Frame, place: Place, ty: Type, at: ir.Expr, out: Body) -> Value
     """
     own = {d: d if ty is place.ty else fresh(d.name, d.lo, d.hi) for d in place.dims}
     frame.bring({own[d]: Load(word, ()) for d, word in place.dims.items()}, out)
-    known(frame, replace_vars(place.ty, {}, own), ty, at, out)
+    known(frame, replace_vars(place.ty, {}, own), ty, RESULT, at, out)
     leaves = [_taken(frame, leaf, t, out) for leaf, t in zip(flat(place.value), leaf_types(ty), strict=True)]
     return nest(ty, iter(leaves))
 
 
-def known(frame: Frame, got: Type, wanted: Type, at: ir.Expr, out: Body) -> None:
-    """Gives the dims of `wanted`, the type of node `at`, their values where its value is of type `got`; those that have
-    some must agree."""
+def known(frame: Frame, got: Type, wanted: Type, what: str, at: ir.Expr, out: Body) -> None:
+    """Gives the dims of `wanted`, the type of `what` at a node, their values where its value is of type `got`; those
+    that have some must agree."""
     frame.bring(told([(wanted, got)], frame.late(wanted), at), out)
     where = "" if at.span is None else f" at {at.span}"
     for a, b in dim_pairs(got, wanted):
         if not prove_equal(a, b) and frame.known.issuperset(variables(a, b)):
             left, right = sides(a, b)
-            code = frame.program.check(f"the result of a call{where}: a dim is {left}, wanted {right}")
+            code = frame.program.check(f"{what}{where}: a dim is {left}, wanted {right}")
             out.append(Check(same_size(a, b), code))
 
 
