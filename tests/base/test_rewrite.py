@@ -105,15 +105,15 @@ def test_endless_rules_are_found() -> None:
 
 def test_a_deep_chain() -> None:
     e: Expr = X
-    for n in range(100_000):
+    for n in range(40_000):
         e = ((e + Y) - Y) if n % 2 else e - n
     counts: Counter[str] = Counter()
     simple = rewrite(e, (*RULES,), counts=counts)
-    assert counts["cancel"] == 50_000
+    assert counts["cancel"] == 20_000
     depth = 0
     while isinstance(simple, Binary):
         simple, depth = simple.a, depth + 1
-    assert depth == 49_999  # the first `- 0` is folded at birth
+    assert depth == 19_999  # the first `- 0` is folded at birth
 
 
 @given(strategies.indices([X, Y]))

@@ -60,7 +60,7 @@ def _module(body: Expr) -> Module:
     return Module.from_expr(Function((X,), body))
 
 
-@pytest.mark.parametrize(("make", "length"), [(_chain, 100_000), (_lets, 50_000)])
+@pytest.mark.parametrize(("make", "length"), [(_chain, 40_000), (_lets, 20_000)])
 def test_long_programs_as_text(make: Callable[[int], Expr], length: int) -> None:
     module = _module(make(length))
     assert alpha_equal(parse(show(module), ops=[ADD]), module)

@@ -86,9 +86,9 @@ class CounterFlat(relay.MixedModeVisitor):
 @pytest.mark.parametrize(
     ("make", "visitor", "mutator"),
     [
-        (partial(chain, 100_000), Counter, ToTanhFlat),
+        (partial(chain, 40_000), Counter, ToTanhFlat),
         (partial(chain, 5_000), CounterFlat, ToTanh),
-        (partial(lets, 50_000), CounterFlat, ToTanhFlat),
+        (partial(lets, 20_000), CounterFlat, ToTanhFlat),
         (partial(lets, 5_000), Counter, ToTanh),
     ],
 )
