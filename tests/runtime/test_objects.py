@@ -112,6 +112,7 @@ def test_by_name() -> None:
         (LEAF(np.zeros(3)), 'input "tree": wrong shape or dtype\n  got:    float64[3]\n  wanted: float32[3]'),
         (LEAF([1, 2, 3]), 'input "tree": not an array\n  got:    list'),
         (Data(LEAF, ()), "the fields of Leaf do not fit\n  got:    0 values\n  wanted: a tuple of 1"),
+        (Data(LEAF, 5), "the fields of Leaf do not fit\n  got:    int\n  wanted: a tuple of 1"),
         (NODE(np.float32(1), leaf(1, 2, 3), (np.int8(0), np.True_)),
          "the fields of Node do not fit\n  got:    Data\n  wanted: a tuple of 2"),
         (node(1, NONE(()), Data(ConstructorInfo("Leaf", 1, ()), ()), 1, True), "no constructor of Tree"),

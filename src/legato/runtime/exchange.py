@@ -294,7 +294,7 @@ class Exchange:
             if case is None:
                 case = ty.case(value, where)
             parts = value.fields
-            if len(parts) != case.flat:
+            if type(parts) is not tuple or len(parts) != case.flat:
                 parts = case.taken_apart(parts, where)
             words += case.head
             own = case.told(parts, where) if case.own else ()
