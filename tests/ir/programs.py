@@ -248,11 +248,15 @@ class _Writer:
         a, b = self.pick(pool), self.pick(pool)
         makers = [
             lambda: Tuple(self.several(pool)),
-            lambda: TupleGetItem(a, self.draw(st.integers(0, 3))),
+            lambda: self.field(a),
             lambda: MatchCast(a, self.draw(types((*self.dims, fresh("k", 0, 9))))),
         ]
         effects = [lambda: RefCreate(a), lambda: RefRead(a), lambda: RefWrite(a, b)]
         return self.draw(st.sampled_from(makers if self.pure else makers + effects))()
+
+    def field(self, value: Expr) -> Expr:
+        count = len(value.ty.fields) if isinstance(value.ty, TupleType) else 4
+        return TupleGetItem(value, self.draw(st.integers(0, count - 1))) if count else value
 
     def let(self, pool: list[Expr], depth: int) -> Expr:
         var = self.var()
