@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from legato.arith.expr import const
 from legato.base.errors import VerifyError
 from legato.ir.call_tir import call_tir
 from legato.ir.expr import (
@@ -35,6 +36,7 @@ from tests.ir.programs import BY_NAME, CONS, TYPES, Attrs, modules
 
 ADD, RELU = BY_NAME["add"], BY_NAME["nn.relu"]
 X, Y = Var("x"), Var("y")
+_A = TypeVar("A")
 
 
 def _module(body: Expr, *params: Var) -> Module:
@@ -77,6 +79,8 @@ _CONS_OF_OTHER = Constructor("Cons", CONS.inputs, CONS.belongs_to, 0)
         (Call(RELU, (X,)), "@main: nn.relu has attributes of class NoneType, wanted Attrs"),
         (Call(X, (X,), Attrs(axis=1)), "@main: only operators take attributes, got Attrs(axis=1, epsilon=1e-05, "
          "keep=False, name='', padding=(), out=None, out_dtype=None)"),
+        (Call(Function((Y,), Y, type_params=(_A,)), (X,), type_args=(const(3),)),
+         "@main: type parameter A of <Function> is given 3, wanted a type"),
         (TupleGetItem(Var("x", uid=X.uid, ty=TupleType(())), 0), "@main: there is no field 0 in a tuple of type ()"),
         (TupleGetItem(X, -1), "@main: there is no field -1 in a tuple of type None"),
         (Match(X, (Clause(PatternConstructor(CONS, (PatternWildcard(),)), X),)),

@@ -172,6 +172,14 @@ DIMS = {
       let %a = @ones[k]();
       (%a, %u)
     }""",
+    "captured": """
+    def @main(%x: Tensor[(n,), float32], %c: bool) {
+      let %f = fn [T](%a: T) -> T {
+        let %sizes = ref(zeros(shape=[n + 1], dtype="float32"));
+        @foldl(fn (%b: T, %rest: List[T]) -> T { %a }, %a, Nil)
+      };
+      if (%c) { %f(%x) } else { %x }
+    }""",
     "value": """
     def @half(%x: Tensor[(2 * k,), float32]) -> float32 { sum(ones(shape=(k,), dtype="float32")) }
     def @apply[m: ShapeVar](%f: fn (Tensor[(m,), float32]) -> float32, %x: Tensor[(m,), float32]) { %f(%x) }

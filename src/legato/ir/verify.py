@@ -47,7 +47,18 @@ from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.purity import Purity, effects_in_dataflow
 from legato.ir.scope import Placement, Scope, binders, operands, place, slots
-from legato.ir.types import Dim, GlobalTypeVar, ShapeType, TensorType, TupleType, Type, TypeData, walk
+from legato.ir.types import (
+    Dim,
+    FuncType,
+    GlobalTypeVar,
+    ShapeType,
+    TensorType,
+    TupleType,
+    Type,
+    TypeData,
+    TypeVar,
+    walk,
+)
 
 __all__ = ["Stage", "verify"]
 
@@ -182,6 +193,7 @@ class _Function:
         if not isinstance(op, Op):
             if node.attrs is not None:
                 raise self._error(node, f"only operators take attributes, got {node.attrs!r}")
+            self._type_args(node)
             return
         if len(node.args) != len(op.args):
             names = ", ".join(op.args) or "none"
@@ -192,6 +204,17 @@ class _Function:
             raise self._error(node, f"{op.name} has attributes of class {got}, wanted {wanted.__name__}")
         if op is CALL_TIR and not self._is_program(node.args[0]):
             raise self._error(node, f"call_tir needs a tensor program of the module, got {node.args[0]!r}")
+
+    def _type_args(self, node: Call) -> None:
+        callee = self._module.functions.get(node.op) if isinstance(node.op, GlobalVar) else node.op
+        func = callee if isinstance(callee, Function) else node.op.ty
+        params = func.type_params if isinstance(func, Function | FuncType) else ()
+        if len(params) != len(node.type_args):
+            return  # none are stated before inference
+        for param, arg in zip(params, node.type_args, strict=True):
+            if isinstance(param, TypeVar) != isinstance(arg, Type):
+                wanted = "a type" if isinstance(param, TypeVar) else "a dim"
+                raise self._error(node, f"type parameter {param.name} of {node.op!r} is given {arg}, wanted {wanted}")
 
     def _projection(self, node: TupleGetItem) -> None:
         count = len(node.value.ty.fields) if isinstance(node.value.ty, TupleType) else None

@@ -178,8 +178,7 @@ def _signature(local: Local, name: str) -> _Lifted:
     passed = (Var("dims", ty=copy.type(ShapeType(unknown)), span=func.span),) if unknown else ()
     params = (*passed, *(copy.bind(v) for v in local.captured), *(copy.bind(p) for p in func.params))
     assert isinstance(func.ty, FuncType)
-    ty = FuncType(
-        tuple(p.ty for p in params if p.ty is not None), copy.type(func.ty.ret), (*types.values(), *dims.values())
-    )
+    own = tuple(types[v] if isinstance(v, TypeVar) else dims[v] for v in old)  # in the order in which calls give them
+    ty = FuncType(tuple(p.ty for p in params if p.ty is not None), copy.type(func.ty.ret), own)
     held = ((shape,) if unknown else ()) + tuple(local.captured)
     return _Lifted(GlobalVar(name, ty=ty, span=func.span), held, params, ty, copy)
