@@ -28,6 +28,9 @@ def weights(extents: list[int], width: int, layout: Layout | None = None) -> tup
     return Load(buffer, (BLOCK, *(a.var for a in axes), WITHIN)), Reduction("sum", axes)
 
 
+COUNT = Var("turns", lo=0)
+
+
 def value(e: Expr, env: dict[Var, Expr]) -> int:
     found = simplify(substitute(e, env))
     assert isinstance(found, Const)
@@ -47,28 +50,30 @@ def test_turns_ask_for_all_of_the_next_block_together(
 ) -> None:
     steps, width = 4, vectors * LANES
     x, reduction = weights([*outer, steps * groups], width)
-    share = share_of(Ahead(BLOCK, turns if is_known else None), x, reduction, WITHIN, steps, width, LANES)
+    share = share_of(Ahead(BLOCK, turns if is_known else COUNT), x, reduction, WITHIN, steps, width, LANES)
     assert share is not None
     terms = steps * groups
     for n in outer:
         terms *= n
     at_next: dict[Var, Expr] = {BLOCK: const(2), WITHIN: const(0), **{a.var: const(0) for a in reduction.axes}}
-    asked: list[int] = []
+    asked: list[set[int]] = []  # by turn
     for turn in range(turns):
+        asked.append(set())
         for term in range(0, terms, steps):
             stmt = share.fetch(x, const(turn), const(term), at_next)
-            body, places = (stmt.body, range(share.lines)) if isinstance(stmt, For) else (stmt, range(1))
+            body, places = (stmt.body, range(share.most)) if isinstance(stmt, For) else (stmt, range(1))
             assert isinstance(body, Prefetch)
             block, *zeros, place = body.indices
-            assert value(block, {}) == 2
-            assert all(value(z, {}) == 0 for z in zeros)
-            asked += [value(place, {stmt.var: const(n)} if isinstance(stmt, For) else {}) for n in places]
-    lines = len(asked) // turns  # of a turn
-    busy = asked[: min(turns, share.turns) * lines]
-    assert len(set(busy)) == len(busy)
-    assert set(range(0, terms * width, LANES)) <= set(busy)
-    assert len(busy) < terms * vectors + turns * (terms // steps)  # no turn asks for more than a line too much
-    assert len(set(asked)) <= len(busy) + lines  # those behind all ask for the same
+            env: dict[Var, Expr] = {COUNT: const(turns)}
+            assert value(block, env) == 2
+            assert all(value(z, env) == 0 for z in zeros)
+            asked[-1] |= {value(place, {**env, stmt.var: const(n)} if isinstance(stmt, For) else env) for n in places}
+    lines = len(asked[0])  # of a turn
+    busy = asked[: -(-terms * width // LANES // lines)]
+    assert sum(map(len, busy)) == len(set().union(*busy))
+    assert set(range(0, terms * width, LANES)) <= set().union(*busy)
+    assert lines * turns < terms * vectors + turns * (terms // steps)  # no turn asks for more than a line too much
+    assert len(set().union(*asked)) <= lines * (len(busy) + 1)  # those behind all ask for the same
 
 
 def test_turns_that_share_nothing() -> None:

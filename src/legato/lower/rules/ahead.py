@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from legato.arith.expr import Expr, Var, const, floordiv, min_
+from legato.arith.expr import Const, Expr, Var, const, floordiv, le, min_, select
 from legato.arith.simplify import simplify
 from legato.arith.substitute import substitute
 from legato.lower.rules.nest import extent_of, loop
@@ -24,45 +24,63 @@ from legato.tir.stmt import LoopKind, Prefetch, Stmt
 __all__ = ["FEWEST_TURNS", "Ahead", "Share", "number_of", "share_of"]
 
 FEWEST_TURNS: Final = 6  # that share: 9 make Winograd's products of 14 x 14 pixels 6 % faster, 3 those of 7 x 7 slower
-UNKNOWN_TURNS: Final = 4  # so many share where nobody knows how many there are
+FEWEST_COUNTED: Final = 4  # where turns are counted by the running program, no more than a share of so many is written
 
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """While weights are used, those at the next value of `along` are fetched; `turns` tiles use the same weights, None
-    where nobody knows how many."""
+    """While weights are used, those at the next value of `along` are fetched; `turns` tiles use the same weights, as
+    many as the running program counts where that is an expression."""
 
     along: Var
-    turns: int | None = 1
+    turns: int | Expr = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one turn asks for: with every `steps` steps of the reduction (a sum over `terms` terms), `lines` lines, of
-    `lanes` elements each, of the next block, which lies in memory as it is used. With `turns` turns all of it is asked
-    for; those behind them ask for little of what follows it, all for the same."""
+    """What one turn asks for: with every `steps` steps of the reduction (a sum over `terms` terms), a share of the
+    `lines` lines, of `lanes` elements each, that those steps use of the next block, which lies in memory as it is used.
+    Turns behind those that are needed for all lines ask for little of what follows, all for the same."""
 
     ahead: Ahead
     steps: int
     terms: int
     lines: int
     lanes: int
-    turns: int
+
+    @property
+    def most(self) -> int:
+        """Lines in the largest share."""
+        turns = self.ahead.turns
+        return -(-self.lines // (turns if isinstance(turns, int) else FEWEST_COUNTED))
+
+    def _size(self) -> tuple[Expr, Expr]:
+        """Lines in a share, and how many shares are all lines."""
+        size: Expr = const(self.most)
+        shares: Expr = const(-(-self.lines // self.most))
+        if not isinstance(self.ahead.turns, int):
+            for less in reversed(range(1, self.most)):
+                needed = const(-(-self.lines // less))
+                is_enough = le(needed, self.ahead.turns)
+                size, shares = select(is_enough, const(less), size), select(is_enough, needed, shares)
+        return size, shares
 
     def fetch(self, x: Load, turn: Expr, term: Expr, at_next: Mapping[Var, Expr]) -> Stmt:
         """Asks for the lines of the steps that begin at number `term` of the sum, in turn `turn`; x: the weights;
         at_next: where the next block begins."""
-        if self.ahead.turns is None or self.ahead.turns > self.turns:
-            turn = min_(turn, const(self.turns))
+        size, shares = self._size()
+        if not (isinstance(self.ahead.turns, int) and isinstance(shares, Const) and self.ahead.turns <= shares.value):
+            turn = min_(turn, shares)
         group = turn * (self.terms // self.steps) + floordiv(term, const(self.steps))
         start = substitute(x, dict(at_next))
         assert isinstance(start, Load)
         *outer, within = start.indices
 
         def line(n: Expr) -> Stmt:
-            return Prefetch(x.buffer, (*outer, simplify((group * self.lines + n) * self.lanes + within)))
+            place = group * size + (n if isinstance(size, Const) else min_(n, size - 1))
+            return Prefetch(x.buffer, (*outer, simplify(place * self.lanes + within)))
 
-        return loop("f", const(self.lines), line, LoopKind.UNROLL)
+        return loop("f", const(self.most), line, LoopKind.UNROLL)
 
 
 def share_of(
@@ -74,7 +92,7 @@ def share_of(
 
     steps: terms of the sum that are written out; lanes: elements of a line.
     """
-    if ahead is None or (ahead.turns is not None and ahead.turns < FEWEST_TURNS):
+    if ahead is None or (isinstance(ahead.turns, int) and ahead.turns < FEWEST_TURNS):
         return None
     inner = tuple(axis.var for axis in reduction.axes)
     terms = 1
@@ -84,9 +102,7 @@ def share_of(
     follows = x.indices[-1 - len(inner) :] == (*inner, within) and x.buffer.layout.is_row_major
     if not follows or not terms or last % steps:
         return None
-    wanted = -(-steps * width // lanes)
-    lines = -(-wanted // (UNKNOWN_TURNS if ahead.turns is None else ahead.turns))
-    return Share(ahead, steps, terms, lines, lanes, -(-wanted // lines))
+    return Share(ahead, steps, terms, -(-steps * width // lanes), lanes)
 
 
 def number_of(axes: Iterable[Axis], values: Mapping[Var, Expr]) -> Expr:

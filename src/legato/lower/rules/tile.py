@@ -82,11 +82,12 @@ def tile(job: TileJob, shape: TileShape, target: Target) -> Stmt:
     threaded = is_threaded([a.extent for a in job.order], per_element)
     blocks = simplify(cdiv(channel.extent, shape.width))
     first = len(outer) if not job.blocks_first else 0
+    tiles = const(1) if row is None else cdiv(row.extent, shape.rows)
+    turns = simplify(math.prod((a.extent for a in outer), start=tiles))
+    count = Var("turns", lo=0)
     in_turns = job
     if job.ahead is not None and job.blocks_first:
-        in_turns = replace(job, ahead=replace(job.ahead, turns=_turns(outer, row, shape)))
-
-    tiles = const(1) if row is None else cdiv(row.extent, shape.rows)
+        in_turns = replace(job, ahead=replace(job.ahead, turns=extent_of(turns) or count))
 
     def nest(values: list[Expr]) -> Stmt:
         values = list(values)
@@ -96,14 +97,8 @@ def tile(job: TileJob, shape: TileShape, target: Target) -> Stmt:
 
     extents = [a.extent for a in outer]
     extents.insert(first, blocks)
-    return parallel(extents, nest, threaded)
-
-
-def _turns(outer: Sequence[Axis], row: Axis | None, shape: TileShape) -> int | None:
-    """How many tiles there are along these axes; None where nobody knows."""
-    tiles = const(1) if row is None else cdiv(row.extent, shape.rows)
-    known = [extent_of(n) for n in (simplify(tiles), *(a.extent for a in outer))]
-    return None if None in known else math.prod(n for n in known if n is not None)
+    loops = parallel(extents, nest, threaded)
+    return Let(count, turns, loops) if in_turns.ahead is not None and in_turns.ahead.turns is count else loops
 
 
 def register_tile(
