@@ -24,7 +24,7 @@ from legato.tir.stmt import LoopKind, Prefetch, Stmt
 __all__ = ["FEWEST_TURNS", "Ahead", "Share", "number_of", "share_of"]
 
 FEWEST_TURNS: Final = 6  # that share: 9 make Winograd's products of 14 x 14 pixels 6 % faster, 3 those of 7 x 7 slower
-FEWEST_COUNTED: Final = 4  # where turns are counted by the running program, no more than a share of so many is written
+FEWEST_COUNTED: Final = 3  # where turns are counted by the running program, no more than a share of so many is written
 
 
 @dataclass(frozen=True, slots=True)
