@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 from legato.base.target import cpu_name
 from legato.bench.statistics import ENOUGH, Ratio
 from legato.bench.table import RIVALS, Row, Table
+from tools.bench import programs, symbolic
 from tools.bench.__main__ import main
 from tools.bench.entries import ENTRIES
 from tools.bench.report import BEGIN, END, NAMES, footer, line, markdown, verdict, write_region
@@ -165,12 +168,19 @@ def test_the_region_between_the_markers_is_replaced(tmp_path: Path) -> None:
         write_region(file, "one")
 
 
-def test_the_readme_has_what_the_json_says() -> None:
-    file = ROOT / "docs/benchmarks.json"
-    if not file.exists():
-        pytest.skip("`make bench` writes it")
-    found = Table.from_json(json.loads(file.read_text()))
-    assert f"{BEGIN}\n{markdown(found)}\n{END}" in (ROOT / "README.md").read_text()
+@pytest.mark.parametrize(
+    ("figures", "page", "begin", "end", "table"),
+    [
+        ("benchmarks", "README.md", BEGIN, END, lambda found: markdown(Table.from_json(found))),
+        ("programs", "README.md", programs.BEGIN, programs.END, programs.markdown),
+        ("symbolic", "docs/shapes.md", symbolic.BEGIN, symbolic.END, symbolic.markdown),
+    ],
+)
+def test_pages_have_what_the_json_says(
+    figures: str, page: str, begin: str, end: str, table: Callable[[Any], str]
+) -> None:
+    found = json.loads((ROOT / "docs" / f"{figures}.json").read_text())
+    assert f"{begin}\n{table(found)}\n{end}" in (ROOT / page).read_text()
 
 
 # ----------------------------------------------------------------------------------------------------------- the tool

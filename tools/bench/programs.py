@@ -7,9 +7,8 @@ characters for the character network, 30 steps of four beams. Exit code 1 if out
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import import_module
@@ -25,7 +24,7 @@ from legato.base.target import cpu_name, host
 from legato.bench.engines import Engine
 from legato.bench.measure import measure
 from legato.bench.statistics import ratio
-from tools.bench.report import write_region
+from tools.bench.report import add_outputs, publish
 
 __all__ = ["BEGIN", "END", "Row", "main", "markdown"]
 
@@ -92,24 +91,24 @@ def _agree(ours: Any, theirs: Any) -> bool:
     return bool(np.allclose(ours, theirs, rtol=1e-4, atol=1e-5))
 
 
-def markdown(rows: list[Row], machine: str) -> str:
-    """The rows as a table."""
+def markdown(figures: Mapping[str, Any]) -> str:
+    """The rows that the JSON file holds as a table."""
     head = "| program | Legato | PyTorch, eager | ratio |\n| --- | --: | --: | --: |"
+    rows = [Row(**row) for row in figures["rows"]]
     lines = [f"| {r.name} | {r.legato:.2f} | {r.torch:.1f} | {r.ratio:.1f}× ({r.low:.1f}–{r.high:.1f}) |" for r in rows]
-    return "\n".join([head, *lines, "", f"Milliseconds on one thread of {machine}."])
+    return "\n".join([head, *lines, "", f"Milliseconds on one thread of {figures['machine']}."])
 
 
 def main() -> int:
     """Measures, prints and writes; the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tools.bench.programs", description=__doc__)
     parser.add_argument("--rounds", type=int, default=30)
-    parser.add_argument("--json", type=Path, metavar="F")
-    parser.add_argument("--markdown", type=Path, metavar="F", help="write the table between the markers of this file")
+    add_outputs(parser)
     args = parser.parse_args()
     sys.path.insert(0, str(EXAMPLES))
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    rows, machine = list[Row](), f"{cpu_name()} ({host().name})"
+    rows = list[Row]()
     with torch.inference_mode():
         for name, ours, theirs in programs():
             if not _agree(ours(), theirs()):
@@ -117,13 +116,9 @@ def main() -> int:
                 return 1
             rows.append(_measured(name, ours, theirs, args.rounds))
             print(rows[-1], flush=True)
-    table = markdown(rows, machine)
-    print(table)
-    if args.json is not None:
-        document = {"machine": machine, "torch": torch.__version__, "rows": [asdict(r) for r in rows]}
-        args.json.write_text(json.dumps(document, indent=2) + "\n")
-    if args.markdown is not None:
-        write_region(args.markdown, table, BEGIN, END)
+    machine = f"{cpu_name()} ({host().name})"
+    figures = {"machine": machine, "torch": torch.__version__, "rows": [asdict(r) for r in rows]}
+    publish(args, figures, markdown(figures), BEGIN, END)
     return 0
 
 

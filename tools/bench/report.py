@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from legato.bench.statistics import ENOUGH, Ratio
 from legato.bench.table import Row, Table
 
-__all__ = ["BEGIN", "END", "NAMES", "footer", "line", "markdown", "write_region"]
+__all__ = [
+    "BEGIN",
+    "END",
+    "NAMES",
+    "add_outputs",
+    "footer",
+    "line",
+    "markdown",
+    "milliseconds",
+    "publish",
+    "write_region",
+]
 
 NAMES = {
     "legato": "Legato",
@@ -146,3 +160,18 @@ def write_region(path: Path, content: str, begin: str = BEGIN, end: str = END) -
     if count != 1:
         raise ValueError(f"{path} has {count} regions between {begin} and {end}, not one")
     path.write_text(changed, "utf-8")
+
+
+def add_outputs(parser: ArgumentParser) -> None:
+    """The flags that say where figures go."""
+    parser.add_argument("--json", type=Path, metavar="F", help="write the figures here")
+    parser.add_argument("--markdown", type=Path, metavar="F", help="write the table between the markers of this file")
+
+
+def publish(args: Namespace, figures: Mapping[str, Any], table: str, begin: str, end: str) -> None:
+    """Print the table; write it and the figures where the flags of `add_outputs` say."""
+    print(table)
+    if args.json is not None:
+        args.json.write_text(json.dumps(figures, indent=2) + "\n")
+    if args.markdown is not None:
+        write_region(args.markdown, table, begin, end)
