@@ -6,7 +6,7 @@ have holes). A rule that cannot answer yet gives a hole and leaves a problem tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -314,7 +314,10 @@ class Typer:
                         holes[v] = self.solver.dim_hole(v.name)
         checked = Scope(self.scope.dims)  # equalities that the cast itself checks
         shadow = replace_vars(target, {}, holes)
-        self.solver.unify(self.need(node.value, node), shadow, Site("match_cast", node.span, checked))
+        got = self.need(node.value, node)
+        self.solver.unify(got, shadow, Site("match_cast", node.span, checked))
+        for part, wanted in _hidden(self.solver.zonk(got), shadow):
+            self.solver.unify(part, wanted, Site("match_cast", node.span, self.scope))
         self.scope.dims.update(holes)
         return target
 
@@ -378,3 +381,12 @@ def _pair_dims(ty: Type, old: Type, made: set[Dim], found: dict[DimVar, Dim]) ->
     if type(ty) is type(old) and len(kids) == len(olds):
         for kid, old_kid in zip(kids, olds, strict=True):
             _pair_dims(kid, old_kid, made, found)
+
+
+def _hidden(a: Type, b: Type) -> Iterator[tuple[Type, Type]]:
+    """Parts of two types of one form whose values a cast does not look at: those in data, cells and functions."""
+    if isinstance(a, TupleType) and isinstance(b, TupleType):
+        for x, y in zip(a.fields, b.fields, strict=False):
+            yield from _hidden(x, y)
+    elif not isinstance(a, TensorType | ShapeType):
+        yield a, b

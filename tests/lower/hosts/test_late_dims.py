@@ -10,6 +10,7 @@ import pytest
 
 import legato
 from legato.base.errors import RunError
+from legato.infer.infer import infer
 from legato.interp import Data, evaluate
 from legato.runtime.executable import Executable
 from tests.lower.hosts.programs import agree, leaked
@@ -262,4 +263,22 @@ def test_dims_that_no_integer_holds_are_no_values(body: str) -> None:
     assert exe(floats(2))[0] > 0
     with pytest.raises(RunError, match=r"a dim is too large for 64 bits: \w"):
         exe(floats(1 << 16))
+    assert leaked(exe) == 0
+
+
+def test_casts_of_data_ask_for_equal_dims() -> None:
+    """No cast looks into a list; what took its tensors for those of 3 elements read beyond them."""
+    mod = legato.parse("""
+    #[version = "0.0.5"]
+    def @main(%x: Tensor[(n,), float32], %c: bool) -> float32 {
+      let %l: List[Tensor[(n,), float32]] = if (%c) { Cons(%x, Nil) } else { Nil };
+      match (match_cast(%l, List[Tensor[(3,), float32]])) { Cons(%y, _) => sum(%y), Nil => 0f }
+    }""")
+    exe = legato.compile(mod)
+    for run in (exe, lambda *args: evaluate(infer(mod), args)):
+        x = floats(3)
+        assert run(x, flag(True)) == pytest.approx(x.sum())
+        for c in (True, False):
+            with pytest.raises(RunError, match=r"match_cast: (n = 2 and 3 must|the sizes do not fit)"):
+                run(floats(2), flag(c))
     assert leaked(exe) == 0
