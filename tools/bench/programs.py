@@ -20,10 +20,8 @@ import torch
 
 import legato
 from legato._version import __version__
-from legato.base.target import cpu_name, host
 from legato.bench.engines import Engine
-from legato.bench.measure import measure
-from legato.bench.statistics import ratio
+from tools.bench.pair import compare, machine
 from tools.bench.report import add_outputs, publish
 
 __all__ = ["BEGIN", "END", "Row", "main", "markdown"]
@@ -78,11 +76,9 @@ def _each(exe: Callable[..., Any], calls: list[Any]) -> list[Any]:
 
 def _measured(name: str, ours: Run, theirs: Run, rounds: int) -> Row:
     engines = [Engine("legato", __version__, ours), Engine("torch", torch.__version__, theirs)]
-    found = measure(engines, rounds, 0.05, lambda: 0.0)
-    pairs = found.pairs("legato", "torch", range(found.count))
-    mine, other = (1e3 * float(np.median([np.median(block) for block in blocks])) for blocks in pairs)
-    r = ratio(*pairs)
-    return Row(name, mine, other, r.median, r.low, r.high, found.count)
+    found = compare(engines, rounds)
+    r = found.ratio
+    return Row(name, found.first, found.second, r.median, r.low, r.high, found.rounds)
 
 
 def _agree(ours: Any, theirs: Any) -> bool:
@@ -116,8 +112,7 @@ def main() -> int:
                 return 1
             rows.append(_measured(name, ours, theirs, args.rounds))
             print(rows[-1], flush=True)
-    machine = f"{cpu_name()} ({host().name})"
-    figures = {"machine": machine, "torch": torch.__version__, "rows": [asdict(r) for r in rows]}
+    figures = {"machine": machine(), "torch": torch.__version__, "rows": [asdict(r) for r in rows]}
     publish(args, figures, markdown(figures), BEGIN, END)
     return 0
 

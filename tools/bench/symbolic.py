@@ -20,11 +20,9 @@ import numpy as np
 
 import legato
 from legato._version import __version__
-from legato.base.target import cpu_name, host
 from legato.bench.engines import Engine, Feeds, legato_engine
-from legato.bench.measure import measure
-from legato.bench.statistics import ratio
 from legato.runtime.executable import Executable
+from tools.bench.pair import compare, machine
 from tools.bench.report import add_outputs, milliseconds, publish
 from tools.models import get
 
@@ -89,11 +87,9 @@ def _measured(title: str, size: str, engines: list[Engine], seconds: float) -> R
     if not all(np.allclose(a, b, rtol=1e-3, atol=1e-3) for a, b in zip(ours, theirs, strict=True)):
         return None
     same = all(a.tobytes() == b.tobytes() for a, b in zip(ours, theirs, strict=True))
-    found = measure(engines, _rounds(engines, seconds), 0.05, lambda: 0.0)
-    pairs = found.pairs("static", "symbolic", range(found.count))
-    static, symbolic = (1e3 * float(np.median([np.median(block) for block in blocks])) for blocks in pairs)
-    r = ratio(*pairs)
-    return Row(title, size, static, symbolic, r.median, r.low, r.high, found.count, same)
+    found = compare(engines, _rounds(engines, seconds))
+    r = found.ratio
+    return Row(title, size, found.first, found.second, r.median, r.low, r.high, found.rounds, same)
 
 
 def markdown(figures: Mapping[str, Any]) -> str:
@@ -115,10 +111,10 @@ def _both(symbolic: Executable, path: Path, feeds: Feeds) -> list[Engine]:
     return [legato_engine(exe, feeds, __version__, name) for name, exe in pair.items()]
 
 
-def _kept(path: Path | None, machine: str) -> dict[tuple[str, str], Row]:
+def _kept(path: Path | None) -> dict[tuple[str, str], Row]:
     """The rows that an earlier run on this machine has written, by model and size."""
     found: dict[str, Any] = json.loads(path.read_text()) if path is not None and path.exists() else {}
-    rows = [Row(**row) for row in found.get("rows", ()) if found.get("machine") == machine]
+    rows = [Row(**row) for row in found.get("rows", ()) if found.get("machine") == machine()]
     return {(row.model, row.size): row for row in rows}
 
 
@@ -130,8 +126,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=20, help="of a row, about; at least six rounds (default: 20)")
     add_outputs(parser)
     args = parser.parse_args()
-    machine = f"{cpu_name()} ({host().name})"
-    rows = _kept(args.json, machine)
+    rows = _kept(args.json)
     for name in [args.only] if args.only else MODELS:
         (title, sizes), path = MODELS[name], get(f"{name}_batch").path()
         symbolic = legato.compile(path, threads=2)
@@ -144,7 +139,7 @@ def main() -> int:
                 return 1
             print(row, flush=True)
             rows[title, size] = row
-    figures = {"machine": machine, "rows": [asdict(r) for r in rows.values()]}
+    figures = {"machine": machine(), "rows": [asdict(r) for r in rows.values()]}
     publish(args, figures, markdown(figures), BEGIN, END)
     return 0
 

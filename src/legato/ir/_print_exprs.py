@@ -366,10 +366,9 @@ class ExprPrinter:
                 return self._call(node)
             case Tuple(members):
                 return _tuple([self._text(m) for m in members])
-            case TupleGetItem(value, index):  # 0.0 is a number
-                return (
-                    f"({self._text(value)}).{index}" if isinstance(value, Constant) else f"{self._text(value)}.{index}"
-                )
+            case TupleGetItem(value, index):
+                text = self._text(value)
+                return f"({text}).{index}" if isinstance(value, Constant) else f"{text}.{index}"  # 0.0 is a number
             case RefCreate(value):
                 return f"ref({self._text(value)})"
             case RefRead(ref):

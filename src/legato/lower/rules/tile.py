@@ -84,10 +84,11 @@ def tile(job: TileJob, shape: TileShape, target: Target) -> Stmt:
     first = len(outer) if not job.blocks_first else 0
     tiles = const(1) if row is None else cdiv(row.extent, shape.rows)
     turns = simplify(math.prod((a.extent for a in outer), start=tiles))
-    count = Var("turns", lo=0)
+    known, count = extent_of(turns), Var("turns", lo=0)
+    is_shared = job.ahead is not None and job.blocks_first
     in_turns = job
-    if job.ahead is not None and job.blocks_first:
-        in_turns = replace(job, ahead=replace(job.ahead, turns=extent_of(turns) or count))
+    if job.ahead is not None and is_shared:
+        in_turns = replace(job, ahead=replace(job.ahead, turns=count if known is None else known))
 
     def nest(values: list[Expr]) -> Stmt:
         values = list(values)
@@ -98,7 +99,7 @@ def tile(job: TileJob, shape: TileShape, target: Target) -> Stmt:
     extents = [a.extent for a in outer]
     extents.insert(first, blocks)
     loops = parallel(extents, nest, threaded)
-    return Let(count, turns, loops) if in_turns.ahead is not None and in_turns.ahead.turns is count else loops
+    return Let(count, turns, loops) if is_shared and known is None else loops
 
 
 def register_tile(
