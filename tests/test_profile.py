@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,8 @@ def test_a_run_is_recorded_launch_by_launch(mlp: Executable) -> None:
         assert time <= launch.start <= launch.end
         time = launch.end
         assert {name: launch.words[word] for name, word in kernel.dims.items()} in ({}, {"n": 8})
-        assert sorted(s.tid for s in launch.shares) == list(range(launch.shares[0].nt))
+        parts = sorted((Fraction(s.tid, s.nt), Fraction(s.tid + 1, s.nt)) for s in launch.shares)
+        assert [0, *(end for _, end in parts)] == [*(start for start, _ in parts), 1]
         for share in launch.shares:
             assert launch.start <= share.start <= share.end <= launch.end
     assert time <= run.end

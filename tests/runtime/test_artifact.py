@@ -21,7 +21,7 @@ from legato.base.target import cpu_flags
 from legato.runtime import Executable, load, verify_file
 from legato.runtime.artifact import PAGE
 from legato.runtime.binding import LARGE, crc32c_chunks
-from legato.runtime.program import FORMAT
+from legato.runtime.program import ABI, FORMAT
 from tests.runtime.images import executable, image, program, twice
 
 ROOT = Path(__file__).parents[2]
@@ -292,7 +292,7 @@ def test_another_machine(artifact: Path, tmp_path: Path, monkeypatch: pytest.Mon
     assert message_of(unknown) == "FILE: unknown target 'pdp-11'"
     abi = forged(artifact, tmp_path, lambda m: m["program"].update(abi=9))
     assert message_of(abi) == (
-        "FILE was compiled for version 9 of the runtime; this one is 3\n  hint: compile the model again"
+        f"FILE was compiled for version 9 of the runtime; this one is {ABI}\n  hint: compile the model again"
     )
 
 

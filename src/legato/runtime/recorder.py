@@ -24,11 +24,12 @@ __all__ = ["Launch", "Recorder", "Run", "Share"]
 _LAUNCH: Final = 6  # words of lg_launch: kernel, start, end, first_share, shares, first_word
 _SHARE: Final = 5  # words of lg_share: tid, nt, thread, start, end
 _FIRST: Final = 256  # launches that there is room for at first
+_PIECES: Final = 32  # shares that a thread takes of a launch, at most (LG_CELLS of the runtime)
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one thread did of a launch: share `tid` of `nt`; times in nanoseconds."""
+    """What one thread did of a launch at a time: share `tid` of `nt`; times in nanoseconds."""
 
     tid: int
     nt: int
@@ -95,13 +96,13 @@ class Recorder:
 
     def _make_room(self, launches: int, threads: int) -> None:
         words = max((len(k.params) for k in self.kernels), default=0)
-        self._record.make_room(launches, launches * threads, launches * max(words, 1))
+        self._record.make_room(launches, launches * threads * _PIECES, launches * max(words, 1))
 
     def _launches(self) -> tuple[Launch, ...]:
         launches, shares, words = self._record.filled()
         found = []
         for kernel, start, end, first_share, count, first_word in launches:
-            mine = tuple(Share(*s) for s in shares[first_share : first_share + count] if s[-1])
+            mine = tuple(Share(*s) for s in shares[first_share : first_share + count])
             number = int(self._order[kernel]) if kernel >= 0 else kernel
             size = len(self.kernels[number].params) if kernel >= 0 else 0
             found.append(Launch(number, start, end, mine, tuple(words[first_word : first_word + size])))

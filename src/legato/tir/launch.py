@@ -3,27 +3,65 @@
 from __future__ import annotations
 
 import enum
+from typing import Final
 
-from legato.tir.stmt import Barrier, For, Func, LoopKind
+from legato.arith.expr import Const
+from legato.base.node import post_order
+from legato.tir.stmt import Alloc, Barrier, Block, Check, For, Func, If, Let, LoopKind, Stmt, Store
 from legato.tir.walk import statements
 
 __all__ = ["LaunchKind", "launch_kind"]
+
+# Stores (of vectors, to registers too) from which a kernel is worth cutting: 25 µs on one thread, or more. Pieces cost
+# each thread about half a microsecond to take.
+FEWEST_STORES: Final = 1 << 17
 
 
 class LaunchKind(enum.IntEnum):
     """The numbers are those of the runtime's header."""
 
     ALONE = 0  # on one thread
-    SHARES = 1  # in shares that any threads may compute
+    SHARES = 1  # in one share for each thread, which any thread may compute
     GANG = 2  # in shares that are computed at the same time: the threads wait for each other
+    PIECES = 3  # in smaller shares, of which faster threads take more
 
 
 def launch_kind(func: Func) -> LaunchKind:
-    """The kind that a kernel needs: whether it has PARALLEL loops, and Barriers."""
+    """The kind that a kernel needs: whether it has PARALLEL loops, and Barriers, and enough to do in loops that may be
+    divided into any number of shares."""
     found = LaunchKind.ALONE
     for s in statements(func):
         if isinstance(s, Barrier):
             return LaunchKind.GANG
         if isinstance(s, For) and s.kind is LoopKind.PARALLEL:
             found = LaunchKind.SHARES
-    return found
+    return LaunchKind.PIECES if found is LaunchKind.SHARES and _is_worth_cutting(func.body) else found
+
+
+def _is_worth_cutting(root: Stmt) -> bool:
+    """Whether all that `root` does is in PARALLEL loops, none of which another loop repeats (each piece would read what
+    all its turns read), and enough. A kernel that may fail is left alone: its first failure is what counts."""
+    stores = 0
+    outside: list[Stmt] = [root]
+    while outside:
+        s = outside.pop()
+        if isinstance(s, For) and s.kind is LoopKind.PARALLEL:
+            stores += _stores(s)
+        elif isinstance(s, Block | Let | Alloc):
+            outside += s.children()
+        else:
+            return False
+    return stores >= FEWEST_STORES and not any(isinstance(s, Check) for s in statements(root))
+
+
+def _stores(loop: Stmt) -> int:
+    """About how many stores `loop` makes, at least; one of a vector counts once, and so does an extent that only the
+    running program knows."""
+    counts: dict[int, int] = {}
+    for s in post_order([loop]):
+        inside = [counts[id(child)] for child in s.children()]
+        count = max(inside, default=0) if isinstance(s, If) else sum(inside)
+        if isinstance(s, For) and s.kind is not LoopKind.VECTOR and isinstance(s.extent, Const):
+            count *= int(s.extent.value)
+        counts[id(s)] = count + isinstance(s, Store)
+    return counts[id(loop)]

@@ -82,7 +82,9 @@ static lg_status launch(lg_call *call, lg_kernel kernel, const lg_word *args, in
         return LG_INTERRUPT;
     if (how == LG_ALONE || ws->threads == 1 || !has_gang(ws))
         return kernel(args, 0, 1);
-    return how == LG_GANG ? lg_gang_run_together(kernel, args, ws->threads) : lg_gang_run(kernel, args, ws->threads);
+    if (how == LG_GANG)
+        return lg_gang_run_together(kernel, args, ws->threads);
+    return lg_gang_run(kernel, args, ws->threads, (int32_t)how);
 }
 
 /* Whether calls may nest one deeper on the stack of our own, which counts as memory. */
@@ -173,19 +175,21 @@ static const lg_services services = {
 
 static lg_status timed_launch(lg_call *call, lg_kernel kernel, const lg_word *args, int64_t how) {
     lg_workspace *ws = (lg_workspace *)call;
-    lg_timed timed = {.kernel = kernel, .args = args};
-    lg_launch *record = lg_profile_launch(ws->profile, &timed, ws->threads);
+    _Atomic int64_t shares = 0;
+    lg_timed timed = {.kernel = kernel, .args = args, .count = &shares};
+    lg_launch *record = lg_profile_launch(ws->profile, &timed, ws->threads * (how == LG_PIECES ? LG_CELLS : 1));
     if (!record)
         return launch(call, kernel, args, how);
     lg_status status = launch(call, lg_timed_share, (const lg_word *)&timed, how);
-    lg_profile_end(record);
+    lg_profile_end(ws->profile, record, shares);
     return status;
 }
 
 static lg_status timed_host_op(lg_call *call, int64_t op, const lg_word *args) {
-    lg_launch *record = lg_profile_host_op(((lg_workspace *)call)->profile, op);
+    lg_profile *profile = ((lg_workspace *)call)->profile;
+    lg_launch *record = lg_profile_host_op(profile, op);
     lg_status status = host_op(call, op, args);
-    lg_profile_end(record);
+    lg_profile_end(profile, record, 0);
     return status;
 }
 

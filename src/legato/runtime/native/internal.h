@@ -56,10 +56,14 @@ extern uint32_t lg_generation;
 bool lg_gang_take(void);
 void lg_gang_release(void);
 
-/* Runs `kernel` on the calling thread, which has the gang, and up to threads - 1 workers; waits for all. */
-lg_status lg_gang_run(lg_kernel kernel, const lg_word *args, int32_t threads);
+/* The shares of each thread that a kernel in pieces (LG_PIECES) is divided into; a power of two. */
+enum { LG_CELLS = 32 };
 
-/* The same, and all threads of the kernel do run: as many as come soon enough. They may call lg_gang_barrier. */
+/* Runs `kernel` on the calling thread, which has the gang, and up to threads - 1 workers; waits for all. `how` is
+ * LG_SHARES or LG_PIECES. */
+lg_status lg_gang_run(lg_kernel kernel, const lg_word *args, int32_t threads, int32_t how);
+
+/* For LG_GANG: all threads of the kernel do run, as many as come soon enough. They may call lg_gang_barrier. */
 lg_status lg_gang_run_together(lg_kernel kernel, const lg_word *args, int32_t threads);
 void lg_gang_barrier(int64_t threads);
 
@@ -70,20 +74,21 @@ typedef struct {
     lg_kernel kernel;
     const lg_word *args;
     lg_share *shares;
+    _Atomic int64_t *count; /* of shares that have begun */
 } lg_timed;
 
 /* The kernel to launch in place of `timed->kernel`; its arguments are `timed`. */
 lg_status lg_timed_share(const lg_word *timed, int64_t tid, int64_t nt);
 
-/* Begins the record of a launch of timed->kernel on up to `threads` threads, whose shares are recorded where
+/* Begins the record of a launch of timed->kernel, whose shares, `most` of them at most, are recorded where
  * `timed->shares` then points. NULL: there is no room for it, or it is a kernel that the table does not have. */
-lg_launch *lg_profile_launch(lg_profile *profile, lg_timed *timed, int32_t threads);
+lg_launch *lg_profile_launch(lg_profile *profile, lg_timed *timed, int64_t most);
 
 /* Begins the record of a call of operator `op`. NULL: there is no room for it. */
 lg_launch *lg_profile_host_op(lg_profile *profile, int64_t op);
 
-/* Ends a record, if there is one. */
-void lg_profile_end(lg_launch *launch);
+/* Ends a record, if there is one, with so many shares. */
+void lg_profile_end(lg_profile *profile, lg_launch *launch, int64_t shares);
 
 /* What a kernel and a callback may still need of a stack. */
 #define STACK_RESERVE (1ll << 20)

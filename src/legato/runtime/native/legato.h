@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LG_ABI_VERSION 3
+#define LG_ABI_VERSION 4
 
 typedef union {
     void *p;
@@ -41,13 +41,15 @@ typedef struct {
     int64_t bytes; /* of the payload */
 } lg_header;
 
-/* A kernel: computes its share of the iterations, thread `tid` of `nt`. Runs under round-to-nearest, IEEE denormals.
- * Behind the arguments of a kernel with barriers is one more word, the lg_call. Such a kernel returns LG_OK. */
+/* A kernel: computes share `tid` of the `nt` equal ones that its iterations are divided into. Runs under
+ * round-to-nearest, IEEE denormals. Behind the arguments of a kernel with barriers is one more word, the lg_call. Such a
+ * kernel returns LG_OK. */
 typedef lg_status (*lg_kernel)(const lg_word *args, int64_t tid, int64_t nt);
 
-/* How a kernel is launched: on this thread only (tid 0 of 1); in shares over the thread pool, each whenever a thread
- * has time for it; or in shares that all run at the same time, because they meet at barriers. */
-enum { LG_ALONE = 0, LG_SHARES = 1, LG_GANG = 2 };
+/* How a kernel is launched: on this thread only (tid 0 of 1); in one share for each thread of the pool, run whenever a
+ * thread has time for it; in shares that all run at the same time, because they meet at barriers; or in smaller shares,
+ * of which a thread takes more than others if it is faster. */
+enum { LG_ALONE = 0, LG_SHARES = 1, LG_GANG = 2, LG_PIECES = 3 };
 
 typedef struct lg_call lg_call;
 
@@ -57,7 +59,7 @@ typedef lg_status (*lg_host)(lg_call *call, const lg_word *args);
 typedef struct {
     uint32_t version; /* LG_ABI_VERSION */
     uint32_t size;    /* sizeof(lg_services) */
-    /* Runs `kernel` and waits. `how` is LG_ALONE, LG_SHARES or LG_GANG. */
+    /* Runs `kernel` and waits. `how` is one of the above. */
     lg_status (*launch)(lg_call *call, lg_kernel kernel, const lg_word *args, int64_t how);
     /* `bytes` of 64-byte aligned memory that lives until the matching pop; frames nest. On NULL return LG_MEMORY: lg_run
      * reports LG_DEPTH in its place where calls nest too deeply, and LG_INTERRUPT where this call is to end early. Every

@@ -122,11 +122,11 @@ LG_API int64_t lg_objects_leaked(const lg_workspace *workspace);
 typedef struct {
     int64_t kernel;
     int64_t start, end;
-    int64_t first_share, shares; /* shares[first_share] and the following; those that no thread had have end 0 */
+    int64_t first_share, shares; /* shares[first_share] and the following, in the order in which they began */
     int64_t first_word;          /* where its arguments begin in `words` */
 } lg_launch;
 
-/* What one thread did of a launch: share `tid` of `nt`. `thread` tells threads apart. */
+/* What one thread did of a launch at a time: share `tid` of `nt`. `thread` tells threads apart. */
 typedef struct {
     int64_t tid, nt;
     int64_t thread;

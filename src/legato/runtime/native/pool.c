@@ -6,6 +6,10 @@
  * the system does not run; shares and their results are the same whoever computes them. Whoever waits spins a while,
  * then yields, then sleeps on a futex, and says so first: a store of go or done is followed by a look at `asleep`.
  *
+ * A kernel that is launched in pieces has its iterations divided into LG_CELLS equal shares for each thread. A thread
+ * takes its own from the first on, several at once while many are left, and then those of others from the last on, so
+ * that all end at about the same time even where one runs slower or is interrupted.
+ *
  * A kernel with barriers needs all its threads at once. Its workers claim their shares and wait for `begin`. Before
  * shares are counted, those are left out that have not come when the caller stops waiting, and those that run on a CPU
  * of another one: the two would only wait for each other. Nobody takes over anything.
@@ -41,7 +45,8 @@ typedef struct {
     _Atomic uint32_t begin;  /* changes when a job may be run together with others; odd: without this worker */
     _Atomic uint32_t begin_asleep;
     _Atomic int32_t cpu;     /* on which the last share was claimed */
-    _Atomic bool together;
+    _Atomic int32_t how;     /* the kernel is launched */
+    _Atomic uint64_t cells;  /* of its share that nobody has taken: from the upper half up to the lower half */
     int32_t tid, nt;
     lg_kernel kernel;
     const lg_word *args;
@@ -137,7 +142,54 @@ static bool may_begin(lg_worker *self, uint32_t begun) {
     return !(atomic_load_explicit(&self->begin, memory_order_relaxed) & 1);
 }
 
+/* ---- pieces ---- */
+
+static _Alignas(LINE) _Atomic uint64_t callers_cells; /* as those of a worker */
+
+static uint64_t cells_between(uint32_t first, uint32_t end) {
+    return (uint64_t)first << 32 | end;
+}
+
+/* How many cells to take at once of `left`, from `place` on or up to it: no more than a third, unless it is one, and a
+ * power of two that divides `place`, so that they are together one of LG_CELLS / size equal shares. */
+static uint32_t piece_size(uint32_t left, uint32_t place) {
+    uint32_t size = 1;
+    while (6 * size <= left && place % (2 * size) == 0)
+        size *= 2;
+    return size;
+}
+
+/* Takes `size` cells, the first of which is `first`; false: there are none left. */
+static bool take(_Atomic uint64_t *cells, bool from_the_front, uint32_t *first, uint32_t *size) {
+    uint64_t before = atomic_load_explicit(cells, memory_order_relaxed), after;
+    do {
+        uint32_t low = (uint32_t)(before >> 32), high = (uint32_t)before;
+        if (low >= high)
+            return false;
+        *size = piece_size(high - low, from_the_front ? low : high);
+        *first = from_the_front ? low : high - *size;
+        after = from_the_front ? cells_between(low + *size, high) : cells_between(low, high - *size);
+    } while (!atomic_compare_exchange_weak_explicit(cells, &before, after, memory_order_relaxed, memory_order_relaxed));
+    return true;
+}
+
+/* What thread `tid` of `nt` does of a kernel that is launched in pieces. */
+static lg_status run_pieces(lg_kernel kernel, const lg_word *args, int32_t tid, int32_t nt) {
+    lg_status status = LG_OK;
+    for (int32_t n = 0; n < nt; n++) {
+        int32_t whose = (tid + n) % nt;
+        _Atomic uint64_t *cells = whose ? &workers[whose - 1]->cells : &callers_cells;
+        for (uint32_t first, size; take(cells, n == 0, &first, &size);) {
+            lg_status its = kernel(args, (whose * LG_CELLS + first) / size, nt * (LG_CELLS / size));
+            status = status ? status : its;
+        }
+    }
+    return status;
+}
+
 static lg_status run_share(const lg_worker *worker) {
+    if (atomic_load_explicit(&worker->how, memory_order_relaxed) == LG_PIECES)
+        return run_pieces(worker->kernel, worker->args, worker->tid, worker->nt);
     return worker->kernel(worker->args, worker->tid, worker->nt);
 }
 
@@ -149,7 +201,7 @@ static void *work(void *argument) {
         job = atomic_load_explicit(&self->go, memory_order_acquire);
         /* What is read here is of this job, if the claim succeeds; a worker that is left out has read all it needs. */
         uint32_t begun = atomic_load_explicit(&self->begin, memory_order_relaxed);
-        bool together = atomic_load_explicit(&self->together, memory_order_relaxed);
+        bool together = atomic_load_explicit(&self->how, memory_order_relaxed) == LG_GANG;
         atomic_store_explicit(&self->cpu, sched_getcpu(), memory_order_relaxed);
         if (!claim(self, job))
             continue;
@@ -242,19 +294,23 @@ static lg_status join(lg_worker *worker) {
 }
 
 /* Gives a job to up to threads - 1 workers, and returns to how many. */
-static int32_t hand_out(lg_kernel kernel, const lg_word *args, int32_t threads, bool together) {
+static int32_t hand_out(lg_kernel kernel, const lg_word *args, int32_t threads, int32_t how) {
     int32_t count = atomic_load_explicit(&worker_count, memory_order_relaxed);
     if (count < threads - 1)
         count = grow(threads - 1);
     count = count < threads - 1 ? count : threads - 1;
     atomic_store_explicit(&gang_threads, count + 1, memory_order_relaxed);
+    /* Of other kernels all are taken: a worker may look at another's before that one gets its share. */
+    uint64_t cells = how == LG_PIECES ? cells_between(0, LG_CELLS) : 0;
+    atomic_store_explicit(&callers_cells, cells, memory_order_relaxed);
     for (int32_t i = 0; i < count; i++) {
         lg_worker *worker = workers[i];
         worker->kernel = kernel;
         worker->args = args;
         worker->tid = i + 1;
         worker->nt = count + 1;
-        atomic_store_explicit(&worker->together, together, memory_order_relaxed);
+        atomic_store_explicit(&worker->how, how, memory_order_relaxed);
+        atomic_store_explicit(&worker->cells, cells, memory_order_relaxed);
         uint32_t job = atomic_load_explicit(&worker->go, memory_order_relaxed) + 1;
         atomic_store_explicit(&worker->go, job, memory_order_release);
     }
@@ -264,9 +320,9 @@ static int32_t hand_out(lg_kernel kernel, const lg_word *args, int32_t threads, 
     return count;
 }
 
-lg_status lg_gang_run(lg_kernel kernel, const lg_word *args, int32_t threads) {
-    int32_t count = hand_out(kernel, args, threads, false);
-    lg_status status = kernel(args, 0, count + 1);
+lg_status lg_gang_run(lg_kernel kernel, const lg_word *args, int32_t threads, int32_t how) {
+    int32_t count = hand_out(kernel, args, threads, how);
+    lg_status status = how == LG_PIECES ? run_pieces(kernel, args, 0, count + 1) : kernel(args, 0, count + 1);
     take_over(count);
     for (int32_t i = 0; i < count; i++) {
         lg_status its = join(workers[i]);
@@ -361,7 +417,7 @@ static int32_t muster(lg_worker **team, int32_t count) {
 
 lg_status lg_gang_run_together(lg_kernel kernel, const lg_word *args, int32_t threads) {
     lg_worker *team[LG_MAX_THREADS - 1];
-    int32_t count = hand_out(kernel, args, threads, true), size = muster(team, count);
+    int32_t count = hand_out(kernel, args, threads, LG_GANG), size = muster(team, count);
     for (int32_t i = 0; i < size; i++) {
         team[i]->tid = i + 1;
         team[i]->nt = size + 1;
