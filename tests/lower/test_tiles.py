@@ -93,3 +93,22 @@ def @main(%x: Tensor[(1, 9, 11, {channels}), float32]) {{ nn.{kind}_pool2d(%x, {
     vectors, plain = computed()
     assert vectors <= 4
     np.testing.assert_array_equal(found, plain)
+
+
+@pytest.mark.parametrize(
+    ("channels", "size", "block"),
+    [
+        (64, 56, "i"),  # 147 KB of weights stay in cache
+        (128, 56, "i"),  # 590 KB nearly do, and data are 1.6 MB
+        (128, 14, "p // 7"),  # data are 100 KB
+        (256, 56, "p // 28"),  # 2.4 MB of weights
+    ],
+)
+def test_threads_share_the_data_or_the_weights(channels: int, size: int, block: str) -> None:
+    b = Builder()
+    x = b.var("x", (1, size, size, channels))
+    weight = np.zeros((3, 3, channels, channels), np.float32)
+    conv = {"strides": (2, 2), "padding": (1, 1, 1, 1), "data_layout": "NHWC", "kernel_layout": "HWIO"}
+    mod = Module.from_expr(b.function([x], b.call("nn.conv2d", x, constant(weight), **conv)))
+    text = legato.compile(mod, target="x86-64-v4", keep=("tir",)).module_after("tir")
+    assert re.findall(r" w\[v\w*, l\w*\] = \w+\[([^,]*),", text)[0] == block  # of which block weights are read

@@ -8,6 +8,7 @@ from dataclasses import replace
 from legato.arith.expr import Const, Expr, Var, cdiv, const, lt, select
 from legato.arith.simplify import simplify
 from legato.arith.substitute import rewrite, substitute
+from legato.base.target import Target
 from legato.lower.access import depends, extent_of, is_unit, static_bytes, stride
 from legato.lower.algorithms.interleaved import Interleaved, interleave
 from legato.lower.algorithms.pairs import pair_up
@@ -152,6 +153,7 @@ def _tiled(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, part
     inner = replaced(inner, packed)
     operands = {x.buffer for x in loads(inner) if x in packed.values()}
     weight = sum(static_bytes(b) for b in operands if all(isinstance(d, Const) for d in b.shape))
+    data = sum(static_bytes(b) for b in {x.buffer for x in loads(inner)} - operands)  # for symbolic extents of 1
     job = TileJob(
         out=tensor,
         index=tuple(part.index.get(v, v) for v in index_of(tensor)),
@@ -166,7 +168,7 @@ def _tiled(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, part
         packed=frozenset(operands),
         last=last,
         term=None if apart is None else apart.term,
-        blocks_first=weight > work.target.l2_bytes // 2 or _is_by_channel(inner, channel, operands),
+        blocks_first=_leave_cache(weight, data, work.target) or _is_by_channel(inner, channel, operands),
         ahead=Ahead(block_var) if _fetches_ahead(work, weight, order, row_axis, shape) else None,
     )
     assert channel is job.order[-1]
@@ -190,6 +192,16 @@ def _in_one_loop(job: TileJob, shape: TileShape) -> TileJob:
     """`job` with rows merged where blocks of channels are enough for threads to share."""
     blocks = extent_of(simplify(cdiv(job.order[-1].extent, shape.width)))
     return merged(job) if job.blocks_first and blocks is not None and blocks >= PIECES else job
+
+
+def _leave_cache(weight: int, data: int, target: Target) -> bool:
+    """True if so many bytes of weights do not stay in a core's own cache while all rows of the data pass through it.
+
+    Each block of them is then used for all rows before the next, so threads share the weights, and each reads all data,
+    much of it out of another core's cache. Where data are more and the weights nearly fit, threads share the data.
+    """
+    fit = target.l2_bytes // 2 if weight >= data else 3 * target.l2_bytes // 4
+    return weight > fit
 
 
 def _is_by_channel(inner: Expr, channel: Axis, packed: Collection[Buffer]) -> bool:
