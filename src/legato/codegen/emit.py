@@ -75,7 +75,8 @@ def _module(
     level: int,
 ) -> str:
     """The text of `funcs`, to be compiled at `level`; `loops` names those that may reach themselves."""
-    known = {**launches, **{f.name: launch_kind(f) for f in funcs if f.kind is FuncKind.KERNEL}}
+    has_hosts = any(f.kind is FuncKind.HOST for f in funcs)  # only they launch
+    known = {**launches, **{f.name: launch_kind(f) for f in funcs if has_hosts and f.kind is FuncKind.KERNEL}}
     outlined: set[str] = set()
     parts, declared = [f'{level_line(level)}\ntarget triple = "{target.triple}"'], dict[str, str]()
     for f in funcs:
@@ -87,7 +88,7 @@ def _module(
             declared |= called
     for f in funcs:
         declared.pop(f.name, None)
-    weights = [_RARELY] if any(f.kind is FuncKind.HOST for f in funcs) else []
+    weights = [_RARELY] if has_hosts else []
     return "\n\n".join([*parts, *declared.values(), *definitions(outlined), *weights, _attributes(target)]) + "\n"
 
 

@@ -96,7 +96,8 @@ class Recorder:
 
     def _make_room(self, launches: int, threads: int) -> None:
         words = max((len(k.params) for k in self.kernels), default=0)
-        self._record.make_room(launches, launches * threads * _PIECES, launches * max(words, 1))
+        shares = (launches + _FIRST * _PIECES) * threads  # few kernels run in pieces where there are many launches
+        self._record.make_room(launches, shares, launches * max(words, 1))
 
     def _launches(self) -> tuple[Launch, ...]:
         launches, shares, words = self._record.filled()
