@@ -10,7 +10,7 @@ from legato.arith.expr import Const, Expr, Var, const
 from legato.arith.simplify import simplify
 from legato.arith.substitute import substitute
 from legato.base import dtype as dt
-from legato.lower.rules.ahead import FEWEST_TURNS, Ahead, number_of, share_of
+from legato.lower.rules.ahead import FEWEST_COUNTED, Ahead, number_of, share_of
 from legato.te.tensor import Axis, Reduction
 from legato.tir.buffer import Buffer, Layout
 from legato.tir.expr import Load
@@ -42,13 +42,14 @@ def value(e: Expr, env: dict[Var, Expr]) -> int:
     st.lists(st.integers(1, 3), max_size=1),
     st.integers(1, 3),
     st.integers(1, 4),
-    st.integers(FEWEST_TURNS, 20),
+    st.integers(2, 20),
     st.booleans(),
 )
 def test_turns_ask_for_all_of_the_next_block_together(
     outer: list[int], groups: int, vectors: int, turns: int, is_known: bool
 ) -> None:
     steps, width = 4, vectors * LANES
+    turns = turns if is_known else max(turns, FEWEST_COUNTED)
     x, reduction = weights([*outer, steps * groups], width)
     share = share_of(Ahead(BLOCK, turns if is_known else COUNT), x, reduction, WITHIN, steps, width, LANES)
     assert share is not None
@@ -79,8 +80,8 @@ def test_turns_ask_for_all_of_the_next_block_together(
 def test_turns_that_share_nothing() -> None:
     x, reduction = weights([8], 32)
     assert share_of(None, x, reduction, WITHIN, 4, 32, LANES) is None
-    assert share_of(Ahead(BLOCK, FEWEST_TURNS - 1), x, reduction, WITHIN, 4, 32, LANES) is None
-    assert share_of(Ahead(BLOCK, FEWEST_TURNS), x, reduction, WITHIN, 4, 32, LANES) is not None
+    assert share_of(Ahead(BLOCK, 1), x, reduction, WITHIN, 4, 32, LANES) is None
+    assert share_of(Ahead(BLOCK, 2), x, reduction, WITHIN, 4, 32, LANES) is not None
     odd, sum_of_odd = weights([9], 32)
     assert share_of(Ahead(BLOCK, 9), odd, sum_of_odd, WITHIN, 4, 32, LANES) is None
     spread, sum_of_spread = weights([8], 32, Layout((0, 1, 2), pad=(0, 16, 0)))

@@ -1,10 +1,8 @@
 """Weights that come from memory, asked for while those before them are used.
 
-Several register tiles use the weights of a block one after the other: turns. Many turns each ask for an equal share of
-the next block, so that memory is busy all the time; if the first asked for all of it, it would wait for memory, and
-memory for the others. Of few turns each asks for what it uses itself, which is to say the first for all: with large
-shares so many lines would be under way from memory in every turn that the lines its own loads want from the second
-cache could not be (the first cache waits for a few dozen at once).
+Several register tiles use the weights of a block one after the other: turns. Each asks for an equal share of the next
+block, so that memory is busy all the time; if the first asked for all of it, it would wait for memory, and memory for
+the others.
 """
 
 from __future__ import annotations
@@ -21,9 +19,8 @@ from legato.te.tensor import Axis, Reduction
 from legato.tir.expr import Load
 from legato.tir.stmt import LoopKind, Prefetch, Stmt
 
-__all__ = ["FEWEST_TURNS", "Ahead", "Share", "number_of", "share_of"]
+__all__ = ["Ahead", "Share", "number_of", "share_of"]
 
-FEWEST_TURNS: Final = 6  # that share: 9 make Winograd's products of 14 x 14 pixels 6 % faster, 3 those of 7 x 7 slower
 FEWEST_COUNTED: Final = 3  # where turns are counted by the running program, no more than a share of so many is written
 
 
@@ -86,13 +83,13 @@ class Share:
 def share_of(
     ahead: Ahead | None, x: Load, reduction: Reduction, within: Var, steps: int, width: int, lanes: int
 ) -> Share | None:
-    """How the turns share the next block of `x`; None where each asks for what it uses itself: there are few turns, or
-    the block (the sum's terms by `width` channels, `within` being the place among them) does not lie in memory as it
+    """How the turns share the next block of `x`; None where each asks for what it uses itself: there is one, or the
+    block (the sum's terms by `width` channels, `within` being the place among them) does not lie in memory as it
     is used.
 
     steps: terms of the sum that are written out; lanes: elements of a line.
     """
-    if ahead is None or (isinstance(ahead.turns, int) and ahead.turns < FEWEST_TURNS):
+    if ahead is None or ahead.turns == 1:
         return None
     inner = tuple(axis.var for axis in reduction.axes)
     terms = 1

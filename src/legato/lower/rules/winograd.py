@@ -265,8 +265,12 @@ def _product(
 
 
 def _ahead(job: WinogradJob, along: Var, live: Expr) -> Ahead:
-    """The register tiles of a block share what is fetched ahead if all of them are needed."""
-    return Ahead(along, 1 if extent_of(live) is None else -(-job.tiles // job.shape.rows))
+    """The register tiles of a block of `live` tiles share what is fetched ahead."""
+    count: Expr = const(0)
+    for _, some, _ in _rows(job, live):
+        count = count + some
+    count = simplify(count)
+    return Ahead(along, extent_of(count) or count)
 
 
 def _stored(job: WinogradJob, target: Target, products: Buffer, tile: Sequence[Expr], t: Expr, ob: Expr) -> Stmt:
