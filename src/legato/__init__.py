@@ -57,9 +57,9 @@ def compile(  # the name that users look for
     ops:     operators of your own; custom: converters of your own for ONNX operators, by "domain::Op".
     passes:  what is done to the program before it is lowered; None: `legato.pipelines.DEFAULT`.
     memory_limit: of the workspace of one call, in bytes; 0: none.
-    precision: None: algorithms that round about as much as the sums as they stand; "exact": those sums only; "fast":
-             also algorithms with somewhat larger errors; "bfloat16": matrix products and convolutions of bfloat16
-             with float32 sums (docs/precision.md).
+    precision: None: algorithms that round about as much as the sums as they stand; "exact": those sums only, and
+             subnormal numbers do not count as 0; "fast": also algorithms with somewhat larger errors; "bfloat16":
+             matrix products and convolutions of bfloat16 with float32 sums (docs/precision.md).
 
     Raises CompileError (with what was wrong, where, and a hint) and PlatformError.
     """

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from legato.arith.expr import Op, binary
 from legato.base import dtype as dt
@@ -91,6 +92,24 @@ def test_error_is_within_the_bound(name: str, dtype: DType, target: Target) -> N
     with np.errstate(all="ignore"):
         x = samples(dtype, 1 << 12)
     check_error(name, [x], dtype, target)
+
+
+@pytest.mark.parametrize("target", RUNNABLE, ids=lambda t: t.name)
+@pytest.mark.parametrize("name", UNARY)
+@pytest.mark.parametrize("dtype", [dt.float32, dt.float64], ids=str)
+def test_subnormal_numbers_may_count_as_zero(name: str, dtype: DType, target: Target) -> None:
+    """No other number depends on whether they do, unless one of them is its exact value."""
+    with np.errstate(all="ignore"):
+        x, tiny = samples(dtype, 1 << 10), np.finfo(dtype.numpy).tiny
+        kept = compiled(name, [x], dtype, target)
+    assert torch.set_flush_denormal(True)
+    try:
+        flushed = compiled(name, [x], dtype, target)
+    finally:
+        torch.set_flush_denormal(False)
+    normal = ~((np.abs(x) < tiny) | (np.abs(kept) <= tiny))
+    np.testing.assert_array_equal(flushed[normal], kept[normal])
+    assert (flushed[(np.abs(kept) < tiny) & (np.abs(x) >= tiny)] == 0).all()
 
 
 def power_samples(dtype: DType) -> tuple[np.ndarray, np.ndarray]:

@@ -63,21 +63,25 @@ lg_status count(lg_call *call, const lg_word *args) {
     return LG_OK;
 }
 
-/* y[3] = (threads of a parallel launch, of one that is not, the MXCSR control word if it was a wrong one); words: x, y */
+static int64_t fp_control(void) {
+    return __builtin_ia32_stmxcsr() & 0xFFC0;
+}
+
+/* y[3] = (threads of a parallel launch, of one that is not, the MXCSR control word, or -1 if a thread has another one);
+ * words: x, y */
 static lg_status team_kernel(const lg_word *args, int64_t tid, int64_t nt) {
     int64_t *y = args[0].p;
-    unsigned control = __builtin_ia32_stmxcsr() & 0xFFC0;
     if (tid == 0)
         y[args[1].i] = nt;
-    if (control != 0x1F80)
-        y[2] = control;
+    if (fp_control() != args[2].i)
+        y[2] = -1;
     return LG_OK;
 }
 
 lg_status team(lg_call *call, const lg_word *args) {
-    int64_t *y = args[1].p;
-    lg_word first[2] = {args[1], {.i = 0}}, second[2] = {args[1], {.i = 1}};
-    y[2] = 0;
+    int64_t *y = args[1].p, control = fp_control();
+    lg_word first[3] = {args[1], {.i = 0}, {.i = control}}, second[3] = {args[1], {.i = 1}, {.i = control}};
+    y[2] = control;
     lg_status status = call->services->launch(call, team_kernel, first, 1);
     return status ? status : call->services->launch(call, team_kernel, second, 0);
 }

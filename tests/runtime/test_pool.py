@@ -16,9 +16,10 @@ import torch
 
 from legato.runtime import Executable, cpu_count
 from legato.runtime.binding import library
-from tests.runtime.images import executable
+from tests.runtime.images import executable, program
 
 LAUNCHES = 2000
+KEEP, FLUSH = 0x1F80, 0x9FC0  # MXCSR: exceptions masked; flush-to-zero and denormals-are-zero
 
 
 def counted(exe: Executable, n: int = 7, launches: int = LAUNCHES) -> list[int]:
@@ -48,7 +49,7 @@ def test_same_bits_for_any_number_of_threads() -> None:
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_gang_size(threads: int) -> None:
     nt, nt_serial, control = result(executable("team", threads=threads), np.zeros(1, np.int64))
-    assert (nt, nt_serial, control) == (threads, 1, 0)
+    assert (nt, nt_serial, control) == (threads, 1, FLUSH)
     assert library().lg_pool_workers() >= threads - 1
 
 
@@ -235,16 +236,19 @@ def test_spawned_process() -> None:
         assert pool.apply(_spawned, (2,)) == [LAUNCHES] * 7
 
 
-def test_floating_point_environment_is_set_and_restored() -> None:
-    # PyTorch can switch the calling thread to flush denormals to zero; kernels must not see that.
-    tiny = np.full(8, 1e-40, np.float32)
-    assert torch.set_flush_denormal(True)
+@pytest.mark.parametrize("precision", ["default", "exact"])
+@pytest.mark.parametrize("callers", [False, True])
+def test_floating_point_environment_is_set_and_restored(precision: str, callers: bool) -> None:
+    # PyTorch can switch the calling thread to count subnormal numbers as 0; kernels must not see whether it did.
+    tiny, flushes = np.full(8, 1e-40, np.float32), precision != "exact"
+    made = program(precision=precision)
+    assert torch.set_flush_denormal(callers)
     try:
-        scaled = result(executable(threads=2, scale=2), tiny)
-        control = result(executable("team", threads=2), np.zeros(1, np.int64))[2]
-        assert (tiny * np.float32(2)).tolist() == [0] * 8  # the caller's state is as it was
+        scaled = result(executable(threads=2, scale=2, of=made), tiny)
+        control = result(executable("team", threads=2, of=made), np.zeros(1, np.int64))[2]
+        assert (tiny * np.float32(2) == 0).all() == callers  # the caller's state is as it was
     finally:
         torch.set_flush_denormal(False)
-    assert control == 0
-    np.testing.assert_array_equal(scaled, tiny * np.float32(2))
-    assert scaled[0] > 0
+    assert control == (FLUSH if flushes else KEEP)
+    np.testing.assert_array_equal(scaled, np.zeros(8) if flushes else tiny * np.float32(2))
+    assert scaled.any() != flushes

@@ -10,7 +10,8 @@ __all__ = ["Precision", "precision"]
 
 
 class Precision(enum.Enum):
-    """What may be traded for speed, in programs of float32.
+    """What may be traded for speed, in programs of float32. Subnormal numbers of any type are kept by EXACT only; they
+    count as 0 elsewhere, as operands and as results, since processors may take a hundred times as long for them.
 
     DEFAULT: algorithms whose rounding errors are about as large as those of the sum as it stands (at most about twice).
     EXACT:   no algorithm that rounds more than that sum, or spreads infinities and NaNs further.

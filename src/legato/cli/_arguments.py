@@ -37,8 +37,8 @@ def add_compile(parser: argparse.ArgumentParser, *, threads: bool = True) -> Non
         "--precision",
         choices=("default", "exact", "fast", "bfloat16"),
         default="default",
-        help="exact: no algorithm that rounds more than a plain sum; fast: also algorithms with larger errors; "
-        "bfloat16: matrix products and convolutions of bfloat16",
+        help="exact: no algorithm that rounds more than a plain sum, and subnormal numbers are kept; fast: also "
+        "algorithms with larger errors; bfloat16: matrix products and convolutions of bfloat16",
     )
     if threads:
         parser.add_argument("--threads", type=_positive, help="default: what CPU affinity and cgroup quota allow")

@@ -106,12 +106,14 @@ def _pack_half(b: Builder, v: Value) -> Value:
 def _unpack_half(b: Builder, v: Value) -> Value:
     wide = b.unary("zext", v, "i32")
     sign = b.binary("shl", b.binary("and", wide, _int(0x8000)), _int(16))
-    magnitude = b.binary("shl", b.binary("and", wide, _int(0x7FFF)), _int(13))
-    # Read as a float it is too small by 2^112, subnormals included; Inf and NaN get the full exponent.
-    value = _bits(b, b.binary("fmul", _as_float(b, magnitude), _float(2.0**112)))
-    special = b.binary("icmp uge", magnitude, _int(0x7C00 << 13), "i1")
-    value = b.select(special, b.binary("or", value, _int(255 << 23)), value)
-    return _as_float(b, b.binary("or", value, sign))
+    magnitude = b.binary("and", wide, _int(0x7FFF))
+    # Of a float with these bits the exponent is too small by 112; that of Inf and NaN becomes the greatest.
+    bits = b.binary("add", b.binary("shl", magnitude, _int(13)), _int(112 << 23))
+    special = b.binary("icmp uge", magnitude, _int(0x7C00), "i1")
+    bits = b.select(special, b.binary("or", bits, _int(255 << 23)), bits)
+    small = b.binary("icmp ult", magnitude, _int(0x0400), "i1")
+    subnormal = b.binary("fmul", b.unary("sitofp", magnitude, "float"), _float(2.0**-24))
+    return _as_float(b, b.binary("or", b.select(small, _bits(b, subnormal), bits), sign))
 
 
 def narrow_to_odd(b: Builder, v: Value) -> Value:

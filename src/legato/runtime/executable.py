@@ -38,7 +38,7 @@ MAX_PLANS: Final = 256  # combinations of input shapes whose plans are kept
 
 # lg_status and the flags of lg_run
 _OK, _MEMORY, _INTERRUPT, _HOST_OP, _DEPTH, _CHECK = 0, 1, 2, 3, 4, 256
-_RUN_SIGINT = 1
+_RUN_SIGINT, _RUN_FLUSH = 1, 8
 
 
 class Executable:
@@ -49,8 +49,8 @@ class Executable:
     them as the program's result has it. `run` takes and returns them by name.
     """
 
-    __slots__ = ("_bodies", "_body_of", "_callback", "_code", "_entry", "_exchanges", "_free", "_host_ops", "_limit",
-                 "_parts", "_plans", "_run", "_signature", "function", "program", "threads")  # fmt: skip
+    __slots__ = ("_bodies", "_body_of", "_callback", "_code", "_entry", "_exchanges", "_flags", "_free", "_host_ops",
+                 "_limit", "_parts", "_plans", "_run", "_signature", "function", "program", "threads")  # fmt: skip
 
     def __init__(
         self,
@@ -78,6 +78,7 @@ class Executable:
         self._code = code or CodeImage(parts.image, parts.code_size, parts.relocations)
         self._entry = self._code.address + program.functions[function].offset
         self._signature = Signature(program.functions[function])
+        self._flags = self._signature.flags | (0 if self.precision is Precision.EXACT else _RUN_FLUSH)
         self._callback = host_callback(program.host_ops, host_ops or _refuse_op) if program.host_ops else None
         self._plans: dict[tuple[Shape, ...], Plan] = {}
         self._exchanges: dict[Plan, Exchange] = {}
@@ -239,7 +240,7 @@ class Executable:
                 call = ObjectCall(self._exchange(plan), signature, workspace, objects)
             status = self._run(
                 workspace.handle, self._entry, workspace.words_address, plan.workspace, self.threads,
-                signature.flags | on_main,
+                self._flags | on_main,
             )  # fmt: skip
             failure = workspace.failures.pop() if workspace.failures else None
             if signature.has_objects and not status:

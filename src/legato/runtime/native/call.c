@@ -24,7 +24,7 @@ struct lg_workspace {
     struct sigaction theirs; /* the program's own action on SIGINT, while ours is in place */
     lg_profile *profile;   /* what this call is recorded in, or NULL */
     lg_status push_failed; /* why push returned NULL */
-    lg_fp caller_fp;
+    lg_fp fp, caller_fp;
     _Atomic int32_t interrupted;
 };
 
@@ -122,12 +122,12 @@ static lg_status call_back(void *argument) {
     const host_op_call *request = argument;
     lg_workspace *ws = request->ws;
     /* The callback is the embedder's code: it gets the embedder's floating-point state and signal handling. */
-    lg_fp_leave(ws->caller_fp);
+    lg_fp_set(ws->caller_fp);
     if (ws->on_main)
         give_sigint_back(ws);
     lg_status status = ws->host_op(ws->user, request->op, request->args);
     ws->on_main = ws->on_main && take_sigint(ws);
-    ws->caller_fp = lg_fp_enter();
+    ws->caller_fp = lg_fp_set(ws->fp);
     return status;
 }
 
@@ -285,9 +285,9 @@ static lg_status enter(void *argument) {
 static lg_status run_entry(lg_workspace *ws, lg_host entry, const lg_word *words) {
     entry_call request = {.ws = ws, .entry = entry, .words = words};
     atomic_fetch_add_explicit(&lg_calls, 1, memory_order_relaxed);
-    ws->caller_fp = lg_fp_enter();
+    ws->caller_fp = lg_fp_set(ws->fp);
     lg_status status = ws->is_deep ? lg_stack_run(&ws->stack, enter, &request) : enter(&request);
-    lg_fp_leave(ws->caller_fp);
+    lg_fp_set(ws->caller_fp);
     if (ws->generation == lg_generation) {
         if (ws->has_gang)
             lg_gang_release();
@@ -299,6 +299,7 @@ static lg_status run_entry(lg_workspace *ws, lg_host entry, const lg_word *words
 lg_status lg_run(lg_workspace *ws, lg_host entry, const lg_word *words, int64_t reserve, int32_t threads,
                  int32_t flags) {
     ws->is_deep = flags & LG_RUN_DEEP;
+    ws->fp = flags & LG_RUN_FLUSH ? LG_FP_FLUSH : LG_FP_KEEP;
     if (!lg_arena_reserve(&ws->arena, reserve) || (ws->is_deep && !lg_stack_map(&ws->stack))) {
         lg_heap_reset(&ws->heap);
         return LG_MEMORY;

@@ -14,26 +14,34 @@
 #include <immintrin.h>
 #endif
 
-/* ---- the floating-point environment of kernels: round to nearest, denormals kept, no traps ---- */
+/* ---- the floating-point environment of kernels: round to nearest, no traps; subnormal numbers are kept or count as 0 - */
 
 typedef unsigned lg_fp;
 
-static inline lg_fp lg_fp_enter(void) {
 #if defined(__x86_64__)
-    lg_fp saved = _mm_getcsr();
-    _mm_setcsr(0x1F80);
-    return saved;
+enum { LG_FP_KEEP = 0x1F80, LG_FP_FLUSH = 0x9FC0 }; /* MXCSR; the second with FTZ and DAZ */
 #else
-    return 0; /* no other processor is supported yet; theirs starts threads in this state */
+enum { LG_FP_KEEP, LG_FP_FLUSH }; /* no other processor is supported yet */
+#endif
+
+/* What this thread computes in. */
+static inline lg_fp lg_fp_get(void) {
+#if defined(__x86_64__)
+    return _mm_getcsr();
+#else
+    return 0;
 #endif
 }
 
-static inline void lg_fp_leave(lg_fp saved) {
+/* Returns what it was before. */
+static inline lg_fp lg_fp_set(lg_fp state) {
+    lg_fp saved = lg_fp_get();
 #if defined(__x86_64__)
-    _mm_setcsr(saved);
+    _mm_setcsr(state);
 #else
-    (void)saved;
+    (void)state;
 #endif
+    return saved;
 }
 
 static inline void lg_pause(void) {

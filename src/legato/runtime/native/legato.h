@@ -42,7 +42,7 @@ typedef struct {
 } lg_header;
 
 /* A kernel: computes share `tid` of the `nt` equal ones that its iterations are divided into. Runs under
- * round-to-nearest, IEEE denormals. Behind the arguments of a kernel with barriers is one more word, the lg_call. Such a
+ * round-to-nearest, without traps. Behind the arguments of a kernel with barriers is one more word, the lg_call. Such a
  * kernel returns LG_OK. */
 typedef lg_status (*lg_kernel)(const lg_word *args, int64_t tid, int64_t nt);
 

@@ -74,7 +74,9 @@ enum {
      * that stack ends. */
     LG_RUN_DEEP = 2,
     /* Arguments or results are objects: those there are when it succeeds live until lg_objects_end. */
-    LG_RUN_OBJECTS = 4
+    LG_RUN_OBJECTS = 4,
+    /* Subnormal numbers count as 0, as operands and as results. */
+    LG_RUN_FLUSH = 8
 };
 
 /* Runs `entry` and returns its status; where that is not LG_OK, all objects have ended. `reserve` bytes of workspace are

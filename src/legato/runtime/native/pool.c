@@ -48,6 +48,7 @@ typedef struct {
     _Atomic int32_t how;     /* the kernel is launched */
     _Atomic uint64_t cells;  /* of its share that nobody has taken: from the upper half up to the lower half */
     int32_t tid, nt;
+    lg_fp fp;                /* what the call computes in */
     lg_kernel kernel;
     const lg_word *args;
     _Alignas(LINE) _Atomic uint32_t done;
@@ -195,7 +196,6 @@ static lg_status run_share(const lg_worker *worker) {
 
 static void *work(void *argument) {
     lg_worker *self = argument;
-    lg_fp_enter();
     for (uint32_t job = 0;;) {
         wait_for_change(&self->go, job, &self->asleep, SPIN_CALL);
         job = atomic_load_explicit(&self->go, memory_order_acquire);
@@ -207,6 +207,7 @@ static void *work(void *argument) {
             continue;
         if (together && !may_begin(self, begun))
             continue;
+        lg_fp_set(self->fp);
         self->status = run_share(self);
         atomic_store_explicit(&self->done, job, memory_order_release);
         atomic_thread_fence(memory_order_seq_cst); /* done is seen before we look whether the caller sleeps */
@@ -309,6 +310,7 @@ static int32_t hand_out(lg_kernel kernel, const lg_word *args, int32_t threads, 
         worker->args = args;
         worker->tid = i + 1;
         worker->nt = count + 1;
+        worker->fp = lg_fp_get();
         atomic_store_explicit(&worker->how, how, memory_order_relaxed);
         atomic_store_explicit(&worker->cells, cells, memory_order_relaxed);
         uint32_t job = atomic_load_explicit(&worker->go, memory_order_relaxed) + 1;
