@@ -9,9 +9,10 @@ one name for all; the image is linked with the names that the program gives.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from io import BytesIO
 
+from legato.base.dataclass import dataclass
 from legato.base.sources import sources_digest
 from legato.base.target import Target
 from legato.codegen.cache import KernelCache

@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from legato._version import __version__
 from legato.assemble import KERNEL, Assembler, Objects, llvm_modules
+from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError, UnsupportedError, quoting
 from legato.base.node import post_order
 from legato.base.precision import Precision

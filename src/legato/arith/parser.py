@@ -8,11 +8,12 @@ What names, calls and subscripts mean is asked of a `Scope`; here names are vari
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from legato.arith.expr import Const, Expr, Op, Var, binary, const, select, sub
 from legato.arith.printer import PRECEDENCE
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.base.errors import TypeCheckError
 from legato.base.lexer import Token, number
 from legato.base.tokens import TokenStream

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 
+from legato.base.dataclass import dataclass
 from legato.base.errors import LegatoError
 
 __all__ = ["Config", "config"]

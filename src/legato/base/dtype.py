@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
+from legato.base.dataclass import dataclass
 from legato.base.errors import TypeCheckError
 
 __all__ = ["ALL_DTYPES", "BY_NAME", "DType", "bfloat16", "bool_", "dtype", "float16", "float32", "float64", "handle",

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 from legato.base.config import config
+from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.base.errors import CompileError, PlatformError
 

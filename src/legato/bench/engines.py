@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from legato.base.dataclass import dataclass
 from legato.base.errors import RunError
 from legato.compare.exact import flat, in_order
 from legato.compare.peer import outputs, session

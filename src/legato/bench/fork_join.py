@@ -7,8 +7,8 @@ and all that runs on several threads with it. `modes` sorts rounds of a benchmar
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
+from legato.base.dataclass import dataclass
 from legato.base.target import Target
 from legato.codegen.compile import compile_object
 from legato.codegen.emit import emit_module

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 
+from legato.base.dataclass import dataclass
 from legato.bench.engines import Engine
 from legato.bench.modes import largest
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from dataclasses import field as dataclass_field
 from functools import partial
 from pathlib import Path
@@ -12,6 +12,7 @@ from statistics import median
 from typing import Any
 
 from legato._version import __version__
+from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError, LegatoError, RunError
 from legato.base.precision import Precision
 from legato.base.precision import precision as as_precision

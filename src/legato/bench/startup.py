@@ -7,10 +7,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError
 
 __all__ = ["Startup", "compile_twice", "load_seconds"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import comb
 from typing import Final
 
 import numpy as np
+
+from legato.base.dataclass import dataclass
 
 __all__ = ["ENOUGH", "TIGHT", "Ratio", "Times", "ratio", "times", "undecided"]
 

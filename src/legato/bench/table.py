@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from math import exp, isfinite, log
 from typing import Any, Final
 
+from legato.base.dataclass import dataclass
 from legato.bench.run import Result
 from legato.bench.statistics import ENOUGH, Ratio
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from legato.base.dataclass import dataclass
 
 __all__ = ["BUG", "FAULT", "INTERRUPTED", "NO", "YES", "Answer", "Tell", "counted", "rows", "seconds", "size"]
 

@@ -9,10 +9,10 @@ An atom is a variable or an expression that is not a sum or product (floordiv, a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 from legato.arith.expr import Binary, Const, Expr, Op, floordiv
+from legato.base.dataclass import dataclass
 from legato.base.node import post_order
 from legato.codegen.builder import Builder
 from legato.codegen.value import Value, vector_constant

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 from legato.arith.expr import Const, Expr, Var
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.base.node import post_order
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load

@@ -11,10 +11,10 @@ import contextlib
 import hashlib
 import os
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from legato.base.config import config
+from legato.base.dataclass import dataclass
 
 __all__ = ["KernelCache"]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
+from legato.base.dataclass import dataclass
 from legato.base.errors import InternalError
 
 __all__ = ["ElfObject", "Relocation", "Section", "Symbol", "read_object"]

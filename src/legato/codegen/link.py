@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from legato.base.dataclass import dataclass
 from legato.base.errors import InternalError
 from legato.codegen.elf import ElfObject, Relocation, Section, read_object
 

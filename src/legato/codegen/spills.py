@@ -6,7 +6,7 @@ number of stack references in its inner loop is worth a test.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from legato.base.dataclass import dataclass
 
 __all__ = ["InnerLoop", "innermost_loops"]
 

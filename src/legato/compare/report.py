@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Final
 
 import ml_dtypes
 import numpy as np
 
+from legato.base.dataclass import dataclass
 from legato.base.dtype import dtype
 from legato.base.precision import Precision
 

@@ -10,11 +10,11 @@ as of a parameter, is left to the check that every function makes when it is cal
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from legato.arith.expr import Var
 from legato.arith.substitute import variables
+from legato.base.dataclass import dataclass
 from legato.base.errors import TypeCheckError
 from legato.base.span import Span
 from legato.infer.replace import replace_dim

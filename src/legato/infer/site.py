@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from legato.arith.expr import Expr as Dim
 from legato.arith.expr import Var
+from legato.base.dataclass import dataclass
 from legato.base.span import Span
 from legato.ir import expr as ir
 from legato.ir.constraint import Constraint

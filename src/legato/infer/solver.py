@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from legato.arith.expr import Const, Var, const, fresh, max_, min_
@@ -18,6 +17,7 @@ from legato.arith.linear import divide, solve
 from legato.arith.prove import provably_different, prove_equal
 from legato.arith.simplify import simplify
 from legato.arith.substitute import replace, variables
+from legato.base.dataclass import dataclass
 from legato.base.errors import TypeCheckError
 from legato.infer.holes import DimHole, Hole, dim_vars, show
 from legato.infer.replace import rename_params, replace_vars

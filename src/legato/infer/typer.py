@@ -7,12 +7,12 @@ have holes). A rule that cannot answer yet gives a hole and leaves a problem tha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from legato.arith.expr import Var as DimVar
 from legato.arith.substitute import variables
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.base.errors import TypeCheckError
 from legato.base.span import Span
 from legato.infer.holes import DimHole, Hole, dim_vars, has_failed, has_holes, show

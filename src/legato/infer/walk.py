@@ -7,13 +7,13 @@ chain of any length is typed in one forward sweep and relations are rarely asked
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 from legato.arith.expr import Const
 from legato.arith.expr import Var as DimVar
 from legato.arith.substitute import variables
+from legato.base.dataclass import dataclass
 from legato.base.errors import TypeCheckError
 from legato.base.span import Span
 from legato.infer.demands import Demands, KnownCall

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from legato.arith.expr import Var as DimVar
+from legato.base.dataclass import dataclass
 from legato.base.errors import InternalError
 from legato.ir.constraint import Constraint
 from legato.ir.expr import Expr, Function, Var

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -12,6 +11,7 @@ import numpy as np
 from legato.arith.expr import Expr as Dim
 from legato.arith.expr import Var as DimVar
 from legato.arith.substitute import variables
+from legato.base.dataclass import dataclass
 from legato.base.errors import RunError
 from legato.interp.activation import Activation
 from legato.interp.constraints import require

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from legato.base.dataclass import dataclass
 from legato.ir.expr import Function
 from legato.ir.op import Op
 from legato.runtime.values import Data

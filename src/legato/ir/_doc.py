@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
+
+from legato.base.dataclass import dataclass
 
 __all__ = ["Block", "Pieces", "layout"]
 

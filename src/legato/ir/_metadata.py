@@ -16,12 +16,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError, ParseError
 from legato.ir._json_checks import Bad
 from legato.ir._json_checks import text as string

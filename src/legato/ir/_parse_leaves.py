@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from typing import Any, Final
 
 import numpy as np
 
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.base.errors import ParseError
 from legato.base.lexer import Token, number
 from legato.base.tokens import TokenStream

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, auto
 from functools import partial
 from typing import Final
 
 from legato.arith.expr import Const
 from legato.arith.expr import Var as DimVar
+from legato.base.dataclass import dataclass
 from legato.base.errors import InternalError
 from legato.ir._dims import parameters
 from legato.ir._doc import Block, Pieces

@@ -6,9 +6,9 @@ call_tir(@kernel, (x, w), n)        args: inputs of the kernel in order; the tra
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from legato.base.dataclass import dataclass
 from legato.base.errors import InternalError
 from legato.base.span import Span
 from legato.ir.expr import Call, Expr, GlobalVar, tuple_of

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from legato.arith.expr import Var
 from legato.arith.printer import show
 from legato.arith.substitute import variables
+from legato.base.dataclass import dataclass
 from legato.base.span import Span
 from legato.ir._names import Names
 from legato.ir.types import Dim

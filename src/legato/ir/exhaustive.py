@@ -8,9 +8,9 @@ has one constructor, its arity. What has been decided so far is the missing valu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from legato.base.dataclass import dataclass
 from legato.base.errors import TypeCheckError
 from legato.ir.expr import (
     Constructor,

@@ -26,13 +26,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.base.errors import TypeCheckError
 from legato.base.span import Span
 from legato.ir._operators import Operators

@@ -7,8 +7,8 @@ types as it has parameters; nothing else takes any. A type variable stands for w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from legato.base.dataclass import dataclass
 from legato.base.span import Span
 from legato.ir._check_types import has_hole
 from legato.ir.types import GlobalTypeVar, Kind, Type, TypeCall, TypeData, TypeVar

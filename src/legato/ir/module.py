@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Any
 
+from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError, VerifyError
 from legato.ir.expr import Expr, Function, GlobalVar
 from legato.ir.types import GlobalTypeVar, TypeData

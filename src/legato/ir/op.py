@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from legato.base.dataclass import dataclass
 from legato.base.errors import TypeCheckError
 from legato.ir.expr import Expr
 from legato.ir.types import Dim, TensorType, Type

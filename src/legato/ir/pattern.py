@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from legato.base.dataclass import dataclass
 from legato.base.rewrite import Bound, NodePattern, Pattern, Rule, See, match_all, node, one_of, rule, wildcard
 from legato.base.rewrite import rewrite as rewrite_nodes
 from legato.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem, Var

@@ -7,9 +7,10 @@ parameter, may be of every function of the module that is used as a value.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from legato.base.dataclass import dataclass
 from legato.base.node import post_order
 from legato.ir.expr import (
     Call,

@@ -14,8 +14,9 @@ jumps even in a let chain of 50,000 bindings.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from legato.base.dataclass import dataclass
 from legato.ir.expr import (
     Dataflow,
     Expr,

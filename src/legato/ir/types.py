@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from legato.arith.expr import Const, Expr, Var, const
+from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.base.dtype import dtype as as_dtype
 from legato.base.errors import TypeCheckError

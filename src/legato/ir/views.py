@@ -9,12 +9,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from legato.arith.expr import Const
+from legato.base.dataclass import dataclass
 from legato.base.span import Span
 from legato.ir.expr import Call, Expr, tuple_of
 from legato.ir.op import Op, Relation

@@ -11,13 +11,13 @@ All of it is written over the axes of `total` and the axis k. A block of rows q 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from legato.arith.expr import Binary, Const, Expr, Op, Var, const
 from legato.arith.interval import Interval
 from legato.arith.prove import prove_equal
 from legato.arith.simplify import simplify
 from legato.arith.substitute import rewrite, substitute, variables
+from legato.base.dataclass import dataclass
 from legato.lower.access import depends, extent_of
 from legato.lower.group import stages
 from legato.lower.traits import is_reduction, tensors_read

@@ -14,12 +14,13 @@ appearance; the last line has for each its name, its place among them by age (te
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
 
 from legato.arith.expr import Const, Var
 from legato.arith.expr import Expr as DimExpr
+from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.base.errors import InternalError
 from legato.base.node import post_order

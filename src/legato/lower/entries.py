@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from legato.arith.expr import const
+from legato.base.dataclass import dataclass
 from legato.ir import expr as ir
 from legato.ir.module import Module
 from legato.lower.hosts.program import HostProgram

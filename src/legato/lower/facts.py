@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from legato.base.dataclass import dataclass
 from legato.base.target import Target
 from legato.tir.launch import LaunchKind, launch_kind
 from legato.tir.stmt import Func

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
 from legato.arith.expr import Var
 from legato.arith.simplify import simplify
+from legato.base.dataclass import dataclass
 from legato.base.node import post_order
 from legato.base.precision import Precision
 from legato.base.target import Target

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from legato.arith.expr import Const, Expr, Var
 from legato.arith.substitute import rewrite
+from legato.base.dataclass import dataclass
 from legato.base.errors import InternalError
 from legato.base.node import post_order
 from legato.ir import expr as ir

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from legato.arith.expr import Const, Expr, const
+from legato.base.dataclass import dataclass
 from legato.base.errors import InternalError
 from legato.ir import expr as ir
 from legato.ir.let import Binding

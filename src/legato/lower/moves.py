@@ -8,8 +8,9 @@ Whoever places a and b side by side need not copy them, and a cut can be read wh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from legato.base.dataclass import dataclass
 
 __all__ = ["Cut", "Joint", "Moves"]
 

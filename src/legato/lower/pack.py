@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Container, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from legato.arith.expr import Binary, Const, Expr, Op, Select, Var, const
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, variables
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.base.errors import InternalError
 from legato.ir import expr as ir
 from legato.ir.types import tensor_type

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from legato.arith.expr import Const, Expr, Var, cdiv, const, floordiv, lt, select
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, substitute
+from legato.base.dataclass import dataclass
 from legato.lower.access import depends, extent_of, static_bytes, stride
 from legato.lower.algorithms.cook_toom import Matrix
 from legato.lower.algorithms.pairs import is_narrow, word

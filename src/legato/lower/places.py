@@ -9,11 +9,12 @@ their whole in a larger one; parts that lie somewhere must lie there in the orde
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Generic, TypeVar
 
 from legato.arith.expr import Const, Expr, const
 from legato.arith.simplify import simplify
+from legato.base.dataclass import dataclass
 from legato.tir.buffer import Layout
 
 __all__ = ["Place", "Places", "Whole", "cut_layout", "part_layout", "whole_layout"]

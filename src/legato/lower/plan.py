@@ -10,7 +10,6 @@ net inference", 2020); symbolic sizes share a slot when the slot is provably as 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 from typing import Any
@@ -20,6 +19,7 @@ from legato.arith.prove import prove
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Load
 from legato.tir.stmt import Alloc, Func, Launch, Stmt, View, While

@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from legato.arith.expr import Var
+from legato.base.dataclass import dataclass
 from legato.base.errors import InternalError
 from legato.base.precision import Precision
 from legato.base.target import Target

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from legato.arith.expr import Expr, Var
 from legato.arith.substitute import variables
+from legato.base.dataclass import dataclass
 from legato.base.precision import Precision
 from legato.base.target import Target
 from legato.lower.layout import aligned, choose_order

@@ -9,9 +9,10 @@ are computed as they stand, that is, copied.
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from legato.arith.expr import Const
+from legato.base.dataclass import dataclass
 from legato.ir import expr as ir
 from legato.ir.types import TensorType
 from legato.lower.places import Place, Places, Whole, part_layout, whole_layout

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
 
 from legato.arith.expr import Expr, max_, min_
+from legato.base.dataclass import dataclass
 from legato.ops._families import Array
 from legato.te import math as te
 

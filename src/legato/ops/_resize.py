@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from legato.arith.expr import Binary, Expr, Op, const, floordiv, floormod, ge, gt, land, le, lor, lt, max_, min_, select
+from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.ir.types import Dim
 from legato.ops._tensors import Array, as_int, known_int

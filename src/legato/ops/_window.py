@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from legato.arith.expr import Expr, cdiv, const, floordiv, ge, land, lt, min_, select
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.ir.op import Relation
 from legato.ir.types import Dim
 from legato.ops._tensors import Array, Index, as_int, known_int

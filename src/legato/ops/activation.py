@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from legato.arith.expr import Expr, const, gt, max_, min_, select
+from legato.base.dataclass import dataclass
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import TupleType, Type
 from legato.ops._families import EDGES, quiet

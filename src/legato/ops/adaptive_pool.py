@@ -7,13 +7,13 @@ the reduction has exactly that extent; otherwise it covers the largest window an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from legato.arith.expr import Expr, cdiv, const, floordiv, lt, max_, select
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._families import quiet

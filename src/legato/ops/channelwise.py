@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from legato.arith.expr import gt, select
+from legato.base.dataclass import dataclass
 from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import TensorType, Type
 from legato.ops._families import EDGES, quiet

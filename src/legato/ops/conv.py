@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from legato.arith.expr import Expr, const, floordiv
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.ir.op import Cost, Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type, dims
 from legato.ops._families import quiet

@@ -12,13 +12,13 @@ import functools
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from legato.arith.expr import Expr, const, eq, floordiv, floormod, ge, land, lt, select
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type, dims
 from legato.ops._families import quiet

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from legato.arith.expr import Const, Expr, cdiv, const, max_
 from legato.arith.simplify import simplify
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type, dims

@@ -7,12 +7,12 @@ alphabetical order after "...", the letters that occur once. The compute is one 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from legato.arith.expr import Expr, const
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, TupleType, Type
 from legato.ops._families import quiet

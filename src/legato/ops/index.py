@@ -6,11 +6,11 @@ Every subscript means some element: `_indexing` has the rules. From an empty dim
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from legato.arith.expr import Expr, const, floordiv, floormod
+from legato.base.dataclass import dataclass
 from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._indexing import MODES, covers, guarded, place, places

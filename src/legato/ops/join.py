@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from legato.arith.expr import Const, Expr, const
+from legato.base.dataclass import dataclass
 from legato.ir.op import Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, TupleType, Type
 from legato.ops._families import Array

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from legato.arith.expr import Expr, const
 from legato.arith.prove import provably_different
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.ir.op import Cost, Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type

@@ -7,12 +7,12 @@ computed in float32 (or the parameters' dtype if that is wider) and rounded once
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from legato.arith.expr import Expr
+from legato.base.dataclass import dataclass
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import TensorType, Type
 from legato.ops._families import EDGES, quiet

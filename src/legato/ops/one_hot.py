@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from legato.arith.expr import Expr, const, eq, select
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._rules import INT, normalize_axis, require_dtype, require_rank, same_dtype, tensor

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from legato.arith.expr import Const, Expr, const
 from legato.arith.simplify import simplify
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.ir.op import Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._dtypes import convert

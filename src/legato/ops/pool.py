@@ -9,7 +9,6 @@ before it (the rule of PyTorch and ONNX).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from functools import reduce as reduce_pairs
 from typing import Any
@@ -18,6 +17,7 @@ import numpy as np
 
 from legato.arith.expr import Expr, const, max_, min_
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.ir.op import Cost, Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type, dims
 from legato.ops._families import quiet

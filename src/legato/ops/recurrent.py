@@ -8,13 +8,13 @@ gates lie one behind the other: input, output, forget, cell of an LSTM; update, 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from legato.arith.expr import Expr, Var, const, max_, min_
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import TensorType, TupleType, Type
 from legato.ops._activations import ACTIVATIONS, clipped

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from legato.arith.expr import Const, Expr, const
+from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError
 from legato.ir.op import Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type

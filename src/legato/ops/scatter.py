@@ -7,7 +7,6 @@ from the end; an update whose place is outside the data is dropped.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from legato.arith.expr import Expr, Var, const, land, lt, max_, min_
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._families import quiet

@@ -10,7 +10,6 @@ operator where they fit (`transform.loops_to_scans`), so that all their steps ar
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -19,6 +18,7 @@ import numpy as np
 from legato.arith.expr import Const, const, min_
 from legato.arith.expr import Var as DimVar
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError, TypeCheckError
 from legato.base.node import post_order
 from legato.infer.infer import infer

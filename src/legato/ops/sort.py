@@ -9,12 +9,12 @@ each element in turn is inserted among the best so far, if it belongs there, whi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from legato.arith.expr import Expr, Var, cdiv, const, land, lnot, lor, lt, max_, min_, mul, select, shl
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, TupleType, Type

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from legato.arith.expr import Expr, const
+from legato.base.dataclass import dataclass
 from legato.ir.op import Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type, dims
 from legato.ops._families import Array, broadcast_index

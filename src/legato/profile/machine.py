@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.base.target import Target, cpu_name
 from legato.bench.fork_join import fork_join_seconds
 from legato.profile.loops import aligned, call_rate, multiply_add_rate, read_rate, return_rate

@@ -12,9 +12,9 @@ the seconds that it explains; what nothing explains is called unknown.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from legato.base.dataclass import dataclass
 from legato.profile.report import LEVELS, Bound, Cause
 from legato.runtime.kernels import Work
 

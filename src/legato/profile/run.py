@@ -5,9 +5,9 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from legato.base.dataclass import dataclass
 from legato.base.target import target
 from legato.profile.report import Bound, Cause, KernelProfile, Profile
 from legato.profile.reuse import moved_bytes

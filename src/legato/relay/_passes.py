@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar, Token
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Self, SupportsIndex
 
+from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError
 from legato.infer.infer import infer
 from legato.ir.expr import Function

@@ -18,13 +18,13 @@ import os
 import stat
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 from typing import Final, Self
 
 import numpy as np
 
+from legato.base.dataclass import dataclass
 from legato.base.errors import ArtifactError, CompileError
 from legato.base.target import missing_features, target
 from legato.runtime.binding import crc32c_chunks

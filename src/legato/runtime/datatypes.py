@@ -11,9 +11,9 @@ constructor without such parts is no object, but an odd handle, `tag << 1 | 1`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+from legato.base.dataclass import dataclass
 from legato.base.dtype import BY_NAME
 from legato.runtime.reader import Reader
 from legato.runtime.size import Size, names, show

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from legato.base.dataclass import dataclass
 from legato.base.errors import ArtifactError
 from legato.runtime.reader import Reader, parse_json
 from legato.runtime.size import Size, compile_size, names

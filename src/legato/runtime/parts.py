@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
+from legato.base.dataclass import dataclass
 from legato.base.errors import RunError
 from legato.runtime.binding import Memory, address
 from legato.runtime.program import Program

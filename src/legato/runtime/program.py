@@ -6,9 +6,10 @@ Everything here is a value and survives a round trip through JSON: `Program.to_j
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Final
 
+from legato.base.dataclass import dataclass
 from legato.base.dtype import BY_NAME
 from legato.base.errors import ArtifactError
 from legato.base.precision import Precision

@@ -9,11 +9,11 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from legato.base.dataclass import dataclass
 from legato.base.errors import RunError
 from legato.runtime.binding import address
 from legato.runtime.executable import Executable

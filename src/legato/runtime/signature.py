@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from legato.base.dataclass import dataclass
 from legato.base.dtype import dtype
 from legato.base.errors import RunError
 from legato.runtime.program import FunctionInfo, TensorInfo

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
+
+from legato.base.dataclass import dataclass
 
 __all__ = ["Data", "set_constructor", "set_fields"]
 

@@ -13,7 +13,6 @@ import collections.abc
 import types
 import typing
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Self
 
 import numpy as np
@@ -21,6 +20,7 @@ import numpy as np
 from legato.arith.expr import Const, Var, fresh
 from legato.arith.parser import parse as parse_dim
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.base.errors import CompileError, TypeCheckError
 from legato.ir.types import Dim, FuncType, TensorType, TupleType, Type, scalar_type

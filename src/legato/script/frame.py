@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 import numpy as np
 
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError, TypeCheckError, UnsupportedError
 from legato.base.span import Span
 from legato.infer.builder import Builder

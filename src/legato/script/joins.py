@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from legato.base.dataclass import dataclass
 from legato.ir.expr import Expr
 from legato.ir.let import lets
 from legato.ir.types import Dim, TensorType, scalar_type

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from types import UnionType
+
+from legato.base.dataclass import dataclass
 
 __all__ = ["Later", "jumps", "live_at_loop", "live_before", "reads", "returns", "stores", "writes"]
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 
+from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError, TypeCheckError
 from legato.infer.builder import Builder
 from legato.infer.infer import infer

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError, UnsupportedError
 from legato.base.span import Span
 

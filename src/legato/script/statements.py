@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 
+from legato.base.dataclass import dataclass
 from legato.ir.expr import Expr
 from legato.ir.types import Dim, TupleType, Type
 from legato.script import operators

@@ -14,13 +14,13 @@ Values that are known stay so as long as they can: they are what attributes of o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, Final
 
 import numpy as np
 
 from legato.arith.expr import Const
+from legato.base.dataclass import dataclass
 from legato.ir.expr import Constant, Constructor, Expr, GlobalVar, Var
 from legato.ir.op import Op
 from legato.ir.types import Dim, Type

@@ -9,10 +9,10 @@ of a step is stored before the next is computed. `lower` has a rule that makes a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from legato.arith.expr import Expr, ExprLike, Var, expr
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.base.errors import InternalError
 from legato.te.lower import nest
 from legato.te.order import in_order

@@ -11,12 +11,12 @@ same step computes, that is held in memory, and a new phase begins:
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
 
 from legato.arith.expr import Expr, Var, const
 from legato.arith.prove import prove_equal
 from legato.arith.substitute import substitute
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.te.inline import inline, loads
 from legato.te.scan import Scan, inner_tensors
 from legato.te.tensor import Axis, Stage, Tensor

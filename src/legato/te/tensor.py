@@ -11,11 +11,11 @@ into loop nests. Everything is in logical indices: layouts are decided later.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from legato.arith.expr import Expr, ExprLike, Op, Var, expr
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.base.errors import InternalError
 from legato.tir.buffer import Buffer

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 from legato.arith.expr import Binary, Const, Expr, Op, Select, Var
 from legato.arith.fold import COMPARISONS
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.base.errors import InternalError
 from legato.base.node import post_order

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from dataclasses import dataclass
 
 import numpy as np
 
+from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.base.errors import InternalError
 

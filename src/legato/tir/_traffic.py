@@ -7,9 +7,9 @@ iterations lies what one of them touches: where that is more than a cache holds,
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from dataclasses import dataclass
 
 from legato.arith.expr import Expr, Var
+from legato.base.dataclass import dataclass
 from legato.tir._count import Count, plus, quotient, size_of, times
 from legato.tir._iterations import Frame, Frames
 from legato.tir.buffer import Buffer

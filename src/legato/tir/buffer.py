@@ -8,9 +8,9 @@ part of a larger one), and a halo around the data that reads may touch (convolut
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
 from legato.arith.expr import Expr, const, max_
+from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 
 __all__ = ["Buffer", "Layout", "Scope"]

@@ -8,10 +8,11 @@ loops that it does not depend on, unless it reads memory that they may change.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from legato.arith.expr import Binary, Const, Expr, Op, Var
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.base.node import post_order
 from legato.tir._count import Count, plus, size_of, smaller, times
 from legato.tir._iterations import Frame, Frames

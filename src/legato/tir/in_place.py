@@ -9,10 +9,10 @@ the value of a Store to the output at the same indices, and no element is stored
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from legato.arith.expr import Expr, Var
 from legato.arith.substitute import nodes, substitute
+from legato.base.dataclass import dataclass
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Load
 from legato.tir.schedule._dependence import Access, Agreement, Dependence

@@ -21,11 +21,12 @@ A name means what the innermost block says that binds it. Blocks are on a stack:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from legato.arith.expr import Expr, Var
 from legato.arith.parser import parse_expr
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.base.lexer import Token
 from legato.base.tokens import TokenStream
 from legato.tir._parse_head import Head, Names

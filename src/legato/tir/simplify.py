@@ -12,7 +12,7 @@ Every index and condition is simplified with the ranges of the loops around it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from legato.arith.compare import negation
 from legato.arith.expr import Binary, Const, Expr, Op, Var, const
@@ -21,6 +21,7 @@ from legato.arith.simplify import Simplifier
 from legato.arith.substitute import replace as replace_parts
 from legato.arith.substitute import substitute as substitute_expr
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.tir.buffer import Buffer
 from legato.tir.stmt import Alloc, Block, Check, For, Func, If, Let, LoopKind, Open, Stmt, View, block
 from legato.tir.walk import (

@@ -45,9 +45,9 @@ Nodes are immutable and compared by identity. `tir.interp` defines the meaning.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
 from legato.arith.expr import Expr, Var
+from legato.base.dataclass import dataclass
 from legato.base.span import Span
 from legato.tir.buffer import Buffer
 

@@ -21,10 +21,11 @@ Whether accesses are in bounds is not checked here: `tir.interp` does that on co
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from legato.arith.expr import Binary, Const, Expr, Op, Select, Var
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.base.errors import VerifyError
 from legato.base.node import post_order
 from legato.tir.buffer import Buffer, Scope

@@ -8,10 +8,11 @@ name; no part is looked at twice on a way through the tree.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from legato.arith.expr import fresh
+from legato.base.dataclass import dataclass
 from legato.base.errors import UnsupportedError
 from legato.infer.replace import replace_vars
 from legato.ir._dims import free_dims

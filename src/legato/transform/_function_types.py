@@ -11,12 +11,13 @@ T) }` is one at Cell[int32] and another at Cell[float32]); its other fields stay
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from legato.arith.expr import Const, const, fresh
 from legato.arith.expr import Var as DimVar
 from legato.arith.substitute import variables
+from legato.base.dataclass import dataclass
 from legato.base.errors import UnsupportedError
 from legato.infer.replace import replace_vars
 from legato.ir._dims import free_dims

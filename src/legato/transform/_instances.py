@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from legato.arith.expr import Const, fresh
 from legato.arith.expr import Var as DimVar
+from legato.base.dataclass import dataclass
 from legato.infer.replace import replace_vars
 from legato.ir.expr import Call, Expr, GlobalVar, Var
 from legato.ir.types import Dim, FuncType, Type, map_dims

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from legato.base.dataclass import dataclass
 from legato.base.node import post_order
 from legato.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Tuple, Var
 from legato.ir.types import TensorType

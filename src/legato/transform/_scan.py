@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from legato.arith.expr import Var as DimVar
+from legato.base.dataclass import dataclass
 from legato.ir._dims import free_dims
 from legato.ir.atoms import is_primitive
 from legato.ir.expr import Call, Expr, Function, Let, Match, MatchCast, Shape, Var

@@ -8,10 +8,11 @@ nn.dropout(x).0                       =>  x
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from legato.base.dataclass import dataclass
 from legato.base.node import transform
 from legato.infer.builder import Builder
 from legato.ir.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, constant

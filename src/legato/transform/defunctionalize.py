@@ -14,10 +14,11 @@ its function holds for its own. What @main takes and gives cannot be functions: 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from legato.arith.expr import Var as DimVar
 from legato.arith.substitute import variables
+from legato.base.dataclass import dataclass
 from legato.base.errors import UnsupportedError
 from legato.base.node import post_order as nodes
 from legato.ir.atoms import is_primitive

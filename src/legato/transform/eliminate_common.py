@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from legato.base.dataclass import dataclass
 from legato.base.node import transform
 from legato.ir.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from legato.ir.module import Module

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Final
 
 from legato.arith.expr import Var as DimVar
 from legato.arith.substitute import variables
+from legato.base.dataclass import dataclass
 from legato.base.node import transform
 from legato.infer.replace import replace_dim
 from legato.ir._dims import free_dims

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from legato.arith.expr import Const
+from legato.base.dataclass import dataclass
 from legato.base.node import transform
 from legato.ir.attr_types import dim_fields
 from legato.ir.attrs import dims_of

@@ -10,11 +10,12 @@ Only where the inner result is used nowhere else; otherwise it would be computed
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from legato.base.dataclass import dataclass
 from legato.base.node import post_order, rebuild
 from legato.base.pool import Pool
 from legato.infer.builder import Builder

@@ -21,13 +21,14 @@ its last operator. It becomes a call of a primitive function:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from legato.arith.bounds import bounds
 from legato.arith.expr import Const
 from legato.arith.expr import Expr as Dim
 from legato.arith.expr import const as dim
 from legato.arith.simplify import simplify
+from legato.base.dataclass import dataclass
 from legato.base.node import post_order
 from legato.ir.atoms import is_primitive
 from legato.ir.expr import Call, Constant, Expr, Function, If, Match, Tuple, Var

@@ -13,8 +13,9 @@ the tensor, which no type says: the pass is not among the default ones.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from legato.base.dataclass import dataclass
 from legato.base.graph import components
 from legato.base.node import post_order, rebuild
 from legato.infer.builder import Builder

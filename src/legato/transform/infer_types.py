@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from legato.base.dataclass import dataclass
 from legato.infer.infer import infer
 from legato.ir.module import Module
 from legato.transform.pass_ import Pass

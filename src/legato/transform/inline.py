@@ -13,9 +13,9 @@ Functions that are no longer called disappear.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Final
 
+from legato.base.dataclass import dataclass
 from legato.base.graph import components
 from legato.ir.expr import Function, GlobalVar
 from legato.ir.module import Module

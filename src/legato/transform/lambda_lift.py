@@ -14,10 +14,9 @@ as a shape. Functions that held functions come out in A-normal form. After Johns
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from legato.arith.expr import Var as DimVar
 from legato.arith.expr import fresh
+from legato.base.dataclass import dataclass
 from legato.base.errors import UnsupportedError
 from legato.base.node import rebuild
 from legato.ir.atoms import is_primitive

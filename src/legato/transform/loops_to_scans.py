@@ -17,11 +17,12 @@ a scan computes well (`te.steps`), and those with symbolic dims in a step, or ef
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from legato.arith.prove import prove_equal
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.base.node import post_order, rebuild
 from legato.infer.builder import Builder
 from legato.ir.expr import Call, Constant, Expr, Function, GlobalVar, Var

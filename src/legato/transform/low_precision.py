@@ -13,9 +13,10 @@ Runs on the graph before A-normal form: each use has a conversion of its own, wh
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.base.errors import CompileError
 from legato.base.node import post_order, rebuild

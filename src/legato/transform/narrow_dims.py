@@ -9,11 +9,12 @@ end stays in caches, where attention over rows without an end would not.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from legato.arith.expr import Binary, Const, Op, Var, const
 from legato.arith.simplify import simplify
 from legato.arith.substitute import variables
+from legato.base.dataclass import dataclass
 from legato.ir.constraint import Constraint
 from legato.ir.expr import Function
 from legato.ir.module import Module

@@ -6,11 +6,12 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import ClassVar
 
 from legato.base.config import Config, config
+from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError, InternalError, VerifyError
 from legato.ir.expr import Function
 from legato.ir.module import Module

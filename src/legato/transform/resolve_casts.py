@@ -9,11 +9,12 @@ What is left of a cast are equalities to check when it is reached; one that alwa
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from legato.arith.expr import Var as DimVar
 from legato.arith.prove import prove_equal
 from legato.arith.substitute import substitute, variables
+from legato.base.dataclass import dataclass
 from legato.base.node import transform
 from legato.ir._dims import free_dims
 from legato.ir.dim_values import dim_pairs, solved

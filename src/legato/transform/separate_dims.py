@@ -10,11 +10,12 @@ Here the match brings d, the result's extent, and its clause d'. Expects A-norma
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from legato.arith.expr import Var as DimVar
 from legato.arith.expr import fresh
 from legato.arith.substitute import substitute, variables
+from legato.base.dataclass import dataclass
 from legato.ir._dims import free_dims
 from legato.ir.atoms import is_primitive
 from legato.ir.constraint import Constraint

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from legato.base.dataclass import dataclass
 from legato.base.node import transform
 from legato.infer.builder import Builder
 from legato.ir.expr import Call, Constant, Expr, Function, TupleGetItem

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from legato.base.dataclass import dataclass
 from legato.base.errors import UnsupportedError
 from legato.base.node import transform
 from legato.ir.expr import Call, Expr, Function, GlobalVar, Let, Var

@@ -10,8 +10,9 @@ themselves, nor are primitive functions, whose bodies are left as they are).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from legato.base.dataclass import dataclass
 from legato.ir.atoms import is_atom, is_operand, is_primitive
 from legato.ir.expr import (
     Clause,

@@ -10,11 +10,12 @@ attributes or types name: these must be known before.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 from legato.arith.expr import Var as DimVar
 from legato.arith.substitute import variables
+from legato.base.dataclass import dataclass
 from legato.base.node import post_order, rebuild
 from legato.ir._dims import free_dims
 from legato.ir.attrs import dims_of

@@ -11,12 +11,12 @@ before the loop, and each round writes its part; else it grows by a part in each
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from legato.arith.expr import Var as DimVar
 from legato.arith.expr import const, fresh
 from legato.arith.substitute import variables
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.base.errors import UnsupportedError
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.frames import Captures

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
 from typing import Any
@@ -21,6 +20,7 @@ import numpy as np
 from legato.arith.expr import Const, cdiv, const, mul
 from legato.arith.linear import factors
 from legato.arith.simplify import simplify
+from legato.base.dataclass import dataclass
 from legato.frontend.onnx.tensors import Array
 from legato.ir.expr import Call, Expr, Tuple
 from legato.ir.op import Op

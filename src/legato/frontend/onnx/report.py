@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from legato.base.dataclass import dataclass
 from legato.base.errors import UnsupportedError
 from legato.ir.types import Type
 

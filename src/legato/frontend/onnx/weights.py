@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
+
+from legato.base.dataclass import dataclass
 
 __all__ = ["Apart", "split"]
 

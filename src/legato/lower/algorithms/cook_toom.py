@@ -14,10 +14,10 @@ the row of G by it rounds nothing differently, so rows are left as they come.)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from legato.arith.expr import Expr, const
+from legato.base.dataclass import dataclass
 from legato.base.target import Target
 from legato.tir.expr import Call
 

@@ -13,11 +13,10 @@ it, but less only by a shuffle, save the shuffles: as many as there are loads of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from legato.arith.expr import Binary, Expr, Op, Var, const, floordiv, floormod
 from legato.arith.simplify import simplify
 from legato.arith.substitute import substitute
+from legato.base.dataclass import dataclass
 from legato.lower.access import depends, extent_of, stride
 from legato.te.tensor import Axis, Reduction
 from legato.tir.expr import Load

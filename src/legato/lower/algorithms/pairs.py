@@ -14,12 +14,12 @@ instruction gain too: a word of two weights is one load.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from legato.arith.expr import Binary, Const, Expr, Op, Var, cdiv, const, floordiv, floormod, lt, select
 from legato.arith.simplify import simplify
 from legato.arith.substitute import substitute
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.lower.access import depends, extent_of, stride
 from legato.te.tensor import Axis, Reduction, Stage, Tensor
 from legato.tir.expr import Call, Cast, Load, call

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from legato.arith.expr import Binary, Const, Expr, Op, Select, Var, cdiv, const
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, substitute, variables
+from legato.base.dataclass import dataclass
 from legato.lower.access import extent_of
 from legato.lower.conditions import conjuncts, simplified
 from legato.te.tensor import Axis, Reduction

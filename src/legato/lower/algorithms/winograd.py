@@ -21,12 +21,12 @@ rows and columns away, where the direct sum has them within the window only.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from legato.arith.expr import Binary, Const, Expr, Op, Select, Var, cdiv, const, eq, floordiv, floormod, min_, select
 from legato.arith.simplify import simplify
 from legato.arith.substitute import substitute, variables
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.base.target import Target
 from legato.lower.access import depends, extent_of, stride

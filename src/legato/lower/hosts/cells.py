@@ -8,10 +8,10 @@ ones in every value, come last.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from legato.arith.expr import Var
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.base.errors import UnsupportedError
 from legato.infer.replace import replace_vars

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 from legato.arith.expr import Expr, Var
 from legato.arith.substitute import variables
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.base.errors import UnsupportedError
 from legato.ir import expr as ir
 from legato.ir._dims import free_dims

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from legato.arith.expr import const, fresh
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.base.errors import UnsupportedError
 from legato.infer.replace import replace_vars
 from legato.ir import expr as ir

@@ -9,9 +9,10 @@ free reference counting with reuse", Reinking et al., 2021).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from legato.arith.expr import Expr
+from legato.base.dataclass import dataclass
 from legato.base.node import post_order
 from legato.ir import expr as ir
 from legato.ir.let import Binding

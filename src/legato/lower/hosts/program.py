@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from legato.base.dataclass import dataclass
 from legato.base.span import Span
 from legato.base.target import Target
 from legato.ir import expr as ir

@@ -7,12 +7,13 @@ a tensor of such extents is an object, whose handle is the part.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from legato.arith.expr import Var, fresh
 from legato.arith.prove import prove_equal
 from legato.arith.substitute import variables
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.infer.replace import replace_vars
 from legato.ir import expr as ir
 from legato.ir._dims import free_dims

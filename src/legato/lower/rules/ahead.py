@@ -8,12 +8,12 @@ the others.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from legato.arith.expr import Const, Expr, Var, const, floordiv, le, min_, select
 from legato.arith.simplify import simplify
 from legato.arith.substitute import substitute
+from legato.base.dataclass import dataclass
 from legato.lower.rules.nest import extent_of, loop
 from legato.te.tensor import Axis, Reduction
 from legato.tir.expr import Load

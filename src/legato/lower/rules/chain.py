@@ -18,13 +18,13 @@ Every element sees the same operations in the same order whatever block its row 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from legato.arith.bounds import bounds
 from legato.arith.expr import Binary, Expr, Op, Var, cdiv, const, floordiv, floormod, lt
 from legato.arith.simplify import simplify
 from legato.arith.substitute import rewrite, substitute
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.base.target import Target
 from legato.lower.algorithms.pairs import dot, word
 from legato.lower.chain import Chain, RowStep

@@ -6,10 +6,10 @@ The parts of a sum do not depend on how many threads or rows there are: they fol
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from legato.arith.expr import Expr, Var, const, floordiv, lt, select
 from legato.arith.simplify import simplify
+from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.lower.rules.nest import extent_of, serial
 from legato.te.tensor import Axis, Reduction

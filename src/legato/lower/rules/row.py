@@ -11,11 +11,12 @@ A row's sum is formed in UNROLL vectors of partial sums, joined pairwise: an ord
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from legato.arith.expr import Expr, Var, const, floordiv, lt
 from legato.arith.simplify import simplify
 from legato.arith.substitute import rewrite, substitute, variables
+from legato.base.dataclass import dataclass
 from legato.base.target import Target
 from legato.lower.access import stride
 from legato.lower.rules.nest import extent_of, is_threaded, is_unit, lanes_for, loop, parallel, serial, vector_loop

@@ -19,7 +19,6 @@ their additions need not wait for each other, and errors grow more slowly. All o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
@@ -27,6 +26,7 @@ from legato.arith.expr import Const, Expr, Var, cdiv, const, floordiv, floormod,
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, rewrite, substitute, variables
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.base.target import Target
 from legato.lower.access import depends
 from legato.lower.rules.nest import extent_of, lanes_for, loop, serial, work

@@ -23,12 +23,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from legato.arith.expr import Binary, Expr, Op, Var, binary, cdiv, const, floordiv, floormod, lt
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, rewrite, substitute
+from legato.base.dataclass import dataclass
 from legato.base.target import Target
 from legato.lower.access import depends
 from legato.lower.rules.ahead import Share, number_of, share_of

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from legato.arith.expr import Expr, Var
+from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.lower.rules.ahead import Ahead
 from legato.te.tensor import Axis, Reduction

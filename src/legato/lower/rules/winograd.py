@@ -16,12 +16,13 @@ operations in the same order in whatever block it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from legato.arith.expr import Expr, Var, cdiv, const, floormod, lt, max_, min_
 from legato.arith.simplify import simplify
 from legato.arith.substitute import rewrite, substitute
+from legato.base.dataclass import dataclass
 from legato.base.target import Target
 from legato.lower.access import static_bytes
 from legato.lower.algorithms.interleaved import Interleaved

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from legato.arith.expr import Expr
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.base.precision import Precision
 from legato.base.target import Target

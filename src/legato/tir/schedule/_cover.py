@@ -8,11 +8,11 @@ buffer before.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from legato.arith.expr import Binary, Const, Expr, Op, Var
 from legato.arith.linear import gather
 from legato.arith.substitute import nodes, substitute
+from legato.base.dataclass import dataclass
 from legato.base.errors import ScheduleError
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Load

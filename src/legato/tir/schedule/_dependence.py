@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 
 from legato.arith.bounds import Bounds
 from legato.arith.expr import Binary, Const, Expr, Op, Var
 from legato.arith.linear import gather
 from legato.arith.substitute import nodes, substitute
+from legato.base.dataclass import dataclass
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Load
 from legato.tir.schedule._edit import ranges

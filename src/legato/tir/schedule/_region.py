@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from legato.arith.expr import Binary, Const, Expr, Op, Var, const, floordiv, land, le, lt, max_, min_
 from legato.arith.linear import build, factors, gather
 from legato.arith.simplify import Simplifier
 from legato.arith.substitute import nodes, substitute
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Load
 from legato.tir.schedule._dependence import Access

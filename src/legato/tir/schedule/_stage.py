@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from legato.arith.expr import Expr, Var, const
+from legato.base.dataclass import dataclass
 from legato.base.errors import ScheduleError
 from legato.tir.buffer import Buffer
 from legato.tir.schedule._edit import alloc_path, understood

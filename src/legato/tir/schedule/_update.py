@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from legato.arith.expr import Binary, Expr, Op
 from legato.arith.substitute import nodes
+from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Call, Load

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from legato.arith.interval import Interval
 from legato.arith.simplify import Simplifier
 from legato.arith.substitute import nodes, rewrite, substitute
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.base.errors import InternalError, ScheduleError
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Load
