@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
-
-from onnx import AttributeProto, GraphProto
 
 from legato.arith.expr import Const, const, fresh, max_
 from legato.arith.expr import Var as DimVar
 from legato.arith.simplify import simplify
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.containers import coerced, element_of, is_list, join, map_of
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.frames import UNKNOWN, Captures, Frame, Unknown, Value
 from legato.frontend.onnx.loops import Loop, Stack
+from legato.frontend.onnx.proto import AttributeProto, GraphProto
 from legato.ir.expr import Expr, Var
 from legato.ir.types import Dim, TensorType, TupleType, Type
 

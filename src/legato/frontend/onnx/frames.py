@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
-from onnx import AttributeProto
-
+from legato.base.dataclass import dataclass
 from legato.base.errors import ImportModelError
 from legato.frontend.onnx.graph import Step
+from legato.frontend.onnx.proto import AttributeProto
 from legato.frontend.onnx.report import Unsupported
 from legato.ir.expr import Constant, Expr, Var
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
-from onnx import AttributeProto, GraphProto, NodeProto
-
+from legato.base.dataclass import dataclass
 from legato.base.errors import ImportModelError
+from legato.frontend.onnx.proto import AttributeProto, GraphProto, NodeProto
 
 __all__ = ["Step", "label", "reads", "schedule", "subgraphs"]
 

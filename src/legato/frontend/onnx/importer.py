@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections import ChainMap, Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto
 
+from legato.base.dataclass import dataclass
 from legato.base.errors import ImportModelError, TypeCheckError, UnsupportedError
 from legato.base.span import Span
 from legato.frontend.onnx.control import CONTROL, Node
@@ -24,6 +23,7 @@ from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.frames import UNKNOWN, Frame, FunctionKey, Unknown, Value
 from legato.frontend.onnx.graph import Step, reads, schedule, subgraphs
 from legato.frontend.onnx.inputs import Constants, Dims, Shapes, check_size, constant_input, input_types
+from legato.frontend.onnx.proto import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto
 from legato.frontend.onnx.reader import Source, opsets_of
 from legato.frontend.onnx.report import Report, Unsupported, unsupported_error, why_absent
 from legato.frontend.onnx.signature import find, signature

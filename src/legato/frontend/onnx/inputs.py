@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from onnx import TensorShapeProto, TypeProto, ValueInfoProto
 
 from legato.arith.expr import Const, Var, const
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.containers import list_type, option_type
+from legato.frontend.onnx.proto import TensorShapeProto, TypeProto, ValueInfoProto
 from legato.frontend.onnx.tensors import MAX_ELEMENTS, Array, element_count, element_type
 from legato.ir.types import Dim, TensorType, TupleType, Type
 

@@ -9,17 +9,18 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import numpy as np
-import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # protobuf has no types of its own
 from numpy.typing import NDArray
 
+from legato.base.dataclass import dataclass
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.external import Folder
 from legato.frontend.onnx.graph import subgraphs
+from legato.frontend.onnx.proto import IR_VERSION, FunctionProto, ModelProto
 from legato.frontend.onnx.weights import Apart, split
 
 __all__ = ["MAX_BYTES", "MIN_OPSET", "Source", "opsets_of", "read"]
@@ -27,7 +28,7 @@ __all__ = ["MAX_BYTES", "MIN_OPSET", "Source", "opsets_of", "read"]
 MAX_BYTES = (1 << 31) - 1  # protobuf's limit for one message
 LARGE = 1 << 20  # bytes from which a file is worth splitting
 MIN_OPSET = 7
-MAX_OPSET = max(version for _, _, version, *_ in onnx.helper.VERSION_TABLE)
+MAX_OPSET = 28  # that of onnx 1.23, whose node tests the operators pass
 
 _FIRST = b"\x08"  # every exporter writes the IR version first: field 1, a varint
 _MAGIC = {
@@ -47,20 +48,20 @@ class Source:
     `weights` has the bytes of initializers, by their numbers, whose data the message lacks.
     """
 
-    model: onnx.ModelProto
+    model: ModelProto
     name: str
     folder: Folder | None
     opsets: Mapping[str, int]  # version by domain; the default domain is ""
     weights: Mapping[int, NDArray[np.uint8]] = field(default_factory=dict)
 
 
-def read(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Source:
+def read(model: str | os.PathLike[str] | bytes | ModelProto) -> Source:
     """Reads a model from a path, the content of a file, or a message.
 
     ImportModelError where it is not ONNX, truncated or corrupt; UnsupportedError for versions that are not read.
     External data is found only where a path is given.
     """
-    if isinstance(model, onnx.ModelProto):
+    if isinstance(model, ModelProto):
         return _checked(model, "the model", None)
     if isinstance(model, bytes):
         return _checked(_parse(model, "the model"), "the model", None)
@@ -94,8 +95,8 @@ def _content(descriptor: int, path: Path) -> Apart:
         os.close(descriptor)
 
 
-def _parse(content: bytes, name: str) -> onnx.ModelProto:
-    model = onnx.ModelProto()
+def _parse(content: bytes, name: str) -> ModelProto:
+    model = ModelProto()
     if not content:
         raise ImportModelError(f"{name}: not an ONNX file: it is empty")
     for magic, what in _MAGIC.items():
@@ -122,15 +123,17 @@ def _damaged(name: str, what: str = "") -> ImportModelError:
 
 
 def _checked(
-    model: onnx.ModelProto, name: str, folder: Folder | None, weights: Mapping[int, NDArray[np.uint8]] | None = None
+    model: ModelProto, name: str, folder: Folder | None, weights: Mapping[int, NDArray[np.uint8]] | None = None
 ) -> Source:
     if not model.HasField("graph"):
         raise _damaged(name, ": it has no graph")
     if not model.opset_import:
         raise _damaged(name, ": it names no operator set")
-    if model.ir_version > onnx.IR_VERSION:
-        message = f"{name}: ONNX IR version {model.ir_version}, but version {onnx.IR_VERSION} is the newest known"
-        raise UnsupportedError(message, hint=f"a newer onnx package may know it (onnx {onnx.__version__} is installed)")
+    if model.ir_version > IR_VERSION:
+        from importlib.metadata import version  # only for this
+
+        message = f"{name}: ONNX IR version {model.ir_version}, but version {IR_VERSION} is the newest known"
+        raise UnsupportedError(message, hint=f"a newer onnx package may know it (onnx {version('onnx')} is installed)")
     if not all(isinstance(text, str) for text in _names(model)):  # protobuf gives bytes where they are not UTF-8
         raise _damaged(name, ": a name in it is not UTF-8")
     opsets = opsets_of(model)
@@ -138,7 +141,7 @@ def _checked(
     return Source(model, name, folder, opsets, weights or {})
 
 
-def _names(model: onnx.ModelProto) -> Iterator[str]:
+def _names(model: ModelProto) -> Iterator[str]:
     """Every text in the model that an import reads."""
     yield from (model.producer_name, model.producer_version)
     yield from (entry.domain for entry in model.opset_import)
@@ -165,7 +168,7 @@ def _names(model: onnx.ModelProto) -> Iterator[str]:
         nodes += graph.node
 
 
-def opsets_of(proto: onnx.ModelProto | onnx.FunctionProto) -> dict[str, int]:
+def opsets_of(proto: ModelProto | FunctionProto) -> dict[str, int]:
     """Operator set versions by domain; "ai.onnx" is the default domain, ""."""
     return {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in proto.opset_import}
 
@@ -174,5 +177,5 @@ def _check_default_opset(version: int | None, name: str) -> None:
     if version is None or MIN_OPSET <= version <= MAX_OPSET:
         return
     message = f"{name}: ONNX operator set {version}, but {MIN_OPSET} to {MAX_OPSET} are read"
-    hint = "export the model with a newer operator set" if version < MIN_OPSET else "a newer onnx package may know it"
+    hint = "export the model with a newer operator set" if version < MIN_OPSET else "a newer Legato may know it"
     raise UnsupportedError(message, hint=hint)

@@ -16,7 +16,6 @@ import re
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -24,10 +23,11 @@ from pkgutil import iter_modules
 from typing import Any
 
 import numpy as np
-from onnx import AttributeProto, TypeProto
 
+from legato.base.dataclass import dataclass
 from legato.base.errors import ImportModelError, InternalError, UnsupportedError
 from legato.frontend.onnx.external import Folder
+from legato.frontend.onnx.proto import AttributeProto, TypeProto
 from legato.frontend.onnx.tensors import Array, to_array
 
 __all__ = ["Converter", "Signature", "find", "signature", "table"]

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import TensorProto
 
 from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.external import Folder
+from legato.frontend.onnx.proto import TensorProto
 
 __all__ = ["MAX_ELEMENTS", "element_count", "element_type", "stored_bytes", "to_array", "type_name"]
 

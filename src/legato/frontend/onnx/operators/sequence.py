@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from onnx import TypeProto
-
 from legato.arith.expr import Const
 from legato.base import dtype as dt
 from legato.base.errors import ImportModelError, UnsupportedError
@@ -23,6 +21,7 @@ from legato.frontend.onnx.containers import (
 )
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.inputs import Dims, contained_type
+from legato.frontend.onnx.proto import TypeProto
 from legato.ir.expr import Expr
 from legato.ir.types import UNIT, TensorType, TupleType
 
