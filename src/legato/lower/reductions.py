@@ -20,8 +20,9 @@ from legato.lower.group import stages
 from legato.lower.merged import merged
 from legato.lower.packing import Packing
 from legato.lower.rules.ahead import Ahead
+from legato.lower.rules.dots import dots, suits_dots
 from legato.lower.rules.nest import PIECES, together
-from legato.lower.rules.row import RowJob, RowReduction, row
+from legato.lower.rules.row import MIN_LANES, RowJob, RowReduction, row
 from legato.lower.rules.tile import tile
 from legato.lower.rules.tile_job import TileJob
 from legato.lower.rules.tile_shape import (
@@ -66,7 +67,8 @@ def reduced(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor) -> 
     rows = red if not order or is_unit(order[-1].extent) else _rows_along(work, inner, order, red)
     if rows is not None:
         job = RowReduction(reduction, (), rows, work.copies.in_rows(inner, axes, rows))
-        return row(RowJob(tensor, tuple(order), (), (job,), index_of(tensor), body), work.target)
+        along = RowJob(tensor, tuple(order), (), (job,), index_of(tensor), body)
+        return dots(along, work.target) if suits_dots(along, work.target) else row(along, work.target)
     plan = _winograd_plan(work, inner, axes, red, order)
     if plan is not None:
         return _winograd(work, tensor, body, reduction, plan)
@@ -112,7 +114,7 @@ def _rows_along(work: Scheduling, inner: Expr, order: Sequence[Axis], red: Reduc
     if any(not depends(x, vector) for x in reads) or all(stride(x, vector) == 1 for x in reads):
         return None
     along = [a for a in red.axes if any(stride(x, a.var) == 1 for x in reads)]
-    if not along:
+    if not along or (extent_of(along[-1].extent) or MIN_LANES) < MIN_LANES:
         return None
     rest = tuple(a for a in red.axes if a is not along[-1])
     return Reduction(red.combiner, (*rest, along[-1]), red.init)

@@ -28,7 +28,7 @@ from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
 from legato.tir.stmt import Alloc, For, If, Let, LoopKind, Stmt, Store, block
 
-__all__ = ["RowJob", "RowReduction", "along_vectors", "halves", "row"]
+__all__ = ["MIN_LANES", "RowJob", "RowReduction", "along_vectors", "halves", "lanes_along", "row"]
 
 UNROLL = 4
 MIN_LANES = 4  # shorter rows are reduced one by one
@@ -58,6 +58,17 @@ class RowJob:
     reductions: tuple[RowReduction, ...]
     index: tuple[Expr, ...]
     body: Expr
+
+
+def lanes_along(r: RowReduction, target: Target) -> int | None:
+    """Lanes of the vectors along the last axis of a reduction; None where that is short, or nothing lies along it."""
+    last = r.reduction.axes[-1]
+    lanes, length = lanes_for(target, [r.body]), extent_of(last.extent)
+    if length is not None and length < lanes:
+        lanes = 1 << max(0, (length - 1).bit_length())  # one vector, masked where the length is no power of two
+    if lanes < MIN_LANES or all(stride(x, last.var) != 1 for x in loads(r.body)):
+        return None
+    return lanes
 
 
 def row(job: RowJob, target: Target) -> Stmt:
@@ -143,11 +154,8 @@ class _Row:
 
     def _accumulated(self, r: RowReduction) -> Stmt:
         *rest, last = r.reduction.axes
-        lanes = lanes_for(self.target, [r.body])
-        length = extent_of(last.extent)
-        if length is not None and length < lanes:
-            lanes = 1 << max(0, (length - 1).bit_length())  # one vector, masked where the length is no power of two
-        if lanes < MIN_LANES or all(stride(x, last.var) != 1 for x in loads(r.body)):
+        lanes, length = lanes_along(r, self.target), extent_of(last.extent)
+        if lanes is None:
             return self._scalar(r)
         unroll = UNROLL if length is None or length >= UNROLL * lanes else 1
         acc = Buffer("acc", (const(unroll), const(lanes)), r.tensor.dtype, scope=Scope.REGISTER)

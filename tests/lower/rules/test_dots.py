@@ -1,0 +1,102 @@
+"""Sums along memory whose terms share an operand: many rows at a time; compiled, they are what they were."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from legato.arith.expr import fresh
+from legato.base import dtype as dt
+from legato.base.target import TARGETS, Target, missing_features
+from legato.compare.exact import interpret
+from legato.driver import CompileOptions, compile_module
+from legato.infer.builder import Builder
+from legato.ir.expr import Var
+from legato.ir.module import Module
+from legato.ir.types import TensorType, dims
+
+Array = np.ndarray[Any, Any]
+LEVELS = [t for t in TARGETS.values() if not missing_features(t)]
+RULE = "alloc joined"  # what only this rule writes
+
+
+def small(rng: np.random.Generator, *shape: int) -> Array:
+    """Integers as floats: their sums are exact in any order."""
+    return rng.integers(-3, 4, shape).astype(np.float32)
+
+
+def heat_map(
+    channels: int, size: tuple[int, int], kernel: tuple[int, int], *, is_symbolic: bool = False, spread: int = 1
+) -> Module:
+    """A convolution of NHWC data with one output channel, and what follows it."""
+    b, rng = Builder(), np.random.default_rng(1)
+    extents = [fresh(name) if is_symbolic else n for name, n in zip("hw", size, strict=True)]
+    x = Var("x", ty=TensorType(dims([2, *extents, channels]), dt.float32))
+    down, across = kernel
+    pads = (down // 2, across // 2, (down - 1) // 2, (across - 1) // 2)
+    weight = b.constant(small(rng, 1, channels, down, across))
+    y = b.call("nn.conv2d", x, weight, padding=pads, strides=(1, spread), data_layout="NHWC")
+    return Module.from_expr(b.function([x], b.call("nn.relu", b.call("add", y, b.constant(small(rng, 1))))))
+
+
+def scores(rows: int | None, terms: int) -> Module:
+    """Each row times the same vector."""
+    b = Builder()
+    x = Var("x", ty=TensorType(dims([fresh("n") if rows is None else rows, terms]), dt.float32))
+    y = b.call("nn.dense", x, b.constant(small(np.random.default_rng(1), 1, terms)))
+    return Module.from_expr(b.function([x], b.call("sigmoid", y)))
+
+
+def check(mod: Module, x: Array, target: Target, *, rtol: float = 0) -> str:
+    """Compiled as interpreted, on one to three threads; the text of its kernels."""
+    exe: Any = compile_module(mod, CompileOptions(target, keep=frozenset({"lower"}))).executable
+    (want,) = interpret(mod, [x], float64=False)
+    found = [exe.with_threads(threads)(x) for threads in (1, 2, 3)]
+    np.testing.assert_allclose(found[0], want, rtol=rtol)
+    assert all(np.array_equal(found[0], other) for other in found[1:])
+    return str(exe.module_after("lower"))
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.integers(1, 70), st.tuples(st.integers(1, 4), st.integers(1, 40)), st.integers(1, 3),
+       st.tuples(st.integers(1, 3), st.integers(1, 3)), st.booleans(), st.sampled_from(LEVELS))  # fmt: skip
+def test_convolutions_with_one_channel(
+    channels: int,
+    size: tuple[int, int],
+    spread: int,
+    kernel: tuple[int, int],
+    is_symbolic: bool,
+    target: Target,
+) -> None:
+    mod = heat_map(channels, size, kernel, is_symbolic=is_symbolic, spread=spread)
+    check(mod, small(np.random.default_rng(0), 2, *size, channels), target)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.integers(1, 70), st.integers(1, 600), st.booleans(), st.sampled_from(LEVELS))
+def test_rows_times_one_vector(rows: int, terms: int, is_symbolic: bool, target: Target) -> None:
+    x = small(np.random.default_rng(0), rows, terms) / 64
+    check(scores(None if is_symbolic else rows, terms), x, target, rtol=1e-6)
+
+
+@pytest.mark.parametrize("target", LEVELS, ids=lambda t: t.name)
+def test_the_rule_is_used(target: Target) -> None:
+    def text(channels: int, size: tuple[int, int], *, is_symbolic: bool = False) -> str:
+        x = small(np.random.default_rng(0), 2, *size, channels)
+        return check(heat_map(channels, size, (3, 3), is_symbolic=is_symbolic), x, target)
+
+    assert RULE in text(24, (5, 21))
+    assert RULE in text(24, (5, 21), is_symbolic=True)
+    assert RULE not in text(24, (5, 3)), "too few rows"
+    assert RULE not in text(1024, (5, 21)), "sums that are formed in parts"
+
+
+def test_windows_that_are_short_along_memory_are_vectors_of_results() -> None:
+    b, x = Builder(), Var("x", ty=TensorType(dims([1, 3, 8, 64]), dt.float32))
+    y = b.call("nn.max_pool2d", x, pool_size=(2, 2), strides=(2, 2))
+    text = check(Module.from_expr(b.function([x], y)), small(np.random.default_rng(0), 1, 3, 8, 64), LEVELS[0])
+    assert "vector l" in text
