@@ -58,21 +58,49 @@ def reduced(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor) -> 
     body = body if tensor is reduction else inline(body, work.stored)
     axes = tensor.stage.axes
     work.choose_layout(tensor, inner, reduced=True)
-    parts = polyphase(inner, axes, red)
-    if parts is not None:
-        ordered = [replace(p, reduction=in_memory_order(p.reduction, p.body, work.constants)) for p in parts]
-        return together([_tiled(work, tensor, substitute(body, p.index), reduction, p) for p in ordered])
-    order = units_first([axes[d] for d in tensor.layout.order])
-    red = in_memory_order(red, inner, work.constants)
-    rows = red if not order or is_unit(order[-1].extent) else _rows_along(work, inner, order, red)
+    phases = polyphase(inner, axes, red)
+    if phases is not None:
+        ordered = [replace(p, reduction=in_memory_order(p.reduction, p.body, work.constants)) for p in phases]
+        return together([_phase(work, tensor, substitute(body, p.index), reduction, p) for p in ordered])
+    everything = Part({}, axes, inner, in_memory_order(red, inner, work.constants))
+    rows = _in_rows(work, tensor, body, reduction, everything)
     if rows is not None:
-        job = RowReduction(reduction, (), rows, work.copies.in_rows(inner, axes, rows))
-        along = RowJob(tensor, tuple(order), (), (job,), index_of(tensor), body)
-        return dots(along, work.target) if suits_dots(along, work.target) else row(along, work.target)
-    plan = _winograd_plan(work, inner, axes, red, order)
+        job = _packed_rows(work, everything, rows)
+        return dots(job, work.target) if suits_dots(job, work.target) else row(job, work.target)
+    plan = _winograd_plan(work, inner, axes, everything.reduction, _order(tensor, everything))
     if plan is not None:
         return _winograd(work, tensor, body, reduction, plan)
-    return _tiled(work, tensor, body, reduction, Part({}, axes, inner, red))
+    return _tiled(work, tensor, body, reduction, everything)
+
+
+def _phase(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, part: Part) -> Stmt:
+    """The loops that store the elements of `tensor` that `part` computes."""
+    rows = _in_rows(work, tensor, body, reduction, part)
+    if rows is not None and suits_dots(rows, work.target):
+        return dots(_packed_rows(work, part, rows), work.target)
+    return _tiled(work, tensor, body, reduction, part)
+
+
+def _in_rows(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, part: Part) -> RowJob | None:
+    """The elements of `tensor` that `part` computes as sums along memory; None where a tile is better."""
+    order = _order(tensor, part)
+    is_one = not order or is_unit(order[-1].extent)
+    along = part.reduction if is_one else _rows_along(work, part.body, order, part.reduction)
+    if along is None:
+        return None
+    index = tuple(part.index.get(v, v) for v in index_of(tensor))
+    return RowJob(tensor, tuple(order), (), (RowReduction(reduction, (), along, part.body),), index, body)
+
+
+def _packed_rows(work: Scheduling, part: Part, job: RowJob) -> RowJob:
+    """`job`, whose constants are read as they are used."""
+    (one,) = job.reductions
+    return replace(job, reductions=(replace(one, body=work.copies.in_rows(one.body, part.axes, one.reduction)),))
+
+
+def _order(tensor: Tensor, part: Part) -> list[Axis]:
+    """The axes of `part` as they lie in the memory of `tensor`, the last one being worth a vector loop."""
+    return units_first([part.axes[d] for d in tensor.layout.order])
 
 
 def _over(work: Scheduling, tensor: Tensor, stage: Stage, inner: Expr) -> tuple[Expr, Reduction]:
@@ -126,7 +154,7 @@ def _rows_along(work: Scheduling, inner: Expr, order: Sequence[Axis], red: Reduc
 def _tiled(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, part: Part) -> Stmt:
     """The elements of `tensor` that `part` computes: `body`, which reads the sum as an element of `reduction`."""
     assert isinstance(tensor.stage, Stage)
-    order = units_first([part.axes[d] for d in tensor.layout.order])
+    order = _order(tensor, part)
     inner, red = part.body, part.reduction
     row_axis = choose_row(inner, order) if order else None
     shape = _shape(work, order, row_axis, inner, red) if order else TileShape(1, 1, 1)

@@ -43,6 +43,16 @@ def heat_map(
     return Module.from_expr(b.function([x], b.call("nn.relu", b.call("add", y, b.constant(small(rng, 1))))))
 
 
+def enlarged(channels: int, size: tuple[int, int], kernel: tuple[int, int]) -> Module:
+    """A transposed convolution of NHWC data with one output channel: four phases, each with taps of its own."""
+    b, (h, w) = Builder(), size
+    x = Var("x", ty=TensorType(dims([2, h, w, channels]), dt.float32))
+    moved = b.call("transpose", b.call("nn.relu", x), axes=(0, 3, 1, 2))
+    weight = b.constant(small(np.random.default_rng(1), channels, 1, *kernel))
+    y = b.call("nn.conv2d_transpose", moved, weight, strides=(2, 2), padding=(0, 0, 0, 0), output_padding=(0, 0))
+    return Module.from_expr(b.function([x], b.call("nn.relu", y)))
+
+
 def scores(rows: int | None, terms: int) -> Module:
     """Each row times the same vector."""
     b = Builder()
@@ -76,6 +86,15 @@ def test_convolutions_with_one_channel(
     check(mod, small(np.random.default_rng(0), 2, *size, channels), target)
 
 
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.integers(1, 70), st.tuples(st.integers(1, 4), st.integers(1, 40)),
+       st.tuples(st.integers(2, 4), st.integers(2, 4)), st.sampled_from(LEVELS))  # fmt: skip
+def test_transposed_convolutions_to_one_channel(
+    channels: int, size: tuple[int, int], kernel: tuple[int, int], target: Target
+) -> None:
+    check(enlarged(channels, size, kernel), small(np.random.default_rng(0), 2, *size, channels), target)
+
+
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(1, 70), st.integers(1, 600), st.booleans(), st.sampled_from(LEVELS))
 def test_rows_times_one_vector(rows: int, terms: int, is_symbolic: bool, target: Target) -> None:
@@ -91,6 +110,8 @@ def test_the_rule_is_used(target: Target) -> None:
 
     assert RULE in text(24, (5, 21))
     assert RULE in text(24, (5, 21), is_symbolic=True)
+    phases = check(enlarged(24, (5, 21), (2, 2)), small(np.random.default_rng(0), 2, 5, 21, 24), target)
+    assert phases.count(RULE) >= 4
     assert RULE not in text(24, (5, 3)), "too few rows"
     assert RULE not in text(1024, (5, 21)), "sums that are formed in parts"
 

@@ -1,4 +1,4 @@
-"""ONNX's message classes, without the rest of its package: they are all that is used of it, and a quarter of its start.
+"""ONNX's message classes, without the rest of its package: they are all that is used of it, in a quarter of the time.
 
 The package's checker, shape inference and version converter never see a stranger's file.
 """
@@ -25,7 +25,11 @@ def _messages() -> ModuleType:
         spec = spec_from_file_location(_NAME, file) if file.is_file() else None
         if spec is not None and spec.loader is not None:
             module = sys.modules[_NAME] = module_from_spec(spec)
-            spec.loader.exec_module(module)
+            try:
+                spec.loader.exec_module(module)
+            except BaseException:
+                del sys.modules[_NAME]
+                raise
             return module
     import onnx.onnx_ml_pb2
 

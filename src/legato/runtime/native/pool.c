@@ -303,6 +303,7 @@ static int32_t hand_out(lg_kernel kernel, const lg_word *args, int32_t threads, 
     atomic_store_explicit(&gang_threads, count + 1, memory_order_relaxed);
     /* Of other kernels all are taken: a worker may look at another's before that one gets its share. */
     uint64_t cells = how == LG_PIECES ? cells_between(0, LG_CELLS) : 0;
+    lg_fp fp = lg_fp_get();
     atomic_store_explicit(&callers_cells, cells, memory_order_relaxed);
     for (int32_t i = 0; i < count; i++) {
         lg_worker *worker = workers[i];
@@ -310,7 +311,7 @@ static int32_t hand_out(lg_kernel kernel, const lg_word *args, int32_t threads, 
         worker->args = args;
         worker->tid = i + 1;
         worker->nt = count + 1;
-        worker->fp = lg_fp_get();
+        worker->fp = fp;
         atomic_store_explicit(&worker->how, how, memory_order_relaxed);
         atomic_store_explicit(&worker->cells, cells, memory_order_relaxed);
         uint32_t job = atomic_load_explicit(&worker->go, memory_order_relaxed) + 1;
