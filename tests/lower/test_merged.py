@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 import legato
 from legato.arith.expr import Expr, Var, const
 from legato.base import dtype as dt
+from legato.base.target import TARGETS, Target, missing_features
 from legato.infer.builder import Builder
 from legato.ir.expr import constant
 from legato.ir.module import Module
@@ -76,13 +78,13 @@ def job(data: Layout | None = None, index: tuple[Expr, ...] = (IMAGES, LINES, CO
 
 
 def test_all_axes_that_lie_together() -> None:
-    done = merged(job())
+    done = merged(job(), 12)
     row, _ = done.order
     assert done.row is row
     assert str(row.extent) == "N * H * 9"
     assert [str(i).replace(row.var.name, "row") for i in done.index[:3]] == ["row // 9 // H", "row // 9 % H", "row % 9"]
     padded = job(Layout((0, 1, 2, 3), pad=(0, 4, 0, 0)))  # behind the lines of an image
-    assert len(merged(padded).order) == 3
+    assert len(merged(padded, 12).order) == 3
 
 
 @pytest.mark.parametrize(
@@ -96,4 +98,33 @@ def test_all_axes_that_lie_together() -> None:
     ],
 )
 def test_axes_that_do_not_lie_together(apart: TileJob) -> None:
-    assert merged(apart) is apart
+    assert merged(apart, 1) is apart
+
+
+def test_lines_of_few_columns_share_a_tile() -> None:
+    apart = job(index=(IMAGES, LINES, COLUMNS * 2))
+    images, _, *others = apart.order
+    known = replace(apart, order=(images, Axis(LINES, const(5)), *others))
+    assert merged(known, 17) is known, "two lines are 18 rows"
+    done = merged(known, 18)
+    assert done.unit == 9
+    assert done.row is not None
+    assert done.row.extent is const(45)
+    assert merged(apart, 18) is apart, "nobody knows how many lines there are"
+
+
+@pytest.mark.parametrize("target", [t for t in TARGETS.values() if not missing_features(t)], ids=lambda t: t.name)
+def test_strided_convolutions_of_few_columns(target: Target) -> None:
+    """With weights that come from memory, two lines of 7 columns are one tile, if there are registers for it."""
+    b, rng = Builder(), np.random.default_rng(2)
+    weight = rng.standard_normal((512, 96, 3, 3)).astype("float32") / 30
+    x = b.var("x", (1, 14, 14, 96))
+    y = b.call("nn.conv2d", x, constant(weight), strides=(2, 2), padding=(1, 1), data_layout="NHWC")
+    exe = legato.compile(Module.from_expr(b.function([x], b.call(relu, y))), target=target.name, keep=["lower"])
+    data = floats(1, 14, 14, 96)
+    moved = torch.from_numpy(data).permute(0, 3, 1, 2)
+    wanted = torch.nn.functional.conv2d(moved, torch.from_numpy(weight), stride=2, padding=1).relu().permute(0, 2, 3, 1)
+    found = [np.asarray(exe.with_threads(threads)(data)) for threads in (1, 2, 4)]
+    np.testing.assert_allclose(found[0], wanted.numpy(), atol=1e-4)
+    assert all(np.array_equal(found[0], other) for other in found[1:])
+    assert ("unroll m in 0..14" in str(exe.module_after("lower"))) == (target.vector_registers == 32)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from legato.arith.expr import Expr, Var, const
 from legato.arith.simplify import simplify
 from legato.arith.substitute import rewrite, substitute, variables
+from legato.lower.access import extent_of
 from legato.lower.rules.nest import unfused
 from legato.lower.rules.tile_job import TileJob
 from legato.te.inline import loads
@@ -22,16 +23,26 @@ from legato.tir.expr import Load
 __all__ = ["merged"]
 
 
-def merged(job: TileJob) -> TileJob:
-    """`job` with the axes around its row axis as part of that, as many as lie together in memory with it."""
+def merged(job: TileJob, most: int) -> TileJob:
+    """`job` with the axes around its row axis as part of that: as many as lie together in memory with it, or else one,
+    if several of its rows fit in a tile of `most`."""
     *rest, channel = job.order
     if job.row is None or rest[-1] is not job.row:
         return job
     together = [rest.pop()]
     while rest and _lie_together(job, rest[-1], together[0]):
         together.insert(0, rest.pop())
-    if len(together) == 1:
+    if len(together) > 1:
+        return _as_one(job, rest, together, channel)
+    unit = extent_of(job.row.extent)
+    if not rest or extent_of(rest[-1].extent) is None or unit is None or 2 * unit > most:
         return job
+    return replace(_as_one(job, rest[:-1], (rest[-1], job.row), channel), unit=unit)
+
+
+def _as_one(job: TileJob, rest: Sequence[Axis], together: Sequence[Axis], channel: Axis) -> TileJob:
+    """`job` with the axes `together` as its row axis."""
+    assert job.row is not None
     row = Axis(Var(job.row.var.name, lo=0), simplify(math.prod((a.extent for a in together), start=const(1))))
     places = unfused(row.var, [a.extent for a in together])
     env = {a.var: place for a, place in zip(together, places, strict=True)}

@@ -32,6 +32,7 @@ from legato.lower.rules.tile_shape import (
     pick_shape,
     single_shape,
     streamed_shape,
+    tallest,
     terms_for,
 )
 from legato.lower.rules.winograd import WinogradJob, multiply, transform, whole
@@ -202,7 +203,7 @@ def _tiled(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, part
         ahead=Ahead(block_var) if _fetches_ahead(work, weight, order, row_axis, shape) else None,
     )
     assert channel is job.order[-1]
-    return tile(_in_one_loop(job, shape), shape, work.target)
+    return tile(*_in_one_loop(job, shape, work.target), work.target)
 
 
 def _shape(work: Scheduling, order: Sequence[Axis], row_axis: Axis | None, inner: Expr, red: Reduction) -> TileShape:
@@ -218,10 +219,14 @@ def _shape(work: Scheduling, order: Sequence[Axis], row_axis: Axis | None, inner
     return pick_shape(channel, row_axis, [inner], work.target)
 
 
-def _in_one_loop(job: TileJob, shape: TileShape) -> TileJob:
-    """`job` with rows merged where blocks of channels are enough for threads to share."""
+def _in_one_loop(job: TileJob, shape: TileShape, target: Target) -> tuple[TileJob, TileShape]:
+    """`job` with rows merged where blocks of channels are enough for threads to share, and its register tile."""
     blocks = extent_of(simplify(cdiv(job.order[-1].extent, shape.width)))
-    return merged(job) if job.blocks_first and blocks is not None and blocks >= PIECES else job
+    if not job.blocks_first or blocks is None or blocks < PIECES:
+        return job, shape
+    most = 0 if job.ahead is None else tallest(shape, [job.body], target)
+    job = merged(job, most)
+    return job, shape if job.unit == 1 else replace(shape, rows=most // job.unit * job.unit)
 
 
 def _leave_cache(weight: int, data: int, target: Target) -> bool:
@@ -259,10 +264,10 @@ def _fetches_ahead(
     work: Scheduling, weight: int, order: Sequence[Axis], row_axis: Axis | None, shape: TileShape
 ) -> bool:
     """True if the weights come from memory, and a channel block's are used by several tiles while the next block's
-    arrive: both fit the core's own cache with room for the data."""
+    arrive: there is room for nearly two blocks in the core's own cache. What the last tile has used need not stay."""
     l2 = work.target.l2_bytes
     blocks = extent_of(simplify(cdiv(order[-1].extent, shape.width)))
-    if weight <= l2 // 2 or blocks is None or weight // blocks > 3 * l2 // 8:
+    if weight <= l2 // 2 or blocks is None or weight // blocks > 5 * l2 // 8:
         return False
     rows = shape.rows if row_axis is not None else 1
     return any((extent_of(a.extent) or MANY_ROWS) > (rows if a is row_axis else 1) for a in order[:-1])

@@ -188,9 +188,11 @@ class _Tiles:
         known = extent_of(extent)
         if known is None:
             return self._along_unknown(start, vectors, limit)
-        count = -(-known // rows)
-        big, small = -(-known // count), known // count
-        n_big = known - small * count if big != small else count
+        unit = self.job.unit
+        units = known // unit
+        count = -(-units // (rows // unit))
+        big, small = -(-units // count) * unit, units // count * unit
+        n_big = (known - small * count) // unit if big != small else count
         parts = [loop("t", const(n_big), lambda t: self._tile(start, vectors, limit, t * big, big, t))]
         if n_big < count:
             offset = n_big * big

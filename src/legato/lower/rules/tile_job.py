@@ -39,4 +39,5 @@ class TileJob:
     term: Var | None = None  # which of the sums that the shape has for a channel a lane is of
     blocks_first: bool = False  # weights do not stay in cache: each block of them is used for all rows before the next
     ahead: Ahead | None = None  # while weights are used, the next ones are fetched
+    unit: int = 1  # so many rows stay together in a tile
     is_part: bool = False  # the rows are some of many: a kernel around this goes through all of them

@@ -17,7 +17,7 @@ from legato.te.tensor import Axis, Reduction
 from legato.tir.expr import Load
 
 __all__ = ["FEW_ROWS", "MANY_ROWS", "TileShape", "interleaved_shape", "pick_shape", "single_shape", "streamed_shape",
-           "terms_for"]  # fmt: skip
+           "tallest", "terms_for"]  # fmt: skip
 
 FEW_ROWS = 6  # so many rows are one tile with four vectors: then nothing is read twice
 MANY_ROWS = 1 << 10  # what a symbolic extent counts as
@@ -75,6 +75,14 @@ def pick_shape(channel: Expr, row: Axis | None, exprs: Sequence[Expr], target: T
     if not target.has_bf16 and any(x.dtype is dt.bfloat16 for e in exprs for x in loads(e)):
         held = 2 * vectors + 4  # both halves of each pair
     return TileShape(max(1, min(rows, (target.vector_registers - held) // vectors)), vectors, lanes)
+
+
+def tallest(shape: TileShape, exprs: Sequence[Expr], target: Target) -> int:
+    """The most rows that `shape` could have, were it for registers alone."""
+    is_narrow = any(x.dtype is dt.bfloat16 for e in exprs for x in loads(e))
+    if shape.terms > 1 or is_narrow or not target.has_three_operands:
+        return shape.rows
+    return (target.vector_registers - shape.vectors - 2) // shape.vectors
 
 
 def single_shape(channel: Expr, exprs: Sequence[Expr], target: Target) -> TileShape:
