@@ -35,7 +35,7 @@ class _Later:
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         method = self.make(self.cls)
-        method.__qualname__ = f"{self.cls.__qualname__}.{self.name}"
+        method.__module__, method.__qualname__ = self.cls.__module__, f"{self.cls.__qualname__}.{self.name}"
         setattr(self.cls, self.name, method)
         return method.__get__(instance, owner)
 
@@ -55,6 +55,8 @@ def _decorated(
 
     def decorate(cls: type) -> type:
         own = dict(cls.__dict__)
+        if not cls.__doc__:
+            cls.__doc__ = cls.__name__  # or the standard decorator writes one, from a signature that is not there yet
         made: type = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, weakref_slot=weakref_slot)(
             cls
         )
