@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from legato.arith.expr import Expr
+from legato.arith.expr import Expr, Var, const
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
@@ -15,6 +15,7 @@ from legato.lower.algorithms.cook_toom import F2, F4, TAPS, Scheme
 from legato.lower.algorithms.winograd import Window
 from legato.lower.rules.nest import PIECES, extent_of
 from legato.lower.rules.tile_shape import MANY_ROWS, TileShape, interleaved_shape, pick_shape, terms_for
+from legato.te.tensor import Axis
 
 __all__ = ["PAD", "WinogradPlan", "choose"]
 
@@ -64,6 +65,21 @@ def _shape(window: Window, target: Target) -> TileShape:
     return pick_shape(channel, None, [], target)
 
 
+def _streamed(window: Window, scheme: Scheme, shape: TileShape, target: Target) -> TileShape:
+    """The register tile where transformed weights do not stay in a core's own cache: all tiles at once, if there are
+    registers for that, or else many, so that what memory gives is read as seldom as possible."""
+    c, o = _sizes(window)
+    if shape.terms > 1 or target.vector_registers < 32 or 4 * scheme.inputs**2 * c * o <= target.l2_bytes:
+        return shape
+    axes = (*window.batch, *(axis for axis, _ in window.slides))
+    if all(extent_of(a.extent) is not None for a in axes):
+        tiles, blocks = _tiles(window, scheme), -(-o // shape.lanes)
+        for vectors in (4, 3, 2, 1):
+            if tiles * vectors <= target.vector_registers - vectors - 2 and blocks % vectors == 0:
+                return TileShape(tiles, vectors, shape.lanes)
+    return pick_shape(window.channel.extent, Axis(Var("t", lo=0), const(MANY_ROWS)), [], target)
+
+
 def _sizes(window: Window) -> tuple[int, int]:
     """Input and output channels."""
     return extent_of(window.reduced.extent) or 1, extent_of(window.channel.extent) or 1
@@ -106,6 +122,7 @@ def _plan(window: Window, scheme: Scheme, shape: TileShape, target: Target) -> W
     Many tiles: everything in one kernel. Few: the data of all tiles stays in the caches between two kernels, and
     channel blocks are shared as well.
     """
+    shape = _streamed(window, scheme, shape, target)
     c, o = _sizes(window)
     tiles, room, point = _tiles(window, scheme), target.l2_bytes // 2, 4 * scheme.inputs**2
     products = point * (shape.width + PAD)
