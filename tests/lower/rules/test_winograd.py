@@ -229,8 +229,20 @@ def test_blocks_stay_in_the_cache_and_on_the_stack(size: int, channels: int, ker
 
 
 @needs_v4
+@pytest.mark.parametrize(("size", "channels", "width"), [(56, 64, 64), (14, 256, 32), (9, 256, 16), (7, 512, 16)])
+def test_weights_from_memory_meet_all_tiles_at_once(size: int, channels: int, width: int) -> None:
+    """Few tiles: one register tile that is as wide as there are registers for. Many: a tall one."""
+    mod = convolution((1, size, size, channels), channels)
+    packed = [s for node in lowered(mod, V4).constants.values() if len(s := node.data.shape) == 5]
+    assert packed == [(channels // width, 4, 4, channels, width)]
+    x = data((1, size, size, channels))
+    (exact,) = interpret(mod, [x], float64=True)
+    assert np.allclose(compiled(mod)(x), exact, rtol=0, atol=1e-4)
+
+
+@needs_v4
 @pytest.mark.parametrize("precision", [Precision.DEFAULT, Precision.FAST], ids=lambda p: p.value)
-@pytest.mark.parametrize(("size", "channels"), [(56, 64), (14, 256)])
+@pytest.mark.parametrize(("size", "channels"), [(56, 64), (14, 256), (7, 256)])
 def test_products_stay_in_registers(size: int, channels: int, precision: Precision) -> None:
     program = lowered(convolution((1, size, size, channels), channels), V4, precision)
     loops = list(
