@@ -169,7 +169,7 @@ again:
   %fewer = sub i64 %left, 1
   br label %reduce
 scale:
-  ; the rest is r2 * 2^(ey - 1075): exact in two products, for subnormals too
+  ; the rest is r2 * 2^(ey - 1075): exact in two products, for subnormals too, where these are kept
   %rd = sitofp i64 %r2 to double
   %e = sub i64 %ey, 1075
   %e1 = ashr i64 %e, 1

@@ -18,18 +18,15 @@ _NAME = "onnx.onnx_ml_pb2"
 
 
 def _messages() -> ModuleType:
-    """The module of the message classes, under its own name: whoever imports the package gets the same classes."""
+    """The module of the message classes. Python's record of modules is left alone: protobuf has one class for each
+    message, and whoever imports the package gets that too."""
     package = find_spec("onnx")
     if _NAME not in sys.modules and package is not None and package.submodule_search_locations:
         file = Path(package.submodule_search_locations[0], "onnx_ml_pb2.py")
         spec = spec_from_file_location(_NAME, file) if file.is_file() else None
         if spec is not None and spec.loader is not None:
-            module = sys.modules[_NAME] = module_from_spec(spec)
-            try:
-                spec.loader.exec_module(module)
-            except BaseException:
-                del sys.modules[_NAME]
-                raise
+            module = module_from_spec(spec)
+            spec.loader.exec_module(module)
             return module
     import onnx.onnx_ml_pb2
 

@@ -130,10 +130,10 @@ def _checked(
     if not model.opset_import:
         raise _damaged(name, ": it names no operator set")
     if model.ir_version > IR_VERSION:
-        from importlib.metadata import version  # only for this
+        import onnx  # only for this
 
         message = f"{name}: ONNX IR version {model.ir_version}, but version {IR_VERSION} is the newest known"
-        raise UnsupportedError(message, hint=f"a newer onnx package may know it (onnx {version('onnx')} is installed)")
+        raise UnsupportedError(message, hint=f"a newer onnx package may know it (onnx {onnx.__version__} is installed)")
     if not all(isinstance(text, str) for text in _names(model)):  # protobuf gives bytes where they are not UTF-8
         raise _damaged(name, ": a name in it is not UTF-8")
     opsets = opsets_of(model)
