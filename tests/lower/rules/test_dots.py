@@ -108,11 +108,11 @@ def test_the_rule_is_used(target: Target) -> None:
         x = small(np.random.default_rng(0), 2, *size, channels)
         return check(heat_map(channels, size, (3, 3), is_symbolic=is_symbolic), x, target)
 
-    assert RULE in text(24, (5, 21))
-    assert RULE in text(24, (5, 21), is_symbolic=True)
+    assert RULE in text(4, (5, 21))
+    assert RULE in text(4, (5, 21), is_symbolic=True)
     phases = check(enlarged(24, (5, 21), (2, 2)), small(np.random.default_rng(0), 2, 5, 21, 24), target)
     assert phases.count(RULE) >= 4
-    assert RULE not in text(24, (5, 3)), "too few rows"
+    assert RULE not in text(4, (5, 3)), "too few rows"
     assert RULE not in text(1024, (5, 21)), "sums that are formed in parts"
 
 

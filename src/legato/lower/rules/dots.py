@@ -23,7 +23,7 @@ from legato.base.target import Target
 from legato.lower.access import depends
 from legato.lower.rules.nest import extent_of, is_threaded, is_unit, lanes_for, parallel, serial, together
 from legato.lower.rules.row import RowJob, along_vectors, lanes_along
-from legato.lower.rules.tile import PART, combine
+from legato.lower.rules.tile import combine
 from legato.lower.rules.unrolled import unrolled
 from legato.te.inline import loads
 from legato.te.lower import identity
@@ -34,6 +34,7 @@ from legato.tir.stmt import Alloc, For, LoopKind, Stmt, Store, block
 __all__ = ["dots", "suits_dots"]
 
 FEWEST = 4  # rows that are worth a tile
+MOST = 4  # terms of a sum in a lane, times the number of lanes: longer sums lose too much
 
 
 def suits_dots(job: RowJob, target: Target) -> bool:
@@ -49,7 +50,7 @@ def suits_dots(job: RowJob, target: Target) -> bool:
     shares = any(not depends(x, row.var) for x in loads(one.body))
     if lanes is None or not shares or (known is not None and known < FEWEST):
         return False
-    return all(terms) and math.prod(t or 0 for t in terms[:-1]) * -(-(terms[-1] or 0) // lanes) <= PART
+    return all(terms) and math.prod(t or 0 for t in terms[:-1]) * -(-(terms[-1] or 0) // lanes) <= MOST * lanes
 
 
 def dots(job: RowJob, target: Target) -> Stmt:
