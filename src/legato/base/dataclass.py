@@ -57,9 +57,8 @@ def _decorated(
         own = dict(cls.__dict__)
         if not cls.__doc__:
             cls.__doc__ = cls.__name__  # or the standard decorator writes one, from a signature that is not there yet
-        made: type = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, weakref_slot=weakref_slot)(
-            cls
-        )
+        standard: Any = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, weakref_slot=weakref_slot)
+        made: type[Any] = standard(cls)
         if "__eq__" in own and own["__hash__"] is None:
             del own["__hash__"]  # nobody wrote it: Python did, because of __eq__
         methods: dict[str, Any] = {"__init__": _init(frozen)} if init else {}
@@ -163,19 +162,19 @@ def _repr(cls: type) -> Any:
     return __repr__
 
 
-def _freeze(cls: type, slots: bool) -> None:
+def _freeze(cls: type[Any], slots: bool) -> None:
     """No attribute of a `cls` can be assigned or deleted, and no field where it is part of something else."""
     fields = frozenset(f.name for f in dataclasses.fields(cls))
 
     def __setattr__(self: Any, name: str, value: Any) -> None:
         if type(self) is cls or name in fields:
             raise FrozenInstanceError(f"cannot assign to field {name!r}")
-        super(cls, self).__setattr__(name, value)  # type: ignore[arg-type]  # a type indeed
+        super(cls, self).__setattr__(name, value)
 
     def __delattr__(self: Any, name: str) -> None:
         if type(self) is cls or name in fields:
             raise FrozenInstanceError(f"cannot delete field {name!r}")
-        super(cls, self).__delattr__(name)  # type: ignore[arg-type]  # the same
+        super(cls, self).__delattr__(name)
 
     methods: list[Any] = [__setattr__, __delattr__]
     if slots:

@@ -176,9 +176,8 @@ class Memory:
         if mask is not None and mask.const is None:
             return self._gather(ty, buffer, r, mask, pointer)
         active = [x for n, x in enumerate(lanes) if mask is None or _lane_on(mask, n)]
-        low, high = min(active, default=0), max(active, default=0)
-        if active and high - low < _WINDOW * len(lanes):
-            return self._load_window(ty, size, pointer, r, mask, low, high, align)
+        if active and max(active) - min(active) < _WINDOW * len(lanes):
+            return self._load_window(ty, size, pointer, r, mask, min(active), max(active), align)
         return self._load_lanes(ty, size, pointer, r, mask)
 
     def _load_pairs(self, buffer: Buffer, r: Resolved, mask: Value | None, pointer: Value, align: int) -> Value:

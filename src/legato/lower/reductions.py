@@ -224,7 +224,7 @@ def _in_one_loop(job: TileJob, shape: TileShape, target: Target) -> tuple[TileJo
     blocks = extent_of(simplify(cdiv(job.order[-1].extent, shape.width)))
     if not job.blocks_first or blocks is None or blocks < PIECES:
         return job, shape
-    most = 0 if job.ahead is None else tallest(shape, [job.body], target)
+    most = 0 if job.ahead is None else tallest(shape, job.body, target)
     job = merged(job, most)
     return job, shape if job.unit == 1 else replace(shape, rows=most // job.unit * job.unit)
 

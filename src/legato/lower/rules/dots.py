@@ -14,14 +14,23 @@ would make one sum after the other, each waiting for itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import partial
 
 from legato.arith.expr import Expr, Var, const, floordiv, floormod
 from legato.arith.substitute import rewrite, substitute
 from legato.base.target import Target
 from legato.lower.access import depends
-from legato.lower.rules.nest import extent_of, is_threaded, is_unit, lanes_for, parallel, serial, together
+from legato.lower.rules.nest import (
+    balanced,
+    extent_of,
+    is_threaded,
+    is_unit,
+    lanes_for,
+    parallel,
+    serial,
+    together,
+    vector,
+)
 from legato.lower.rules.row import RowJob, along_vectors, lanes_along
 from legato.lower.rules.tile import combine
 from legato.lower.rules.unrolled import unrolled
@@ -29,12 +38,12 @@ from legato.te.inline import loads
 from legato.te.lower import identity
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
-from legato.tir.stmt import Alloc, For, LoopKind, Stmt, Store, block
+from legato.tir.stmt import Alloc, Stmt, Store, block
 
 __all__ = ["dots", "suits_dots"]
 
 FEWEST = 4  # rows that are worth a tile
-MOST = 4  # terms of a sum in a lane, times the number of lanes: longer sums lose too much
+MOST = 4  # a lane adds up at most so many terms for each lane there is: longer sums lose too much
 
 
 def suits_dots(job: RowJob, target: Target) -> bool:
@@ -45,12 +54,12 @@ def suits_dots(job: RowJob, target: Target) -> bool:
         return False
     (one,) = job.reductions
     lanes, row = lanes_along(one, target), outer[-1]
-    terms = [extent_of(a.extent) for a in one.reduction.axes]
+    *terms, last = (extent_of(a.extent) or 0 for a in one.reduction.axes)
     known = extent_of(row.extent)
     shares = any(not depends(x, row.var) for x in loads(one.body))
     if lanes is None or not shares or (known is not None and known < FEWEST):
         return False
-    return all(terms) and math.prod(t or 0 for t in terms[:-1]) * -(-(terms[-1] or 0) // lanes) <= MOST * lanes
+    return 0 < math.prod(terms) * -(-last // lanes) <= MOST * lanes
 
 
 def dots(job: RowJob, target: Target) -> Stmt:
@@ -73,10 +82,7 @@ def dots(job: RowJob, target: Target) -> Stmt:
     if known is None:
         full = floordiv(row.extent, const(most))
         return together([tiles(const(0), full, most), tiles(full * most, floormod(row.extent, const(most)), 1)])
-    count = -(-known // most)
-    small, larger = divmod(known, count)
-    nests = [tiles(const(0), const(larger), small + 1)] if larger else []
-    return together([*nests, tiles(const(larger * (small + 1)), const(count - larger), small)])
+    return together([tiles(const(first), const(count), rows) for rows, count, first in balanced(known, most)])
 
 
 class _Tile:
@@ -99,10 +105,6 @@ class _Tile:
     def _at(self, m: Expr, env: dict[Var, Expr]) -> dict[Var, Expr]:
         return {**self.env, self.row: self.first + m, **env}
 
-    def _vector(self, lanes: int, body: Callable[[Var], Stmt]) -> Stmt:
-        lane = Var("l", lo=0, hi=lanes - 1)
-        return For(lane, const(lanes), body(lane), LoopKind.VECTOR)
-
     def _combined(self, a: Expr, b: Expr) -> Expr:
         return combine(self.one.reduction.combiner, a, b, self.target)
 
@@ -111,7 +113,7 @@ class _Tile:
         *rest, last = self.one.reduction.axes
         zero = identity(self.one.reduction.combiner, acc.dtype)
 
-        def of_lane(lane: Var) -> Stmt:
+        def of_lane(lane: Expr) -> Stmt:
             def update(env: dict[Var, Expr], m: Expr) -> Stmt:
                 value = substitute(self.one.body, self._at(m, env))
                 place = (m * self.lanes + lane,)
@@ -126,7 +128,7 @@ class _Tile:
             start = unrolled("m", self.most, lambda m: Store(acc, (m * self.lanes + lane,), zero))
             return block(start, serial(rest, along))
 
-        return self._vector(self.lanes, of_lane)
+        return vector(self.lanes, of_lane)
 
     def _joined(self, sums: Buffer, size: int) -> Stmt:
         """Joins neighbours until there is one sum for each row; then stores what is made of them."""
@@ -134,14 +136,14 @@ class _Tile:
             return self._stored(sums)
         joined, width = self._registers("joined", size // 2), min(self.lanes, size // 2)
 
-        def vector(v: Expr) -> Stmt:
+        def joins(v: Expr) -> Stmt:
             def join(lane: Expr) -> Stmt:
                 i = v * width + lane
                 return Store(joined, (i,), self._combined(Load(sums, (i * 2,)), Load(sums, (i * 2 + 1,))))
 
-            return self._vector(width, join)
+            return vector(width, join)
 
-        return Alloc(joined, block(unrolled("v", size // 2 // width, vector), self._joined(joined, size // 2)))
+        return Alloc(joined, block(unrolled("v", size // 2 // width, joins), self._joined(joined, size // 2)))
 
     def _stored(self, sums: Buffer) -> Stmt:
         """The epilogue of every sum."""
@@ -156,4 +158,4 @@ class _Tile:
             return Store(job.out, tuple(substitute(i, env) for i in job.index), substitute(body, env))
 
         starts = range(0, self.rows, lanes)
-        return block(*(self._vector(min(lanes, self.rows - s), partial(store, s)) for s in starts))
+        return block(*(vector(min(lanes, self.rows - s), partial(store, s)) for s in starts))

@@ -14,8 +14,8 @@ from legato.tir.expr import Load
 from legato.tir.stmt import For, If, LoopKind, Stmt, block
 from legato.tir.walk import statements
 
-__all__ = ["Body", "by_one_thread", "extent_of", "is_shared", "is_unit", "lanes_for", "loop", "parallel", "serial",
-           "together", "unfused", "vector_loop", "work"]  # fmt: skip
+__all__ = ["Body", "balanced", "by_one_thread", "extent_of", "is_shared", "is_unit", "lanes_for", "loop", "parallel",
+           "serial", "together", "unfused", "vector", "vector_loop", "work"]  # fmt: skip
 
 Body = Callable[[Expr], Stmt]
 GRAIN = 1 << 14  # element operations below which a kernel stays on one thread: a fork-join costs about a microsecond
@@ -38,6 +38,15 @@ def loop(name: str, extent: Expr, body: Body, kind: LoopKind = LoopKind.SERIAL) 
         return body(const(0))
     var = Var(name, lo=0)
     return For(var, extent, body(var), kind)
+
+
+def balanced(extent: int, most: int) -> list[tuple[int, int, int]]:
+    """(size, how many, where they begin) of as few pieces of at most `most` as make up `extent`: nearly equal ones, the
+    larger first."""
+    count = -(-extent // most)
+    small, larger = divmod(extent, count)
+    pieces = [(small + 1, larger, 0), (small, count - larger, larger * (small + 1))]
+    return [piece for piece in pieces if piece[1]]
 
 
 def serial(axes: Sequence[Axis], body: Callable[[dict[Var, Expr]], Stmt], env: dict[Var, Expr] | None = None) -> Stmt:
@@ -105,19 +114,20 @@ def vector_loop(extent: Expr, lanes: int, body: Body) -> Stmt:
     full = floordiv(extent, const(lanes))
     parts: list[Stmt] = []
     if known is None or known >= lanes:
-        parts.append(loop("v", full, lambda v: _vector(lanes, lambda lane: body(v * lanes + lane))))
+        parts.append(loop("v", full, lambda v: vector(lanes, lambda lane: body(v * lanes + lane))))
     rest = simplify(floormod(extent, const(lanes)))
     left = extent_of(rest)
     if left is None:
         start = full * lanes
-        tail = _vector(lanes, lambda lane: If(lt(start + lane, extent), body(start + lane)))
+        tail = vector(lanes, lambda lane: If(lt(start + lane, extent), body(start + lane)))
         parts.append(If(lt(const(0), rest), tail))
     elif left:
-        parts.append(_vector(left, lambda lane: body(full * lanes + lane)))
+        parts.append(vector(left, lambda lane: body(full * lanes + lane)))
     return block(*parts)
 
 
-def _vector(lanes: int, body: Body) -> Stmt:
+def vector(lanes: int, body: Body) -> Stmt:
+    """`body` in so many lanes."""
     if lanes == 1:
         return body(const(0))
     var = Var("l", lo=0, hi=lanes - 1)

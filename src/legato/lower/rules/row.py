@@ -217,7 +217,7 @@ def _lets(values: Mapping[Var, Expr], body: Stmt) -> Stmt:
     return body
 
 
-def along_vectors(extent: Expr, lanes: int, unroll: int, lane: Var, body: _Update) -> Stmt:
+def along_vectors(extent: Expr, lanes: int, unroll: int, lane: Expr, body: _Update) -> Stmt:
     """body(u, i) over i in 0..extent: `unroll` vectors a time, then single vectors, then a masked one."""
     width = lanes * unroll
     full = floordiv(extent, const(width))

@@ -33,7 +33,7 @@ from legato.base.dataclass import dataclass
 from legato.base.target import Target
 from legato.lower.access import depends
 from legato.lower.rules.ahead import Share, number_of, share_of
-from legato.lower.rules.nest import extent_of, is_threaded, is_unit, loop, parallel, serial
+from legato.lower.rules.nest import balanced, extent_of, is_threaded, is_unit, loop, parallel, serial
 from legato.lower.rules.parts import Parts, join_part, parts_of
 from legato.lower.rules.tile_job import TileJob
 from legato.lower.rules.tile_shape import FEW_ROWS, TileShape
@@ -188,21 +188,14 @@ class _Tiles:
         known = extent_of(extent)
         if known is None:
             return self._along_unknown(start, vectors, limit)
-        unit = self.job.unit
-        units = known // unit
-        count = -(-units // (rows // unit))
-        big, small = -(-units // count) * unit, units // count * unit
-        n_big = (known - small * count) // unit if big != small else count
-        parts = [loop("t", const(n_big), lambda t: self._tile(start, vectors, limit, t * big, big, t))]
-        if n_big < count:
-            offset = n_big * big
-            parts.append(
-                loop(
-                    "t",
-                    const(count - n_big),
-                    lambda t: self._tile(start, vectors, limit, t * small + offset, small, t + n_big),
-                )
-            )
+        unit, turn, parts = self.job.unit, 0, list[Stmt]()
+
+        def tiles(size: int, first: int, turn: int, t: Expr) -> Stmt:
+            return self._tile(start, vectors, limit, t * size + first, size, t + turn)
+
+        for size, count, first in balanced(known // unit, rows // unit):
+            parts.append(loop("t", const(count), partial(tiles, size * unit, first * unit, turn)))
+            turn += count
         return block(*parts)
 
     def _along_unknown(self, start: Expr, vectors: int, limit: Expr | None) -> Stmt:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from legato.arith.expr import Expr
 from legato.arith.linear import gather
@@ -16,8 +16,8 @@ from legato.te.inline import loads
 from legato.te.tensor import Axis, Reduction
 from legato.tir.expr import Load
 
-__all__ = ["FEW_ROWS", "MANY_ROWS", "TileShape", "interleaved_shape", "pick_shape", "single_shape", "streamed_shape",
-           "tallest", "terms_for"]  # fmt: skip
+__all__ = ["FEW_ROWS", "MANY_ROWS", "TileShape", "interleaved_shape", "pick_shape", "rows_for", "single_shape",
+           "streamed_shape", "tallest", "terms_for"]  # fmt: skip
 
 FEW_ROWS = 6  # so many rows are one tile with four vectors: then nothing is read twice
 MANY_ROWS = 1 << 10  # what a symbolic extent counts as
@@ -72,17 +72,24 @@ def pick_shape(channel: Expr, row: Axis | None, exprs: Sequence[Expr], target: T
         vectors = 2
     rows = {4: FEW_ROWS, 3: 8, 2: 12, 1: 14}[vectors]
     held = 4 if takes_turns else vectors + 2  # weights and data, beside the sums
-    if not target.has_bf16 and any(x.dtype is dt.bfloat16 for e in exprs for x in loads(e)):
+    if not target.has_bf16 and _takes_pairs(exprs):
         held = 2 * vectors + 4  # both halves of each pair
     return TileShape(max(1, min(rows, (target.vector_registers - held) // vectors)), vectors, lanes)
 
 
-def tallest(shape: TileShape, exprs: Sequence[Expr], target: Target) -> int:
+def rows_for(vectors: int, target: Target) -> int:
+    """The most rows of so many vectors whose sums stay in registers, beside weights and data."""
+    return (target.vector_registers - vectors - 2) // vectors
+
+
+def tallest(shape: TileShape, body: Expr, target: Target) -> int:
     """The most rows that `shape` could have, were it for registers alone."""
-    is_narrow = any(x.dtype is dt.bfloat16 for e in exprs for x in loads(e))
-    if shape.terms > 1 or is_narrow or not target.has_three_operands:
-        return shape.rows
-    return (target.vector_registers - shape.vectors - 2) // shape.vectors
+    is_plain = shape.terms == 1 and target.has_three_operands and not _takes_pairs([body])
+    return rows_for(shape.vectors, target) if is_plain else shape.rows
+
+
+def _takes_pairs(exprs: Iterable[Expr]) -> bool:
+    return any(x.dtype is dt.bfloat16 for e in exprs for x in loads(e))
 
 
 def single_shape(channel: Expr, exprs: Sequence[Expr], target: Target) -> TileShape:
@@ -90,8 +97,7 @@ def single_shape(channel: Expr, exprs: Sequence[Expr], target: Target) -> TileSh
     many = pick_shape(channel, None, exprs, target)
     channels = extent_of(channel)
     blocks = min(SINGLE) if channels is None else -(-channels // many.lanes)
-    takes_pairs = any(x.dtype is dt.bfloat16 for e in exprs for x in loads(e))
-    if blocks < min(SINGLE) or takes_pairs or not target.has_three_operands:
+    if blocks < min(SINGLE) or _takes_pairs(exprs) or not target.has_three_operands:
         return many
     return TileShape(1, min(SINGLE, key=lambda v: -blocks % v), many.lanes)
 
@@ -103,7 +109,7 @@ def streamed_shape(
     it has many vectors of channels and memory is read in long runs. None where that is not known, or channels are few.
     """
     channels, reads = extent_of(channel), loads(body)
-    if channels is None or row is None or any(x.dtype is dt.bfloat16 for x in reads):
+    if channels is None or row is None or _takes_pairs([body]):
         return None
     if not reads or not all(_is_apart(x, row, reduction) for x in reads):
         return None

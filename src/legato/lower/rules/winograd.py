@@ -28,7 +28,7 @@ from legato.lower.access import static_bytes
 from legato.lower.algorithms.interleaved import Interleaved
 from legato.lower.algorithms.winograd import Winograd, linear
 from legato.lower.rules.ahead import Ahead
-from legato.lower.rules.nest import extent_of, loop, parallel, unfused, vector_loop
+from legato.lower.rules.nest import balanced, extent_of, loop, parallel, unfused, vector_loop
 from legato.lower.rules.tile import register_tile
 from legato.lower.rules.tile_job import TileJob
 from legato.lower.rules.tile_shape import TileShape
@@ -189,25 +189,23 @@ def _held(values: Sequence[Expr], read: Callable[[Load], Expr], use: Callable[[i
     return Alloc(held, block(*fetch, *uses))
 
 
-def _rows(job: WinogradJob, live: Expr) -> tuple[tuple[int, Expr, Expr], tuple[int, Expr, Expr]]:
+def _rows(job: WinogradJob, live: Expr) -> list[tuple[int, Expr, Expr]]:
     """(rows, number of tiles, first row) of the taller and of the lower register tiles that make up a block of `live`
     tiles. Together they have more rows than that only where no number of them is as many."""
-    count = -(-job.tiles // job.shape.rows)
-    big, small = -(-job.tiles // count), job.tiles // count
-    known = extent_of(live)
-    if known is not None:
-        tall = job.tiles - small * count if big != small else count
-        return (big, const(tall), const(0)), (small, const(count - tall), const(big * tall))
+    pieces = balanced(job.tiles, job.shape.rows)
+    if extent_of(live) is not None:
+        return [(rows, const(count), const(first)) for rows, count, first in pieces]
+    big = pieces[0][0]
     small = max(1, big - 1)
     needed = cdiv(live, big)
     some = max_(const(0), live - needed * small)
-    return (big, some, const(0)), (small, needed - some, some * big)
+    return [(big, some, const(0)), (small, needed - some, some * big)]
 
 
 def _rounded(job: WinogradJob, number: Expr) -> Expr:
     """Rows of block `number` that register tiles cover."""
     live = job.live(number)
-    _, (small, count, start) = _rows(job, live)
+    small, count, start = _rows(job, live)[-1]
     return live if extent_of(live) is not None else start + count * small
 
 
@@ -259,18 +257,14 @@ def _product(
     parts = []
     turn: Expr = const(0)
     for rows, count, start in _rows(job, live):
-        if extent_of(count) != 0:
-            parts.append(loop("i", count, partial(tiles, rows, start, turn)))
+        parts.append(loop("i", count, partial(tiles, rows, start, turn)))
         turn = turn + count
     return block(*parts)
 
 
 def _ahead(job: WinogradJob, along: Var, live: Expr) -> Ahead:
     """The register tiles of a block of `live` tiles share what is fetched ahead."""
-    count: Expr = const(0)
-    for _, some, _ in _rows(job, live):
-        count = count + some
-    count = simplify(count)
+    count = simplify(sum((some for _, some, _ in _rows(job, live)), const(0)))
     return Ahead(along, extent_of(count) or count)
 
 

@@ -14,7 +14,7 @@ from legato.base.target import Target
 from legato.lower.algorithms.cook_toom import F2, F4, TAPS, Scheme
 from legato.lower.algorithms.winograd import Window
 from legato.lower.rules.nest import PIECES, extent_of
-from legato.lower.rules.tile_shape import MANY_ROWS, TileShape, interleaved_shape, pick_shape, terms_for
+from legato.lower.rules.tile_shape import MANY_ROWS, TileShape, interleaved_shape, pick_shape, rows_for, terms_for
 from legato.te.tensor import Axis
 
 __all__ = ["PAD", "WinogradPlan", "choose"]
@@ -75,7 +75,7 @@ def _streamed(window: Window, scheme: Scheme, shape: TileShape, target: Target) 
     if all(extent_of(a.extent) is not None for a in axes):
         tiles, blocks = _tiles(window, scheme), -(-o // shape.lanes)
         for vectors in (4, 3, 2, 1):
-            if tiles * vectors <= target.vector_registers - vectors - 2 and blocks % vectors == 0:
+            if tiles <= rows_for(vectors, target) and blocks % vectors == 0:
                 return TileShape(tiles, vectors, shape.lanes)
     return pick_shape(window.channel.extent, Axis(Var("t", lo=0), const(MANY_ROWS)), [], target)
 
