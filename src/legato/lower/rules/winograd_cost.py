@@ -119,22 +119,24 @@ def _time(window: Window, scheme: Scheme, target: Target) -> float:
 def _plan(window: Window, scheme: Scheme, shape: TileShape, target: Target) -> WinogradPlan:
     """Blocks of tiles whose buffers stay in a core's own cache, and enough of them for the threads.
 
-    Many tiles: everything in one kernel. Few: the data of all tiles stays in the caches between two kernels, and
-    channel blocks are shared as well.
+    Everything in one kernel where a core's own cache keeps the transformed weights, which each block reads, or where
+    there are many tiles. Else the data of all tiles stays in the caches between two kernels, and channel blocks are
+    shared as well.
     """
     shape = _streamed(window, scheme, shape, target)
     c, o = _sizes(window)
     tiles, room, point = _tiles(window, scheme), target.l2_bytes // 2, 4 * scheme.inputs**2
     products = point * (shape.width + PAD)
-    most = min(MOST_TILES, room // (products + point * (c + PAD)))
-    if most >= WORTHWHILE and tiles >= PIECES * most:
-        blocks = -(-tiles // most)
-        blocks = -(-blocks // 4) * 4  # evenly for one, two and four threads
-        return WinogradPlan(window, scheme, shape, -(-tiles // blocks), True)
     channel_blocks = -(-o // shape.width)
     fit = max(1, min(MOST_TILES, room // products))
     blocks = max(-(-tiles // fit), -(-FEWEST_PIECES // channel_blocks))
     size = max(1, -(-tiles // blocks))
+    most = min(MOST_TILES, room // (products + point * (c + PAD)))
+    if most and (point * c * o <= target.l2_bytes or tiles >= PIECES * most):
+        wholes = max(-(-tiles // most), min(PIECES, blocks * channel_blocks))
+        each = -(-tiles // (-(-wholes // 4) * 4))  # evenly for one, two and four threads
+        if each >= min(WORTHWHILE, size):
+            return WinogradPlan(window, scheme, shape, each, True)
     if all(extent_of(a.extent) is not None for a in (*window.batch, *(axis for axis, _ in window.slides))):
         return WinogradPlan(window, scheme, shape, size, False)
     if channel_blocks >= FEWEST_PIECES:
