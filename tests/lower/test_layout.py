@@ -50,8 +50,14 @@ def test_constants_decide_nothing() -> None:
         ((1, 120, 28, 28), Layout((0, 2, 3, 1), pad=(0, 16, 0, 0)), (0, 16, 0, 0)),  # part of a larger one
         ((1, 120, 28, 28), Layout((0, 2, 3, 1), ((0, 0), (1, 1), (0, 0), (0, 0))), ()),
         ((1, 3, 8, 226), Layout.row_major(4), (0, 0, 0, 14)),
+        ((1, 256, 14, 14), NHWC, (0, 16, 0, 0)),  # else places would meet in few sets of a cache
+        ((1, 500, 14, 14), NHWC, (0, 28, 0, 0)),  # 512 is as round
+        ((1, 128, 28, 28), NHWC, ()),  # an eighth more would be read
+        ((1, 960, 7, 7), NHWC, ()),  # not round
     ],
 )
-def test_channels_begin_at_vectors(shape: tuple[int, ...], given: Layout, wanted: tuple[int, ...]) -> None:
+def test_channels_begin_at_vectors_and_places_are_spread(
+    shape: tuple[int, ...], given: Layout, wanted: tuple[int, ...]
+) -> None:
     got = aligned(given, [const(d) for d in shape], 16)
     assert got == Layout(given.order, given.halo, given.halo_value, wanted)

@@ -5,7 +5,8 @@ Fewer channels than fill a vector stay where they are if memory runs along anoth
 of the largest tensor that it reads.
 
 Vectors of an image's channels begin at multiples of their size: one that lies across two cache lines takes two
-accesses.
+accesses. Its places lie no round number of bytes apart: those that a kernel uses together would meet in few sets of the
+first cache, which hold a handful of lines each.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from legato.tir.expr import Load
 
 __all__ = ["aligned", "choose_order"]
 
-GROWTH = 8  # at most one element in so many is added behind each place of an image
+GROWTH = 8  # at most one element in so many is added behind each place of an image, for vectors to begin well
+SPREAD = 16  # and one in so many for places to lie in different sets
+ROUND = 8  # places that lie a multiple of so many vectors apart meet in an eighth of the sets, or less
 
 
 def choose_order(axes: Sequence[Axis], body: Expr, constants: Collection[Tensor], reduced: bool, lanes: int) -> Layout:
@@ -51,18 +54,21 @@ def choose_order(axes: Sequence[Axis], body: Expr, constants: Collection[Tensor]
 
 
 def aligned(layout: Layout, shape: Sequence[Expr], lanes: int) -> Layout:
-    """`layout`, with padding behind each place of an image whose channels are no whole number of vectors, if it is
-    little; the layout as it is where that does not apply, or where it has padding of its own."""
+    """`layout`, with padding behind each place of an image whose channels are no whole number of vectors, or a round
+    one, if it is little; the layout as it is where that does not apply, or where it has padding of its own."""
     if layout.pad or not layout.order:
         return layout
     *outer, channel = layout.order
     extent = shape[channel]
     if sum(not is_unit(shape[d]) for d in outer) < 2 or not isinstance(extent, Const):
         return layout
-    missing = -int(extent.value) % lanes
-    if not missing or GROWTH * missing > int(extent.value) or layout.halo_of(channel) != (0, 0):
+    size = int(extent.value)
+    missing = -size % lanes
+    if GROWTH * missing > size or layout.halo_of(channel) != (0, 0):
         return layout
-    return replace(layout, pad=tuple(missing if d == channel else 0 for d in range(len(shape))))
+    if (size + missing) % (ROUND * lanes) == 0 and SPREAD * (missing + lanes) <= size:
+        missing += lanes
+    return replace(layout, pad=tuple(missing if d == channel else 0 for d in range(len(shape)))) if missing else layout
 
 
 def _places(main: Load, axes: Sequence[Axis]) -> dict[int, tuple[int, ...]]:
