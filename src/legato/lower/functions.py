@@ -36,6 +36,7 @@ from legato.lower.expr_data import from_data
 from legato.lower.extents import with_extent_checks
 from legato.lower.facts import KernelFacts, kernel_facts
 from legato.lower.group import Group, tensor_types
+from legato.lower.joined import with_cascades
 from legato.lower.moves import Cut, Moves
 from legato.lower.pack import Allocate, Packer
 from legato.lower.places import cut_layout
@@ -208,6 +209,7 @@ class _Block:
 
     def lower(self, body: ir.Expr) -> ir.Expr:
         bindings, result = chain(body)
+        bindings = with_cascades(bindings, result, self.groups.is_cascade)
         groups = {
             var: self._group_of(var, value)
             for var, value in bindings

@@ -115,6 +115,7 @@ class Groups:
     fresh: list[Fresh] = field(default_factory=list)
     _known: dict[str, Lowered] = field(default_factory=dict)
     _structures: dict[str, Structure] = field(default_factory=dict)
+    _cascades: dict[str, bool] = field(default_factory=dict)
     _stages: dict[ir.Function, Group] = field(default_factory=dict)  # not scheduled yet; each has dims of its own
 
     def describe(self, func: ir.Function) -> Description:
@@ -140,6 +141,20 @@ class Groups:
         if key is not None:
             self.fresh.append(Fresh(key, json.dumps(found.to_json()).encode()))
         return found
+
+    def is_cascade(self, func: ir.Function, constants: Sequence[bool]) -> bool:
+        """Whether the group, arguments of which are `constants`, is a cascade that is better computed by one kernel."""
+        description, request = self.describe(func), f"{list(constants)}"
+        text = f"{description.text}\n{request}"
+        if text not in self._cascades:
+            key = self._key("cascade", description, request)
+            kept = self._find(key)
+            if kept is None:
+                kept = b"yes" if _is_cascade(func, constants, self.target) else b"no"
+                if key is not None:
+                    self.fresh.append(Fresh(key, kept))
+            self._cascades[text] = kept == b"yes"
+        return self._cascades[text]
 
     def lowered(self, func: ir.Function, description: Description, asked: Asked) -> Lowered:
         """The kernels of group `func`, for what is asked."""
@@ -201,6 +216,15 @@ class Groups:
         if key is not None:
             self.fresh.append(Fresh(key, stored))
         return Lowered(stored, tuple(k.func for k in done.kernels))
+
+
+def _is_cascade(func: ir.Function, constants: Sequence[bool], target: Target) -> bool:
+    from legato.lower.cascaded import plan_cascade  # only for what was never lowered
+    from legato.lower.group import te_group
+
+    group = te_group(func)
+    known = {t for t, is_constant in zip(group.inputs, constants, strict=True) if is_constant}
+    return len(group.outputs) == 1 and plan_cascade(group.outputs[0], known, (), target) is not None
 
 
 def _joined(group: Group, found: Sequence[Tensor], layouts: Sequence[Layout | None]) -> Group:

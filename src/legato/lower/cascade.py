@@ -1,0 +1,216 @@
+"""A contraction whose result is read by windows of one channel each, recognised from the structure of stages.
+
+    wide[n, c, y, x] = f(Σ_k data[n, k, y, x] · mix[c, k])
+    sum[n, c, i, j]  = Σ_uv wide[n, c, s·i + u − before, t·j + v − before] · weights[c, u, v]        0 outside
+    out              = g(sum)
+
+in any order of dimensions. A block of channels needs no more of `wide` than its own, and a block of rows than its
+windows cover.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from dataclasses import replace
+
+from legato.arith.expr import Binary, Expr, Op, Var
+from legato.arith.linear import gather
+from legato.arith.substitute import rewrite, substitute
+from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
+from legato.lower.access import depends, extent_of
+from legato.lower.conditions import detect_pad
+from legato.lower.traits import index_of, is_epilogue, is_reduction, tensors_read
+from legato.te.inline import inline
+from legato.te.tensor import Axis, Reduction, Stage, Tensor
+from legato.tir.expr import Load
+
+__all__ = ["Cascade", "Slide", "find_cascade"]
+
+
+@dataclass(frozen=True, slots=True)
+class Slide:
+    """How windows slide along a dimension: of `extent` places, with `before` and `after` zeros around them, windows of
+    `reach` places, one every `step` places, give `results` results."""
+
+    extent: int
+    before: int
+    after: int
+    reach: int
+    step: int
+    results: int
+
+    @property
+    def covered(self) -> int:
+        """Places that all windows cover, from the first zero on."""
+        return (self.results - 1) * self.step + self.reach
+
+    @property
+    def places(self) -> int:
+        """Those, and the ones behind them that no window covers, but for zeros."""
+        return max(self.covered, self.before + self.extent)
+
+
+@dataclass(frozen=True, slots=True)
+class Cascade:
+    """The parts; see the module. Of `out`: its axes, `lower` (rows), `right`, `channel` and the others; of `wide`, over
+    axes of its own: `line`, `column`, `wide_channel`, `wide_batch`. `order`: dimensions from the outermost on."""
+
+    wide: Tensor
+    axes: tuple[Axis, ...]
+    batch: tuple[Axis, ...]
+    lower: Axis
+    right: Axis
+    channel: Axis
+    wide_batch: tuple[Axis, ...]
+    line: Axis
+    column: Axis
+    wide_channel: Axis
+    data: Load
+    mix: Load
+    mixed: Reduction
+    widened: Callable[[Expr], Expr]
+    weights: Load
+    windows: Reduction
+    result: Callable[[Expr], Expr]
+    down: Slide
+    across: Slide
+    order: tuple[int, ...]
+
+    def same_batch(self, env: Mapping[Var, Expr]) -> dict[Var, Expr]:
+        """The values `env` of the batch axes, for those of `wide`."""
+        return {a.var: env[b.var] for a, b in zip(self.wide_batch, self.batch, strict=True)}
+
+
+def find_cascade(
+    tensor: Tensor, body: Expr, constants: Collection[Tensor], stored: Container[Tensor]
+) -> Cascade | None:
+    """How `tensor` = `body` (its stage inlined) is such a cascade of known extents; None if it is not."""
+    second = _only_reduction(tensor, body, stored)
+    factors = None if second is None else _factors(second, tensor, constants, None)
+    if second is None or factors is None:
+        return None
+    read, weights, windows = factors
+    if not isinstance(read.buffer, Tensor) or read.buffer in stored:
+        return None
+    pad = detect_pad(read.buffer)
+    wide = read.buffer if pad is None else pad.source
+    if not isinstance(wide.stage, Stage) or wide in stored or (pad is not None and pad.value != 0):
+        return None
+    made = Load(wide, index_of(wide)) if wide.stage.reduction is not None else inline(wide.stage.body, stored)
+    first = _only_reduction(wide, made, stored)
+    mixed = None if first is None else _factors(first, wide, constants, stored)
+    if first is None or mixed is None:
+        return None
+    return _Roles(tensor, wide, read, weights, windows).cascade(
+        mixed,
+        widened=lambda total: rewrite(made, lambda e: total if isinstance(e, Load) and e.buffer is first else None),
+        result=lambda total: rewrite(body, lambda e: total if isinstance(e, Load) and e.buffer is second else None),
+        around=(0,) * wide.rank if pad is None else pad.before,
+    )
+
+
+def _only_reduction(tensor: Tensor, body: Expr, stored: Container[Tensor]) -> Tensor | None:
+    """The one reduction that `body` reads, element by element; None if that is not so."""
+    found = [t for t in tensors_read(body) if is_reduction(t) and (t is tensor or t not in stored)]
+    return found[0] if len(found) == 1 and is_epilogue(tensor, body, found[0]) else None
+
+
+def _factors(
+    reduction: Tensor, tensor: Tensor, constants: Collection[Tensor], stored: Container[Tensor] | None
+) -> tuple[Load, Load, Reduction] | None:
+    """The data and the constant whose products `reduction` adds up, and over what, over the axes of `tensor`."""
+    stage, axes = reduction.stage, tensor.stage
+    assert isinstance(stage, Stage)
+    assert isinstance(axes, Stage)
+    assert stage.reduction is not None
+    same: dict[Var, Expr] = {a.var: b.var for a, b in zip(stage.axes, axes.axes, strict=True)}
+    value = substitute(stage.body if stored is None else inline(stage.body, stored), same)
+    if stage.reduction.combiner != "sum" or stage.reduction.init is not None or value.dtype is not dt.float32:
+        return None
+    if not isinstance(value, Binary) or value.op is not Op.MUL:
+        return None
+    a, b = value.a, value.b
+    if isinstance(a, Load) and a.buffer in constants:
+        a, b = b, a
+    if not isinstance(a, Load) or not isinstance(b, Load) or b.buffer not in constants or a.buffer in constants:
+        return None
+    return a, b, stage.reduction
+
+
+class _Roles:
+    """Which axis does what: told from how `read` and `weights`, over the axes of `tensor`, are indexed."""
+
+    def __init__(self, tensor: Tensor, wide: Tensor, read: Load, weights: Load, windows: Reduction) -> None:
+        self.tensor, self.wide, self.read, self.weights, self.windows = tensor, wide, read, weights, windows
+        assert isinstance(tensor.stage, Stage)
+        self.axes = tensor.stage.axes
+
+    def cascade(
+        self,
+        mixed: tuple[Load, Load, Reduction],
+        widened: Callable[[Expr], Expr],
+        result: Callable[[Expr], Expr],
+        around: Sequence[int],
+    ) -> Cascade | None:
+        slides, channels, batch = [], [], []
+        for d, (index, axis) in enumerate(zip(self.read.indices, self.axes, strict=True)):
+            inside = [a for a in self.windows.axes if depends(index, a.var)]
+            if inside:
+                slide = self._slide(d, axis, inside, around[d])
+                if slide is None:
+                    return None
+                slides.append((d, inside[0], slide))
+            elif index is not axis.var and not (extent_of(axis.extent) == 1 and extent_of(index) == 0):
+                return None
+            elif depends(self.weights, axis.var):
+                channels.append(d)
+            else:
+                batch.append(d)
+        if len(slides) != 2 or len(channels) != 1 or len(self.windows.axes) != 2:
+            return None
+        (y, u, down), (x, v, across) = slides
+        (c,) = channels
+        if depends(self.weights, self.axes[y].var) or depends(self.weights, self.axes[x].var):
+            return None
+        data, mix, red = mixed
+        assert isinstance(self.wide.stage, Stage)
+        own = self.wide.stage.axes
+        follows = [d for d, axis in enumerate(own) if depends(mix, axis.var)]
+        if follows != [c] or depends(data, own[c].var) or extent_of(self.axes[c].extent) is None:
+            return None
+        return Cascade(
+            wide=self.wide,
+            axes=self.axes,
+            batch=tuple(self.axes[d] for d in batch),
+            lower=self.axes[y],
+            right=self.axes[x],
+            channel=self.axes[c],
+            wide_batch=tuple(own[d] for d in batch),
+            line=own[y],
+            column=own[x],
+            wide_channel=own[c],
+            data=data,
+            mix=mix,
+            mixed=red,
+            widened=widened,
+            weights=self.weights,
+            windows=replace(self.windows, axes=(u, v)),
+            result=result,
+            down=down,
+            across=across,
+            order=(*batch, y, x, c),
+        )
+
+    def _slide(self, d: int, axis: Axis, inside: Sequence[Axis], before: int) -> Slide | None:
+        """How windows slide along dimension `d`, if they do."""
+        terms, offset = gather(self.read.indices[d])
+        results, reach = extent_of(axis.extent), extent_of(inside[0].extent)
+        extent, all_places = extent_of(self.wide.shape[d]), extent_of(self.read.buffer.shape[d])
+        if len(inside) != 1 or set(terms) != {axis.var, inside[0].var} or offset or terms[inside[0].var] != 1:
+            return None
+        if results is None or reach is None or extent is None or all_places is None:
+            return None
+        step = terms[axis.var]
+        slide = Slide(extent, before, all_places - extent - before, reach, step, results)
+        return slide if step > 0 and slide.covered <= all_places else None

@@ -1,0 +1,98 @@
+"""Cascades (a contraction, then windows of one channel each) as one kernel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Container
+
+from legato.arith.expr import Expr, Var
+from legato.base.dataclass import dataclass
+from legato.base.target import Target
+from legato.lower.access import extent_of, static_bytes
+from legato.lower.cascade import Cascade, find_cascade
+from legato.lower.layout import aligned
+from legato.lower.rules.cascade import CascadeJob, cascade_nest
+from legato.lower.rules.nest import PIECES
+from legato.lower.rules.tile_shape import TileShape, pick_shape
+from legato.lower.scheduling import Scheduling
+from legato.lower.traits import index_of
+from legato.te.inline import inline
+from legato.te.tensor import Stage, Tensor
+from legato.tir.expr import Load
+from legato.tir.stmt import Stmt
+
+__all__ = ["CascadePlan", "cascaded", "plan_cascade"]
+
+WORTH = 4  # what is less than so much of a core's own cache is still there when windows slide over it
+
+
+@dataclass(frozen=True, slots=True)
+class CascadePlan:
+    """How to compute `cascade` as one kernel: by which register tile, and by how many rows at a time."""
+
+    cascade: Cascade
+    shape: TileShape
+    rows: int
+
+
+def plan_cascade(
+    tensor: Tensor, constants: Collection[Tensor], stored: Container[Tensor], target: Target
+) -> CascadePlan | None:
+    """How to compute `tensor`; None where it does not end a cascade, or what is between the two is better stored."""
+    stage = tensor.stage
+    if not isinstance(stage, Stage):
+        return None
+    body: Expr = Load(tensor, index_of(tensor)) if stage.reduction is not None else inline(stage.body, stored)
+    found = find_cascade(tensor, body, constants, stored)
+    if found is None or static_bytes(found.wide) <= target.l2_bytes // WORTH:
+        return None
+    shape = pick_shape(found.channel.extent, found.column, [found.data], target)
+    rows = _rows(found, shape, target)
+    if shape.lanes < target.lanes(tensor.dtype) or rows is None or not _is_worth(found, rows, target):
+        return None
+    return CascadePlan(found, shape, rows)
+
+
+def _rows(found: Cascade, shape: TileShape, target: Target) -> int | None:
+    """Rows of a block, whose part of what is between stays in a core's own cache; blocks enough for threads to share,
+    if possible evenly for one, two and four of them."""
+    down, across = found.down, -(-(extent_of(found.channel.extent) or 1) // shape.width)
+    line = found.across.places * shape.width * found.wide.dtype.bytes
+    most = (target.l2_bytes // 2 // line - down.reach) // down.step + 1
+    if most < 1:
+        return None
+    least = max(-(-down.results // most), -(-PIECES // 2 // across))
+    even = (n for n in range(least, 2 * least + 1) if n * across % 4 == 0 and down.results % n == 0)
+    return -(-down.results // next(even, least))
+
+
+def _is_worth(found: Cascade, rows: int, target: Target) -> bool:
+    """True if rows that are computed more than once take less time than to store and read again what is between."""
+    down = found.down
+    again = -(-down.results // rows) * ((rows - 1) * down.step + down.reach) / down.extent - 1
+    terms = math.prod(extent_of(a.extent) or 1 for a in found.mixed.axes)
+    size = static_bytes(found.wide)
+    return again * 2 * terms * size / found.wide.dtype.bytes / target.gflops < 2 * size / target.memory_gbs
+
+
+def cascaded(work: Scheduling, tensor: Tensor) -> Stmt | None:
+    """The kernel that stores `tensor`, which ends a cascade; None where `plan_cascade` has no plan."""
+    plan = plan_cascade(tensor, work.constants, work.stored, work.target)
+    if plan is None:
+        return None
+    found, shape = plan.cascade, plan.shape
+    tensor.layout = aligned(work.in_order(tensor, found.order), tensor.shape, work.target.lanes(tensor.dtype))
+    block_var, within = Var("ob", lo=0), Var("oi", lo=0)
+    wide = (found.line, found.column, found.wide_channel)
+    axes = (found.lower, found.right, found.channel)
+    job = CascadeJob(
+        out=tensor,
+        cascade=found,
+        shape=shape,
+        rows=plan.rows,
+        mix=work.copies.in_blocks(found.mix, wide, found.mixed, shape, block_var, within),
+        weights=work.copies.in_blocks(found.weights, axes, found.windows, shape, block_var, within),
+        block=block_var,
+        within=within,
+    )
+    return cascade_nest(job, work.target)

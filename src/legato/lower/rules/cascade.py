@@ -1,0 +1,144 @@
+"""The rule for cascades (contraction, then windows of one channel each): blocks of channels and rows at a time, what is
+between the two in the cache of one core.
+
+    parallel (batch axes, blocks of rows, blocks of channels):
+        for rows that the block's windows cover:
+            wide[row][place][channel] = f(contraction)        the register tile of `tile`
+        for rows: out = g(Σ wide · weights)                   the register tile again
+
+Rows that the windows of two blocks cover are computed for each of them, by the same operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from legato.arith.expr import Binary, Expr, Op, Var, const, le, lt, min_
+from legato.arith.simplify import simplify
+from legato.arith.substitute import substitute
+from legato.base.dataclass import dataclass
+from legato.base.target import Target
+from legato.lower.access import extent_of
+from legato.lower.cascade import Cascade
+from legato.lower.rules.nest import loop, parallel, vector_loop
+from legato.lower.rules.tile import row_tiles
+from legato.lower.rules.tile_job import TileJob
+from legato.lower.rules.tile_shape import TileShape
+from legato.te.tensor import Tensor
+from legato.tir.buffer import Buffer, Scope
+from legato.tir.expr import Load
+from legato.tir.stmt import Alloc, If, Stmt, Store, block
+
+__all__ = ["CascadeJob", "cascade_nest"]
+
+
+@dataclass(frozen=True, slots=True)
+class CascadeJob:
+    """What to compute: `cascade`, into `out`, `rows` rows in a block; `mix` and `weights` read the packed operands of
+    the contraction and of the windows, with `block` and `within` in place of the channel, as in TileJob."""
+
+    out: Tensor
+    cascade: Cascade
+    shape: TileShape
+    rows: int
+    mix: Load
+    weights: Load
+    block: Var
+    within: Var
+
+
+def cascade_nest(job: CascadeJob, target: Target) -> Stmt:
+    """The scheduled nest of `job`."""
+    c = job.cascade
+    blocks = -(-c.down.results // job.rows)
+    channels = -(-(extent_of(c.channel.extent) or 1) // job.shape.width)
+
+    def body(values: list[Expr]) -> Stmt:
+        *batch, number, ob = values
+        env = {axis.var: v for axis, v in zip(c.batch, batch, strict=True)}
+        return _Block(job, target, env, number * job.rows, ob).stmt()
+
+    return parallel([*(a.extent for a in c.batch), const(blocks), const(channels)], body, threaded=True)
+
+
+class _Block:
+    """Rows from `first` on in channel block `ob`; `env` has the values of the batch axes."""
+
+    def __init__(self, job: CascadeJob, target: Target, env: Mapping[Var, Expr], first: Expr, ob: Expr) -> None:
+        self.job, self.c, self.target, self.env, self.first, self.ob = job, job.cascade, target, env, first, ob
+        covered = (job.rows - 1) * self.c.down.step + self.c.down.reach
+        shape = (const(covered), const(self.c.across.places), const(job.shape.width))
+        self.wide = Buffer("wide", shape, self.c.wide.dtype, scope=Scope.LOCAL)
+
+    def stmt(self) -> Stmt:
+        """Everything."""
+        down, rows = self.c.down, self.job.rows
+        live: Expr = const(rows)
+        if down.results % rows:
+            live = simplify(min_(live, const(down.results) - self.first))
+        covered = simplify((live - 1) * down.step + down.reach)
+        return Alloc(self.wide, block(loop("y", covered, self._filled), loop("y", live, self._slid)))
+
+    def _filled(self, y: Expr) -> Stmt:
+        """Stores row `y` of `wide`."""
+        down, across = self.c.down, self.c.across
+        place = simplify(self.first * down.step + y)
+        end = across.before + across.extent
+        row = block(self._zeros(y, 0, across.before), self._zeros(y, end, across.places), self._mixed(y, place))
+        if not down.before and not down.after:
+            return row
+        inside = Binary(Op.AND, le(const(down.before), place), lt(place, const(down.before + down.extent)))
+        return If(inside, row, self._zeros(y, 0, across.places))
+
+    def _zeros(self, y: Expr, start: int, stop: int) -> Stmt:
+        """Stores zeros at places start..stop of row `y`."""
+        zero, shape = const(0, self.wide.dtype), self.job.shape
+
+        def place(x: Expr) -> Stmt:
+            return vector_loop(
+                const(shape.width), shape.lanes, lambda lane: Store(self.wide, (y, x + start, lane), zero)
+            )
+
+        return loop("x", const(stop - start), place) if stop > start else block()
+
+    def _mixed(self, y: Expr, place: Expr) -> Stmt:
+        """Stores the elements of row `y`, which is row `place` of what windows slide over."""
+        c, job = self.c, self.job
+        tiles = TileJob(
+            out=self.wide,
+            index=(y, c.column.var + c.across.before, job.within),
+            order=(c.column, c.wide_channel),
+            row=c.column,
+            reduction=c.mixed,
+            body=c.data * job.mix,
+            dtype=c.wide.dtype,
+            epilogue=c.widened,
+            block=job.block,
+            within=job.within,
+            packed=frozenset({job.mix.buffer}),
+            is_part=True,
+        )
+        return row_tiles(
+            tiles, job.shape, self.target, {**c.same_batch(self.env), c.line.var: place - c.down.before}, self.ob
+        )
+
+    def _slid(self, y: Expr) -> Stmt:
+        """Stores row `y` of the block's results."""
+        c, job = self.c, self.job
+        (u, v), at = (axis.var for axis in c.windows.axes), {c.lower.var: self.first + y}
+        read = Load(self.wide, (y * c.down.step + u, c.right.var * c.across.step + v, job.within))
+        tiles = TileJob(
+            out=job.out,
+            index=tuple(substitute(axis.var, at) for axis in c.axes),
+            order=(c.right, c.channel),
+            row=c.right,
+            reduction=c.windows,
+            body=read * job.weights,
+            dtype=c.wide.dtype,
+            epilogue=lambda total: substitute(c.result(total), at),
+            block=job.block,
+            within=job.within,
+            packed=frozenset({job.weights.buffer}),
+            is_part=True,
+        )
+        return row_tiles(tiles, job.shape, self.target, {**self.env, **at}, self.ob)

@@ -1,0 +1,149 @@
+"""A contraction and the windows of one channel each that read it, as one kernel: whatever the blocks and threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from legato.arith.expr import fresh
+from legato.base import dtype as dt
+from legato.base.target import TARGETS, Target, missing_features
+from legato.compare.exact import interpret
+from legato.driver import CompileOptions, compile_module
+from legato.infer.builder import Builder
+from legato.ir import expr as ir
+from legato.ir.module import Module
+from legato.ir.types import TensorType, dims
+from legato.lower import cascaded
+from legato.ops import table
+from legato.tir.walk import bound_buffers
+from tests.lower.programs import interpreted, lowered
+
+Array = np.ndarray[Any, Any]
+LEVELS = [t for t in TARGETS.values() if not missing_features(t)]
+BEST = LEVELS[-1]
+CLIP = ("nn.bias_add", "clip")
+
+
+@pytest.fixture
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is between the two is worth keeping in a cache."""
+    monkeypatch.setattr(cascaded, "WORTH", 1 << 30)
+    monkeypatch.setattr(cascaded, "_is_worth", lambda *_: True)
+
+
+def program(
+    shape: tuple[int, int, int, int],
+    channels: int,
+    window: int = 3,
+    stride: int = 1,
+    padding: tuple[int, ...] = (1, 1),
+    *,
+    symbolic: bool = False,
+    epilogues: tuple[tuple[str, ...], tuple[str, ...]] = (CLIP, CLIP),
+    layout: str = "NCHW",
+    is_shared: bool = False,
+) -> Module:
+    """A 1 × 1 convolution to `channels` channels, then one of each channel by itself; `is_shared`: what is between the
+    two is a result as well."""
+    b, ops, rng = Builder(), table(), np.random.default_rng(0)
+    n, c, h, w = shape
+    sizes = [fresh("n") if symbolic else n, c, h, w]
+    x = ir.Var("x", ty=TensorType(dims(sizes if layout == "NCHW" else [sizes[0], h, w, c]), dt.float32))
+    conv, axis = ops["nn.conv2d"], layout.index("C")
+
+    def follow(y: ir.Expr, names: tuple[str, ...]) -> ir.Expr:
+        for name in names:
+            if name == "nn.bias_add":
+                bias = b.constant(rng.standard_normal(channels).astype(np.float32))
+                y = b.call_op(ops[name], [y, bias], ops[name].attrs(axis=axis))
+            elif name == "clip":
+                y = b.call_op(ops[name], [y], ops[name].attrs(a_min=-1.0, a_max=1.5))
+            elif name == "silu":
+                y = b.call_op(ops["multiply"], [y, b.call_op(ops["sigmoid"], [y])])
+            else:
+                y = b.call_op(ops[name], [y])
+        return y
+
+    mix = (rng.standard_normal((channels, c, 1, 1)) / np.sqrt(c)).astype(np.float32)
+    weights = rng.standard_normal((channels, 1, window, window)).astype(np.float32)
+    wide = b.call_op(conv, [x, b.constant(mix)], conv.attrs(data_layout=layout))
+    wide = follow(wide, epilogues[0])
+    attrs = conv.attrs(data_layout=layout, groups=channels, strides=(stride, stride), padding=padding)
+    out = follow(b.call_op(conv, [wide, b.constant(weights)], attrs), epilogues[1])
+    return Module.from_expr(b.function([x], b.tuple_([wide, out]) if is_shared else out))
+
+
+def data(shape: tuple[int, ...]) -> Array:
+    return np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+
+
+def compiled(mod: Module, target: Target = BEST) -> Any:
+    return compile_module(mod, CompileOptions(target)).executable
+
+
+def is_one(mod: Module, target: Target = BEST) -> bool:
+    """Whether one kernel computes both."""
+    return any(b.name == "wide" for k in lowered(mod, target).kernels.values() for b in bound_buffers(k.body))
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.tuples(st.integers(1, 3), st.sampled_from((1, 3, 16, 70)), st.integers(3, 19), st.integers(3, 19)),
+       st.sampled_from((16, 24, 32, 48, 72, 80)), st.sampled_from((1, 2, 3, 5)), st.sampled_from((1, 2, 3)),
+       st.sampled_from(((0, 0), (1, 1), (2, 0, 1, 2), (0, 1, 3, 0))), st.booleans(),
+       st.sampled_from(((CLIP, CLIP), ((), ()), (("silu",), ("nn.bias_add", "silu")), (("nn.relu",), ()))),
+       st.sampled_from(("NCHW", "NHWC")), st.sampled_from(LEVELS))  # fmt: skip
+def test_compiled_is_both_convolutions(
+    always: None,
+    shape: tuple[int, int, int, int],
+    channels: int,
+    window: int,
+    stride: int,
+    padding: tuple[int, ...],
+    symbolic: bool,
+    epilogues: tuple[tuple[str, ...], tuple[str, ...]],
+    layout: str,
+    target: Target,
+) -> None:
+    n, c, h, w = shape
+    h, w = h + window, w + window
+    mod = program((n, c, h, w), channels, window, stride, padding, symbolic=symbolic, epilogues=epilogues,
+                  layout=layout)  # fmt: skip
+    assert is_one(mod, target)
+    x = data((n, c, h, w) if layout == "NCHW" else (n, h, w, c))
+    exact = interpret(mod, [x], float64=True)[0]
+    exe = compiled(mod, target)
+    results = [exe.with_threads(threads)(x) for threads in (1, 2, 4)]
+    assert np.allclose(results[0], exact, rtol=0, atol=1e-5 * max(1, np.abs(exact).max()))
+    assert all(r.tobytes() == results[0].tobytes() for r in results)
+
+
+@pytest.mark.parametrize("backwards", [False, True], ids=["forwards", "backwards"])
+@pytest.mark.parametrize(("channels", "stride"), [(32, 1), (40, 2)])
+def test_loop_programs(always: None, channels: int, stride: int, backwards: bool) -> None:
+    """No access out of bounds, nothing read that was not written, no order among the blocks."""
+    mod, x = program((2, 3, 9, 6), channels, 3, stride), data((2, 3, 9, 6))
+    (out,) = interpreted(lowered(mod, BEST), [x], backwards=backwards)
+    assert np.allclose(out, interpret(mod, [x], float64=True)[0], rtol=0, atol=1e-5)
+
+
+def test_one_kernel_if_what_is_between_is_large_and_read_once() -> None:
+    large = (1, 16, 56, 56)
+    assert is_one(program(large, 96))
+    assert is_one(program(large, 96, symbolic=True))
+    assert is_one(program(large, 72, 5, 2, (2, 2), layout="NHWC"))
+    assert not is_one(program(large, 96, is_shared=True))
+    assert not is_one(program((1, 16, 14, 14), 96))  # it stays in the cache
+    assert not is_one(program(large, 8))  # channels that do not fill a vector
+    assert not is_one(program((1, 2000, 28, 28), 96))  # rows that two blocks need take too long to compute twice
+
+
+def test_an_image_has_the_same_bits_alone_and_in_a_batch() -> None:
+    exe, x = compiled(program((3, 16, 40, 40), 64, symbolic=True)), data((3, 16, 40, 40))
+    together = exe(x)
+    for n in range(3):
+        assert exe(x[n : n + 1]).tobytes() == together[n : n + 1].tobytes()
