@@ -20,7 +20,7 @@ from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.lower.access import depends, extent_of
 from legato.lower.conditions import detect_pad
-from legato.lower.traits import index_of, is_epilogue, is_reduction, tensors_read
+from legato.lower.traits import in_memory_order, index_of, is_epilogue, is_reduction, tensors_read
 from legato.te.inline import inline
 from legato.te.tensor import Axis, Reduction, Stage, Tensor
 from legato.tir.expr import Load
@@ -76,6 +76,10 @@ class Cascade:
     down: Slide
     across: Slide
     order: tuple[int, ...]
+
+    def in_memory_order(self, constants: Collection[Tensor]) -> Cascade:
+        """The same, with the contraction's sum along the memory of the data."""
+        return replace(self, mixed=in_memory_order(self.mixed, self.data * self.mix, constants))
 
     def same_batch(self, env: Mapping[Var, Expr]) -> dict[Var, Expr]:
         """The values `env` of the batch axes, for those of `wide`."""

@@ -46,10 +46,11 @@ def program(
     symbolic: bool = False,
     epilogues: tuple[tuple[str, ...], tuple[str, ...]] = (CLIP, CLIP),
     layout: str = "NCHW",
+    first: int = 1,
     is_shared: bool = False,
 ) -> Module:
-    """A 1 × 1 convolution to `channels` channels, then one of each channel by itself; `is_shared`: what is between the
-    two is a result as well."""
+    """A convolution of first × first windows to `channels` channels, then one of each channel by itself; `is_shared`:
+    what is between the two is a result as well."""
     b, ops, rng = Builder(), table(), np.random.default_rng(0)
     n, c, h, w = shape
     sizes = [fresh("n") if symbolic else n, c, h, w]
@@ -69,9 +70,10 @@ def program(
                 y = b.call_op(ops[name], [y])
         return y
 
-    mix = (rng.standard_normal((channels, c, 1, 1)) / np.sqrt(c)).astype(np.float32)
+    mix = (rng.standard_normal((channels, c, first, first)) / first / np.sqrt(c)).astype(np.float32)
     weights = rng.standard_normal((channels, 1, window, window)).astype(np.float32)
-    wide = b.call_op(conv, [x, b.constant(mix)], conv.attrs(data_layout=layout))
+    around = (first // 2, first // 2)
+    wide = b.call_op(conv, [x, b.constant(mix)], conv.attrs(data_layout=layout, padding=around))
     wide = follow(wide, epilogues[0])
     attrs = conv.attrs(data_layout=layout, groups=channels, strides=(stride, stride), padding=padding)
     out = follow(b.call_op(conv, [wide, b.constant(weights)], attrs), epilogues[1])
@@ -96,7 +98,7 @@ def is_one(mod: Module, target: Target = BEST) -> bool:
        st.sampled_from((16, 24, 32, 48, 72, 80)), st.sampled_from((1, 2, 3, 5)), st.sampled_from((1, 2, 3)),
        st.sampled_from(((0, 0), (1, 1), (2, 0, 1, 2), (0, 1, 3, 0))), st.booleans(),
        st.sampled_from(((CLIP, CLIP), ((), ()), (("silu",), ("nn.bias_add", "silu")), (("nn.relu",), ()))),
-       st.sampled_from(("NCHW", "NHWC")), st.sampled_from(LEVELS))  # fmt: skip
+       st.sampled_from(("NCHW", "NHWC")), st.sampled_from((1, 1, 3)), st.sampled_from(LEVELS))  # fmt: skip
 def test_compiled_is_both_convolutions(
     always: None,
     shape: tuple[int, int, int, int],
@@ -107,12 +109,13 @@ def test_compiled_is_both_convolutions(
     symbolic: bool,
     epilogues: tuple[tuple[str, ...], tuple[str, ...]],
     layout: str,
+    first: int,
     target: Target,
 ) -> None:
     n, c, h, w = shape
     h, w = h + window, w + window
     mod = program((n, c, h, w), channels, window, stride, padding, symbolic=symbolic, epilogues=epilogues,
-                  layout=layout)  # fmt: skip
+                  layout=layout, first=first)  # fmt: skip
     assert is_one(mod, target)
     x = data((n, c, h, w) if layout == "NCHW" else (n, h, w, c))
     exact = interpret(mod, [x], float64=True)[0]
@@ -135,6 +138,7 @@ def test_one_kernel_if_what_is_between_is_large_and_read_once() -> None:
     large = (1, 16, 56, 56)
     assert is_one(program(large, 96))
     assert is_one(program(large, 96, symbolic=True))
+    assert is_one(program((1, 3, 56, 56), 96, first=3))
     assert is_one(program(large, 72, 5, 2, (2, 2), layout="NHWC"))
     assert not is_one(program(large, 96, is_shared=True))
     assert not is_one(program((1, 16, 14, 14), 96))  # it stays in the cache
