@@ -95,7 +95,7 @@ def find_cascade(
     if second is None or factors is None:
         return None
     read, weights, windows = factors
-    if not isinstance(read.buffer, Tensor) or read.buffer in stored:
+    if not isinstance(read.buffer, Tensor) or read.buffer in stored or len(read.indices) != tensor.rank:
         return None
     pad = detect_pad(read.buffer)
     wide = read.buffer if pad is None else pad.source

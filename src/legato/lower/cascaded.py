@@ -25,6 +25,7 @@ from legato.tir.stmt import Stmt
 
 __all__ = ["CascadePlan", "cascaded", "plan_cascade"]
 
+FEW_TERMS = 64  # sums over windows that are longer have algorithms of their own
 WORTH = 4  # what is less than so much of a core's own cache is still there when windows slide over it
 
 
@@ -77,9 +78,11 @@ def _rows(found: Cascade, shape: TileShape, target: Target) -> int | None:
 
 def _is_worth(found: Cascade, rows: int, target: Target) -> bool:
     """True if rows that are computed more than once take less time than to store and read again what is between."""
-    down = found.down
+    down, sums = found.down, [extent_of(a.extent) or 1 for a in found.mixed.axes]
+    terms = math.prod(sums)
+    if terms > FEW_TERMS and terms > max(sums):
+        return False
     again = -(-down.results // rows) * ((rows - 1) * down.step + down.reach) / down.extent - 1
-    terms = math.prod(extent_of(a.extent) or 1 for a in found.mixed.axes)
     size = static_bytes(found.wide)
     return again * 2 * terms * size / found.wide.dtype.bytes / target.gflops < 2 * size / target.memory_gbs
 

@@ -142,6 +142,7 @@ def test_one_kernel_if_what_is_between_is_large_and_read_once() -> None:
     assert is_one(program(large, 72, 5, 2, (2, 2), layout="NHWC"))
     assert not is_one(program(large, 96, is_shared=True))
     assert not is_one(program((1, 16, 14, 14), 96))  # it stays in the cache
+    assert not is_one(program(large, 96, first=3))  # Winograd's algorithm takes less time
     assert not is_one(program(large, 8))  # channels that do not fill a vector
     assert not is_one(program((1, 2000, 28, 28), 96))  # rows that two blocks need take too long to compute twice
 
