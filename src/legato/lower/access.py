@@ -26,7 +26,7 @@ def is_unit(e: Expr) -> bool:
 
 
 def static_bytes(b: Buffer) -> int:
-    """Bytes of a buffer of static shape."""
+    """Bytes of a buffer, dims that are not literal taken as 1."""
     return b.dtype.bytes * math.prod(int(d.value) for d in b.shape if isinstance(d, Const))
 
 

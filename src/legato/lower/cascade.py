@@ -15,11 +15,13 @@ from dataclasses import replace
 
 from legato.arith.expr import Binary, Expr, Op, Var
 from legato.arith.linear import gather
+from legato.arith.prove import prove_equal
 from legato.arith.substitute import rewrite, substitute
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.lower.access import depends, extent_of
 from legato.lower.conditions import detect_pad
+from legato.lower.group import stages
 from legato.lower.traits import in_memory_order, index_of, is_epilogue, is_reduction, tensors_read
 from legato.te.inline import inline
 from legato.te.tensor import Axis, Reduction, Stage, Tensor
@@ -87,9 +89,12 @@ class Cascade:
 
 
 def find_cascade(
-    tensor: Tensor, body: Expr, constants: Collection[Tensor], stored: Container[Tensor]
+    tensor: Tensor, body: Expr, constants: Collection[Tensor], stored: Collection[Tensor]
 ) -> Cascade | None:
-    """How `tensor` = `body` (its stage inlined) is such a cascade of known extents; None if it is not."""
+    """How `tensor` = `body` (its stage inlined) is such a cascade of known extents; None if it is not.
+
+    The contraction's data may be a stage that pads an input, which is then stored before.
+    """
     second = _only_reduction(tensor, body, stored)
     factors = None if second is None else _factors(second, tensor, constants, None)
     if second is None or factors is None:
@@ -103,8 +108,10 @@ def find_cascade(
         return None
     made = Load(wide, index_of(wide)) if wide.stage.reduction is not None else inline(wide.stage.body, stored)
     first = _only_reduction(wide, made, stored)
-    mixed = None if first is None else _factors(first, wide, constants, stored)
-    if first is None or mixed is None:
+    if first is None:
+        return None
+    mixed = _factors(first, wide, constants, {*stored, *(t for t in stages((first,)) if _pads_input(t))})
+    if mixed is None:
         return None
     return _Roles(tensor, wide, read, weights, windows).cascade(
         mixed,
@@ -112,6 +119,11 @@ def find_cascade(
         result=lambda total: rewrite(body, lambda e: total if isinstance(e, Load) and e.buffer is second else None),
         around=(0,) * wide.rank if pad is None else pad.before,
     )
+
+
+def _pads_input(t: Tensor) -> bool:
+    pad = detect_pad(t)
+    return pad is not None and pad.source.stage is None
 
 
 def _only_reduction(tensor: Tensor, body: Expr, stored: Container[Tensor]) -> Tensor | None:
@@ -165,7 +177,7 @@ class _Roles:
                 if slide is None:
                     return None
                 slides.append((d, inside[0], slide))
-            elif index is not axis.var and not (extent_of(axis.extent) == 1 and extent_of(index) == 0):
+            elif not self._is_along(d, axis) or around[d]:
                 return None
             elif depends(self.weights, axis.var):
                 channels.append(d)
@@ -206,6 +218,12 @@ class _Roles:
             order=(*batch, y, x, c),
         )
 
+    def _is_along(self, d: int, axis: Axis) -> bool:
+        """True if dimension `d` of what is read is that of the result."""
+        index = self.read.indices[d]
+        is_same = index is axis.var or (extent_of(axis.extent) == 1 and extent_of(index) == 0)
+        return is_same and prove_equal(self.wide.shape[d], axis.extent)
+
     def _slide(self, d: int, axis: Axis, inside: Sequence[Axis], before: int) -> Slide | None:
         """How windows slide along dimension `d`, if they do."""
         terms, offset = gather(self.read.indices[d])
@@ -217,4 +235,4 @@ class _Roles:
             return None
         step = terms[axis.var]
         slide = Slide(extent, before, all_places - extent - before, reach, step, results)
-        return slide if step > 0 and slide.covered <= all_places else None
+        return slide if step > 0 and results > 0 and slide.covered <= all_places else None

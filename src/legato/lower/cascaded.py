@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 from legato.arith.expr import Expr, Var
 from legato.base.dataclass import dataclass
 from legato.base.target import Target
 from legato.lower.access import extent_of, static_bytes
 from legato.lower.cascade import Cascade, find_cascade
-from legato.lower.conditions import detect_pad
 from legato.lower.group import stages
 from legato.lower.layout import aligned
 from legato.lower.rules.cascade import CascadeJob, cascade_nest
 from legato.lower.rules.nest import PIECES
 from legato.lower.rules.tile_shape import TileShape, pick_shape
 from legato.lower.scheduling import Scheduling
-from legato.lower.traits import index_of
+from legato.lower.traits import index_of, is_reduction
 from legato.te.inline import inline
 from legato.te.tensor import Stage, Tensor
 from legato.tir.expr import Load
@@ -39,14 +38,13 @@ class CascadePlan:
 
 
 def plan_cascade(
-    tensor: Tensor, constants: Collection[Tensor], stored: Iterable[Tensor], target: Target
+    tensor: Tensor, constants: Collection[Tensor], stored: Collection[Tensor], target: Target
 ) -> CascadePlan | None:
-    """How to compute `tensor`; None where it does not end a cascade, or what is between the two is better stored. What
-    pads an input is stored before."""
+    """How to compute `tensor`; None where it does not end a cascade that is all of its group, or what is between the
+    two is better stored."""
     stage = tensor.stage
-    if not isinstance(stage, Stage):
+    if not isinstance(stage, Stage) or sum(is_reduction(t) for t in stages((tensor,))) != 2:
         return None
-    stored = {*stored, *(t for t in stages((tensor,)) if _pads_input(t))}
     body: Expr = Load(tensor, index_of(tensor)) if stage.reduction is not None else inline(stage.body, stored)
     found = find_cascade(tensor, body, constants, stored)
     if found is None or static_bytes(found.wide) <= target.l2_bytes // WORTH:
@@ -56,11 +54,6 @@ def plan_cascade(
     if shape.lanes < target.lanes(tensor.dtype) or rows is None or not _is_worth(found, rows, target):
         return None
     return CascadePlan(found, shape, rows)
-
-
-def _pads_input(t: Tensor) -> bool:
-    pad = detect_pad(t)
-    return pad is not None and pad.source.stage is None
 
 
 def _rows(found: Cascade, shape: TileShape, target: Target) -> int | None:
@@ -94,6 +87,7 @@ def cascaded(work: Scheduling, tensor: Tensor) -> Stmt | None:
         return None
     work.settle(plan.cascade.data)
     found, shape = plan.cascade.in_memory_order(work.constants), plan.shape
+    # Channels lie last: where another order is wanted of a contraction's result, that is copied.
     tensor.layout = aligned(work.in_order(tensor, found.order), tensor.shape, work.target.lanes(tensor.dtype))
     block_var, within = Var("ob", lo=0), Var("oi", lo=0)
     wide = (found.line, found.column, found.wide_channel)

@@ -16,7 +16,7 @@ from legato.ir.visit import free_vars, substitute
 
 __all__ = ["with_cascades"]
 
-FEW = 49  # weights of a channel that may be a window's
+FEW = 49  # weights of a channel that may be a window's: 7 × 7
 
 IsCascade = Callable[[ir.Function, Sequence[bool]], bool]  # a group, and which of its arguments are constants
 
@@ -54,7 +54,7 @@ def _may_be(first: ir.Call, second: ir.Call, n: int) -> bool:
     args = (*first.args, *second.args)
     if not all(isinstance(a.ty, TensorType) for a in args) or not is_primitive(first.op):
         return False
-    if sum(a is second.args[n] for a in second.args) != 1:
+    if first.op is second.op or sum(a is second.args[n] for a in second.args) != 1:
         return False
     if not isinstance(between, TensorType) or not isinstance(out, TensorType):
         return False

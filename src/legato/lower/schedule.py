@@ -55,7 +55,6 @@ def schedule(
     is) are copied.
     """
     work = _Scheduler(set(constants), target, precision)
-    work.has_cascade = sum(is_reduction(t) for t in stages(group.outputs)) == 2
     work.has_chain = sum(is_product(t) for t in stages(group.outputs)) > 1
     for out, want in zip(group.outputs, wanted, strict=True):
         work.wanted.setdefault(out, want)
@@ -145,8 +144,7 @@ class _Scheduler(Scheduling):
     def _scheduled(self, tensor: Tensor, stage: Stage | Loops | None) -> Stmt:
         assert isinstance(stage, Stage)
         nest = chained(self, tensor, stage) if self.has_chain else None
-        if nest is None and self.has_cascade:
-            nest = cascaded(self, tensor)
+        nest = nest or cascaded(self, tensor)
         if nest is not None:
             return nest
         if stage.reduction is not None:

@@ -48,7 +48,7 @@ class Scheduling(ABC):
     def __init__(self, constants: set[Tensor], target: Target, precision: Precision) -> None:
         self.constants, self.target, self.precision = constants, target, precision
         self.lanes = target.vector_bytes // 4
-        self.has_chain = self.has_cascade = False
+        self.has_chain = False
         self.wanted: dict[Tensor, Layout | None] = {}
         self.stored: set[Tensor] = set()
         self.result = Schedule()

@@ -152,3 +152,41 @@ def test_an_image_has_the_same_bits_alone_and_in_a_batch() -> None:
     together = exe(x)
     for n in range(3):
         assert exe(x[n : n + 1]).tobytes() == together[n : n + 1].tobytes()
+
+
+@pytest.mark.parametrize("case", ["in both", "in the contraction's", "in the windows'"])
+def test_epilogues_may_pad_what_they_add(always: None, case: str) -> None:
+    b, ops, rng = Builder(), table(), np.random.default_rng(0)
+    x, r = b.var("x", (1, 16, 20, 20)), b.var("r", (1, 96, 18, 18))
+    conv = ops["nn.conv2d"]
+    mix = b.constant(rng.standard_normal((96, 16, 1, 1)).astype(np.float32))
+    weights = b.constant(rng.standard_normal((96, 1, 3, 3)).astype(np.float32))
+    more = b.call("nn.pad", r, 0.0, pad_width=((0, 0), (0, 0), (1, 1), (1, 1)))
+    channels = b.call("nn.pad", x, 0.0, pad_width=((0, 0), (0, 80), (0, 0), (0, 0)))
+    wide = b.call_op(conv, [x, mix], conv.attrs())
+    if case != "in the windows'":
+        wide = b.call("add", wide, more)
+    out = b.call_op(conv, [wide, weights], conv.attrs(groups=96, padding=(1, 1)))
+    if case != "in the contraction's":
+        out = b.call("add", out, channels)
+    mod = Module.from_expr(b.function([x, r], out))
+    assert is_one(mod)
+    inputs = [data((1, 16, 20, 20)), data((1, 96, 18, 18))]
+    exact = interpret(mod, inputs, float64=True)[0]
+    assert np.allclose(compiled(mod)(*inputs), exact, rtol=0, atol=1e-5 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("around", [((1, 1), (0, 0)), ((0, 0), (0, 8)), ((0, 0), (8, 0))], ids=str)
+def test_windows_over_padded_channels_or_batch(always: None, around: tuple[tuple[int, int], tuple[int, int]]) -> None:
+    """A group that was made by hand pads what it reads in more than the windows' dimensions."""
+    b, ops, rng = Builder(), table(), np.random.default_rng(0)
+    conv, channels = ops["nn.conv2d"], 32 + sum(around[1])
+    x, p, q = b.var("x", (2, 3, 40, 8)), b.var("p", (2, 32, 40, 8)), b.var("q", (channels, 1, 3, 3))
+    padded = b.call("nn.pad", p, 0.0, pad_width=(*around, (1, 1), (1, 1)))
+    group = b.function([p, q], b.call_op(conv, [padded, q], conv.attrs(groups=channels))).with_attr("Primitive", 1)
+    mix = b.constant(rng.standard_normal((32, 3, 1, 1)).astype(np.float32))
+    weights = b.constant(rng.standard_normal((channels, 1, 3, 3)).astype(np.float32))
+    mod = Module.from_expr(b.function([x], b.call(group, b.call_op(conv, [x, mix], conv.attrs()), weights)))
+    assert not is_one(mod)
+    given = data((2, 3, 40, 8))
+    assert np.allclose(compiled(mod)(given), interpret(mod, [given], float64=True)[0], rtol=0, atol=1e-4)
