@@ -12,13 +12,14 @@ import numpy as np
 from hypothesis import assume, given
 
 from legato.base.errors import UnsupportedError
+from legato.base.node import post_order
 from legato.base.target import host
 from legato.driver import CompileOptions, compile_module
 from legato.infer.infer import infer
 from legato.interp import Data, evaluate
 from legato.ir.expr import Function, Let, Tuple
 from legato.ir.module import Module
-from legato.ir.types import FuncType, TupleType, Type, walk
+from legato.ir.types import FuncType, RefType, TupleType, Type, walk
 from tests.lower.hosts.programs import leaked
 from tests.programs.settings import examples
 from tests.programs.strategy import Program, programs
@@ -41,6 +42,14 @@ def passable(program: Program) -> Module:
     kept = replace(body, fields=tuple(f for f, t in pairs if not any(isinstance(p, FuncType) for p in walk(t))))
     new = kept if around is None else replace(around, body=kept)
     return infer(source.with_function(source.var("main"), replace(main, body=new)))
+
+
+def may_have_rings(module: Module) -> bool:
+    """Whether a reference may hold a function, which may hold the reference: their counts never reach 0, and both end
+    with the call."""
+    types = (node.ty for node in post_order(list(module.functions.values())) if node.ty is not None)
+    references = (part for ty in types for part in walk(ty) if isinstance(part, RefType))
+    return any(isinstance(part, FuncType) for reference in references for part in walk(reference))
 
 
 def agrees(got: Any, wanted: Any) -> bool:
@@ -74,7 +83,7 @@ def test_compiled_is_interpreted(program: Program) -> None:
         raise
     for _ in range(2):
         assert agrees(exe(*flat(program.args)), evaluate(module, program.args))
-    assert leaked(exe) == 0
+    assert leaked(exe) == 0 or may_have_rings(module)
 
 
 def test_types_are_looked_at() -> None:
