@@ -12,20 +12,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from legato.arith.expr import Binary, Expr, Op, Var
 from legato.arith.linear import gather
 from legato.arith.prove import prove_equal
-from legato.arith.substitute import rewrite, substitute
+from legato.arith.substitute import substitute
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.lower.access import depends, extent_of
 from legato.lower.conditions import detect_pad
 from legato.lower.group import stages
-from legato.lower.traits import in_memory_order, index_of, is_epilogue, is_reduction, tensors_read
+from legato.lower.traits import element_of, epilogue_of, in_memory_order, is_epilogue, is_reduction, tensors_read
 from legato.te.inline import inline
 from legato.te.tensor import Axis, Reduction, Stage, Tensor
 from legato.tir.expr import Load
+
+N = TypeVar("N", int, Expr)
 
 __all__ = ["Cascade", "Slide", "find_cascade"]
 
@@ -42,15 +45,14 @@ class Slide:
     step: int
     results: int
 
-    @property
-    def covered(self) -> int:
-        """Places that all windows cover, from the first zero on."""
-        return (self.results - 1) * self.step + self.reach
+    def under(self, results: N) -> N:
+        """Places under the windows of so many neighbouring results."""
+        return (results - 1) * self.step + self.reach
 
     @property
     def places(self) -> int:
-        """Those, and the ones behind them that no window covers, but for zeros."""
-        return max(self.covered, self.before + self.extent)
+        """Those under all windows, from the first zero on, and the ones behind them but for zeros."""
+        return max(self.under(self.results), self.before + self.extent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +90,12 @@ class Cascade:
         return {a.var: env[b.var] for a, b in zip(self.wide_batch, self.batch, strict=True)}
 
 
-def find_cascade(
-    tensor: Tensor, body: Expr, constants: Collection[Tensor], stored: Collection[Tensor]
-) -> Cascade | None:
-    """How `tensor` = `body` (its stage inlined) is such a cascade of known extents; None if it is not.
+def find_cascade(tensor: Tensor, constants: Collection[Tensor], stored: Collection[Tensor]) -> Cascade | None:
+    """How `tensor` is such a cascade of known extents; None if it is not.
 
     The contraction's data may be a stage that pads an input, which is then stored before.
     """
+    body = element_of(tensor, stored)
     second = _only_reduction(tensor, body, stored)
     factors = None if second is None else _factors(second, tensor, constants, None)
     if second is None or factors is None:
@@ -106,19 +107,16 @@ def find_cascade(
     wide = read.buffer if pad is None else pad.source
     if not isinstance(wide.stage, Stage) or wide in stored or (pad is not None and pad.value != 0):
         return None
-    made = Load(wide, index_of(wide)) if wide.stage.reduction is not None else inline(wide.stage.body, stored)
+    made = element_of(wide, stored)
     first = _only_reduction(wide, made, stored)
     if first is None:
         return None
     mixed = _factors(first, wide, constants, {*stored, *(t for t in stages((first,)) if _pads_input(t))})
     if mixed is None:
         return None
-    return _Roles(tensor, wide, read, weights, windows).cascade(
-        mixed,
-        widened=lambda total: rewrite(made, lambda e: total if isinstance(e, Load) and e.buffer is first else None),
-        result=lambda total: rewrite(body, lambda e: total if isinstance(e, Load) and e.buffer is second else None),
-        around=(0,) * wide.rank if pad is None else pad.before,
-    )
+    around = (0,) * wide.rank if pad is None else pad.before
+    roles = _Roles(tensor, wide, read, weights, windows)
+    return roles.cascade(mixed, epilogue_of(made, first), epilogue_of(body, second), around)
 
 
 def _pads_input(t: Tensor) -> bool:
@@ -146,19 +144,17 @@ def _factors(
         return None
     if not isinstance(value, Binary) or value.op is not Op.MUL:
         return None
-    a, b = value.a, value.b
-    if isinstance(a, Load) and a.buffer in constants:
-        a, b = b, a
-    if not isinstance(a, Load) or not isinstance(b, Load) or b.buffer not in constants or a.buffer in constants:
+    data, fixed = sorted((value.a, value.b), key=lambda x: isinstance(x, Load) and x.buffer in constants)
+    if not isinstance(data, Load) or data.buffer in constants:
         return None
-    return a, b, stage.reduction
+    return (data, fixed, stage.reduction) if isinstance(fixed, Load) and fixed.buffer in constants else None
 
 
 class _Roles:
     """Which axis does what: told from how `read` and `weights`, over the axes of `tensor`, are indexed."""
 
     def __init__(self, tensor: Tensor, wide: Tensor, read: Load, weights: Load, windows: Reduction) -> None:
-        self.tensor, self.wide, self.read, self.weights, self.windows = tensor, wide, read, weights, windows
+        self.wide, self.read, self.weights, self.windows = wide, read, weights, windows
         assert isinstance(tensor.stage, Stage)
         self.axes = tensor.stage.axes
 
@@ -235,4 +231,4 @@ class _Roles:
             return None
         step = terms[axis.var]
         slide = Slide(extent, before, all_places - extent - before, reach, step, results)
-        return slide if step > 0 and results > 0 and slide.covered <= all_places else None
+        return slide if step > 0 and results > 0 and slide.under(results) <= all_places else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 
-from legato.arith.expr import Expr, Var
+from legato.arith.expr import Var
 from legato.base.dataclass import dataclass
 from legato.base.target import Target
 from legato.lower.access import extent_of, static_bytes
@@ -16,10 +16,8 @@ from legato.lower.rules.cascade import CascadeJob, cascade_nest
 from legato.lower.rules.nest import PIECES
 from legato.lower.rules.tile_shape import TileShape, pick_shape
 from legato.lower.scheduling import Scheduling
-from legato.lower.traits import index_of, is_reduction
-from legato.te.inline import inline
+from legato.lower.traits import is_reduction
 from legato.te.tensor import Stage, Tensor
-from legato.tir.expr import Load
 from legato.tir.stmt import Stmt
 
 __all__ = ["CascadePlan", "cascaded", "plan_cascade"]
@@ -42,11 +40,9 @@ def plan_cascade(
 ) -> CascadePlan | None:
     """How to compute `tensor`; None where it does not end a cascade that is all of its group, or what is between the
     two is better stored."""
-    stage = tensor.stage
-    if not isinstance(stage, Stage) or sum(is_reduction(t) for t in stages((tensor,))) != 2:
+    if not isinstance(tensor.stage, Stage) or sum(is_reduction(t) for t in stages((tensor,))) != 2:
         return None
-    body: Expr = Load(tensor, index_of(tensor)) if stage.reduction is not None else inline(stage.body, stored)
-    found = find_cascade(tensor, body, constants, stored)
+    found = find_cascade(tensor, constants, stored)
     if found is None or static_bytes(found.wide) <= target.l2_bytes // WORTH:
         return None
     shape = pick_shape(found.channel.extent, found.column, [found.data], target)
@@ -75,7 +71,7 @@ def _is_worth(found: Cascade, rows: int, target: Target) -> bool:
     terms = math.prod(sums)
     if terms > FEW_TERMS and terms > max(sums):
         return False
-    again = -(-down.results // rows) * ((rows - 1) * down.step + down.reach) / down.extent - 1
+    again = -(-down.results // rows) * down.under(rows) / down.extent - 1
     size = static_bytes(found.wide)
     return again * 2 * terms * size / found.wide.dtype.bytes / target.gflops < 2 * size / target.memory_gbs
 

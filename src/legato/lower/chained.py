@@ -7,7 +7,7 @@ from legato.lower.chain import find_chain
 from legato.lower.rules.chain import ChainJob, chain_nest, fits
 from legato.lower.rules.tile_shape import TileShape, pick_shape
 from legato.lower.scheduling import Scheduling
-from legato.lower.traits import index_of, is_reduction, tensors_read
+from legato.lower.traits import element_of, index_of, is_reduction, tensors_read
 from legato.te.inline import inline
 from legato.te.tensor import Axis, Stage, Tensor
 from legato.tir.expr import Load
@@ -19,10 +19,8 @@ __all__ = ["chained", "settle_chained"]
 def chained(work: Scheduling, tensor: Tensor, stage: Stage) -> Stmt | None:
     """The kernel that stores `tensor`, which ends a chain of contractions; None where it does not, or where rows
     between them would not stay in a core's cache."""
-    is_sum = stage.reduction is not None
     while True:
-        body = Load(tensor, index_of(tensor)) if is_sum else inline(stage.body, work.stored)
-        found = find_chain(tensor, body, work.stored)
+        found = find_chain(tensor, element_of(tensor, work.stored), work.stored)
         if found is None:
             return None
         pending = [t for t in found.operands() if t.stage is not None and t not in work.stored]

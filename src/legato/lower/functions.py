@@ -23,7 +23,6 @@ from legato.base.node import post_order
 from legato.base.precision import Precision
 from legato.base.target import Target
 from legato.ir import expr as ir
-from legato.ir.atoms import is_primitive
 from legato.ir.call_tir import call_tir
 from legato.ir.let import Binding, chain, lets
 from legato.ir.module import GlobalFunc, Module
@@ -36,7 +35,7 @@ from legato.lower.expr_data import from_data
 from legato.lower.extents import with_extent_checks
 from legato.lower.facts import KernelFacts, kernel_facts
 from legato.lower.group import Group, tensor_types
-from legato.lower.joined import with_cascades
+from legato.lower.joined import is_group, with_cascades
 from legato.lower.moves import Cut, Moves
 from legato.lower.pack import Allocate, Packer
 from legato.lower.places import cut_layout
@@ -136,10 +135,6 @@ def _plain(ty: object) -> Layouts:
     return _row_major(ty) if _is_data(ty) else ()
 
 
-def _is_group(value: ir.Expr) -> bool:
-    return isinstance(value, ir.Call) and is_primitive(value.op)
-
-
 @dataclass(frozen=True, slots=True)
 class _Group:
     """The call of a primitive function, bound to `var`."""
@@ -213,7 +208,7 @@ class _Block:
         groups = {
             var: self._group_of(var, value)
             for var, value in bindings
-            if isinstance(value, ir.Call) and _is_group(value) and not self._is_scalar(value.op)
+            if is_group(value) and not self._is_scalar(value.op)
         }
         self.leaving = self._leaving(bindings, result)
         self.paddings = _paddings(groups.values())
@@ -271,7 +266,7 @@ class _Block:
         """Variables whose values others than this block's kernels read."""
         found = _vars([result])
         for _, value in bindings:
-            if not _is_group(value):
+            if not is_group(value):
                 found |= _vars([value])
         return found
 

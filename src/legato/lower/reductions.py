@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from legato.arith.expr import Const, Expr, Var, cdiv, const, lt, select
 from legato.arith.simplify import simplify
-from legato.arith.substitute import rewrite, substitute
+from legato.arith.substitute import substitute
 from legato.base.target import Target
 from legato.lower.access import depends, extent_of, is_unit, static_bytes, stride
 from legato.lower.algorithms.interleaved import Interleaved, interleave
@@ -38,7 +38,7 @@ from legato.lower.rules.tile_shape import (
 from legato.lower.rules.winograd import WinogradJob, multiply, transform, whole
 from legato.lower.rules.winograd_cost import WinogradPlan, choose
 from legato.lower.scheduling import Scheduling
-from legato.lower.traits import choose_row, in_memory_order, index_of, tensors_read, units_first
+from legato.lower.traits import choose_row, epilogue_of, in_memory_order, index_of, tensors_read, units_first
 from legato.te.inline import certain_loads, inline, loads, replaced
 from legato.te.tensor import Axis, Reduction, Stage, Tensor
 from legato.tir.buffer import Buffer
@@ -193,7 +193,7 @@ def _tiled(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, part
         reduction=red,
         body=inner,
         dtype=reduction.dtype,
-        epilogue=_epilogue_of(body, reduction),
+        epilogue=epilogue_of(body, reduction),
         block=block_var,
         within=within,
         packed=frozenset(operands),
@@ -273,11 +273,6 @@ def _fetches_ahead(
     return any((extent_of(a.extent) or MANY_ROWS) > (rows if a is row_axis else 1) for a in order[:-1])
 
 
-def _epilogue_of(body: Expr, reduction: Tensor) -> Callable[[Expr], Expr]:
-    """What `body` makes of the element of `reduction` that it reads."""
-    return lambda total: rewrite(body, lambda e: total if isinstance(e, Load) and e.buffer is reduction else None)
-
-
 # Winograd's algorithm
 
 
@@ -310,7 +305,7 @@ def _winograd(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, p
     job = WinogradJob(
         stages=made,
         out=tensor,
-        epilogue=_epilogue_of(body, reduction),
+        epilogue=epilogue_of(body, reduction),
         shape=plan.shape,
         tiles=plan.tiles,
         sums=sums,

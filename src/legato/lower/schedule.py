@@ -29,7 +29,7 @@ from legato.lower.rules.row import row
 from legato.lower.rules.scan import scan_program
 from legato.lower.rules.tile import combine
 from legato.lower.scheduling import Kernel, Schedule, Scheduling
-from legato.lower.traits import covers, index_of, is_epilogue, is_reduction, order_of_long, tensors_read
+from legato.lower.traits import covers, element_of, index_of, is_epilogue, is_reduction, order_of_long, tensors_read
 from legato.te.inline import inline
 from legato.te.scan import Scan
 from legato.te.steps import steps_of
@@ -107,7 +107,7 @@ class _Scheduler(Scheduling):
         want, stage = self.wanted.get(tensor), tensor.stage
         if want is None or not want.order or not isinstance(stage, Stage):
             return
-        body = Load(tensor, index_of(tensor)) if stage.reduction is not None else inline(stage.body, self.stored)
+        body = element_of(tensor, self.stored)
         reductions = [t for t in tensors_read(body) if is_reduction(t)]
         if len(reductions) != 1 or not is_epilogue(tensor, body, reductions[0]):
             return

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Container, Sequence
 from typing import TYPE_CHECKING
 
 from legato.arith.expr import Expr, Var
+from legato.arith.substitute import rewrite
 from legato.lower.access import depends, extent_of, follows, is_unit, stride
 from legato.lower.conditions import Pad
-from legato.te.inline import loads
+from legato.te.inline import inline, loads
 from legato.te.tensor import Axis, Reduction, Stage, Tensor
 from legato.tir.buffer import Buffer, Layout
 from legato.tir.expr import Load
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = [
     "choose_row",
     "covers",
+    "element_of",
+    "epilogue_of",
     "in_memory_order",
     "index_of",
     "is_epilogue",
@@ -85,6 +88,18 @@ def index_of(tensor: Tensor) -> tuple[Var, ...]:
     """The variables over which the stage of `tensor` computes an element."""
     assert isinstance(tensor.stage, Stage)
     return tuple(a.var for a in tensor.stage.axes)
+
+
+def element_of(tensor: Tensor, stored: Container[Tensor]) -> Expr:
+    """An element of `tensor`, made of what is `stored` and of reductions: a Load of it if it is itself one."""
+    assert isinstance(tensor.stage, Stage)
+    is_one = tensor.stage.reduction is not None
+    return Load(tensor, index_of(tensor)) if is_one else inline(tensor.stage.body, stored)
+
+
+def epilogue_of(body: Expr, reduction: Tensor) -> Callable[[Expr], Expr]:
+    """What `body` makes of the element of `reduction` that it reads."""
+    return lambda total: rewrite(body, lambda e: total if isinstance(e, Load) and e.buffer is reduction else None)
 
 
 def is_epilogue(tensor: Tensor, body: Expr, reduction: Tensor) -> bool:

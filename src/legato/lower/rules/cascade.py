@@ -66,7 +66,7 @@ class _Block:
 
     def __init__(self, job: CascadeJob, target: Target, env: Mapping[Var, Expr], first: Expr, ob: Expr) -> None:
         self.job, self.c, self.target, self.env, self.first, self.ob = job, job.cascade, target, env, first, ob
-        covered = (job.rows - 1) * self.c.down.step + self.c.down.reach
+        covered = self.c.down.under(job.rows)
         shape = (const(covered), const(self.c.across.places), const(job.shape.width))
         self.wide = Buffer("wide", shape, self.c.wide.dtype, scope=Scope.LOCAL)
 
@@ -76,7 +76,7 @@ class _Block:
         live: Expr = const(rows)
         if down.results % rows:
             live = simplify(min_(live, const(down.results) - self.first))
-        covered = simplify((live - 1) * down.step + down.reach)
+        covered = simplify(down.under(live))
         return Alloc(self.wide, block(loop("y", covered, self._filled), loop("y", live, self._slid)))
 
     def _filled(self, y: Expr) -> Stmt:
