@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from typing import Final
 
@@ -18,25 +17,62 @@ from legato.runtime.program import FunctionInfo, Program, TensorInfo
 from legato.tir.intrinsics import INTRINSICS
 from legato.tir.parser import parse_func
 
-__all__ = ["aligned", "call_rate", "multiply_add_rate", "read_rate", "return_rate"]
+__all__ = ["Rate", "aligned", "call_rate", "multiply_add_rate", "read_rate", "return_rate"]
 
-RUNS: Final = 8  # at least
-SECONDS: Final = 0.03  # of all runs, at least: on a busy machine it takes some until all threads have a core each
+SECONDS: Final = 0.03  # of all runs together: on a busy machine it takes some until all threads have a core each
+SAMPLE: Final = 0.002  # of those of a sample: the first one finds nothing of its own in the caches
 MULTIPLY_ADDS: Final = 1 << 18  # of each accumulator
 CALLS: Final = 1 << 13
-RETURNS: Final = 15  # how often memory is come back to
 ACCUMULATORS: Final = 12  # latency times throughput of multiply-adds is 8 to 10 on current cores
 CALL_ACCUMULATORS: Final = 4  # the operations of one call already overlap
+RETURNS: Final = 4  # how often memory is come back to until L3 keeps it: it does not keep all that comes by once
 UNROLL: Final = 8
+AHEAD: Final = 4096  # bytes; how far ahead memory is fetched
 
 
-def multiply_add_rate(target: Target) -> float:
+class Rate:
+    """How much of something loops do per second: `amount` each time that `exe` runs on `values`.
+
+    period: seconds between the runs of a sample, of which the last counts; 0: short runs, of which the best counts.
+    """
+
+    def __init__(self, exe: Executable, values: np.ndarray, amount: float, period: float = 0.0) -> None:
+        self.exe, self.values, self.amount, self.period = exe, values, amount, period
+
+    def sample(self) -> float:
+        """The rate now."""
+        if not self.period:
+            return self._best(SAMPLE)
+        for _ in range(RETURNS):
+            end = time.perf_counter() + self.period
+            self.exe(self.values)
+            while time.perf_counter() < end:
+                pass
+        return self._once()
+
+    def best(self) -> float:
+        """The best of several short runs."""
+        return self._best(SECONDS)
+
+    def _best(self, seconds: float) -> float:
+        found = [self._once()]
+        while sum(self.amount / rate for rate in found) < seconds:
+            found.append(self._once())
+        return max(found)
+
+    def _once(self) -> float:
+        start = time.perf_counter()
+        self.exe(self.values)
+        return self.amount / (time.perf_counter() - start)
+
+
+def multiply_add_rate(target: Target) -> Rate:
     """Multiply-adds of float32 per second, of one thread, in registers."""
     step = "fma(acc[a, l], c[l], d[l])" if target.fma else "acc[a, l] * c[l] + d[l]"
     return _register_rate(target, step, ACCUMULATORS, MULTIPLY_ADDS)
 
 
-def call_rate(target: Target, name: str) -> float:
+def call_rate(target: Target, name: str) -> Rate:
     """Values of the intrinsic `name` (its results are float32) per second, of one thread."""
     record = INTRINSICS[name]
     arguments = ", ".join(["acc[a, l]"] + ["c[l]"] * (record.arity - 1))
@@ -46,7 +82,7 @@ def call_rate(target: Target, name: str) -> float:
     return _register_rate(target, step, CALL_ACCUMULATORS, CALLS)
 
 
-def _register_rate(target: Target, step: str, sums: int, count: int, kind: str = "float32") -> float:
+def _register_rate(target: Target, step: str, sums: int, count: int, kind: str = "float32") -> Rate:
     lanes = target.lanes(dt.float32)
     value = "y[p, l]" if kind == "float32" else "pair(bfloat16(y[p, l]), bfloat16(y[p, l]))"
     loops = f"""
@@ -57,54 +93,40 @@ def _register_rate(target: Target, step: str, sums: int, count: int, kind: str =
           acc[a, l] = {step};
         }}
       }}"""
-    seconds = _seconds(loops, sums, target, aligned(1, lanes), kind)
-    return count * sums * lanes / seconds
+    values = aligned(1, lanes)
+    return Rate(_program(loops, sums, target, values.shape, kind), values, count * sums * lanes)
 
 
-def read_rate(target: Target, values: np.ndarray, size: int, total: int) -> float:
+def read_rate(target: Target, values: np.ndarray, size: int, total: int, *, ahead: bool = False) -> Rate:
     """Bytes per second when each thread reads the first `size` bytes of its row of `values` (float32[threads, n]) again
-    and again, at least once and `total` bytes in all."""
-    block = 4 * UNROLL * target.lanes(dt.float32)
-    blocks = size // block
-    times = max(1, total // (blocks * block))
-    return times * blocks * block * len(values) / _seconds(_reading(target, times, blocks), UNROLL, target, values)
+    and again, at least once and `total` bytes in all. ahead: tell the second cache what comes next."""
+    blocks = size // (4 * UNROLL * target.lanes(dt.float32))
+    return _read_rate(target, values, blocks, max(1, total // size), AHEAD if ahead else 0)
 
 
-def return_rate(target: Target, values: np.ndarray, size: int, period: float) -> float:
+def return_rate(target: Target, values: np.ndarray, size: int, period: float) -> Rate:
     """Bytes per second when each thread reads the first `size` bytes of its row of `values` once in `period` seconds,
-    and nothing between: the median. Others who share the cache take its place meanwhile."""
-    block = 4 * UNROLL * target.lanes(dt.float32)
-    blocks = max(1, size // block)
-    exe = _program(_reading(target, 1, blocks), UNROLL, target, values.shape, "float32")
-    taken: list[float] = []
-    for _ in range(RETURNS + 1):
-        end = time.perf_counter() + period
-        taken.append(_timed(exe, values))
-        while time.perf_counter() < end:
-            pass
-    return blocks * block * len(values) / statistics.median(taken[1:])
+    and nothing between. Others who share the cache take its place meanwhile."""
+    blocks = max(1, size // (4 * UNROLL * target.lanes(dt.float32)))
+    return _read_rate(target, values, blocks, 1, AHEAD, period)
 
 
-def _reading(target: Target, times: int, blocks: int) -> str:
+def _read_rate(target: Target, values: np.ndarray, blocks: int, times: int, ahead: int, period: float = 0.0) -> Rate:
     """Loops that read so many blocks of `UNROLL` vectors, so many times."""
     lanes = target.lanes(dt.float32)
-    return f"""
+    at = f"j * {UNROLL * lanes} + (a * {lanes} + "
+    fetch = f"prefetch y[p, {at}{ahead // 4})];" if ahead else ""
+    loops = f"""
       for i in 0..{times} {{
         for j in 0..{blocks} {{
           unroll a in 0..{UNROLL} {{
-            acc[a, l] = acc[a, l] + y[p, j * {UNROLL * lanes} + (a * {lanes} + l)];
+            {fetch}
+            acc[a, l] = acc[a, l] + y[p, {at}l)];
           }}
         }}
       }}"""
-
-
-def _seconds(loops: str, sums: int, target: Target, values: np.ndarray, kind: str = "float32") -> float:
-    """How long `loops`, which read y and change acc, take at best; every thread runs them on its row of `values`."""
-    exe = _program(loops, sums, target, values.shape, kind)
-    taken: list[float] = []
-    while len(taken) < RUNS or sum(taken) < SECONDS:
-        taken.append(_timed(exe, values))
-    return min(taken)
+    size = 4 * UNROLL * lanes * blocks * times * len(values)
+    return Rate(_program(loops, UNROLL, target, values.shape, "float32"), values, size, period)
 
 
 def _program(loops: str, sums: int, target: Target, shape: tuple[int, ...], kind: str) -> Executable:
@@ -145,9 +167,3 @@ def aligned(threads: int, floats: int) -> np.ndarray:
     memory = np.full(threads * length + 16, 0.5, np.float32)
     start = -(memory.ctypes.data // 4) % 16
     return memory[start : start + threads * length].reshape(threads, length)
-
-
-def _timed(exe: Executable, values: np.ndarray) -> float:
-    start = time.perf_counter()
-    exe(values)
-    return time.perf_counter() - start

@@ -1,12 +1,14 @@
 """What this machine can do at most, measured: multiply-adds, reading from each cache and from memory, intrinsics.
 
 The kernels are generated like those of a model, for the same instruction set, so the peaks are what that code generator
-reaches when nothing is in its way. Each figure is the best of several short runs.
+reaches when nothing is in its way. What a machine gives changes while it runs (clocks, neighbours), so they can be
+sampled again and again, between other things.
 """
 
 from __future__ import annotations
 
 import os
+import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from itertools import pairwise
@@ -17,9 +19,10 @@ from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.target import Target, cpu_name
 from legato.bench.fork_join import fork_join_seconds
-from legato.profile.loops import aligned, call_rate, multiply_add_rate, read_rate, return_rate
+from legato.profile.loops import Rate, aligned, call_rate, multiply_add_rate, read_rate, return_rate
+from legato.profile.report import LEVELS
 
-__all__ = ["Machine", "measure_machine"]
+__all__ = ["Machine", "Meter", "measure_machine"]
 
 DEFAULT_CACHES: Final = {"L1": 32 << 10, "L2": 1 << 20, "L3": 16 << 20}  # where the system does not say
 READ_BYTES: Final = {"L1": 512 << 20, "L2": 256 << 20, "L3": 128 << 20, "memory": 0}  # by each share; 0: all, once
@@ -58,44 +61,80 @@ class Machine:
         return asdict(self)
 
 
-def measure_machine(
-    target: Target, threads: int, intrinsics: Iterable[str] = (), footprint: int = 0, period: float = 0.0
-) -> Machine:
-    """The peaks of this machine with code for `target` on `threads` threads; takes some tenths of a second.
+class Meter:
+    """Samples the peaks of this machine with code for `target` on `threads` threads.
 
     footprint: bytes that a program touches in a run, which takes `period` seconds; of these the bandwidth "last run"
     is measured, unless they do not fit into L3, or into L2.
     """
-    caches, cores = _caches(), min(threads, _cores())
-    own = {"L1": caches["L1"] // 2, "L2": (caches["L1"] + caches["L2"]) // 2}
-    shared = {
-        "L3": caches["L2"] + caches["L3"] // (4 * threads),
-        "memory": max(4 * caches["L3"] // threads, 2 * caches["L2"]),
-    }
-    values = aligned(threads, max(shared.values()) // 4)
-    bandwidths = {level: cores * read_rate(target, values[:1], size, READ_BYTES[level]) for level, size in own.items()}
-    bandwidths |= {level: read_rate(target, values, size, READ_BYTES[level]) for level, size in shared.items()}
-    for beyond, level in pairwise(reversed(bandwidths)):  # less is never slower to read again than more
-        bandwidths[level] = max(bandwidths[level], bandwidths[beyond])
-    if caches["L2"] * cores < footprint <= caches["L3"]:
-        again = return_rate(target, values, footprint // threads, period)
-        memory = bandwidths.pop("memory")
-        bandwidths["last run"] = min(max(again, memory), bandwidths["L3"])
-        bandwidths["memory"] = memory
-    rate = cores * multiply_add_rate(target)
-    return Machine(
-        cpu=cpu_name(),
-        target=target.name,
-        threads=threads,
-        cores=cores,
-        vector_bytes=target.vector_bytes,
-        flops=2 * rate,
-        results=dt.float32.bytes * rate * (1 if target.fma else 2),
-        bandwidths=bandwidths,
-        caches=caches,
-        intrinsics={name: cores * call_rate(target, name) for name in intrinsics},
-        fork_join=fork_join_seconds(target, threads) if threads > 1 else 0.0,
-    )
+
+    def __init__(
+        self, target: Target, threads: int, intrinsics: Iterable[str] = (), footprint: int = 0, period: float = 0.0
+    ) -> None:
+        self.target, self.threads = target, threads
+        self.caches, self.cores = _caches(), min(threads, _cores())
+        self.intrinsics = {name: call_rate(target, name) for name in intrinsics}
+        self.rates = {"multiply-adds": multiply_add_rate(target), **self._reading(footprint, period)}
+        self.samples: dict[str, list[float]] = {name: [] for name in (*self.rates, *self.intrinsics)}
+
+    def _reading(self, footprint: int, period: float) -> dict[str, Rate]:
+        """Bandwidths, by level."""
+        target, threads = self.target, self.threads
+        one, two, three = (self.caches[level] for level in ("L1", "L2", "L3"))
+        own = {"L1": one // 2, "L2": (one + two) // 2}
+        shared = {"L3": two + min(2 * two, three // (4 * threads)), "memory": max(4 * three // threads, 2 * two)}
+        values = aligned(threads, max(shared.values()) // 4)
+        found = {level: read_rate(target, values[:1], size, READ_BYTES[level]) for level, size in own.items()}
+        for level, size in shared.items():
+            found[level] = read_rate(target, values, size, READ_BYTES[level], ahead=True)
+        if two * self.cores < footprint <= three:
+            found["last run"] = return_rate(target, values, footprint // threads, period)
+        return found
+
+    def sample(self) -> None:
+        """Measures everything once; takes some hundredths of a second."""
+        for name, rate in (self.rates | self.intrinsics).items():
+            self.samples[name].append(rate.sample())
+
+    def machine(self, *, best: bool = False) -> Machine:
+        """The medians of all samples, or the best ones."""
+        pick = max if best else statistics.median
+        return self._machine({name: pick(found) for name, found in self.samples.items()})
+
+    def best(self) -> Machine:
+        """The best of several short runs of each loop, now."""
+        return self._machine({name: rate.best() for name, rate in (self.rates | self.intrinsics).items()})
+
+    def _machine(self, found: Mapping[str, float]) -> Machine:
+        rate = self.cores * found["multiply-adds"]
+        target = self.target
+        return Machine(
+            cpu=cpu_name(),
+            target=target.name,
+            threads=self.threads,
+            cores=self.cores,
+            vector_bytes=target.vector_bytes,
+            flops=2 * rate,
+            results=dt.float32.bytes * rate * (1 if target.fma else 2),
+            bandwidths=self._bandwidths(found),
+            caches=self.caches,
+            intrinsics={name: self.cores * found[name] for name in self.intrinsics},
+            fork_join=fork_join_seconds(target, self.threads) if self.threads > 1 else 0.0,
+        )
+
+    def _bandwidths(self, found: Mapping[str, float]) -> dict[str, float]:
+        """By level, the fastest first: less is never slower to read again than more."""
+        known = {
+            level: found[level] * (self.cores if level in ("L1", "L2") else 1) for level in LEVELS if level in found
+        }
+        for beyond, level in pairwise(reversed(known)):
+            known[level] = max(known[level], known[beyond])
+        return known
+
+
+def measure_machine(target: Target, threads: int, intrinsics: Iterable[str] = ()) -> Machine:
+    """The peaks of this machine with code for `target` on `threads` threads; takes some tenths of a second."""
+    return Meter(target, threads, intrinsics).best()
 
 
 def _cores() -> int:

@@ -18,13 +18,12 @@ from legato.runtime.kernels import KernelInfo, Work
 from legato.runtime.recorder import Launch, Recorder, Run
 
 if TYPE_CHECKING:
-    from legato.profile.machine import Machine
+    from legato.profile.machine import Machine, Meter
 
 __all__ = ["profile"]
 
-WARM_UP: Final = 3
-FEWEST: Final = 5
-MOST: Final = 2000
+TURNS: Final = 10  # of running and of measuring the machine
+MOST: Final = 2000  # runs
 NO_COMPILER: Final = (
     "the peaks of this machine are measured with kernels made on the spot, which takes the compiler (llvmlite): "
     "without it there are times, but no shares of a peak"
@@ -41,17 +40,16 @@ def profile(
 ) -> Profile:
     """What each kernel of `exe` takes on `inputs` (by name), and how near that is to what this machine can do.
 
-    seconds: how long to run (at least five times); best: take each launch's fastest run, not the median: for machines
-    that others use, too. RunError as `Executable.run` has it.
+    seconds: how long to run (at least ten times), beside measuring the machine; best: take each launch's fastest run,
+    and the best of each peak, not the medians: for machines that others use, too. RunError as `Executable.run` has it.
     """
     tell = progress or (lambda what: None)
     recorder = Recorder(exe)
-    tell("running")
-    runs = _runs(recorder, inputs, seconds)
     pick = min if best else statistics.median
+    tell("running")
+    runs, meter = _measured(exe, recorder, inputs, seconds)
     total = pick([run.end - run.start for run in runs]) / 1e9
-    footprint = _footprint(recorder.kernels, runs[-1])
-    machine, note = _machine(exe, recorder.kernels, footprint, total, tell)
+    machine = meter.machine(best=best) if meter is not None else None
     kernels = _Kernels(exe, recorder.kernels, runs, pick, machine).profiles()
     return Profile(
         target=exe.target,
@@ -62,21 +60,35 @@ def profile(
         overhead=pick([run.end - run.start - sum(a.nanoseconds for a in run.launches) for run in runs]) / 1e9,
         kernels=tuple(sorted(kernels, key=lambda k: (-k.lost, -k.seconds))),
         machine=machine,
-        note=note,
+        note="" if meter is not None else NO_COMPILER,
         events=timeline(exe, recorder.kernels, min(runs, key=lambda run: abs(run.end - run.start - total * 1e9))),
     )
 
 
+def _measured(
+    exe: Executable, recorder: Recorder, inputs: Mapping[str, object], seconds: float
+) -> tuple[list[Run], Meter | None]:
+    """Runs, and the machine's peaks: in turns, so that both see the same clocks and neighbours."""
+    runs = _runs(recorder, inputs, 0.0)
+    period = min(run.end - run.start for run in runs) / 1e9
+    meter = _meter(exe, recorder.kernels, _footprint(recorder.kernels, runs[-1]), period)
+    runs = []
+    for _ in range(TURNS):
+        runs += _runs(recorder, inputs, seconds / TURNS)
+        if meter is not None:
+            meter.sample()
+    order = [launch.kernel for launch in runs[0].launches]
+    return [run for run in runs if [launch.kernel for launch in run.launches] == order], meter
+
+
 def _runs(recorder: Recorder, inputs: Mapping[str, object], seconds: float) -> list[Run]:
-    """Runs that launch the same kernels in the same order."""
-    for _ in range(WARM_UP):
-        recorder.run(inputs)
+    """Runs of so many seconds, at least one, behind one more, which brings the program back into the caches."""
+    recorder.run(inputs)
     runs: list[Run] = []
     end = time.monotonic() + seconds
-    while len(runs) < FEWEST or (time.monotonic() < end and len(runs) < MOST):
+    while not runs or (time.monotonic() < end and len(runs) < MOST // TURNS):
         runs.append(recorder.run(inputs))
-    order = [launch.kernel for launch in runs[0].launches]
-    return [run for run in runs if [launch.kernel for launch in run.launches] == order]
+    return runs
 
 
 def _footprint(kernels: Sequence[KernelInfo], run: Run) -> int:
@@ -90,18 +102,16 @@ def _footprint(kernels: Sequence[KernelInfo], run: Run) -> int:
     return sum(found.values())
 
 
-def _machine(
-    exe: Executable, kernels: Sequence[KernelInfo], footprint: int, period: float, tell: Callable[[str], None]
-) -> tuple[Machine | None, str]:
+def _meter(exe: Executable, kernels: Sequence[KernelInfo], footprint: int, period: float) -> Meter | None:
+    """What measures the machine; None where there is no compiler."""
     try:
-        from legato.profile.machine import measure_machine
+        from legato.profile.machine import Meter
     except ImportError as error:
         if (error.name or "").partition(".")[0] != "llvmlite":
             raise
-        return None, NO_COMPILER
-    tell("measuring the machine")
+        return None
     intrinsics = dict.fromkeys(name for k in kernels for name in k.calls)
-    return measure_machine(target(exe.target), exe.threads, intrinsics, footprint, period), ""
+    return Meter(target(exe.target), exe.threads, intrinsics, footprint, period)
 
 
 @dataclass(frozen=True, slots=True)
