@@ -27,7 +27,7 @@ from legato.lower.rules.halo import fill_halo
 from legato.lower.rules.nest import is_shared
 from legato.lower.rules.row import row
 from legato.lower.rules.scan import scan_program
-from legato.lower.rules.tile import combine
+from legato.lower.rules.tile_update import combine
 from legato.lower.scheduling import Kernel, Schedule, Scheduling
 from legato.lower.traits import covers, element_of, index_of, is_epilogue, is_reduction, order_of_long, tensors_read
 from legato.te.inline import inline

@@ -30,9 +30,10 @@ from legato.lower.algorithms.pairs import dot, word
 from legato.lower.chain import Chain, RowStep
 from legato.lower.rules.nest import extent_of, loop, unfused, vector_loop
 from legato.lower.rules.row import along_vectors, halves
-from legato.lower.rules.tile import combine, row_tiles
+from legato.lower.rules.tile import row_tiles
 from legato.lower.rules.tile_job import TileJob
 from legato.lower.rules.tile_shape import TileShape
+from legato.lower.rules.tile_update import combine
 from legato.te.inline import loads
 from legato.te.lower import identity
 from legato.te.tensor import Axis, Reduction, Tensor

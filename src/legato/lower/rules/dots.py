@@ -32,7 +32,7 @@ from legato.lower.rules.nest import (
     vector,
 )
 from legato.lower.rules.row import RowJob, along_vectors, lanes_along
-from legato.lower.rules.tile import combine
+from legato.lower.rules.tile_update import combine
 from legato.lower.rules.unrolled import unrolled
 from legato.te.inline import loads
 from legato.te.lower import identity

@@ -20,7 +20,7 @@ from legato.base.dataclass import dataclass
 from legato.base.target import Target
 from legato.lower.access import stride
 from legato.lower.rules.nest import extent_of, is_threaded, is_unit, lanes_for, loop, parallel, serial, vector_loop
-from legato.lower.rules.tile import combine
+from legato.lower.rules.tile_update import combine
 from legato.te.inline import certain_loads, loads
 from legato.te.lower import identity
 from legato.te.tensor import Axis, Reduction, Tensor

@@ -30,7 +30,7 @@ from legato.base.dataclass import dataclass
 from legato.base.target import Target
 from legato.lower.access import depends
 from legato.lower.rules.nest import extent_of, lanes_for, loop, serial, work
-from legato.lower.rules.tile import combine
+from legato.lower.rules.tile_update import combine
 from legato.te.inline import certain_loads, loads, replaced
 from legato.te.scan import Scan
 from legato.te.steps import Phase, Steps, Value
