@@ -50,6 +50,11 @@ class Slide:
         return (results - 1) * self.step + self.reach
 
     @property
+    def kept(self) -> int:
+        """Places to remember while windows slide by: a power of two, so that finding them is cheap."""
+        return 1 << (self.reach - 1).bit_length()
+
+    @property
     def places(self) -> int:
         """Those under all windows, from the first zero on, and the ones behind them but for zeros."""
         return max(self.under(self.results), self.before + self.extent)

@@ -53,15 +53,14 @@ def plan_cascade(
 
 
 def _rows(found: Cascade, shape: TileShape, target: Target) -> int | None:
-    """Rows of a block, whose part of what is between stays in a core's own cache; blocks enough for threads to share,
-    if possible evenly for one, two and four of them."""
-    down, across = found.down, -(-(extent_of(found.channel.extent) or 1) // shape.width)
-    line = found.across.places * shape.width * found.wide.dtype.bytes
-    most = (target.l2_bytes // 2 // line - down.reach) // down.step + 1
-    if most < 1:
+    """Rows of a block, of which those that windows still need stay in a core's own cache; blocks enough for threads to
+    share, if possible evenly for one, two and four of them."""
+    down, channels = found.down, -(-(extent_of(found.channel.extent) or 1) // shape.width)
+    if down.kept * found.across.places * shape.width * found.wide.dtype.bytes > target.l2_bytes // 2:
         return None
-    least = max(-(-down.results // most), -(-PIECES // 2 // across))
-    even = (n for n in range(least, 2 * least + 1) if n * across % 4 == 0 and down.results % n == 0)
+    others = channels * math.prod(extent_of(axis.extent) or 1 for axis in found.batch)
+    least = -(-PIECES // 2 // others)
+    even = (n for n in range(least, 2 * least + 1) if n * others % 4 == 0 and down.results % n == 0)
     return -(-down.results // next(even, least))
 
 

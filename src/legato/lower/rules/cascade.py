@@ -2,9 +2,10 @@
 between the two in the cache of one core.
 
     parallel (batch axes, blocks of rows, blocks of channels):
-        for rows that the block's windows cover:
-            wide[row][place][channel] = f(contraction)        the register tile of `tile`
-        for rows: out = g(Σ wide · weights)                   the register tile again
+        for rows:
+            for rows that its windows cover and the last one's did not:
+                wide[row mod kept][place][channel] = f(contraction)        the register tile of `tile`
+            out = g(Σ wide · weights)                                      the register tile again
 
 Rows that the windows of two blocks cover are computed for each of them, by the same operations.
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from legato.arith.expr import Binary, Expr, Op, Var, const, le, lt, min_
+from legato.arith.expr import Binary, Expr, Op, Var, const, floormod, le, lt, min_
 from legato.arith.simplify import simplify
 from legato.arith.substitute import substitute
 from legato.base.dataclass import dataclass
@@ -66,8 +67,7 @@ class _Block:
 
     def __init__(self, job: CascadeJob, target: Target, env: Mapping[Var, Expr], first: Expr, ob: Expr) -> None:
         self.job, self.c, self.target, self.env, self.first, self.ob = job, job.cascade, target, env, first, ob
-        covered = self.c.down.under(job.rows)
-        shape = (const(covered), const(self.c.across.places), const(job.shape.width))
+        shape = (const(self.c.down.kept), const(self.c.across.places), const(job.shape.width))
         self.wide = Buffer("wide", shape, self.c.wide.dtype, scope=Scope.LOCAL)
 
     def stmt(self) -> Stmt:
@@ -76,19 +76,30 @@ class _Block:
         live: Expr = const(rows)
         if down.results % rows:
             live = simplify(min_(live, const(down.results) - self.first))
-        covered = simplify(down.under(live))
-        return Alloc(self.wide, block(loop("y", covered, self._filled), loop("y", live, self._slid)))
+        lead, new = max(0, down.reach - down.step), min(down.step, down.reach)
+
+        def row(i: Expr) -> Stmt:
+            return block(loop("y", const(new), lambda y: self._filled(i * down.step + lead + y)), self._slid(i))
+
+        return Alloc(self.wide, block(loop("y", const(lead), self._filled), loop("i", live, row)))
+
+    def _kept(self, y: Expr) -> Expr:
+        """Where row `y` lies in `wide`."""
+        return simplify(floormod(y, const(self.c.down.kept)))
 
     def _filled(self, y: Expr) -> Stmt:
         """Stores row `y` of `wide`."""
         down, across = self.c.down, self.c.across
         place = simplify(self.first * down.step + y)
         end = across.before + across.extent
-        row = block(self._zeros(y, 0, across.before), self._zeros(y, end, across.places), self._mixed(y, place))
+        kept = self._kept(y)
+        row = block(
+            self._zeros(kept, 0, across.before), self._zeros(kept, end, across.places), self._mixed(kept, place)
+        )
         if not down.before and not down.after:
             return row
         inside = Binary(Op.AND, le(const(down.before), place), lt(place, const(down.before + down.extent)))
-        return If(inside, row, self._zeros(y, 0, across.places))
+        return If(inside, row, self._zeros(kept, 0, across.places))
 
     def _zeros(self, y: Expr, start: int, stop: int) -> Stmt:
         """Stores zeros at places start..stop of row `y`."""
@@ -126,7 +137,7 @@ class _Block:
         """Stores row `y` of the block's results."""
         c, job = self.c, self.job
         (u, v), at = (axis.var for axis in c.windows.axes), {c.lower.var: self.first + y}
-        read = Load(self.wide, (y * c.down.step + u, c.right.var * c.across.step + v, job.within))
+        read = Load(self.wide, (self._kept(y * c.down.step + u), c.right.var * c.across.step + v, job.within))
         tiles = TileJob(
             out=job.out,
             index=tuple(substitute(axis.var, at) for axis in c.axes),
