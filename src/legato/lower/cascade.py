@@ -1,10 +1,11 @@
 """A contraction whose result is read by windows of one channel each, recognised from the structure of stages.
 
     wide[n, c, y, x] = f(Σ_k data[n, k, y, x] · mix[c, k])
-    sum[n, c, i, j]  = Σ_uv wide[n, c, s·i + u − before, t·j + v − before] · weights[c, u, v]        0 outside
+    sum[n, c, i, j]  = Σ_uv wide[n, c, s·i + u − before, t·j + v − before] · weights[c, u, v]
     out              = g(sum)
 
-in any order of dimensions. A block of channels needs no more of `wide` than its own, and a block of rows than its
+in any order of dimensions, with `outside` around `wide`; or without weights, then also the largest or least of each
+window. A block of channels needs no more of `wide` than its own, and a block of rows than its
 windows cover.
 """
 
@@ -21,7 +22,7 @@ from legato.arith.substitute import substitute
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.lower.access import depends, extent_of
-from legato.lower.conditions import detect_pad
+from legato.lower.conditions import Pad, detect_pad
 from legato.lower.group import stages
 from legato.lower.traits import element_of, epilogue_of, in_memory_order, is_epilogue, is_reduction, tensors_read
 from legato.te.inline import inline
@@ -79,8 +80,9 @@ class Cascade:
     mix: Load
     mixed: Reduction
     widened: Callable[[Expr], Expr]
-    weights: Load
+    weights: Load | None
     windows: Reduction
+    outside: float
     result: Callable[[Expr], Expr]
     down: Slide
     across: Slide
@@ -105,23 +107,22 @@ def find_cascade(tensor: Tensor, constants: Collection[Tensor], stored: Collecti
     factors = None if second is None else _factors(second, tensor, constants, None)
     if second is None or factors is None:
         return None
-    read, weights, windows = factors
+    read = factors.data
     if not isinstance(read.buffer, Tensor) or read.buffer in stored or len(read.indices) != tensor.rank:
         return None
-    pad = detect_pad(read.buffer)
-    wide = read.buffer if pad is None else pad.source
-    if not isinstance(wide.stage, Stage) or wide in stored or (pad is not None and pad.value != 0):
+    pad = detect_pad(read.buffer) or Pad(read.buffer, (0,) * tensor.rank, (0,) * tensor.rank, 0.0)
+    wide = pad.source
+    if not isinstance(wide.stage, Stage) or wide in stored:
         return None
     made = element_of(wide, stored)
     first = _only_reduction(wide, made, stored)
     if first is None:
         return None
     mixed = _factors(first, wide, constants, {*stored, *(t for t in stages((first,)) if _pads_input(t))})
-    if mixed is None:
+    if mixed is None or mixed.weights is None:
         return None
-    around = (0,) * wide.rank if pad is None else pad.before
-    roles = _Roles(tensor, wide, read, weights, windows)
-    return roles.cascade(mixed, epilogue_of(made, first), epilogue_of(body, second), around)
+    roles = _Roles(tensor, wide, factors)
+    return roles.cascade(mixed, epilogue_of(made, first), epilogue_of(body, second), pad)
 
 
 def _pads_input(t: Tensor) -> bool:
@@ -135,66 +136,74 @@ def _only_reduction(tensor: Tensor, body: Expr, stored: Container[Tensor]) -> Te
     return found[0] if len(found) == 1 and is_epilogue(tensor, body, found[0]) else None
 
 
+@dataclass(frozen=True, slots=True)
+class _Factors:
+    """What a reduction is of: data, or with `weights` the products of both."""
+
+    data: Load
+    weights: Load | None
+    reduction: Reduction
+
+
 def _factors(
     reduction: Tensor, tensor: Tensor, constants: Collection[Tensor], stored: Container[Tensor] | None
-) -> tuple[Load, Load, Reduction] | None:
-    """The data and the constant whose products `reduction` adds up, and over what, over the axes of `tensor`."""
+) -> _Factors | None:
+    """What `reduction` is of, over the axes of `tensor`: sums, where there are weights."""
     stage, axes = reduction.stage, tensor.stage
     assert isinstance(stage, Stage)
     assert isinstance(axes, Stage)
     assert stage.reduction is not None
     same: dict[Var, Expr] = {a.var: b.var for a, b in zip(stage.axes, axes.axes, strict=True)}
     value = substitute(stage.body if stored is None else inline(stage.body, stored), same)
-    if stage.reduction.combiner != "sum" or stage.reduction.init is not None or value.dtype is not dt.float32:
+    if stage.reduction.init is not None or value.dtype is not dt.float32:
         return None
-    if not isinstance(value, Binary) or value.op is not Op.MUL:
+    if isinstance(value, Load):
+        return None if value.buffer in constants else _Factors(value, None, stage.reduction)
+    if not isinstance(value, Binary) or value.op is not Op.MUL or stage.reduction.combiner != "sum":
         return None
     data, fixed = sorted((value.a, value.b), key=lambda x: isinstance(x, Load) and x.buffer in constants)
     if not isinstance(data, Load) or data.buffer in constants:
         return None
-    return (data, fixed, stage.reduction) if isinstance(fixed, Load) and fixed.buffer in constants else None
+    if not isinstance(fixed, Load) or fixed.buffer not in constants:
+        return None
+    return _Factors(data, fixed, stage.reduction)
 
 
 class _Roles:
-    """Which axis does what: told from how `read` and `weights`, over the axes of `tensor`, are indexed."""
+    """Which axis does what: told from how `second`, over the axes of `tensor`, is indexed."""
 
-    def __init__(self, tensor: Tensor, wide: Tensor, read: Load, weights: Load, windows: Reduction) -> None:
-        self.wide, self.read, self.weights, self.windows = wide, read, weights, windows
+    def __init__(self, tensor: Tensor, wide: Tensor, second: _Factors) -> None:
+        self.wide, self.read, self.weights, self.windows = wide, second.data, second.weights, second.reduction
         assert isinstance(tensor.stage, Stage)
         self.axes = tensor.stage.axes
 
     def cascade(
-        self,
-        mixed: tuple[Load, Load, Reduction],
-        widened: Callable[[Expr], Expr],
-        result: Callable[[Expr], Expr],
-        around: Sequence[int],
+        self, first: _Factors, widened: Callable[[Expr], Expr], result: Callable[[Expr], Expr], pad: Pad
     ) -> Cascade | None:
-        slides, channels, batch = [], [], []
+        """The cascade of `first` and the second, if they are one."""
+        assert isinstance(self.wide.stage, Stage)
+        assert first.weights is not None
+        own = self.wide.stage.axes
+        channels = [d for d, axis in enumerate(own) if depends(first.weights, axis.var)]
+        slides, batch = [], []
         for d, (index, axis) in enumerate(zip(self.read.indices, self.axes, strict=True)):
             inside = [a for a in self.windows.axes if depends(index, a.var)]
             if inside:
-                slide = self._slide(d, axis, inside, around[d])
+                slide = self._slide(d, axis, inside, pad.before[d])
                 if slide is None:
                     return None
                 slides.append((d, inside[0], slide))
-            elif not self._is_along(d, axis) or around[d]:
+            elif not self._is_along(d, axis) or pad.before[d]:
                 return None
-            elif depends(self.weights, axis.var):
-                channels.append(d)
-            else:
+            elif d not in channels:
                 batch.append(d)
         if len(slides) != 2 or len(channels) != 1 or len(self.windows.axes) != 2:
             return None
         (y, u, down), (x, v, across) = slides
         (c,) = channels
-        if depends(self.weights, self.axes[y].var) or depends(self.weights, self.axes[x].var):
+        if c in (y, x) or depends(first.data, own[c].var) or extent_of(self.axes[c].extent) is None:
             return None
-        data, mix, red = mixed
-        assert isinstance(self.wide.stage, Stage)
-        own = self.wide.stage.axes
-        follows = [d for d, axis in enumerate(own) if depends(mix, axis.var)]
-        if follows != [c] or depends(data, own[c].var) or extent_of(self.axes[c].extent) is None:
+        if self.weights is not None and any(depends(self.weights, self.axes[d].var) for d in (*batch, y, x)):
             return None
         return Cascade(
             wide=self.wide,
@@ -207,12 +216,13 @@ class _Roles:
             line=own[y],
             column=own[x],
             wide_channel=own[c],
-            data=data,
-            mix=mix,
-            mixed=red,
+            data=first.data,
+            mix=first.weights,
+            mixed=first.reduction,
             widened=widened,
             weights=self.weights,
             windows=replace(self.windows, axes=(u, v)),
+            outside=pad.value,
             result=result,
             down=down,
             across=across,

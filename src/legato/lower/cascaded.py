@@ -6,9 +6,10 @@ import math
 from collections.abc import Collection
 
 from legato.arith.expr import Var
+from legato.arith.linear import gather
 from legato.base.dataclass import dataclass
 from legato.base.target import Target
-from legato.lower.access import extent_of, static_bytes
+from legato.lower.access import depends, extent_of, static_bytes
 from legato.lower.cascade import Cascade, find_cascade
 from legato.lower.group import stages
 from legato.lower.layout import aligned
@@ -22,7 +23,7 @@ from legato.tir.stmt import Stmt
 
 __all__ = ["CascadePlan", "cascaded", "plan_cascade"]
 
-FEW_TERMS = 64  # sums over windows that are longer have algorithms of their own
+FEW_TERMS = 64  # sums that are longer, over windows at every place, have algorithms of their own
 WORTH = 4  # what is less than so much of a core's own cache is still there when windows slide over it
 
 
@@ -66,13 +67,20 @@ def _rows(found: Cascade, shape: TileShape, target: Target) -> int | None:
 
 def _is_worth(found: Cascade, rows: int, target: Target) -> bool:
     """True if rows that are computed more than once take less time than to store and read again what is between."""
-    down, sums = found.down, [extent_of(a.extent) or 1 for a in found.mixed.axes]
-    terms = math.prod(sums)
-    if terms > FEW_TERMS and terms > max(sums):
+    down = found.down
+    terms, windows = (math.prod(extent_of(a.extent) or 1 for a in r.axes) for r in (found.mixed, found.windows))
+    if windows > FEW_TERMS or (terms > FEW_TERMS and _has_dense_windows(found)):
         return False
     again = -(-down.results // rows) * down.under(rows) / down.extent - 1
     size = static_bytes(found.wide)
     return again * 2 * terms * size / found.wide.dtype.bytes / target.gflops < 2 * size / target.memory_gbs
+
+
+def _has_dense_windows(found: Cascade) -> bool:
+    """True if the contraction has windows of its own, one at every place."""
+    place = found.line.var
+    index = next((i for i in found.data.indices if depends(i, place)), place)
+    return index is not place and gather(index)[0].get(place) == 1
 
 
 def cascaded(work: Scheduling, tensor: Tensor) -> Stmt | None:
@@ -82,6 +90,7 @@ def cascaded(work: Scheduling, tensor: Tensor) -> Stmt | None:
         return None
     work.settle(plan.cascade.data)
     found, shape = plan.cascade.in_memory_order(work.constants), plan.shape
+    weights = found.weights
     # Channels lie last: where another order is wanted of a contraction's result, that is copied.
     tensor.layout = aligned(work.in_order(tensor, found.order), tensor.shape, work.target.lanes(tensor.dtype))
     block_var, within = Var("ob", lo=0), Var("oi", lo=0)
@@ -93,7 +102,7 @@ def cascaded(work: Scheduling, tensor: Tensor) -> Stmt | None:
         shape=shape,
         rows=plan.rows,
         mix=work.copies.in_blocks(found.mix, wide, found.mixed, shape, block_var, within),
-        weights=work.copies.in_blocks(found.weights, axes, found.windows, shape, block_var, within),
+        weights=weights and work.copies.in_blocks(weights, axes, found.windows, shape, block_var, within),
         block=block_var,
         within=within,
     )

@@ -1,5 +1,5 @@
 """Groups that become one before they are lowered: a contraction, and the windows of one channel each that alone read
-its result."""
+its result (depthwise convolutions, pooling)."""
 
 from __future__ import annotations
 
@@ -72,15 +72,27 @@ def _joined(first: ir.Call, second: ir.Call, n: int, is_cascade: IsCascade) -> i
 
 
 def _may_be(first: ir.Call, second: ir.Call) -> bool:
-    """Whether the arguments leave it open: tensors, and weights, of which the second has few for each channel."""
+    """Whether the arguments leave it open: tensors, and weights, of which the second has few for each channel or
+    none."""
     between, out = first.ty, second.ty
     if not isinstance(between, TensorType) or not isinstance(out, TensorType) or first.op is second.op:
         return False
     if not all(isinstance(a.ty, TensorType) for a in (*first.args, *second.args)):
         return False
+    return next(_weights(first), None) is not None and (_is_thinned(between, out) or _has_few(second, between, out))
+
+
+def _is_thinned(between: TensorType, out: TensorType) -> bool:
+    """True if `out` has fewer places along two dimensions, as where windows of steps have gone over them."""
+    pairs = [(a, b) for a, b in zip(between.shape, out.shape, strict=False) if a != b]
+    fewer = [isinstance(a, Const) and isinstance(b, Const) and a.value > b.value for a, b in pairs]
+    return len(between.shape) == len(out.shape) and len(pairs) == 2 and all(fewer)
+
+
+def _has_few(second: ir.Call, between: TensorType, out: TensorType) -> bool:
+    """True if `second` has weights that may be those of windows of one channel each."""
     channels = {int(d.value) for d in between.shape if isinstance(d, Const) and d in out.shape}
-    few = any(c > 1 and w.size <= FEW * c for w in _weights(second) for c in channels.intersection(w.shape))
-    return few and next(_weights(first), None) is not None
+    return any(c > 1 and w.size <= FEW * c for w in _weights(second) for c in channels.intersection(w.shape))
 
 
 def _weights(call: ir.Call) -> Iterator[np.ndarray[Any, Any]]:

@@ -48,9 +48,10 @@ def program(
     layout: str = "NCHW",
     first: int = 1,
     is_shared: bool = False,
+    then: str = "nn.conv2d",
 ) -> Module:
-    """A convolution of first × first windows to `channels` channels, then one of each channel by itself; `is_shared`:
-    what is between the two is a result as well."""
+    """A convolution of first × first windows to `channels` channels, then one of each channel by itself, or pooling;
+    `is_shared`: what is between the two is a result as well."""
     b, ops, rng = Builder(), table(), np.random.default_rng(0)
     n, c, h, w = shape
     sizes = [fresh("n") if symbolic else n, c, h, w]
@@ -72,11 +73,15 @@ def program(
 
     mix = (rng.standard_normal((channels, c, first, first)) / first / np.sqrt(c)).astype(np.float32)
     weights = rng.standard_normal((channels, 1, window, window)).astype(np.float32)
-    around = (first // 2, first // 2)
-    wide = b.call_op(conv, [x, b.constant(mix)], conv.attrs(data_layout=layout, padding=around))
+    same = (first // 2, first // 2)
+    wide = b.call_op(conv, [x, b.constant(mix)], conv.attrs(data_layout=layout, padding=same))
     wide = follow(wide, epilogues[0])
-    attrs = conv.attrs(data_layout=layout, groups=channels, strides=(stride, stride), padding=padding)
-    out = follow(b.call_op(conv, [wide, b.constant(weights)], attrs), epilogues[1])
+    around = {"strides": (stride, stride), "padding": padding}
+    if then == "nn.conv2d":
+        out = b.call_op(conv, [wide, b.constant(weights)], conv.attrs(data_layout=layout, groups=channels, **around))
+    else:
+        out = b.call(then, wide, pool_size=(window, window), layout=layout, **around)
+    out = follow(out, epilogues[1])
     return Module.from_expr(b.function([x], b.tuple_([wide, out]) if is_shared else out))
 
 
@@ -98,8 +103,10 @@ def is_one(mod: Module, target: Target = BEST) -> bool:
        st.sampled_from((16, 24, 32, 48, 72, 80)), st.sampled_from((1, 2, 3, 5)), st.sampled_from((1, 2, 3)),
        st.sampled_from(((0, 0), (1, 1), (2, 0, 1, 2), (0, 1, 3, 0))), st.booleans(),
        st.sampled_from(((CLIP, CLIP), ((), ()), (("silu",), ("nn.bias_add", "silu")), (("nn.relu",), ()))),
-       st.sampled_from(("NCHW", "NHWC")), st.sampled_from((1, 1, 3)), st.sampled_from(LEVELS))  # fmt: skip
-def test_compiled_is_both_convolutions(
+       st.sampled_from(("NCHW", "NHWC")), st.sampled_from((1, 1, 3)),
+       st.sampled_from(("nn.conv2d", "nn.conv2d", "nn.max_pool2d", "nn.avg_pool2d")),
+       st.sampled_from(LEVELS))  # fmt: skip
+def test_compiled_is_both(
     always: None,
     shape: tuple[int, int, int, int],
     channels: int,
@@ -110,12 +117,15 @@ def test_compiled_is_both_convolutions(
     epilogues: tuple[tuple[str, ...], tuple[str, ...]],
     layout: str,
     first: int,
+    then: str,
     target: Target,
 ) -> None:
     n, c, h, w = shape
     h, w = h + window, w + window
+    if then != "nn.conv2d":  # a window holds more than what is around the image; those of one place need no steps
+        window, stride = max(window, 1 + max(padding)), max(2, stride)
     mod = program((n, c, h, w), channels, window, stride, padding, symbolic=symbolic, epilogues=epilogues,
-                  layout=layout, first=first)  # fmt: skip
+                  layout=layout, first=first, then=then)  # fmt: skip
     assert is_one(mod, target)
     x = data((n, c, h, w) if layout == "NCHW" else (n, h, w, c))
     exact = interpret(mod, [x], float64=True)[0]
@@ -140,9 +150,12 @@ def test_one_kernel_if_what_is_between_is_large_and_read_once() -> None:
     assert is_one(program(large, 96, symbolic=True))
     assert is_one(program((1, 3, 56, 56), 96, first=3))
     assert is_one(program(large, 72, 5, 2, (2, 2), layout="NHWC"))
+    assert is_one(program(large, 96, 3, 2, then="nn.max_pool2d"))
+    assert is_one(program(large, 96, 2, 2, (0, 0), then="nn.avg_pool2d"))
     assert not is_one(program(large, 96, is_shared=True))
     assert not is_one(program((1, 16, 14, 14), 96))  # it stays in the cache
     assert not is_one(program(large, 96, first=3))  # Winograd's algorithm takes less time
+    assert not is_one(program(large, 96, 3, 2, first=3, then="nn.max_pool2d"))
     assert not is_one(program(large, 8))  # channels that do not fill a vector
     assert not is_one(program((1, 2000, 28, 28), 96))  # rows that two blocks need take too long to compute twice
 

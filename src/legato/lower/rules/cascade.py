@@ -35,15 +35,16 @@ __all__ = ["CascadeJob", "cascade_nest"]
 
 @dataclass(frozen=True, slots=True)
 class CascadeJob:
-    """What to compute: `cascade`, into `out`, `rows` rows in a block; `mix` and `weights` read the packed operands of
-    the contraction and of the windows, with `block` and `within` in place of the channel, as in TileJob."""
+    """What to compute: `cascade`, into `out`, `rows` rows in a block; `mix` and `weights` (None: there are none) read
+    the packed operands of the contraction and of the windows, with `block` and `within` in place of the channel, as in
+    TileJob."""
 
     out: Tensor
     cascade: Cascade
     shape: TileShape
     rows: int
     mix: Load
-    weights: Load
+    weights: Load | None
     block: Var
     within: Var
 
@@ -94,20 +95,20 @@ class _Block:
         end = across.before + across.extent
         kept = self._kept(y)
         row = block(
-            self._zeros(kept, 0, across.before), self._zeros(kept, end, across.places), self._mixed(kept, place)
+            self._outside(kept, 0, across.before), self._outside(kept, end, across.places), self._mixed(kept, place)
         )
         if not down.before and not down.after:
             return row
         inside = Binary(Op.AND, le(const(down.before), place), lt(place, const(down.before + down.extent)))
-        return If(inside, row, self._zeros(kept, 0, across.places))
+        return If(inside, row, self._outside(kept, 0, across.places))
 
-    def _zeros(self, y: Expr, start: int, stop: int) -> Stmt:
-        """Stores zeros at places start..stop of row `y`."""
-        zero, shape = const(0, self.wide.dtype), self.job.shape
+    def _outside(self, y: Expr, start: int, stop: int) -> Stmt:
+        """Stores what is around at places start..stop of row `y`."""
+        value, shape = const(self.c.outside, self.wide.dtype), self.job.shape
 
         def place(x: Expr) -> Stmt:
             return vector_loop(
-                const(shape.width), shape.lanes, lambda lane: Store(self.wide, (y, x + start, lane), zero)
+                const(shape.width), shape.lanes, lambda lane: Store(self.wide, (y, x + start, lane), value)
             )
 
         return loop("x", const(stop - start), place) if stop > start else block()
@@ -144,12 +145,12 @@ class _Block:
             order=(c.right, c.channel),
             row=c.right,
             reduction=c.windows,
-            body=read * job.weights,
+            body=read if job.weights is None else read * job.weights,
             dtype=c.wide.dtype,
             epilogue=lambda total: substitute(c.result(total), at),
             block=job.block,
             within=job.within,
-            packed=frozenset({job.weights.buffer}),
+            packed=frozenset() if job.weights is None else frozenset({job.weights.buffer}),
             is_part=True,
         )
         return row_tiles(tiles, job.shape, self.target, {**self.env, **at}, self.ob)

@@ -41,6 +41,8 @@ def combine(combiner: str, total: Expr, value: Expr, target: Target) -> Expr:
         return Call(value.name, (total, *value.args[1:]), value.dtype)
     if combiner == "sum" and value.dtype.is_float and isinstance(value, Binary) and value.op is Op.MUL and target.fma:
         return Call("fma", (value.a, value.b, total), value.dtype)
+    if combiner in ("min", "max"):  # this way round what is NaN is told from `value`, once for all that it goes into
+        return binary(COMBINERS[combiner], value, total)
     return binary(COMBINERS[combiner], total, value)
 
 
