@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import legato
-from legato.arith.expr import Var, const
+from legato.arith.expr import Var, const, fresh
 from legato.base import dtype as dt
 from legato.base.target import target
+from legato.compare.exact import interpret
 from legato.infer.builder import Builder
 from legato.ir.expr import constant
 from legato.ir.module import Module
@@ -100,7 +101,8 @@ def @main(%x: Tensor[(1, 9, 11, {channels}), float32]) {{ nn.{kind}_pool2d(%x, {
     [
         (64, 56, "i"),  # 147 KB of weights stay in cache
         (128, 56, "i"),  # 590 KB nearly do, and data are 1.6 MB
-        (128, 14, "p // 7"),  # data are 100 KB
+        (128, 14, "p // 4"),  # data are 100 KB; two lines are one tile
+        (64, 14, "p // 4"),  # data are 50 KB, less than the weights
         (256, 56, "p // 28"),  # 2.4 MB of weights
     ],
 )
@@ -112,3 +114,23 @@ def test_threads_share_the_data_or_the_weights(channels: int, size: int, block: 
     mod = Module.from_expr(b.function([x], b.call("nn.conv2d", x, constant(weight), **conv)))
     text = legato.compile(mod, target="x86-64-v4", keep=("tir",)).module_after("tir")
     assert re.findall(r" w\[v\w*, l\w*\] = \w+\[([^,]*),", text)[0] == block  # of which block weights are read
+
+
+@pytest.mark.parametrize("batch", [1, 2, "n"])
+@pytest.mark.parametrize(("height", "width"), [(7, 7), (5, 6), (3, 2), (9, 4), (8, 14)])
+def test_short_lines_share_tiles(height: int, width: int, batch: int | str) -> None:
+    """Whatever the lines, and alone or in a batch: the same bits for any number of threads."""
+    rng = np.random.default_rng(0)
+    mix, weight = (rng.standard_normal(s).astype(np.float32) for s in ((72, 200, 1, 1), (40, 72, 3, 3)))
+    b = Builder()
+    x = b.var("x", (fresh("n") if batch == "n" else batch, 200, height, width))
+    wide = b.call("nn.relu", b.call("nn.conv2d", x, constant(mix)))
+    mod = Module.from_expr(b.function([x], b.call("nn.conv2d", wide, constant(weight), padding=(1, 1))))
+    exe = legato.compile(mod)
+    data = rng.standard_normal((2 if batch == "n" else batch, 200, height, width)).astype(np.float32)
+    results = [exe.with_threads(threads)(data) for threads in (1, 2, 4)]
+    exact = interpret(mod, [data], float64=True)[0]
+    assert np.allclose(results[0], exact, rtol=0, atol=1e-5 * np.abs(exact).max())
+    assert all(r.tobytes() == results[0].tobytes() for r in results)
+    if batch == "n":
+        assert exe(data[1:]).tobytes() == results[0][1:].tobytes()

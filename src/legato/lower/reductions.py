@@ -26,6 +26,7 @@ from legato.lower.rules.row import MIN_LANES, RowJob, RowReduction, row
 from legato.lower.rules.tile import tile
 from legato.lower.rules.tile_job import TileJob
 from legato.lower.rules.tile_shape import (
+    FEW_ROWS,
     MANY_ROWS,
     TileShape,
     interleaved_shape,
@@ -46,6 +47,8 @@ from legato.tir.expr import Load
 from legato.tir.stmt import If, Stmt
 
 __all__ = ["reduced"]
+
+LEFT = 8  # weights of more than so much of a core's own cache are not left there from one run to the next
 
 
 def reduced(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor) -> Stmt:
@@ -185,6 +188,8 @@ def _tiled(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, part
     operands = {x.buffer for x in loads(inner) if x in packed.values()}
     weight = sum(static_bytes(b) for b in operands if all(isinstance(d, Const) for d in b.shape))
     data = sum(static_bytes(b) for b in {x.buffer for x in loads(inner)} - operands)  # for symbolic extents of 1
+    come_first = _blocks_come_first(weight, data, order, work.target)
+    is_fetched = weight > work.target.l2_bytes // (LEFT if come_first else 2)
     job = TileJob(
         out=tensor,
         index=tuple(part.index.get(v, v) for v in index_of(tensor)),
@@ -199,8 +204,8 @@ def _tiled(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, part
         packed=frozenset(operands),
         last=last,
         term=None if apart is None else apart.term,
-        blocks_first=_leave_cache(weight, data, work.target) or _is_by_channel(inner, channel, operands),
-        ahead=Ahead(block_var) if _fetches_ahead(work, weight, order, row_axis, shape) else None,
+        blocks_first=come_first or _is_by_channel(inner, channel, operands),
+        ahead=Ahead(block_var) if is_fetched and _has_room_ahead(work, weight, order, row_axis, shape) else None,
     )
     assert channel is job.order[-1]
     return tile(*_in_one_loop(job, shape, work.target), work.target)
@@ -220,23 +225,43 @@ def _shape(work: Scheduling, order: Sequence[Axis], row_axis: Axis | None, inner
 
 
 def _in_one_loop(job: TileJob, shape: TileShape, target: Target) -> tuple[TileJob, TileShape]:
-    """`job` with rows merged where blocks of channels are enough for threads to share, and its register tile."""
+    """`job` with rows merged where blocks of channels are enough for threads to share, or lines are so short that
+    several fit into a register tile, and its tile."""
     blocks = extent_of(simplify(cdiv(job.order[-1].extent, shape.width)))
-    if not job.blocks_first or blocks is None or blocks < PIECES:
-        return job, shape
-    most = 0 if job.ahead is None else tallest(shape, job.body, target)
-    job = merged(job, most)
+    most = tallest(shape, job.body, target)
+    if job.blocks_first and blocks is not None and blocks >= PIECES:
+        job = merged(job, 0 if job.ahead is None else most)
+    else:
+        job = _short_lines(job, most)
     return job, shape if job.unit == 1 else replace(shape, rows=most // job.unit * job.unit)
 
 
-def _leave_cache(weight: int, data: int, target: Target) -> bool:
-    """True if so many bytes of weights do not stay in a core's own cache while all rows of the data pass through it.
+def _short_lines(job: TileJob, most: int) -> TileJob:
+    """`job` with lines merged of which several fit into a tile of `most` rows, if their number is known and the same
+    weights serve them all."""
+    line = None if job.row is None else extent_of(job.row.extent)
+    if not job.packed or line is None or 2 * line > most:
+        return job
+    found = merged(job, most)
+    assert found.row is not None
+    rows, weights = extent_of(found.row.extent), [x for x in loads(found.body) if x.buffer in job.packed]
+    if found is job or rows is None or rows <= FEW_ROWS or any(depends(x, found.row.var) for x in weights):
+        return job
+    return replace(found, in_tiles=True)
 
-    Each block of them is then used for all rows before the next, so threads share the weights, and each reads all data,
-    much of it out of another core's cache. Where data are more and the weights nearly fit, threads share the data.
+
+def _blocks_come_first(weight: int, data: int, order: Sequence[Axis], target: Target) -> bool:
+    """True if each block of so many bytes of weights is better used for all rows of the data before the next: the
+    weights do not stay in a core's own cache while the rows pass through it; or they are more than the data, and each
+    block can come from memory, where other kernels' work has left it, while the one before it is used.
+
+    Threads then share the weights, and each reads all data, much of it out of another core's cache. Where data are
+    more and the weights nearly fit, threads share the data.
     """
-    fit = target.l2_bytes // 2 if weight >= data else 3 * target.l2_bytes // 4
-    return weight > fit
+    if weight < data:
+        return weight > 3 * target.l2_bytes // 4
+    is_known = all(extent_of(axis.extent) is not None for axis in order)  # else data may be many times as much
+    return weight > target.l2_bytes // (LEFT if is_known else 2)
 
 
 def _is_by_channel(inner: Expr, channel: Axis, packed: Collection[Buffer]) -> bool:
@@ -260,14 +285,13 @@ def _interleaved(
     return apart if work.copies.wants(weights, order, row_axis, red, is_certain=True) else None
 
 
-def _fetches_ahead(
+def _has_room_ahead(
     work: Scheduling, weight: int, order: Sequence[Axis], row_axis: Axis | None, shape: TileShape
 ) -> bool:
-    """True if the weights come from memory, and a channel block's are used by several tiles while the next block's
-    arrive: there is room for nearly two blocks in the core's own cache. What the last tile has used need not stay."""
-    l2 = work.target.l2_bytes
+    """True if a channel block's weights are used by several tiles while the next block's arrive: there is room for
+    nearly two blocks in the core's own cache. What the last tile has used need not stay."""
     blocks = extent_of(simplify(cdiv(order[-1].extent, shape.width)))
-    if weight <= l2 // 2 or blocks is None or weight // blocks > 5 * l2 // 8:
+    if blocks is None or weight // blocks > 5 * work.target.l2_bytes // 8:
         return False
     rows = shape.rows if row_axis is not None else 1
     return any((extent_of(a.extent) or MANY_ROWS) > (rows if a is row_axis else 1) for a in order[:-1])

@@ -62,7 +62,6 @@ def tile(job: TileJob, shape: TileShape, target: Target) -> Stmt:
         per_element *= extent_of(axis.extent) or 64
     threaded = is_threaded([a.extent for a in job.order], per_element)
     blocks = simplify(cdiv(channel.extent, shape.width))
-    first = len(outer) if not job.blocks_first else 0
     tiles = const(1) if row is None else cdiv(row.extent, shape.rows)
     turns = simplify(math.prod((a.extent for a in outer), start=tiles))
     known, count = extent_of(turns), Var("turns", lo=0)
@@ -73,14 +72,25 @@ def tile(job: TileJob, shape: TileShape, target: Target) -> Stmt:
 
     def nest(values: list[Expr]) -> Stmt:
         values = list(values)
-        block_index = values.pop(first)
+        block_index = values.pop(0 if job.blocks_first else -1)
+        number = values.pop() if job.in_tiles else None
         env = {**units, **{a.var: v for a, v in zip(outer, values, strict=True)}, job.block: block_index}
-        return _Tiles(in_turns, target, shape, env, row, number_of(outer, env) * tiles).rows(block_index)
+        return _Tiles(in_turns, target, shape, env, row, number_of(outer, env) * tiles, number).rows(block_index)
 
     extents = [a.extent for a in outer]
-    extents.insert(first, blocks)
+    if job.in_tiles:
+        extents.append(const(sum(count for _, count, _ in _pieces(job, shape))))
+    extents.insert(0 if job.blocks_first else len(extents), blocks)
     loops = parallel(extents, nest, threaded)
     return Let(count, turns, loops) if is_shared and known is None else loops
+
+
+def _pieces(job: TileJob, shape: TileShape) -> list[tuple[int, int, int]]:
+    """(rows, how many, where they begin) of the tiles along the row axis, whose extent is known: nearly equal ones."""
+    assert job.row is not None
+    unit = job.unit
+    found = balanced((extent_of(job.row.extent) or 0) // unit, shape.rows // unit)
+    return [(size * unit, count, first * unit) for size, count, first in found]
 
 
 def register_tile(
@@ -98,7 +108,8 @@ def row_tiles(job: TileJob, shape: TileShape, target: Target, env: Mapping[Var, 
 
 
 class _Tiles:
-    """The tiles of one channel block at fixed outer axes. turn: how many others use the same weights before them."""
+    """The tiles of one channel block at fixed outer axes. turn: how many others use the same weights before them;
+    number: which one along the row axis, if not all."""
 
     def __init__(
         self,
@@ -108,8 +119,9 @@ class _Tiles:
         env: dict[Var, Expr],
         row: Axis | None,
         turn: Expr | None = None,
+        number: Expr | None = None,
     ) -> None:
-        self.job, self.shape, self.row = job, shape, row
+        self.job, self.shape, self.row, self.number = job, shape, row, number
         self.turn = const(0) if turn is None else turn
         self.channel = job.order[-1]
         is_product = isinstance(job.body, Binary) and job.body.op is Op.MUL
@@ -152,19 +164,23 @@ class _Tiles:
         """Tiles of nearly equal size along the row axis."""
         if self.row is None:
             return self._tile(start, vectors, limit, const(0), 1)
-        extent, rows = self.row.extent, self.shape.rows
-        known = extent_of(extent)
-        if known is None:
+        if extent_of(self.row.extent) is None:
             return self._along_unknown(start, vectors, limit)
-        unit, turn, parts = self.job.unit, 0, list[Stmt]()
+        turn, parts = 0, list[Stmt]()
 
         def tiles(size: int, first: int, turn: int, t: Expr) -> Stmt:
             return self._tile(start, vectors, limit, t * size + first, size, t + turn)
 
-        for size, count, first in balanced(known // unit, rows // unit):
-            parts.append(loop("t", const(count), partial(tiles, size * unit, first * unit, turn)))
+        for size, count, first in _pieces(self.job, self.shape):
+            if self.number is None:
+                parts.append(loop("t", const(count), partial(tiles, size, first, turn)))
+            else:
+                parts.append(tiles(size, first, turn, self.number - turn))
             turn += count
-        return block(*parts)
+        if self.number is None or len(parts) == 1:
+            return block(*parts)
+        larger, smaller = parts
+        return If(lt(self.number, _pieces(self.job, self.shape)[0][1]), larger, smaller)
 
     def _along_unknown(self, start: Expr, vectors: int, limit: Expr | None) -> Stmt:
         """Full tiles along the row axis, whose extent is symbolic; the rows that are left over are one tile or two,

@@ -24,7 +24,6 @@ from legato.arith.simplify import simplify
 from legato.arith.substitute import rewrite, substitute
 from legato.base.dataclass import dataclass
 from legato.base.target import Target
-from legato.lower.access import static_bytes
 from legato.lower.algorithms.interleaved import Interleaved
 from legato.lower.algorithms.winograd import Winograd, linear
 from legato.lower.rules.ahead import Ahead
@@ -247,7 +246,7 @@ def _product(
         within=job.within,
         term=job.sums.term,
         packed=frozenset({job.weights.buffer}),
-        ahead=_ahead(job, second.var, live) if static_bytes(job.weights.buffer) > target.l2_bytes // 2 else None,
+        ahead=_ahead(job, second.var, live),
     )
     env: dict[Var, Expr] = {first.var: a, second.var: b, job.block: ob}
 
