@@ -14,7 +14,7 @@ from legato.lower.cascade import Cascade, find_cascade
 from legato.lower.group import stages
 from legato.lower.layout import aligned
 from legato.lower.rules.cascade import CascadeJob, cascade_nest
-from legato.lower.rules.nest import PIECES
+from legato.lower.rules.nest import PIECES, is_unit
 from legato.lower.rules.tile_shape import TileShape, pick_shape
 from legato.lower.scheduling import Scheduling
 from legato.lower.traits import is_reduction
@@ -78,9 +78,9 @@ def _is_worth(found: Cascade, rows: int, target: Target) -> bool:
 
 def _has_dense_windows(found: Cascade) -> bool:
     """True if the contraction has windows of its own, one at every place."""
-    place = found.line.var
-    index = next((i for i in found.data.indices if depends(i, place)), place)
-    return index is not place and gather(index)[0].get(place) == 1
+    along = [axis.var for axis in found.mixed.axes if not is_unit(axis.extent)]
+    slides = [i for i in found.data.indices if any(depends(i, v) for v in along) and depends(i, found.line.var)]
+    return any(gather(i)[0].get(found.line.var) == 1 for i in slides)
 
 
 def cascaded(work: Scheduling, tensor: Tensor) -> Stmt | None:

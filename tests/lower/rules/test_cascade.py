@@ -148,6 +148,7 @@ def test_one_kernel_if_what_is_between_is_large_and_read_once() -> None:
     large = (1, 16, 56, 56)
     assert is_one(program(large, 96))
     assert is_one(program(large, 96, symbolic=True))
+    assert is_one(program((1, 112, 28, 28), 672))
     assert is_one(program((1, 3, 56, 56), 96, first=3))
     assert is_one(program(large, 72, 5, 2, (2, 2), layout="NHWC"))
     assert is_one(program(large, 96, 3, 2, then="nn.max_pool2d"))
