@@ -15,7 +15,7 @@ from legato.lower.group import stages
 from legato.lower.layout import aligned
 from legato.lower.rules.cascade import CascadeJob, cascade_nest
 from legato.lower.rules.nest import PIECES, is_unit
-from legato.lower.rules.tile_shape import TileShape, pick_shape
+from legato.lower.rules.tile_shape import TileShape, pick_shape, tallest
 from legato.lower.scheduling import Scheduling
 from legato.lower.traits import is_reduction
 from legato.te.tensor import Stage, Tensor
@@ -24,6 +24,7 @@ from legato.tir.stmt import Stmt
 __all__ = ["CascadePlan", "cascaded", "plan_cascade"]
 
 FEW_TERMS = 64  # sums that are longer, over windows at every place, have algorithms of their own
+READ_AGAIN = 16  # weights of a block are no more than so much of a core's own cache: every row reads them again
 WORTH = 4  # what is less than so much of a core's own cache is still there when windows slide over it
 
 
@@ -48,7 +49,7 @@ def plan_cascade(
         return None
     shape = pick_shape(found.channel.extent, found.column, [found.data], target)
     rows = _rows(found, shape, target)
-    if shape.lanes < target.lanes(tensor.dtype) or rows is None or not _is_worth(found, rows, target):
+    if shape.lanes < target.lanes(tensor.dtype) or rows is None or not _is_worth(found, shape, rows, target):
         return None
     return CascadePlan(found, shape, rows)
 
@@ -65,14 +66,17 @@ def _rows(found: Cascade, shape: TileShape, target: Target) -> int | None:
     return -(-down.results // next(even, least))
 
 
-def _is_worth(found: Cascade, rows: int, target: Target) -> bool:
-    """True if rows that are computed more than once take less time than to store and read again what is between."""
-    down = found.down
+def _is_worth(found: Cascade, shape: TileShape, rows: int, target: Target) -> bool:
+    """True if rows that are computed more than once take less time than to store and read again what is between, and
+    neither sum is better computed by itself."""
+    down, size = found.down, static_bytes(found.wide)
     terms, windows = (math.prod(extent_of(a.extent) or 1 for a in r.axes) for r in (found.mixed, found.windows))
     if windows > FEW_TERMS or (terms > FEW_TERMS and _has_dense_windows(found)):
         return False
+    has_short_lines = 2 * found.across.extent <= tallest(shape, found.data, target)  # several are better one tile
+    if has_short_lines or terms * shape.width * found.wide.dtype.bytes > target.l2_bytes // READ_AGAIN:
+        return False
     again = -(-down.results // rows) * down.under(rows) / down.extent - 1
-    size = static_bytes(found.wide)
     return again * 2 * terms * size / found.wide.dtype.bytes / target.gflops < 2 * size / target.memory_gbs
 
 

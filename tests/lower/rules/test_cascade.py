@@ -157,6 +157,8 @@ def test_one_kernel_if_what_is_between_is_large_and_read_once() -> None:
     assert not is_one(program((1, 16, 14, 14), 96))  # it stays in the cache
     assert not is_one(program(large, 96, first=3))  # Winograd's algorithm takes less time
     assert not is_one(program(large, 96, 3, 2, first=3, then="nn.max_pool2d"))
+    assert not is_one(program((1, 1000, 28, 28), 128, 2, 2, (0, 0), then="nn.avg_pool2d"))  # each row reads 128 KB
+    assert not is_one(program((1, 512, 7, 7), 2048, 7, 1, (0, 0), then="nn.avg_pool2d"))  # short lines
     assert not is_one(program(large, 8))  # channels that do not fill a vector
     assert not is_one(program((1, 2000, 28, 28), 96))  # rows that two blocks need take too long to compute twice
 
