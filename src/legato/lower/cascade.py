@@ -5,8 +5,7 @@
     out              = g(sum)
 
 in any order of dimensions, with `outside` around `wide`; or without weights, then also the largest or least of each
-window. A block of channels needs no more of `wide` than its own, and a block of rows than its
-windows cover.
+window. A block of channels needs no more of `wide` than its own, and a row of results no more than its windows cover.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ __all__ = ["Cascade", "Slide", "find_cascade"]
 
 @dataclass(frozen=True, slots=True)
 class Slide:
-    """How windows slide along a dimension: of `extent` places, with `before` and `after` zeros around them, windows of
-    `reach` places, one every `step` places, give `results` results."""
+    """How windows slide along a dimension: of `extent` places, with `before` and `after` of padding around them,
+    windows of `reach` places, one every `step` places, give `results` results."""
 
     extent: int
     before: int
@@ -57,7 +56,7 @@ class Slide:
 
     @property
     def places(self) -> int:
-        """Those under all windows, from the first zero on, and the ones behind them but for zeros."""
+        """Those under all windows, from the first of the padding on, and the ones behind them but for padding."""
         return max(self.under(self.results), self.before + self.extent)
 
 

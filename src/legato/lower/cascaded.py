@@ -73,7 +73,7 @@ def _is_worth(found: Cascade, shape: TileShape, rows: int, target: Target) -> bo
     terms, windows = (math.prod(extent_of(a.extent) or 1 for a in r.axes) for r in (found.mixed, found.windows))
     if windows > FEW_TERMS or (terms > FEW_TERMS and _has_dense_windows(found)):
         return False
-    has_short_lines = 2 * found.across.extent <= tallest(shape, found.data, target)  # several are better one tile
+    has_short_lines = 2 * found.across.extent <= tallest(shape, found.data, target)  # several of them share a tile
     if has_short_lines or terms * shape.width * found.wide.dtype.bytes > target.l2_bytes // READ_AGAIN:
         return False
     again = -(-down.results // rows) * down.under(rows) / down.extent - 1
@@ -94,19 +94,21 @@ def cascaded(work: Scheduling, tensor: Tensor) -> Stmt | None:
         return None
     work.settle(plan.cascade.data)
     found, shape = plan.cascade.in_memory_order(work.constants), plan.shape
-    weights = found.weights
     # Channels lie last: where another order is wanted of a contraction's result, that is copied.
     tensor.layout = aligned(work.in_order(tensor, found.order), tensor.shape, work.target.lanes(tensor.dtype))
     block_var, within = Var("ob", lo=0), Var("oi", lo=0)
     wide = (found.line, found.column, found.wide_channel)
     axes = (found.lower, found.right, found.channel)
+    weights = found.weights
+    if weights is not None:
+        weights = work.copies.in_blocks(weights, axes, found.windows, shape, block_var, within)
     job = CascadeJob(
         out=tensor,
         cascade=found,
         shape=shape,
         rows=plan.rows,
         mix=work.copies.in_blocks(found.mix, wide, found.mixed, shape, block_var, within),
-        weights=weights and work.copies.in_blocks(weights, axes, found.windows, shape, block_var, within),
+        weights=weights,
         block=block_var,
         within=within,
     )

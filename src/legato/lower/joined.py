@@ -83,7 +83,7 @@ def _may_be(first: ir.Call, second: ir.Call) -> bool:
 
 
 def _is_thinned(between: TensorType, out: TensorType) -> bool:
-    """True if `out` has fewer places along two dimensions, as where windows of steps have gone over them."""
+    """True if `out` has fewer places along two dimensions, as windows without padding, or of steps, leave them."""
     pairs = [(a, b) for a, b in zip(between.shape, out.shape, strict=False) if a != b]
     fewer = [isinstance(a, Const) and isinstance(b, Const) and a.value > b.value for a, b in pairs]
     return len(between.shape) == len(out.shape) and len(pairs) == 2 and all(fewer)

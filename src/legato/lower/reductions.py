@@ -48,7 +48,7 @@ from legato.tir.stmt import If, Stmt
 
 __all__ = ["reduced"]
 
-LEFT = 8  # weights of more than so much of a core's own cache are not left there from one run to the next
+STAYS = 8  # weights of less than so much of a core's own cache may be there still from the run before
 
 
 def reduced(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor) -> Stmt:
@@ -188,8 +188,9 @@ def _tiled(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, part
     operands = {x.buffer for x in loads(inner) if x in packed.values()}
     weight = sum(static_bytes(b) for b in operands if all(isinstance(d, Const) for d in b.shape))
     data = sum(static_bytes(b) for b in {x.buffer for x in loads(inner)} - operands)  # for symbolic extents of 1
+    # Where blocks do not come first, rows go through all weights again: only what cannot have stayed is fetched.
     come_first = _blocks_come_first(weight, data, order, work.target)
-    is_fetched = weight > work.target.l2_bytes // (LEFT if come_first else 2)
+    is_fetched = weight > work.target.l2_bytes // (STAYS if come_first else 2)
     job = TileJob(
         out=tensor,
         index=tuple(part.index.get(v, v) for v in index_of(tensor)),
@@ -261,7 +262,7 @@ def _blocks_come_first(weight: int, data: int, order: Sequence[Axis], target: Ta
     if weight < data:
         return weight > 3 * target.l2_bytes // 4
     is_known = all(extent_of(axis.extent) is not None for axis in order)  # else data may be many times as much
-    return weight > target.l2_bytes // (LEFT if is_known else 2)
+    return weight > target.l2_bytes // (STAYS if is_known else 2)
 
 
 def _is_by_channel(inner: Expr, channel: Axis, packed: Collection[Buffer]) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Container, Sequence
 from typing import TYPE_CHECKING
 
 from legato.arith.expr import Expr, Var
+from legato.arith.prove import prove_equal
 from legato.arith.substitute import rewrite
 from legato.lower.access import depends, extent_of, follows, is_unit, stride
 from legato.lower.conditions import Pad
@@ -103,9 +104,12 @@ def epilogue_of(body: Expr, reduction: Tensor) -> Callable[[Expr], Expr]:
 
 
 def is_epilogue(tensor: Tensor, body: Expr, reduction: Tensor) -> bool:
-    """True if each element of `tensor` = `body` reads just the same element of `reduction`."""
+    """True if each element of `tensor` = `body` reads just the same element of `reduction`, which has all of these:
+    one that pads a sum has more."""
     assert isinstance(tensor.stage, Stage)
     axes = tensor.stage.axes
+    if len(reduction.shape) != len(axes) or not all(map(_has, reduction.shape, (a.extent for a in axes))):
+        return False
 
     def is_same(x: Load) -> bool:
         return len(axes) == len(x.indices) and all(
@@ -113,6 +117,11 @@ def is_epilogue(tensor: Tensor, body: Expr, reduction: Tensor) -> bool:
         )
 
     return all(is_same(x) for x in loads(body) if x.buffer is reduction)
+
+
+def _has(places: Expr, needed: Expr) -> bool:
+    known, wanted = extent_of(places), extent_of(needed)
+    return prove_equal(places, needed) or (known is not None and wanted is not None and wanted <= known)
 
 
 def is_reduction(b: Buffer) -> bool:

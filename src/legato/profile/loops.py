@@ -26,6 +26,7 @@ CALLS: Final = 1 << 13
 ACCUMULATORS: Final = 12  # latency times throughput of multiply-adds is 8 to 10 on current cores
 CALL_ACCUMULATORS: Final = 4  # the operations of one call already overlap
 RETURNS: Final = 4  # how often memory is come back to until L3 keeps it: it does not keep all that comes by once
+LONGEST: Final = 0.05  # seconds from one return to the next
 UNROLL: Final = 8
 AHEAD: Final = 4096  # bytes; how far ahead memory is fetched
 
@@ -33,11 +34,12 @@ AHEAD: Final = 4096  # bytes; how far ahead memory is fetched
 class Rate:
     """How much of something loops do per second: `amount` each time that `exe` runs on `values`.
 
-    period: seconds between the runs of a sample, of which the last counts; 0: short runs, of which the best counts.
+    period: seconds between the runs of a sample, of which the last counts (no more than LONGEST, so that it ends soon);
+    0: short runs, of which the best counts.
     """
 
     def __init__(self, exe: Executable, values: np.ndarray, amount: float, period: float = 0.0) -> None:
-        self.exe, self.values, self.amount, self.period = exe, values, amount, period
+        self.exe, self.values, self.amount, self.period = exe, values, amount, min(period, LONGEST)
 
     def sample(self) -> float:
         """The rate now."""

@@ -92,7 +92,7 @@ class Meter:
         return found
 
     def sample(self) -> None:
-        """Measures everything once; takes some hundredths of a second."""
+        """Measures everything once; takes some tenths of a second."""
         for name, rate in (self.rates | self.intrinsics).items():
             self.samples[name].append(rate.sample())
 

@@ -144,6 +144,24 @@ def test_loop_programs(always: None, channels: int, stride: int, backwards: bool
     assert np.allclose(out, interpret(mod, [x], float64=True)[0], rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("then", ["nn.conv2d", "nn.max_pool2d"])
+def test_what_pads_a_contraction_behind_is_not_its_epilogue(always: None, then: str) -> None:
+    """Such a stage has places that the contraction has not."""
+    b, ops, rng = Builder(), table(), np.random.default_rng(0)
+    x, conv = b.var("x", (1, 3, 9, 6)), ops["nn.conv2d"]
+    mix, weights = (rng.standard_normal(s).astype(np.float32) for s in ((32, 3, 1, 1), (32, 1, 3, 3)))
+    wide = b.call_op(conv, [x, b.constant(mix)], conv.attrs())
+    wide = b.call("nn.pad", wide, 0.0, pad_width=((0, 0), (0, 0), (0, 1), (0, 1)))
+    if then == "nn.conv2d":
+        out = b.call_op(conv, [wide, b.constant(weights)], conv.attrs(groups=32, strides=(2, 2), padding=(1, 1)))
+    else:
+        out = b.call(then, wide, pool_size=(3, 3), strides=(2, 2), padding=(1, 1))
+    mod = Module.from_expr(b.function([x], out))
+    (found,) = interpreted(lowered(mod, BEST), [data((1, 3, 9, 6))])
+    exact = interpret(mod, [data((1, 3, 9, 6))], float64=True)[0]
+    assert np.allclose(found, exact, rtol=0, atol=1e-5 * np.abs(exact).max())
+
+
 def test_one_kernel_if_what_is_between_is_large_and_read_once() -> None:
     large = (1, 16, 56, 56)
     assert is_one(program(large, 96))

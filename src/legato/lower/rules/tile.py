@@ -166,12 +166,12 @@ class _Tiles:
             return self._tile(start, vectors, limit, const(0), 1)
         if extent_of(self.row.extent) is None:
             return self._along_unknown(start, vectors, limit)
-        turn, parts = 0, list[Stmt]()
+        turn, parts, pieces = 0, list[Stmt](), _pieces(self.job, self.shape)
 
         def tiles(size: int, first: int, turn: int, t: Expr) -> Stmt:
             return self._tile(start, vectors, limit, t * size + first, size, t + turn)
 
-        for size, count, first in _pieces(self.job, self.shape):
+        for size, count, first in pieces:
             if self.number is None:
                 parts.append(loop("t", const(count), partial(tiles, size, first, turn)))
             else:
@@ -180,7 +180,7 @@ class _Tiles:
         if self.number is None or len(parts) == 1:
             return block(*parts)
         larger, smaller = parts
-        return If(lt(self.number, _pieces(self.job, self.shape)[0][1]), larger, smaller)
+        return If(lt(self.number, pieces[0][1]), larger, smaller)
 
     def _along_unknown(self, start: Expr, vectors: int, limit: Expr | None) -> Stmt:
         """Full tiles along the row axis, whose extent is symbolic; the rows that are left over are one tile or two,

@@ -40,5 +40,5 @@ class TileJob:
     blocks_first: bool = False  # weights do not stay in cache: each block of them is used for all rows before the next
     ahead: Ahead | None = None  # while weights are used, the next ones are fetched
     unit: int = 1  # so many rows stay together in a tile
-    in_tiles: bool = False  # threads share the tiles along the rows, whose extent is known; not with `blocks_first`
+    in_tiles: bool = False  # threads share the tiles along the rows, whose extent is known
     is_part: bool = False  # the rows are some of many: a kernel around this goes through all of them

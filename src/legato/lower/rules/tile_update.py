@@ -53,7 +53,8 @@ def is_dot(e: Expr) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a tile lies: channels from `start`, rows from `first`; lanes at or beyond `limit` are no channels."""
+    """Where a tile lies: channels from `start`, rows from `first`; lanes at or beyond `limit` are no channels.
+    turn: how many tiles use the same weights before it."""
 
     start: Expr
     vectors: int

@@ -246,7 +246,7 @@ def _product(
         within=job.within,
         term=job.sums.term,
         packed=frozenset({job.weights.buffer}),
-        ahead=_ahead(job, second.var, live),
+        ahead=_ahead(job, second.var, live),  # other kernels have been in the caches since these were used
     )
     env: dict[Var, Expr] = {first.var: a, second.var: b, job.block: ob}
 
