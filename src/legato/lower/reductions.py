@@ -190,7 +190,7 @@ def _tiled(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, part
     data = sum(static_bytes(b) for b in {x.buffer for x in loads(inner)} - operands)  # for symbolic extents of 1
     # Where blocks do not come first, rows go through all weights again: only what cannot have stayed is fetched.
     come_first = _blocks_come_first(weight, data, order, work.target)
-    is_fetched = weight > work.target.l2_bytes // (STAYS if come_first else 2)
+    is_fetched = come_first or weight > work.target.l2_bytes // 2
     job = TileJob(
         out=tensor,
         index=tuple(part.index.get(v, v) for v in index_of(tensor)),

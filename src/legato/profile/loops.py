@@ -19,8 +19,7 @@ from legato.tir.parser import parse_func
 
 __all__ = ["Rate", "aligned", "call_rate", "multiply_add_rate", "read_rate", "return_rate"]
 
-SECONDS: Final = 0.03  # of all runs together: on a busy machine it takes some until all threads have a core each
-SAMPLE: Final = 0.002  # of those of a sample: the first one finds nothing of its own in the caches
+SECONDS: Final = 0.002  # of the short runs of a sample together: the first finds nothing of its own in the caches
 MULTIPLY_ADDS: Final = 1 << 18  # of each accumulator
 CALLS: Final = 1 << 13
 ACCUMULATORS: Final = 12  # latency times throughput of multiply-adds is 8 to 10 on current cores
@@ -44,23 +43,16 @@ class Rate:
     def sample(self) -> float:
         """The rate now."""
         if not self.period:
-            return self._best(SAMPLE)
+            found = [self._once()]
+            while sum(self.amount / rate for rate in found) < SECONDS:
+                found.append(self._once())
+            return max(found)
         for _ in range(RETURNS):
             end = time.perf_counter() + self.period
             self.exe(self.values)
             while time.perf_counter() < end:
                 pass
         return self._once()
-
-    def best(self) -> float:
-        """The best of several short runs."""
-        return self._best(SECONDS)
-
-    def _best(self, seconds: float) -> float:
-        found = [self._once()]
-        while sum(self.amount / rate for rate in found) < seconds:
-            found.append(self._once())
-        return max(found)
 
     def _once(self) -> float:
         start = time.perf_counter()

@@ -25,6 +25,7 @@ from legato.profile.report import LEVELS
 __all__ = ["Machine", "Meter", "measure_machine"]
 
 DEFAULT_CACHES: Final = {"L1": 32 << 10, "L2": 1 << 20, "L3": 16 << 20}  # where the system does not say
+SAMPLES: Final = 5
 READ_BYTES: Final = {"L1": 512 << 20, "L2": 256 << 20, "L3": 128 << 20, "memory": 0}  # by each share; 0: all, once
 
 
@@ -73,9 +74,10 @@ class Meter:
     ) -> None:
         self.target, self.threads = target, threads
         self.caches, self.cores = _caches(), min(threads, _cores())
-        self.intrinsics = {name: call_rate(target, name) for name in intrinsics}
+        self.intrinsics = tuple(intrinsics)
         self.rates = {"multiply-adds": multiply_add_rate(target), **self._reading(footprint, period)}
-        self.samples: dict[str, list[float]] = {name: [] for name in (*self.rates, *self.intrinsics)}
+        self.rates |= {name: call_rate(target, name) for name in self.intrinsics}
+        self.samples: dict[str, list[float]] = {name: [] for name in self.rates}
 
     def _reading(self, footprint: int, period: float) -> dict[str, Rate]:
         """Bandwidths, by level."""
@@ -93,19 +95,13 @@ class Meter:
 
     def sample(self) -> None:
         """Measures everything once; takes some tenths of a second."""
-        for name, rate in (self.rates | self.intrinsics).items():
+        for name, rate in self.rates.items():
             self.samples[name].append(rate.sample())
 
     def machine(self, *, best: bool = False) -> Machine:
         """The medians of all samples, or the best ones."""
         pick = max if best else statistics.median
-        return self._machine({name: pick(found) for name, found in self.samples.items()})
-
-    def best(self) -> Machine:
-        """The best of several short runs of each loop, now."""
-        return self._machine({name: rate.best() for name, rate in (self.rates | self.intrinsics).items()})
-
-    def _machine(self, found: Mapping[str, float]) -> Machine:
+        found = {name: pick(samples) for name, samples in self.samples.items()}
         rate = self.cores * found["multiply-adds"]
         target = self.target
         return Machine(
@@ -133,8 +129,12 @@ class Meter:
 
 
 def measure_machine(target: Target, threads: int, intrinsics: Iterable[str] = ()) -> Machine:
-    """The peaks of this machine with code for `target` on `threads` threads; takes some tenths of a second."""
-    return Meter(target, threads, intrinsics).best()
+    """The peaks of this machine with code for `target` on `threads` threads: the best of a few samples, since on a busy
+    machine it takes some until all threads have a core each."""
+    meter = Meter(target, threads, intrinsics)
+    for _ in range(SAMPLES):
+        meter.sample()
+    return meter.machine(best=True)
 
 
 def _cores() -> int:

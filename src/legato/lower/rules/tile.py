@@ -30,7 +30,7 @@ from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, substitute
 from legato.base.target import Target
 from legato.lower.rules.ahead import number_of
-from legato.lower.rules.nest import balanced, extent_of, is_threaded, is_unit, loop, parallel
+from legato.lower.rules.nest import Body, balanced, extent_of, is_threaded, is_unit, loop, parallel
 from legato.lower.rules.parts import Parts, join_part, parts_of
 from legato.lower.rules.tile_job import TileJob
 from legato.lower.rules.tile_shape import FEW_ROWS, TileShape
@@ -75,22 +75,14 @@ def tile(job: TileJob, shape: TileShape, target: Target) -> Stmt:
         block_index = values.pop(0 if job.blocks_first else -1)
         number = values.pop() if job.in_tiles else None
         env = {**units, **{a.var: v for a, v in zip(outer, values, strict=True)}, job.block: block_index}
-        return _Tiles(in_turns, target, shape, env, row, number_of(outer, env) * tiles, number).rows(block_index)
+        return _Tiles(in_turns, target, shape, env, number_of(outer, env) * tiles, number).rows(block_index)
 
     extents = [a.extent for a in outer]
     if job.in_tiles:
-        extents.append(const(sum(count for _, count, _ in _pieces(job, shape))))
+        extents.append(simplify(tiles))
     extents.insert(0 if job.blocks_first else len(extents), blocks)
     loops = parallel(extents, nest, threaded)
     return Let(count, turns, loops) if is_shared and known is None else loops
-
-
-def _pieces(job: TileJob, shape: TileShape) -> list[tuple[int, int, int]]:
-    """(rows, how many, where they begin) of the tiles along the row axis, whose extent is known: nearly equal ones."""
-    assert job.row is not None
-    unit = job.unit
-    found = balanced((extent_of(job.row.extent) or 0) // unit, shape.rows // unit)
-    return [(size * unit, count, first * unit) for size, count, first in found]
 
 
 def register_tile(
@@ -98,13 +90,13 @@ def register_tile(
 ) -> Stmt:
     """One register tile: `rows` rows from `first` of the row axis, all channels of a block that starts at channel 0;
     `env` has the values of the other axes and of the block. turn: its number among those that use the same weights."""
-    return _Tiles(job, target, shape, env, job.row, turn)._tile(const(0), shape.vectors, None, first, rows)
+    return _Tiles(job, target, shape, env, turn)._tile(const(0), shape.vectors, None, first, rows)
 
 
 def row_tiles(job: TileJob, shape: TileShape, target: Target, env: Mapping[Var, Expr], block_index: Expr) -> Stmt:
     """All register tiles of channel block `block_index`, one after the other; `env` has the values of the axes but the
     row's and the channel's."""
-    return _Tiles(job, target, shape, {**env, job.block: block_index}, job.row).rows(block_index)
+    return _Tiles(job, target, shape, {**env, job.block: block_index}).rows(block_index)
 
 
 class _Tiles:
@@ -117,11 +109,10 @@ class _Tiles:
         target: Target,
         shape: TileShape,
         env: dict[Var, Expr],
-        row: Axis | None,
         turn: Expr | None = None,
         number: Expr | None = None,
     ) -> None:
-        self.job, self.shape, self.row, self.number = job, shape, row, number
+        self.job, self.shape, self.row, self.number = job, shape, job.row, number
         self.turn = const(0) if turn is None else turn
         self.channel = job.order[-1]
         is_product = isinstance(job.body, Binary) and job.body.op is Op.MUL
@@ -129,7 +120,7 @@ class _Tiles:
         self.is_load_bound = not is_product or self._serves_few_rows()
         part = SHORT_PART if self.is_load_bound else PART
         self.parts = None if is_dot(job.body) else parts_of(job.reduction, job.dtype, part, UNROLL)
-        self.update = TileUpdate(job, target, shape, env, row, self.parts)
+        self.update = TileUpdate(job, target, shape, env, self.parts)
 
     def _serves_few_rows(self) -> bool:
         """True if there is one row, or few or nobody knows how many, and so little work in each that exactness costs
@@ -164,23 +155,24 @@ class _Tiles:
         """Tiles of nearly equal size along the row axis."""
         if self.row is None:
             return self._tile(start, vectors, limit, const(0), 1)
-        if extent_of(self.row.extent) is None:
+        known, unit = extent_of(self.row.extent), self.job.unit
+        if known is None:
             return self._along_unknown(start, vectors, limit)
-        turn, parts, pieces = 0, list[Stmt](), _pieces(self.job, self.shape)
+        turn, parts = 0, list[tuple[int, Body]]()
 
         def tiles(size: int, first: int, turn: int, t: Expr) -> Stmt:
             return self._tile(start, vectors, limit, t * size + first, size, t + turn)
 
-        for size, count, first in pieces:
-            if self.number is None:
-                parts.append(loop("t", const(count), partial(tiles, size, first, turn)))
-            else:
-                parts.append(tiles(size, first, turn, self.number - turn))
+        for size, count, first in balanced(known // unit, self.shape.rows // unit):
+            parts.append((count, partial(tiles, size * unit, first * unit, turn)))
             turn += count
-        if self.number is None or len(parts) == 1:
-            return block(*parts)
-        larger, smaller = parts
-        return If(lt(self.number, pieces[0][1]), larger, smaller)
+        if self.number is None:
+            return block(*(loop("t", const(count), body) for count, body in parts))
+        (count, larger), *others = parts
+        if not others:
+            return larger(self.number)
+        ((_, smaller),) = others
+        return If(lt(self.number, count), larger(self.number), smaller(self.number - count))
 
     def _along_unknown(self, start: Expr, vectors: int, limit: Expr | None) -> Stmt:
         """Full tiles along the row axis, whose extent is symbolic; the rows that are left over are one tile or two,

@@ -70,16 +70,10 @@ class TileUpdate:
     axes that `parts` cut those of the pieces count."""
 
     def __init__(
-        self,
-        job: TileJob,
-        target: Target,
-        shape: TileShape,
-        env: dict[Var, Expr],
-        row: Axis | None,
-        parts: Parts | None,
+        self, job: TileJob, target: Target, shape: TileShape, env: Mapping[Var, Expr], parts: Parts | None
     ) -> None:
-        self.job, self.target, self.shape, self.env, self.row, self.parts = job, target, shape, env, row, parts
-        self.channel = job.order[-1]
+        self.job, self.target, self.shape, self.env, self.parts = job, target, shape, env, parts
+        self.row, self.channel = job.row, job.order[-1]
 
     def slot(self, at: Place, m: Expr, v: Expr) -> tuple[Expr, ...]:
         """Where the sums of vector (m, v) are among those of a tile."""
