@@ -36,7 +36,7 @@ class Target:
     triple: str = "x86_64-unknown-linux-gnu"
     l2_bytes: int = 1 << 20
     gflops: float = 250.0
-    memory_gbs: float = 30.0
+    memory_gbs: float = 22.0
 
     def lanes(self, dtype: DType) -> int:
         """Elements of `dtype` in one vector register."""

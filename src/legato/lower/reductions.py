@@ -314,7 +314,7 @@ def _winograd_plan(
 def _winograd(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, plan: WinogradPlan) -> Stmt:
     """The kernel that stores `tensor`, and before it, where that is better, one that transforms the data. Where that
     depends on how many tiles there are, it is decided when the kernels run."""
-    made = winograd(plan.window, plan.scheme, work.target)
+    made = winograd(plan.window, plan.schemes, work.target)
     source, stage = plan.window.weights.buffer, made.products.stage
     assert isinstance(source, Tensor)
     assert isinstance(stage, Stage)
@@ -322,7 +322,9 @@ def _winograd(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, p
     dims = [plan.window.weights.indices.index(inside.var) for _, inside in plan.window.slides]
     work.stored.add(made.weights)
     work.constants.add(made.weights)
-    work.result.packings.append(Packing(made.weights, source, tuple((d, plan.scheme.weights) for d in dims)))
+    work.result.packings.append(
+        Packing(made.weights, source, tuple((d, s.weights) for d, s in zip(dims, plan.schemes, strict=True)))
+    )
     block_var, within = Var("ob", lo=0), Var("oi", lo=0)
     sums = interleave(stage.body, stage.reduction, stage.axes[-1], None, plan.shape.terms)
     assert sums is not None  # the plan says so

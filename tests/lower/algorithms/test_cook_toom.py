@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from legato.base.target import TARGETS, Target
-from legato.lower.algorithms.cook_toom import F2, F4, TAPS, Matrix, Scheme, combined, gathered, scheme
+from legato.lower.algorithms.cook_toom import F1, F2, F4, TAPS, Matrix, Scheme, combined, gathered, scheme
 from legato.te.lower import to_tir
 from legato.te.tensor import compute, placeholder
 from legato.tir import interp
@@ -35,6 +35,7 @@ def test_products_at_any_points_give_the_correlation(data: st.DataObject, output
     x = data.draw(st.lists(numbers, min_size=s.inputs, max_size=s.inputs))
     w = data.draw(st.lists(numbers, min_size=TAPS, max_size=TAPS))
     assert filtered(s, x, w) == [sum(x[i + k] * w[k] for k in range(TAPS)) for i in range(outputs)]
+    assert filtered(F1, x[:TAPS], w) == filtered(s, x, w)[:1]
 
 
 def test_the_usual_algorithm() -> None:
@@ -44,7 +45,7 @@ def test_the_usual_algorithm() -> None:
 
 
 @pytest.mark.parametrize("target", [TARGETS["x86-64-v2"], TARGETS["x86-64-v4"]], ids=["plain", "fma"])
-@pytest.mark.parametrize("s", [F2, F4], ids=["F2", "F4"])
+@pytest.mark.parametrize("s", [F1, F2, F4], ids=["F1", "F2", "F4"])
 def test_sums_are_those_of_the_rows(s: Scheme, target: Target) -> None:
     x = placeholder("x", (s.inputs,), "float64")
     reads = [x[n] for n in range(s.inputs)]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from legato.arith.expr import Expr, const, floordiv
 from legato.base.target import TARGETS
-from legato.lower.algorithms.cook_toom import F2, F4
+from legato.lower.algorithms.cook_toom import F1, F2, F4, Schemes
 from legato.lower.algorithms.winograd import Window, detect, winograd
 from legato.te.lower import to_tir
 from legato.te.tensor import Stage, Tensor, placeholder, reduce
@@ -55,14 +55,14 @@ def run(y: Tensor, x: Tensor, w: Tensor, arrays: Sequence[np.ndarray]) -> np.nda
 
 @settings(max_examples=12, deadline=None)
 @given(st.integers(1, 2), st.integers(3, 9), st.integers(3, 9), st.integers(1, 3), st.integers(1, 3),
-       st.permutations("OIHW"), st.sampled_from((F2, F4)))  # fmt: skip
-def test_stages_mean_the_sum(n: int, h: int, w: int, c: int, outs: int, order: list[str], scheme: object) -> None:
+       st.permutations("OIHW"), st.tuples(*[st.sampled_from((F1, F2, F4))] * 2))  # fmt: skip
+def test_stages_mean_the_sum(n: int, h: int, w: int, c: int, outs: int, order: list[str], schemes: Schemes) -> None:
     x, weights, y = convolution((n, h, w, c), outs, "".join(order))
     window = found(y, weights)
     assert window is not None
     rng = np.random.default_rng(h * w)
     arrays = [rng.standard_normal([int(str(d)) for d in t.shape]) for t in (x, weights)]
-    stages = winograd(window, scheme, TARGET)  # type: ignore[arg-type]  # hypothesis
+    stages = winograd(window, schemes, TARGET)
     assert np.allclose(run(stages.result, x, weights, arrays), run(y, x, weights, arrays), rtol=0, atol=1e-12)
 
 

@@ -27,7 +27,7 @@ from legato.ir import expr as ir
 from legato.ir.module import Module
 from legato.ir.types import TensorType, dims
 from legato.lower import reductions
-from legato.lower.algorithms.cook_toom import F2, F4, Scheme
+from legato.lower.algorithms.cook_toom import F1, F2, F4, Schemes
 from legato.lower.algorithms.winograd import Window
 from legato.lower.rules.tile_shape import pick_shape
 from legato.lower.rules.winograd_cost import WinogradPlan
@@ -38,6 +38,7 @@ Array = np.ndarray[Any, Any]
 V4 = TARGETS["x86-64-v4"]
 LEVELS = [t for t in TARGETS.values() if not missing_features(t)]
 needs_v4 = pytest.mark.skipif(V4 not in LEVELS, reason="needs AVX-512")
+PAIRS = ((F2, F2), (F4, F4), (F1, F2), (F4, F1))
 
 
 def convolution(
@@ -77,17 +78,18 @@ def compiled(mod: Module, precision: Precision = Precision.DEFAULT, target: Targ
 def is_winograd(mod: Module, precision: Precision = Precision.DEFAULT, target: Target = V4) -> bool:
     """Whether weights were transformed."""
     shapes = [node.data.shape for node in lowered(mod, target, precision).constants.values()]
-    return any(s[1:3] in ((4, 4), (6, 6)) and len(s) == 5 for s in shapes)
+    points = [(down.inputs, across.inputs) for down, across in PAIRS]
+    return any(s[1:3] in points and len(s) == 5 for s in shapes)
 
 
 @pytest.fixture
 def forced(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Makes every convolution that can be computed by a scheme use it, in blocks of a given size."""
+    """Makes every convolution that can be computed by schemes use them, in blocks of a given size."""
 
-    def force(scheme: Scheme, tiles: int, is_whole: bool) -> None:
+    def force(schemes: Schemes, tiles: int, is_whole: bool) -> None:
         def choose(window: Window, target: Target, precision: Precision) -> WinogradPlan:
             shape = pick_shape(window.channel.extent, None, [window.data], target)
-            return WinogradPlan(window, scheme, shape, tiles, is_whole)
+            return WinogradPlan(window, schemes, shape, tiles, is_whole)
 
         monkeypatch.setattr(reductions, "choose", choose)
 
@@ -99,7 +101,7 @@ sizes = st.tuples(st.integers(1, 3), st.integers(1, 9), st.integers(1, 9), st.sa
 
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(sizes, st.sampled_from((16, 20, 32, 40, 70)), st.sampled_from(((1, 1), (1, 0, 1, 2), (2, 1, 0, 1))),
-       st.sampled_from(("", "n", "hw", "nhw")), st.sampled_from(LEVELS), st.sampled_from((F2, F4)),
+       st.sampled_from(("", "n", "hw", "nhw")), st.sampled_from(LEVELS), st.sampled_from(PAIRS),
        st.integers(1, 13), st.booleans(),
        st.sampled_from(((), ("bias_add", "nn.relu"), ("bias_add", "sigmoid"))))  # fmt: skip
 def test_compiled_is_the_convolution(
@@ -109,14 +111,14 @@ def test_compiled_is_the_convolution(
     padding: tuple[int, ...],
     symbolic: str,
     target: Target,
-    scheme: Scheme,
+    schemes: Schemes,
     tiles: int,
     is_whole: bool,
     epilogue: tuple[str, ...],
 ) -> None:
     n, h, w, c = shape
     shape = (n, h + 2, w + 2, c)
-    forced(scheme, tiles, is_whole)
+    forced(schemes, tiles, is_whole)
     mod = convolution(shape, outs, padding=padding, symbolic=symbolic, epilogue=epilogue)
     assert is_winograd(mod, target=target)
     x = data(shape)
@@ -127,12 +129,12 @@ def test_compiled_is_the_convolution(
     assert all(r.tobytes() == results[0].tobytes() for r in results)
 
 
-@pytest.mark.parametrize("scheme", [F2, F4], ids=["F2", "F4"])
+@pytest.mark.parametrize("schemes", PAIRS, ids=["F2", "F4", "F1xF2", "F4xF1"])
 @pytest.mark.parametrize("is_whole", [True, False], ids=["whole", "apart"])
 @pytest.mark.parametrize("backwards", [False, True], ids=["forwards", "backwards"])
-def test_loop_programs(forced: Any, scheme: Scheme, is_whole: bool, backwards: bool) -> None:
+def test_loop_programs(forced: Any, schemes: Schemes, is_whole: bool, backwards: bool) -> None:
     """No access out of bounds, nothing read that was not written, no order among the blocks."""
-    forced(scheme, 3, is_whole)
+    forced(schemes, 3, is_whole)
     mod = convolution((2, 5, 3, 3), 17)
     x = data((2, 5, 3, 3))
     (out,) = interpreted(lowered(mod, V4), [x], backwards=backwards)
@@ -165,7 +167,7 @@ def test_few_and_many_tiles_of_a_symbolic_batch() -> None:
 @needs_v4
 def test_images_of_few_tiles_share_a_block() -> None:
     """Blocks of several images, the last of fewer: the same bits as those of programs for that many."""
-    shape = (5, 7, 7, 256)
+    shape = (5, 8, 8, 256)
     exe, x = compiled(convolution(shape, 256, symbolic="n")), data(shape)
     assert exe.peak_memory(n=3) - exe.peak_memory(n=2) < exe.peak_memory(n=4) - exe.peak_memory(n=3)
     for n in (1, 2, 3, 4, 5):
@@ -231,12 +233,18 @@ def test_blocks_stay_in_the_cache_and_on_the_stack(size: int, channels: int, ker
 
 
 @needs_v4
-@pytest.mark.parametrize(("size", "channels", "width"), [(56, 64, 64), (14, 256, 32), (9, 256, 16), (7, 512, 16)])
-def test_weights_from_memory_meet_all_tiles_at_once(size: int, channels: int, width: int) -> None:
-    """Few tiles: one register tile that is as wide as there are registers for. Many: a tall one."""
+@pytest.mark.parametrize(
+    ("size", "channels", "width", "points"),
+    [(56, 64, 64, (4, 4)), (14, 256, 32, (4, 4)), (9, 256, 16, (4, 4)), (7, 512, 16, (3, 4))],
+)
+def test_weights_from_memory_meet_all_tiles_at_once(
+    size: int, channels: int, width: int, points: tuple[int, int]
+) -> None:
+    """Few tiles: one register tile that is as wide as there are registers for. Many: a tall one. Very few: weights that
+    are transformed along one dimension, which are fewer."""
     mod = convolution((1, size, size, channels), channels)
     packed = [s for node in lowered(mod, V4).constants.values() if len(s := node.data.shape) == 5]
-    assert packed == [(channels // width, 4, 4, channels, width)]
+    assert packed == [(channels // width, *points, channels, width)]
     x = data((1, size, size, channels))
     (exact,) = interpret(mod, [x], float64=True)
     assert np.allclose(compiled(mod)(x), exact, rtol=0, atol=1e-4)
@@ -244,7 +252,7 @@ def test_weights_from_memory_meet_all_tiles_at_once(size: int, channels: int, wi
 
 @needs_v4
 @pytest.mark.parametrize("precision", [Precision.DEFAULT, Precision.FAST], ids=lambda p: p.value)
-@pytest.mark.parametrize(("size", "channels"), [(56, 64), (14, 256), (7, 256)])
+@pytest.mark.parametrize(("size", "channels"), [(56, 64), (14, 256), (9, 256), (7, 512)])
 def test_products_stay_in_registers(size: int, channels: int, precision: Precision) -> None:
     program = lowered(convolution((1, size, size, channels), channels), V4, precision)
     loops = list(

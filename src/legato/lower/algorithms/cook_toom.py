@@ -15,13 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Final
 
 from legato.arith.expr import Expr, const
 from legato.base.dataclass import dataclass
 from legato.base.target import Target
 from legato.tir.expr import Call
 
-__all__ = ["F2", "F4", "TAPS", "Matrix", "Scheme", "combined", "gathered", "scheme"]
+__all__ = ["F1", "F2", "F4", "TAPS", "Matrix", "Scheme", "Schemes", "combined", "gathered", "scheme"]
 
 Matrix = tuple[tuple[Fraction, ...], ...]
 TAPS = 3  # weights along each dimension of a window
@@ -29,7 +30,7 @@ TAPS = 3  # weights along each dimension of a window
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """F(outputs × outputs, 3 × 3): `data` (Bᵀ), `weights` (G) and `result` (Aᵀ), applied along both dimensions."""
+    """F(outputs, 3) along a dimension: `data` (Bᵀ), `weights` (G) and `result` (Aᵀ)."""
 
     outputs: int
     data: Matrix
@@ -38,8 +39,11 @@ class Scheme:
 
     @property
     def inputs(self) -> int:
-        """Inputs, and products, along each dimension."""
+        """Inputs, and products, along the dimension."""
         return self.outputs + TAPS - 1
+
+
+Schemes = tuple[Scheme, Scheme]  # along the rows and along the columns of a window
 
 
 def scheme(outputs: int, points: Sequence[Fraction | int]) -> Scheme:
@@ -75,6 +79,8 @@ def _matrix(rows: Sequence[Sequence[Fraction]]) -> Matrix:
     return tuple(tuple(row) for row in rows)
 
 
+_ALONE: Final = _matrix([[Fraction(int(i == j)) for j in range(TAPS)] for i in range(TAPS)])
+F1 = Scheme(1, _ALONE, _ALONE, _matrix([[Fraction(1)] * TAPS]))  # the sum as it stands
 F2 = scheme(2, (0, 1, -1))
 F4 = scheme(4, (0, Fraction(3, 4), Fraction(-3, 4), Fraction(3, 2), Fraction(-3, 2)))
 
@@ -100,12 +106,11 @@ def gathered(row: Sequence[Fraction], xs: Sequence[Expr], target: Target) -> Exp
     """Σ row[i] · xs[i] for a row of `result`: the products of a pair of points are added or subtracted first, which
     serves every row."""
     total: Expr | None = None
-    *_, last = range(len(xs))
-    for n in range(1, last, 2):
+    for n in range(1, len(xs) - 1, 2):
         a, b = xs[n], xs[n + 1]
         total = _plus(total, row[n], a + b if row[n] == row[n + 1] else a - b, target)
     assert total is not None
-    for n in (0, last):
+    for n in (0,) if len(xs) % 2 else (0, len(xs) - 1):
         total = _plus(total, row[n], xs[n], target) if row[n] else total
     return total
 

@@ -2,7 +2,7 @@
 
     y[n, o, i, j] = Σ x[n, c, i + u, j + v] · w[o, c, u, v]        over c, u, v, w constant, in any order of dimensions
 
-becomes, for tiles of m × m results, with the matrices B, G, A of `cook_toom`:
+becomes, for tiles of m × m results, with the matrices B, G, A of `cook_toom` (two sets, if the tiles are not square):
 
     rows[a, v, n, p, q, c]     = Σ_u B[a, u] · x[n, c, m·p + u, m·q + v]
     data[a, b, n, p, q, c]     = Σ_v B[b, v] · rows[a, v, n, p, q, c]
@@ -12,10 +12,11 @@ becomes, for tiles of m × m results, with the matrices B, G, A of `cook_toom`:
     patches[k, l, n, p, q, o]  = Σ_b A[l, b] · columns[k, b, n, p, q, o]
     result[n, o, i, j]         = patches[i mod m, j mod m, n, i div m, j div m, o]
 
-F(2 × 2) multiplies 16 numbers where the sum as it stands multiplies 36, F(4 × 4) 36 for 144. The price is rounding:
-relative to the rms of the results (256 channels) the rms error of the direct sum is 2e-7, of F(2 × 2) 4e-7, of F(4 × 4)
-1.2e-6. An infinity or NaN in the data makes every result of the tiles that read it NaN or infinite: results up to m + 1
-rows and columns away, where the direct sum has them within the window only.
+F(2 × 2) multiplies 16 numbers where the sum as it stands multiplies 36, F(4 × 4) 36 for 144. For few results, most of
+the time goes to reading weights, of which there are 16/9 and 4 times as many: F(1 × 2), which takes 12 products for 18,
+has 4/3 as many. The price is rounding: relative to the rms of the results (256 channels) the rms error of the direct sum
+is 2e-7, of F(2 × 2) 4e-7, of F(4 × 4) 1.2e-6. An infinity or NaN in the data makes every result of the tiles that read
+it NaN or infinite: results up to m + 1 rows and columns away, where the direct sum has them within the window only.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.base.target import Target
 from legato.lower.access import depends, extent_of, stride
-from legato.lower.algorithms.cook_toom import TAPS, Matrix, Scheme, combined, gathered
+from legato.lower.algorithms.cook_toom import TAPS, Matrix, Schemes, combined, gathered
 from legato.te.tensor import Axis, Reduction, Stage, Tensor, compute, reduce
 from legato.tir.expr import Cast, Load, cast
 
@@ -127,7 +128,7 @@ class Winograd:
     first axes, (a, b) or (k, l): with those given, each is one linear combination."""
 
     window: Window
-    scheme: Scheme
+    schemes: Schemes
     rows: Tensor
     data: Tensor
     weights: Tensor
@@ -142,26 +143,30 @@ class Winograd:
         return self.products.shape[2:-1]
 
 
-def winograd(window: Window, scheme: Scheme, target: Target) -> Winograd:
-    """The stages that compute the window's contraction by `scheme`; `target` says whether sums use FMA."""
-    m, n = scheme.outputs, scheme.inputs
-    tiles = (*(a.extent for a in window.batch), *(simplify(cdiv(axis.extent, m)) for axis, _ in window.slides))
+def winograd(window: Window, schemes: Schemes, target: Target) -> Winograd:
+    """The stages that compute the window's contraction by the schemes, one for the windows' rows and one for their
+    columns; `target` says whether sums use FMA."""
+    down, across = schemes
+    tall, wide = points = down.inputs, across.inputs
+    patch_shape = down.outputs, across.outputs
+    counts = [simplify(cdiv(axis.extent, s.outputs)) for (axis, _), s in zip(window.slides, schemes, strict=True)]
+    tiles = (*(a.extent for a in window.batch), *counts)
     channels, outs = window.reduced.extent, window.channel.extent
 
     def row(a: Expr, v: Expr, *at: Expr) -> Expr:
         *batch, p, q, c = at
-        places = [_place(window.slides[0][0], m, p, const(u)) for u in range(n)]
-        reads = [window.read(batch, u, _place(window.slides[1][0], m, q, v), c) for u in places]
-        return _chosen(a, [combined(line, reads, target) for line in scheme.data])
+        places = [_place(window.slides[0][0], down.outputs, p, const(u)) for u in range(tall)]
+        reads = [window.read(batch, u, _place(window.slides[1][0], across.outputs, q, v), c) for u in places]
+        return _chosen(a, [combined(line, reads, target) for line in down.data])
 
-    rows = compute((n, n, *tiles, channels), row, "rows")
+    rows = compute((*points, *tiles, channels), row, "rows")
 
     def datum(a: Expr, b: Expr, *at: Expr) -> Expr:
-        reads = [rows[(a, const(v), *at)] for v in range(n)]
-        return _chosen(b, [combined(line, reads, target) for line in scheme.data])
+        reads = [rows[(a, const(v), *at)] for v in range(wide)]
+        return _chosen(b, [combined(line, reads, target) for line in across.data])
 
-    data = compute((n, n, *tiles, channels), datum, "data")
-    weights = _weights(window, scheme)
+    data = compute((*points, *tiles, channels), datum, "data")
+    weights = _weights(window, schemes)
 
     def product(a: Expr, b: Expr, *at: Expr) -> Expr:
         *tile, o, c = at
@@ -170,28 +175,29 @@ def winograd(window: Window, scheme: Scheme, target: Target) -> Winograd:
 
     places = [inside.var for _, inside in window.slides]
     weight = weights[window.weights.indices]
-    products = reduce("sum", (n, n, *tiles, outs), (channels,), product, "products")
+    products = reduce("sum", (*points, *tiles, outs), (channels,), product, "products")
 
     def column(k: Expr, b: Expr, *at: Expr) -> Expr:
-        reads = [products[(const(a), b, *at)] for a in range(n)]
-        return _chosen(k, [gathered(line, reads, target) for line in scheme.result])
+        reads = [products[(const(a), b, *at)] for a in range(tall)]
+        return _chosen(k, [gathered(line, reads, target) for line in down.result])
 
-    columns = compute((m, n, *tiles, outs), column, "columns")
+    columns = compute((down.outputs, wide, *tiles, outs), column, "columns")
 
-    def patch(k: Expr, across: Expr, *at: Expr) -> Expr:
-        reads = [columns[(k, const(b), *at)] for b in range(n)]
-        return _chosen(across, [gathered(line, reads, target) for line in scheme.result])
+    def patch(k: Expr, n: Expr, *at: Expr) -> Expr:
+        reads = [columns[(k, const(b), *at)] for b in range(wide)]
+        return _chosen(n, [gathered(line, reads, target) for line in across.result])
 
-    patches = compute((m, m, *tiles, outs), patch, "patches")
+    patches = compute((*patch_shape, *tiles, outs), patch, "patches")
 
     def element(*index: Expr) -> Expr:
         at = {a.var: i for a, i in zip(window.axes, index, strict=True)}
         y, x = (at[axis.var] for axis, _ in window.slides)
-        tile = (*(at[a.var] for a in window.batch), floordiv(y, const(m)), floordiv(x, const(m)))
-        return patches[(floormod(y, const(m)), floormod(x, const(m)), *tile, at[window.channel.var])]
+        places = list(zip((y, x), patch_shape, strict=True))
+        tile = (*(at[a.var] for a in window.batch), *(floordiv(i, const(m)) for i, m in places))
+        return patches[(*(floormod(i, const(m)) for i, m in places), *tile, at[window.channel.var])]
 
     result = compute([a.extent for a in window.axes], element, "result")
-    return Winograd(window, scheme, rows, data, weights, products, columns, patches, result)
+    return Winograd(window, schemes, rows, data, weights, products, columns, patches, result)
 
 
 def _place(axis: Axis, m: int, tile: Expr, offset: Expr) -> Expr:
@@ -210,12 +216,12 @@ def _chosen(which: Expr, values: Sequence[Expr]) -> Expr:
     return chosen
 
 
-def _weights(window: Window, scheme: Scheme) -> Tensor:
-    """The weights, each of their two window dimensions multiplied by G."""
+def _weights(window: Window, schemes: Schemes) -> Tensor:
+    """The weights, each of their two window dimensions multiplied by its G."""
     source = window.weights.buffer
     assert isinstance(source, Tensor)
     done = source
-    for _, inside in window.slides:
+    for (_, inside), scheme in zip(window.slides, schemes, strict=True):
         done = _multiplied(done, window.weights.indices.index(inside.var), scheme.weights, window.dtype)
     return done
 

@@ -57,6 +57,11 @@ class WinogradJob:
     within: Var
 
     @property
+    def points(self) -> tuple[Expr, ...]:
+        """Extents of the axes (a, b) of the data and of the products."""
+        return self.stages.products.shape[:2]
+
+    @property
     def total(self) -> Expr:
         """Number of tiles."""
         total: Expr = const(1)
@@ -104,8 +109,8 @@ def whole(job: WinogradJob, target: Target) -> Stmt:
 
 def transform(job: WinogradJob, target: Target, room: Expr | None = None) -> tuple[Tensor, Stmt]:
     """The transformed data of all blocks, and the kernel that stores it; `room` is for how many blocks, if not all."""
-    n, window = job.stages.scheme.inputs, job.stages.window
-    shape = (job.blocks if room is None else room, n, n, job.tiles, window.reduced.extent)
+    window = job.stages.window
+    shape = (job.blocks if room is None else room, *job.points, job.tiles, window.reduced.extent)
     data = Tensor("data", shape, window.dtype)
     data.layout = Layout((0, 1, 2, 3, 4), pad=(0, 0, 0, 0, PAD))
 
@@ -130,8 +135,7 @@ def multiply(job: WinogradJob, target: Target, data: Tensor) -> Stmt:
 
 def _scratch(name: str, job: WinogradJob, channels: int) -> Buffer:
     """A block's own [a][b][tile][channel]."""
-    n = job.stages.scheme.inputs
-    shape = (const(n), const(n), const(job.tiles), const(channels))
+    shape = (*job.points, const(job.tiles), const(channels))
     return Buffer(name, shape, job.stages.products.dtype, Layout((0, 1, 2, 3), pad=(0, 0, 0, PAD)), Scope.LOCAL)
 
 
@@ -210,14 +214,14 @@ def _rounded(job: WinogradJob, number: Expr) -> Expr:
 
 def _block(job: WinogradJob, target: Target, data: Buffer, front: Sequence[Expr], number: Expr, ob: Expr) -> Stmt:
     """The results of block `number` in channel block `ob`."""
-    n = job.stages.scheme.inputs
+    rows, columns = job.points
     products = _scratch("products", job, job.shape.width)
     live = job.live(number)
 
     def point(a: Expr, b: Expr) -> Stmt:
         return _product(job, target, products, data, (*front, a, b), live, ob)
 
-    multiplied = loop("a", const(n), lambda a: loop("b", const(n), lambda b: point(a, b)))
+    multiplied = loop("a", rows, lambda a: loop("b", columns, lambda b: point(a, b)))
     stored = loop("t", live, lambda t: _stored(job, target, products, job.tile(number, t), t, ob))
     return Alloc(products, block(multiplied, stored))
 
@@ -271,9 +275,9 @@ def _stored(job: WinogradJob, target: Target, products: Buffer, tile: Sequence[E
     """Stores the results of tile `t`, which lies at `tile`, in channel block `ob`."""
     stages, window, lanes = job.stages, job.stages.window, job.shape.lanes
     channels = extent_of(window.channel.extent) or 1
-    m = stages.scheme.outputs
     *batch, down, across = tile
     (y, _), (x, _) = window.slides
+    tall, wide = (scheme.outputs for scheme in stages.schemes)
 
     def vector(v: Expr, lane: Expr) -> Stmt:
         within = v * lanes + lane
@@ -281,13 +285,12 @@ def _stored(job: WinogradJob, target: Target, products: Buffer, tile: Sequence[E
 
         def store(k: Expr, n: int, total: Expr) -> Stmt:
             env: dict[Var, Expr] = {axis.var: i for axis, i in zip(window.batch, batch, strict=True)}
-            env |= {y.var: down * m + k, x.var: across * m + n, window.channel.var: channel}
+            env |= {y.var: down * tall + k, x.var: across * wide + n, window.channel.var: channel}
             index = tuple(env[axis.var] for axis in window.axes)
             done: Stmt = Store(job.out, index, substitute(job.epilogue(total), env))
             done = done if channels % lanes == 0 else If(lt(channel, channels), done)
-            for axis, offset in ((x, const(n)), (y, k)):
-                done = _if_exists(axis, m, offset, env[axis.var], done)
-            return done
+            done = _if_exists(x, wide, const(n), env[x.var], done)
+            return _if_exists(y, tall, k, env[y.var], done)
 
         def read(x: Load) -> Expr:
             return Load(products, (*x.indices[:2], t, within))

@@ -11,7 +11,7 @@ from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.base.precision import Precision
 from legato.base.target import Target
-from legato.lower.algorithms.cook_toom import F2, F4, TAPS, Scheme
+from legato.lower.algorithms.cook_toom import F1, F2, F4, TAPS, Schemes
 from legato.lower.algorithms.winograd import Window
 from legato.lower.rules.nest import PIECES, extent_of
 from legato.lower.rules.tile_shape import MANY_ROWS, TileShape, interleaved_shape, pick_shape, rows_for, terms_for
@@ -19,12 +19,19 @@ from legato.te.tensor import Axis
 
 __all__ = ["PAD", "WinogradPlan", "choose"]
 
-SCHEMES = {Precision.EXACT: (), Precision.DEFAULT: (F2,), Precision.FAST: (F2, F4), Precision.BFLOAT16: (F2, F4)}
+_SMALL, _LARGE = ((F2, F2), (F1, F2)), ((F4, F4), (F1, F4))  # F1 along one dimension: less arithmetic for fewer weights
+SCHEMES = {
+    Precision.EXACT: (),
+    Precision.DEFAULT: _SMALL,
+    Precision.FAST: _SMALL + _LARGE,
+    Precision.BFLOAT16: _SMALL + _LARGE,
+}
 PAD = 16  # elements behind each row of a block's buffers: strides of 4 KB would meet in one set of the cache
 PLACES = 28  # what a symbolic extent is taken to be (a symbolic batch: 1)
 MOST_TILES, WORTHWHILE = 56, 16  # in a block: more do not help; with fewer the weights are read too often
 PER_INPUT = 4  # float operations' time that one element takes in a transform, per input of the transform along one axis
 FEWEST_PIECES = 4  # channel blocks by blocks of tiles: evenly for one, two and four threads
+APART = 0.4  # of the shorter of arithmetic and reading that does not pass during the longer
 LAUNCH = 3000  # nanoseconds that another kernel costs
 GAIN = 0.9  # of the direct sum's time that an algorithm may take: the figures are nominal
 
@@ -36,7 +43,7 @@ class WinogradPlan:
     a block then."""
 
     window: Window
-    scheme: Scheme
+    schemes: Schemes
     shape: TileShape
     tiles: int
     is_whole: bool
@@ -49,10 +56,10 @@ def choose(window: Window, target: Target, precision: Precision) -> WinogradPlan
     if window.dtype is not dt.float32 or shape.lanes < target.lanes(window.dtype):
         return None  # float64 is asked for its precision; channels that do not fill a vector do better as they stand
     least, best = GAIN * _direct(window, target), None
-    for scheme in SCHEMES[precision]:
-        time = _time(window, scheme, target)
+    for schemes in SCHEMES[precision]:
+        time = _time(window, schemes, target)
         if time < least:
-            least, best = time, scheme
+            least, best = time, schemes
     return None if best is None else _plan(window, best, shape, target)
 
 
@@ -65,19 +72,24 @@ def _shape(window: Window, target: Target) -> TileShape:
     return pick_shape(channel, None, [], target)
 
 
-def _streamed(window: Window, scheme: Scheme, shape: TileShape, target: Target) -> TileShape:
+def _streamed(window: Window, schemes: Schemes, shape: TileShape, target: Target) -> TileShape:
     """The register tile where transformed weights do not stay in a core's own cache: all tiles at once, if there are
     registers for that, or else many, so that what memory gives is read as seldom as possible."""
     c, o = _sizes(window)
-    if shape.terms > 1 or target.vector_registers < 32 or 4 * scheme.inputs**2 * c * o <= target.l2_bytes:
+    if shape.terms > 1 or target.vector_registers < 32 or 4 * _points(schemes) * c * o <= target.l2_bytes:
         return shape
     axes = (*window.batch, *(axis for axis, _ in window.slides))
     if all(extent_of(a.extent) is not None for a in axes):
-        tiles, blocks = _tiles(window, scheme), -(-o // shape.lanes)
+        tiles, blocks = _tiles(window, schemes), -(-o // shape.lanes)
         for vectors in (4, 3, 2, 1):
             if tiles <= rows_for(vectors, target) and blocks % vectors == 0:
                 return TileShape(tiles, vectors, shape.lanes)
     return pick_shape(window.channel.extent, Axis(Var("t", lo=0), const(MANY_ROWS)), [], target)
+
+
+def _points(schemes: Schemes) -> int:
+    """Products that a tile takes, of each of which the sum over channels is a contraction of its own."""
+    return math.prod(s.inputs for s in schemes)
 
 
 def _sizes(window: Window) -> tuple[int, int]:
@@ -99,33 +111,35 @@ def _direct(window: Window, target: Target) -> float:
 def _contraction(rows: int, repeats: int, c: int, o: int, dtype: DType, target: Target) -> float:
     """Nanoseconds of `repeats` products of rows × c by c × o, whose weights of `dtype` come from memory."""
     weights = repeats * c * o
-    return max(2 * rows * weights / target.rate(dtype), dtype.bytes * weights / target.memory_gbs)
+    less, more = sorted((2 * rows * weights / target.rate(dtype), dtype.bytes * weights / target.memory_gbs))
+    return more + APART * less
 
 
-def _tiles(window: Window, scheme: Scheme) -> int:
+def _tiles(window: Window, schemes: Schemes) -> int:
     """Tiles, symbolic extents taken at their nominal sizes."""
-    down, across = (-(-(extent_of(a.extent) or PLACES) // scheme.outputs) for a, _ in window.slides)
+    places = zip(window.slides, schemes, strict=True)
+    down, across = (-(-(extent_of(a.extent) or PLACES) // s.outputs) for (a, _), s in places)
     return _product((a.extent for a in window.batch), 1) * down * across
 
 
-def _time(window: Window, scheme: Scheme, target: Target) -> float:
-    """Nanoseconds that `scheme` takes."""
+def _time(window: Window, schemes: Schemes, target: Target) -> float:
+    """Nanoseconds that the schemes take."""
     c, o = _sizes(window)
-    tiles, products = _tiles(window, scheme), scheme.inputs**2
-    transforms = tiles * products * (c + o) * PER_INPUT * scheme.inputs / target.gflops
+    tiles, products = _tiles(window, schemes), _points(schemes)
+    transforms = tiles * products * (c + o) * PER_INPUT * max(s.inputs for s in schemes) / target.gflops
     return _contraction(tiles, products, c, o, window.dtype, target) + transforms + LAUNCH
 
 
-def _plan(window: Window, scheme: Scheme, shape: TileShape, target: Target) -> WinogradPlan:
+def _plan(window: Window, schemes: Schemes, shape: TileShape, target: Target) -> WinogradPlan:
     """Blocks of tiles whose buffers stay in a core's own cache, and enough of them for the threads.
 
     Everything in one kernel where a core's own cache keeps the transformed weights, which each block reads, or where
     there are many tiles. Else the data of all tiles stays in the caches between two kernels, and channel blocks are
     shared as well.
     """
-    shape = _streamed(window, scheme, shape, target)
+    shape = _streamed(window, schemes, shape, target)
     c, o = _sizes(window)
-    tiles, room, point = _tiles(window, scheme), target.l2_bytes // 2, 4 * scheme.inputs**2
+    tiles, room, point = _tiles(window, schemes), target.l2_bytes // 2, 4 * _points(schemes)
     products = point * (shape.width + PAD)
     channel_blocks = -(-o // shape.width)
     fit = max(1, min(MOST_TILES, room // products))
@@ -136,9 +150,9 @@ def _plan(window: Window, scheme: Scheme, shape: TileShape, target: Target) -> W
         wholes = max(-(-tiles // most), min(PIECES, blocks * channel_blocks))
         each = -(-tiles // (-(-wholes // 4) * 4))  # evenly for one, two and four threads
         if each >= min(WORTHWHILE, size):
-            return WinogradPlan(window, scheme, shape, each, True)
+            return WinogradPlan(window, schemes, shape, each, True)
     if all(extent_of(a.extent) is not None for a in (*window.batch, *(axis for axis, _ in window.slides))):
-        return WinogradPlan(window, scheme, shape, size, False)
+        return WinogradPlan(window, schemes, shape, size, False)
     if channel_blocks >= FEWEST_PIECES:
         size *= max(1, fit // size)  # several images, if there are, read the weights once; one alone is shared as well
-    return WinogradPlan(window, scheme, shape, size, False, (PIECES * most, most) if most >= WORTHWHILE else None)
+    return WinogradPlan(window, schemes, shape, size, False, (PIECES * most, most) if most >= WORTHWHILE else None)
