@@ -15,7 +15,7 @@ from legato.lower.group import stages
 from legato.lower.layout import aligned
 from legato.lower.rules.cascade import CascadeJob, cascade_nest
 from legato.lower.rules.nest import PIECES, is_unit
-from legato.lower.rules.tile_shape import TileShape, pick_shape, tallest
+from legato.lower.rules.tile_shape import TileShape, narrow_shape, pick_shape, tallest
 from legato.lower.scheduling import Scheduling
 from legato.lower.traits import is_reduction
 from legato.te.tensor import Stage, Tensor
@@ -25,6 +25,7 @@ __all__ = ["CascadePlan", "cascaded", "plan_cascade"]
 
 FEW_TERMS = 64  # sums that are longer, over windows at every place, have algorithms of their own
 READ_AGAIN = 16  # weights of a block are no more than so much of a core's own cache: every row reads them again
+NEAR = 30 << 10  # bytes: with so many, the rows that are kept stay in the first cache, beside what else is read
 WORTH = 4  # what is less than so much of a core's own cache is still there when windows slide over it
 
 
@@ -47,23 +48,41 @@ def plan_cascade(
     found = find_cascade(tensor, constants, stored)
     if found is None or static_bytes(found.wide) <= target.l2_bytes // WORTH:
         return None
-    shape = pick_shape(found.channel.extent, found.column, [found.data], target)
+    shape = _shape(found, target)
     rows = _rows(found, shape, target)
     if shape.lanes < target.lanes(tensor.dtype) or rows is None or not _is_worth(found, shape, rows, target):
         return None
     return CascadePlan(found, shape, rows)
 
 
+def _shape(found: Cascade, target: Target) -> TileShape:
+    """The register tile of the contraction; of one vector where more would take the rows that are kept too far away."""
+    shape = pick_shape(found.channel.extent, found.column, [found.data], target)
+    is_near = _kept_bytes(found, shape) <= NEAR
+    return shape if is_near else narrow_shape(shape, [found.data], target)
+
+
+def _kept_bytes(found: Cascade, shape: TileShape) -> int:
+    """Size of the rows that windows still need, of a block of channels."""
+    return found.down.kept * found.across.places * shape.width * found.wide.dtype.bytes
+
+
 def _rows(found: Cascade, shape: TileShape, target: Target) -> int | None:
     """Rows of a block, of which those that windows still need stay in a core's own cache; blocks enough for threads to
-    share, if possible evenly for one, two and four of them."""
+    share: as many as take one, two and four of them the least time, those waiting for whom another has a block more."""
     down, channels = found.down, -(-(extent_of(found.channel.extent) or 1) // shape.width)
-    if down.kept * found.across.places * shape.width * found.wide.dtype.bytes > target.l2_bytes // 2:
+    if _kept_bytes(found, shape) > target.l2_bytes // 2:
         return None
     others = channels * math.prod(extent_of(axis.extent) or 1 for axis in found.batch)
     least = -(-PIECES // 2 // others)
-    even = (n for n in range(least, 2 * least + 1) if n * others % 4 == 0 and down.results % n == 0)
-    return -(-down.results // next(even, least))
+
+    def cost(count: int) -> float:
+        blocks = count * others
+        turns = sum(-(-blocks // threads) * threads for threads in (1, 2, 4)) / blocks
+        return turns * count * down.under(-(-down.results // count))
+
+    counts = (n for n in range(least, 2 * least + 1) if n == least or down.results % n == 0)
+    return -(-down.results // min(counts, key=cost))
 
 
 def _is_worth(found: Cascade, shape: TileShape, rows: int, target: Target) -> bool:

@@ -14,7 +14,7 @@ becomes, for tiles of m × m results, with the matrices B, G, A of `cook_toom` (
 
 F(2 × 2) multiplies 16 numbers where the sum as it stands multiplies 36, F(4 × 4) 36 for 144. For few results, most of
 the time goes to reading weights, of which there are 16/9 and 4 times as many: F(1 × 2), which takes 12 products for 18,
-has 4/3 as many. The price is rounding: relative to the rms of the results (256 channels) the rms error of the direct sum
+has 4/3 as many. The price is rounding: relative to the rms of the results (256 channels) the rms error of a direct sum
 is 2e-7, of F(2 × 2) 4e-7, of F(4 × 4) 1.2e-6. An infinity or NaN in the data makes every result of the tiles that read
 it NaN or infinite: results up to m + 1 rows and columns away, where the direct sum has them within the window only.
 """

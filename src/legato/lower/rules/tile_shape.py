@@ -16,11 +16,12 @@ from legato.te.inline import loads
 from legato.te.tensor import Axis, Reduction
 from legato.tir.expr import Load
 
-__all__ = ["FEW_ROWS", "MANY_ROWS", "TileShape", "interleaved_shape", "pick_shape", "rows_for", "single_shape",
-           "streamed_shape", "tallest", "terms_for"]  # fmt: skip
+__all__ = ["FEW_ROWS", "MANY_ROWS", "TileShape", "interleaved_shape", "narrow_shape", "pick_shape", "rows_for",
+           "single_shape", "streamed_shape", "tallest", "terms_for"]  # fmt: skip
 
 FEW_ROWS = 6  # so many rows are one tile with four vectors: then nothing is read twice
 MANY_ROWS = 1 << 10  # what a symbolic extent counts as
+NARROW_ROWS = 24  # of one vector each: more take code and registers, fewer take loads of weights
 SINGLE = (4, 5, 6)  # vectors of one row: so many sums are under way that loads need not wait for additions
 RUN = 16  # vectors side by side that are read in one go; more are no faster
 
@@ -70,8 +71,18 @@ def pick_shape(channel: Expr, row: Axis | None, exprs: Sequence[Expr], target: T
     vectors = next(v for v in order if blocks % v == 0 or v == 1)
     if blocks > order[0] and vectors == 1:
         vectors = 2
-    rows = {4: FEW_ROWS, 3: 8, 2: 12, 1: 14}[vectors]
-    held = 4 if takes_turns else vectors + 2  # weights and data, beside the sums
+    return _shape({4: FEW_ROWS, 3: 8, 2: 12, 1: 14}[vectors], vectors, lanes, exprs, target)
+
+
+def narrow_shape(shape: TileShape, exprs: Sequence[Expr], target: Target) -> TileShape:
+    """A register tile of one vector in place of `shape`, where few channels at a time keep results near: taller, since
+    more loads of weights would cost what that gains."""
+    return _shape(NARROW_ROWS, 1, shape.lanes, exprs, target)
+
+
+def _shape(rows: int, vectors: int, lanes: int, exprs: Sequence[Expr], target: Target) -> TileShape:
+    """`rows` rows, or as many as leave registers for weights and data beside the sums."""
+    held = vectors + 2 if target.has_three_operands else 4
     if not target.has_bf16 and _takes_pairs(exprs):
         held = 2 * vectors + 4  # both halves of each pair
     return TileShape(max(1, min(rows, (target.vector_registers - held) // vectors)), vectors, lanes)

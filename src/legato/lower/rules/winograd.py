@@ -110,7 +110,7 @@ def whole(job: WinogradJob, target: Target) -> Stmt:
 def transform(job: WinogradJob, target: Target, room: Expr | None = None) -> tuple[Tensor, Stmt]:
     """The transformed data of all blocks, and the kernel that stores it; `room` is for how many blocks, if not all."""
     window = job.stages.window
-    shape = (job.blocks if room is None else room, *job.points, job.tiles, window.reduced.extent)
+    shape = (job.blocks if room is None else room, *job.points, const(job.tiles), window.reduced.extent)
     data = Tensor("data", shape, window.dtype)
     data.layout = Layout((0, 1, 2, 3, 4), pad=(0, 0, 0, 0, PAD))
 
