@@ -56,10 +56,10 @@ def plan_cascade(
 
 
 def _shape(found: Cascade, target: Target) -> TileShape:
-    """The register tile of the contraction; of one vector where more would take the rows that are kept too far away."""
+    """The register tile of the contraction: of one vector where the rows that are kept stay near with that alone."""
     shape = pick_shape(found.channel.extent, found.column, [found.data], target)
-    is_near = _kept_bytes(found, shape) <= NEAR
-    return shape if is_near else narrow_shape(shape, [found.data], target)
+    narrow = narrow_shape(shape.lanes, [found.data], target)
+    return narrow if _kept_bytes(found, narrow) <= NEAR < _kept_bytes(found, shape) else shape
 
 
 def _kept_bytes(found: Cascade, shape: TileShape) -> int:
@@ -69,20 +69,19 @@ def _kept_bytes(found: Cascade, shape: TileShape) -> int:
 
 def _rows(found: Cascade, shape: TileShape, target: Target) -> int | None:
     """Rows of a block, of which those that windows still need stay in a core's own cache; blocks enough for threads to
-    share: as many as take one, two and four of them the least time, those waiting for whom another has a block more."""
+    share: as many as take one, two and four threads the least time together, each waiting for the last."""
     down, channels = found.down, -(-(extent_of(found.channel.extent) or 1) // shape.width)
     if _kept_bytes(found, shape) > target.l2_bytes // 2:
         return None
     others = channels * math.prod(extent_of(axis.extent) or 1 for axis in found.batch)
     least = -(-PIECES // 2 // others)
 
-    def cost(count: int) -> float:
-        blocks = count * others
-        turns = sum(-(-blocks // threads) * threads for threads in (1, 2, 4)) / blocks
-        return turns * count * down.under(-(-down.results // count))
+    def cost(rows: int) -> float:
+        blocks = others * -(-down.results // rows)
+        return sum(-(-blocks // threads) * threads for threads in (1, 2, 4)) * down.under(rows)
 
     counts = (n for n in range(least, 2 * least + 1) if n == least or down.results % n == 0)
-    return -(-down.results // min(counts, key=cost))
+    return min((-(-down.results // n) for n in counts), key=cost)
 
 
 def _is_worth(found: Cascade, shape: TileShape, rows: int, target: Target) -> bool:

@@ -105,9 +105,10 @@ def is_one(mod: Module, target: Target = BEST) -> bool:
        st.sampled_from(((CLIP, CLIP), ((), ()), (("silu",), ("nn.bias_add", "silu")), (("nn.relu",), ()))),
        st.sampled_from(("NCHW", "NHWC")), st.sampled_from((1, 1, 3)),
        st.sampled_from(("nn.conv2d", "nn.conv2d", "nn.max_pool2d", "nn.avg_pool2d")),
-       st.sampled_from(LEVELS))  # fmt: skip
+       st.sampled_from((cascaded.NEAR, 1 << 13)), st.sampled_from(LEVELS))  # fmt: skip
 def test_compiled_is_both(
     always: None,
+    monkeypatch: pytest.MonkeyPatch,
     shape: tuple[int, int, int, int],
     channels: int,
     window: int,
@@ -118,8 +119,10 @@ def test_compiled_is_both(
     layout: str,
     first: int,
     then: str,
+    near: int,
     target: Target,
 ) -> None:
+    monkeypatch.setattr(cascaded, "NEAR", near)
     n, c, h, w = shape
     h, w = h + window, w + window
     if then != "nn.conv2d":  # a window holds more than what is around the image; those of one place need no steps

@@ -38,7 +38,7 @@ Array = np.ndarray[Any, Any]
 V4 = TARGETS["x86-64-v4"]
 LEVELS = [t for t in TARGETS.values() if not missing_features(t)]
 needs_v4 = pytest.mark.skipif(V4 not in LEVELS, reason="needs AVX-512")
-PAIRS = ((F2, F2), (F4, F4), (F1, F2), (F4, F1))
+PAIRS = ((F2, F2), (F4, F4), (F1, F2), (F2, F1), (F1, F4), (F4, F1))
 
 
 def convolution(
@@ -129,7 +129,7 @@ def test_compiled_is_the_convolution(
     assert all(r.tobytes() == results[0].tobytes() for r in results)
 
 
-@pytest.mark.parametrize("schemes", PAIRS, ids=["F2", "F4", "F1xF2", "F4xF1"])
+@pytest.mark.parametrize("schemes", PAIRS, ids=["F2", "F4", "F1xF2", "F2xF1", "F1xF4", "F4xF1"])
 @pytest.mark.parametrize("is_whole", [True, False], ids=["whole", "apart"])
 @pytest.mark.parametrize("backwards", [False, True], ids=["forwards", "backwards"])
 def test_loop_programs(forced: Any, schemes: Schemes, is_whole: bool, backwards: bool) -> None:
@@ -218,6 +218,20 @@ def test_who_is_chosen() -> None:
     assert not is_winograd(convolution((1, 56, 56, 3), 64))  # transforms cost as much as products
     assert not is_winograd(convolution((1, 56, 56, 64), 8))  # channels that do not fill a vector
     assert is_winograd(convolution((4, 28, 28, 64), 64, symbolic="nhw"))
+
+
+@needs_v4
+@pytest.mark.parametrize(
+    ("shape", "symbolic", "points"),
+    [((1, 7, 7, 512), "", (3, 4)), ((1, 10, 5, 512), "", (4, 3)), ((8, 7, 7, 512), "", (4, 4)),
+     ((1, 7, 7, 512), "n", (4, 4))],
+)  # fmt: skip
+def test_few_results_read_fewer_weights(
+    shape: tuple[int, int, int, int], symbolic: str, points: tuple[int, int]
+) -> None:
+    """Weights transformed along one dimension, that of which windows there are more; of a symbolic batch along both."""
+    program = lowered(convolution(shape, 512, symbolic=symbolic), V4)
+    assert [s[1:3] for node in program.constants.values() if len(s := node.data.shape) == 5] == [points]
 
 
 @needs_v4

@@ -3,7 +3,8 @@
 m outputs of a correlation with 3 weights, y = Aᵀ((G g) ∘ (B d)), take m + 2 products in place of 3·m. The products are
 values of polynomials at m + 1 points and at infinity: row j of G evaluates the weights at point a_j (divided by
 Π(a_j − a_l), l ≠ j), row j of B has the coefficients of Π(x − a_l), l ≠ j, and column j of Aᵀ the powers of a_j.
-Applied along both dimensions of an image, (m + 2)² products give m² outputs (Winograd, "Arithmetic complexity of
+Applied along both dimensions of an image, (m + 2)² products give m² outputs; along one of them (F1, the sum as it
+stands, along the other), 3·(m + 2) give m outputs (Winograd, "Arithmetic complexity of
 computations", 1980; Lavin and Gray, "Fast algorithms for convolutional neural networks", 2016).
 
 Points come in pairs ±a, so that sums of even and of odd terms serve two rows each. For m = 4 the points 0, ±3/4, ±3/2
@@ -104,7 +105,7 @@ def combined(row: Sequence[Fraction], xs: Sequence[Expr], target: Target) -> Exp
 
 def gathered(row: Sequence[Fraction], xs: Sequence[Expr], target: Target) -> Expr:
     """Σ row[i] · xs[i] for a row of `result`: the products of a pair of points are added or subtracted first, which
-    serves every row."""
+    serves every row; of F1, two of the three terms."""
     total: Expr | None = None
     for n in range(1, len(xs) - 1, 2):
         a, b = xs[n], xs[n + 1]

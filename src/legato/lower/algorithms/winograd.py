@@ -205,7 +205,7 @@ def _place(axis: Axis, m: int, tile: Expr, offset: Expr) -> Expr:
     what is read there in its stead only enters results that do not exist."""
     place = tile * m + offset
     known = extent_of(axis.extent)
-    return place if known is not None and known % m == 0 else min_(place, axis.extent + (TAPS - 2))
+    return place if m == 1 or (known is not None and known % m == 0) else min_(place, axis.extent + (TAPS - 2))
 
 
 def _chosen(which: Expr, values: Sequence[Expr]) -> Expr:

@@ -74,10 +74,10 @@ def pick_shape(channel: Expr, row: Axis | None, exprs: Sequence[Expr], target: T
     return _shape({4: FEW_ROWS, 3: 8, 2: 12, 1: 14}[vectors], vectors, lanes, exprs, target)
 
 
-def narrow_shape(shape: TileShape, exprs: Sequence[Expr], target: Target) -> TileShape:
-    """A register tile of one vector in place of `shape`, where few channels at a time keep results near: taller, since
-    more loads of weights would cost what that gains."""
-    return _shape(NARROW_ROWS, 1, shape.lanes, exprs, target)
+def narrow_shape(lanes: int, exprs: Sequence[Expr], target: Target) -> TileShape:
+    """A register tile of one vector, where few channels at a time keep results near: a tall one, since more loads of
+    weights would cost what that gains."""
+    return _shape(NARROW_ROWS, 1, lanes, exprs, target)
 
 
 def _shape(rows: int, vectors: int, lanes: int, exprs: Sequence[Expr], target: Target) -> TileShape:

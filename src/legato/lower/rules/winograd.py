@@ -214,14 +214,14 @@ def _rounded(job: WinogradJob, number: Expr) -> Expr:
 
 def _block(job: WinogradJob, target: Target, data: Buffer, front: Sequence[Expr], number: Expr, ob: Expr) -> Stmt:
     """The results of block `number` in channel block `ob`."""
-    rows, columns = job.points
+    tall, wide = job.points
     products = _scratch("products", job, job.shape.width)
     live = job.live(number)
 
     def point(a: Expr, b: Expr) -> Stmt:
         return _product(job, target, products, data, (*front, a, b), live, ob)
 
-    multiplied = loop("a", rows, lambda a: loop("b", columns, lambda b: point(a, b)))
+    multiplied = loop("a", tall, lambda a: loop("b", wide, lambda b: point(a, b)))
     stored = loop("t", live, lambda t: _stored(job, target, products, job.tile(number, t), t, ob))
     return Alloc(products, block(multiplied, stored))
 

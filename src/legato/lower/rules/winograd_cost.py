@@ -19,7 +19,8 @@ from legato.te.tensor import Axis
 
 __all__ = ["PAD", "WinogradPlan", "choose"]
 
-_SMALL, _LARGE = ((F2, F2), (F1, F2)), ((F4, F4), (F1, F4))  # F1 along one dimension: less arithmetic for fewer weights
+# With F1 along one dimension there are fewer weights to read, and more to multiply.
+_SMALL, _LARGE = ((F2, F2), (F1, F2), (F2, F1)), ((F4, F4), (F1, F4), (F4, F1))
 SCHEMES = {
     Precision.EXACT: (),
     Precision.DEFAULT: _SMALL,
@@ -28,6 +29,7 @@ SCHEMES = {
 }
 PAD = 16  # elements behind each row of a block's buffers: strides of 4 KB would meet in one set of the cache
 PLACES = 28  # what a symbolic extent is taken to be (a symbolic batch: 1)
+IMAGES = 4  # in a symbolic batch, where algorithms are compared: alone, an image takes a little longer than it could
 MOST_TILES, WORTHWHILE = 56, 16  # in a block: more do not help; with fewer the weights are read too often
 PER_INPUT = 4  # float operations' time that one element takes in a transform, per input of the transform along one axis
 FEWEST_PIECES = 4  # channel blocks by blocks of tiles: evenly for one, two and four threads
@@ -55,9 +57,10 @@ def choose(window: Window, target: Target, precision: Precision) -> WinogradPlan
     shape = _shape(window, target)
     if window.dtype is not dt.float32 or shape.lanes < target.lanes(window.dtype):
         return None  # float64 is asked for its precision; channels that do not fill a vector do better as they stand
-    least, best = GAIN * _direct(window, target), None
+    images = 1 if all(extent_of(a.extent) is not None for a in window.batch) else IMAGES
+    least, best = GAIN * _direct(window, target, images), None
     for schemes in SCHEMES[precision]:
-        time = _time(window, schemes, target)
+        time = _time(window, schemes, target, images)
         if time < least:
             least, best = time, schemes
     return None if best is None else _plan(window, best, shape, target)
@@ -101,11 +104,11 @@ def _product(extents: Iterable[Expr], unknown: int) -> int:
     return math.prod(extent_of(e) or unknown for e in extents)
 
 
-def _direct(window: Window, target: Target) -> float:
-    """Nanoseconds that the sum as it stands takes."""
+def _direct(window: Window, target: Target, images: int) -> float:
+    """Nanoseconds that the sum as it stands takes, for so many times the nominal batch."""
     c, o = _sizes(window)
     places = _product((a.extent for a in window.batch), 1) * _product((a.extent for a, _ in window.slides), PLACES)
-    return _contraction(places, TAPS * TAPS, c, o, window.data.dtype, target)
+    return _contraction(images * places, TAPS * TAPS, c, o, window.data.dtype, target)
 
 
 def _contraction(rows: int, repeats: int, c: int, o: int, dtype: DType, target: Target) -> float:
@@ -122,10 +125,10 @@ def _tiles(window: Window, schemes: Schemes) -> int:
     return _product((a.extent for a in window.batch), 1) * down * across
 
 
-def _time(window: Window, schemes: Schemes, target: Target) -> float:
-    """Nanoseconds that the schemes take."""
+def _time(window: Window, schemes: Schemes, target: Target, images: int) -> float:
+    """Nanoseconds that the schemes take, for so many times the nominal batch."""
     c, o = _sizes(window)
-    tiles, products = _tiles(window, schemes), _points(schemes)
+    tiles, products = images * _tiles(window, schemes), _points(schemes)
     transforms = tiles * products * (c + o) * PER_INPUT * max(s.inputs for s in schemes) / target.gflops
     return _contraction(tiles, products, c, o, window.dtype, target) + transforms + LAUNCH
 
