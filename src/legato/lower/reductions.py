@@ -319,12 +319,9 @@ def _winograd(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, p
     assert isinstance(source, Tensor)
     assert isinstance(stage, Stage)
     assert stage.reduction is not None
-    dims = [plan.window.weights.indices.index(inside.var) for _, inside in plan.window.slides]
     work.stored.add(made.weights)
     work.constants.add(made.weights)
-    work.result.packings.append(
-        Packing(made.weights, source, tuple((d, s.weights) for d, s in zip(dims, plan.schemes, strict=True)))
-    )
+    work.result.packings.append(Packing(made.weights, source, made.factors))
     block_var, within = Var("ob", lo=0), Var("oi", lo=0)
     sums = interleave(stage.body, stage.reduction, stage.axes[-1], None, plan.shape.terms)
     assert sums is not None  # the plan says so

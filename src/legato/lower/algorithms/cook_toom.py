@@ -3,9 +3,9 @@
 m outputs of a correlation with 3 weights, y = Aᵀ((G g) ∘ (B d)), take m + 2 products in place of 3·m. The products are
 values of polynomials at m + 1 points and at infinity: row j of G evaluates the weights at point a_j (divided by
 Π(a_j − a_l), l ≠ j), row j of B has the coefficients of Π(x − a_l), l ≠ j, and column j of Aᵀ the powers of a_j.
-Applied along both dimensions of an image, (m + 2)² products give m² outputs; along one of them (F1, the sum as it
-stands, along the other), 3·(m + 2) give m outputs (Winograd, "Arithmetic complexity of
-computations", 1980; Lavin and Gray, "Fast algorithms for convolutional neural networks", 2016).
+Applied along both dimensions of an image, (m + 2)² products give m² outputs; along one, with F1, the sum as it stands,
+along the other, 3·(m + 2) give m (Winograd, "Arithmetic complexity of computations", 1980; Lavin and Gray, "Fast
+algorithms for convolutional neural networks", 2016).
 
 Points come in pairs ±a, so that sums of even and of odd terms serve two rows each. For m = 4 the points 0, ±3/4, ±3/2
 have half the error of the usual 0, ±1, ±2: their powers spread less. (Scaling a row of B by a power of two and dividing
@@ -109,6 +109,7 @@ def gathered(row: Sequence[Fraction], xs: Sequence[Expr], target: Target) -> Exp
     total: Expr | None = None
     for n in range(1, len(xs) - 1, 2):
         a, b = xs[n], xs[n + 1]
+        assert abs(row[n]) == abs(row[n + 1]), "points other than 0 and infinity come in pairs"
         total = _plus(total, row[n], a + b if row[n] == row[n + 1] else a - b, target)
     assert total is not None
     for n in (0,) if len(xs) % 2 else (0, len(xs) - 1):

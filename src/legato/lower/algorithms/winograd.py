@@ -122,13 +122,18 @@ def _window(
     return Window(data, weights, channel, reduced[0], ((y, u), (x, v)), batch, tuple(axes), dtype)
 
 
+Factors = tuple[tuple[int, Matrix], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Winograd:
     """The stages; see the module. `rows`, `columns` and the stages that read them are chains of Selects over their
-    first axes, (a, b) or (k, l): with those given, each is one linear combination."""
+    first axes, (a, b) or (k, l): with those given, each is one linear combination. factors: the window dimensions of
+    the weights, each with the matrix that it is multiplied by."""
 
     window: Window
     schemes: Schemes
+    factors: Factors
     rows: Tensor
     data: Tensor
     weights: Tensor
@@ -149,8 +154,9 @@ def winograd(window: Window, schemes: Schemes, target: Target) -> Winograd:
     down, across = schemes
     tall, wide = points = down.inputs, across.inputs
     patch_shape = down.outputs, across.outputs
-    counts = [simplify(cdiv(axis.extent, s.outputs)) for (axis, _), s in zip(window.slides, schemes, strict=True)]
-    tiles = (*(a.extent for a in window.batch), *counts)
+    pairs = list(zip(window.slides, schemes, strict=True))
+    tiles = (*(a.extent for a in window.batch), *(simplify(cdiv(axis.extent, s.outputs)) for (axis, _), s in pairs))
+    factors = tuple((window.weights.indices.index(u.var), s.weights) for (_, u), s in pairs)
     channels, outs = window.reduced.extent, window.channel.extent
 
     def row(a: Expr, v: Expr, *at: Expr) -> Expr:
@@ -166,7 +172,7 @@ def winograd(window: Window, schemes: Schemes, target: Target) -> Winograd:
         return _chosen(b, [combined(line, reads, target) for line in across.data])
 
     data = compute((*points, *tiles, channels), datum, "data")
-    weights = _weights(window, schemes)
+    weights = _weights(window, factors)
 
     def product(a: Expr, b: Expr, *at: Expr) -> Expr:
         *tile, o, c = at
@@ -192,12 +198,12 @@ def winograd(window: Window, schemes: Schemes, target: Target) -> Winograd:
     def element(*index: Expr) -> Expr:
         at = {a.var: i for a, i in zip(window.axes, index, strict=True)}
         y, x = (at[axis.var] for axis, _ in window.slides)
-        places = list(zip((y, x), patch_shape, strict=True))
-        tile = (*(at[a.var] for a in window.batch), *(floordiv(i, const(m)) for i, m in places))
-        return patches[(*(floormod(i, const(m)) for i, m in places), *tile, at[window.channel.var])]
+        along = list(zip((y, x), patch_shape, strict=True))
+        tile = (*(at[a.var] for a in window.batch), *(floordiv(i, const(m)) for i, m in along))
+        return patches[(*(floormod(i, const(m)) for i, m in along), *tile, at[window.channel.var])]
 
     result = compute([a.extent for a in window.axes], element, "result")
-    return Winograd(window, schemes, rows, data, weights, products, columns, patches, result)
+    return Winograd(window, schemes, factors, rows, data, weights, products, columns, patches, result)
 
 
 def _place(axis: Axis, m: int, tile: Expr, offset: Expr) -> Expr:
@@ -216,13 +222,12 @@ def _chosen(which: Expr, values: Sequence[Expr]) -> Expr:
     return chosen
 
 
-def _weights(window: Window, schemes: Schemes) -> Tensor:
+def _weights(window: Window, factors: Factors) -> Tensor:
     """The weights, each of their two window dimensions multiplied by its G."""
-    source = window.weights.buffer
-    assert isinstance(source, Tensor)
-    done = source
-    for (_, inside), scheme in zip(window.slides, schemes, strict=True):
-        done = _multiplied(done, window.weights.indices.index(inside.var), scheme.weights, window.dtype)
+    done = window.weights.buffer
+    assert isinstance(done, Tensor)
+    for dim, matrix in factors:
+        done = _multiplied(done, dim, matrix, window.dtype)
     return done
 
 

@@ -29,7 +29,9 @@ SCHEMES = {
 }
 PAD = 16  # elements behind each row of a block's buffers: strides of 4 KB would meet in one set of the cache
 PLACES = 28  # what a symbolic extent is taken to be (a symbolic batch: 1)
-IMAGES = 4  # in a symbolic batch, where algorithms are compared: alone, an image takes a little longer than it could
+IMAGES = (
+    4  # what a symbolic batch is where algorithms are compared: alone, an image takes a little longer than it could
+)
 MOST_TILES, WORTHWHILE = 56, 16  # in a block: more do not help; with fewer the weights are read too often
 PER_INPUT = 4  # float operations' time that one element takes in a transform, per input of the transform along one axis
 FEWEST_PIECES = 4  # channel blocks by blocks of tiles: evenly for one, two and four threads
@@ -57,10 +59,9 @@ def choose(window: Window, target: Target, precision: Precision) -> WinogradPlan
     shape = _shape(window, target)
     if window.dtype is not dt.float32 or shape.lanes < target.lanes(window.dtype):
         return None  # float64 is asked for its precision; channels that do not fill a vector do better as they stand
-    images = 1 if all(extent_of(a.extent) is not None for a in window.batch) else IMAGES
-    least, best = GAIN * _direct(window, target, images), None
+    least, best = GAIN * _direct(window, target), None
     for schemes in SCHEMES[precision]:
-        time = _time(window, schemes, target, images)
+        time = _time(window, schemes, target)
         if time < least:
             least, best = time, schemes
     return None if best is None else _plan(window, best, shape, target)
@@ -104,11 +105,11 @@ def _product(extents: Iterable[Expr], unknown: int) -> int:
     return math.prod(extent_of(e) or unknown for e in extents)
 
 
-def _direct(window: Window, target: Target, images: int) -> float:
-    """Nanoseconds that the sum as it stands takes, for so many times the nominal batch."""
+def _direct(window: Window, target: Target) -> float:
+    """Nanoseconds that the sum as it stands takes."""
     c, o = _sizes(window)
-    places = _product((a.extent for a in window.batch), 1) * _product((a.extent for a, _ in window.slides), PLACES)
-    return _contraction(images * places, TAPS * TAPS, c, o, window.data.dtype, target)
+    places = _product((a.extent for a in window.batch), IMAGES) * _product((a.extent for a, _ in window.slides), PLACES)
+    return _contraction(places, TAPS * TAPS, c, o, window.data.dtype, target)
 
 
 def _contraction(rows: int, repeats: int, c: int, o: int, dtype: DType, target: Target) -> float:
@@ -118,17 +119,17 @@ def _contraction(rows: int, repeats: int, c: int, o: int, dtype: DType, target: 
     return more + APART * less
 
 
-def _tiles(window: Window, schemes: Schemes) -> int:
-    """Tiles, symbolic extents taken at their nominal sizes."""
+def _tiles(window: Window, schemes: Schemes, images: int = 1) -> int:
+    """Tiles, symbolic extents taken at their nominal sizes, a symbolic batch at `images`."""
     places = zip(window.slides, schemes, strict=True)
     down, across = (-(-(extent_of(a.extent) or PLACES) // s.outputs) for (a, _), s in places)
-    return _product((a.extent for a in window.batch), 1) * down * across
+    return _product((a.extent for a in window.batch), images) * down * across
 
 
-def _time(window: Window, schemes: Schemes, target: Target, images: int) -> float:
-    """Nanoseconds that the schemes take, for so many times the nominal batch."""
+def _time(window: Window, schemes: Schemes, target: Target) -> float:
+    """Nanoseconds that the schemes take."""
     c, o = _sizes(window)
-    tiles, products = images * _tiles(window, schemes), _points(schemes)
+    tiles, products = _tiles(window, schemes, IMAGES), _points(schemes)
     transforms = tiles * products * (c + o) * PER_INPUT * max(s.inputs for s in schemes) / target.gflops
     return _contraction(tiles, products, c, o, window.dtype, target) + transforms + LAUNCH
 
