@@ -5,12 +5,14 @@ The parts of a sum do not depend on how many threads or rows there are: they fol
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 from legato.arith.expr import Expr, Var, const, floordiv, lt, select
 from legato.arith.simplify import simplify
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
+from legato.lower.rules.ahead import number_of
 from legato.lower.rules.nest import extent_of, serial
 from legato.te.tensor import Axis, Reduction
 from legato.tir.buffer import Buffer
@@ -31,15 +33,28 @@ class Parts:
     rest: Expr
     cut: Mapping[Var, Expr]
 
-    def loops(self, part: Callable[[Sequence[Axis], dict[Var, Expr]], Stmt]) -> Stmt:
-        """The loops around the parts; `part` makes one over axes, at the values of the loops outside."""
+    @property
+    def _all(self) -> tuple[Axis, ...]:
+        """The axes that number the parts."""
+        return *self.outer, self.which if self.rest is const(0) else Axis(self.which.var, self.which.extent + 1)
+
+    @property
+    def count(self) -> Expr:
+        """How many parts there are."""
+        return simplify(math.prod((a.extent for a in self._all), start=const(1)))
+
+    def loops(self, part: Callable[[Sequence[Axis], dict[Var, Expr], Expr], Stmt]) -> Stmt:
+        """The loops around the parts; `part` makes one over axes, at the values of the loops outside, by its number."""
+
+        def one(axes: Sequence[Axis], env: dict[Var, Expr]) -> Stmt:
+            return part(axes, env, number_of(self._all, env))
 
         def along(env: dict[Var, Expr]) -> Stmt:
-            full = serial([self.which], lambda inside: part(self.inner, inside), env)
+            full = serial([self.which], lambda inside: one(self.inner, inside), env)
             if self.rest is const(0):
                 return full
             first, *others = self.inner
-            return block(full, part((Axis(first.var, self.rest), *others), {**env, self.which.var: self.which.extent}))
+            return block(full, one((Axis(first.var, self.rest), *others), {**env, self.which.var: self.which.extent}))
 
         return serial(self.outer, along)
 

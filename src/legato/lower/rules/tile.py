@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from legato.arith.expr import Binary, Expr, Op, Var, cdiv, const, floordiv, lt
+from legato.arith.expr import Binary, Expr, Op, Var, cdiv, const, eq, floordiv, lt
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, substitute
 from legato.base.target import Target
@@ -35,7 +35,7 @@ from legato.lower.rules.parts import Parts, join_part, parts_of
 from legato.lower.rules.tile_job import TileJob
 from legato.lower.rules.tile_shape import FEW_ROWS, TileShape
 from legato.lower.rules.tile_update import UNROLL, Place, TileUpdate, is_dot
-from legato.lower.rules.unrolled import each
+from legato.lower.rules.unrolled import each, looped
 from legato.te.lower import identity
 from legato.te.tensor import Axis
 from legato.tir.buffer import Buffer, Scope
@@ -207,25 +207,26 @@ class _Tiles:
         those along the row axis."""
         turn = self.turn if number is None else self.turn + number
         at = Place(start, vectors, limit, first, rows, self._lane(), turn)
-        shape = self._shape(at)
+        shape, is_long = self._shape(at), self._has_long_epilogue()
         acc = Buffer("acc", shape, self.job.dtype, scope=Scope.REGISTER)
-        parts = self.parts
+        sums = Buffer("sums", shape, self.job.dtype, scope=Scope.LOCAL) if self.parts or is_long else None
         # Sums side by side are other lanes': they are complete behind the loop over lanes.
         end = at if self.shape.terms == 1 else replace(at, lane=self._lane())
         results = vectors // self.shape.terms
-        if parts is None and not self._has_long_epilogue():
-            summed = block(self._begin(acc, at), self.update.reduce(acc, at, self.job.reduction.axes, {}))
-            finish = each(rows, results, lambda m, v: self._finish(end, m, v, self._total(acc, end, m, v)))
-            return Alloc(acc, self._in_lanes((summed, at), (finish, end)))
-        # The sums go through memory: because they are formed in parts, or because a long epilogue, written out for each
-        # vector, would push the accumulators out of the registers. One copy of it runs over them.
-        sums = Buffer("sums", shape, self.job.dtype, scope=Scope.LOCAL)
+        stays = not is_long and (self.parts is None or self._has_known_parts())
 
-        def each_sum(m: Expr) -> Stmt:
-            return loop("v", const(results), lambda v: self._finish(end, m, v, self._total(sums, end, m, v)))
+        def read(*place: Expr) -> Expr:
+            found = [Load(b, place) for b in (sums, acc if stays else None) if b is not None]
+            return found[0] if len(found) == 1 else found[0] + found[1]
 
-        summed = self._into(sums, acc, at, parts)
-        return Alloc(sums, Alloc(acc, self._in_lanes((summed, at), (loop("m", const(rows), each_sum), end))))
+        def finish(m: Expr, v: Expr) -> Stmt:
+            return self._finish(end, m, v, self._total(read, end, m, v))
+
+        # A long epilogue, written out for each vector, would push the accumulators out of the registers: one copy of it
+        # runs over sums in memory.
+        over = each if stays else looped
+        loops = self._in_lanes((self._summed(sums, acc, at, stays), at), (over(rows, results, finish), end))
+        return Alloc(acc, loops) if sums is None else Alloc(sums, Alloc(acc, loops))
 
     def _lane(self) -> Var:
         return Var("l", lo=0, hi=self.shape.lanes - 1)
@@ -248,15 +249,16 @@ class _Tiles:
             return const(at.rows), const(at.vectors), const(self.shape.lanes)
         return const(at.rows), const(at.vectors * self.shape.lanes)
 
-    def _total(self, sums: Buffer, at: Place, m: Expr, v: Expr) -> Expr:
-        """Vector (m, v) of the results: the sums of a channel added up, if there are several, to the initial value."""
+    def _total(self, read: Callable[..., Expr], at: Place, m: Expr, v: Expr) -> Expr:
+        """Vector (m, v) of the results, from sums that `read` gives: the sums of a channel added up, if there are
+        several, to the initial value."""
         terms, init = self.shape.terms, self.job.reduction.init
         if terms == 1:
-            return Load(sums, (m, v, at.lane))
+            return read(m, v, at.lane)
         first = (v * self.shape.lanes + at.lane) * terms
-        total: Expr = Load(sums, (m, first))
+        total = read(m, first)
         for n in range(1, terms):
-            total = total + Load(sums, (m, first + n))
+            total = total + read(m, first + n)
         return total if init is None else substitute(init, self.update.point(at, m, v)) + total
 
     def _begin(self, acc: Buffer, at: Place) -> Stmt:
@@ -268,28 +270,51 @@ class _Tiles:
             at, lambda m, v: Store(acc, self.update.slot(at, m, v), substitute(init, self.update.point(at, m, v)))
         )
 
-    def _into(self, sums: Buffer, acc: Buffer, at: Place, parts: Parts | None) -> Stmt:
-        """Leaves the reduction in `sums`, formed in `acc`: at once, or part by part."""
-        if parts is None:
-            store = self._each(
-                at, lambda m, v: Store(sums, self.update.slot(at, m, v), Load(acc, self.update.slot(at, m, v)))
-            )
-            return block(self._begin(acc, at), self.update.reduce(acc, at, self.job.reduction.axes, {}), store)
+    def _summed(self, sums: Buffer | None, acc: Buffer, at: Place, stays: bool) -> Stmt:
+        """Forms the reduction in `acc` and leaves it in `sums`, if given, but for its last part if that `stays`."""
+        if self.parts is not None:
+            assert sums is not None
+            return self._in_parts(self.parts, sums, acc, at, stays)
+        summed = block(self._begin(acc, at), self.update.reduce(acc, at, self.job.reduction.axes, {}))
+        return summed if sums is None else block(summed, self._moved(sums, acc, at))
 
-        lost = Buffer("lost", sums.shape, sums.dtype, scope=Scope.LOCAL)
-        zero = const(0, self.job.dtype)
+    def _in_parts(self, parts: Parts, sums: Buffer, acc: Buffer, at: Place, stays: bool) -> Stmt:
+        """Forms each part in `acc` and adds them up in `sums`, all or, if the last `stays`, all but that."""
+        lost = Buffer("lost", sums.shape, sums.dtype, scope=Scope.LOCAL) if self.is_load_bound else None
+        is_known = self._has_known_parts()
 
-        def clear(buffer: Buffer) -> Stmt:
-            return self._each(at, lambda m, v: Store(buffer, self.update.slot(at, m, v), zero))
+        def part(axes: Sequence[Axis], env: dict[Var, Expr], number: Expr) -> Stmt:
+            joined = self._each(at, lambda m, v: join_part(sums, acc, lost, self.update.slot(at, m, v)))
+            if is_known:  # the first is not added to zeros that were stored for it
+                joined = If(eq(number, const(0)), self._moved(sums, acc, at), joined)
+            if stays:
+                joined = If(lt(number, parts.count - 1), joined)
+            return block(self._cleared(acc, at), self.update.reduce(acc, at, axes, env), joined)
 
-        def join(m: Expr, v: Expr) -> Stmt:
-            return join_part(sums, acc, lost if self.is_load_bound else None, self.update.slot(at, m, v))
+        summed = parts.loops(part)
+        if is_known:
+            return summed
+        summed = block(self._begin(sums, at), summed)
+        return summed if lost is None else Alloc(lost, block(self._cleared(lost, at), summed))
 
-        def part(axes: Sequence[Axis], env: dict[Var, Expr]) -> Stmt:
-            return block(clear(acc), self.update.reduce(acc, at, axes, env), self._each(at, join))
+    def _has_known_parts(self) -> bool:
+        """True if there surely is a first and a last part, and the sum of all begins with the first."""
+        count = extent_of(self.parts.count) if self.parts is not None else None
+        return bool(count) and not self.is_load_bound and self.job.reduction.init is None
 
-        all_parts = block(self._begin(sums, at), parts.loops(part))
-        return Alloc(lost, block(clear(lost), all_parts)) if self.is_load_bound else all_parts
+    def _cleared(self, sums: Buffer, at: Place) -> Stmt:
+        """Sets all of `sums` to zero."""
+        zero = const(0, sums.dtype)
+        return self._each(at, lambda m, v: Store(sums, self.update.slot(at, m, v), zero))
+
+    def _moved(self, to: Buffer, sums: Buffer, at: Place) -> Stmt:
+        """Copies all of `sums`."""
+
+        def one(m: Expr, v: Expr) -> Stmt:
+            place = self.update.slot(at, m, v)
+            return Store(to, place, Load(sums, place))
+
+        return self._each(at, one)
 
     def _each(self, at: Place, body: Callable[[Expr, Expr], Stmt]) -> Stmt:
         """`body` for every vector of the tile, written out."""

@@ -10,12 +10,17 @@ from legato.lower.rules.nest import Body, extent_of, loop
 from legato.te.tensor import Axis
 from legato.tir.stmt import LoopKind, Stmt, block
 
-__all__ = ["each", "unrolled", "unrolled_by"]
+__all__ = ["each", "looped", "unrolled", "unrolled_by"]
 
 
 def each(rows: int, vectors: int, body: Callable[[Expr, Expr], Stmt]) -> Stmt:
     """`body` for every row and vector, written out."""
     return unrolled("m", rows, lambda m: unrolled("v", vectors, lambda v: body(m, v)))
+
+
+def looped(rows: int, vectors: int, body: Callable[[Expr, Expr], Stmt]) -> Stmt:
+    """`body` for every row and vector, one after the other."""
+    return loop("m", const(rows), lambda m: loop("v", const(vectors), lambda v: body(m, v)))
 
 
 def unrolled(name: str, end: int, body: Body, first: int = 0) -> Stmt:
