@@ -90,6 +90,14 @@ def test_a_run_is_recorded_launch_by_launch(mlp: Executable) -> None:
     assert time <= run.end
 
 
+def test_runs_that_follow_each_other_are_recorded_apart(mlp: Executable) -> None:
+    runs = Recorder(mlp).runs(inputs(mlp, n=8), seconds=60, most=5)
+    assert len(runs) == 5
+    for before, run in pairwise(runs):
+        assert before.launches[-1].end <= before.end <= run.start <= run.launches[0].start
+        assert [launch.kernel for launch in before.launches] == [launch.kernel for launch in run.launches]
+
+
 def test_recording_changes_nothing(mlp: Executable) -> None:
     given = inputs(mlp, n=5)
     before = mlp.run(given)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -84,11 +83,7 @@ def _measured(
 def _runs(recorder: Recorder, inputs: Mapping[str, object], seconds: float) -> list[Run]:
     """Runs of so many seconds, at least one, behind one more, which brings the program back into the caches."""
     recorder.run(inputs)
-    runs: list[Run] = []
-    end = time.monotonic() + seconds
-    while not runs or (time.monotonic() < end and len(runs) < MOST // TURNS):
-        runs.append(recorder.run(inputs))
-    return runs
+    return recorder.runs(inputs, seconds, MOST // TURNS)
 
 
 def _footprint(kernels: Sequence[KernelInfo], run: Run) -> int:

@@ -24,6 +24,7 @@ __all__ = ["Launch", "Recorder", "Run", "Share"]
 _LAUNCH: Final = 6  # words of lg_launch: kernel, start, end, first_share, shares, first_word
 _SHARE: Final = 5  # words of lg_share: tid, nt, thread, start, end
 _FIRST: Final = 256  # launches that there is room for at first
+_Areas = tuple[np.ndarray, np.ndarray, np.ndarray]  # launches, shares, words
 _PIECES: Final = 32  # shares that a thread takes of a launch, at most (LG_CELLS of the runtime)
 
 
@@ -81,6 +82,19 @@ class Recorder:
 
     def run(self, inputs: Mapping[str, object]) -> Run:
         """Runs the program once; RunError as `Executable.run` has it, or if the program does not list its kernels."""
+        return self.runs(inputs, 0.0, 1)[0]
+
+    def runs(self, inputs: Mapping[str, object], seconds: float, most: int) -> list[Run]:
+        """Runs the program for so many seconds, at least once and not more often than `most`, one run right behind the
+        other: what was recorded is read after all of them, since that takes the program's place in the caches."""
+        records: list[tuple[int, int, _Areas]] = []
+        end = time.monotonic() + seconds
+        while not records or (time.monotonic() < end and len(records) < most):
+            records.append(self._record_one(inputs))
+        return [Run(begun, done, self._launches(*areas)) for begun, done, areas in records]
+
+    def _record_one(self, inputs: Mapping[str, object]) -> tuple[int, int, _Areas]:
+        """One run: when it began and ended, and what was recorded."""
         while True:
             self._record.clear()
             start = time.monotonic_ns()
@@ -89,7 +103,7 @@ class Recorder:
             if self._record.header.unknown:
                 raise RunError("the program does not list its kernels\n  hint: compile the model again")
             if not self._record.header.lost:
-                return Run(start, end, self._launches())
+                return start, end, self._record.filled()
             if self._record.room > 1 << 24:
                 raise RunError("the run launches more kernels than can be recorded\n  hint: profile smaller inputs")
             self._make_room(4 * self._record.room, self._threads)
@@ -99,14 +113,14 @@ class Recorder:
         shares = (launches + _FIRST * _PIECES) * threads  # few kernels run in pieces where there are many launches
         self._record.make_room(launches, shares, launches * max(words, 1))
 
-    def _launches(self) -> tuple[Launch, ...]:
-        launches, shares, words = self._record.filled()
+    def _launches(self, launches: np.ndarray, shares: np.ndarray, words: np.ndarray) -> tuple[Launch, ...]:
+        every = [Share(*share) for share in shares.tolist()]
         found = []
-        for kernel, start, end, first_share, count, first_word in launches:
-            mine = tuple(Share(*s) for s in shares[first_share : first_share + count])
+        for kernel, start, end, first_share, count, first_word in launches.tolist():
             number = int(self._order[kernel]) if kernel >= 0 else kernel
             size = len(self.kernels[number].params) if kernel >= 0 else 0
-            found.append(Launch(number, start, end, mine, tuple(words[first_word : first_word + size])))
+            mine = tuple(every[first_share : first_share + count])
+            found.append(Launch(number, start, end, mine, tuple(words[first_word : first_word + size].tolist())))
         return tuple(found)
 
 
@@ -130,12 +144,12 @@ class _Record:
     def __init__(self, table: np.ndarray) -> None:
         self.header = _Header(kernel_count=len(table), kernels=address(table))
         self.room = 0
-        self._areas: tuple[np.ndarray, ...] = ()
 
     def make_room(self, launches: int, shares: int, words: int) -> None:
         """New areas for so many of each."""
         self.room = launches
-        self._areas = tuple(np.zeros(n, np.int64) for n in (launches * _LAUNCH, shares * _SHARE, words))
+        sizes = (launches * _LAUNCH, shares * _SHARE, words)
+        self._areas = tuple(np.zeros(n, np.int64) for n in sizes)
         h = self.header
         h.launch_room, h.share_room, h.word_room = launches, shares, words
         h.launches, h.shares, h.words = map(address, self._areas)
@@ -145,12 +159,12 @@ class _Record:
         h = self.header
         h.launch_count = h.share_count = h.word_count = h.lost = h.unknown = 0
 
-    def filled(self) -> tuple[list[list[int]], list[list[int]], list[int]]:
-        """What was recorded: launches, shares, words."""
+    def filled(self) -> _Areas:
+        """A copy of what was recorded."""
         h = self.header
         launches, shares, words = self._areas
         return (
-            launches.reshape(-1, _LAUNCH)[: h.launch_count].tolist(),
-            shares.reshape(-1, _SHARE)[: h.share_count].tolist(),
-            words[: h.word_count].tolist(),
+            launches.reshape(-1, _LAUNCH)[: h.launch_count].copy(),
+            shares.reshape(-1, _SHARE)[: h.share_count].copy(),
+            words[: h.word_count].copy(),
         )
