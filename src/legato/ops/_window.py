@@ -134,7 +134,15 @@ class Window:
     @property
     def is_padded(self) -> bool:
         """True if a window may touch elements outside the data."""
-        return bool(self.before or self.after or self.ceil)
+        return bool(self.before) or self.overhangs
+
+    @property
+    def overhangs(self) -> bool:
+        """True if a window may reach beyond the end of the data."""
+        if not self.ceil:
+            return bool(self.after)
+        beyond = known_int(self.padded_extent - self.extent - self.before)
+        return beyond is None or beyond > 0
 
     @property
     def count(self) -> Dim:
@@ -181,7 +189,7 @@ def pad_stage(x: Tensor, dims: Sequence[int], along: Sequence[Window], value: Ex
         for d, w in padded:
             if w.before:
                 inside = land(inside, ge(index[d], w.before))
-            if w.after or w.ceil:
+            if w.overhangs:
                 inside = land(inside, lt(index[d], w.extent + w.before))
             source[d] = index[d] - w.before
         return select(inside, x[tuple(source)], value)

@@ -177,7 +177,7 @@ def _counted(w: Window, position: Any, include_pad: bool, smaller: Callable[[Any
 
 def _all_count(w: Window, include_pad: bool) -> bool:
     """True if every tap of every window counts."""
-    return not w.ceil and (include_pad or not w.is_padded)
+    return not w.is_padded or (include_pad and not w.ceil)
 
 
 def _avg_reference(data: Array, a: AvgPoolAttrs) -> Array:
