@@ -13,6 +13,7 @@ from legato.lower.access import depends, extent_of, is_unit, static_bytes, strid
 from legato.lower.algorithms.interleaved import Interleaved, interleave
 from legato.lower.algorithms.pairs import pair_up
 from legato.lower.algorithms.polyphase import Part, polyphase
+from legato.lower.algorithms.unflatten import unflatten
 from legato.lower.algorithms.winograd import detect, winograd
 from legato.lower.chained import settle_chained
 from legato.lower.conditions import detect_pad, settled
@@ -61,6 +62,7 @@ def reduced(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor) -> 
     inner, red = _over(work, tensor, reduction.stage, inner)
     body = body if tensor is reduction else inline(body, work.stored)
     axes = tensor.stage.axes
+    inner, red = unflatten(inner, axes, red)
     work.choose_layout(tensor, inner, reduced=True)
     phases = polyphase(inner, axes, red)
     if phases is not None:

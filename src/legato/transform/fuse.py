@@ -5,6 +5,7 @@ immediate post-dominator when every path between the two consists of operators t
 
     contraction or reduction  →  elementwise operators of the same shape        (the epilogue)
     elementwise, injective    →  elementwise, injective or a reduction          (computed where it is read)
+    flattening of a result    →  product with constant weights                  (summed as the result lies in memory)
 
 Besides, two batched contractions of data join where all that is between them runs along rows of the first one's result:
 
@@ -36,6 +37,8 @@ from legato.ir.let import Binding, chain, lets
 from legato.ir.module import Module
 from legato.ir.op import Fusion, Op
 from legato.ir.types import FuncType, TensorType, Type
+from legato.ops.linalg import dense
+from legato.ops.reshape import reshape
 from legato.transform.pass_ import FunctionPass
 
 __all__ = ["Fuse"]
@@ -198,7 +201,23 @@ class _Block:
         ):
             return False  # computed once per element here, it would be computed once per element of a larger shape
         inner = all(n.kind <= Fusion.INJECTIVE for n in path)
+        if sink.kind is Fusion.CONTRACTION:
+            return not path and self._flattens(node, sink)
         return inner and node.shape is not None and sink.kind <= Fusion.REDUCE
+
+    def _flattens(self, node: _Node, sink: _Node) -> bool:
+        """True if `node` only puts dimensions of a result of this block into one, over which contraction `sink` sums
+        with constant weights: it can as well sum over the dimensions as they lie in memory."""
+        (var, value), (_, product) = self.bindings[node.position], self.bindings[sink.position]
+        assert isinstance(value, Call)
+        assert isinstance(product, Call)
+        if value.op is not reshape or product.op is not dense or product.args[0] is not var:
+            return False
+        source, ty = value.args[0], value.args[0].ty
+        if source not in self.position or not isinstance(ty, TensorType) or not isinstance(product.args[1], Constant):
+            return False
+        is_flat = node.shape is not None and len(node.shape) == 2 < ty.rank and node.shape[0] == ty.shape[0]
+        return is_flat and all(isinstance(d, Const) for d in ty.shape[1:])
 
     def _join(self, start: int, others: Sequence[int]) -> bool:
         roots = {self._root(n) for n in (start, *others)}
