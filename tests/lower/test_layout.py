@@ -54,6 +54,10 @@ def test_constants_decide_nothing() -> None:
         ((1, 500, 14, 14), NHWC, (0, 28, 0, 0)),  # 512 is as round
         ((1, 128, 28, 28), NHWC, ()),  # an eighth more would be read
         ((1, 960, 7, 7), NHWC, ()),  # not round
+        ((1, 128, 3072), Layout.row_major(3), (0, 0, 16)),  # all rows would meet in one set
+        ((128, 1000), Layout.row_major(2), ()),  # rows of a matrix begin where they may
+        ((128, 768), Layout.row_major(2), ()),  # in one set of four
+        ((1, 1024), Layout.row_major(2), ()),  # a single row
     ],
 )
 def test_channels_begin_at_vectors_and_places_are_spread(

@@ -5,8 +5,8 @@ Fewer channels than fill a vector stay where they are if memory runs along anoth
 of the largest tensor that it reads.
 
 Vectors of an image's channels begin at multiples of their size: one that lies across two cache lines takes two
-accesses. Its places lie no round number of bytes apart: those that a kernel uses together would meet in few sets of the
-first cache, which hold a handful of lines each.
+accesses. Its places lie no round number of bytes apart, nor do rows of a matrix: those that a kernel uses together
+would meet in few sets of the first cache, which hold a handful of lines each.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ __all__ = ["aligned", "choose_order"]
 GROWTH = 8  # at most one element in so many is added behind each place of an image, for vectors to begin well
 SPREAD = 16  # and one in so many for places to lie in different sets
 ROUND = 8  # places that lie a multiple of so many vectors apart meet in an eighth of the sets, or less
+ROUND_ROWS = 64  # rows of a matrix, which are used fewer at a time and one after the other, in a single one
 
 
 def choose_order(axes: Sequence[Axis], body: Expr, constants: Collection[Tensor], reduced: bool, lanes: int) -> Layout:
@@ -55,18 +56,21 @@ def choose_order(axes: Sequence[Axis], body: Expr, constants: Collection[Tensor]
 
 def aligned(layout: Layout, shape: Sequence[Expr], lanes: int) -> Layout:
     """`layout`, with padding behind each place of an image whose channels are no whole number of vectors, or a round
-    one, if it is little; the layout as it is where that does not apply, or where it has padding of its own."""
+    one, and behind each row of a matrix of a round one, if it is little; the layout as it is where that does not apply,
+    or where it has padding of its own."""
     if layout.pad or not layout.order:
         return layout
     *outer, channel = layout.order
     extent = shape[channel]
-    if sum(not is_unit(shape[d]) for d in outer) < 2 or not isinstance(extent, Const):
+    walked = sum(not is_unit(shape[d]) for d in outer)
+    if not walked or not isinstance(extent, Const) or layout.halo_of(channel) != (0, 0):
         return layout
     size = int(extent.value)
-    missing = -size % lanes
-    if GROWTH * missing > size or layout.halo_of(channel) != (0, 0):
+    missing = -size % lanes if walked > 1 else 0
+    if GROWTH * missing > size:
         return layout
-    if (size + missing) % (ROUND * lanes) == 0 and SPREAD * (missing + lanes) <= size:
+    is_round = (size + missing) % ((ROUND if walked > 1 else ROUND_ROWS) * lanes) == 0
+    if is_round and SPREAD * (missing + lanes) <= size:
         missing += lanes
     return replace(layout, pad=tuple(missing if d == channel else 0 for d in range(len(shape)))) if missing else layout
 
