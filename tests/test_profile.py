@@ -91,7 +91,7 @@ def test_a_run_is_recorded_launch_by_launch(mlp: Executable) -> None:
 
 
 def test_runs_that_follow_each_other_are_recorded_apart(mlp: Executable) -> None:
-    runs = Recorder(mlp).runs(inputs(mlp, n=8), seconds=60, most=5)
+    runs = Recorder(mlp).runs(inputs(mlp, n=8), seconds=60, least=1, most=5)
     assert len(runs) == 5
     for before, run in pairwise(runs):
         assert before.launches[-1].end <= before.end <= run.start <= run.launches[0].start

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import legato
+import legato.ops  # which `Builder.op` finds by name
 from legato.arith.expr import Expr, Var, const
+from legato.infer.builder import Builder
+from legato.interp import evaluate
+from legato.ir.module import Module
 from legato.lower.layout import aligned, choose_order
 from legato.te.tensor import Axis, placeholder
 from legato.tir.buffer import Layout
@@ -65,3 +71,21 @@ def test_channels_begin_at_vectors_and_places_are_spread(
 ) -> None:
     got = aligned(given, [const(d) for d in shape], 16)
     assert got == Layout(given.order, given.halo, given.halo_value, wanted)
+
+
+def test_padded_rows_are_read_as_they_lie() -> None:
+    """Matrices whose rows lie apart, between all kinds of readers: parts of rows, columns, rows behind one another."""
+    b, rng = Builder(), np.random.default_rng(0)
+    x = b.var("x", (6, 48))
+    wide = b.op("nn.relu")(b.op("nn.dense")(x, b.constant(rng.standard_normal((2048, 48)).astype(np.float32))))
+    halves = b.op("split")(wide, indices_or_sections=2, axis=1)
+    swapped = b.op("concatenate")(b.tuple_([b.get(halves, 1), b.get(halves, 0)]), axis=1)
+    again = b.op("concatenate")(b.tuple_([b.op("transpose")(swapped), b.op("transpose")(wide)]), axis=1)
+    back = b.op("nn.dense")(again, b.constant(rng.standard_normal((5, 12)).astype(np.float32)))
+    rows = b.op("nn.softmax")(wide)
+    mod = Module.from_expr(b.function([x], b.tuple_([again, back, rows])))
+    exe = legato.compile(mod, keep=("lower",))
+    assert exe.module_after("lower").count("pad=(0, 16)") >= 2
+    data = rng.standard_normal((6, 48)).astype(np.float32)
+    for found, expected in zip(exe(data), evaluate(mod, [data], float64=True), strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-4)

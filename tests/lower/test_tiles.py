@@ -134,3 +134,24 @@ def test_short_lines_share_tiles(height: int, width: int, batch: int | str) -> N
     assert all(r.tobytes() == results[0].tobytes() for r in results)
     if batch == "n":
         assert exe(data[1:]).tobytes() == results[0][1:].tobytes()
+
+
+@pytest.mark.parametrize("terms", [64, 65, 67, 197, 512])
+def test_sums_in_parts_begin_and_end_in_registers(terms: int) -> None:
+    """The first part is stored, not added to zeros; the last is added where the result is stored."""
+    b, rng = Builder(), np.random.default_rng(terms)
+    x = b.var("x", (40, terms))
+    weight = rng.standard_normal((terms, 48)).astype(np.float32)
+    mod = Module.from_expr(b.function([x], b.call(matmul, x, constant(weight))))
+    exe = legato.compile(mod, keep=("lower",))
+    text = exe.module_after("lower")
+    assert "if true" not in text.lower()
+    assert "if false" not in text.lower()
+    assert ("sums" in text) is (terms > 64)
+    stored = re.findall(r"matmul\[.*?\] = (.*);", text)
+    wanted = r"sums\[.*\] \+ acc" if terms > 64 else "acc"
+    assert stored
+    assert all(re.match(wanted, value) for value in stored)
+    assert not re.search(r"sums\S*\[.*?\] = 0", text)
+    data = rng.standard_normal((40, terms)).astype(np.float32)
+    np.testing.assert_allclose(exe(data), data.astype(np.float64) @ weight, atol=1e-4)

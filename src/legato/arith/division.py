@@ -8,6 +8,7 @@ With k > 0 a literal and a sum a = k·W + P (W: the terms that k divides, P: the
     (x // m) // k = x // (m·k)                       (x % m) // k = (x // k) % (m/k)     where k divides m
     (x % m) % k = x % k                              where k divides m
     k·(x // k) + x % k = x                           x - k·(x // k) = x % k
+    k·(x // k % m) + x % k = x % (k·m)
 
 A negative literal is turned around: a // -k = -a // k, a % -k = -(-a % k). A symbolic divisor n is treated like a
 literal where it provably is not 0 (then products with the factor n are what it divides).
@@ -159,6 +160,8 @@ def _centred(c: int, k: int) -> int:
 
 def join(terms: Terms) -> int:
     """Joins quotients with their remainders in `terms`, in place; returns what is to be added to the constant."""
+    while _join_digits(terms):
+        pass
     offset = 0
     for t in list(terms):
         x, k = _divided(t, Op.FLOORDIV)
@@ -178,6 +181,20 @@ def join(terms: Terms) -> int:
             remainder = Binary(Op.FLOORMOD, x, const(k))
             terms[remainder] = terms.get(remainder, 0) - c // k
     return offset
+
+
+def _join_digits(terms: Terms) -> bool:
+    """Joins a remainder of a quotient with the remainder below it, if there are such, in place."""
+    for t, c in terms.items():
+        quotient, m = _divided(t, Op.FLOORMOD)
+        x, k = _divided(quotient, Op.FLOORDIV)
+        found = _matching_remainder(terms, x, k, c // k) if m and k and c % k == 0 else None
+        if found is not None:
+            del terms[t], terms[found]
+            both = Binary(Op.FLOORMOD, x, const(k * m))
+            add_scaled(terms, {both: 1}, c // k)
+            return True
+    return False
 
 
 def _is_subtracted(terms: Terms, inner: Terms, c: int, k: int) -> bool:

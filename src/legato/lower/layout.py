@@ -28,7 +28,7 @@ __all__ = ["aligned", "choose_order"]
 GROWTH = 8  # at most one element in so many is added behind each place of an image, for vectors to begin well
 SPREAD = 16  # and one in so many for places to lie in different sets
 ROUND = 8  # places that lie a multiple of so many vectors apart meet in an eighth of the sets, or less
-ROUND_ROWS = 64  # rows of a matrix, which are used fewer at a time and one after the other, in a single one
+ROUND_ROWS = 64  # rows of a matrix that lie a multiple of so many vectors apart meet in a single one
 
 
 def choose_order(axes: Sequence[Axis], body: Expr, constants: Collection[Tensor], reduced: bool, lanes: int) -> Layout:

@@ -81,9 +81,9 @@ def _measured(
 
 
 def _runs(recorder: Recorder, inputs: Mapping[str, object], seconds: float) -> list[Run]:
-    """Runs of so many seconds, at least one, behind one more, which brings the program back into the caches."""
-    recorder.run(inputs)
-    return recorder.runs(inputs, seconds, MOST // TURNS)
+    """Runs of so many seconds, at least one. Before them one more, which brings the program back into the caches."""
+    _, *runs = recorder.runs(inputs, seconds, 2, 1 + MOST // TURNS)
+    return runs
 
 
 def _footprint(kernels: Sequence[KernelInfo], run: Run) -> int:

@@ -82,14 +82,14 @@ class Recorder:
 
     def run(self, inputs: Mapping[str, object]) -> Run:
         """Runs the program once; RunError as `Executable.run` has it, or if the program does not list its kernels."""
-        return self.runs(inputs, 0.0, 1)[0]
+        return self.runs(inputs, 0.0, 1, 1)[0]
 
-    def runs(self, inputs: Mapping[str, object], seconds: float, most: int) -> list[Run]:
-        """Runs the program for so many seconds, at least once and not more often than `most`, one run right behind the
+    def runs(self, inputs: Mapping[str, object], seconds: float, least: int, most: int) -> list[Run]:
+        """Runs the program for so many seconds, at least `least` and at most `most` times, one run right behind the
         other: what was recorded is read after all of them, since that takes the program's place in the caches."""
         records: list[tuple[int, int, _Areas]] = []
         end = time.monotonic() + seconds
-        while not records or (time.monotonic() < end and len(records) < most):
+        while len(records) < least or (time.monotonic() < end and len(records) < most):
             records.append(self._record_one(inputs))
         return [Run(begun, done, self._launches(*areas)) for begun, done, areas in records]
 

@@ -39,6 +39,7 @@ from legato.ir.op import Fusion, Op
 from legato.ir.types import FuncType, TensorType, Type
 from legato.ops.linalg import dense
 from legato.ops.reshape import reshape
+from legato.ops.transpose import transpose
 from legato.transform.pass_ import FunctionPass
 
 __all__ = ["Fuse"]
@@ -213,11 +214,26 @@ class _Block:
         assert isinstance(product, Call)
         if value.op is not reshape or product.op is not dense or product.args[0] is not var:
             return False
-        source, ty = value.args[0], value.args[0].ty
-        if source not in self.position or not isinstance(ty, TensorType) or not isinstance(product.args[1], Constant):
+        ty = value.args[0].ty
+        if not isinstance(ty, TensorType) or not isinstance(product.args[1], Constant) or not self._only_moves(node):
             return False
         is_flat = node.shape is not None and len(node.shape) == 2 < ty.rank and node.shape[0] == ty.shape[0]
         return is_flat and all(isinstance(d, Const) for d in ty.shape[1:])
+
+    def _only_moves(self, node: _Node) -> bool:
+        """True if the group of `node` only rearranges a result of this block. Anything that it computed would be
+        computed once per element that a sum reads."""
+        members, root, at = 0, self._root(node.position), node.position
+        while self._root(at) == root:
+            value = self.bindings[at][1]
+            if not isinstance(value, Call) or value.op not in (reshape, transpose):
+                return False
+            source = value.args[0]
+            if not isinstance(source, Var) or source not in self.position:
+                return False
+            at = self.position[source]
+            members += 1
+        return members == self.size[root]
 
     def _join(self, start: int, others: Sequence[int]) -> bool:
         roots = {self._root(n) for n in (start, *others)}

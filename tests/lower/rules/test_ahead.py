@@ -10,7 +10,8 @@ from legato.arith.expr import Const, Expr, Var, const
 from legato.arith.simplify import simplify
 from legato.arith.substitute import substitute
 from legato.base import dtype as dt
-from legato.lower.rules.ahead import FEWEST_COUNTED, Ahead, number_of, share_of
+from legato.lower.rules.ahead import FEWEST_COUNTED, Ahead, share_of
+from legato.lower.rules.nest import number_of
 from legato.te.tensor import Axis, Reduction
 from legato.tir.buffer import Buffer, Layout
 from legato.tir.expr import Load

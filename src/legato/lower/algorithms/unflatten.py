@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from legato.arith.expr import Binary, Const, Expr, Op, Var, const
 from legato.arith.substitute import nodes, substitute
-from legato.lower.access import extent_of
+from legato.lower.access import extent_of, stride
 from legato.lower.conditions import simplified
 from legato.te.inline import loads
 from legato.te.tensor import Axis, Reduction
@@ -37,11 +37,12 @@ def unflatten(body: Expr, axes: Iterable[Axis], reduction: Reduction) -> tuple[E
 
 
 def _parts(axis: Axis, body: Expr) -> tuple[list[Axis], Expr]:
-    """The axes that `axis` is cut into, and its value in terms of them; itself where no subscript divides it, or not
-    by numbers each of which divides the next."""
+    """The axes that `axis` is cut into, and its value in terms of them; itself where memory is flat along it, too, or
+    where no subscript divides it, or not by numbers each of which divides the next."""
     extent = extent_of(axis.extent) or 0
     steps = [1, *sorted(step for step in _divisors(axis.var, body) if 1 < step < extent), extent]
-    if len(steps) == 2 or any(larger % smaller for smaller, larger in pairwise(steps)):
+    is_whole = len(steps) == 2 or any(larger % smaller for smaller, larger in pairwise(steps))
+    if is_whole or all(stride(read, axis.var) is not None for read in loads(body)):
         return [axis], axis.var
     parts: list[Axis] = []
     value: Expr = const(0)
@@ -53,19 +54,18 @@ def _parts(axis: Axis, body: Expr) -> tuple[list[Axis], Expr]:
 
 def _divisors(var: Var, body: Expr) -> set[int]:
     """By what subscripts divide `var`: of var // 7 % 5, by 7 and 35."""
-    found: set[int] = set()
-    for node in (n for x in loads(body) for i in x.indices for n in nodes(i)):
-        step = _divided(node, var)
-        if step is not None:
-            found.add(step)
-    return found
+    every = (_digit(n, var) for x in loads(body) for i in x.indices for n in nodes(i))
+    return {step for digit in every if digit is not None for step in digit}
 
 
-def _divided(e: Expr, var: Var) -> int | None:
-    """d if `e` is var // d, or a remainder of that up to d; None for others."""
+def _digit(e: Expr, var: Var) -> tuple[int, ...] | None:
+    """(d,) if `e` is var // d, (d, m) if it is var // d % (m // d); None for others."""
     if e is var:
-        return 1
+        return (1,)
     if not isinstance(e, Binary) or e.op not in (Op.FLOORDIV, Op.FLOORMOD) or not isinstance(e.b, Const):
         return None
-    inner = _divided(e.a, var)
-    return None if inner is None else inner * int(e.b.value)
+    inner, by = _digit(e.a, var), int(e.b.value)
+    if inner is None:
+        return None
+    first, *last = inner
+    return (first * by, *last) if e.op is Op.FLOORDIV else (first, first * by)

@@ -7,7 +7,7 @@ the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from legato.arith.expr import Const, Expr, Var, const, floordiv, le, min_, select
@@ -15,11 +15,11 @@ from legato.arith.simplify import simplify
 from legato.arith.substitute import substitute
 from legato.base.dataclass import dataclass
 from legato.lower.rules.nest import extent_of, loop
-from legato.te.tensor import Axis, Reduction
+from legato.te.tensor import Reduction
 from legato.tir.expr import Load
 from legato.tir.stmt import LoopKind, Prefetch, Stmt
 
-__all__ = ["Ahead", "Share", "number_of", "share_of"]
+__all__ = ["Ahead", "Share", "share_of"]
 
 FEWEST_COUNTED: Final = 3  # where turns are counted by the running program, no more than a share of so many is written
 
@@ -100,11 +100,3 @@ def share_of(
     if not follows or not terms or last % steps:
         return None
     return Share(ahead, steps, terms, -(-steps * width // lanes), lanes)
-
-
-def number_of(axes: Iterable[Axis], values: Mapping[Var, Expr]) -> Expr:
-    """Which one of all that there are along `axes`, the last of which runs fastest, is that at their `values`."""
-    number: Expr = const(0)
-    for axis in axes:
-        number = number * axis.extent + values[axis.var]
-    return simplify(number)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from legato.arith.expr import Const, Expr, Var, cdiv, const, floordiv, floormod, lt, min_
 from legato.arith.simplify import simplify
@@ -14,8 +14,8 @@ from legato.tir.expr import Load
 from legato.tir.stmt import For, If, LoopKind, Stmt, block
 from legato.tir.walk import statements
 
-__all__ = ["Body", "balanced", "by_one_thread", "extent_of", "is_shared", "is_unit", "lanes_for", "loop", "parallel",
-           "serial", "together", "unfused", "vector", "vector_loop", "work"]  # fmt: skip
+__all__ = ["Body", "balanced", "by_one_thread", "extent_of", "is_shared", "is_unit", "lanes_for", "loop", "number_of",
+           "parallel", "serial", "together", "unfused", "vector", "vector_loop", "where", "work"]  # fmt: skip
 
 Body = Callable[[Expr], Stmt]
 GRAIN = 1 << 14  # element operations below which a kernel stays on one thread: a fork-join costs about a microsecond
@@ -106,6 +106,21 @@ def unfused(var: Expr, extents: Sequence[Expr]) -> list[Expr]:
         values.append(const(0) if is_unit(extent) else left if first else floormod(left, extent))
         left = floordiv(left, extent)
     return values[::-1]
+
+
+def number_of(axes: Iterable[Axis], values: Mapping[Var, Expr]) -> Expr:
+    """Which one of all that there are along `axes`, the last of which runs fastest, is that at their `values`."""
+    number: Expr = const(0)
+    for axis in axes:
+        number = number * axis.extent + values[axis.var]
+    return simplify(number)
+
+
+def where(condition: Expr, then: Stmt, otherwise: Stmt | None = None) -> Stmt:
+    """One of the two, by `condition`; where that is known, it alone."""
+    if isinstance(condition, Const):
+        return then if condition.value else otherwise or block()
+    return If(condition, then, otherwise)
 
 
 def vector_loop(extent: Expr, lanes: int, body: Body) -> Stmt:

@@ -12,8 +12,7 @@ from legato.arith.expr import Expr, Var, const, floordiv, lt, select
 from legato.arith.simplify import simplify
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
-from legato.lower.rules.ahead import number_of
-from legato.lower.rules.nest import extent_of, serial
+from legato.lower.rules.nest import extent_of, number_of, serial
 from legato.te.tensor import Axis, Reduction
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Call, Load
@@ -34,20 +33,20 @@ class Parts:
     cut: Mapping[Var, Expr]
 
     @property
-    def _all(self) -> tuple[Axis, ...]:
+    def _counters(self) -> tuple[Axis, ...]:
         """The axes that number the parts."""
         return *self.outer, self.which if self.rest is const(0) else Axis(self.which.var, self.which.extent + 1)
 
     @property
     def count(self) -> Expr:
         """How many parts there are."""
-        return simplify(math.prod((a.extent for a in self._all), start=const(1)))
+        return simplify(math.prod((a.extent for a in self._counters), start=const(1)))
 
     def loops(self, part: Callable[[Sequence[Axis], dict[Var, Expr], Expr], Stmt]) -> Stmt:
         """The loops around the parts; `part` makes one over axes, at the values of the loops outside, by its number."""
 
         def one(axes: Sequence[Axis], env: dict[Var, Expr]) -> Stmt:
-            return part(axes, env, number_of(self._all, env))
+            return part(axes, env, number_of(self._counters, env))
 
         def along(env: dict[Var, Expr]) -> Stmt:
             full = serial([self.which], lambda inside: one(self.inner, inside), env)

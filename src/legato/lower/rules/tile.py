@@ -29,8 +29,7 @@ from legato.arith.expr import Binary, Expr, Op, Var, cdiv, const, eq, floordiv, 
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, substitute
 from legato.base.target import Target
-from legato.lower.rules.ahead import number_of
-from legato.lower.rules.nest import Body, balanced, extent_of, is_threaded, is_unit, loop, parallel
+from legato.lower.rules.nest import Body, balanced, extent_of, is_threaded, is_unit, loop, number_of, parallel, where
 from legato.lower.rules.parts import Parts, join_part, parts_of
 from legato.lower.rules.tile_job import TileJob
 from legato.lower.rules.tile_shape import FEW_ROWS, TileShape
@@ -214,10 +213,11 @@ class _Tiles:
         end = at if self.shape.terms == 1 else replace(at, lane=self._lane())
         results = vectors // self.shape.terms
         stays = not is_long and (self.parts is None or self._has_known_parts())
+        summands = [b for b in (sums, acc if stays else None) if b is not None]
 
         def read(*place: Expr) -> Expr:
-            found = [Load(b, place) for b in (sums, acc if stays else None) if b is not None]
-            return found[0] if len(found) == 1 else found[0] + found[1]
+            first, *others = (Load(b, place) for b in summands)
+            return sum(others, start=first)
 
         def finish(m: Expr, v: Expr) -> Stmt:
             return self._finish(end, m, v, self._total(read, end, m, v))
@@ -281,14 +281,14 @@ class _Tiles:
     def _in_parts(self, parts: Parts, sums: Buffer, acc: Buffer, at: Place, stays: bool) -> Stmt:
         """Forms each part in `acc` and adds them up in `sums`, all or, if the last `stays`, all but that."""
         lost = Buffer("lost", sums.shape, sums.dtype, scope=Scope.LOCAL) if self.is_load_bound else None
-        is_known = self._has_known_parts()
+        is_known, count = self._has_known_parts(), parts.count
 
         def part(axes: Sequence[Axis], env: dict[Var, Expr], number: Expr) -> Stmt:
             joined = self._each(at, lambda m, v: join_part(sums, acc, lost, self.update.slot(at, m, v)))
             if is_known:  # the first is not added to zeros that were stored for it
-                joined = If(eq(number, const(0)), self._moved(sums, acc, at), joined)
+                joined = where(eq(number, const(0)), self._moved(sums, acc, at), joined)
             if stays:
-                joined = If(lt(number, parts.count - 1), joined)
+                joined = where(lt(number, count - 1), joined)
             return block(self._cleared(acc, at), self.update.reduce(acc, at, axes, env), joined)
 
         summed = parts.loops(part)
@@ -298,21 +298,22 @@ class _Tiles:
         return summed if lost is None else Alloc(lost, block(self._cleared(lost, at), summed))
 
     def _has_known_parts(self) -> bool:
-        """True if there surely is a first and a last part, and the sum of all begins with the first."""
+        """True if there surely is a first part and another that is the last, and the sum of all begins with the first.
+        Others are added to an initial value in memory."""
         count = extent_of(self.parts.count) if self.parts is not None else None
-        return bool(count) and not self.is_load_bound and self.job.reduction.init is None
+        return count is not None and count > 1 and not self.is_load_bound and self.job.reduction.init is None
 
-    def _cleared(self, sums: Buffer, at: Place) -> Stmt:
-        """Sets all of `sums` to zero."""
-        zero = const(0, sums.dtype)
-        return self._each(at, lambda m, v: Store(sums, self.update.slot(at, m, v), zero))
+    def _cleared(self, buffer: Buffer, at: Place) -> Stmt:
+        """Sets all of `buffer` to zero."""
+        zero = const(0, buffer.dtype)
+        return self._each(at, lambda m, v: Store(buffer, self.update.slot(at, m, v), zero))
 
-    def _moved(self, to: Buffer, sums: Buffer, at: Place) -> Stmt:
-        """Copies all of `sums`."""
+    def _moved(self, to: Buffer, source: Buffer, at: Place) -> Stmt:
+        """Copies all of `source`."""
 
         def one(m: Expr, v: Expr) -> Stmt:
             place = self.update.slot(at, m, v)
-            return Store(to, place, Load(sums, place))
+            return Store(to, place, Load(source, place))
 
         return self._each(at, one)
 

@@ -15,8 +15,8 @@ from legato.arith.substitute import rewrite, substitute
 from legato.base.dataclass import dataclass
 from legato.base.target import Target
 from legato.lower.access import depends
-from legato.lower.rules.ahead import Share, number_of, share_of
-from legato.lower.rules.nest import loop, serial
+from legato.lower.rules.ahead import Share, share_of
+from legato.lower.rules.nest import loop, number_of, serial
 from legato.lower.rules.overlap import Meeting, Overlap, find_overlap
 from legato.lower.rules.parts import Parts
 from legato.lower.rules.tile_job import TileJob
