@@ -13,10 +13,12 @@ from legato.base import dtype as dt
 from legato.base.target import target
 from legato.compare.exact import interpret
 from legato.infer.builder import Builder
+from legato.interp import evaluate
 from legato.ir.expr import constant
 from legato.ir.module import Module
 from legato.lower import reductions
 from legato.lower.rules.tile_shape import pick_shape, single_shape
+from legato.ops.conv import conv2d
 from legato.ops.linalg import matmul
 from legato.te.tensor import Axis
 
@@ -59,6 +61,21 @@ def test_weights_from_memory_are_fetched_ahead(rows: int, width: int, fetched: b
     mod = Module.from_expr(b.function([x], b.call(matmul, x, constant(weight))))
     exe = legato.compile(mod, target="x86-64-v3", keep=("tir",))
     assert ("prefetch" in exe.module_after("tir")) is fetched
+
+
+@pytest.mark.parametrize("name", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("size", [7, 1])
+def test_a_channels_own_weights_are_fetched_ahead(name: str, size: int) -> None:
+    """While windows slide over a block of channels, the next block's weights come; one place has no time for it."""
+    b, rng = Builder(), np.random.default_rng(0)
+    x = b.var("x", (1, 8, size, size))
+    mix, weight = (rng.standard_normal(shape).astype(np.float32) for shape in ((96, 8, 1, 1), (96, 1, 5, 5)))
+    data = b.call(conv2d, x, constant(mix))
+    mod = Module.from_expr(b.function([x], b.call(conv2d, data, constant(weight), padding=[2, 2], groups=96)))
+    exe = legato.compile(mod, target=name, keep=("tir",))
+    assert ("prefetch" in exe.module_after("tir")) is (size > 1)
+    given = rng.standard_normal((1, 8, size, size)).astype(np.float32)
+    np.testing.assert_allclose(exe(given), evaluate(mod, [given], float64=True), atol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["x86-64-v2", "x86-64-v4"])

@@ -191,7 +191,7 @@ def _tiled(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, part
     weight = sum(static_bytes(b) for b in operands if all(isinstance(d, Const) for d in b.shape))
     data = sum(static_bytes(b) for b in {x.buffer for x in loads(inner)} - operands)  # for symbolic extents of 1
     # Where blocks do not come first, rows go through all weights again: only what cannot have stayed is fetched.
-    come_first = _blocks_come_first(weight, data, order, work.target)
+    come_first = _blocks_come_first(weight, data, order, work.target) or _is_by_channel(inner, channel, operands)
     is_fetched = come_first or weight > work.target.l2_bytes // 2
     job = TileJob(
         out=tensor,
@@ -207,7 +207,7 @@ def _tiled(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, part
         packed=frozenset(operands),
         last=last,
         term=None if apart is None else apart.term,
-        blocks_first=come_first or _is_by_channel(inner, channel, operands),
+        blocks_first=come_first,
         ahead=Ahead(block_var) if is_fetched and _has_room_ahead(work, weight, order, row_axis, shape) else None,
     )
     assert channel is job.order[-1]
@@ -233,7 +233,8 @@ def _in_one_loop(job: TileJob, shape: TileShape, target: Target) -> tuple[TileJo
     blocks = extent_of(simplify(cdiv(job.order[-1].extent, shape.width)))
     most = tallest(shape, job.body, target)
     if job.blocks_first and blocks is not None and blocks >= PIECES:
-        job = merged(job, 0 if job.ahead is None else most)
+        is_apart = job.ahead is None or _is_by_channel(job.body, job.order[-1], job.packed)
+        job = merged(job, 0 if is_apart else most)
     else:
         job = _short_lines(job, most)
     return job, shape if job.unit == 1 else replace(shape, rows=most // job.unit * job.unit)

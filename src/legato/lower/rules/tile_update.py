@@ -104,21 +104,18 @@ class TileUpdate:
             return serial(outer, lambda inside: self._terms(acc, at, last, {**env, **inside}))
 
         def slide(inside: dict[Var, Expr]) -> Stmt:
-            return unrolled("v", at.vectors, lambda v: self._slide(overlap, acc, at, v, last, {**env, **inside}))
+            known = {**env, **inside}
+            ahead = self._ahead(at, overlap.reach, {**known, last.var: const(0)})
+            return block(ahead, unrolled("v", at.vectors, lambda v: self._slide(overlap, acc, at, v, last, known)))
 
         return serial(outer, slide)
 
     def _terms(self, acc: Buffer, at: Place, last: Axis, known: Mapping[Var, Expr]) -> Stmt:
         """Adds the terms of axis `last`, one after the other."""
         times = self._times()
-        shares = self._shares(times)
 
         def ahead(v: Expr) -> Stmt:
-            if not shares:
-                return block()
-            values = self._resolved({**known, last.var: v})
-            term = number_of(self.job.reduction.axes, values)
-            return block(*(share.fetch(x, at.turn, term, self._next(share, x, at)) for x, share in shares.items()))
+            return self._ahead(at, times, self._resolved({**known, last.var: v}))
 
         main = unrolled_by(times, last, lambda v: self._update(acc, at, self._resolved({**known, last.var: v})), ahead)
         if self.job.last is None:
@@ -130,6 +127,14 @@ class TileUpdate:
     def _times(self) -> int:
         """How often the innermost loop is unrolled: pairs that are taken apart are twice as many operations."""
         return UNROLL // 2 if is_dot(self.job.body) and not self.target.has_bf16 else UNROLL
+
+    def _ahead(self, at: Place, times: int, values: Mapping[Var, Expr]) -> Stmt:
+        """Asks for weights that are wanted next, with the `times` terms of the sum from that at `values` on."""
+        shares = self._shares(times)
+        if not shares:
+            return block()
+        term = number_of(self.job.reduction.axes, values)
+        return block(*(share.fetch(x, at.turn, term, self._next(share, x, at)) for x, share in shares.items()))
 
     def _shares(self, times: int) -> dict[Load, Share]:
         """What each turn asks for of the weights that are wanted next; `times` terms of the sum are written out."""
@@ -157,7 +162,7 @@ class TileUpdate:
     def _overlap(self, at: Place, last: Axis) -> Overlap | None:
         """How windows slide along the rows, where that saves loads and all that it holds fits into registers."""
         job, shape = self.job, self.shape
-        if self.row is None or self.parts or job.last or job.ahead or shape.terms > 1 or is_dot(job.body):
+        if self.row is None or self.parts or job.last or shape.terms > 1 or is_dot(job.body):
             return None
         found = find_overlap(job.body, self.row, last) if self.target.has_three_operands else None
         if found is None or found.reach + 1 + at.rows * at.vectors > self.target.vector_registers:
