@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -85,7 +87,7 @@ def test_padded_rows_are_read_as_they_lie() -> None:
     rows = b.op("nn.softmax")(wide)
     mod = Module.from_expr(b.function([x], b.tuple_([again, back, rows])))
     exe = legato.compile(mod, keep=("lower",))
-    assert exe.module_after("lower").count("pad=(0, 16)") >= 2
+    assert len(re.findall(r"pad=\(0, \d+\)", exe.module_after("lower"))) >= 2
     data = rng.standard_normal((6, 48)).astype(np.float32)
     for found, expected in zip(exe(data), evaluate(mod, [data], float64=True), strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-4)
