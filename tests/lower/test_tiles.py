@@ -64,16 +64,19 @@ def test_weights_from_memory_are_fetched_ahead(rows: int, width: int, fetched: b
 
 
 @pytest.mark.parametrize("name", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])
-@pytest.mark.parametrize("size", [7, 1])
-def test_a_channels_own_weights_are_fetched_ahead(name: str, size: int) -> None:
-    """While windows slide over a block of channels, the next block's weights come; one place has no time for it."""
+@pytest.mark.parametrize(("channels", "size", "fetched"), [(96, 7, True), (96, 1, False), (4, 7, False)])
+def test_a_channels_own_weights_are_fetched_ahead(name: str, channels: int, size: int, fetched: bool) -> None:
+    """While windows slide over a block of channels, the next block's weights come: not within one place, and not where
+    there is a single block."""
     b, rng = Builder(), np.random.default_rng(0)
     x = b.var("x", (1, 8, size, size))
-    mix, weight = (rng.standard_normal(shape).astype(np.float32) for shape in ((96, 8, 1, 1), (96, 1, 5, 5)))
+    mix, weight = (
+        rng.standard_normal(shape).astype(np.float32) for shape in ((channels, 8, 1, 1), (channels, 1, 5, 5))
+    )
     data = b.call(conv2d, x, constant(mix))
-    mod = Module.from_expr(b.function([x], b.call(conv2d, data, constant(weight), padding=[2, 2], groups=96)))
+    mod = Module.from_expr(b.function([x], b.call(conv2d, data, constant(weight), padding=[2, 2], groups=channels)))
     exe = legato.compile(mod, target=name, keep=("tir",))
-    assert ("prefetch" in exe.module_after("tir")) is (size > 1)
+    assert ("prefetch" in exe.module_after("tir")) is fetched
     given = rng.standard_normal((1, 8, size, size)).astype(np.float32)
     np.testing.assert_allclose(exe(given), evaluate(mod, [given], float64=True), atol=1e-4)
 

@@ -190,7 +190,8 @@ def _tiled(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, part
     operands = {x.buffer for x in loads(inner) if x in packed.values()}
     weight = sum(static_bytes(b) for b in operands if all(isinstance(d, Const) for d in b.shape))
     data = sum(static_bytes(b) for b in {x.buffer for x in loads(inner)} - operands)  # for symbolic extents of 1
-    # Where blocks do not come first, rows go through all weights again: only what cannot have stayed is fetched.
+    # Other kernels have pushed the weights of blocks that come first, each used once, out of the near caches. Where
+    # rows go through all weights again, only what cannot have stayed is fetched.
     come_first = _blocks_come_first(weight, data, order, work.target) or _is_by_channel(inner, channel, operands)
     is_fetched = come_first or weight > work.target.l2_bytes // 2
     job = TileJob(
@@ -233,8 +234,9 @@ def _in_one_loop(job: TileJob, shape: TileShape, target: Target) -> tuple[TileJo
     blocks = extent_of(simplify(cdiv(job.order[-1].extent, shape.width)))
     most = tallest(shape, job.body, target)
     if job.blocks_first and blocks is not None and blocks >= PIECES:
-        is_apart = job.ahead is None or _is_by_channel(job.body, job.order[-1], job.packed)
-        job = merged(job, 0 if is_apart else most)
+        # Windows slide along one line: a tile of several would load what they share again.
+        slides = _is_by_channel(job.body, job.order[-1], job.packed)
+        job = merged(job, 0 if job.ahead is None or slides else most)
     else:
         job = _short_lines(job, most)
     return job, shape if job.unit == 1 else replace(shape, rows=most // job.unit * job.unit)
@@ -292,10 +294,10 @@ def _interleaved(
 def _has_room_ahead(
     work: Scheduling, weight: int, order: Sequence[Axis], row_axis: Axis | None, shape: TileShape
 ) -> bool:
-    """True if a channel block's weights are used by several tiles while the next block's arrive: there is room for
-    nearly two blocks in the core's own cache. What the last tile has used need not stay."""
+    """True if a channel block's weights are used by several tiles while the next block's, if any, arrive: there
+    is room for nearly two blocks in the core's own cache. What the last tile has used need not stay."""
     blocks = extent_of(simplify(cdiv(order[-1].extent, shape.width)))
-    if blocks is None or weight // blocks > 5 * work.target.l2_bytes // 8:
+    if blocks is None or blocks < 2 or weight // blocks > 5 * work.target.l2_bytes // 8:
         return False
     rows = shape.rows if row_axis is not None else 1
     return any((extent_of(a.extent) or MANY_ROWS) > (rows if a is row_axis else 1) for a in order[:-1])
