@@ -41,8 +41,8 @@ def _parts(axis: Axis, body: Expr) -> tuple[list[Axis], Expr]:
     where no subscript divides it, or not by numbers each of which divides the next."""
     extent = extent_of(axis.extent) or 0
     steps = [1, *sorted(step for step in _divisors(axis.var, body) if 1 < step < extent), extent]
-    is_whole = len(steps) == 2 or any(larger % smaller for smaller, larger in pairwise(steps))
-    if is_whole or all(stride(read, axis.var) is not None for read in loads(body)):
+    is_undivided = len(steps) == 2 or any(larger % smaller for smaller, larger in pairwise(steps))
+    if is_undivided or all(stride(read, axis.var) is not None for read in loads(body)):
         return [axis], axis.var
     parts: list[Axis] = []
     value: Expr = const(0)

@@ -83,9 +83,8 @@ class Share:
 def share_of(
     ahead: Ahead | None, x: Load, reduction: Reduction, within: Var, steps: int, width: int, lanes: int
 ) -> Share | None:
-    """How the turns share the next block of `x`; None where each asks for what it uses itself: there is one, or the
-    block (the sum's terms by `width` channels, `within` being the place among them) does not lie in memory as it
-    is used.
+    """How the turns share the next block of `x`; None where they cannot: there is one, or the block (the sum's terms by
+    `width` channels, `within` being the place among them) does not lie in memory as it is used.
 
     steps: terms of the sum that are written out; lanes: elements of a line.
     """
