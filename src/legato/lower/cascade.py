@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 from legato.arith.expr import Binary, Expr, Op, Var
 from legato.arith.linear import gather
@@ -23,41 +22,13 @@ from legato.base.dataclass import dataclass
 from legato.lower.access import depends, extent_of
 from legato.lower.conditions import Pad, detect_pad
 from legato.lower.group import stages
+from legato.lower.slide import Slide
 from legato.lower.traits import element_of, epilogue_of, in_memory_order, is_epilogue, is_reduction, tensors_read
 from legato.te.inline import inline
 from legato.te.tensor import Axis, Reduction, Stage, Tensor
 from legato.tir.expr import Load
 
-N = TypeVar("N", int, Expr)
-
-__all__ = ["Cascade", "Slide", "find_cascade"]
-
-
-@dataclass(frozen=True, slots=True)
-class Slide:
-    """How windows slide along a dimension: of `extent` places, with `before` and `after` of padding around them,
-    windows of `reach` places, one every `step` places, give `results` results."""
-
-    extent: int
-    before: int
-    after: int
-    reach: int
-    step: int
-    results: int
-
-    def under(self, results: N) -> N:
-        """Places under the windows of so many neighbouring results."""
-        return (results - 1) * self.step + self.reach
-
-    @property
-    def kept(self) -> int:
-        """Places to remember while windows slide by: a power of two, so that finding them is cheap."""
-        return 1 << (self.reach - 1).bit_length()
-
-    @property
-    def places(self) -> int:
-        """Those under all windows, from the first of the padding on, and the ones behind them but for padding."""
-        return max(self.under(self.results), self.before + self.extent)
+__all__ = ["Cascade", "find_cascade"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,10 @@ from legato.lower.group import stages
 from legato.lower.layout import aligned
 from legato.lower.rules.cascade import CascadeJob, cascade_nest
 from legato.lower.rules.nest import PIECES, is_unit
+from legato.lower.rules.tile import is_long_epilogue
 from legato.lower.rules.tile_shape import TileShape, narrow_shape, pick_shape, tallest
 from legato.lower.scheduling import Scheduling
+from legato.lower.slide import Blocks
 from legato.lower.traits import is_reduction
 from legato.te.tensor import Stage, Tensor
 from legato.tir.stmt import Stmt
@@ -26,16 +28,19 @@ __all__ = ["CascadePlan", "cascaded", "plan_cascade"]
 FEW_TERMS = 64  # sums that are longer, over windows at every place, have algorithms of their own
 READ_AGAIN = 16  # weights of a block are no more than so much of a core's own cache: every row reads them again
 NEAR = 30 << 10  # bytes: with so many, the rows that are kept stay in the first cache, beside what else is read
+FEW_AGAIN = 16  # columns that two blocks take are less than so much of all: what near rows gain is not much more
 WORTH = 4  # what is less than so much of a core's own cache is still there when windows slide over it
 
 
 @dataclass(frozen=True, slots=True)
 class CascadePlan:
-    """How to compute `cascade` as one kernel: by which register tile, and by how many rows at a time."""
+    """How to compute `cascade` as one kernel: by which register tile, how many rows at a time, and columns in which
+    blocks."""
 
     cascade: Cascade
     shape: TileShape
     rows: int
+    columns: Blocks
 
 
 def plan_cascade(
@@ -48,32 +53,47 @@ def plan_cascade(
     found = find_cascade(tensor, constants, stored)
     if found is None or static_bytes(found.wide) <= target.l2_bytes // WORTH:
         return None
-    shape = _shape(found, target)
-    rows = _rows(found, shape, target)
-    if shape.lanes < target.lanes(tensor.dtype) or rows is None or not _is_worth(found, shape, rows, target):
+    shape, columns = _shape(found, target)
+    rows = _rows(found, shape, columns, target)
+    if shape.lanes < target.lanes(tensor.dtype) or rows is None:
         return None
-    return CascadePlan(found, shape, rows)
+    plan = CascadePlan(found, shape, rows, columns)
+    return plan if _is_worth(plan, target) else None
 
 
-def _shape(found: Cascade, target: Target) -> TileShape:
-    """The register tile of the contraction: of one vector where the rows that are kept stay near with that alone."""
+def _shape(found: Cascade, target: Target) -> tuple[TileShape, Blocks]:
+    """The register tile of the contraction, and the blocks of columns: few columns, or else one vector of channels,
+    where the rows that are kept stay near with these alone."""
     shape = pick_shape(found.channel.extent, found.column, [found.data], target)
+    most = max(1, found.across.results // shape.rows)
+    blocks = [b for b in (Blocks(found.across, n + 1) for n in range(most)) if b.rest > 0]
+    near = next((b for b in blocks if _kept_bytes(found, shape, b) <= NEAR), None)
+    is_long = is_long_epilogue(found.widened, found.wide.dtype)  # then loads cost little, and doing it again much
+    if near is not None and (near.count == 1 or (not is_long and _is_split_well(near))):
+        return shape, near
     narrow = narrow_shape(shape.lanes, [found.data], target)
-    return narrow if _kept_bytes(found, narrow) <= NEAR < _kept_bytes(found, shape) else shape
+    return (narrow if _kept_bytes(found, narrow, blocks[0]) <= NEAR else shape), blocks[0]
 
 
-def _kept_bytes(found: Cascade, shape: TileShape) -> int:
+def _is_split_well(columns: Blocks) -> bool:
+    """True if padding is in the outermost blocks alone, and few places are in two."""
+    slide, again = columns.slide, columns.size * columns.count - columns.slide.extent
+    is_outside = columns.results * slide.step >= slide.before and columns.rest * slide.step >= slide.after
+    return is_outside and again * FEW_AGAIN <= slide.extent
+
+
+def _kept_bytes(found: Cascade, shape: TileShape, columns: Blocks) -> int:
     """Size of the rows that windows still need, of a block of channels."""
-    return found.down.kept * found.across.places * shape.width * found.wide.dtype.bytes
+    return found.down.kept * columns.kept * shape.width * found.wide.dtype.bytes
 
 
-def _rows(found: Cascade, shape: TileShape, target: Target) -> int | None:
+def _rows(found: Cascade, shape: TileShape, columns: Blocks, target: Target) -> int | None:
     """Rows of a block, of which those that windows still need stay in a core's own cache; blocks enough for threads to
     share: as many as take one, two and four threads the least time together, each waiting for the last."""
     down, channels = found.down, -(-(extent_of(found.channel.extent) or 1) // shape.width)
-    if _kept_bytes(found, shape) > target.l2_bytes // 2:
+    if _kept_bytes(found, shape, columns) > target.l2_bytes // 2:
         return None
-    others = channels * math.prod(extent_of(axis.extent) or 1 for axis in found.batch)
+    others = columns.count * channels * math.prod(extent_of(axis.extent) or 1 for axis in found.batch)
     least = -(-PIECES // 2 // others)
 
     def cost(rows: int) -> float:
@@ -84,17 +104,19 @@ def _rows(found: Cascade, shape: TileShape, target: Target) -> int | None:
     return min((-(-down.results // n) for n in counts), key=cost)
 
 
-def _is_worth(found: Cascade, shape: TileShape, rows: int, target: Target) -> bool:
-    """True if rows that are computed more than once take less time than to store and read again what is between, and
+def _is_worth(plan: CascadePlan, target: Target) -> bool:
+    """True if what is computed more than once takes less time than to store and read again what is between, and
     neither sum is better computed by itself."""
+    found, shape, columns = plan.cascade, plan.shape, plan.columns
     down, size = found.down, static_bytes(found.wide)
     terms, windows = (math.prod(extent_of(a.extent) or 1 for a in r.axes) for r in (found.mixed, found.windows))
     if windows > FEW_TERMS or (terms > FEW_TERMS and _has_dense_windows(found)):
         return False
-    has_short_lines = 2 * found.across.extent <= tallest(shape, found.data, target)  # several of them share a tile
+    has_short_lines = 2 * columns.size <= tallest(shape, found.data, target)  # several of them share a tile
     if has_short_lines or terms * shape.width * found.wide.dtype.bytes > target.l2_bytes // READ_AGAIN:
         return False
-    again = -(-down.results // rows) * down.under(rows) / down.extent - 1
+    lines = -(-down.results // plan.rows) * down.under(plan.rows) / down.extent
+    again = lines * columns.count * columns.size / columns.slide.extent - 1
     return again * 2 * terms * size / found.wide.dtype.bytes / target.gflops < 2 * size / target.memory_gbs
 
 
@@ -125,6 +147,7 @@ def cascaded(work: Scheduling, tensor: Tensor) -> Stmt | None:
         cascade=found,
         shape=shape,
         rows=plan.rows,
+        columns=plan.columns,
         mix=work.copies.in_blocks(found.mix, wide, found.mixed, shape, block_var, within),
         weights=weights,
         block=block_var,

@@ -19,6 +19,7 @@ from legato.ir import expr as ir
 from legato.ir.module import Module
 from legato.ir.types import TensorType, dims
 from legato.lower import cascaded
+from legato.lower.access import extent_of
 from legato.ops import table
 from legato.tir.walk import bound_buffers
 from tests.lower.programs import interpreted, lowered
@@ -136,6 +137,53 @@ def test_compiled_is_both(
     results = [exe.with_threads(threads)(x) for threads in (1, 2, 4)]
     assert np.allclose(results[0], exact, rtol=0, atol=1e-5 * max(1, np.abs(exact).max()))
     assert all(r.tobytes() == results[0].tobytes() for r in results)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.integers(40, 130), st.sampled_from((32, 48, 80)), st.sampled_from((2, 3, 5)), st.sampled_from((1, 2, 3)),
+       st.sampled_from(((0, 0), (1, 1), (2, 0, 1, 2), (0, 1, 3, 0))), st.sampled_from(("nn.conv2d", "nn.max_pool2d")),
+       st.sampled_from((1 << 13, 1 << 14)), st.sampled_from(LEVELS))  # fmt: skip
+def test_columns_in_blocks(
+    always: None,
+    monkeypatch: pytest.MonkeyPatch,
+    width: int,
+    channels: int,
+    window: int,
+    stride: int,
+    padding: tuple[int, ...],
+    then: str,
+    near: int,
+    target: Target,
+) -> None:
+    """Whatever the blocks of columns, the sums have the same bits as in whole lines."""
+    if then != "nn.conv2d":
+        window, stride = max(window, 1 + max(padding)), max(2, stride)
+    mod, x = program((2, 5, window, width), channels, window, stride, padding, then=then), data((2, 5, window, width))
+    monkeypatch.setattr(cascaded, "FEW_AGAIN", 1)
+    found = []
+    for least in (1 << 30, near):
+        monkeypatch.setattr(cascaded, "NEAR", least)
+        assert is_one(mod, target)
+        exe = compiled(mod, target)
+        found += [exe.with_threads(threads)(x) for threads in (1, 3)]
+    exact = interpret(mod, [x], float64=True)[0]
+    assert np.allclose(found[0], exact, rtol=0, atol=1e-5 * max(1, np.abs(exact).max()))
+    assert all(f.tobytes() == found[0].tobytes() for f in found)
+
+
+@pytest.mark.parametrize("backwards", [False, True], ids=["forwards", "backwards"])
+@pytest.mark.parametrize(("columns", "padding"), [(50, (1, 1)), (51, (0, 2)), (75, (2, 0, 1, 2))])
+def test_loop_programs_of_blocks_of_columns(
+    always: None, monkeypatch: pytest.MonkeyPatch, columns: int, padding: tuple[int, ...], backwards: bool
+) -> None:
+    monkeypatch.setattr(cascaded, "NEAR", 1 << 14)
+    monkeypatch.setattr(cascaded, "FEW_AGAIN", 1)
+    mod, x = program((1, 3, 6, columns), 32, 3, 1, padding), data((1, 3, 6, columns))
+    work = lowered(mod, BEST)
+    (wide,) = (b for k in work.kernels.values() for b in bound_buffers(k.body) if b.name == "wide")
+    assert extent_of(wide.shape[1]) < columns
+    (out,) = interpreted(work, [x], backwards=backwards)
+    assert np.allclose(out, interpret(mod, [x], float64=True)[0], rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("backwards", [False, True], ids=["forwards", "backwards"])

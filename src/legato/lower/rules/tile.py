@@ -28,6 +28,7 @@ from functools import partial
 from legato.arith.expr import Binary, Expr, Op, Var, cdiv, const, eq, floordiv, lt
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, substitute
+from legato.base.dtype import DType
 from legato.base.target import Target
 from legato.lower.rules.nest import Body, balanced, extent_of, is_threaded, is_unit, loop, number_of, parallel, where
 from legato.lower.rules.parts import Parts, join_part, parts_of
@@ -41,7 +42,7 @@ from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Call, Load
 from legato.tir.stmt import Alloc, For, If, Let, LoopKind, Stmt, Store, block
 
-__all__ = ["register_tile", "row_tiles", "tile"]
+__all__ = ["is_long_epilogue", "register_tile", "row_tiles", "tile"]
 
 PART = 64  # terms of a sum that are added up in one register: longer parts cost accuracy, shorter ones time
 SHORT_PART = 16  # the same where time goes to loads: sums of what is read as it is, and weights that serve one row
@@ -96,6 +97,11 @@ def row_tiles(job: TileJob, shape: TileShape, target: Target, env: Mapping[Var, 
     """All register tiles of channel block `block_index`, one after the other; `env` has the values of the axes but the
     row's and the channel's."""
     return _Tiles(job, target, shape, {**env, job.block: block_index}).rows(block_index)
+
+
+def is_long_epilogue(epilogue: Callable[[Expr], Expr], dtype: DType) -> bool:
+    """True if what becomes of each sum takes the time of a long one."""
+    return any(isinstance(n, Call) and n.name in LONG for n in nodes(epilogue(const(0, dtype))))
 
 
 class _Tiles:
@@ -206,7 +212,7 @@ class _Tiles:
         those along the row axis."""
         turn = self.turn if number is None else self.turn + number
         at = Place(start, vectors, limit, first, rows, self._lane(), turn)
-        shape, is_long = self._shape(at), self._has_long_epilogue()
+        shape, is_long = self._shape(at), is_long_epilogue(self.job.epilogue, self.job.dtype)
         acc = Buffer("acc", shape, self.job.dtype, scope=Scope.REGISTER)
         sums = Buffer("sums", shape, self.job.dtype, scope=Scope.LOCAL) if self.parts or is_long else None
         # Sums side by side are other lanes': they are complete behind the loop over lanes.
@@ -238,10 +244,6 @@ class _Tiles:
             together.setdefault(at.lane, []).append(body)
         lanes = const(self.shape.lanes)
         return block(*(For(lane, lanes, block(*found), LoopKind.VECTOR) for lane, found in together.items()))
-
-    def _has_long_epilogue(self) -> bool:
-        value = self.job.epilogue(const(0, self.job.dtype))
-        return any(isinstance(n, Call) and n.name in LONG for n in nodes(value))
 
     def _shape(self, at: Place) -> tuple[Expr, ...]:
         """The shape of the sums of a tile."""
