@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from legato.arith.expr import Const, Expr, Var
+from legato.arith.expr import Const, Expr, Var, const
 from legato.arith.simplify import simplify
-from legato.arith.substitute import substitute, variables
+from legato.arith.substitute import rewrite, substitute, variables
+from legato.te.inline import loads
 from legato.te.tensor import Axis
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Load
 
-__all__ = ["depends", "extent_of", "follows", "is_unit", "static_bytes", "stride"]
+__all__ = ["depends", "extent_of", "follows", "is_unit", "lie_together", "static_bytes", "stride"]
 
 
 def extent_of(e: Expr) -> int | None:
@@ -52,3 +53,24 @@ def follows(load: Load, axes: Sequence[Axis]) -> dict[int, int]:
         if len(where) == 1:
             found[n] = where[0]
     return found
+
+
+def lie_together(out: tuple[Buffer, Sequence[Expr]], values: Sequence[Expr], outer: Axis, inner: Axis) -> bool:
+    """True if whatever follows one of the axes runs through memory along both, as along one: `out`, which is written,
+    and what `values` read; they depend on the axes in no other way."""
+    accesses = [out, *((x.buffer, x.indices) for value in values for x in loads(value))]
+    if not all(_follows_both_or_none(b, indices, outer, inner) for b, indices in accesses):
+        return False
+    computed = [rewrite(value, lambda e: const(0, e.dtype) if isinstance(e, Load) else None) for value in values]
+    return not {outer.var, inner.var} & set(variables(*computed))
+
+
+def _follows_both_or_none(buffer: Buffer, indices: Sequence[Expr], outer: Axis, inner: Axis) -> bool:
+    where = [d for d in buffer.layout.order if {outer.var, inner.var} & set(variables(indices[d]))]
+    if not where:
+        return True
+    if [indices[d] for d in where] != [outer.var, inner.var]:
+        return False
+    first, second = where
+    is_next = buffer.layout.order.index(second) == buffer.layout.order.index(first) + 1
+    return is_next and buffer.layout.is_dense_along(second) and buffer.shape[second] is inner.extent

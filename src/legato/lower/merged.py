@@ -9,16 +9,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from legato.arith.expr import Expr, Var, const
+from legato.arith.expr import Var, const
 from legato.arith.simplify import simplify
-from legato.arith.substitute import rewrite, substitute, variables
-from legato.lower.access import extent_of
+from legato.arith.substitute import substitute
+from legato.lower.access import extent_of, lie_together
 from legato.lower.rules.nest import unfused
 from legato.lower.rules.tile_job import TileJob
-from legato.te.inline import loads
 from legato.te.tensor import Axis
-from legato.tir.buffer import Buffer
-from legato.tir.expr import Load
 
 __all__ = ["merged"]
 
@@ -61,23 +58,7 @@ def _as_one(job: TileJob, rest: Sequence[Axis], together: Sequence[Axis], channe
 
 
 def _lie_together(job: TileJob, outer: Axis, inner: Axis) -> bool:
-    """True if whatever follows one of the axes runs through memory along both, as along one."""
     values = [job.body, job.epilogue(const(0, job.dtype))]
     values += [] if job.last is None else [job.last[0]]
     values += [] if job.reduction.init is None else [job.reduction.init]
-    accesses = [(job.out, job.index), *((x.buffer, x.indices) for value in values for x in loads(value))]
-    if not all(_follows_both_or_none(b, indices, outer, inner) for b, indices in accesses):
-        return False
-    computed = [rewrite(value, lambda e: const(0, e.dtype) if isinstance(e, Load) else None) for value in values]
-    return not {outer.var, inner.var} & set(variables(*computed))
-
-
-def _follows_both_or_none(buffer: Buffer, indices: Sequence[Expr], outer: Axis, inner: Axis) -> bool:
-    where = [d for d in buffer.layout.order if {outer.var, inner.var} & set(variables(indices[d]))]
-    if not where:
-        return True
-    if [indices[d] for d in where] != [outer.var, inner.var]:
-        return False
-    first, second = where
-    is_next = buffer.layout.order.index(second) == buffer.layout.order.index(first) + 1
-    return is_next and buffer.layout.is_dense_along(second) and buffer.shape[second] is inner.extent
+    return lie_together((job.out, job.index), values, outer, inner)

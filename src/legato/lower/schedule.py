@@ -14,7 +14,7 @@ from legato.arith.expr import Select, Var, const
 from legato.base.precision import Precision
 from legato.base.target import Target
 from legato.lower.access import extent_of
-from legato.lower.cascaded import cascaded
+from legato.lower.cascaded import cascaded, plan_cascade
 from legato.lower.chain import is_product
 from legato.lower.chained import chained
 from legato.lower.conditions import detect_pad, settled
@@ -111,15 +111,22 @@ class _Scheduler(Scheduling):
         reductions = [t for t in tensors_read(body) if is_reduction(t)]
         if len(reductions) != 1 or not is_epilogue(tensor, body, reductions[0]):
             return
-        assert isinstance(reductions[0].stage, Stage)
-        inner = inline(reductions[0].stage.body, self.stored)
-        natural = choose_order(reductions[0].stage.axes, inner, self.constants, True, self.lanes).order
+        natural = self._natural_order(tensor, reductions[0])
         if order_of_long(tensor, natural) == order_of_long(tensor, want.order):
             return
         copy = Tensor(tensor.name, tensor.shape, tensor.dtype, stage)
         self.store(copy)
         axes = tuple(Axis(Var(a.var.name, lo=0), a.extent) for a in stage.axes)
         tensor.stage = Stage(axes, copy[tuple(a.var for a in axes)])
+
+    def _natural_order(self, tensor: Tensor, reduction: Tensor) -> Sequence[int]:
+        """The order in which `tensor`, which is `reduction` but for its epilogue, is computed well."""
+        cascade = plan_cascade(tensor, self.constants, self.stored, self.target)
+        if cascade is not None:
+            return cascade.cascade.order
+        assert isinstance(reduction.stage, Stage)
+        inner = inline(reduction.stage.body, self.stored)
+        return choose_order(reduction.stage.axes, inner, self.constants, True, self.lanes).order
 
     def _scan(self, stage: Scan) -> None:
         for t in stage.inputs:

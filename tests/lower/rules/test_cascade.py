@@ -232,6 +232,16 @@ def test_one_kernel_if_what_is_between_is_large_and_read_once() -> None:
     assert not is_one(program((1, 2000, 28, 28), 96))  # rows that two blocks need take too long to compute twice
 
 
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_images_leave_in_the_order_that_is_asked(layout: str) -> None:
+    """Whole vectors are stored: channels lie last inside, and are turned round by a kernel of its own."""
+    mod = program((1, 16, 56, 56), 96, layout=layout)
+    assert is_one(mod)
+    bodies = [k.body for k in lowered(mod, BEST).kernels.values()]
+    assert len(bodies) == (2 if layout == "NCHW" else 1)
+    assert any(b.name.startswith("part") for body in bodies for b in bound_buffers(body)) == (layout == "NCHW")
+
+
 def test_an_image_has_the_same_bits_alone_and_in_a_batch() -> None:
     exe, x = compiled(program((3, 16, 40, 40), 64, symbolic=True)), data((3, 16, 40, 40))
     together = exe(x)

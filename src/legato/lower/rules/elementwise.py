@@ -10,6 +10,7 @@ from legato.base.target import Target
 from legato.lower.rules.digits import digit, interleaved, split
 from legato.lower.rules.nest import chunked, extent_of, is_threaded, is_unit, lanes_for, parallel, vector_loop
 from legato.lower.rules.pieces import last_block, pieces
+from legato.lower.rules.turned import turned
 from legato.te.tensor import Axis, Stage, Tensor
 from legato.tir.stmt import If, Stmt, Store, block
 
@@ -36,6 +37,10 @@ def elementwise(root: Tensor, body: Expr, target: Target) -> Stmt:
     threaded = is_threaded([a.extent for a in long], len(list(nodes(body))) // 4 + 1)
     if not outer and threaded:
         return chunked(inner.extent, lanes, CHUNK, lambda i: store({**units, inner.var: i}))
+
+    across = turned(root, long, body, lanes, threaded)
+    if across is not None:
+        return across
 
     def row(values: list[Expr]) -> Stmt:
         env = {**units, **{a.var: v for a, v in zip(outer, values, strict=True)}}

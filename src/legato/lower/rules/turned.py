@@ -1,0 +1,202 @@
+"""The rule for what is read across the vectors that are stored: blocks are turned round (transposed) in registers.
+
+    parallel (other axes, blocks along a, blocks along i), a being how memory is read and i how it is written:
+        for n places of i: part[i][lane] = source at (a + lane, i)        read along memory
+        for each bit of a lane's number:                                  one shuffle of two vectors
+            part[m][lane] = part[m, this bit of lane][lane, this bit of m]
+        for n places of a: out at (a, i + lane) = f(part[a][lane])        written along memory
+
+The exchange of bits is Eklundh's method for transposing a matrix of 2^k rows (IEEE Trans. Comput. C-21, 1972). Blocks
+are as large as a vector, then smaller ones; what is left is read element by element.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial, reduce
+from itertools import pairwise
+
+from legato.arith.expr import Binary, Expr, Var, const, floordiv, floormod
+from legato.arith.fold import COMPARISONS
+from legato.arith.simplify import simplify
+from legato.arith.substitute import nodes, rewrite, substitute, variables
+from legato.base.dataclass import dataclass
+from legato.lower.access import extent_of, lie_together, stride
+from legato.lower.rules.nest import parallel, together, unfused, vector, vector_loop
+from legato.lower.rules.unrolled import unrolled
+from legato.te.inline import loads
+from legato.te.tensor import Axis, Stage, Tensor
+from legato.tir.buffer import Buffer, Scope
+from legato.tir.expr import Load
+from legato.tir.stmt import Alloc, Stmt, Store, block
+
+__all__ = ["turned"]
+
+LEAST, MOST = 4, 16  # rows of a block: shuffles of fewer gain nothing, more do not fit the registers
+Env = Mapping[Var, Expr]
+
+
+def turned(root: Tensor, axes: Sequence[Axis], body: Expr, lanes: int, threaded: bool) -> Stmt | None:
+    """The nest that stores `body` to `root` over `axes`, longer than one place and in the order of its memory; None if
+    nothing that it reads runs along another axis than what is written."""
+    job = _Job.of(root, axes, body)
+    *outer, inner = job.axes
+    along = next((a for a in reversed(outer) if any(_is_across(x, a, inner) for x in loads(job.body))), None)
+    if along is None or lanes < LEAST or _is_conditional(job.body, (along.var, inner.var)):
+        return None
+    sizes = _sizes(along.extent, min(lanes, MOST))
+    if not sizes or (extent_of(inner.extent) or MOST) < sizes[0][0]:
+        return None
+    return _Turned(job, [a for a in outer if a is not along], along, inner, lanes, threaded).stmt(sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """What to store: `body` to `root` at `index`, over `axes`, the last of which runs along memory."""
+
+    root: Tensor
+    index: tuple[Expr, ...]
+    axes: tuple[Axis, ...]
+    body: Expr
+
+    @staticmethod
+    def of(root: Tensor, axes: Sequence[Axis], body: Expr) -> _Job:
+        """`body` over `axes`, those that lie together in all memory as one; other axes of `root` have one place."""
+        assert isinstance(root.stage, Stage)
+        units: dict[Var, Expr] = {a.var: const(0) for a in root.stage.axes if a not in axes}
+        index = tuple(units.get(a.var, a.var) for a in root.stage.axes)
+        body = substitute(body, units)
+        groups: list[list[Axis]] = []
+        for axis in axes:
+            known = extent_of(axis.extent) is not None
+            if groups and known and lie_together((root, index), [body], groups[-1][-1], axis):
+                groups[-1].append(axis)
+            else:
+                groups.append([axis])
+        env, merged = dict[Var, Expr](), list[Axis]()
+        for group in groups:
+            extents = [a.extent for a in group]
+            whole = Axis(Var(group[-1].var.name, lo=0), simplify(math.prod(extents, start=const(1))))
+            env.update(zip((a.var for a in group), unfused(whole.var, extents), strict=True))
+            merged.append(whole)
+        return _Job(root, tuple(substitute(i, env) for i in index), tuple(merged), substitute(body, env))
+
+    def store(self, env: Env, value: Expr) -> Stmt:
+        """Stores `value` where `env` says."""
+        return Store(self.root, tuple(substitute(i, env) for i in self.index), substitute(value, env))
+
+
+def _is_across(x: Load, along: Axis, inner: Axis) -> bool:
+    step = stride(x, inner.var)
+    return step is not None and step > 1 and stride(x, along.var) == 1
+
+
+def _is_conditional(body: Expr, along: tuple[Var, Var]) -> bool:
+    """True if some places along the axes are told from others: what is read there might not be."""
+    return any(
+        isinstance(n, Binary) and n.op in COMPARISONS and n.a.dtype.kind == "index" and {*along} & {*variables(n)}
+        for n in nodes(body)
+    )
+
+
+def _sizes(extent: Expr, most: int) -> list[tuple[int, int, Expr]]:
+    """(rows of a block, where the first begins, how many) of blocks, the largest first."""
+    known = extent_of(extent)
+    if known is None:
+        return [(most, 0, floordiv(extent, const(most)))]
+    found, first, size = list[tuple[int, int, Expr]](), 0, most
+    while size >= LEAST:
+        count = (known - first) // size
+        if count:
+            found.append((size, first, const(count)))
+        first, size = first + count * size, size // 2
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Turned:
+    """`job` over `others`, `along` (how memory is read) and `inner` (how it is written)."""
+
+    job: _Job
+    others: list[Axis]
+    along: Axis
+    inner: Axis
+    lanes: int
+    threaded: bool
+
+    def stmt(self, sizes: Sequence[tuple[int, int, Expr]]) -> Stmt:
+        """The blocks, and what is left along either axis."""
+        nests = list[Stmt | None]()
+        for size, first, count in sizes:
+            columns = simplify(floordiv(self.inner.extent, const(size)))
+            nests.append(self._nest([count, columns], partial(self._block, size, first)))
+            nests.append(self._rest(const(first), count * size, columns * size))
+        size, first, count = sizes[-1]
+        done = first + count * size
+        nests.append(self._rest(done, self.along.extent - done, const(0)))
+        return together([n for n in nests if n is not None])
+
+    def _nest(self, extents: Sequence[Expr], body: Callable[[Env, list[Expr]], Stmt]) -> Stmt:
+        n = len(self.others)
+
+        def one(values: list[Expr]) -> Stmt:
+            return body({a.var: v for a, v in zip(self.others, values[:n], strict=True)}, values[n:])
+
+        return parallel([*(a.extent for a in self.others), *extents], one, self.threaded)
+
+    def _rest(self, first: Expr, rows: Expr, start: Expr) -> Stmt | None:
+        """Rows first.. at places from `start` on, without blocks; None if there are none."""
+        rows, left = simplify(rows), simplify(self.inner.extent - start)
+        if extent_of(rows) == 0 or extent_of(left) == 0:
+            return None
+
+        def row(env: Env, values: list[Expr]) -> Stmt:
+            at = {**env, self.along.var: first + values[0]}
+            return vector_loop(
+                left, self.lanes, lambda i: self.job.store({**at, self.inner.var: start + i}, self.job.body)
+            )
+
+        return self._nest([rows], row)
+
+    def _block(self, size: int, first: int, env: Env, values: list[Expr]) -> Stmt:
+        """One block of `size` × `size` elements."""
+        row, column = first + values[0] * size, values[1] * size
+        parts, buffers, stmts = dict[Load, Buffer](), list[Buffer](), list[Stmt]()
+        for x in dict.fromkeys(loads(self.job.body)):
+            if _is_across(x, self.along, self.inner):
+                shape = (const(size), const(size))
+                stages = [Buffer("part", shape, x.dtype, scope=Scope.REGISTER) for _ in range(size.bit_length())]
+                stmts.append(_rows(size, partial(self._read, x, stages[0], env, row, column)))
+                stmts += [_exchanged(a, b, size, 1 << bit) for bit, (a, b) in enumerate(pairwise(stages))]
+                buffers += stages
+                parts[x] = stages[-1]
+
+        def write(m: Expr, lane: Expr) -> Stmt:
+            turned = {x: Load(part, (m, lane)) for x, part in parts.items()}
+            value = rewrite(self.job.body, lambda x: turned.get(x) if isinstance(x, Load) else None)
+            return self.job.store({**env, self.along.var: row + m, self.inner.var: column + lane}, value)
+
+        stmts.append(_rows(size, write))
+        return reduce(lambda body, buffer: Alloc(buffer, body), reversed(buffers), block(*stmts))
+
+    def _read(self, x: Load, part: Buffer, env: Env, row: Expr, column: Expr, m: Expr, lane: Expr) -> Stmt:
+        at = {**env, self.along.var: row + lane, self.inner.var: column + m}
+        return Store(part, (m, lane), substitute(x, at))
+
+
+def _rows(size: int, body: Callable[[Expr, Expr], Stmt]) -> Stmt:
+    """`body` for every row and lane."""
+    return unrolled("m", size, lambda m: vector(size, partial(body, m)))
+
+
+def _exchanged(source: Buffer, to: Buffer, size: int, bit: int) -> Stmt:
+    """`source` with this bit of the row's number and of the lane's exchanged."""
+
+    def has(x: Expr) -> Expr:
+        return floormod(floordiv(x, const(bit)), const(2)) * bit
+
+    def exchange(m: Expr, lane: Expr) -> Stmt:
+        return Store(to, (m, lane), Load(source, (m - has(m) + has(lane), lane - has(lane) + has(m))))
+
+    return _rows(size, exchange)
