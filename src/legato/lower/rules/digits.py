@@ -10,7 +10,7 @@ neighbouring places are interleaved:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from legato.arith.expr import Binary, Const, Expr, Op, Var, const, floordiv, floormod
@@ -26,7 +26,7 @@ from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
 from legato.tir.stmt import Alloc, For, LoopKind, Stmt, Store, block
 
-__all__ = ["digit", "interleaved", "split"]
+__all__ = ["beside", "digit", "interleaved", "split"]
 
 MOST = 4  # vectors that one shuffle takes its lanes from
 _Store = Callable[[Expr, Expr], Stmt]  # stores a value at a place of the axis
@@ -66,22 +66,41 @@ def split(axis: Axis, g: int, body: Expr, lanes: int, store: _Store) -> Stmt:
 def interleaved(axis: Axis, g: int, body: Expr, lanes: int, store: _Store) -> Stmt | None:
     """`body` along `axis`, g vectors at a time; None where some of it does not run along memory."""
     high = Axis(Var(axis.var.name, lo=0), simplify(floordiv(axis.extent, const(g))))
-    values: list[Expr] = []
-    for r in range(g):
-        cut = pieces(high, _at(body, axis, high.var * g + r))
-        if len(cut) != 1 or any(stride(x, high.var) not in (0, 1) for x in loads(cut[0][2])):
-            return None
-        values.append(cut[0][2])
-    extent = extent_of(high.extent)
-    assert extent is not None
-    full, left = divmod(extent, lanes)
-    done = [loop("v", const(full), lambda v: _shuffled(values, high.var, v * lanes, lanes, store))]
+    return _in_turns(high, [_at(body, axis, high.var * g + r) for r in range(g)], lanes, store)
+
+
+def beside(high: Axis, low: Axis, body: Expr, lanes: int, store: _Store) -> Stmt | None:
+    """`body` along two axes, of which the lower has few places, as if they were one; None where that is no use."""
+    g, extent = extent_of(low.extent), extent_of(high.extent)
+    if g is None or g > MOST or extent is None or extent < lanes or lanes == 1:
+        return None
+    return _in_turns(high, [_at(body, low, const(r)) for r in range(g)], lanes, store)
+
+
+def _in_turns(high: Axis, values: Sequence[Expr], lanes: int, store: _Store) -> Stmt | None:
+    """`values` along `high`, one of each in turn; None where some do not run along memory, or change at places of their
+    own."""
+    cuts = [pieces(high, value) for value in values]
+    ranges = [[(lo, hi) for lo, hi, _ in cut] for cut in cuts]
+    if any(r != ranges[0] for r in ranges):
+        return None
+    if any(stride(x, high.var) not in (0, 1) for cut in cuts for *_, value in cut for x in loads(value)):
+        return None
+    return block(
+        *(_range(high.var, lo, hi, [c[n][2] for c in cuts], lanes, store) for n, (lo, hi) in enumerate(ranges[0]))
+    )
+
+
+def _range(var: Var, lo: int, hi: int, values: Sequence[Expr], lanes: int, store: _Store) -> Stmt:
+    """`values` from `lo` to `hi` of `var`, one of each in turn."""
+    full, left = divmod(hi - lo, lanes)
+    done = [loop("v", const(full), lambda v: _shuffled(values, var, v * lanes + lo, lanes, store))]
     if left:
-        done.append(_shuffled(values, high.var, const(full * lanes), left, store))
+        done.append(_shuffled(values, var, const(lo + full * lanes), left, store))
     return block(*done)
 
 
-def _shuffled(values: list[Expr], var: Var, first: Expr, lanes: int, store: _Store) -> Stmt:
+def _shuffled(values: Sequence[Expr], var: Var, first: Expr, lanes: int, store: _Store) -> Stmt:
     """`values` at `lanes` places of `var` from `first` on, interleaved and stored."""
     g = len(values)
     parts = Buffer("part", (const(g), const(lanes)), values[0].dtype, scope=Scope.REGISTER)

@@ -2,67 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from legato.arith.expr import Expr, Var, const, lt
+from legato.arith.expr import Expr, Var, const, floordiv, floormod, lt
 from legato.arith.substitute import nodes, substitute
 from legato.base.target import Target
-from legato.lower.rules.digits import digit, interleaved, split
-from legato.lower.rules.nest import chunked, extent_of, is_threaded, is_unit, lanes_for, parallel, vector_loop
+from legato.lower.rules.digits import beside, digit, interleaved, split
+from legato.lower.rules.elements import Elements, Env
+from legato.lower.rules.nest import chunked, extent_of, is_threaded, lanes_for, parallel, together, vector_loop
 from legato.lower.rules.pieces import last_block, pieces
 from legato.lower.rules.turned import turned
-from legato.te.tensor import Axis, Stage, Tensor
-from legato.tir.stmt import If, Stmt, Store, block
+from legato.te.tensor import Axis, Tensor
+from legato.tir.stmt import If, Stmt, block
 
 __all__ = ["elementwise"]
 
 CHUNK = 4096
+FEW = 16  # parts of a tensor that have loops of their own
 
 
 def elementwise(root: Tensor, body: Expr, target: Target) -> Stmt:
     """The nest that stores `body` (everything inlined, over the axes of `root`'s stage) to `root`."""
-    assert isinstance(root.stage, Stage)
-    axes = [root.stage.axes[d] for d in root.layout.order]
+    nests = [_nest(part, lanes_for(target, [body])) for part in Elements.of(root, body).parts(FEW)]
+    return nests[0] if len(nests) == 1 else together(nests)
 
-    def store(env: dict[Var, Expr], value: Expr = body) -> Stmt:
-        index = tuple(env.get(a.var, a.var) for a in root.stage.axes)  # type: ignore[union-attr]  # asserted above
-        return Store(root, tuple(substitute(i, env) for i in index), substitute(value, env))
 
-    long = [a for a in axes if not is_unit(a.extent)]
-    units: dict[Var, Expr] = {a.var: const(0) for a in axes if is_unit(a.extent)}
-    if not long:
-        return store(units)
-    *outer, inner = long
-    lanes = lanes_for(target, [body])
-    threaded = is_threaded([a.extent for a in long], len(list(nodes(body))) // 4 + 1)
+def _nest(job: Elements, lanes: int) -> Stmt:
+    """The nest that stores `job`."""
+    if not job.axes:
+        return job.store({})
+    *outer, inner = job.axes
+    threaded = is_threaded([a.extent for a in job.axes], len(list(nodes(job.body))) // 4 + 1)
     if not outer and threaded:
-        return chunked(inner.extent, lanes, CHUNK, lambda i: store({**units, inner.var: i}))
+        return chunked(inner.extent, lanes, CHUNK, lambda i: job.store({inner.var: i}))
+    return turned(job, lanes, threaded) or _in_pairs(job, lanes, threaded) or _rows(job, lanes, threaded)
 
-    across = turned(root, long, body, lanes, threaded)
-    if across is not None:
-        return across
+
+def _in_pairs(job: Elements, lanes: int, threaded: bool) -> Stmt | None:
+    """The nest where the last axis has so few places that vectors run along two; None where that is no use."""
+    if len(job.axes) < 2:
+        return None
+    *outer, high, low = job.axes
+
+    def run(env: Env) -> Stmt | None:
+        def store(place: Expr, value: Expr) -> Stmt:
+            at = {high.var: floordiv(place, low.extent), low.var: floormod(place, low.extent)}
+            return job.store({**env, **at}, value)
+
+        return beside(high, low, substitute(job.body, env), lanes, store)
+
+    if run({}) is None:
+        return None
+    return parallel([a.extent for a in outer], lambda values: run(_at(outer, values)) or block(), threaded)
+
+
+def _rows(job: Elements, lanes: int, threaded: bool) -> Stmt:
+    """The nest where vectors run along the last axis."""
+    *outer, inner = job.axes
 
     def row(values: list[Expr]) -> Stmt:
-        env = {**units, **{a.var: v for a, v in zip(outer, values, strict=True)}}
-        found = last_block(outer, inner, body)
+        env = _at(outer, values)
+        found = last_block(outer, inner, job.body)
         if found is None:
-            return run(env, body)
+            return run(env, job.body)
         axis, before, last = found
-        where = env[axis.var]
-        return If(lt(where, axis.extent - 1), run(env, before), run(env, last))
+        return If(lt(env[axis.var], axis.extent - 1), run(env, before), run(env, last))
 
-    def run(env: dict[Var, Expr], value: Expr) -> Stmt:
-        taken = _digits(inner, substitute(value, env), lanes, lambda i, x: store({**env, inner.var: i}, x))
+    def run(env: Env, value: Expr) -> Stmt:
+        taken = _digits(inner, substitute(value, env), lanes, lambda i, x: job.store({**env, inner.var: i}, x))
         if taken is not None:
             return taken
         if extent_of(inner.extent) is None:
-            return vector_loop(inner.extent, lanes, lambda i: store({**env, inner.var: i}, value))
+            return vector_loop(inner.extent, lanes, lambda i: job.store({**env, inner.var: i}, value))
         return block(*(part(env, *piece) for piece in pieces(inner, value)))
 
-    def part(env: dict[Var, Expr], lo: int, hi: int, value: Expr) -> Stmt:
-        return vector_loop(const(hi - lo), lanes, lambda i: store({**env, inner.var: lo + i}, value))
+    def part(env: Env, lo: int, hi: int, value: Expr) -> Stmt:
+        return vector_loop(const(hi - lo), lanes, lambda i: job.store({**env, inner.var: lo + i}, value))
 
     return parallel([a.extent for a in outer], row, threaded)
+
+
+def _at(axes: Sequence[Axis], values: Sequence[Expr]) -> dict[Var, Expr]:
+    return {a.var: v for a, v in zip(axes, values, strict=True)}
 
 
 def _digits(axis: Axis, body: Expr, lanes: int, store: Callable[[Expr, Expr], Stmt]) -> Stmt | None:

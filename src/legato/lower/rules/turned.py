@@ -12,8 +12,7 @@ are as large as a vector, then smaller ones; what is left is read element by ele
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from itertools import pairwise
 
@@ -22,11 +21,12 @@ from legato.arith.fold import COMPARISONS
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, rewrite, substitute, variables
 from legato.base.dataclass import dataclass
-from legato.lower.access import extent_of, lie_together, stride
-from legato.lower.rules.nest import parallel, together, unfused, vector, vector_loop
+from legato.lower.access import extent_of, stride
+from legato.lower.rules.elements import Elements, Env
+from legato.lower.rules.nest import parallel, together, vector, vector_loop
 from legato.lower.rules.unrolled import unrolled
 from legato.te.inline import loads
-from legato.te.tensor import Axis, Stage, Tensor
+from legato.te.tensor import Axis
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
 from legato.tir.stmt import Alloc, Stmt, Store, block
@@ -34,13 +34,11 @@ from legato.tir.stmt import Alloc, Stmt, Store, block
 __all__ = ["turned"]
 
 LEAST, MOST = 4, 16  # rows of a block: shuffles of fewer gain nothing, more do not fit the registers
-Env = Mapping[Var, Expr]
 
 
-def turned(root: Tensor, axes: Sequence[Axis], body: Expr, lanes: int, threaded: bool) -> Stmt | None:
-    """The nest that stores `body` to `root` over `axes`, longer than one place and in the order of its memory; None if
-    nothing that it reads runs along another axis than what is written."""
-    job = _Job.of(root, axes, body)
+def turned(job: Elements, lanes: int, threaded: bool) -> Stmt | None:
+    """The nest that stores `job`; None if nothing that it reads runs along another axis than what is written."""
+    job = job.merged()
     *outer, inner = job.axes
     along = next((a for a in reversed(outer) if any(_is_across(x, a, inner) for x in loads(job.body))), None)
     if along is None or lanes < LEAST or _is_conditional(job.body, (along.var, inner.var)):
@@ -49,42 +47,6 @@ def turned(root: Tensor, axes: Sequence[Axis], body: Expr, lanes: int, threaded:
     if not sizes or (extent_of(inner.extent) or MOST) < sizes[0][0]:
         return None
     return _Turned(job, [a for a in outer if a is not along], along, inner, lanes, threaded).stmt(sizes)
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    """What to store: `body` to `root` at `index`, over `axes`, the last of which runs along memory."""
-
-    root: Tensor
-    index: tuple[Expr, ...]
-    axes: tuple[Axis, ...]
-    body: Expr
-
-    @staticmethod
-    def of(root: Tensor, axes: Sequence[Axis], body: Expr) -> _Job:
-        """`body` over `axes`, those that lie together in all memory as one; other axes of `root` have one place."""
-        assert isinstance(root.stage, Stage)
-        units: dict[Var, Expr] = {a.var: const(0) for a in root.stage.axes if a not in axes}
-        index = tuple(units.get(a.var, a.var) for a in root.stage.axes)
-        body = substitute(body, units)
-        groups: list[list[Axis]] = []
-        for axis in axes:
-            known = extent_of(axis.extent) is not None
-            if groups and known and lie_together((root, index), [body], groups[-1][-1], axis):
-                groups[-1].append(axis)
-            else:
-                groups.append([axis])
-        env, merged = dict[Var, Expr](), list[Axis]()
-        for group in groups:
-            extents = [a.extent for a in group]
-            whole = Axis(Var(group[-1].var.name, lo=0), simplify(math.prod(extents, start=const(1))))
-            env.update(zip((a.var for a in group), unfused(whole.var, extents), strict=True))
-            merged.append(whole)
-        return _Job(root, tuple(substitute(i, env) for i in index), tuple(merged), substitute(body, env))
-
-    def store(self, env: Env, value: Expr) -> Stmt:
-        """Stores `value` where `env` says."""
-        return Store(self.root, tuple(substitute(i, env) for i in self.index), substitute(value, env))
 
 
 def _is_across(x: Load, along: Axis, inner: Axis) -> bool:
@@ -118,7 +80,7 @@ def _sizes(extent: Expr, most: int) -> list[tuple[int, int, Expr]]:
 class _Turned:
     """`job` over `others`, `along` (how memory is read) and `inner` (how it is written)."""
 
-    job: _Job
+    job: Elements
     others: list[Axis]
     along: Axis
     inner: Axis
