@@ -95,6 +95,7 @@ def test_blocks_are_as_large_as_vectors_and_axes_are() -> None:
     assert sizes((1, 7, 7, 32)) == {lanes}  # lines lie together: 49 places
     assert sizes((1, 8, 8, 20)) == {lanes, 4}
     assert sizes((1, 8, 8, 6)) == {4}
+    assert sizes((1, 1, 6, 32)) == {4}
     assert not sizes((1, 8, 8, 3))
     assert not sizes((1, 1, 3, 32))
     assert sizes((1, 8, 8, 32), target=LEVELS[0]) == {4}

@@ -43,8 +43,12 @@ def turned(job: Elements, lanes: int, threaded: bool) -> Stmt | None:
     along = next((a for a in reversed(outer) if any(_is_across(x, a, inner) for x in loads(job.body))), None)
     if along is None or lanes < LEAST or _is_conditional(job.body, (along.var, inner.var)):
         return None
-    sizes = _sizes(along.extent, min(lanes, MOST))
-    if not sizes or (extent_of(inner.extent) or MOST) < sizes[0][0]:
+    known = extent_of(inner.extent)
+    most = min(lanes, MOST)
+    while known is not None and most > known:
+        most //= 2
+    sizes = _sizes(along.extent, most)
+    if not sizes:
         return None
     return _Turned(job, [a for a in outer if a is not along], along, inner, lanes, threaded).stmt(sizes)
 
@@ -66,7 +70,7 @@ def _sizes(extent: Expr, most: int) -> list[tuple[int, int, Expr]]:
     """(rows of a block, where the first begins, how many) of blocks, the largest first."""
     known = extent_of(extent)
     if known is None:
-        return [(most, 0, floordiv(extent, const(most)))]
+        return [(most, 0, floordiv(extent, const(most)))] if most >= LEAST else []
     found, first, size = list[tuple[int, int, Expr]](), 0, most
     while size >= LEAST:
         count = (known - first) // size
@@ -115,9 +119,7 @@ class _Turned:
 
         def row(env: Env, values: list[Expr]) -> Stmt:
             at = {**env, self.along.var: first + values[0]}
-            return vector_loop(
-                left, self.lanes, lambda i: self.job.store({**at, self.inner.var: start + i}, self.job.body)
-            )
+            return vector_loop(left, self.lanes, lambda i: self.job.store({**at, self.inner.var: start + i}))
 
         return self._nest([rows], row)
 
