@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from itertools import takewhile
 
 from legato.arith.expr import Var
 from legato.arith.linear import gather
@@ -65,21 +66,23 @@ def _shape(found: Cascade, target: Target) -> tuple[TileShape, Blocks]:
     """The register tile of the contraction, and the blocks of columns: few columns, or else one vector of channels,
     where the rows that are kept stay near with these alone."""
     shape = pick_shape(found.channel.extent, found.column, [found.data], target)
-    most = max(1, found.across.results // shape.rows)
-    blocks = [b for b in (Blocks(found.across, n + 1) for n in range(most)) if b.rest > 0]
-    near = next((b for b in blocks if _kept_bytes(found, shape, b) <= NEAR), None)
-    is_long = is_long_epilogue(found.widened, found.wide.dtype)  # then loads cost little, and doing it again much
-    if near is not None and (near.count == 1 or (not is_long and _is_split_well(near))):
-        return shape, near
+    whole, most = Blocks(found.across, 1), found.across.results // shape.rows
+    if _kept_bytes(found, shape, whole) <= NEAR:
+        return shape, whole
+    if not is_long_epilogue(found.widened, found.wide.dtype):  # then loads cost little, and doing it again much
+        parts = takewhile(_is_split_well, (Blocks(found.across, n) for n in range(2, most + 1)))
+        near = next((b for b in parts if _kept_bytes(found, shape, b) <= NEAR), None)
+        if near is not None:
+            return shape, near
     narrow = narrow_shape(shape.lanes, [found.data], target)
-    return (narrow if _kept_bytes(found, narrow, blocks[0]) <= NEAR else shape), blocks[0]
+    return (narrow if _kept_bytes(found, narrow, whole) <= NEAR else shape), whole
 
 
 def _is_split_well(columns: Blocks) -> bool:
     """True if padding is in the outermost blocks alone, and few places are in two."""
     slide, again = columns.slide, columns.size * columns.count - columns.slide.extent
     is_outside = columns.results * slide.step >= slide.before and columns.rest * slide.step >= slide.after
-    return is_outside and again * FEW_AGAIN <= slide.extent
+    return columns.rest > 0 and is_outside and again * FEW_AGAIN <= slide.extent
 
 
 def _kept_bytes(found: Cascade, shape: TileShape, columns: Blocks) -> int:

@@ -60,9 +60,17 @@ class Blocks:
     @property
     def size(self) -> int:
         """Places of the extent that a block takes: as many as are under the windows of any."""
-        under, extent = self.slide.under, self.slide.extent
-        results = (*[self.results] * (self.count - 1), self.rest)
-        return max(min(self.start(n) + under(r), extent) - max(self.start(n), 0) for n, r in enumerate(results))
+        # The most are under the first block without padding before it, the last without any behind, or one at an end.
+        slide, stride = self.slide, self.results * self.slide.step
+        first = -(-slide.before // stride)
+        last = (slide.extent + slide.before - slide.under(self.results)) // stride
+        most = self.count - 1
+        return max(self._inside(min(max(n, 0), most)) for n in (0, first, last, most - 1, most))
+
+    def _inside(self, number: int) -> int:
+        """Places of the extent under the windows of a block."""
+        under = self.slide.under(self.results if number < self.count - 1 else self.rest)
+        return min(self.start(number) + under, self.slide.extent) - max(self.start(number), 0)
 
     @property
     def last(self) -> int:
@@ -71,11 +79,10 @@ class Blocks:
 
     @property
     def lead(self) -> int:
-        """How many places before the first window of a block it takes, at most."""
+        """How many places before the first window of a block it takes, at most: the last block, if any."""
         return max(0, self.start(self.count - 1) - self.last)
 
     @property
     def kept(self) -> int:
-        """Places of a block in all, with padding and what no window needs."""
-        ends = (min(max(s, 0), self.last) + self.size - s for s in map(self.start, range(self.count)))
-        return self.lead + max(self.slide.under(self.results), *ends)
+        """Places of a block in all, with padding and what no window needs: behind the first block's, if anywhere."""
+        return self.lead + max(self.slide.under(self.results), self.slide.before + self.size)

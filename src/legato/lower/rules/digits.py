@@ -6,6 +6,8 @@ neighbouring places are interleaved:
     for i in 0..n/g, a vector at a time:
         for r in 0..g: part[r][lane] = f at c = (i + lane)·g + r         read along memory
         for j in 0..g: out[i·g + j·lanes + lane] = part[…][…]            one shuffle of what is in registers
+
+So are the results along a last axis of few places, which is one with the axis before it.
 """
 
 from __future__ import annotations
@@ -18,13 +20,13 @@ from legato.arith.fold import COMPARISONS
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, rewrite, substitute
 from legato.lower.access import stride
-from legato.lower.rules.nest import extent_of, loop, vector_loop
+from legato.lower.rules.nest import extent_of, loop, vector, vector_loop
 from legato.lower.rules.pieces import pieces
 from legato.te.inline import loads
 from legato.te.tensor import Axis
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
-from legato.tir.stmt import Alloc, For, LoopKind, Stmt, Store, block
+from legato.tir.stmt import Alloc, Stmt, Store, block
 
 __all__ = ["beside", "digit", "interleaved", "split"]
 
@@ -72,7 +74,7 @@ def interleaved(axis: Axis, g: int, body: Expr, lanes: int, store: _Store) -> St
 def beside(high: Axis, low: Axis, body: Expr, lanes: int, store: _Store) -> Stmt | None:
     """`body` along two axes, of which the lower has few places, as if they were one; None where that is no use."""
     g, extent = extent_of(low.extent), extent_of(high.extent)
-    if g is None or g > MOST or extent is None or extent < lanes or lanes == 1:
+    if g is None or not 2 <= g <= MOST or extent is None or extent < lanes or lanes == 1:
         return None
     return _in_turns(high, [_at(body, low, const(r)) for r in range(g)], lanes, store)
 
@@ -105,10 +107,6 @@ def _shuffled(values: Sequence[Expr], var: Var, first: Expr, lanes: int, store: 
     g = len(values)
     parts = Buffer("part", (const(g), const(lanes)), values[0].dtype, scope=Scope.REGISTER)
 
-    def vector(body: Callable[[Expr], Stmt]) -> Stmt:
-        lane = Var("l", lo=0, hi=lanes - 1)
-        return For(lane, const(lanes), body(lane), LoopKind.VECTOR)
-
     def read(r: int, lane: Expr) -> Stmt:
         return Store(parts, (const(r), lane), substitute(values[r], {var: first + lane}))
 
@@ -117,8 +115,8 @@ def _shuffled(values: Sequence[Expr], var: Var, first: Expr, lanes: int, store: 
         value = Load(parts, (floormod(place, const(g)), floordiv(place, const(g))))
         return store(first * g + place, value)
 
-    reads = [vector(partial(read, r)) for r in range(g)]
-    return Alloc(parts, block(*reads, *(vector(partial(write, j)) for j in range(g))))
+    reads = [vector(lanes, partial(read, r)) for r in range(g)]
+    return Alloc(parts, block(*reads, *(vector(lanes, partial(write, j)) for j in range(g))))
 
 
 def _at(body: Expr, axis: Axis, place: Expr) -> Expr:

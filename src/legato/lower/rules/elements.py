@@ -45,6 +45,12 @@ class Elements:
         value = self.body if value is None else value
         return Store(self.root, tuple(substitute(i, env) for i in self.index), substitute(value, env))
 
+    @property
+    def pieces(self) -> int:
+        """Ranges of the last axis between which conditions on it change."""
+        inner = self.axes[-1] if self.axes else None
+        return 1 if inner is None or extent_of(inner.extent) is None else len(pieces(inner, self.body))
+
     def parts(self, most: int) -> list[Elements]:
         """At most so many parts, along all axes but the last, between which conditions on these change."""
         for axis in self.axes[:-1]:

@@ -19,20 +19,22 @@ __all__ = ["elementwise"]
 
 CHUNK = 4096
 FEW = 16  # parts of a tensor that have loops of their own
+MANY = 128  # pieces of code, those along the last axis counted, beyond which parts would take long to compile
 
 
 def elementwise(root: Tensor, body: Expr, target: Target) -> Stmt:
     """The nest that stores `body` (everything inlined, over the axes of `root`'s stage) to `root`."""
-    nests = [_nest(part, lanes_for(target, [body])) for part in Elements.of(root, body).parts(FEW)]
+    job, lanes = Elements.of(root, body), lanes_for(target, [body])
+    threaded = is_threaded([a.extent for a in job.axes], len(list(nodes(body))) // 4 + 1)
+    nests = [_nest(part, lanes, threaded) for part in job.parts(min(FEW, MANY // job.pieces))]
     return nests[0] if len(nests) == 1 else together(nests)
 
 
-def _nest(job: Elements, lanes: int) -> Stmt:
+def _nest(job: Elements, lanes: int, threaded: bool) -> Stmt:
     """The nest that stores `job`."""
     if not job.axes:
         return job.store({})
     *outer, inner = job.axes
-    threaded = is_threaded([a.extent for a in job.axes], len(list(nodes(job.body))) // 4 + 1)
     if not outer and threaded:
         return chunked(inner.extent, lanes, CHUNK, lambda i: job.store({inner.var: i}))
     return turned(job, lanes, threaded) or _in_pairs(job, lanes, threaded) or _rows(job, lanes, threaded)
@@ -53,7 +55,13 @@ def _in_pairs(job: Elements, lanes: int, threaded: bool) -> Stmt | None:
 
     if run({}) is None:
         return None
-    return parallel([a.extent for a in outer], lambda values: run(_at(outer, values)) or block(), threaded)
+
+    def pairs(values: list[Expr]) -> Stmt:
+        found = run(_values(outer, values))
+        assert found is not None
+        return found
+
+    return parallel([a.extent for a in outer], pairs, threaded)
 
 
 def _rows(job: Elements, lanes: int, threaded: bool) -> Stmt:
@@ -61,7 +69,7 @@ def _rows(job: Elements, lanes: int, threaded: bool) -> Stmt:
     *outer, inner = job.axes
 
     def row(values: list[Expr]) -> Stmt:
-        env = _at(outer, values)
+        env = _values(outer, values)
         found = last_block(outer, inner, job.body)
         if found is None:
             return run(env, job.body)
@@ -82,7 +90,7 @@ def _rows(job: Elements, lanes: int, threaded: bool) -> Stmt:
     return parallel([a.extent for a in outer], row, threaded)
 
 
-def _at(axes: Sequence[Axis], values: Sequence[Expr]) -> dict[Var, Expr]:
+def _values(axes: Sequence[Axis], values: Sequence[Expr]) -> dict[Var, Expr]:
     return {a.var: v for a, v in zip(axes, values, strict=True)}
 
 

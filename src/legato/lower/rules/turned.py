@@ -16,10 +16,10 @@ from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from itertools import pairwise
 
-from legato.arith.expr import Binary, Expr, Var, const, floordiv, floormod
+from legato.arith.expr import Binary, Expr, Op, Select, const, floordiv, floormod
 from legato.arith.fold import COMPARISONS
 from legato.arith.simplify import simplify
-from legato.arith.substitute import nodes, rewrite, substitute, variables
+from legato.arith.substitute import nodes, rewrite, substitute
 from legato.base.dataclass import dataclass
 from legato.lower.access import extent_of, stride
 from legato.lower.rules.elements import Elements, Env
@@ -37,11 +37,12 @@ LEAST, MOST = 4, 16  # rows of a block: shuffles of fewer gain nothing, more do 
 
 
 def turned(job: Elements, lanes: int, threaded: bool) -> Stmt | None:
-    """The nest that stores `job`; None if nothing that it reads runs along another axis than what is written."""
+    """The nest that stores `job`; None if nothing that it reads runs along another axis than what is written, if axes
+    or vectors are too short for blocks, or if what is read depends on conditions."""
     job = job.merged()
     *outer, inner = job.axes
     along = next((a for a in reversed(outer) if any(_is_across(x, a, inner) for x in loads(job.body))), None)
-    if along is None or lanes < LEAST or _is_conditional(job.body, (along.var, inner.var)):
+    if along is None or any(_is_across(x, along, inner) and _is_guarded(job.body, x) for x in loads(job.body)):
         return None
     known = extent_of(inner.extent)
     most = min(lanes, MOST)
@@ -58,12 +59,22 @@ def _is_across(x: Load, along: Axis, inner: Axis) -> bool:
     return step is not None and step > 1 and stride(x, along.var) == 1
 
 
-def _is_conditional(body: Expr, along: tuple[Var, Var]) -> bool:
-    """True if some places along the axes are told from others: what is read there might not be."""
-    return any(
-        isinstance(n, Binary) and n.op in COMPARISONS and n.a.dtype.kind == "index" and {*along} & {*variables(n)}
-        for n in nodes(body)
-    )
+def _is_guarded(body: Expr, x: Load) -> bool:
+    """True if `x` is read at some places only: at others it might not be there to be read."""
+    for n in nodes(body):
+        if isinstance(n, Select):
+            guard, guarded = n.cond, (n.a, n.b)
+        elif isinstance(n, Binary) and n.op in (Op.AND, Op.OR):
+            guard, guarded = n, (n.a, n.b)
+        else:
+            continue
+        if any(map(_compares_places, nodes(guard))) and x in nodes(*guarded):
+            return True
+    return False
+
+
+def _compares_places(n: Expr) -> bool:
+    return isinstance(n, Binary) and n.op in COMPARISONS and n.a.dtype.kind == "index"
 
 
 def _sizes(extent: Expr, most: int) -> list[tuple[int, int, Expr]]:
@@ -131,7 +142,7 @@ class _Turned:
             if _is_across(x, self.along, self.inner):
                 shape = (const(size), const(size))
                 stages = [Buffer("part", shape, x.dtype, scope=Scope.REGISTER) for _ in range(size.bit_length())]
-                stmts.append(_rows(size, partial(self._read, x, stages[0], env, row, column)))
+                stmts.append(_vectors(size, partial(self._read, x, stages[0], env, row, column)))
                 stmts += [_exchanged(a, b, size, 1 << bit) for bit, (a, b) in enumerate(pairwise(stages))]
                 buffers += stages
                 parts[x] = stages[-1]
@@ -141,7 +152,7 @@ class _Turned:
             value = rewrite(self.job.body, lambda x: turned.get(x) if isinstance(x, Load) else None)
             return self.job.store({**env, self.along.var: row + m, self.inner.var: column + lane}, value)
 
-        stmts.append(_rows(size, write))
+        stmts.append(_vectors(size, write))
         return reduce(lambda body, buffer: Alloc(buffer, body), reversed(buffers), block(*stmts))
 
     def _read(self, x: Load, part: Buffer, env: Env, row: Expr, column: Expr, m: Expr, lane: Expr) -> Stmt:
@@ -149,7 +160,7 @@ class _Turned:
         return Store(part, (m, lane), substitute(x, at))
 
 
-def _rows(size: int, body: Callable[[Expr, Expr], Stmt]) -> Stmt:
+def _vectors(size: int, body: Callable[[Expr, Expr], Stmt]) -> Stmt:
     """`body` for every row and lane."""
     return unrolled("m", size, lambda m: vector(size, partial(body, m)))
 
@@ -163,4 +174,4 @@ def _exchanged(source: Buffer, to: Buffer, size: int, bit: int) -> Stmt:
     def exchange(m: Expr, lane: Expr) -> Stmt:
         return Store(to, (m, lane), Load(source, (m - has(m) + has(lane), lane - has(lane) + has(m))))
 
-    return _rows(size, exchange)
+    return _vectors(size, exchange)
