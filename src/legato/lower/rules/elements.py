@@ -46,7 +46,7 @@ class Elements:
         return Store(self.root, tuple(substitute(i, env) for i in self.index), substitute(value, env))
 
     @property
-    def pieces(self) -> int:
+    def ranges(self) -> int:
         """Ranges of the last axis between which conditions on it change."""
         inner = self.axes[-1] if self.axes else None
         return 1 if inner is None or extent_of(inner.extent) is None else len(pieces(inner, self.body))

@@ -14,6 +14,7 @@ from legato.lower.rules.pieces import last_block, pieces
 from legato.lower.rules.turned import turned
 from legato.te.tensor import Axis, Tensor
 from legato.tir.stmt import If, Stmt, block
+from legato.tir.walk import substitute as substitute_in
 
 __all__ = ["elementwise"]
 
@@ -26,7 +27,7 @@ def elementwise(root: Tensor, body: Expr, target: Target) -> Stmt:
     """The nest that stores `body` (everything inlined, over the axes of `root`'s stage) to `root`."""
     job, lanes = Elements.of(root, body), lanes_for(target, [body])
     threaded = is_threaded([a.extent for a in job.axes], len(list(nodes(body))) // 4 + 1)
-    nests = [_nest(part, lanes, threaded) for part in job.parts(min(FEW, MANY // job.pieces))]
+    nests = [_nest(part, lanes, threaded) for part in job.parts(min(FEW, MANY // job.ranges))]
     return nests[0] if len(nests) == 1 else together(nests)
 
 
@@ -46,22 +47,13 @@ def _in_pairs(job: Elements, lanes: int, threaded: bool) -> Stmt | None:
         return None
     *outer, high, low = job.axes
 
-    def run(env: Env) -> Stmt | None:
-        def store(place: Expr, value: Expr) -> Stmt:
-            at = {high.var: floordiv(place, low.extent), low.var: floormod(place, low.extent)}
-            return job.store({**env, **at}, value)
+    def store(place: Expr, value: Expr) -> Stmt:
+        return job.store({high.var: floordiv(place, low.extent), low.var: floormod(place, low.extent)}, value)
 
-        return beside(high, low, substitute(job.body, env), lanes, store)
-
-    if run({}) is None:
+    run = beside(high, low, job.body, lanes, store)
+    if run is None:
         return None
-
-    def pairs(values: list[Expr]) -> Stmt:
-        found = run(_values(outer, values))
-        assert found is not None
-        return found
-
-    return parallel([a.extent for a in outer], pairs, threaded)
+    return parallel([a.extent for a in outer], lambda v: substitute_in(run, _values(outer, v)), threaded)
 
 
 def _rows(job: Elements, lanes: int, threaded: bool) -> Stmt:

@@ -16,16 +16,15 @@ from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from itertools import pairwise
 
-from legato.arith.expr import Binary, Expr, Op, Select, const, floordiv, floormod
-from legato.arith.fold import COMPARISONS
+from legato.arith.expr import Expr, const, floordiv, floormod
 from legato.arith.simplify import simplify
-from legato.arith.substitute import nodes, rewrite, substitute
+from legato.arith.substitute import substitute
 from legato.base.dataclass import dataclass
 from legato.lower.access import extent_of, stride
 from legato.lower.rules.elements import Elements, Env
 from legato.lower.rules.nest import parallel, together, vector, vector_loop
 from legato.lower.rules.unrolled import unrolled
-from legato.te.inline import loads
+from legato.te.inline import certain_loads, loads, replaced
 from legato.te.tensor import Axis
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
@@ -37,12 +36,16 @@ LEAST, MOST = 4, 16  # rows of a block: shuffles of fewer gain nothing, more do 
 
 
 def turned(job: Elements, lanes: int, threaded: bool) -> Stmt | None:
-    """The nest that stores `job`; None if nothing that it reads runs along another axis than what is written, if axes
-    or vectors are too short for blocks, or if what is read depends on conditions."""
+    """The nest that stores `job`; None if nothing that it surely reads runs along another axis than what is written, or
+    if axes or vectors are too short for blocks."""
+    if all(_step(x, job.axes[-1]) <= 1 for x in loads(job.body)):
+        return None
     job = job.merged()
     *outer, inner = job.axes
-    along = next((a for a in reversed(outer) if any(_is_across(x, a, inner) for x in loads(job.body))), None)
-    if along is None or any(_is_across(x, along, inner) and _is_guarded(job.body, x) for x in loads(job.body)):
+    # What conditions guard might not be there: whole blocks are read of all else.
+    strided = [x for x in certain_loads(job.body) if _step(x, inner) > 1]
+    along = next((a for a in reversed(outer) if any(_step(x, a) == 1 for x in strided)), None)
+    if along is None:
         return None
     known = extent_of(inner.extent)
     most = min(lanes, MOST)
@@ -51,30 +54,13 @@ def turned(job: Elements, lanes: int, threaded: bool) -> Stmt | None:
     sizes = _sizes(along.extent, most)
     if not sizes:
         return None
-    return _Turned(job, [a for a in outer if a is not along], along, inner, lanes, threaded).stmt(sizes)
+    across = [x for x in strided if _step(x, along) == 1]
+    return _Turned(job, across, [a for a in outer if a is not along], along, inner, lanes, threaded).stmt(sizes)
 
 
-def _is_across(x: Load, along: Axis, inner: Axis) -> bool:
-    step = stride(x, inner.var)
-    return step is not None and step > 1 and stride(x, along.var) == 1
-
-
-def _is_guarded(body: Expr, x: Load) -> bool:
-    """True if `x` is read at some places only: at others it might not be there to be read."""
-    for n in nodes(body):
-        if isinstance(n, Select):
-            guard, guarded = n.cond, (n.a, n.b)
-        elif isinstance(n, Binary) and n.op in (Op.AND, Op.OR):
-            guard, guarded = n, (n.a, n.b)
-        else:
-            continue
-        if any(map(_compares_places, nodes(guard))) and x in nodes(*guarded):
-            return True
-    return False
-
-
-def _compares_places(n: Expr) -> bool:
-    return isinstance(n, Binary) and n.op in COMPARISONS and n.a.dtype.kind == "index"
+def _step(x: Load, axis: Axis) -> int:
+    """Elements between neighbouring places of the axis in what `x` reads; 0 also where that varies."""
+    return stride(x, axis.var) or 0
 
 
 def _sizes(extent: Expr, most: int) -> list[tuple[int, int, Expr]]:
@@ -93,9 +79,10 @@ def _sizes(extent: Expr, most: int) -> list[tuple[int, int, Expr]]:
 
 @dataclass(frozen=True, slots=True)
 class _Turned:
-    """`job` over `others`, `along` (how memory is read) and `inner` (how it is written)."""
+    """`job` over `others`, `along` (how memory is read) and `inner` (how it is written); `across` are turned round."""
 
     job: Elements
+    across: list[Load]
     others: list[Axis]
     along: Axis
     inner: Axis
@@ -138,18 +125,16 @@ class _Turned:
         """One block of `size` × `size` elements."""
         row, column = first + values[0] * size, values[1] * size
         parts, buffers, stmts = dict[Load, Buffer](), list[Buffer](), list[Stmt]()
-        for x in dict.fromkeys(loads(self.job.body)):
-            if _is_across(x, self.along, self.inner):
-                shape = (const(size), const(size))
-                stages = [Buffer("part", shape, x.dtype, scope=Scope.REGISTER) for _ in range(size.bit_length())]
-                stmts.append(_vectors(size, partial(self._read, x, stages[0], env, row, column)))
-                stmts += [_exchanged(a, b, size, 1 << bit) for bit, (a, b) in enumerate(pairwise(stages))]
-                buffers += stages
-                parts[x] = stages[-1]
+        for x in self.across:
+            shape = (const(size), const(size))
+            stages = [Buffer("part", shape, x.dtype, scope=Scope.REGISTER) for _ in range(size.bit_length())]
+            stmts.append(_vectors(size, partial(self._read, x, stages[0], env, row, column)))
+            stmts += [_exchanged(a, b, size, 1 << bit) for bit, (a, b) in enumerate(pairwise(stages))]
+            buffers += stages
+            parts[x] = stages[-1]
 
         def write(m: Expr, lane: Expr) -> Stmt:
-            turned = {x: Load(part, (m, lane)) for x, part in parts.items()}
-            value = rewrite(self.job.body, lambda x: turned.get(x) if isinstance(x, Load) else None)
+            value = replaced(self.job.body, {x: Load(part, (m, lane)) for x, part in parts.items()})
             return self.job.store({**env, self.along.var: row + m, self.inner.var: column + lane}, value)
 
         stmts.append(_vectors(size, write))
