@@ -313,6 +313,23 @@ def test_what_is_left_of_the_last_run() -> None:
         assert "last run" not in Meter(host(), 1, footprint=footprint, period=1e-3).rates
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_steps_read_again(threads: int) -> None:
+    """Steps that fit into the second cache are read about as fast as it is, and faster than those of a hundred times as
+    much; what no program steps through is not measured."""
+    caches = measure_machine(host(), 1).caches
+    found = []
+    for step in (caches["L2"] // 2, 50 * caches["L2"]):
+        meter = Meter(host(), threads, step=threads * step)
+        for _ in range(3):
+            meter.sample()
+        found.append(meter.machine(best=True).bandwidths)
+    small, large = found
+    assert list(small) == ["L1", "L2", "L3", "memory", "each step"]
+    assert small["each step"] > large["each step"] > large["memory"] / 2
+    assert "each step" not in Meter(host(), threads).rates
+
+
 def test_peaks_of_several_threads() -> None:
     one, two = measure_machine(host(), 1), measure_machine(host(), 2)
     assert two.cores in (1, 2)
@@ -340,7 +357,9 @@ def test_bounds() -> None:
     calls = bound_of(work(calls={"exp": 1000, "unheard_of": 5}), {}, MACHINE)
     assert calls.seconds == pytest.approx(1e-6)
     steps = bound_of(work(slots=400, stepped=4 * 10**6), {"L3": 10**5}, MACHINE)
-    assert (steps.seconds, steps.by) == (pytest.approx(1e-5), "L2")
+    assert (steps.seconds, steps.by) == (pytest.approx(1e-5), "each step")
+    measured = replace(MACHINE, bandwidths={**MACHINE.bandwidths, "each step": 200e9})
+    assert bound_of(work(stepped=4 * 10**6), {}, measured).seconds == pytest.approx(2e-5)
 
 
 def test_where_operands_lie() -> None:

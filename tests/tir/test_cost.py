@@ -202,6 +202,7 @@ kernel @steps(w: Buffer[({n}, {n}), float32], h: Buffer[({n},), float32], s: Buf
   }}
 }}""")
     assert cost.stepped == stepped
+    assert cost.step == (260 << 10 if stepped else 0)
 
 
 # ------------------------------------------------------------------ guards

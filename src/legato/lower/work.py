@@ -16,7 +16,7 @@ from legato.tir.stmt import Func
 __all__ = ["COUNTS", "kernel_work"]
 
 COUNTS = ("flops", "slots", "masked", "narrow", "scalar", "loads", "gathered", "stores", "divisions", "parallel",
-          "past_l1", "past_l2", "stepped")  # fmt: skip
+          "past_l1", "past_l2", "stepped", "step")  # fmt: skip
 L1_BYTES = 32 << 10  # the nominal size of a core's first cache
 
 

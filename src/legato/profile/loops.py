@@ -17,7 +17,7 @@ from legato.runtime.program import FunctionInfo, Program, TensorInfo
 from legato.tir.intrinsics import INTRINSICS
 from legato.tir.parser import parse_func
 
-__all__ = ["Rate", "aligned", "call_rate", "multiply_add_rate", "read_rate", "return_rate"]
+__all__ = ["Rate", "aligned", "call_rate", "multiply_add_rate", "read_rate", "return_rate", "step_rate"]
 
 SECONDS: Final = 0.002  # of the short runs of a sample together: the first finds nothing of its own in the caches
 MULTIPLY_ADDS: Final = 1 << 18  # of each accumulator
@@ -28,6 +28,7 @@ RETURNS: Final = 4  # how often memory is come back to until L3 keeps it: it doe
 LONGEST: Final = 0.05  # seconds from one return to the next
 UNROLL: Final = 8
 AHEAD: Final = 4096  # bytes; how far ahead memory is fetched
+PIECE: Final = 32 << 10  # bytes that are read forwards where reading goes backwards: what the first cache holds
 
 
 class Rate:
@@ -94,24 +95,44 @@ def _register_rate(target: Target, step: str, sums: int, count: int, kind: str =
 def read_rate(target: Target, values: np.ndarray, size: int, total: int, *, ahead: bool = False) -> Rate:
     """Bytes per second when each thread reads the first `size` bytes of its row of `values` (float32[threads, n]) again
     and again, at least once and `total` bytes in all. ahead: tell the second cache what comes next."""
-    blocks = size // (4 * UNROLL * target.lanes(dt.float32))
-    return _read_rate(target, values, blocks, max(1, total // size), AHEAD if ahead else 0)
+    return _read_rate(target, values, size, max(1, total // size), AHEAD if ahead else 0)
+
+
+def step_rate(target: Target, values: np.ndarray, size: int, total: int) -> Rate:
+    """As `read_rate`, from the first to the last and back, as kernels do where steps read the same again: a cache that
+    is a little too small still has what was read last."""
+    return _read_rate(target, values, size, max(2, total // size), 0, back=True)
 
 
 def return_rate(target: Target, values: np.ndarray, size: int, period: float) -> Rate:
     """Bytes per second when each thread reads the first `size` bytes of its row of `values` once in `period` seconds,
     and nothing between. Others who share the cache take its place meanwhile."""
-    blocks = max(1, size // (4 * UNROLL * target.lanes(dt.float32)))
-    return _read_rate(target, values, blocks, 1, AHEAD, period)
+    return _read_rate(target, values, size, 1, AHEAD, period)
 
 
-def _read_rate(target: Target, values: np.ndarray, blocks: int, times: int, ahead: int, period: float = 0.0) -> Rate:
-    """Loops that read so many blocks of `UNROLL` vectors, so many times."""
+def _read_rate(
+    target: Target, values: np.ndarray, size: int, times: int, ahead: int, period: float = 0.0, *, back: bool = False
+) -> Rate:
+    """Loops that read so many bytes in blocks of `UNROLL` vectors, so many times; back: every other time the last piece
+    first, each from the front on, which is how the system expects memory to be read."""
     lanes = target.lanes(dt.float32)
-    at = f"j * {UNROLL * lanes} + (a * {lanes} + "
+    width = UNROLL * lanes
+    blocks = max(1, size // (4 * width))
+    pieces = max(1, size // PIECE) if back else 1
+    orders = ("q", f"({pieces - 1} - q)") if back else ("q",)
+    passes = "".join(_pass(order, pieces, blocks // pieces, width, lanes, ahead) for order in orders)
+    rounds = times // len(orders)
+    read = 4 * width * (blocks // pieces) * pieces * rounds * len(orders) * len(values)
+    loops = f"for i in 0..{rounds} {{{passes}}}"
+    return Rate(_program(loops, UNROLL, target, values.shape, "float32"), values, read, period)
+
+
+def _pass(order: str, pieces: int, blocks: int, width: int, lanes: int, ahead: int) -> str:
+    """Loops over all pieces, number `order` of them in iteration q, and the blocks of each."""
+    at = f"({order} * {blocks} + j) * {width} + (a * {lanes} + "
     fetch = f"prefetch y[p, {at}{ahead // 4})];" if ahead else ""
-    loops = f"""
-      for i in 0..{times} {{
+    return f"""
+      for q in 0..{pieces} {{
         for j in 0..{blocks} {{
           unroll a in 0..{UNROLL} {{
             {fetch}
@@ -119,8 +140,6 @@ def _read_rate(target: Target, values: np.ndarray, blocks: int, times: int, ahea
           }}
         }}
       }}"""
-    size = 4 * UNROLL * lanes * blocks * times * len(values)
-    return Rate(_program(loops, UNROLL, target, values.shape, "float32"), values, size, period)
 
 
 def _program(loops: str, sums: int, target: Target, shape: tuple[int, ...], kind: str) -> Executable:

@@ -19,8 +19,8 @@ from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.target import Target, cpu_name
 from legato.bench.fork_join import fork_join_seconds
-from legato.profile.loops import Rate, aligned, call_rate, multiply_add_rate, read_rate, return_rate
-from legato.profile.report import LEVELS
+from legato.profile.loops import Rate, aligned, call_rate, multiply_add_rate, read_rate, return_rate, step_rate
+from legato.profile.report import LEVELS, STEP
 
 __all__ = ["Machine", "Meter", "measure_machine"]
 
@@ -39,7 +39,8 @@ class Machine:
     work.
 
     Of "last run", if it is there, is what a program of some size finds in L3 that it left there a run ago: on machines
-    that share L3 with others, part of it has come to lie in memory.
+    that share L3 with others, part of it has come to lie in memory. "each step", if it is there, is for what steps of a
+    recurrence read again, to and fro: part of it may lie in one cache, and part in the next.
 
     What every core has of its own (arithmetic, L1, L2) is measured on one and multiplied by the cores in use; L3 and
     memory are measured on all threads at once.
@@ -66,31 +67,40 @@ class Meter:
     """Samples the peaks of this machine with code for `target` on `threads` threads.
 
     footprint: bytes that a program touches in a run, which takes `period` seconds; of these the bandwidth "last run"
-    is measured, unless they do not fit into L3, or into L2.
+    is measured, unless they do not fit into L3, or into L2. step: bytes that all threads together touch in each step of
+    a recurrence; of these "each step" is.
     """
 
     def __init__(
-        self, target: Target, threads: int, intrinsics: Iterable[str] = (), footprint: int = 0, period: float = 0.0
+        self,
+        target: Target,
+        threads: int,
+        intrinsics: Iterable[str] = (),
+        footprint: int = 0,
+        period: float = 0.0,
+        step: int = 0,
     ) -> None:
         self.target, self.threads = target, threads
         self.caches, self.cores = _caches(), min(threads, _cores())
         self.intrinsics = tuple(intrinsics)
-        self.rates = {"multiply-adds": multiply_add_rate(target), **self._reading(footprint, period)}
+        self.rates = {"multiply-adds": multiply_add_rate(target), **self._reading(footprint, period, step // threads)}
         self.rates |= {name: call_rate(target, name) for name in self.intrinsics}
         self.samples: dict[str, list[float]] = {name: [] for name in self.rates}
 
-    def _reading(self, footprint: int, period: float) -> dict[str, Rate]:
-        """Bandwidths, by level."""
+    def _reading(self, footprint: int, period: float, step: int) -> dict[str, Rate]:
+        """Bandwidths, by level; step: of a thread."""
         target, threads = self.target, self.threads
         one, two, three = (self.caches[level] for level in ("L1", "L2", "L3"))
         own = {"L1": one // 2, "L2": (one + two) // 2}
         shared = {"L3": two + min(2 * two, three // (4 * threads)), "memory": max(4 * three // threads, 2 * two)}
-        values = aligned(threads, max(shared.values()) // 4)
+        values = aligned(threads, max(*shared.values(), step) // 4)
         found = {level: read_rate(target, values[:1], size, READ_BYTES[level]) for level, size in own.items()}
         for level, size in shared.items():
             found[level] = read_rate(target, values, size, READ_BYTES[level], ahead=True)
         if two * self.cores < footprint <= three:
             found["last run"] = return_rate(target, values, footprint // threads, period)
+        if step:
+            found[STEP] = step_rate(target, values, step, READ_BYTES["L2"])
         return found
 
     def sample(self) -> None:
@@ -125,6 +135,8 @@ class Meter:
         }
         for beyond, level in pairwise(reversed(known)):
             known[level] = max(known[level], known[beyond])
+        if STEP in found:
+            known[STEP] = found[STEP]
         return known
 
 

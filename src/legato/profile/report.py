@@ -11,9 +11,10 @@ from legato.base.dataclass import dataclass
 if TYPE_CHECKING:
     from legato.profile.machine import Machine
 
-__all__ = ["LEVELS", "Bound", "Cause", "Event", "KernelProfile", "Profile"]
+__all__ = ["LEVELS", "STEP", "Bound", "Cause", "Event", "KernelProfile", "Profile"]
 
 LEVELS: Final = ("L1", "L2", "L3", "last run", "memory")  # "last run": in L3, if it is still there a run later
+STEP: Final = "each step"  # what steps of a recurrence touch again: wherever so much of it lies
 
 
 @dataclass(frozen=True, slots=True)

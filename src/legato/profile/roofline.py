@@ -3,7 +3,7 @@
     bound = max(arithmetic, moving)
     arithmetic = vector bytes computed / peak + Σ intrinsics / their rate
     moving = the slowest of: bytes that lie in a level or beyond it / bandwidth of the level,
-             bytes that steps of a recurrence touch again beyond the first cache / bandwidth of the second
+             bytes that steps of a recurrence touch again beyond the first cache / what reading as much again gives
 
 Causes are told from facts of the kernel's code (`tir.cost`) and of the launches (which thread worked when), each with
 the seconds that it explains; what nothing explains is called unknown.
@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from legato.base.dataclass import dataclass
-from legato.profile.report import LEVELS, Bound, Cause
+from legato.profile.report import LEVELS, STEP, Bound, Cause
 from legato.runtime.kernels import Work
 
 if TYPE_CHECKING:
@@ -52,9 +52,9 @@ def bound_of(work: Work, moved: Mapping[str, int], machine: Machine) -> Bound:
         seconds = beyond / machine.bandwidths.get(name, machine.bandwidths["L3"])
         if seconds > moving:
             moving, level = seconds, name
-    again = work.count("stepped") / machine.bandwidths["L2"]
+    again = work.count("stepped") / machine.bandwidths.get(STEP, machine.bandwidths["L2"])
     if again > moving:
-        moving, level = again, "L2"
+        moving, level = again, STEP
     return Bound(max(arithmetic, moving), arithmetic, moving, "arithmetic" if arithmetic >= moving else level)
 
 

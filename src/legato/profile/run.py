@@ -70,7 +70,7 @@ def _measured(
     """Runs, and the machine's peaks: in turns, so that both see the same clocks and neighbours."""
     runs = _runs(recorder, inputs, 0.0)
     period = min(run.end - run.start for run in runs) / 1e9
-    meter = _meter(exe, recorder.kernels, _footprint(recorder.kernels, runs[-1]), period)
+    meter = _meter(exe, recorder.kernels, runs[-1], period)
     runs = []
     for _ in range(TURNS):
         runs += _runs(recorder, inputs, seconds / TURNS)
@@ -97,8 +97,14 @@ def _footprint(kernels: Sequence[KernelInfo], run: Run) -> int:
     return sum(found.values())
 
 
-def _meter(exe: Executable, kernels: Sequence[KernelInfo], footprint: int, period: float) -> Meter | None:
-    """What measures the machine; None where there is no compiler."""
+def _step(kernels: Sequence[KernelInfo], run: Run) -> int:
+    """Bytes that a step of a recurrence touches, of the one that touches most; 0 where there is none."""
+    works = [_work(kernels, launch) for launch in run.launches]
+    return max((work.count("step") for work in works if work is not None), default=0)
+
+
+def _meter(exe: Executable, kernels: Sequence[KernelInfo], run: Run, period: float) -> Meter | None:
+    """What measures the machine for a program whose runs are like `run`; None where there is no compiler."""
     try:
         from legato.profile.machine import Meter
     except ImportError as error:
@@ -106,7 +112,8 @@ def _meter(exe: Executable, kernels: Sequence[KernelInfo], footprint: int, perio
             raise
         return None
     intrinsics = dict.fromkeys(name for k in kernels for name in k.calls)
-    return Meter(target(exe.target), exe.threads, intrinsics, footprint, period)
+    footprint, step = _footprint(kernels, run), _step(kernels, run)
+    return Meter(target(exe.target), exe.threads, intrinsics, footprint, period, step)
 
 
 @dataclass(frozen=True, slots=True)

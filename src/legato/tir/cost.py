@@ -53,6 +53,7 @@ class Cost:
     past_l1, past_l2: bytes that are touched again when a first or second level cache of nominal size has lost them.
     stepped:  bytes that come again from beyond the first cache whatever the order of the loops: steps that wait for the
               one before (there is a barrier in them) touch more than it holds.
+    step:     bytes that one of these steps touches.
     """
 
     flops: Count = 0
@@ -68,6 +69,7 @@ class Cost:
     past_l1: Count = 0
     past_l2: Count = 0
     stepped: Count = 0
+    step: Count = 0
     calls: dict[str, Count] = field(default_factory=dict)
     buffers: tuple[BufferCost, ...] = ()
 
@@ -87,6 +89,7 @@ def kernel_cost(func: Func, vector_bytes: int, caches: tuple[int, int] = (32 << 
     traffic = Traffic(counting.frames, counting.accesses)
     cost.past_l1, cost.past_l2 = (traffic.again(size) for size in caches)
     cost.stepped = traffic.stepped(counting.steps, caches[0])
+    cost.step = traffic.step(counting.steps, caches[0])
     return cost
 
 
