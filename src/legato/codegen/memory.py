@@ -255,8 +255,8 @@ class Memory:
     def prefetch(self, buffer: Buffer, r: Resolved) -> None:
         """Asks for the memory at offset `r`, of the first lane, to be brought into the core's own caches.
 
-        All of them: AMD's Zen 4 and 5 drop many requests for the second one alone (prefetcht1; Wang et al. 2024,
-        arXiv 2411.02814), and what the first loses, the second still has.
+        All of them: AMD's Zen 4 drops some requests for the second one alone (prefetcht1; Wang et al. 2024, arXiv
+        2411.02814), and on Zen 5 weights from memory were waited for. What the first loses, the second still has.
         """
         pointer, _ = self._address(buffer, r)
         first = r.lanes[0] if r.lanes is not None else 0

@@ -114,7 +114,7 @@ def _read_rate(
     target: Target, values: np.ndarray, size: int, times: int, ahead: int, period: float = 0.0, *, back: bool = False
 ) -> Rate:
     """Loops that read so many bytes in blocks of `UNROLL` vectors, so many times; back: every other time the last piece
-    first, each from the front on, which is how the system expects memory to be read."""
+    first, but each piece from the front on, which processors fetch ahead best."""
     lanes = target.lanes(dt.float32)
     width = UNROLL * lanes
     blocks = max(1, size // (4 * width))
