@@ -62,13 +62,13 @@ def call(b: Builder, op: Op, *args: Expr) -> Expr:
     return b.call_op(op, args)
 
 
-@pytest.mark.parametrize(("make", "length"), [(chain, 20_000), (let_chain, 10_000), (ladder, 10_000)])
+@pytest.mark.parametrize(("make", "length"), [(chain, 40_000), (let_chain, 20_000), (ladder, 10_000)])
 def test_every_pass_of_a_long_program(make: Callable[[int], Module], length: int) -> None:
     module = make(length)
     for name, p in table().items():
         start = time.process_time()
         p()(module)
-        assert time.process_time() - start < 5, f"{name} is slow"  # linear: about half a second
+        assert time.process_time() - start < 10, f"{name} is slow"  # linear: about a second
 
 
 @pytest.mark.parametrize("make", [chain, let_chain, ladder])
