@@ -94,7 +94,7 @@ def _register_rate(target: Target, step: str, sums: int, count: int, kind: str =
 
 def read_rate(target: Target, values: np.ndarray, size: int, total: int, *, ahead: bool = False) -> Rate:
     """Bytes per second when each thread reads the first `size` bytes of its row of `values` (float32[threads, n]) again
-    and again, at least once and `total` bytes in all. ahead: tell the second cache what comes next."""
+    and again, at least once and `total` bytes in all. ahead: ask for what comes next."""
     return _read_rate(target, values, size, max(1, total // size), AHEAD if ahead else 0)
 
 
@@ -120,16 +120,16 @@ def _read_rate(
     blocks = max(1, size // (4 * width))
     pieces = max(1, size // PIECE) if back else 1
     orders = ("q", f"({pieces - 1} - q)") if back else ("q",)
-    passes = "".join(_pass(order, pieces, blocks // pieces, width, lanes, ahead) for order in orders)
+    passes = "".join(_pass(order, pieces, blocks // pieces, lanes, ahead) for order in orders)
     rounds = times // len(orders)
     read = 4 * width * (blocks // pieces) * pieces * rounds * len(orders) * len(values)
     loops = f"for i in 0..{rounds} {{{passes}}}"
     return Rate(_program(loops, UNROLL, target, values.shape, "float32"), values, read, period)
 
 
-def _pass(order: str, pieces: int, blocks: int, width: int, lanes: int, ahead: int) -> str:
+def _pass(order: str, pieces: int, blocks: int, lanes: int, ahead: int) -> str:
     """Loops over all pieces, number `order` of them in iteration q, and the blocks of each."""
-    at = f"({order} * {blocks} + j) * {width} + (a * {lanes} + "
+    at = f"({order} * {blocks} + j) * {UNROLL * lanes} + (a * {lanes} + "
     fetch = f"prefetch y[p, {at}{ahead // 4})];" if ahead else ""
     return f"""
       for q in 0..{pieces} {{

@@ -6,7 +6,7 @@ iterations lies what one of them touches: where that is more than a cache holds,
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable
 
 from legato.arith.expr import Expr, Var
 from legato.base.dataclass import dataclass
@@ -48,30 +48,23 @@ class Traffic:
                 total = plus(total, plus(times(once, times_again), times(-1, once)))
         return total
 
-    def stepped(self, loops: Container[Frame], capacity: int) -> Count:
+    def stepped(self, loops: Container[Frame], capacity: int) -> tuple[Count, int]:
         """Bytes that each iteration of `loops`, which cannot be done in another order, has to touch again beyond those
-        that a cache of `capacity` bytes may still hold. Distances that are not literals are taken to fit."""
+        that a cache of `capacity` bytes may still hold; and the most that one of these iterations touches, 0 if none
+        does so. Distances that are not literals are taken to fit."""
         total: Count = 0
-        for access, var, distance in self._again_in(loops, capacity):
-            once = times(access.buffer.dtype.bytes, access.at.points(access.variables))
-            lost = quotient(times(once, distance - capacity), distance)
-            total = plus(total, times(lost, plus(self.frames.extents[var], -1)))
-        return total
-
-    def step(self, loops: Container[Frame], capacity: int) -> int:
-        """Bytes that an iteration of the loop in `stepped` that touches most of them does; 0 if none is in it."""
-        return max((distance for *_, distance in self._again_in(loops, capacity)), default=0)
-
-    def _again_in(self, loops: Container[Frame], capacity: int) -> Iterator[tuple[Access, Var, int]]:
-        """Accesses that come to the same elements in every iteration of one of `loops`, its variable, and the bytes
-        that an iteration touches, if they are more than `capacity`."""
+        most = 0
         for access, around in self.accesses:
             frame, var = next((f for f in around if f[0] in loops), (None, None))
             if frame is None or var is None or var in access.variables:
                 continue
             distance = self._distance(frame)
             if distance is not None and distance > capacity:
-                yield access, var, distance
+                once = times(access.buffer.dtype.bytes, access.at.points(access.variables))
+                lost = quotient(times(once, distance - capacity), distance)
+                total = plus(total, times(lost, plus(self.frames.extents[var], -1)))
+                most = max(most, distance)
+        return total, most
 
     def _repeats(self, access: Access, loops: list[tuple[Frame, Var]], capacity: int) -> Count:
         """How often the elements that the access touches are fetched."""

@@ -53,7 +53,7 @@ class Cost:
     past_l1, past_l2: bytes that are touched again when a first or second level cache of nominal size has lost them.
     stepped:  bytes that come again from beyond the first cache whatever the order of the loops: steps that wait for the
               one before (there is a barrier in them) touch more than it holds.
-    step:     bytes that one of these steps touches.
+    step:     bytes that one of these steps touches, of the largest.
     """
 
     flops: Count = 0
@@ -88,8 +88,7 @@ def kernel_cost(func: Func, vector_bytes: int, caches: tuple[int, int] = (32 << 
     cost = counting.run()
     traffic = Traffic(counting.frames, counting.accesses)
     cost.past_l1, cost.past_l2 = (traffic.again(size) for size in caches)
-    cost.stepped = traffic.stepped(counting.steps, caches[0])
-    cost.step = traffic.step(counting.steps, caches[0])
+    cost.stepped, cost.step = traffic.stepped(counting.steps, caches[0])
     return cost
 
 
