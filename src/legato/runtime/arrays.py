@@ -91,15 +91,15 @@ def by_name(
 ) -> list[object | None]:
     """`values` in the order of `tensors`, None for absent ones; RunError for unknown and (`complete`) absent ones."""
     known = {tensor.name: tensor for tensor in tensors}
-    for name in values:
-        if name not in known:
-            from difflib import get_close_matches  # only for mistakes
+    if not values.keys() <= known.keys():
+        from difflib import get_close_matches  # only for mistakes
 
-            close = get_close_matches(str(name), known, n=1)
-            hint = f"\n  hint: did you mean {close[0]!r}?" if close else ""
-            raise RunError(f"no {kind} is called {name!r}; there are {', '.join(map(str, tensors))}{hint}")
-    missing = [str(tensor) for name, tensor in known.items() if name not in values]
-    if complete and missing:
+        name = next(name for name in values if name not in known)
+        close = get_close_matches(str(name), known, n=1)
+        hint = f"\n  hint: did you mean {close[0]!r}?" if close else ""
+        raise RunError(f"no {kind} is called {name!r}; there are {', '.join(map(str, tensors))}{hint}")
+    if complete and len(values) < len(known):
+        missing = [str(tensor) for name, tensor in known.items() if name not in values]
         raise RunError(f"missing {kind}s: {', '.join(missing)}")
     return [values.get(name) for name in known]
 
