@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
 from legato.base.dataclass import dataclass
 from legato.base.errors import RunError
+from legato.runtime.arrays import by_name
 from legato.runtime.binding import address
 from legato.runtime.executable import Executable
 from legato.runtime.kernels import KernelInfo
@@ -87,18 +88,19 @@ class Recorder:
     def runs(self, inputs: Mapping[str, object], seconds: float, least: int, most: int) -> list[Run]:
         """Runs the program for so many seconds, at least `least` and at most `most` times, one run right behind the
         other: what was recorded is read after all of them, since that takes the program's place in the caches."""
+        values = by_name("input", self._exe.arguments, inputs, complete=True)
         records: list[tuple[int, int, _Areas]] = []
         end = time.monotonic() + seconds
         while len(records) < least or (time.monotonic() < end and len(records) < most):
-            records.append(self._record_one(inputs))
+            records.append(self._record_one(values))
         return [Run(begun, done, self._launches(*areas)) for begun, done, areas in records]
 
-    def _record_one(self, inputs: Mapping[str, object]) -> tuple[int, int, _Areas]:
-        """One run: when it began and ended, and what was recorded."""
+    def _record_one(self, inputs: Sequence[object]) -> tuple[int, int, _Areas]:
+        """One call: when it began and ended, and what was recorded."""
         while True:
             self._record.clear()
             start = time.monotonic_ns()
-            self._exe.run(inputs)
+            self._exe(*inputs)
             end = time.monotonic_ns()
             if self._record.header.unknown:
                 raise RunError("the program does not list its kernels\n  hint: compile the model again")
