@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
+from itertools import cycle
 from typing import Final
 
 import numpy as np
@@ -28,36 +30,39 @@ RETURNS: Final = 4  # how often memory is come back to until L3 keeps it: it doe
 LONGEST: Final = 0.05  # seconds from one return to the next
 UNROLL: Final = 8
 AHEAD: Final = 4096  # bytes; how far ahead memory is fetched
+SMALLEST: Final = 4096  # bytes of a part of memory that is read: a page, and no less than a block
 PIECE: Final = 32 << 10  # bytes that are read forwards where reading goes backwards: what the first cache holds
 
 
 class Rate:
-    """How much of something loops do per second: `amount` each time that `exe` runs on `values`.
+    """How much of something loops do per second: `amount` each time that `exe` runs on one of `places`, of which each
+    sample takes the next.
 
     period: seconds between the runs of a sample, of which the last counts (no more than LONGEST, so that it ends soon);
     0: short runs, of which the best counts.
     """
 
-    def __init__(self, exe: Executable, values: np.ndarray, amount: float, period: float = 0.0) -> None:
-        self.exe, self.values, self.amount, self.period = exe, values, amount, min(period, LONGEST)
+    def __init__(self, exe: Executable, places: Iterable[np.ndarray], amount: float, period: float = 0.0) -> None:
+        self.exe, self.places, self.amount, self.period = exe, cycle(places), amount, min(period, LONGEST)
 
     def sample(self) -> float:
         """The rate now."""
+        values = next(self.places)
         if not self.period:
-            found = [self._once()]
+            found = [self._once(values)]
             while sum(self.amount / rate for rate in found) < SECONDS:
-                found.append(self._once())
+                found.append(self._once(values))
             return max(found)
         for _ in range(RETURNS):
             end = time.perf_counter() + self.period
-            self.exe(self.values)
+            self.exe(values)
             while time.perf_counter() < end:
                 pass
-        return self._once()
+        return self._once(values)
 
-    def _once(self) -> float:
+    def _once(self, values: np.ndarray) -> float:
         start = time.perf_counter()
-        self.exe(self.values)
+        self.exe(values)
         return self.amount / (time.perf_counter() - start)
 
 
@@ -89,32 +94,42 @@ def _register_rate(target: Target, step: str, sums: int, count: int, kind: str =
         }}
       }}"""
     values = aligned(1, lanes)
-    return Rate(_program(loops, sums, target, values.shape, kind), values, count * sums * lanes)
+    return Rate(_program(loops, sums, target, values.shape, kind), [values], count * sums * lanes)
 
 
 def read_rate(target: Target, values: np.ndarray, size: int, total: int, *, ahead: bool = False) -> Rate:
     """Bytes per second when each thread reads the first `size` bytes of its row of `values` (float32[threads, n]) again
-    and again, at least once and `total` bytes in all. ahead: ask for what comes next."""
-    return _read_rate(target, values, size, max(1, total // size), AHEAD if ahead else 0)
+    and again, at least once and `total` bytes in all; each sample another part of the row, if it is long enough, since
+    how much of it a cache keeps depends on the pages that it happens to lie on. ahead: ask for what comes next."""
+    return _read_rate(target, _parts(values, size), size, max(1, total // size), AHEAD if ahead else 0)
 
 
 def step_rate(target: Target, values: np.ndarray, size: int, total: int) -> Rate:
     """As `read_rate`, from the first to the last and back, as kernels do where steps read the same again: a cache that
     is a little too small still has what was read last."""
-    return _read_rate(target, values, size, max(2, total // size), 0, back=True)
+    return _read_rate(target, _parts(values, size), size, max(2, total // size), 0, back=True)
 
 
 def return_rate(target: Target, values: np.ndarray, size: int, period: float) -> Rate:
     """Bytes per second when each thread reads the first `size` bytes of its row of `values` once in `period` seconds,
     and nothing between. Others who share the cache take its place meanwhile."""
-    return _read_rate(target, values, size, 1, AHEAD, period)
+    return _read_rate(target, values[None], size, 1, AHEAD, period)
+
+
+def _parts(values: np.ndarray, size: int) -> np.ndarray:
+    """float32[threads, n] cut into as many float32[threads, m] as hold rows of `size` bytes."""
+    threads, floats = values.shape
+    count = max(1, 4 * floats // max(size, SMALLEST))
+    length = floats // count // 16 * 16
+    return values.reshape(-1)[: count * threads * length].reshape(count, threads, length)
 
 
 def _read_rate(
-    target: Target, values: np.ndarray, size: int, times: int, ahead: int, period: float = 0.0, *, back: bool = False
+    target: Target, places: np.ndarray, size: int, times: int, ahead: int, period: float = 0.0, *, back: bool = False
 ) -> Rate:
-    """Loops that read so many bytes in blocks of `UNROLL` vectors, so many times; back: every other time the last piece
-    first, but each piece from the front on, which processors fetch ahead best."""
+    """Loops that read so many bytes of one of `places` (float32[n, threads, floats]) in blocks of `UNROLL` vectors, so
+    many times; back: every other time the last piece first, but each piece from the front on, which processors fetch
+    ahead best."""
     lanes = target.lanes(dt.float32)
     width = UNROLL * lanes
     blocks = max(1, size // (4 * width))
@@ -122,9 +137,9 @@ def _read_rate(
     orders = ("q", f"({pieces - 1} - q)") if back else ("q",)
     passes = "".join(_pass(order, pieces, blocks // pieces, lanes, ahead) for order in orders)
     rounds = times // len(orders)
-    read = 4 * width * (blocks // pieces) * pieces * rounds * len(orders) * len(values)
+    read = 4 * width * (blocks // pieces) * pieces * rounds * len(orders) * places.shape[1]
     loops = f"for i in 0..{rounds} {{{passes}}}"
-    return Rate(_program(loops, UNROLL, target, values.shape, "float32"), values, read, period)
+    return Rate(_program(loops, UNROLL, target, places.shape[1:], "float32"), places, read, period)
 
 
 def _pass(order: str, pieces: int, blocks: int, lanes: int, ahead: int) -> str:
