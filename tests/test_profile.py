@@ -8,7 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from fractions import Fraction
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from legato.base.target import host, target
 from legato.profile import Bound, KernelProfile, Profile, profile
 from legato.profile.charts import roofline
 from legato.profile.html import html
+from legato.profile.loops import aligned, read_rate
 from legato.profile.machine import Machine, Meter, measure_machine
 from legato.profile.report import Cause
 from legato.profile.reuse import moved_bytes
@@ -328,6 +329,18 @@ def test_what_steps_read_again(threads: int) -> None:
     assert list(small) == ["L1", "L2", "L3", "memory", "each step"]
     assert small["each step"] > large["each step"] > large["memory"] / 2
     assert "each step" not in Meter(host(), threads).rates
+
+
+@pytest.mark.parametrize(("size", "count"), [(64, 16), (4096, 16), (20000, 3), (40000, 1), (65536, 1)])
+def test_each_sample_reads_another_part(size: int, count: int) -> None:
+    """Parts hold what is read of rows of 64 KiB, overlap nowhere, and come again when all have had their turn."""
+    values = aligned(2, 16384)
+    rate = read_rate(host(), values, size, size)
+    *parts, again = [next(rate.places) for _ in range(count + 1)]
+    assert again is parts[0]
+    assert all(len(part) == 2 and part[0].nbytes > size - 64 and np.shares_memory(part, values) for part in parts)
+    assert not any(np.shares_memory(a, b) for a, b in combinations(parts, 2))
+    assert rate.sample() > 0
 
 
 def test_peaks_of_several_threads() -> None:
