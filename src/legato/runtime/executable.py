@@ -128,29 +128,57 @@ class Executable:
 
     def __call__(self, *inputs: object) -> object:
         """The program's result on `inputs`: an array or value, or tuples as `structure` nests them. All are fresh."""
-        tensors, objects = self._apart(inputs)
-        arrays = self._arrays(tensors)
-        plan = self._plan(arrays)
-        outputs = [_empty(shape, kind) for shape, kind in plan.outputs]
-        results = self._invoke(plan, arrays, outputs, objects)
-        return pack(self._signature.info.structure, [*outputs, *results] if results else outputs)
+        structure, outputs = self._signature.info.structure, self._call(inputs)
+        return outputs[structure] if type(structure) is int else pack(structure, outputs)
 
     def run(self, inputs: Mapping[str, object], *, out: Mapping[str, np.ndarray] | None = None) -> dict[str, Any]:
         """Outputs by name, for inputs by name; tensors named in `out` are written there (C order, no overlap)."""
         info = self._signature.info
-        tensors, objects = self._apart(by_name("input", info.arguments, inputs, complete=True))
-        arrays = self._arrays(tensors)
-        plan = self._plan(arrays)
-        given = by_name("output", info.outputs, out or {}, complete=False)
-        outputs = [
-            _empty(shape, kind) if array is None else check_out(array, tensor, shape, kind)
-            for tensor, (shape, kind), array in zip(info.outputs, plan.outputs, given, strict=True)
-        ]
-        if out:
-            check_overlap(info, arrays, [None if g is None else o for g, o in zip(given, outputs, strict=True)])
-        results = self._invoke(plan, arrays, outputs, objects)
+        values = by_name("input", info.arguments, inputs, complete=True)
+        given = by_name("output", info.outputs, out, complete=False) if out else None
         names = [tensor.name for tensor in info.outputs] + [obj.name for obj in info.results]
-        return dict(zip(names, [*outputs, *results], strict=True))
+        return dict(zip(names, self._call(values, given), strict=True))
+
+    def _call(self, inputs: Sequence[object], out: Sequence[object] | None = None) -> list[Any]:
+        """All outputs for all inputs, tensors before other values; `out`: arrays to write into, None for fresh ones.
+
+        Straight on, for what it takes is what small models wait for: each function more that is called here is some
+        microseconds where weights have just passed through the caches and taken its place.
+        """
+        signature = self._signature
+        objects: Sequence[object] = ()
+        if signature.has_objects:
+            inputs, objects = self._apart(inputs)
+        if len(inputs) != len(signature.tensors):
+            raise self._wrong_count(inputs, signature.info.inputs)
+        arrays = []
+        for value, (tensor, kind) in zip(inputs, signature.tensors, strict=True):
+            array = value if type(value) is np.ndarray else as_array(value, tensor.name)
+            flags = array.flags
+            if array.dtype is not kind or not flags.c_contiguous or not flags.aligned:
+                array = ready(array, tensor, kind)
+            arrays.append(array)
+        plan = self._plans.get(tuple([array.shape for array in arrays])) or self._plan(arrays)
+        try:
+            if out is None:
+                outputs = [np.empty(shape, kind) for shape, kind in plan.outputs]
+            else:
+                outputs = self._out(plan, arrays, out)
+        except MemoryError as error:
+            wanted = ", ".join(f"{kind}{list(shape)}" for shape, kind in plan.outputs)
+            raise RunError(f"out of memory: no room for outputs {wanted}") from error
+        results = self._invoke(plan, arrays, outputs, objects)
+        return [*outputs, *results] if results else outputs
+
+    def _out(self, plan: Plan, arrays: Sequence[np.ndarray], out: Sequence[object]) -> list[np.ndarray]:
+        """Arrays to write into: those in `out`, checked, and fresh ones for None."""
+        info = self._signature.info
+        outputs = [
+            np.empty(shape, kind) if given is None else check_out(given, tensor, shape, kind)
+            for tensor, (shape, kind), given in zip(info.outputs, plan.outputs, out, strict=True)
+        ]
+        check_overlap(info, arrays, [None if g is None else o for g, o in zip(out, outputs, strict=True)])
+        return outputs
 
     def _apart(self, inputs: Sequence[object]) -> tuple[Sequence[object], Sequence[object]]:
         """The inputs that are tensors, and those that are values of data types."""
@@ -169,22 +197,8 @@ class Executable:
         names = ", ".join(map(str, wanted)) or "nothing"
         return RunError(f"{self.function}: got {len(inputs)} inputs, wanted {len(wanted)}: {names}")
 
-    def _arrays(self, inputs: Sequence[object]) -> list[np.ndarray]:
-        """The inputs as arrays that native code can read: of the right dtypes, contiguous and aligned."""
-        signature = self._signature
-        tensors = signature.info.inputs
-        if len(inputs) != len(tensors):
-            raise self._wrong_count(inputs, tensors)
-        arrays = []
-        for value, tensor, kind in zip(inputs, tensors, signature.dtypes, strict=True):
-            array = value if type(value) is np.ndarray else as_array(value, tensor.name)
-            flags = array.flags
-            if array.dtype is not kind or not flags.c_contiguous or not flags.aligned:
-                array = ready(array, tensor, kind)
-            arrays.append(array)
-        return arrays
-
-    def _plan(self, arrays: list[np.ndarray]) -> Plan:
+    def _plan(self, arrays: Sequence[np.ndarray]) -> Plan:
+        """What follows from the shapes of inputs; RunError where they do not fit."""
         shapes = tuple([array.shape for array in arrays])
         plan = self._plans.get(shapes)
         if plan is None:
@@ -415,13 +429,6 @@ def _thread_count(threads: int | None) -> int:
     if not 1 <= count <= MAX_THREADS:
         raise RunError(f"threads: got {count}, wanted 1 to {MAX_THREADS}")
     return count
-
-
-def _empty(shape: Shape, kind: np.dtype[np.generic]) -> np.ndarray:
-    try:
-        return np.empty(shape, kind)
-    except MemoryError as error:
-        raise RunError(f"out of memory: no room for an output {kind}{list(shape)}") from error
 
 
 def _refuse_op(info: HostOpInfo, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:

@@ -44,14 +44,14 @@ class Plan:
 class Signature:
     """A function's signature, ready to be applied to shapes."""
 
-    __slots__ = ("_constraints", "_output_sizes", "_sizes", "_sources", "_workspace", "dim_words", "dtypes",
-                 "extent_words", "flags", "has_objects", "info", "input_words", "object_words", "output_dtypes",
-                 "output_words", "result_words")  # fmt: skip
+    __slots__ = ("_constraints", "_output_sizes", "_sizes", "_sources", "_workspace", "dim_words", "extent_words",
+                 "flags", "has_objects", "info", "input_words", "object_words", "output_dtypes", "output_words",
+                 "result_words", "tensors")  # fmt: skip
 
     def __init__(self, info: FunctionInfo) -> None:
         self.info = info
         dims = [dim.name for dim in info.dims]
-        self.dtypes = tuple(dtype(tensor.dtype).numpy for tensor in info.inputs)
+        self.tensors = tuple((tensor, dtype(tensor.dtype).numpy) for tensor in info.inputs)
         self.output_dtypes = tuple(dtype(tensor.dtype).numpy for tensor in info.outputs)
         self._sources = [_source(info, name) for name in dims]
         self._sizes = [[compile_size(size, dims) for size in tensor.shape] for tensor in info.inputs]
