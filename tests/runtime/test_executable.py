@@ -238,7 +238,7 @@ def test_impossible_output() -> None:
     )
     info = function("scale", [tensor("x", "int8", "n")], [tensor("y", "float32", ("*", "n", 2**43))], ["n"])
     exe = executable(of=program(functions={"main": info}))
-    assert message_of(exe, np.zeros(1, np.int8)) == "out of memory: no room for outputs float32[8796093022208]"
+    assert message_of(exe, np.zeros(1, np.int8)) == "out of memory: no room for an output float32[8796093022208]"
 
 
 # ---------------------------------------------------------------------------------------------------- out

@@ -9,10 +9,10 @@ import numpy as np
 
 from legato.base.errors import RunError
 from legato.runtime.datatypes import ObjectInfo
-from legato.runtime.program import FunctionInfo, Structure, TensorInfo
+from legato.runtime.program import FunctionInfo, TensorInfo
 from legato.runtime.signature import fault
 
-__all__ = ["as_array", "by_name", "check_out", "check_overlap", "pack", "ready"]
+__all__ = ["as_array", "by_name", "check_out", "check_overlap", "ready"]
 
 _PROTOCOLS: Final = ("__array_interface__", "__array_struct__", "__array__")
 
@@ -102,10 +102,3 @@ def by_name(
         missing = [str(tensor) for name, tensor in known.items() if name not in values]
         raise RunError(f"missing {kind}s: {', '.join(missing)}")
     return [values.get(name) for name in known]
-
-
-def pack(structure: Structure, outputs: Sequence[object]) -> object:
-    """The outputs, nested in tuples as `structure` says."""
-    if isinstance(structure, int):
-        return outputs[structure]
-    return tuple(pack(part, outputs) for part in structure)

@@ -18,7 +18,7 @@ from legato.base.errors import InternalError, InterruptError, LegatoError, Platf
 from legato.base.precision import Precision
 from legato.base.target import missing_features, target
 from legato.runtime import artifact
-from legato.runtime.arrays import as_array, by_name, check_out, check_overlap, pack, ready
+from legato.runtime.arrays import as_array, by_name, check_out, check_overlap, ready
 from legato.runtime.binding import MAX_THREADS, CodeImage, address, cpu_count, library
 from legato.runtime.bodies import choose, ranges
 from legato.runtime.datatypes import ConstructorInfo, ObjectInfo
@@ -128,8 +128,7 @@ class Executable:
 
     def __call__(self, *inputs: object) -> object:
         """The program's result on `inputs`: an array or value, or tuples as `structure` nests them. All are fresh."""
-        structure, outputs = self._signature.info.structure, self._call(inputs)
-        return outputs[structure] if type(structure) is int else pack(structure, outputs)
+        return self._signature.pack(self._call(inputs))
 
     def run(self, inputs: Mapping[str, object], *, out: Mapping[str, np.ndarray] | None = None) -> dict[str, Any]:
         """Outputs by name, for inputs by name; tensors named in `out` are written there (C order, no overlap)."""
@@ -147,7 +146,7 @@ class Executable:
         """
         signature = self._signature
         objects: Sequence[object] = ()
-        if signature.has_objects:
+        if signature.info.objects:
             inputs, objects = self._apart(inputs)
         if len(inputs) != len(signature.tensors):
             raise self._wrong_count(inputs, signature.info.inputs)
@@ -158,15 +157,9 @@ class Executable:
             if array.dtype is not kind or not flags.c_contiguous or not flags.aligned:
                 array = ready(array, tensor, kind)
             arrays.append(array)
-        plan = self._plans.get(tuple([array.shape for array in arrays])) or self._plan(arrays)
-        try:
-            if out is None:
-                outputs = [np.empty(shape, kind) for shape, kind in plan.outputs]
-            else:
-                outputs = self._out(plan, arrays, out)
-        except MemoryError as error:
-            wanted = ", ".join(f"{kind}{list(shape)}" for shape, kind in plan.outputs)
-            raise RunError(f"out of memory: no room for outputs {wanted}") from error
+        shapes = tuple([array.shape for array in arrays])
+        plan = self._plans.get(shapes) or self._new_plan(shapes)
+        outputs = [_empty(*leaf) for leaf in plan.outputs] if out is None else self._out(plan, arrays, out)
         results = self._invoke(plan, arrays, outputs, objects)
         return [*outputs, *results] if results else outputs
 
@@ -174,7 +167,7 @@ class Executable:
         """Arrays to write into: those in `out`, checked, and fresh ones for None."""
         info = self._signature.info
         outputs = [
-            np.empty(shape, kind) if given is None else check_out(given, tensor, shape, kind)
+            _empty(shape, kind) if given is None else check_out(given, tensor, shape, kind)
             for tensor, (shape, kind), given in zip(info.outputs, plan.outputs, out, strict=True)
         ]
         check_overlap(info, arrays, [None if g is None else o for g, o in zip(out, outputs, strict=True)])
@@ -183,8 +176,6 @@ class Executable:
     def _apart(self, inputs: Sequence[object]) -> tuple[Sequence[object], Sequence[object]]:
         """The inputs that are tensors, and those that are values of data types."""
         info = self._signature.info
-        if not info.objects:
-            return inputs, ()
         if len(inputs) != len(info.arguments):
             raise self._wrong_count(inputs, info.arguments)
         given = list(zip(info.arguments, inputs, strict=True))
@@ -197,20 +188,17 @@ class Executable:
         names = ", ".join(map(str, wanted)) or "nothing"
         return RunError(f"{self.function}: got {len(inputs)} inputs, wanted {len(wanted)}: {names}")
 
-    def _plan(self, arrays: Sequence[np.ndarray]) -> Plan:
-        """What follows from the shapes of inputs; RunError where they do not fit."""
-        shapes = tuple([array.shape for array in arrays])
-        plan = self._plans.get(shapes)
-        if plan is None:
-            plan = self._signature.plan(shapes)
-            body = self._body(shapes)
-            if len(self._plans) >= MAX_PLANS:
-                self._plans.clear()
-                self._exchanges.clear()
-                self._body_of.clear()
-            if body is not None:
-                self._body_of[plan] = body
-            self._plans[shapes] = plan
+    def _new_plan(self, shapes: tuple[Shape, ...]) -> Plan:
+        """What follows from the shapes of inputs, to be kept; RunError where they do not fit."""
+        plan = self._signature.plan(shapes)
+        body = self._body(shapes)
+        if len(self._plans) >= MAX_PLANS:
+            self._plans.clear()
+            self._exchanges.clear()
+            self._body_of.clear()
+        if body is not None:
+            self._body_of[plan] = body
+        self._plans[shapes] = plan
         return plan
 
     def _body(self, shapes: Sequence[Shape]) -> Executable | None:
@@ -231,9 +219,10 @@ class Executable:
     ) -> Sequence[Any]:
         """Run native code in a workspace of our own, and return the results that are values; RunError if it fails."""
         if self._bodies:
-            body = self._body_of.get(plan) or self._body(tuple([array.shape for array in arrays]))
+            shapes = tuple([array.shape for array in arrays])
+            body = self._body_of.get(plan) or self._body(shapes)
             assert body is not None
-            return body._invoke(body._plan(arrays), arrays, outputs, objects)
+            return body._invoke(body._plans.get(shapes) or body._new_plan(shapes), arrays, outputs, objects)
         try:
             workspace = self._free.pop()
         except IndexError:
@@ -429,6 +418,13 @@ def _thread_count(threads: int | None) -> int:
     if not 1 <= count <= MAX_THREADS:
         raise RunError(f"threads: got {count}, wanted 1 to {MAX_THREADS}")
     return count
+
+
+def _empty(shape: Shape, kind: np.dtype[np.generic]) -> np.ndarray:
+    try:
+        return np.empty(shape, kind)
+    except MemoryError as error:
+        raise RunError(f"out of memory: no room for an output {kind}{list(shape)}") from error
 
 
 def _refuse_op(info: HostOpInfo, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:

@@ -7,7 +7,8 @@ ranges, constraints. What follows from input shapes alone is a `Plan`, made once
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Final
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from legato.base.dataclass import dataclass
 from legato.base.dtype import dtype
 from legato.base.errors import RunError
-from legato.runtime.program import FunctionInfo, TensorInfo
+from legato.runtime.program import FunctionInfo, Structure, TensorInfo
 from legato.runtime.size import compile_size, names, show
 
 __all__ = ["Plan", "Signature", "fault"]
@@ -23,6 +24,14 @@ __all__ = ["Plan", "Signature", "fault"]
 MAX_BYTES: Final = 2**46
 Shape = tuple[int, ...]
 _RUN_DEEP, _RUN_OBJECTS = 2, 4  # LG_RUN_DEEP, LG_RUN_OBJECTS
+
+
+def _packer(structure: Structure) -> Callable[[Sequence[object]], object]:
+    """What nests outputs in tuples as `structure` says; where there is one only, it is no Python code that takes it."""
+    if isinstance(structure, int):
+        return itemgetter(structure)
+    parts = [_packer(part) for part in structure]
+    return lambda outputs: tuple([part(outputs) for part in parts])
 
 
 def fault(what: str, got: object, wanted: object, hint: str | None = None) -> RunError:
@@ -46,11 +55,12 @@ class Signature:
 
     __slots__ = ("_constraints", "_output_sizes", "_sizes", "_sources", "_workspace", "dim_words", "extent_words",
                  "flags", "has_objects", "info", "input_words", "object_words", "output_dtypes", "output_words",
-                 "result_words", "tensors")  # fmt: skip
+                 "pack", "result_words", "tensors")  # fmt: skip
 
     def __init__(self, info: FunctionInfo) -> None:
         self.info = info
         dims = [dim.name for dim in info.dims]
+        self.pack = _packer(info.structure)
         self.tensors = tuple((tensor, dtype(tensor.dtype).numpy) for tensor in info.inputs)
         self.output_dtypes = tuple(dtype(tensor.dtype).numpy for tensor in info.outputs)
         self._sources = [_source(info, name) for name in dims]
