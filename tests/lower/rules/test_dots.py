@@ -21,7 +21,7 @@ from legato.ir.types import TensorType, dims
 
 Array = np.ndarray[Any, Any]
 LEVELS = [t for t in TARGETS.values() if not missing_features(t)]
-RULE = "alloc joined"  # what only this rule writes
+RULE = "alloc dots"  # what only this rule writes
 
 
 def small(rng: np.random.Generator, *shape: int) -> Array:

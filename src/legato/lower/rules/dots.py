@@ -4,7 +4,7 @@
         acc[m][lanes] = 0
         for r in reduction, vectors along its last axis:
             for m: acc[m][:] = combine(acc[m][:], body at row m)        what all rows share is read once
-        sums[m] = the lanes of acc[m], neighbours joined, then pairs of neighbours, …
+        sums[m] = the lanes of acc[m], joined
         store epilogue(sums): vectors of rows
 
 A convolution with one output channel is such: its data lies along the channels that it sums over. The rule for rows
@@ -16,21 +16,12 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from legato.arith.expr import Expr, Var, const, floordiv, floormod
+from legato.arith.expr import Expr, Var, const
 from legato.arith.substitute import rewrite, substitute
 from legato.base.target import Target
 from legato.lower.access import depends
-from legato.lower.rules.nest import (
-    balanced,
-    extent_of,
-    is_threaded,
-    is_unit,
-    lanes_for,
-    parallel,
-    serial,
-    together,
-    vector,
-)
+from legato.lower.rules.across import across
+from legato.lower.rules.nest import extent_of, in_tiles, is_threaded, is_unit, lanes_for, serial, vector
 from legato.lower.rules.row import RowJob, along_vectors, lanes_along
 from legato.lower.rules.tile_update import combine
 from legato.lower.rules.unrolled import unrolled
@@ -70,19 +61,10 @@ def dots(job: RowJob, target: Target) -> Stmt:
     terms = math.prod(extent_of(a.extent) or 1 for a in job.reductions[0].reduction.axes)
     threaded = is_threaded([a.extent for a in job.outer], terms)
 
-    def tiles(first: Expr, count: Expr, rows: int) -> Stmt:
-        def tile(values: list[Expr]) -> Stmt:
-            *others, number = values
-            env = {**units, **{a.var: v for a, v in zip(outer, others, strict=True)}}
-            return _Tile(job, target, env, row.var, first + number * rows, rows, most).build()
+    def tile(env: dict[Var, Expr], first: Expr, rows: int) -> Stmt:
+        return _Tile(job, target, {**units, **env}, row.var, first, rows, most).build()
 
-        return parallel([*(a.extent for a in outer), count], tile, threaded)
-
-    known = extent_of(row.extent)
-    if known is None:
-        full = floordiv(row.extent, const(most))
-        return together([tiles(const(0), full, most), tiles(full * most, floormod(row.extent, const(most)), 1)])
-    return together([tiles(const(first), const(count), rows) for rows, count, first in balanced(known, most)])
+    return in_tiles([*outer, row], most, threaded, tile)
 
 
 class _Tile:
@@ -96,11 +78,10 @@ class _Tile:
         self.most, self.lanes = most, lanes_along(self.one, target) or 1
 
     def build(self) -> Stmt:
-        acc = self._registers("acc", self.most * self.lanes)
-        return Alloc(acc, block(self._summed(acc), self._joined(acc, self.most * self.lanes)))
-
-    def _registers(self, name: str, size: int) -> Buffer:
-        return Buffer(name, (const(size),), self.one.tensor.dtype, scope=Scope.REGISTER)
+        size = self.most * self.lanes
+        acc = Buffer("dots", (const(size),), self.one.tensor.dtype, scope=Scope.REGISTER)
+        joined = across(acc, self.most, self.lanes, self.target.lanes(acc.dtype), self._combined, self._stored)
+        return Alloc(acc, block(self._summed(acc), joined))
 
     def _at(self, m: Expr, env: dict[Var, Expr]) -> dict[Var, Expr]:
         return {**self.env, self.row: self.first + m, **env}
@@ -129,21 +110,6 @@ class _Tile:
             return block(start, serial(rest, along))
 
         return vector(self.lanes, of_lane)
-
-    def _joined(self, sums: Buffer, size: int) -> Stmt:
-        """Joins neighbours until there is one sum for each row; then stores what is made of them."""
-        if size == self.most:
-            return self._stored(sums)
-        joined, width = self._registers("joined", size // 2), min(self.lanes, size // 2)
-
-        def joins(v: Expr) -> Stmt:
-            def join(lane: Expr) -> Stmt:
-                i = v * width + lane
-                return Store(joined, (i,), self._combined(Load(sums, (i * 2,)), Load(sums, (i * 2 + 1,))))
-
-            return vector(width, join)
-
-        return Alloc(joined, block(unrolled("v", size // 2 // width, joins), self._joined(joined, size // 2)))
 
     def _stored(self, sums: Buffer) -> Stmt:
         """The epilogue of every sum."""

@@ -14,10 +14,12 @@ from legato.tir.expr import Load
 from legato.tir.stmt import For, If, LoopKind, Stmt, block
 from legato.tir.walk import statements
 
-__all__ = ["Body", "balanced", "by_one_thread", "extent_of", "is_shared", "is_unit", "lanes_for", "loop", "number_of",
-           "parallel", "serial", "together", "unfused", "vector", "vector_loop", "where", "work"]  # fmt: skip
+__all__ = ["Body", "balanced", "by_one_thread", "extent_of", "in_tiles", "is_shared", "is_unit", "lanes_for", "loop",
+           "number_of", "parallel", "serial", "together", "unfused", "vector", "vector_loop", "where",
+           "work"]  # fmt: skip
 
 Body = Callable[[Expr], Stmt]
+Tile = Callable[[dict[Var, Expr], Expr, int], Stmt]  # of the values of the outer axes, the first place, how many
 GRAIN = 1 << 14  # element operations below which a kernel stays on one thread: a fork-join costs about a microsecond
 PIECES = 16  # iterations that a parallel loop should have at least, so that threads share evenly
 
@@ -49,13 +51,18 @@ def balanced(extent: int, most: int) -> list[tuple[int, int, int]]:
     return [piece for piece in pieces if piece[1]]
 
 
-def serial(axes: Sequence[Axis], body: Callable[[dict[Var, Expr]], Stmt], env: dict[Var, Expr] | None = None) -> Stmt:
-    """A serial nest over `axes`; the body gets the value of each axis variable."""
+def serial(
+    axes: Sequence[Axis],
+    body: Callable[[dict[Var, Expr]], Stmt],
+    env: dict[Var, Expr] | None = None,
+    kind: LoopKind = LoopKind.SERIAL,
+) -> Stmt:
+    """A nest of loops over `axes`, serial by default; the body gets the value of each axis variable."""
     env = dict(env or {})
     if not axes:
         return body(env)
     first, rest = axes[0], axes[1:]
-    return loop(first.var.name, first.extent, lambda v: serial(rest, body, {**env, first.var: v}))
+    return loop(first.var.name, first.extent, lambda v: serial(rest, body, {**env, first.var: v}, kind), kind)
 
 
 def parallel(extents: Sequence[Expr], body: Callable[[list[Expr]], Stmt], threaded: bool) -> Stmt:
@@ -114,6 +121,25 @@ def number_of(axes: Iterable[Axis], values: Mapping[Var, Expr]) -> Expr:
     for axis in axes:
         number = number * axis.extent + values[axis.var]
     return simplify(number)
+
+
+def in_tiles(axes: Sequence[Axis], most: int, threaded: bool, tile: Tile) -> Stmt:
+    """Tiles of at most `most` places along the last of `axes`, nearly equal ones; single places behind full tiles where
+    the extent is symbolic."""
+    *outer, last = axes
+
+    def tiles(first: Expr, count: Expr, size: int) -> Stmt:
+        def one(values: list[Expr]) -> Stmt:
+            *others, number = values
+            return tile({a.var: v for a, v in zip(outer, others, strict=True)}, first + number * size, size)
+
+        return parallel([*(a.extent for a in outer), count], one, threaded)
+
+    known = extent_of(last.extent)
+    if known is None:
+        full = floordiv(last.extent, const(most))
+        return together([tiles(const(0), full, most), tiles(full * most, floormod(last.extent, const(most)), 1)])
+    return together([tiles(const(first), const(count), size) for size, count, first in balanced(known, most)])
 
 
 def where(condition: Expr, then: Stmt, otherwise: Stmt | None = None) -> Stmt:

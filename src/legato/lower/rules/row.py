@@ -1,17 +1,17 @@
-"""The rule for reductions along memory: row by row, each reduction in partial vectors, then the stored elements.
+"""The rule for reductions along memory: each reduction of some rows in partial vectors, then the stored elements.
 
-    parallel rows:
-        s0 = reduce over the row …            (softmax: the maximum)
-        s1 = reduce over the row using s0 …   (the sum of exponentials)
-        for the row: out = f(row, s0, s1)
+    parallel tiles of rows:
+        for m in rows: s0[m] = reduce over row m …               (softmax: the maximum)
+        for m in rows: s1[m] = reduce over row m using s0[m] …   (the sum of exponentials)
+        for m in rows: for row m: out = f(row, s0[m], s1[m])
 
 A row's sum is formed in UNROLL vectors of partial sums, joined pairwise: an order fixed by the target and the extent.
+No row waits for what joins the lanes of another. Rows of less than half a vector lie in lanes, one in each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from legato.arith.expr import Expr, Var, const, floordiv, lt
 from legato.arith.simplify import simplify
@@ -19,7 +19,21 @@ from legato.arith.substitute import rewrite, substitute, variables
 from legato.base.dataclass import dataclass
 from legato.base.target import Target
 from legato.lower.access import stride
-from legato.lower.rules.nest import extent_of, is_threaded, is_unit, lanes_for, loop, parallel, serial, vector_loop
+from legato.lower.rules.across import across
+from legato.lower.rules.nest import (
+    chunked,
+    extent_of,
+    in_tiles,
+    is_threaded,
+    is_unit,
+    lanes_for,
+    loop,
+    parallel,
+    serial,
+    vector,
+    vector_loop,
+    work,
+)
 from legato.lower.rules.tile_update import combine
 from legato.te.inline import certain_loads, loads
 from legato.te.lower import identity
@@ -31,8 +45,15 @@ from legato.tir.stmt import Alloc, For, If, Let, LoopKind, Stmt, Store, block
 __all__ = ["MIN_LANES", "RowJob", "RowReduction", "along_vectors", "halves", "lanes_along", "row"]
 
 UNROLL = 4
-MIN_LANES = 4  # shorter rows are reduced one by one
+MIN_LANES = 4  # no vectors along shorter rows
+NEAR = 1 << 15  # bytes of rows that stay in the first cache, beside what is stored
+TILES = 16  # tiles that there should be at least, so that threads share evenly
+CHUNK = 1024
+FEW = 16  # elements that are written out one by one
+MANY = 1 << 10  # what a symbolic extent counts as
 _Update = Callable[[int, Expr], Stmt]
+_One = Callable[[dict[Var, Expr], Expr], Stmt]
+_At = Callable[[Expr], Mapping[Var, Expr]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,43 +97,86 @@ def row(job: RowJob, target: Target) -> Stmt:
     units = {a.var: const(0) for a in (*job.outer, *job.inner) if is_unit(a.extent)}
     outer = [a for a in job.outer if a.var not in units]
     inner = [a for a in job.inner if a.var not in units]
-    per_row = sum(_length(r.reduction.axes) for r in job.reductions)
-    threaded = is_threaded([a.extent for a in outer], 4 * per_row)
+    length = max(_length(r.reduction.axes) for r in job.reductions)
+    threaded = is_threaded([a.extent for a in outer], 4 * length * len(job.reductions))
+    if not outer:
+        return _Rows(job, target, inner, lambda _: units).build()
+    is_short = 2 * length <= target.lanes(job.reductions[0].tensor.dtype)
+    in_lanes = is_short or all(lanes_along(r, target) is None for r in job.reductions)
+    axis = _longest(outer)
+    outer = [*(a for a in outer if a is not axis), axis]
 
-    def at(values: list[Expr]) -> Stmt:
-        env = {**units, **{a.var: v for a, v in zip(outer, values, strict=True)}}
-        return _Row(job, target, env, inner).build()
+    def tile(env: dict[Var, Expr], first: Expr, rows: int) -> Stmt:
+        return _Rows(job, target, inner, lambda m: {**units, **env, axis.var: first + m}, rows).build()
 
-    return parallel([a.extent for a in outer], at, threaded)
+    def lane(env: dict[Var, Expr], place: Expr) -> Stmt:
+        return _Rows(job, target, inner, lambda _: {**units, **env, axis.var: place}, in_lane=True).build()
+
+    if in_lanes:
+        return _in_lanes(job, target, outer, threaded, lane)
+    return in_tiles(outer, _at_once(job, length, outer, target), threaded, tile)
+
+
+def _longest(outer: Sequence[Axis]) -> Axis:
+    """The axis whose rows are done together: the last that is long enough, if there is one."""
+    return max(reversed(outer), key=lambda a: min(extent_of(a.extent) or FEW // 4, FEW))
 
 
 def _length(axes: Sequence[Axis]) -> int:
     total = 1
     for a in axes:
-        total *= extent_of(a.extent) or 256
+        total *= extent_of(a.extent) or MANY
     return total
 
 
-class _Row:
-    def __init__(self, job: RowJob, target: Target, env: dict[Var, Expr], inner: Sequence[Axis]) -> None:
-        self.job, self.target, self.env, self.inner = job, target, env, inner
-        self.results = {r.tensor: Buffer("s", (), r.tensor.dtype, scope=Scope.LOCAL) for r in job.reductions}
+def _at_once(job: RowJob, length: int, outer: Sequence[Axis], target: Target) -> int:
+    """How many rows are reduced together: a power of two; they stay in the first cache, and there are tiles enough."""
+    dtype = job.reductions[0].tensor.dtype
+    rows = min(NEAR // (length * dtype.bytes), (work([a.extent for a in outer]) or NEAR) // TILES, target.lanes(dtype))
+    return 1 << max(0, rows.bit_length() - 1)
+
+
+def _in_lanes(job: RowJob, target: Target, outer: Sequence[Axis], threaded: bool, one: _One) -> Stmt:
+    """`one` row in each lane of vectors that run along the last of `outer`."""
+    *others, last = outer
+    lanes = lanes_for(target, [job.body, *(r.body for r in job.reductions)])
+    if not others and threaded:
+        return chunked(last.extent, lanes, CHUNK, lambda i: one({}, i))
+
+    def along(values: list[Expr]) -> Stmt:
+        env = {a.var: v for a, v in zip(others, values, strict=True)}
+        return vector_loop(last.extent, lanes, lambda i: one(env, i))
+
+    return parallel([a.extent for a in others], along, threaded)
+
+
+class _Rows:
+    """`rows` rows, those of the outer axes' values `at` 0, 1, …; or one, in a lane of a vector."""
+
+    def __init__(
+        self, job: RowJob, target: Target, inner: Sequence[Axis], at: _At, rows: int = 1, *, in_lane: bool = False
+    ) -> None:
+        self.job, self.target, self.inner, self.at, self.rows, self.in_lane = job, target, inner, at, rows, in_lane
+        self.slots = 1 << (rows - 1).bit_length()
+        shape = (const(self.slots),)
+        self.results = {r.tensor: Buffer("s", shape, r.tensor.dtype, scope=Scope.LOCAL) for r in job.reductions}
 
     def build(self) -> Stmt:
         parts = [self._reduce(r) for r in self.job.reductions]
-        body = block(*parts, self._store())
+        body = block(*parts, loop("m", const(self.rows), self._store))
         for b in self.results.values():
             body = Alloc(b, body)
         return body
 
-    def _known(self, e: Expr, env: dict[Var, Expr]) -> Expr:
-        """`e` at `env`, with the results of reductions read from where this row keeps them."""
-        e = rewrite(
-            e, lambda n: Load(self.results[n.buffer], ()) if isinstance(n, Load) and n.buffer in self.results else None
-        )
-        return substitute(e, {**self.env, **env})
+    def _known(self, e: Expr, m: Expr, env: Mapping[Var, Expr]) -> Expr:
+        """`e` in row `m` at `env`, with the results of reductions read from where the rows keep them."""
 
-    def _of_row(self, body: Expr, along: Sequence[Axis]) -> tuple[Expr, dict[Var, Expr]]:
+        def kept(n: Expr) -> Expr | None:
+            return Load(self.results[n.buffer], (m,)) if isinstance(n, Load) and n.buffer in self.results else None
+
+        return substitute(rewrite(e, kept), {**self.at(m), **env})
+
+    def _of_row(self, body: Expr, m: Expr, along: Sequence[Axis]) -> tuple[Expr, dict[Var, Expr]]:
         """`body` with what it computes from earlier reductions alone, the same everywhere `along` the row, replaced by
         variables; and their values. What a Select guards stays where it is: it may lie outside its buffer."""
         inner, found = {a.var for a in along}, dict[Expr, Var]()
@@ -130,17 +194,23 @@ class _Row:
             return var
 
         body = rewrite(body, take)
-        return body, {var: self._known(e, {}) for e, var in found.items()}
+        return body, {var: self._known(e, m, {}) for e, var in found.items()}
 
-    def _store(self) -> Stmt:
-        body, of_row = self._of_row(self.job.body, self.inner)
+    def _along(self, axes: Sequence[Axis], body: Callable[[dict[Var, Expr]], Stmt]) -> Stmt:
+        """`body` one by one along `axes`; written out where there are few, so that what is read again is read once."""
+        is_written = self.in_lane and (work([a.extent for a in axes]) or MANY) <= FEW
+        return serial(axes, body, kind=LoopKind.UNROLL if is_written else LoopKind.SERIAL)
+
+    def _store(self, m: Expr) -> Stmt:
+        """Stores row `m`."""
+        body, of_row = self._of_row(self.job.body, m, self.inner)
 
         def store(env: dict[Var, Expr]) -> Stmt:
-            index = tuple(substitute(i, {**self.env, **env}) for i in self.job.index)
-            return Store(self.job.out, index, self._known(body, env))
+            index = tuple(substitute(i, {**self.at(m), **env}) for i in self.job.index)
+            return Store(self.job.out, index, self._known(body, m, env))
 
-        if not self.inner:
-            return _lets(of_row, store({}))
+        if not self.inner or self.in_lane:
+            return _lets(of_row, self._along(self.inner, store))
         *rest, last = self.inner
         lanes = lanes_for(self.target, [self.job.body])
         return _lets(
@@ -148,24 +218,36 @@ class _Row:
         )
 
     def _reduce(self, r: RowReduction) -> Stmt:
-        """The statements that leave the reduction of this row in its result buffer."""
-        body, of_row = self._of_row(r.body, r.reduction.axes)
-        return _lets(of_row, self._accumulated(replace(r, body=body)))
+        """The statements that leave the reduction of each row in its result buffer."""
+        lanes = lanes_along(r, self.target)
+        if self.in_lane or lanes is None:
+            return loop("m", const(self.rows), lambda m: self._scalar(r, m))
+        size = self.slots * lanes
+        parts = Buffer("parts", (const(size),), r.tensor.dtype, scope=Scope.LOCAL)
+        vectors = loop("m", const(self.rows), lambda m: self._accumulated(r, m, parts, lanes))
 
-    def _accumulated(self, r: RowReduction) -> Stmt:
+        def join(a: Expr, b: Expr) -> Expr:
+            return self._join(r, a, b)
+
+        def finish(sums: Buffer) -> Stmt:
+            return vector(self.rows, lambda m: self._finished(r, m, Load(sums, (m,))))
+
+        width = self.target.lanes(r.tensor.dtype)
+        return Alloc(parts, block(vectors, across(parts, self.slots, lanes, width, join, finish)))
+
+    def _accumulated(self, r: RowReduction, m: Expr, parts: Buffer, lanes: int) -> Stmt:
+        """Leaves the reduction of row `m` in as many `parts` as there are lanes."""
+        body, of_row = self._of_row(r.body, m, r.reduction.axes)
         *rest, last = r.reduction.axes
-        lanes, length = lanes_along(r, self.target), extent_of(last.extent)
-        if lanes is None:
-            return self._scalar(r)
+        length = extent_of(last.extent)
         unroll = UNROLL if length is None or length >= UNROLL * lanes else 1
         acc = Buffer("acc", (const(unroll), const(lanes)), r.tensor.dtype, scope=Scope.REGISTER)
         lane = Var("l", lo=0, hi=lanes - 1)
         zero = identity(r.reduction.combiner, r.tensor.dtype)
 
         def update(u: int, env: dict[Var, Expr]) -> Stmt:
-            total = Load(acc, (const(u), lane))
-            value = combine(r.reduction.combiner, total, self._known(r.body, env), self.target)
-            return Store(acc, (const(u), lane), value)
+            place = (const(u), lane)
+            return Store(acc, place, self._join(r, Load(acc, place), self._known(body, m, env)))
 
         def along(env: dict[Var, Expr]) -> Stmt:
             return along_vectors(last.extent, lanes, unroll, lane, lambda u, i: update(u, {**env, last.var: i}))
@@ -176,38 +258,30 @@ class _Row:
             for step in halves(unroll)
             for u in range(step)
         ]
-        parts = Buffer("parts", (const(lanes),), r.tensor.dtype, scope=Scope.LOCAL)
-        spill = Store(parts, (lane,), Load(acc, (const(0), lane)))
-        vectors = Alloc(
-            acc, For(lane, const(lanes), block(*start, serial(rest, along), *joined, spill), LoopKind.VECTOR)
-        )
-        return Alloc(parts, block(vectors, self._across(r, parts, lanes)))
+        leave = Store(parts, (m * lanes + lane,), Load(acc, (const(0), lane)))
+        nest = For(lane, const(lanes), block(*start, serial(rest, along), *joined, leave), LoopKind.VECTOR)
+        return _lets(of_row, Alloc(acc, nest))
 
-    def _across(self, r: RowReduction, parts: Buffer, lanes: int) -> Stmt:
-        """Joins the lanes pairwise and leaves the result, combined with the initial value, in its buffer."""
-        steps: list[Stmt] = []
-        for step in halves(lanes):
-            lane = Var("l", lo=0, hi=step - 1)
-            both = self._join(r, Load(parts, (lane,)), Load(parts, (lane + step,)))
-            join = Store(parts, (lane,), both)
-            steps.append(For(lane, const(step), join, LoopKind.VECTOR))
-        total: Expr = Load(parts, (const(0),))
+    def _finished(self, r: RowReduction, m: Expr, total: Expr) -> Stmt:
+        """Leaves the result of row `m`, combined with the initial value, in its buffer."""
         if r.reduction.init is not None:
-            total = self._join(r, substitute(r.reduction.init, self.env), total)
-        return block(*steps, Store(self.results[r.tensor], (), total))
+            total = self._join(r, substitute(r.reduction.init, self.at(m)), total)
+        return Store(self.results[r.tensor], (m,), total)
 
     def _join(self, r: RowReduction, a: Expr, b: Expr) -> Expr:
         return combine(r.reduction.combiner, a, b, self.target)
 
-    def _scalar(self, r: RowReduction) -> Stmt:
+    def _scalar(self, r: RowReduction, m: Expr) -> Stmt:
+        """Leaves the reduction of row `m` in its buffer, element by element."""
+        body, of_row = self._of_row(r.body, m, r.reduction.axes)
         result = self.results[r.tensor]
         init = r.reduction.init or identity(r.reduction.combiner, r.tensor.dtype)
 
         def step(env: dict[Var, Expr]) -> Stmt:
-            value = combine(r.reduction.combiner, Load(result, ()), self._known(r.body, env), self.target)
-            return Store(result, (), value)
+            return Store(result, (m,), self._join(r, Load(result, (m,)), self._known(body, m, env)))
 
-        return block(Store(result, (), substitute(init, self.env)), serial(r.reduction.axes, step))
+        start = Store(result, (m,), substitute(init, self.at(m)))
+        return _lets(of_row, block(start, self._along(r.reduction.axes, step)))
 
 
 def _lets(values: Mapping[Var, Expr], body: Stmt) -> Stmt:
