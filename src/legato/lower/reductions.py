@@ -21,7 +21,7 @@ from legato.lower.group import stages
 from legato.lower.merged import merged
 from legato.lower.packing import Packing
 from legato.lower.rules.ahead import Ahead
-from legato.lower.rules.dots import dots, suits_dots
+from legato.lower.rules.dots import dots, suits_dots, suits_few
 from legato.lower.rules.nest import PIECES, together
 from legato.lower.rules.row import MIN_LANES, RowJob, RowReduction, row
 from legato.lower.rules.tile import tile
@@ -91,11 +91,17 @@ def _in_rows(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, pa
     """The elements of `tensor` that `part` computes as sums along memory; None where a tile is better."""
     order = _order(tensor, part)
     is_one = not order or is_unit(order[-1].extent)
-    along = part.reduction if is_one else _rows_along(work, part.body, order, part.reduction)
-    if along is None:
-        return None
     index = tuple(part.index.get(v, v) for v in index_of(tensor))
-    return RowJob(tensor, tuple(order), (), (RowReduction(reduction, (), along, part.body),), index, body)
+
+    def job(along: Reduction) -> RowJob:
+        return RowJob(tensor, tuple(order), (), (RowReduction(reduction, (), along, part.body),), index, body)
+
+    along = part.reduction if is_one else _rows_along(work, part.body, order, part.reduction)
+    if along is not None:
+        return job(along)
+    along = _narrow_along(work, part.body, order, part.reduction)
+    few = None if along is None else job(along)
+    return few if few is not None and suits_few(few, work.target) else None
 
 
 def _packed_rows(work: Scheduling, part: Part, job: RowJob) -> RowJob:
@@ -147,6 +153,22 @@ def _rows_along(work: Scheduling, inner: Expr, order: Sequence[Axis], red: Reduc
     reads = [x for x in loads(inner) if x.buffer not in work.constants]  # constants are packed as is best
     if any(not depends(x, vector) for x in reads) or all(stride(x, vector) == 1 for x in reads):
         return None
+    return _along_memory(reads, red)
+
+
+def _narrow_along(work: Scheduling, inner: Expr, order: Sequence[Axis], red: Reduction) -> Reduction | None:
+    """The reduction with the axis last along which memory runs, where all data does and each of few channels has
+    constants of its own."""
+    channel = order[-1]
+    reads = [x for x in loads(inner) if x.buffer not in work.constants]
+    along = _along_memory(reads, red)
+    if along is None or not reads or any(depends(x, channel.var) for x in reads):
+        return None
+    return along if all(stride(x, along.axes[-1].var) == 1 for x in reads) else None
+
+
+def _along_memory(reads: Sequence[Load], red: Reduction) -> Reduction | None:
+    """The reduction with the axis last along which memory runs; None where that is too short for vectors."""
     along = [a for a in red.axes if any(stride(x, a.var) == 1 for x in reads)]
     if not along or (extent_of(along[-1].extent) or MIN_LANES) < MIN_LANES:
         return None

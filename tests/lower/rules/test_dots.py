@@ -30,17 +30,18 @@ def small(rng: np.random.Generator, *shape: int) -> Array:
 
 
 def heat_map(
-    channels: int, size: tuple[int, int], kernel: tuple[int, int], *, is_symbolic: bool = False, spread: int = 1
-) -> Module:
-    """A convolution of NHWC data with one output channel, and what follows it."""
+    channels: int, size: tuple[int, int], kernel: tuple[int, int], *, is_symbolic: bool = False, spread: int = 1,
+    maps: int = 1,
+) -> Module:  # fmt: skip
+    """A convolution of NHWC data with one output channel, or few (`maps`), and what follows it."""
     b, rng = Builder(), np.random.default_rng(1)
     extents = [fresh(name) if is_symbolic else n for name, n in zip("hw", size, strict=True)]
     x = Var("x", ty=TensorType(dims([2, *extents, channels]), dt.float32))
     down, across = kernel
     pads = (down // 2, across // 2, (down - 1) // 2, (across - 1) // 2)
-    weight = b.constant(small(rng, 1, channels, down, across))
+    weight = b.constant(small(rng, maps, channels, down, across))
     y = b.call("nn.conv2d", x, weight, padding=pads, strides=(1, spread), data_layout="NHWC")
-    return Module.from_expr(b.function([x], b.call("nn.relu", b.call("add", y, b.constant(small(rng, 1))))))
+    return Module.from_expr(b.function([x], b.call("nn.relu", b.call("add", y, b.constant(small(rng, maps))))))
 
 
 def enlarged(channels: int, size: tuple[int, int], kernel: tuple[int, int]) -> Module:
@@ -53,11 +54,11 @@ def enlarged(channels: int, size: tuple[int, int], kernel: tuple[int, int]) -> M
     return Module.from_expr(b.function([x], b.call("nn.relu", y)))
 
 
-def scores(rows: int | None, terms: int) -> Module:
-    """Each row times the same vector."""
+def scores(rows: int | None, terms: int, vectors: int = 1) -> Module:
+    """Each row times the same vector, or a few."""
     b = Builder()
     x = Var("x", ty=TensorType(dims([fresh("n") if rows is None else rows, terms]), dt.float32))
-    y = b.call("nn.dense", x, b.constant(small(np.random.default_rng(1), 1, terms)))
+    y = b.call("nn.dense", x, b.constant(small(np.random.default_rng(1), vectors, terms)))
     return Module.from_expr(b.function([x], b.call("sigmoid", y)))
 
 
@@ -96,24 +97,45 @@ def test_transposed_convolutions_to_one_channel(
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.integers(1, 70), st.integers(1, 600), st.booleans(), st.sampled_from(LEVELS))
-def test_rows_times_one_vector(rows: int, terms: int, is_symbolic: bool, target: Target) -> None:
+@given(st.integers(1, 70), st.integers(1, 600), st.booleans(), st.integers(1, 9), st.sampled_from(LEVELS))
+def test_rows_times_few_vectors(rows: int, terms: int, is_symbolic: bool, vectors: int, target: Target) -> None:
     x = small(np.random.default_rng(0), rows, terms) / 64
-    check(scores(None if is_symbolic else rows, terms), x, target, rtol=1e-6)
+    check(scores(None if is_symbolic else rows, terms, vectors), x, target, rtol=1e-6)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.one_of(st.integers(1, 70), st.integers(200, 300)), st.tuples(st.integers(1, 4), st.integers(1, 40)),
+       st.integers(1, 3), st.tuples(st.integers(1, 3), st.integers(1, 5)), st.booleans(), st.integers(2, 9),
+       st.sampled_from(LEVELS))  # fmt: skip
+def test_convolutions_with_few_channels(
+    channels: int,
+    size: tuple[int, int],
+    spread: int,
+    kernel: tuple[int, int],
+    is_symbolic: bool,
+    maps: int,
+    target: Target,
+) -> None:
+    mod = heat_map(channels, size, kernel, is_symbolic=is_symbolic, spread=spread, maps=maps)
+    check(mod, small(np.random.default_rng(0), 2, *size, channels), target)
 
 
 @pytest.mark.parametrize("target", LEVELS, ids=lambda t: t.name)
 def test_the_rule_is_used(target: Target) -> None:
-    def text(channels: int, size: tuple[int, int], *, is_symbolic: bool = False) -> str:
+    def text(channels: int, size: tuple[int, int], *, is_symbolic: bool = False, maps: int = 1) -> str:
         x = small(np.random.default_rng(0), 2, *size, channels)
-        return check(heat_map(channels, size, (3, 3), is_symbolic=is_symbolic), x, target)
+        return check(heat_map(channels, size, (3, 3), is_symbolic=is_symbolic, maps=maps), x, target)
 
+    lanes = target.lanes(dt.float32)
     assert RULE in text(4, (5, 21))
     assert RULE in text(4, (5, 21), is_symbolic=True)
+    assert RULE in text(4 * lanes, (5, 21), maps=2)
+    assert RULE not in text(4 * lanes, (5, 21), maps=lanes), "register tiles"
     phases = check(enlarged(24, (5, 21), (2, 2)), small(np.random.default_rng(0), 2, 5, 21, 24), target)
     assert phases.count(RULE) >= 4
     assert RULE not in text(4, (5, 3)), "too few rows"
-    assert RULE not in text(1024, (5, 21)), "sums that are formed in parts"
+    assert "alloc sums" in text(4 * lanes * lanes, (5, 21)), "sums that are formed in parts"
+    assert RULE not in text(8 * lanes * lanes, (5, 4)), "parts of one row that would be too long"
 
 
 def test_windows_that_are_short_along_memory_are_vectors_of_results() -> None:

@@ -1,127 +1,225 @@
 """The rule for sums along memory whose terms share an operand: dot products of many rows with the same vectors.
 
     parallel (outer axes, tiles of rows):
-        acc[m][lanes] = 0
+        dots[m][lanes] = 0
         for r in reduction, vectors along its last axis:
-            for m: acc[m][:] = combine(acc[m][:], body at row m)        what all rows share is read once
-        sums[m] = the lanes of acc[m], joined
+            for m: dots[m][:] = combine(dots[m][:], body at row m)        what all rows share is read once
+        sums[m] = the lanes of dots[m], joined
         store epilogue(sums): vectors of rows
 
 A convolution with one output channel is such: its data lies along the channels that it sums over. The rule for rows
-would make one sum after the other, each waiting for itself.
+would make one sum after the other, each waiting for itself. Of few channels, each has a sum for each row, side by side
+as they are stored; register tiles of so few would leave most of each vector unused. Where the windows of neighbouring
+rows overlap, each element is loaded once for all of a tile's rows.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from functools import partial
 
-from legato.arith.expr import Expr, Var, const
+from legato.arith.expr import Expr, Var, const, floordiv, floormod
 from legato.arith.substitute import rewrite, substitute
+from legato.base.dataclass import dataclass
 from legato.base.target import Target
 from legato.lower.access import depends
 from legato.lower.rules.across import across
 from legato.lower.rules.nest import extent_of, in_tiles, is_threaded, is_unit, lanes_for, serial, vector
+from legato.lower.rules.overlap import Meeting, Overlap, find_overlap
 from legato.lower.rules.row import RowJob, along_vectors, lanes_along
 from legato.lower.rules.tile_update import combine
 from legato.lower.rules.unrolled import unrolled
 from legato.te.inline import loads
 from legato.te.lower import identity
+from legato.te.tensor import Axis
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
 from legato.tir.stmt import Alloc, Stmt, Store, block
 
-__all__ = ["dots", "suits_dots"]
+__all__ = ["dots", "suits_dots", "suits_few"]
 
 FEWEST = 4  # rows that are worth a tile
 MOST = 4  # a lane adds up at most so many terms for each lane there is: longer sums lose too much
+JOIN = 4  # operations for each sum that join its lanes
+
+
+@dataclass(frozen=True, slots=True)
+class _Axes:
+    """The axes of a job: tiles of rows along `row`, for each of which there are `many` sums along `beside`."""
+
+    outer: tuple[Axis, ...]
+    row: Axis
+    beside: Axis | None = None
+
+    @property
+    def many(self) -> int:
+        return 1 if self.beside is None else extent_of(self.beside.extent) or 1
 
 
 def suits_dots(job: RowJob, target: Target) -> bool:
-    """True if `job` is one reduction of vectors, rows share some of what it reads, and its sums are short enough that
-    they need not be formed in parts."""
-    outer = [a for a in job.outer if not is_unit(a.extent)]
-    if job.inner or len(job.reductions) != 1 or not outer:
+    """True if `job` is one reduction of vectors, rows share some of what it reads, and its sums can be formed in parts
+    that are short enough."""
+    axes = _axes(job, target)
+    if job.inner or len(job.reductions) != 1 or axes is None:
         return False
     (one,) = job.reductions
-    lanes, row = lanes_along(one, target), outer[-1]
+    lanes = lanes_along(one, target)
     *terms, last = (extent_of(a.extent) or 0 for a in one.reduction.axes)
-    known = extent_of(row.extent)
-    shares = any(not depends(x, row.var) for x in loads(one.body))
-    if lanes is None or not shares or (known is not None and known < FEWEST):
+    known = extent_of(axes.row.extent)
+    shares = any(not depends(x, axes.row.var) for x in loads(one.body))
+    if lanes is None or not shares or (known is not None and known * axes.many < FEWEST):
         return False
-    return 0 < math.prod(terms) * -(-last // lanes) <= MOST * lanes
+    vectors, most = -(-last // lanes), MOST * lanes
+    if axes.beside is not None and axes.many * (math.prod(terms) * vectors + JOIN) > math.prod(terms) * last:
+        return False
+    return 0 < vectors <= most and 0 < math.prod(terms) * vectors <= most * most
+
+
+def suits_few(job: RowJob, target: Target) -> bool:
+    """True if `job` suits, each of few channels having a sum for each row."""
+    axes = _axes(job, target)
+    return axes is not None and axes.beside is not None and suits_dots(job, target)
+
+
+def _axes(job: RowJob, target: Target) -> _Axes | None:
+    """The axes along which there is more than one sum; None if there is one in all."""
+    axes = [a for a in job.outer if not is_unit(a.extent)]
+    if not axes:
+        return None
+    *outer, last = axes
+    channels = extent_of(last.extent)
+    if outer and channels is not None and 2 * channels <= target.lanes(job.out.dtype):
+        reads = [x for r in job.reductions for x in loads(r.body)]
+        if all(not depends(x, last.var) or not depends(x, outer[-1].var) for x in reads):
+            return _Axes(tuple(outer[:-1]), outer[-1], last)
+    return _Axes(tuple(outer), last)
 
 
 def dots(job: RowJob, target: Target) -> Stmt:
     """The scheduled nest of a `job` that suits."""
     units = {a.var: const(0) for a in job.outer if is_unit(a.extent)}
-    *outer, row = [a for a in job.outer if a.var not in units]
+    axes = _axes(job, target)
+    assert axes is not None
     most = min(target.vector_registers // 2, target.lanes(job.out.dtype))
     terms = math.prod(extent_of(a.extent) or 1 for a in job.reductions[0].reduction.axes)
     threaded = is_threaded([a.extent for a in job.outer], terms)
 
     def tile(env: dict[Var, Expr], first: Expr, rows: int) -> Stmt:
-        return _Tile(job, target, {**units, **env}, row.var, first, rows, most).build()
+        return _Tile(job, target, axes, {**units, **env}, first, rows, most).build()
 
-    return in_tiles([*outer, row], most, threaded, tile)
+    return in_tiles([*axes.outer, axes.row], most // axes.many, threaded, tile)
 
 
 class _Tile:
-    """`rows` rows of axis `row`, the first being `first`, at fixed other axes; there are registers for `most`."""
+    """The sums of `rows` rows, the first being `first`, at fixed outer axes; there are registers for `most`."""
 
     def __init__(
-        self, job: RowJob, target: Target, env: dict[Var, Expr], row: Var, first: Expr, rows: int, most: int
+        self, job: RowJob, target: Target, axes: _Axes, env: dict[Var, Expr], first: Expr, rows: int, most: int
     ) -> None:
-        self.job, self.target, self.env, self.row, self.first, self.rows = job, target, env, row, first, rows
+        self.job, self.target, self.axes, self.env, self.first, self.rows = job, target, axes, env, first, rows
         (self.one,) = job.reductions
         self.most, self.lanes = most, lanes_along(self.one, target) or 1
 
     def build(self) -> Stmt:
-        size = self.most * self.lanes
-        acc = Buffer("dots", (const(size),), self.one.tensor.dtype, scope=Scope.REGISTER)
-        joined = across(acc, self.most, self.lanes, self.target.lanes(acc.dtype), self._combined, self._stored)
-        return Alloc(acc, block(self._summed(acc), joined))
+        *rest, last = self.one.reduction.axes
+        vectors = -(-(extent_of(last.extent) or 1) // self.lanes)
+        inner = list[Axis]()  # those of one part
+        while rest and vectors * (extent_of(rest[-1].extent) or 1) <= MOST * self.lanes:
+            vectors *= extent_of(rest[-1].extent) or 1
+            inner.insert(0, rest.pop())
+        acc = self._partial("dots")
+        if not rest:
+            return Alloc(acc, block(self._summed(acc, inner, {}), self._joined(acc)))
+        sums = self._partial("sums", Scope.LOCAL)
+        zero = identity(self.one.reduction.combiner, acc.dtype)
 
-    def _at(self, m: Expr, env: dict[Var, Expr]) -> dict[Var, Expr]:
-        return {**self.env, self.row: self.first + m, **env}
+        def part(env: dict[Var, Expr]) -> Stmt:
+            more = self._each(lambda place: Store(sums, place, self._combined(Load(sums, place), Load(acc, place))))
+            return Alloc(acc, block(self._summed(acc, inner, env), more))
+
+        start = self._each(lambda place: Store(sums, place, zero))
+        return Alloc(sums, block(start, serial(rest, part), self._joined(sums)))
+
+    def _partial(self, name: str, scope: Scope = Scope.REGISTER) -> Buffer:
+        """A vector for each sum."""
+        return Buffer(name, (const(self.most * self.lanes),), self.one.tensor.dtype, scope=scope)
+
+    def _each(self, body: Callable[[tuple[Expr, ...]], Stmt]) -> Stmt:
+        """`body` at the lanes of every vector."""
+        lanes = self.lanes
+        return vector(lanes, lambda lane: unrolled("n", self.most, lambda n: body((n * lanes + lane,))))
+
+    def _joined(self, sums: Buffer) -> Stmt:
+        return across(sums, self.most, self.lanes, self.target.lanes(sums.dtype), self._combined, self._stored)
+
+    def _at(self, number: Expr, env: dict[Var, Expr]) -> dict[Var, Expr]:
+        """The values of the axes at a sum, by its number: those of a row lie side by side."""
+        many = const(self.axes.many)
+        values = {**self.env, self.axes.row.var: self.first + floordiv(number, many), **env}
+        if self.axes.beside is not None:
+            values[self.axes.beside.var] = floormod(number, many)
+        return values
 
     def _combined(self, a: Expr, b: Expr) -> Expr:
         return combine(self.one.reduction.combiner, a, b, self.target)
 
-    def _summed(self, acc: Buffer) -> Stmt:
-        """The partial sums of every row: a vector of each."""
-        *rest, last = self.one.reduction.axes
+    def _summed(self, acc: Buffer, axes: Sequence[Axis], outside: dict[Var, Expr]) -> Stmt:
+        """The partial sums of every row, over `axes` and the last axis: a vector of each."""
+        rest, last = list(axes), self.one.reduction.axes[-1]
         zero = identity(self.one.reduction.combiner, acc.dtype)
+        overlap = self._overlap(rest)
+        slides = rest.pop() if overlap is not None else None
 
         def of_lane(lane: Expr) -> Stmt:
-            def update(env: dict[Var, Expr], m: Expr) -> Stmt:
-                value = substitute(self.one.body, self._at(m, env))
-                place = (m * self.lanes + lane,)
+            def add(env: dict[Var, Expr], n: Expr) -> Stmt:
+                place = (n * self.lanes + lane,)
+                value = substitute(self.one.body, self._at(n, env))
                 return Store(acc, place, self._combined(Load(acc, place), value))
 
+            def row(env: dict[Var, Expr], m: Expr) -> Stmt:
+                return unrolled("n", self.axes.many, lambda n: add(env, m * self.axes.many + n))
+
+            def meet(env: dict[Var, Expr], at: Meeting) -> Stmt:
+                assert slides is not None
+                return unrolled(
+                    "r", at.count, lambda r: row({**env, slides.var: at.term + r * at.on}, at.row - r * at.back)
+                )
+
+            def step(env: dict[Var, Expr]) -> Stmt:
+                if overlap is None:
+                    return unrolled("m", self.rows, partial(row, env))
+                return block(*(meet(env, at) for at in overlap.meetings(self.rows)))
+
             def along(env: dict[Var, Expr]) -> Stmt:
-                def step(_: int, i: Expr) -> Stmt:
-                    return unrolled("m", self.rows, partial(update, {**env, last.var: i}))
+                return along_vectors(last.extent, self.lanes, 1, lane, lambda _, i: step({**env, last.var: i}))
 
-                return along_vectors(last.extent, self.lanes, 1, lane, step)
-
-            start = unrolled("m", self.most, lambda m: Store(acc, (m * self.lanes + lane,), zero))
-            return block(start, serial(rest, along))
+            start = unrolled("n", self.most, lambda n: Store(acc, (n * self.lanes + lane,), zero))
+            return block(start, serial(rest, along, outside))
 
         return vector(self.lanes, of_lane)
 
-    def _stored(self, sums: Buffer) -> Stmt:
+    def _overlap(self, axes: Sequence[Axis]) -> Overlap | None:
+        """How windows slide along the rows with the last of `axes`; None where that saves no loads, or what is used
+        again has no registers."""
+        if not axes or not self.target.has_three_operands:
+            return None
+        found = find_overlap(self.one.body, self.axes.row, axes[-1])
+        if found is None or self.most + found.reach * self.axes.many >= self.target.vector_registers:
+            return None
+        return found
+
+    def _stored(self, joined: Buffer) -> Stmt:
         """The epilogue of every sum."""
         job, init, lanes = self.job, self.one.reduction.init, lanes_for(self.target, [self.job.body])
 
         def store(start: int, lane: Expr) -> Stmt:
-            m = lane + start
-            env = self._at(m, {})
-            total: Expr = Load(sums, (m,))
+            n = lane + start
+            env = self._at(n, {})
+            total: Expr = Load(joined, (n,))
             total = total if init is None else self._combined(substitute(init, env), total)
             body = rewrite(job.body, lambda e: total if isinstance(e, Load) and e.buffer is self.one.tensor else None)
             return Store(job.out, tuple(substitute(i, env) for i in job.index), substitute(body, env))
 
-        starts = range(0, self.rows, lanes)
-        return block(*(vector(min(lanes, self.rows - s), partial(store, s)) for s in starts))
+        sums = self.rows * self.axes.many
+        return block(*(vector(min(lanes, sums - s), partial(store, s)) for s in range(0, sums, lanes)))
