@@ -22,9 +22,9 @@ Lane = tuple[Var, int]
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """`written`: buffers stored to under each For, If, Switch and While; `widths`: the vector width that most accesses
-    to a register buffer have; `split`: buffers that live inside a vector loop and of which every lane uses its own
-    part, so that one copy serves all; `words`: the largest number of arguments of a call."""
+    """`written`: buffers stored to under each For, If, Switch and While; `widths`: the vector width that most stores to
+    a register buffer have, or most loads of it; `split`: buffers that live inside a vector loop and of which every lane
+    uses its own part, so that one copy serves all; `words`: the largest number of arguments of a call."""
 
     written: dict[Stmt, tuple[Buffer, ...]]
     widths: dict[Buffer, int]
@@ -53,7 +53,7 @@ def analyse(func: Func) -> Analysis:
         if isinstance(stmt, For) and stmt.kind is LoopKind.VECTOR and lane is None and isinstance(stmt.extent, Const):
             lane = (stmt.var, int(stmt.extent.value))
         stack += [(child, around, lane) for child in reversed(stmt.children())]
-    widths = {b: max(c, key=lambda width: (c[width], width)) for b, c in accesses.widths.items()}
+    widths = {b: max(c, key=lambda width: (c[width], width)) for b, c in (accesses.loads | accesses.stores).items()}
     split = frozenset(b for b, dims in accesses.own.items() if dims)
     return Analysis({s: tuple(b) for s, b in written.items()}, widths, split, words)
 
@@ -70,7 +70,8 @@ class _Accesses:
     """Collects how statements inside vector loops use buffers that are not in memory for all."""
 
     def __init__(self) -> None:
-        self.widths: dict[Buffer, Counter[int]] = {}
+        self.stores: dict[Buffer, Counter[int]] = {}  # of each width
+        self.loads: dict[Buffer, Counter[int]] = {}
         self.own: dict[Buffer, set[int]] = {}  # dimensions whose index is the lane in every access so far
 
     def visit(self, stmt: Stmt, lane: Lane) -> None:
@@ -78,14 +79,16 @@ class _Accesses:
         if isinstance(stmt, Alloc):
             self.own[stmt.buffer] = set(range(stmt.buffer.rank))
         if isinstance(stmt, Store):
-            self._access(stmt.buffer, stmt.indices, lane)
+            self._access(stmt.buffer, stmt.indices, lane, self.stores)
         for e in post_order(stmt.exprs()):
             if isinstance(e, Load):
-                self._access(e.buffer, e.indices, lane)
+                self._access(e.buffer, e.indices, lane, self.loads)
 
-    def _access(self, buffer: Buffer, indices: tuple[Expr, ...], lane: Lane) -> None:
+    def _access(
+        self, buffer: Buffer, indices: tuple[Expr, ...], lane: Lane, widths: dict[Buffer, Counter[int]]
+    ) -> None:
         var, extent = lane
         if buffer in self.own:
             self.own[buffer] -= {d for d, index in enumerate(indices) if index is not var}
         if buffer.scope is Scope.REGISTER and any(e is var for e in post_order(indices)):
-            self.widths.setdefault(buffer, Counter())[extent] += 1
+            widths.setdefault(buffer, Counter())[extent] += 1

@@ -30,12 +30,11 @@ from legato.lower.rules.tile_shape import (
     FEW_ROWS,
     MANY_ROWS,
     TileShape,
-    interleaved_shape,
+    interleaved_shapes,
     pick_shape,
     single_shape,
     streamed_shape,
     tallest,
-    terms_for,
 )
 from legato.lower.rules.winograd import WinogradJob, multiply, transform, whole
 from legato.lower.rules.winograd_cost import WinogradPlan, choose
@@ -198,10 +197,9 @@ def _tiled(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, part
         packed[pairs.weights] = work.copies.in_blocks(pairs.weights, order, pairs.words, shape, block_var, within)
         inner, red = pairs.body, pairs.reduction
         last = None if pairs.left is const(0) else (replaced(pairs.last, packed), pairs.left)
-    apart = _interleaved(work, inner, order, row_axis, red) if order else None
-    if apart is not None:
-        rows = 1 if row_axis is None else extent_of(row_axis.extent) or MANY_ROWS
-        shape = interleaved_shape(channel.extent, rows, reduction.dtype, work.target)
+    apart: Interleaved | None = None
+    if order and (beside := _interleaved(work, inner, order, row_axis, red)) is not None:
+        apart, shape = beside
         places, steps = (*order[:-1], apart.place), apart.reduction
         read = work.copies.in_blocks(apart.weights, places, steps, shape, block_var, within)
         inner, red, packed[read] = apart.data * read, steps, read
@@ -301,16 +299,16 @@ def _is_by_channel(inner: Expr, channel: Axis, packed: Collection[Buffer]) -> bo
 
 def _interleaved(
     work: Scheduling, body: Expr, order: Sequence[Axis], row_axis: Axis | None, red: Reduction
-) -> Interleaved | None:
-    """How the sum of `body` over `red` is formed as several sums side by side, of weights that are packed for it; None
-    where that is not better."""
-    channel = order[-1]
-    terms = terms_for(channel.extent, body.dtype, work.target)
-    apart = None if terms == 1 else interleave(body, red, channel, row_axis, terms)
-    if apart is None:
-        return None
-    (weights,) = [x for x in loads(body) if depends(x, channel.var)]
-    return apart if work.copies.wants(weights, order, row_axis, red, is_certain=True) else None
+) -> tuple[Interleaved, TileShape] | None:
+    """How the sum of `body` over `red` is formed as several sums side by side, of weights that are packed for it, and
+    the register tile for them; None where that is not better."""
+    channel, rows = order[-1], 1 if row_axis is None else extent_of(row_axis.extent) or MANY_ROWS
+    for shape in interleaved_shapes(channel.extent, rows, body.dtype, work.target):
+        apart = interleave(body, red, channel, row_axis, shape.terms)
+        if apart is not None:
+            (weights,) = [x for x in loads(body) if depends(x, channel.var)]
+            return (apart, shape) if work.copies.wants(weights, order, row_axis, red, is_certain=True) else None
+    return None
 
 
 def _has_room_ahead(

@@ -1,4 +1,5 @@
-"""Sums of products as two sums side by side, on machines that repeat a single element along a vector by a shuffle."""
+"""Sums of products as several sums side by side: where a machine repeats no single element along a vector but by a
+shuffle, and where channels leave vectors partly empty."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 import legato
 from legato.arith.expr import Expr, Var, const
 from legato.base import dtype as dt
-from legato.base.target import target
+from legato.base.target import TARGETS, Target, missing_features, target
 from legato.codegen.compile import assembly
 from legato.codegen.emit import emit_module
 from legato.codegen.spills import InnerLoop, innermost_loops
@@ -19,11 +20,12 @@ from legato.ir.expr import Function
 from legato.ir.module import Module
 from legato.ir.types import TensorType
 from legato.lower.algorithms.interleaved import interleave
-from legato.lower.rules.tile_shape import interleaved_shape, terms_for
+from legato.lower.rules.tile_shape import FEW_ROWS, interleaved_shapes
 from legato.te.tensor import Axis, Reduction, placeholder
 from tests.lower.programs import interpreted, lowered
 
 V2 = target("x86-64-v2")
+LEVELS = [t for t in TARGETS.values() if not missing_features(t)]
 
 
 def dense(rows: int, terms: int, channels: int) -> Module:
@@ -50,41 +52,47 @@ def types(mod: Module) -> list[TensorType]:
     return [p.ty for p in main.params if isinstance(p.ty, TensorType)]
 
 
-def check(mod: Module) -> None:
+def check(mod: Module, level: Target = V2) -> None:
     """The compiled result is the interpreter's."""
     shapes = [t.static_shape() for t in types(mod)]
     arrays = [np.random.default_rng(n).standard_normal(shape).astype("float32") for n, shape in enumerate(shapes)]
     expected = np.asarray(evaluate(mod, arrays, float64=True))
-    got = np.asarray(legato.compile(mod, target=V2.name)(*arrays))
+    got = np.asarray(legato.compile(mod, target=level.name)(*arrays))
     np.testing.assert_allclose(got, expected, atol=2e-6 * max(1, np.abs(expected).max()), rtol=1e-5)
 
 
-@settings(max_examples=12, deadline=None)
-@given(st.integers(1, 15), st.sampled_from([1, 2, 3, 8, 66, 600]), st.integers(1, 40))
-def test_products_of_any_shape(rows: int, terms: int, channels: int) -> None:
-    check(dense(rows, terms, channels))
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 35), st.sampled_from([1, 2, 3, 8, 66, 600]), st.integers(1, 80), st.sampled_from(LEVELS))
+def test_products_of_any_shape(rows: int, terms: int, channels: int, level: Target) -> None:
+    check(dense(rows, terms, channels), level)
 
 
+@pytest.mark.parametrize("level", LEVELS, ids=lambda t: t.name)
 @pytest.mark.parametrize("backwards", [False, True])
-@pytest.mark.parametrize(("rows", "terms", "channels"), [(3, 4, 12), (7, 600, 20), (1, 2, 5)])
-def test_lanes_in_any_order(rows: int, terms: int, channels: int, backwards: bool) -> None:
+@pytest.mark.parametrize(("rows", "terms", "channels"), [(3, 4, 12), (7, 600, 20), (1, 2, 5), (9, 68, 24), (8, 4, 22)])
+def test_lanes_in_any_order(rows: int, terms: int, channels: int, backwards: bool, level: Target) -> None:
     mod = dense(rows, terms, channels)
     arrays = [
         np.random.default_rng(n).integers(-9, 9, t.static_shape()).astype("float32") for n, t in enumerate(types(mod))
     ]
-    (out,) = interpreted(lowered(mod, V2), arrays, backwards=backwards)
+    (out,) = interpreted(lowered(mod, level), arrays, backwards=backwards)
     np.testing.assert_array_equal(out, np.asarray(evaluate(mod, arrays)))
 
 
-@pytest.mark.parametrize(("size", "stride", "data", "channels"), [(9, 1, 6, 9), (9, 2, 4, 4), (12, 1, 32, 20)])
-def test_windows(size: int, stride: int, data: int, channels: int) -> None:
-    check(convolution(size, stride, data, channels))
+@pytest.mark.parametrize("level", LEVELS, ids=lambda t: t.name)
+@pytest.mark.parametrize(
+    ("size", "stride", "data", "channels"),
+    [(9, 1, 6, 9), (9, 2, 4, 4), (12, 1, 32, 20), (20, 1, 96, 24), (20, 1, 64, 72), (20, 1, 64, 22), (20, 2, 64, 40)],
+)
+def test_windows(size: int, stride: int, data: int, channels: int, level: Target) -> None:
+    check(convolution(size, stride, data, channels), level)
 
 
-def tiles(mod: Module) -> list[InnerLoop]:
+def tiles(mod: Module, level: Target = V2) -> list[InnerLoop]:
     """The innermost loops of products."""
-    texts = [assembly(emit_module([k], V2, {}), V2) for k in lowered(mod, V2).kernels.values()]
-    return [inner for text in texts for inner in innermost_loops(text) if inner.count("mulps") >= 16]
+    product = "vfmadd" if level.fma else "mulps"
+    texts = [assembly(emit_module([k], level, {}), level) for k in lowered(mod, level).kernels.values()]
+    return [inner for text in texts for inner in innermost_loops(text) if inner.count(product) >= 16]
 
 
 @pytest.mark.parametrize("rows", [6, 7, 56])
@@ -105,7 +113,7 @@ def test_products_and_loads_alone(rows: int, terms: int, spread: str) -> None:
 @pytest.mark.parametrize("rows", [1, 2, 3, 5, 6, 7, 56])
 def test_a_tile_fits_the_registers(channels: int | None, rows: int) -> None:
     extent = Var("c", dt.index, 1) if channels is None else const(channels)
-    shape = interleaved_shape(extent, rows, dt.float32, V2)
+    (shape,) = interleaved_shapes(extent, rows, dt.float32, V2)
     assert shape.terms == 2
     assert shape.vectors % shape.terms == 0
     assert shape.rows <= rows
@@ -113,12 +121,30 @@ def test_a_tile_fits_the_registers(channels: int | None, rows: int) -> None:
     assert rows == 5 or shape.rows * shape.vectors * 3 >= V2.vector_registers or channels in (4, 6, 20, 1000)
 
 
-def test_where_single_elements_are_repeated_there_is_one_sum() -> None:
-    for name in ("x86-64-v3", "x86-64-v4"):
-        assert terms_for(const(64), dt.float32, target(name)) == 1
-    assert terms_for(const(64), dt.float64, V2) == 1
-    assert terms_for(const(3), dt.float32, V2) == 1  # channels that do not fill a vector
-    assert terms_for(const(64), dt.float32, V2) == 2
+@pytest.mark.parametrize("level", [t for t in LEVELS if t.fma], ids=lambda t: t.name)
+@pytest.mark.parametrize("channels", [20, 24, 36, 40, 56, 72])
+def test_vectors_that_channels_leave_partly_empty(channels: int, level: Target) -> None:
+    lanes = level.lanes(dt.float32)
+    shapes = interleaved_shapes(const(channels), 56, dt.float32, level)
+    assert bool(shapes) == (channels % lanes != 0)
+    for shape in shapes:
+        assert (shape.rows + 1) * shape.vectors < level.vector_registers
+        assert -(-channels // shape.width) * shape.vectors / shape.terms <= 0.9 * -(-channels // lanes)
+    found = tiles(dense(3 * shapes[0].rows if shapes else 56, 64, channels), level)
+    assert found
+    for inner in found:
+        assert inner.stack_references == 0
+        assert inner.count("shuf") == inner.count("perm") == 0
+
+
+def test_where_there_is_one_sum() -> None:
+    for level in LEVELS:
+        assert not interleaved_shapes(const(64), 56, dt.float64, level)
+        if level is not V2:
+            assert not interleaved_shapes(const(64), 56, dt.float32, level)
+            assert not interleaved_shapes(const(24), FEW_ROWS, dt.float32, level)
+            assert not interleaved_shapes(Var("c", dt.index, 1), 56, dt.float32, level)
+    assert not interleaved_shapes(const(3), 56, dt.float32, V2)  # channels that do not fill a vector
 
 
 def test_what_does_not_fall_apart() -> None:

@@ -150,8 +150,9 @@ class _Tiles:
             masked = self._along(start, self.shape.vectors, self.channel.extent)
             return If(lt(start + width - 1, self.channel.extent), self._along(start, self.shape.vectors, None), masked)
         left = known % width
-        vectors = -(-left // self.shape.lanes) * self.shape.terms
-        partial = self._along(start, vectors, const(known) if left % self.shape.lanes else None)
+        lanes, terms = self.shape.lanes, self.shape.terms
+        vectors = -(-left * terms // lanes)
+        partial = self._along(start, vectors, None if left * terms == vectors * lanes else const(known))
         if known < width:
             return partial
         return If(lt(block_index, known // width), self._along(start, self.shape.vectors, None), partial)
@@ -215,9 +216,6 @@ class _Tiles:
         shape, is_long = self._shape(at), is_long_epilogue(self.job.epilogue, self.job.dtype)
         acc = Buffer("acc", shape, self.job.dtype, scope=Scope.REGISTER)
         sums = Buffer("sums", shape, self.job.dtype, scope=Scope.LOCAL) if self.parts or is_long else None
-        # Sums side by side are other lanes': they are complete behind the loop over lanes.
-        end = at if self.shape.terms == 1 else replace(at, lane=self._lane())
-        results = vectors // self.shape.terms
         stays = not is_long and (self.parts is None or self._has_known_parts())
         summands = [b for b in (sums, acc if stays else None) if b is not None]
 
@@ -225,25 +223,35 @@ class _Tiles:
             first, *others = (Load(b, place) for b in summands)
             return sum(others, start=first)
 
-        def finish(m: Expr, v: Expr) -> Stmt:
-            return self._finish(end, m, v, self._total(read, end, m, v))
+        def finish(end: Place, first: int, m: Expr, v: Expr) -> Stmt:
+            return self._finish(end, m, v + first, self._total(read, end, m, v + first))
 
         # A long epilogue, written out for each vector, would push the accumulators out of the registers: one copy of it
         # runs over sums in memory.
         over = each if stays else looped
-        loops = self._in_lanes((self._summed(sums, acc, at, stays), at), (over(rows, results, finish), end))
+        ends = [(over(rows, count, partial(finish, end, first)), end) for end, first, count in self._ends(at)]
+        loops = self._in_lanes((self._summed(sums, acc, at, stays), at), *ends)
         return Alloc(acc, loops) if sums is None else Alloc(sums, Alloc(acc, loops))
 
-    def _lane(self) -> Var:
-        return Var("l", lo=0, hi=self.shape.lanes - 1)
+    def _ends(self, at: Place) -> list[tuple[Place, int, int]]:
+        """The places of results: vectors, from a first one on so many. Sums side by side are other lanes': they are
+        complete behind the loop over lanes, and their results may fill only some lanes of a last vector."""
+        if self.shape.terms == 1:
+            return [(at, 0, at.vectors)]
+        lanes = self.shape.lanes
+        full, left = divmod(at.vectors * lanes // self.shape.terms, lanes)
+        ends = [(replace(at, lane=self._lane()), 0, full), (replace(at, lane=self._lane(left)), full, 1)]
+        return [end for end, many in zip(ends, (full, left), strict=True) if many]
+
+    def _lane(self, lanes: int = 0) -> Var:
+        return Var("l", lo=0, hi=(lanes or self.shape.lanes) - 1)
 
     def _in_lanes(self, *bodies: tuple[Stmt, Place]) -> Stmt:
         """Loops over the lanes of places; those that have the same lane in one."""
         together: dict[Var, list[Stmt]] = {}
         for body, at in bodies:
             together.setdefault(at.lane, []).append(body)
-        lanes = const(self.shape.lanes)
-        return block(*(For(lane, lanes, block(*found), LoopKind.VECTOR) for lane, found in together.items()))
+        return block(*(_over(lane, block(*found)) for lane, found in together.items()))
 
     def _shape(self, at: Place) -> tuple[Expr, ...]:
         """The shape of the sums of a tile."""
@@ -328,3 +336,9 @@ class _Tiles:
         env = self.update.point(at, m, v)
         index = tuple(substitute(i, env) for i in self.job.index)
         return self.update.guarded(at, v, Store(self.job.out, index, substitute(self.job.epilogue(total), env)))
+
+
+def _over(lane: Var, body: Stmt) -> Stmt:
+    """`body` in every lane."""
+    lanes = (lane.hi or 0) + 1
+    return For(lane, const(lanes), body, LoopKind.VECTOR if lanes > 1 else LoopKind.SERIAL)

@@ -16,13 +16,17 @@ from legato.te.inline import loads
 from legato.te.tensor import Axis, Reduction
 from legato.tir.expr import Load
 
-__all__ = ["FEW_ROWS", "MANY_ROWS", "TileShape", "interleaved_shape", "narrow_shape", "pick_shape", "rows_for",
-           "single_shape", "streamed_shape", "tallest", "terms_for"]  # fmt: skip
+__all__ = ["FEW_ROWS", "MANY_ROWS", "TileShape", "interleaved_shapes", "narrow_shape", "pick_shape", "rows_for",
+           "single_shape", "streamed_shape", "tallest"]  # fmt: skip
 
 FEW_ROWS = 6  # so many rows are one tile with four vectors: then nothing is read twice
 MANY_ROWS = 1 << 10  # what a symbolic extent counts as
 NARROW_ROWS = 24  # of one vector each: more take code and registers, fewer take loads of weights
 SINGLE = (4, 5, 6)  # vectors of one row: so many sums are under way that loads need not wait for additions
+SIDE_BY_SIDE = (2, 4)  # sums of a channel that fill vectors which its channels alone would leave partly empty
+FULLER = 0.9  # of the time: what that has to gain
+MOST_LOADS = 0.75  # for each product, of such a tile
+VECTORS = range(2, 8)  # of such a tile: one takes a load for each product, beside more there are no registers for rows
 RUN = 16  # vectors side by side that are read in one go; more are no faster
 
 
@@ -44,13 +48,6 @@ class TileShape:
     def width(self) -> int:
         """Channels in a block."""
         return self.places // self.terms
-
-
-def terms_for(channel: Expr, dtype: DType, target: Target) -> int:
-    """How many sums side by side a channel should have: such that loads repeat the data all along a vector."""
-    known = extent_of(channel)
-    is_short = known is not None and known < target.lanes(dtype)
-    return 1 if is_short else max(1, target.repeated_bytes // dtype.bytes)
 
 
 def pick_shape(channel: Expr, row: Axis | None, exprs: Sequence[Expr], target: Target) -> TileShape:
@@ -145,11 +142,47 @@ def _is_apart(x: Load, row: Axis, reduction: Reduction) -> bool:
     return False
 
 
-def interleaved_shape(channel: Expr, rows: int, dtype: DType, target: Target) -> TileShape:
-    """The register tile for `rows` rows where a channel has several sums: as many rows as there are registers for, and
-    more than one vector of channels, which divide them, only where rows are few."""
-    terms, lanes, sums = terms_for(channel, dtype, target), target.lanes(dtype), target.vector_registers - 4
-    channels = extent_of(channel)
+def interleaved_shapes(channel: Expr, rows: int, dtype: DType, target: Target) -> list[TileShape]:
+    """The register tiles for `rows` rows where a channel has several sums, the best first; none where one is better."""
+    channels, lanes, terms = extent_of(channel), target.lanes(dtype), target.repeated_bytes // dtype.bytes
+    if terms > 1:
+        is_short = channels is not None and channels < lanes
+        return [] if is_short else [_repeated(channels, rows, terms, lanes, target)]
+    if channels is None or rows <= FEW_ROWS:
+        return []
+    least, shapes = float(-(-channels // lanes)), list[TileShape]()
+    for terms in SIDE_BY_SIDE:
+        vectors = -(-channels * terms // lanes)
+        fitting = [_fitting(v, rows, lanes, terms, target) for v in _blocks(vectors, lanes, terms)]
+        best = min(fitting, key=_loads, default=None)
+        if best is not None and _loads(best) <= MOST_LOADS and vectors / terms <= FULLER * least:
+            least = vectors / terms
+            shapes.insert(0, best)
+    return shapes
+
+
+def _blocks(vectors: int, lanes: int, terms: int) -> list[int]:
+    """The numbers of vectors that make up so many, such that what their sums are joined to is whole vectors and at most
+    one shorter one, a half, a quarter, …"""
+    lefts = {v: v * lanes // terms % lanes for v in VECTORS if vectors % v == 0}
+    return [v for v, left in lefts.items() if left & (left - 1) == 0]
+
+
+def _fitting(vectors: int, rows: int, lanes: int, terms: int, target: Target) -> TileShape:
+    """The tile of so many vectors, channels having `terms` sums, with as many rows as there are registers for."""
+    most = (target.vector_registers - vectors - 3) // vectors
+    return TileShape(max(1, min(rows, most)), vectors, lanes, terms)
+
+
+def _loads(shape: TileShape) -> float:
+    """How many loads there are for each product."""
+    return (shape.rows + shape.vectors) / (shape.rows * shape.vectors)
+
+
+def _repeated(channels: int | None, rows: int, terms: int, lanes: int, target: Target) -> TileShape:
+    """The tile where loads repeat the data of so many terms all along a vector: as many rows as there are registers
+    for, and more than one vector of channels, which divide them, only where rows are few."""
+    sums = target.vector_registers - 4
     blocks = 4 if channels is None else -(-channels // lanes)
     most = min(rows, sums // terms)
     results = next(n for n in range(sums // terms // most, 0, -1) if blocks % n == 0)

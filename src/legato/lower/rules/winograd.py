@@ -27,7 +27,7 @@ from legato.base.target import Target
 from legato.lower.algorithms.interleaved import Interleaved
 from legato.lower.algorithms.winograd import Winograd, linear
 from legato.lower.rules.ahead import Ahead
-from legato.lower.rules.nest import balanced, extent_of, loop, parallel, unfused, vector_loop
+from legato.lower.rules.nest import balanced, extent_of, loop, parallel, unfused, vector, vector_loop
 from legato.lower.rules.tile import register_tile
 from legato.lower.rules.tile_job import TileJob
 from legato.lower.rules.tile_shape import TileShape
@@ -36,7 +36,7 @@ from legato.te.inline import loads
 from legato.te.tensor import Axis, Stage, Tensor
 from legato.tir.buffer import Buffer, Layout, Scope
 from legato.tir.expr import Load, cast
-from legato.tir.stmt import Alloc, For, If, LoopKind, Stmt, Store, block
+from legato.tir.stmt import Alloc, If, LoopKind, Stmt, Store, block
 
 __all__ = ["WinogradJob", "multiply", "transform", "whole"]
 
@@ -143,13 +143,13 @@ def _transformed(job: WinogradJob, target: Target, data: Buffer, front: Sequence
     """Stores the transformed window of tile `t` in `data`, whose indices begin with `front`."""
     stages, tile = job.stages, job.tile(number, t)
 
-    def vector(c: Expr) -> Stmt:
+    def along(c: Expr) -> Stmt:
         def store(a: Expr, b: int, value: Expr) -> Stmt:
             return Store(data, (*front, a, const(b), t, c), value)
 
         return _two_passes((stages.rows, stages.data), (*tile, c), lambda x: x, store, target)
 
-    return vector_loop(stages.window.reduced.extent, target.lanes(data.dtype), vector)
+    return vector_loop(stages.window.reduced.extent, target.lanes(data.dtype), along)
 
 
 def _two_passes(
@@ -273,22 +273,23 @@ def _ahead(job: WinogradJob, along: Var, live: Expr) -> Ahead:
 
 def _stored(job: WinogradJob, target: Target, products: Buffer, tile: Sequence[Expr], t: Expr, ob: Expr) -> Stmt:
     """Stores the results of tile `t`, which lies at `tile`, in channel block `ob`."""
-    stages, window, lanes = job.stages, job.stages.window, job.shape.lanes
-    channels = extent_of(window.channel.extent) or 1
+    stages, window, lanes, width = job.stages, job.stages.window, job.shape.lanes, job.shape.width
+    channels, left = extent_of(window.channel.extent) or 1, width % lanes
+    is_full = channels % (width if left else lanes) == 0
     *batch, down, across = tile
     (y, _), (x, _) = window.slides
     tall, wide = (scheme.outputs for scheme in stages.schemes)
 
-    def vector(v: Expr, lane: Expr) -> Stmt:
+    def of_channel(v: Expr, lane: Expr) -> Stmt:
         within = v * lanes + lane
-        channel = ob * job.shape.width + within
+        channel = ob * width + within
 
         def store(k: Expr, n: int, total: Expr) -> Stmt:
             env: dict[Var, Expr] = {axis.var: i for axis, i in zip(window.batch, batch, strict=True)}
             env |= {y.var: down * tall + k, x.var: across * wide + n, window.channel.var: channel}
             index = tuple(env[axis.var] for axis in window.axes)
             done: Stmt = Store(job.out, index, substitute(job.epilogue(total), env))
-            done = done if channels % lanes == 0 else If(lt(channel, channels), done)
+            done = done if is_full else If(lt(channel, channels), done)
             done = _if_exists(x, wide, const(n), env[x.var], done)
             return _if_exists(y, tall, k, env[y.var], done)
 
@@ -297,16 +298,11 @@ def _stored(job: WinogradJob, target: Target, products: Buffer, tile: Sequence[E
 
         return _two_passes((stages.columns, stages.patches), (*tile, channel), read, store, target)
 
-    def vectors(v: Expr) -> Stmt:
-        if lanes == 1:
-            return vector(v, const(0))
-        lane = Var("l", lo=0, hi=lanes - 1)
-        return For(lane, const(lanes), vector(v, lane), LoopKind.VECTOR)
-
-    count: Expr = const(job.shape.width // lanes)
-    if channels % job.shape.width:
-        count = min_(count, cdiv(channels - ob * job.shape.width, lanes))
-    return loop("v", count, vectors)
+    count: Expr = const(width // lanes)
+    if channels % width:
+        count = min_(count, cdiv(channels - ob * width, lanes))
+    vectors = loop("v", count, lambda v: vector(lanes, partial(of_channel, v)))
+    return block(vectors, vector(left, partial(of_channel, const(width // lanes)))) if left else vectors
 
 
 def _if_exists(axis: Axis, m: int, offset: Expr, at: Expr, stmt: Stmt) -> Stmt:

@@ -14,7 +14,7 @@ from legato.base.target import Target
 from legato.lower.algorithms.cook_toom import F1, F2, F4, TAPS, Schemes
 from legato.lower.algorithms.winograd import Window
 from legato.lower.rules.nest import PIECES, extent_of
-from legato.lower.rules.tile_shape import MANY_ROWS, TileShape, interleaved_shape, pick_shape, rows_for, terms_for
+from legato.lower.rules.tile_shape import MANY_ROWS, TileShape, interleaved_shapes, pick_shape, rows_for
 from legato.te.tensor import Axis
 
 __all__ = ["PAD", "WinogradPlan", "choose"]
@@ -70,10 +70,8 @@ def choose(window: Window, target: Target, precision: Precision) -> WinogradPlan
 def _shape(window: Window, target: Target) -> TileShape:
     """The register tile of the products, in float32."""
     channel, reduced = window.channel.extent, extent_of(window.reduced.extent) or 1
-    terms = terms_for(channel, dt.float32, target)
-    if terms > 1 and reduced % terms == 0:
-        return interleaved_shape(channel, MANY_ROWS, dt.float32, target)
-    return pick_shape(channel, None, [], target)
+    shapes = interleaved_shapes(channel, MANY_ROWS, dt.float32, target)
+    return next((s for s in shapes if reduced % s.terms == 0), pick_shape(channel, None, [], target))
 
 
 def _streamed(window: Window, schemes: Schemes, shape: TileShape, target: Target) -> TileShape:
