@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from legato.arith.expr import Expr, Select, Var, binary, const, le, lt, select
+from legato.arith.expr import Const, Expr, Select, Var, binary, cdiv, const, floormod, le, lt, select
 from legato.arith.expr import Op as Arith
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, substitute
@@ -45,20 +45,31 @@ def test_conditions_on_other_variables_stay() -> None:
     assert pieces(Axis(C, const(EXTENT)), body) == [(0, EXTENT, body)]
 
 
-@given(st.integers(1, 9), st.integers(1, 40))
-def test_the_last_block(width: int, length: int) -> None:
+@given(st.integers(1, 9), st.integers(1, 40), st.booleans())
+def test_the_last_block(width: int, length: int, is_symbolic: bool) -> None:
     """Blocks of which the last may not be full: before it nothing is compared, and what is computed stays."""
-    within, blocks = Var("i", lo=0), Axis(Var("b", lo=0), const(-(-length // width)))
-    body = select(lt(blocks.var * width + within, const(length)), within + 7, const(0))
+    size: Expr = Var("n", lo=0) if is_symbolic else const(length)
+    within, blocks = Var("i", lo=0), Axis(Var("b", lo=0), simplify(cdiv(size, const(width))))
+    body = select(lt(blocks.var * width + within, size), within + 7, const(0))
     found = last_block([Axis(C, const(EXTENT)), blocks], Axis(within, const(width)), body)
     count = -(-length // width)
-    assert (found is None) == (count == 1)
+    assert (found is None) == (count == 1 and not is_symbolic)
     if found is not None:
-        axis, before, last = found
-        assert axis is blocks
+        is_before, before, last = found
         assert not any(isinstance(n, Select) for n in nodes(before))
         for b in range(count):
             for i in range(width):
                 here = {blocks.var: const(b), within: const(i)}
-                value = before if b < count - 1 else last
+                here |= {size: const(length)} if isinstance(size, Var) else {}
+                truth = simplify(substitute(is_before, here))
+                assert isinstance(truth, Const)
+                value = before if truth.value else last
                 assert simplify(substitute(value, here)) is simplify(substitute(body, here))
+                assert b == count - 1 or value is before
+
+
+def test_comparisons_that_do_not_grow_along_a_block_stay_open() -> None:
+    n, within, blocks = Var("n", lo=0), Var("i", lo=0), Var("b", lo=0)
+    axes = [Axis(blocks, cdiv(n, const(4)))]
+    for there in (blocks * 4 - within, floormod(blocks * 4 + within, const(3)), within * blocks):
+        assert last_block(axes, Axis(within, const(4)), select(lt(there, n), within, const(0))) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from legato.arith.expr import Expr, Var, const, floordiv, floormod, lt
+from legato.arith.expr import Expr, Var, const, floordiv, floormod
 from legato.arith.substitute import nodes, substitute
 from legato.base.target import Target
 from legato.lower.rules.digits import beside, digit, interleaved, split
@@ -65,8 +65,8 @@ def _rows(job: Elements, lanes: int, threaded: bool) -> Stmt:
         found = last_block(outer, inner, job.body)
         if found is None:
             return run(env, job.body)
-        axis, before, last = found
-        return If(lt(env[axis.var], axis.extent - 1), run(env, before), run(env, last))
+        is_before, before, last = found
+        return If(substitute(is_before, env), run(env, before), run(env, last))
 
     def run(env: Env, value: Expr) -> Stmt:
         taken = _digits(inner, substitute(value, env), lanes, lambda i, x: job.store({**env, inner.var: i}, x))

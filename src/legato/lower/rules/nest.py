@@ -22,6 +22,7 @@ Body = Callable[[Expr], Stmt]
 Tile = Callable[[dict[Var, Expr], Expr, int], Stmt]  # of the values of the outer axes, the first place, how many
 GRAIN = 1 << 14  # element operations below which a kernel stays on one thread: a fork-join costs about a microsecond
 PIECES = 16  # iterations that a parallel loop should have at least, so that threads share evenly
+SOME = 4  # what symbolic extents count as
 
 
 def lanes_for(target: Target, exprs: Iterable[Expr]) -> int:
@@ -66,12 +67,14 @@ def serial(
 
 
 def parallel(extents: Sequence[Expr], body: Callable[[list[Expr]], Stmt], threaded: bool) -> Stmt:
-    """A loop nest over `extents`. If `threaded`, leading loops are fused into one PARALLEL loop, as many as needed: a
-    symbolic extent may be 1."""
-    taken, pieces = 0, 1
+    """A loop nest over `extents`. If `threaded`, leading loops are fused into one PARALLEL loop, as many as needed: the
+    first symbolic extent, mostly of a batch, may be 1, others count as a few."""
+    taken, pieces, unknown = 0, 1, 1
     if threaded:
         while taken < len(extents) and pieces < PIECES:
-            pieces *= extent_of(extents[taken]) or 1
+            known = extent_of(extents[taken])
+            pieces *= unknown if known is None else known
+            unknown = unknown if known is not None else SOME
             taken += 1
     outer, inner = list(extents[:taken]), list(extents[taken:])
 

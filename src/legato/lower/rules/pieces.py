@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from legato.arith.expr import Binary, Const, Expr, Op, Select, Var, binary, const, select
+from legato.arith.expr import Binary, Const, Expr, Op, Select, Var, binary, const, lt, select
 from legato.arith.fold import COMPARISONS
 from legato.arith.interval import Interval
+from legato.arith.linear import gather
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, rewrite, substitute, variables
 from legato.lower.rules.nest import extent_of
@@ -54,20 +55,37 @@ def _turns_at(node: Expr, var: Var) -> tuple[bool, int] | None:
     return None
 
 
-def last_block(axes: Sequence[Axis], inner: Axis, body: Expr) -> tuple[Axis, Expr, Expr] | None:
-    """One of `axes` whose last place alone leaves comparisons open that depend on `inner` too (blocks of `inner`'s
-    extent, of which the last may not be full), `body` before that place and at it; None if there is none."""
+def last_block(axes: Sequence[Axis], inner: Axis, body: Expr) -> tuple[Expr, Expr, Expr] | None:
+    """Where comparisons that depend on `inner` (blocks of a known extent, of which the last may not be full) are open
+    in the last block alone: what is true before that, `body` there, and in the last; None if there is no such thing."""
     length = extent_of(inner.extent)
+    if length is None:
+        return None
     for axis in axes:
         count = extent_of(axis.extent)
         open_ = [n for n in nodes(body) if _is_comparison(n) and {axis.var, inner.var} <= set(variables(n))]
-        if length is None or count is None or count < 2 or not open_:
+        if not open_ or (count is not None and count < 2):
+            continue
+        if count is None:
+            ends = [_at_most(n, inner.var, length - 1) for n in open_]
+            if len(ends) == 1 and ends[0] is not None:
+                return ends[0], _settled(body, {open_[0]: const(True)}), body
             continue
         ranges = {inner.var: Interval(0, length - 1), axis.var: Interval(0, count - 2)}
         truth = {n: simplify(n, ranges) for n in open_}
         if all(isinstance(t, Const) for t in truth.values()):
-            return axis, _settled(body, truth), substitute(body, {axis.var: const(count - 1)})
+            last = substitute(body, {axis.var: const(count - 1)})
+            return lt(axis.var, count - 1), _settled(body, truth), last
     return None
+
+
+def _at_most(node: Expr, var: Var, most: int) -> Expr | None:
+    """What makes comparison `node` true for all `var` up to `most`: that it is there; None if that does not follow."""
+    if not isinstance(node, Binary) or node.op not in (Op.LT, Op.LE):
+        return None
+    terms, _ = gather(node.a - node.b)
+    grows = terms.get(var, 0) > 0 and not any(var in variables(t) for t in terms if t is not var)
+    return simplify(substitute(node, {var: const(most)})) if grows else None
 
 
 def _is_comparison(node: Expr) -> bool:
