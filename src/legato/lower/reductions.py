@@ -10,9 +10,11 @@ from legato.arith.simplify import simplify
 from legato.arith.substitute import substitute
 from legato.base.target import Target
 from legato.lower.access import depends, extent_of, is_unit, static_bytes, stride
+from legato.lower.algorithms.groups import grouped
 from legato.lower.algorithms.interleaved import Interleaved, interleave
 from legato.lower.algorithms.pairs import pair_up
-from legato.lower.algorithms.polyphase import Part, polyphase
+from legato.lower.algorithms.part import Part
+from legato.lower.algorithms.polyphase import polyphase
 from legato.lower.algorithms.unflatten import unflatten
 from legato.lower.algorithms.winograd import detect, winograd
 from legato.lower.chained import settle_chained
@@ -63,11 +65,12 @@ def reduced(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor) -> 
     axes = tensor.stage.axes
     inner, red = unflatten(inner, axes, red)
     work.choose_layout(tensor, inner, reduced=True)
-    phases = polyphase(inner, axes, red)
-    if phases is not None:
-        ordered = [replace(p, reduction=in_memory_order(p.reduction, p.body, work.constants)) for p in phases]
+    everything = Part({}, axes, inner, red)
+    parts = [grouped(p, tensor.layout.order) for p in polyphase(inner, axes, red) or [everything]]
+    ordered = [replace(p, reduction=in_memory_order(p.reduction, p.body, work.constants)) for p in parts]
+    if parts != [everything]:
         return together([_phase(work, tensor, substitute(body, p.index), reduction, p) for p in ordered])
-    everything = Part({}, axes, inner, in_memory_order(red, inner, work.constants))
+    (everything,) = ordered
     rows = _in_rows(work, tensor, body, reduction, everything)
     if rows is not None:
         job = _packed_rows(work, everything, rows)
@@ -106,12 +109,13 @@ def _in_rows(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, pa
 def _packed_rows(work: Scheduling, part: Part, job: RowJob) -> RowJob:
     """`job`, whose constants are read as they are used."""
     (one,) = job.reductions
-    return replace(job, reductions=(replace(one, body=work.copies.in_rows(one.body, part.axes, one.reduction)),))
+    axes = part.loops(range(len(part.axes)))
+    return replace(job, reductions=(replace(one, body=work.copies.in_rows(one.body, axes, one.reduction)),))
 
 
 def _order(tensor: Tensor, part: Part) -> list[Axis]:
     """The axes of `part` as they lie in the memory of `tensor`, the last one being worth a vector loop."""
-    return units_first([part.axes[d] for d in tensor.layout.order])
+    return units_first(part.loops(tensor.layout.order))
 
 
 def _over(work: Scheduling, tensor: Tensor, stage: Stage, inner: Expr) -> tuple[Expr, Reduction]:

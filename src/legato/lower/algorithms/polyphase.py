@@ -13,29 +13,20 @@ left out are zeros; where a weight is infinite or NaN they would have been NaN.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from legato.arith.expr import Binary, Const, Expr, Op, Select, Var, cdiv, const
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, substitute, variables
 from legato.base.dataclass import dataclass
 from legato.lower.access import extent_of
+from legato.lower.algorithms.part import Part
 from legato.lower.conditions import conjuncts, simplified
 from legato.te.tensor import Axis, Reduction
 
-__all__ = ["Part", "polyphase"]
+__all__ = ["polyphase"]
 
 MANY = 16  # phases beyond which the code would grow more than it gains
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """The elements at `index` (of the old axes' variables, in those of `axes`): the sum of `body` over `reduction`."""
-
-    index: Mapping[Var, Expr]
-    axes: tuple[Axis, ...]
-    body: Expr
-    reduction: Reduction
 
 
 @dataclass(frozen=True, slots=True)

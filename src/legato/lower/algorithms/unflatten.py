@@ -17,7 +17,7 @@ from legato.lower.conditions import simplified
 from legato.te.inline import loads
 from legato.te.tensor import Axis, Reduction
 
-__all__ = ["unflatten"]
+__all__ = ["parted", "unflatten"]
 
 
 def unflatten(body: Expr, axes: Iterable[Axis], reduction: Reduction) -> tuple[Expr, Reduction]:
@@ -26,7 +26,7 @@ def unflatten(body: Expr, axes: Iterable[Axis], reduction: Reduction) -> tuple[E
     found: list[Axis] = []
     cut: dict[Var, Expr] = {}
     for axis in reduction.axes:
-        parts, value = _parts(axis, body)
+        parts, value = parted(axis, body)
         found += parts
         if len(parts) > 1:
             cut[axis.var] = value
@@ -36,7 +36,7 @@ def unflatten(body: Expr, axes: Iterable[Axis], reduction: Reduction) -> tuple[E
     return simplified(substitute(body, cut), (*axes, *found)), over
 
 
-def _parts(axis: Axis, body: Expr) -> tuple[list[Axis], Expr]:
+def parted(axis: Axis, body: Expr) -> tuple[list[Axis], Expr]:
     """The axes that `axis` is cut into, and its value in terms of them; itself where memory is flat along it, too, or
     where no subscript divides it, or not by numbers each of which divides the next."""
     extent = extent_of(axis.extent) or 0
