@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from legato.arith.expr import const
 from legato.base import dtype as dt
 from legato.base.errors import TypeCheckError
 from legato.infer.builder import Builder
@@ -16,6 +17,8 @@ from legato.ir.attrs import make_attrs
 from legato.ir.types import TensorType, TupleType, tensor_type
 from legato.ops import table
 from legato.ops._resize import COORDINATES, ROUNDINGS
+from legato.ops._tensors import as_int
+from legato.ops._window import Window
 from legato.te.lower import to_tir
 from legato.te.tensor import placeholder
 from legato.tir import interp as tir_interp
@@ -56,6 +59,7 @@ def normal(*shape: int) -> np.ndarray[Any, Any]:
 
 
 CHANNELS = [(1, 2, 3), (2, 2, 1), (3, 1, 1), (2, 1, 2)]  # groups, inputs and outputs per group
+FAR = {"strides": pairs(1, 2), "dilation": pairs(1, 7), "padding": st.tuples(*[st.integers(0, 8)] * 4)}
 WINDOW = {"strides": pairs(1, 3), "dilation": pairs(1, 2), "padding": st.tuples(*[st.integers(0, 2)] * 4)}
 
 
@@ -75,7 +79,7 @@ def test_pool(attrs: dict[str, Any], extents: tuple[int, int], kind: str, includ
 
 
 @small
-@given(st.fixed_dictionaries(WINDOW), pairs(1, 5), pairs(1, 3), st.sampled_from(CHANNELS))
+@given(st.fixed_dictionaries(WINDOW) | st.fixed_dictionaries(FAR), pairs(1, 5), pairs(1, 3), st.sampled_from(CHANNELS))
 def test_conv(
     attrs: dict[str, Any], extents: tuple[int, int], kernel: tuple[int, int], channels: tuple[int, int, int]
 ) -> None:
@@ -84,6 +88,31 @@ def test_conv(
     check("nn.conv2d", [x, w], {**attrs, "groups": groups})
     w = normal(groups * inner, each, *kernel)
     check("nn.conv2d_transpose", [x, w], {**attrs, "groups": groups, "output_padding": (attrs["strides"][0] - 1, 0)})
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(1, 9), st.integers(1, 5), st.integers(1, 3), st.integers(1, 9), pairs(0, 12))
+def test_offsets_that_read_padding_alone(
+    extent: int, kernel: int, stride: int, dilation: int, sides: tuple[int, int]
+) -> None:
+    window = Window(const(extent), const(kernel), stride, dilation, *sides)
+    assume(not window.is_empty)
+    kept, first = window.without_idle()
+    assert kept.count is window.count
+    for o in range(as_int(window.count)):
+        for k in range(kernel):
+            at = o * stride + k * dilation - window.before
+            if first <= k < first + as_int(kept.kernel):
+                assert as_int(kept.index(const(o), const(k - first))) - kept.before == at
+            else:
+                assert not 0 <= at < extent
+
+
+def test_a_dilation_as_large_as_the_data_leaves_one_offset() -> None:
+    window = Window(const(20), const(3), dilation=24, before=24, after=24)
+    assert window.without_idle() == (Window(const(20), const(1), dilation=24), 1)
+    attrs = {"dilation": (24, 12), "padding": (24, 12, 24, 12)}
+    check("nn.conv2d", [normal(1, 3, 20, 20), normal(2, 3, 3, 3)], attrs)
 
 
 @small

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -168,6 +169,22 @@ class Window:
         if self.ceil:
             return (self.count - 1) * self.stride + self.reach
         return self.extent + (self.before + self.after)
+
+    def without_idle(self) -> tuple[Window, int]:
+        """The window without the offsets at its ends that read nothing but padding wherever it lies (of a dilation as
+        large as the data, say), and how many of them are in front."""
+        extent, kernel, count = known_int(self.extent), known_int(self.kernel), known_int(self.count)
+        if extent is None or kernel is None or count is None or count < 1 or self.ceil:
+            return self, 0
+        starts = [k * self.dilation - self.before for k in range(kernel)]
+        busy = [k for k, at in enumerate(starts) if at < extent and at + (count - 1) * self.stride >= 0]
+        if not busy or len(busy) == kernel:
+            return self, 0
+        before = self.before - busy[0] * self.dilation
+        after = self.after - (kernel - 1 - busy[-1]) * self.dilation
+        if before < 0 or after < 0:
+            return self, 0
+        return replace(self, kernel=const(busy[-1] + 1 - busy[0]), before=before, after=after), busy[0]
 
     def index(self, o: Expr, k: Expr) -> Expr:
         """Subscript into the padded data."""

@@ -196,7 +196,7 @@ def _compute(data: Tensor, weight: Tensor, a: Conv2DAttrs, out: TensorType) -> T
     order, kernel_order, out_order = _orders(a)
     _, c, *spatial = order.canonical(data.shape)
     o, inner, *kernel = kernel_order.canonical(weight.shape)
-    along = _windows(a, spatial, kernel)
+    along, idle = zip(*(w.without_idle() for w in _windows(a, spatial, kernel)), strict=True)
     padded = pad_stage(data, order.at[2:], along, const(0, data.dtype))
     rank, total = len(along), accumulator(out.dtype)
     depthwise = a.groups > 1 and known_int(inner) == 1
@@ -208,8 +208,10 @@ def _compute(data: Tensor, weight: Tensor, a: Conv2DAttrs, out: TensorType) -> T
         r = const(0) if depthwise else rest[0]
         source = [w.index(p, k) for w, p, k in zip(along, position, offset, strict=True)]
         x = padded[order.actual((n, first(channel) + r, *source))]
-        return cast(x, total) * cast(weight[kernel_order.actual((channel, r, *offset))], total)
+        at = (k + skipped for k, skipped in zip(offset, idle, strict=True))
+        return cast(x, total) * cast(weight[kernel_order.actual((channel, r, *at))], total)
 
+    kernel = [w.kernel for w in along]
     extents = kernel if depthwise else [*kernel, inner]
     return narrowed(reduce("sum", out.shape, extents, term, "conv"), out.dtype)
 
