@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from legato.arith.expr import Const, Expr, Select, Var, binary, cdiv, const, floormod, le, lt, select
+from legato.arith.expr import Const, Expr, Select, Var, binary, cdiv, const, floormod, land, le, lt, select
 from legato.arith.expr import Op as Arith
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, substitute
@@ -71,5 +71,10 @@ def test_the_last_block(width: int, length: int, is_symbolic: bool) -> None:
 def test_comparisons_that_do_not_grow_along_a_block_stay_open() -> None:
     n, within, blocks = Var("n", lo=0), Var("i", lo=0), Var("b", lo=0)
     axes = [Axis(blocks, cdiv(n, const(4)))]
+    two = land(lt(blocks * 4 + within, n), lt(blocks * 4 + within, n * 2))
+    assert last_block(axes, Axis(within, const(4)), select(two, within, const(0))) is None
+    at_most = last_block(axes, Axis(within, const(4)), select(le(blocks * 4 + within, n), within, const(0)))
+    assert at_most is not None
+    assert at_most[0] is simplify(le(blocks * 4 + 3, n))
     for there in (blocks * 4 - within, floormod(blocks * 4 + within, const(3)), within * blocks):
         assert last_block(axes, Axis(within, const(4)), select(lt(there, n), within, const(0))) is None

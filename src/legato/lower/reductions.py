@@ -23,7 +23,7 @@ from legato.lower.group import stages
 from legato.lower.merged import merged
 from legato.lower.packing import Packing
 from legato.lower.rules.ahead import Ahead
-from legato.lower.rules.dots import dots, suits_dots, suits_few
+from legato.lower.rules.dots import dots, plan_dots
 from legato.lower.rules.nest import PIECES, together
 from legato.lower.rules.row import MIN_LANES, RowJob, RowReduction, row
 from legato.lower.rules.tile import tile
@@ -74,7 +74,8 @@ def reduced(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor) -> 
     rows = _in_rows(work, tensor, body, reduction, everything)
     if rows is not None:
         job = _packed_rows(work, everything, rows)
-        return dots(job, work.target) if suits_dots(job, work.target) else row(job, work.target)
+        dots_plan = plan_dots(job, work.target)
+        return row(job, work.target) if dots_plan is None else dots(job, dots_plan, work.target)
     plan = _winograd_plan(work, inner, axes, everything.reduction, _order(tensor, everything))
     if plan is not None:
         return _winograd(work, tensor, body, reduction, plan)
@@ -84,26 +85,27 @@ def reduced(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor) -> 
 def _phase(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, part: Part) -> Stmt:
     """The loops that store the elements of `tensor` that `part` computes."""
     rows = _in_rows(work, tensor, body, reduction, part)
-    if rows is not None and suits_dots(rows, work.target):
-        return dots(_packed_rows(work, part, rows), work.target)
-    return _tiled(work, tensor, body, reduction, part)
+    plan = None if rows is None else plan_dots(rows, work.target)
+    if rows is None or plan is None:
+        return _tiled(work, tensor, body, reduction, part)
+    return dots(_packed_rows(work, part, rows), plan, work.target)
 
 
 def _in_rows(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, part: Part) -> RowJob | None:
     """The elements of `tensor` that `part` computes as sums along memory; None where a tile is better."""
     order = _order(tensor, part)
     is_one = not order or is_unit(order[-1].extent)
-    index = tuple(part.index.get(v, v) for v in index_of(tensor))
-
-    def job(along: Reduction) -> RowJob:
-        return RowJob(tensor, tuple(order), (), (RowReduction(reduction, (), along, part.body),), index, body)
-
     along = part.reduction if is_one else _rows_along(work, part.body, order, part.reduction)
-    if along is not None:
-        return job(along)
-    along = _narrow_along(work, part.body, order, part.reduction)
-    few = None if along is None else job(along)
-    return few if few is not None and suits_few(few, work.target) else None
+    narrow = None if along is not None else _narrow_along(work, part.body, order, part.reduction)
+    reduced_over = along or narrow
+    if reduced_over is None:
+        return None
+    index = tuple(part.index.get(v, v) for v in index_of(tensor))
+    job = RowJob(tensor, tuple(order), (), (RowReduction(reduction, (), reduced_over, part.body),), index, body)
+    if narrow is None:
+        return job
+    plan = plan_dots(job, work.target)
+    return None if plan is None or plan.beside is None else job
 
 
 def _packed_rows(work: Scheduling, part: Part, job: RowJob) -> RowJob:

@@ -137,6 +137,26 @@ def test_vectors_that_channels_leave_partly_empty(channels: int, level: Target) 
         assert inner.count("shuf") == inner.count("perm") == 0
 
 
+@pytest.mark.parametrize("level", LEVELS, ids=lambda t: t.name)
+@pytest.mark.parametrize("dtype", [dt.float32, dt.float64, dt.int32, dt.int64], ids=str)
+def test_each_vector_has_whole_channels(dtype: dt.DType, level: Target) -> None:
+    for channels in range(1, 200):
+        for shape in interleaved_shapes(const(channels), 56, dtype, level):
+            assert shape.lanes % shape.terms == 0
+            assert shape.places % shape.terms == 0
+
+
+@pytest.mark.parametrize("level", LEVELS, ids=lambda t: t.name)
+@pytest.mark.parametrize("channels", [5, 7, 10, 20, 24, 36])
+@pytest.mark.parametrize("dtype", ["float64", "int64", "int32"])
+def test_other_dtypes(channels: int, dtype: str, level: Target) -> None:
+    mod = legato.parse(f"""#[version = "0.0.5"]
+    def @main(%x: Tensor[(16, 64), {dtype}], %w: Tensor[({channels}, 64), {dtype}]) {{ nn.dense(%x, %w) }}""")
+    rng = np.random.default_rng(0)
+    x, w = (rng.integers(-9, 9, (n, 64)).astype(dtype) for n in (16, channels))
+    np.testing.assert_array_equal(legato.compile(mod, target=level.name)(x, w), x @ w.T)
+
+
 def test_where_there_is_one_sum() -> None:
     for level in LEVELS:
         assert not interleaved_shapes(const(64), 56, dt.float64, level)

@@ -120,6 +120,17 @@ def test_convolutions_with_few_channels(
     check(mod, small(np.random.default_rng(0), 2, *size, channels), target)
 
 
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.integers(1, 40), st.integers(1, 530), st.booleans(), st.integers(1, 40), st.sampled_from(LEVELS),
+       st.sampled_from(["int8", "int32", "int64", "float64"]))  # fmt: skip
+def test_other_dtypes(rows: int, terms: int, is_symbolic: bool, vectors: int, target: Target, dtype: str) -> None:
+    b, rng = Builder(), np.random.default_rng(1)
+    x = Var("x", ty=TensorType(dims([fresh("n") if is_symbolic else rows, terms]), dt.dtype(dtype)))
+    y = b.call("nn.dense", x, b.constant(rng.integers(-3, 4, (vectors, terms)).astype(dtype)))
+    mod = Module.from_expr(b.function([x], b.call("greater", y, b.constant(np.zeros(1, dtype)))))
+    check(mod, rng.integers(-3, 4, (rows, terms)).astype(dtype), target)
+
+
 @pytest.mark.parametrize("target", LEVELS, ids=lambda t: t.name)
 def test_the_rule_is_used(target: Target) -> None:
     def text(channels: int, size: tuple[int, int], *, is_symbolic: bool = False, maps: int = 1) -> str:

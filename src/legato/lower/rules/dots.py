@@ -27,7 +27,7 @@ from legato.lower.access import depends
 from legato.lower.rules.across import across
 from legato.lower.rules.nest import extent_of, in_tiles, is_threaded, is_unit, lanes_for, serial, vector
 from legato.lower.rules.overlap import Meeting, Overlap, find_overlap
-from legato.lower.rules.row import RowJob, along_vectors, lanes_along
+from legato.lower.rules.row import RowJob, RowReduction, along_vectors, lanes_along
 from legato.lower.rules.tile_update import combine
 from legato.lower.rules.unrolled import unrolled
 from legato.te.inline import loads
@@ -37,89 +37,84 @@ from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
 from legato.tir.stmt import Alloc, Stmt, Store, block
 
-__all__ = ["dots", "suits_dots", "suits_few"]
+__all__ = ["DotsPlan", "dots", "plan_dots"]
 
-FEWEST = 4  # rows that are worth a tile
+FEWEST = 4  # sums that are worth a tile
 MOST = 4  # a lane adds up at most so many terms for each lane there is: longer sums lose too much
 JOIN = 4  # operations for each sum that join its lanes
 
 
 @dataclass(frozen=True, slots=True)
-class _Axes:
-    """The axes of a job: tiles of rows along `row`, for each of which there are `many` sums along `beside`."""
+class DotsPlan:
+    """How dots go through a job: tiles of rows along `row`, for each of which there are `many` sums along `beside`, as
+    long as there are registers for `most`; each adds up vectors of `lanes`."""
 
     outer: tuple[Axis, ...]
     row: Axis
-    beside: Axis | None = None
+    beside: Axis | None
+    most: int
+    lanes: int
 
     @property
     def many(self) -> int:
         return 1 if self.beside is None else extent_of(self.beside.extent) or 1
 
 
-def suits_dots(job: RowJob, target: Target) -> bool:
-    """True if `job` is one reduction of vectors, rows share some of what it reads, and its sums can be formed in parts
-    that are short enough."""
-    axes = _axes(job, target)
-    if job.inner or len(job.reductions) != 1 or axes is None:
-        return False
-    (one,) = job.reductions
-    lanes = lanes_along(one, target)
-    *terms, last = (extent_of(a.extent) or 0 for a in one.reduction.axes)
-    known = extent_of(axes.row.extent)
-    shares = any(not depends(x, axes.row.var) for x in loads(one.body))
-    if lanes is None or not shares or (known is not None and known * axes.many < FEWEST):
-        return False
-    vectors, most = -(-last // lanes), MOST * lanes
-    if axes.beside is not None and axes.many * (math.prod(terms) * vectors + JOIN) > math.prod(terms) * last:
-        return False
-    return 0 < vectors <= most and 0 < math.prod(terms) * vectors <= most * most
-
-
-def suits_few(job: RowJob, target: Target) -> bool:
-    """True if `job` suits, each of few channels having a sum for each row."""
-    axes = _axes(job, target)
-    return axes is not None and axes.beside is not None and suits_dots(job, target)
-
-
-def _axes(job: RowJob, target: Target) -> _Axes | None:
-    """The axes along which there is more than one sum; None if there is one in all."""
-    axes = [a for a in job.outer if not is_unit(a.extent)]
-    if not axes:
+def plan_dots(job: RowJob, target: Target) -> DotsPlan | None:
+    """How to compute `job`, if it is one reduction of vectors, rows share some of what it reads, and its sums can be
+    formed in parts that are short enough; None for others."""
+    outer = [a for a in job.outer if not is_unit(a.extent)]
+    if job.inner or len(job.reductions) != 1 or not outer:
         return None
-    *outer, last = axes
-    channels = extent_of(last.extent)
-    if outer and channels is not None and 2 * channels <= target.lanes(job.out.dtype):
-        reads = [x for r in job.reductions for x in loads(r.body)]
-        if all(not depends(x, last.var) or not depends(x, outer[-1].var) for x in reads):
-            return _Axes(tuple(outer[:-1]), outer[-1], last)
-    return _Axes(tuple(outer), last)
+    (one,) = job.reductions
+    lanes, dtype = lanes_along(one, target), one.tensor.dtype
+    if lanes is None:
+        return None
+    found = _among(outer, one, min(target.vector_registers // 2, target.lanes(dtype)), lanes)
+    *terms, last = (extent_of(a.extent) or 0 for a in one.reduction.axes)
+    known = extent_of(found.row.extent)
+    shares = any(not depends(x, found.row.var) for x in loads(one.body))
+    if not shares or (known is not None and known * found.many < FEWEST):
+        return None
+    vectors, most = -(-last // lanes), MOST * lanes
+    if found.beside is not None and found.many * (math.prod(terms) * vectors + JOIN) > math.prod(terms) * last:
+        return None
+    return found if 0 < vectors <= most and 0 < math.prod(terms) * vectors <= most * most else None
 
 
-def dots(job: RowJob, target: Target) -> Stmt:
-    """The scheduled nest of a `job` that suits."""
+def _among(outer: Sequence[Axis], one: RowReduction, most: int, lanes: int) -> DotsPlan:
+    """The plan for sums along the axes `outer`: the last is beside the rows if it is of few channels, each of which has
+    factors of its own for the same data."""
+    *others, last = outer
+    channels, reads = extent_of(last.extent), loads(one.body)
+    if others and channels is not None and 2 * channels <= most:
+        *rest, row = others
+        if all(not depends(x, last.var) or not depends(x, row.var) for x in reads):
+            return DotsPlan(tuple(rest), row, last, most, lanes)
+    return DotsPlan(tuple(others), last, None, most, lanes)
+
+
+def dots(job: RowJob, plan: DotsPlan, target: Target) -> Stmt:
+    """The scheduled nest of `job` as planned."""
     units = {a.var: const(0) for a in job.outer if is_unit(a.extent)}
-    axes = _axes(job, target)
-    assert axes is not None
-    most = min(target.vector_registers // 2, target.lanes(job.out.dtype))
     terms = math.prod(extent_of(a.extent) or 1 for a in job.reductions[0].reduction.axes)
     threaded = is_threaded([a.extent for a in job.outer], terms)
 
     def tile(env: dict[Var, Expr], first: Expr, rows: int) -> Stmt:
-        return _Tile(job, target, axes, {**units, **env}, first, rows, most).build()
+        return _Tile(job, target, plan, {**units, **env}, first, rows).build()
 
-    return in_tiles([*axes.outer, axes.row], most // axes.many, threaded, tile)
+    return in_tiles([*plan.outer, plan.row], plan.most // plan.many, threaded, tile)
 
 
 class _Tile:
-    """The sums of `rows` rows, the first being `first`, at fixed outer axes; there are registers for `most`."""
+    """The sums of `rows` rows, the first being `first`, at fixed outer axes."""
 
     def __init__(
-        self, job: RowJob, target: Target, axes: _Axes, env: dict[Var, Expr], first: Expr, rows: int, most: int
+        self, job: RowJob, target: Target, plan: DotsPlan, env: dict[Var, Expr], first: Expr, rows: int
     ) -> None:
-        self.job, self.target, self.axes, self.env, self.first, self.rows = job, target, axes, env, first, rows
+        self.job, self.target, self.plan, self.env, self.first, self.rows = job, target, plan, env, first, rows
         (self.one,) = job.reductions
-        self.most, self.lanes = most, lanes_along(self.one, target) or 1
+        self.most, self.lanes = plan.most, plan.lanes
 
     def build(self) -> Stmt:
         *rest, last = self.one.reduction.axes
@@ -155,10 +150,10 @@ class _Tile:
 
     def _at(self, number: Expr, env: dict[Var, Expr]) -> dict[Var, Expr]:
         """The values of the axes at a sum, by its number: those of a row lie side by side."""
-        many = const(self.axes.many)
-        values = {**self.env, self.axes.row.var: self.first + floordiv(number, many), **env}
-        if self.axes.beside is not None:
-            values[self.axes.beside.var] = floormod(number, many)
+        many = const(self.plan.many)
+        values = {**self.env, self.plan.row.var: self.first + floordiv(number, many), **env}
+        if self.plan.beside is not None:
+            values[self.plan.beside.var] = floormod(number, many)
         return values
 
     def _combined(self, a: Expr, b: Expr) -> Expr:
@@ -178,7 +173,7 @@ class _Tile:
                 return Store(acc, place, self._combined(Load(acc, place), value))
 
             def row(env: dict[Var, Expr], m: Expr) -> Stmt:
-                return unrolled("n", self.axes.many, lambda n: add(env, m * self.axes.many + n))
+                return unrolled("n", self.plan.many, lambda n: add(env, m * self.plan.many + n))
 
             def meet(env: dict[Var, Expr], at: Meeting) -> Stmt:
                 assert slides is not None
@@ -204,8 +199,8 @@ class _Tile:
         again has no registers."""
         if not axes or not self.target.has_three_operands:
             return None
-        found = find_overlap(self.one.body, self.axes.row, axes[-1])
-        if found is None or self.most + found.reach * self.axes.many >= self.target.vector_registers:
+        found = find_overlap(self.one.body, self.plan.row, axes[-1])
+        if found is None or self.most + found.reach * self.plan.many >= self.target.vector_registers:
             return None
         return found
 
@@ -221,5 +216,5 @@ class _Tile:
             body = rewrite(job.body, lambda e: total if isinstance(e, Load) and e.buffer is self.one.tensor else None)
             return Store(job.out, tuple(substitute(i, env) for i in job.index), substitute(body, env))
 
-        sums = self.rows * self.axes.many
+        sums = self.rows * self.plan.many
         return block(*(vector(min(lanes, sums - s), partial(store, s)) for s in range(0, sums, lanes)))

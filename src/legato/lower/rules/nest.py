@@ -14,9 +14,9 @@ from legato.tir.expr import Load
 from legato.tir.stmt import For, If, LoopKind, Stmt, block
 from legato.tir.walk import statements
 
-__all__ = ["Body", "balanced", "by_one_thread", "extent_of", "in_tiles", "is_shared", "is_unit", "lanes_for", "loop",
-           "number_of", "parallel", "serial", "together", "unfused", "vector", "vector_loop", "where",
-           "work"]  # fmt: skip
+__all__ = ["SOME", "Body", "balanced", "by_one_thread", "chunked", "extent_of", "in_tiles", "is_shared", "is_threaded",
+           "is_unit", "lanes_for", "loop", "number_of", "parallel", "serial", "together", "unfused", "vector",
+           "vector_loop", "where", "work"]  # fmt: skip
 
 Body = Callable[[Expr], Stmt]
 Tile = Callable[[dict[Var, Expr], Expr, int], Stmt]  # of the values of the outer axes, the first place, how many

@@ -67,9 +67,9 @@ def last_block(axes: Sequence[Axis], inner: Axis, body: Expr) -> tuple[Expr, Exp
         if not open_ or (count is not None and count < 2):
             continue
         if count is None:
-            ends = [_at_most(n, inner.var, length - 1) for n in open_]
-            if len(ends) == 1 and ends[0] is not None:
-                return ends[0], _settled(body, {open_[0]: const(True)}), body
+            end = _at_most(open_[0], inner.var, length - 1) if len(open_) == 1 else None
+            if end is not None:
+                return end, _settled(body, {open_[0]: const(True)}), body
             continue
         ranges = {inner.var: Interval(0, length - 1), axis.var: Interval(0, count - 2)}
         truth = {n: simplify(n, ranges) for n in open_}

@@ -5,8 +5,9 @@
         for m in rows: s1[m] = reduce over row m using s0[m] …   (the sum of exponentials)
         for m in rows: for row m: out = f(row, s0[m], s1[m])
 
-A row's sum is formed in UNROLL vectors of partial sums, joined pairwise: an order fixed by the target and the extent.
-No row waits for what joins the lanes of another. Rows of less than half a vector lie in lanes, one in each.
+A row's sum is formed in UNROLL vectors of partial sums, joined pairwise; no row waits for what joins the lanes of
+another. Rows of at most half a vector lie in lanes, one in each, and so do those that do not run along memory: their
+sums are formed element by element. Which order it is the target and the row's extent decide.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from legato.base.target import Target
 from legato.lower.access import stride
 from legato.lower.rules.across import across
 from legato.lower.rules.nest import (
-    chunked,
+    SOME,
     extent_of,
     in_tiles,
     is_threaded,
@@ -30,10 +31,12 @@ from legato.lower.rules.nest import (
     loop,
     parallel,
     serial,
+    together,
     vector,
     vector_loop,
     work,
 )
+from legato.lower.rules.tile_shape import MANY_ROWS
 from legato.lower.rules.tile_update import combine
 from legato.te.inline import certain_loads, loads
 from legato.te.lower import identity
@@ -48,9 +51,8 @@ UNROLL = 4
 MIN_LANES = 4  # no vectors along shorter rows
 NEAR = 1 << 15  # bytes of rows that stay in the first cache, beside what is stored
 TILES = 16  # tiles that there should be at least, so that threads share evenly
-CHUNK = 1024
+ENOUGH = 16  # rows along an axis
 FEW = 16  # elements that are written out one by one
-MANY = 1 << 10  # what a symbolic extent counts as
 _Update = Callable[[int, Expr], Stmt]
 _One = Callable[[dict[Var, Expr], Expr], Stmt]
 _At = Callable[[Expr], Mapping[Var, Expr]]
@@ -87,7 +89,7 @@ def lanes_along(r: RowReduction, target: Target) -> int | None:
     lanes, length = lanes_for(target, [r.body]), extent_of(last.extent)
     if length is not None and length < lanes:
         lanes = 1 << max(0, (length - 1).bit_length())  # one vector, masked where the length is no power of two
-    if lanes < MIN_LANES or all(stride(x, last.var) != 1 for x in loads(r.body)):
+    if min(lanes, length or lanes) < MIN_LANES or all(stride(x, last.var) != 1 for x in loads(r.body)):
         return None
     return lanes
 
@@ -99,10 +101,9 @@ def row(job: RowJob, target: Target) -> Stmt:
     inner = [a for a in job.inner if a.var not in units]
     length = max(_length(r.reduction.axes) for r in job.reductions)
     threaded = is_threaded([a.extent for a in outer], 4 * length * len(job.reductions))
-    if not outer:
-        return _Rows(job, target, inner, lambda _: units).build()
     is_short = 2 * length <= target.lanes(job.reductions[0].tensor.dtype)
-    in_lanes = is_short or all(lanes_along(r, target) is None for r in job.reductions)
+    if not outer:
+        return _Rows(job, target, inner, lambda _: units, in_lane=is_short).build()
     axis = _longest(outer)
     outer = [*(a for a in outer if a is not axis), axis]
 
@@ -112,42 +113,60 @@ def row(job: RowJob, target: Target) -> Stmt:
     def lane(env: dict[Var, Expr], place: Expr) -> Stmt:
         return _Rows(job, target, inner, lambda _: {**units, **env, axis.var: place}, in_lane=True).build()
 
-    if in_lanes:
+    if is_short or all(lanes_along(r, target) is None for r in job.reductions):
         return _in_lanes(job, target, outer, threaded, lane)
-    return in_tiles(outer, _at_once(job, length, outer, target), threaded, tile)
+    most = _at_once(job, length, target)
+    if threaded:
+        most = min(most, _power(work([a.extent for a in outer]) or TILES * most) // TILES)
+    return in_tiles(outer, max(1, most), threaded, tile)
 
 
 def _longest(outer: Sequence[Axis]) -> Axis:
-    """The axis whose rows are done together: the last that is long enough, if there is one."""
-    return max(reversed(outer), key=lambda a: min(extent_of(a.extent) or FEW // 4, FEW))
+    """The axis whose rows are done together: of those that are not long enough the longest, else the last."""
+    return max(reversed(outer), key=lambda a: min(extent_of(a.extent) or SOME, ENOUGH))
 
 
 def _length(axes: Sequence[Axis]) -> int:
     total = 1
     for a in axes:
-        total *= extent_of(a.extent) or MANY
+        total *= extent_of(a.extent) or MANY_ROWS
     return total
 
 
-def _at_once(job: RowJob, length: int, outer: Sequence[Axis], target: Target) -> int:
-    """How many rows are reduced together: a power of two; they stay in the first cache, and there are tiles enough."""
+def _at_once(job: RowJob, length: int, target: Target) -> int:
+    """How many rows may be reduced together, a power of two: they stay in the first cache."""
     dtype = job.reductions[0].tensor.dtype
-    rows = min(NEAR // (length * dtype.bytes), (work([a.extent for a in outer]) or NEAR) // TILES, target.lanes(dtype))
-    return 1 << max(0, rows.bit_length() - 1)
+    return _power(min(NEAR // (length * dtype.bytes), target.lanes(dtype)))
+
+
+def _power(n: int) -> int:
+    """The largest power of two that is no more than `n`; 1 for less."""
+    return 1 << max(0, n.bit_length() - 1)
 
 
 def _in_lanes(job: RowJob, target: Target, outer: Sequence[Axis], threaded: bool, one: _One) -> Stmt:
     """`one` row in each lane of vectors that run along the last of `outer`."""
     *others, last = outer
     lanes = lanes_for(target, [job.body, *(r.body for r in job.reductions)])
-    if not others and threaded:
-        return chunked(last.extent, lanes, CHUNK, lambda i: one({}, i))
+    full = simplify(floordiv(last.extent, const(lanes)))
 
-    def along(values: list[Expr]) -> Stmt:
-        env = {a.var: v for a, v in zip(others, values, strict=True)}
-        return vector_loop(last.extent, lanes, lambda i: one(env, i))
+    def vectors(count: Expr, along: Callable[[dict[Var, Expr], Expr], Stmt]) -> Stmt:
+        def at(values: list[Expr]) -> Stmt:
+            *before, v = values
+            return along({a.var: i for a, i in zip(others, before, strict=True)}, v)
 
-    return parallel([a.extent for a in others], along, threaded)
+        return parallel([*(a.extent for a in others), count], at, threaded)
+
+    def some(env: dict[Var, Expr], place: Expr) -> Stmt:
+        return If(lt(place, last.extent), one(env, place))
+
+    nests = [vectors(full, lambda env, v: vector(lanes, lambda lane: one(env, v * lanes + lane)))]
+    left = extent_of(simplify(last.extent - full * lanes))
+    if left is None:
+        nests.append(vectors(const(1), lambda env, _: vector(lanes, lambda lane: some(env, full * lanes + lane))))
+    elif left:
+        nests.append(vectors(const(1), lambda env, _: vector(left, lambda lane: one(env, full * lanes + lane))))
+    return together(nests if extent_of(full) != 0 else nests[1:])
 
 
 class _Rows:
@@ -198,7 +217,7 @@ class _Rows:
 
     def _along(self, axes: Sequence[Axis], body: Callable[[dict[Var, Expr]], Stmt]) -> Stmt:
         """`body` one by one along `axes`; written out where there are few, so that what is read again is read once."""
-        is_written = self.in_lane and (work([a.extent for a in axes]) or MANY) <= FEW
+        is_written = self.in_lane and (work([a.extent for a in axes]) or MANY_ROWS) <= FEW
         return serial(axes, body, kind=LoopKind.UNROLL if is_written else LoopKind.SERIAL)
 
     def _store(self, m: Expr) -> Stmt:

@@ -212,7 +212,7 @@ class _Tiles:
         """One register tile: rows first.. of the row axis, channels start.. of the vector axis. number: its own, among
         those along the row axis."""
         turn = self.turn if number is None else self.turn + number
-        at = Place(start, vectors, limit, first, rows, self._lane(), turn)
+        at = Place(start, vectors, limit, first, rows, self._lane(self.shape.lanes), turn)
         shape, is_long = self._shape(at), is_long_epilogue(self.job.epilogue, self.job.dtype)
         acc = Buffer("acc", shape, self.job.dtype, scope=Scope.REGISTER)
         sums = Buffer("sums", shape, self.job.dtype, scope=Scope.LOCAL) if self.parts or is_long else None
@@ -240,11 +240,11 @@ class _Tiles:
             return [(at, 0, at.vectors)]
         lanes = self.shape.lanes
         full, left = divmod(at.vectors * lanes // self.shape.terms, lanes)
-        ends = [(replace(at, lane=self._lane()), 0, full), (replace(at, lane=self._lane(left)), full, 1)]
-        return [end for end, many in zip(ends, (full, left), strict=True) if many]
+        whole = [(replace(at, lane=self._lane(lanes)), 0, full)] if full else []
+        return [*whole, (replace(at, lane=self._lane(left)), full, 1)] if left else whole
 
-    def _lane(self, lanes: int = 0) -> Var:
-        return Var("l", lo=0, hi=(lanes or self.shape.lanes) - 1)
+    def _lane(self, lanes: int) -> Var:
+        return Var("l", lo=0, hi=lanes - 1)
 
     def _in_lanes(self, *bodies: tuple[Stmt, Place]) -> Stmt:
         """Loops over the lanes of places; those that have the same lane in one."""

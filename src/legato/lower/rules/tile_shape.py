@@ -162,8 +162,10 @@ def interleaved_shapes(channel: Expr, rows: int, dtype: DType, target: Target) -
 
 
 def _blocks(vectors: int, lanes: int, terms: int) -> list[int]:
-    """The numbers of vectors that make up so many, such that what their sums are joined to is whole vectors and at most
-    one shorter one, a half, a quarter, …"""
+    """The numbers of vectors that make up so many, such that each has all sums of its channels, and what these are
+    joined to is whole vectors and at most one shorter one, a half, a quarter, …"""
+    if lanes % terms:
+        return []
     lefts = {v: v * lanes // terms % lanes for v in VECTORS if vectors % v == 0}
     return [v for v, left in lefts.items() if left & (left - 1) == 0]
 
