@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from legato.arith.expr import Expr, Var, const, lt, select
+from legato.base.target import TARGETS, Target, missing_features
+from legato.driver import CompileOptions, compile_module
+from legato.infer.builder import Builder
+from legato.interp import evaluate
 from legato.ir import expr as ir
+from legato.ir.module import Module
+from legato.ir.types import TensorType, dims
 from legato.lower import pack
 from legato.lower.expr_data import from_data, to_data
 from legato.lower.pack import Packer, packed_array
@@ -45,6 +51,29 @@ def by_definition(packing: StoredPacking, source: np.ndarray[Any, Any]) -> np.nd
 def test_blocks(channels: int, depth: int, width: int) -> None:
     packing, source = blocked(channels, depth, width), RNG.standard_normal((channels, depth)).astype(np.float32)
     np.testing.assert_array_equal(packed_array(packing, source), by_definition(packing, source))
+
+
+def test_of_what_is_not_read_nothing_is_packed() -> None:
+    source = RNG.standard_normal((20, 7)).astype(np.float32)
+    np.testing.assert_array_equal(
+        packed_array(blocked(20, 5, 8), source), by_definition(blocked(20, 5, 8), source[:, :5])
+    )
+
+
+@pytest.mark.parametrize("target", [t for t in TARGETS.values() if not missing_features(t)], ids=lambda t: t.name)
+@pytest.mark.parametrize(("data", "channels"), [(13, 32), (16, 24), (3, 40)])
+@pytest.mark.parametrize("padding", [(0, 0, 9, 6), (9, 6, 0, 0), (9, 6, 9, 6)])
+def test_weights_of_offsets_that_read_padding_alone(
+    data: int, channels: int, padding: tuple[int, ...], target: Target
+) -> None:
+    b, x = Builder(), ir.Var("x", ty=TensorType(dims([2, data, 12, 9]), pack.dt.float32))
+    weight = b.constant(RNG.standard_normal((channels, data, 3, 3)).astype(np.float32))
+    y = b.call("nn.conv2d", x, weight, padding=padding, dilation=(9, 6))
+    module = Module.from_expr(b.function([x], y))
+    image = RNG.standard_normal((2, data, 12, 9)).astype(np.float32)
+    exe: Any = compile_module(module, CompileOptions(target)).executable
+    got, wanted = exe(image), evaluate(module, [image])
+    np.testing.assert_allclose(np.asarray(got), np.asarray(wanted), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("threads_from", [0, 1 << 30])

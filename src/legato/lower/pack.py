@@ -234,6 +234,8 @@ def _moved(source: Array, indices: tuple[Expr, ...], axes: Sequence[Var], extent
     """Every index but the channel's (dimension `cut`, block · width + within) is an axis or a literal."""
     within = len(axes) - 1
     where = {index: d for d, index in enumerate(indices) if isinstance(index, Var)}
+    ends = {where[v]: extent for v, extent in zip(axes, extents, strict=True) if v in where}
+    source = source[tuple(slice(ends.get(d)) for d in range(source.ndim))]  # not all of a dimension may be read
     (block,) = [n for n, v in enumerate(axes[:-1]) if v not in where]
     for d, index in enumerate(indices):
         if isinstance(index, Const):
