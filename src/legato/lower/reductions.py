@@ -73,9 +73,7 @@ def reduced(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor) -> 
     (everything,) = ordered
     rows = _in_rows(work, tensor, body, reduction, everything)
     if rows is not None:
-        job = _packed_rows(work, everything, rows)
-        dots_plan = plan_dots(job, work.target)
-        return row(job, work.target) if dots_plan is None else dots(job, dots_plan, work.target)
+        return _of_rows(work, everything, rows)
     plan = _winograd_plan(work, inner, axes, everything.reduction, _order(tensor, everything))
     if plan is not None:
         return _winograd(work, tensor, body, reduction, plan)
@@ -85,10 +83,9 @@ def reduced(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor) -> 
 def _phase(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, part: Part) -> Stmt:
     """The loops that store the elements of `tensor` that `part` computes."""
     rows = _in_rows(work, tensor, body, reduction, part)
-    plan = None if rows is None else plan_dots(rows, work.target)
-    if rows is None or plan is None:
+    if rows is None or plan_dots(rows, work.target) is None:
         return _tiled(work, tensor, body, reduction, part)
-    return dots(_packed_rows(work, part, rows), plan, work.target)
+    return _of_rows(work, part, rows)
 
 
 def _in_rows(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, part: Part) -> RowJob | None:
@@ -108,11 +105,13 @@ def _in_rows(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, pa
     return None if plan is None or plan.beside is None else job
 
 
-def _packed_rows(work: Scheduling, part: Part, job: RowJob) -> RowJob:
-    """`job`, whose constants are read as they are used."""
+def _of_rows(work: Scheduling, part: Part, job: RowJob) -> Stmt:
+    """The loops of `job`, whose constants are laid out as they are read."""
     (one,) = job.reductions
     axes = part.loops(range(len(part.axes)))
-    return replace(job, reductions=(replace(one, body=work.copies.in_rows(one.body, axes, one.reduction)),))
+    packed = replace(job, reductions=(replace(one, body=work.copies.in_rows(one.body, axes, one.reduction)),))
+    plan = plan_dots(packed, work.target)
+    return row(packed, work.target) if plan is None else dots(packed, plan, work.target)
 
 
 def _order(tensor: Tensor, part: Part) -> list[Axis]:

@@ -97,7 +97,8 @@ def test_transposed_convolutions_to_one_channel(
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.integers(1, 70), st.integers(1, 600), st.booleans(), st.integers(1, 9), st.sampled_from(LEVELS))
+@given(st.integers(1, 70), st.one_of(st.integers(1, 600), st.integers(600, 2000)), st.booleans(), st.integers(1, 9),
+       st.sampled_from(LEVELS))  # fmt: skip
 def test_rows_times_few_vectors(rows: int, terms: int, is_symbolic: bool, vectors: int, target: Target) -> None:
     x = small(np.random.default_rng(0), rows, terms) / 64
     check(scores(None if is_symbolic else rows, terms, vectors), x, target, rtol=1e-6)
@@ -146,6 +147,8 @@ def test_the_rule_is_used(target: Target) -> None:
     assert phases.count(RULE) >= 4
     assert RULE not in text(4, (5, 3)), "too few rows"
     assert "alloc sums" in text(4 * lanes * lanes, (5, 21)), "sums that are formed in parts"
+    x = small(np.random.default_rng(0), 20, 20 * lanes) / 64
+    assert check(scores(20, 20 * lanes, 2), x, target, rtol=1e-6).count(RULE) > 1, "parts of 16 vectors"
     assert RULE not in text(8 * lanes * lanes, (5, 4)), "parts of one row that would be too long"
 
 

@@ -25,7 +25,7 @@ from legato.base.dataclass import dataclass
 from legato.base.target import Target
 from legato.lower.access import depends
 from legato.lower.rules.across import across
-from legato.lower.rules.nest import extent_of, in_tiles, is_threaded, is_unit, lanes_for, serial, vector
+from legato.lower.rules.nest import extent_of, in_tiles, is_threaded, is_unit, lanes_for, loop, serial, vector
 from legato.lower.rules.overlap import Meeting, Overlap, find_overlap
 from legato.lower.rules.row import RowJob, RowReduction, along_vectors, lanes_along
 from legato.lower.rules.tile_update import combine
@@ -40,7 +40,9 @@ from legato.tir.stmt import Alloc, Stmt, Store, block
 __all__ = ["DotsPlan", "dots", "plan_dots"]
 
 FEWEST = 4  # sums that are worth a tile
-MOST = 4  # a lane adds up at most so many terms for each lane there is: longer sums lose too much
+FEW = 4  # channels whose sums are worth a tile however long they are
+TERMS = 16  # a lane adds up at most so many terms that follow each other: longer sums lose too much
+MOST = 4  # and so many for each lane there is, where windows bring several
 JOIN = 4  # operations for each sum that join its lanes
 
 
@@ -79,7 +81,8 @@ def plan_dots(job: RowJob, target: Target) -> DotsPlan | None:
     vectors, most = -(-last // lanes), MOST * lanes
     if found.beside is not None and found.many * (math.prod(terms) * vectors + JOIN) > math.prod(terms) * last:
         return None
-    return found if 0 < vectors <= most and 0 < math.prod(terms) * vectors <= most * most else None
+    is_worth = vectors <= most or 1 < found.many <= FEW
+    return found if is_worth and 0 < math.prod(terms) * vectors <= most * most else None
 
 
 def _among(outer: Sequence[Axis], one: RowReduction, most: int, lanes: int) -> DotsPlan:
@@ -118,23 +121,30 @@ class _Tile:
 
     def build(self) -> Stmt:
         *rest, last = self.one.reduction.axes
-        vectors = -(-(extent_of(last.extent) or 1) // self.lanes)
-        inner = list[Axis]()  # those of one part
-        while rest and vectors * (extent_of(rest[-1].extent) or 1) <= MOST * self.lanes:
+        length = extent_of(last.extent) or 1
+        vectors = -(-length // self.lanes)
+        is_long = vectors > TERMS
+        inner = list[Axis]()  # those of one part, beside the last
+        while not is_long and rest and vectors * (extent_of(rest[-1].extent) or 1) <= MOST * self.lanes:
             vectors *= extent_of(rest[-1].extent) or 1
             inner.insert(0, rest.pop())
-        acc = self._partial("dots")
-        if not rest:
-            return Alloc(acc, block(self._summed(acc, inner, {}), self._joined(acc)))
+        if not is_long and not rest:
+            return self._summed(inner, {}, const(0), length, self._joined)
         sums = self._partial("sums", Scope.LOCAL)
-        zero = identity(self.one.reduction.combiner, acc.dtype)
+        zero = identity(self.one.reduction.combiner, sums.dtype)
 
-        def part(env: dict[Var, Expr]) -> Stmt:
-            more = self._each(lambda place: Store(sums, place, self._combined(Load(sums, place), Load(acc, place))))
-            return Alloc(acc, block(self._summed(acc, inner, env), more))
+        def more(acc: Buffer) -> Stmt:
+            return self._each(lambda place: Store(sums, place, self._combined(Load(sums, place), Load(acc, place))))
+
+        def parts(env: dict[Var, Expr]) -> Stmt:
+            return _in_parts(
+                length,
+                TERMS * self.lanes if is_long else length,
+                lambda first, terms: self._summed(inner, env, first, terms, more),
+            )
 
         start = self._each(lambda place: Store(sums, place, zero))
-        return Alloc(sums, block(start, serial(rest, part), self._joined(sums)))
+        return Alloc(sums, block(start, serial(rest, parts), self._joined(sums)))
 
     def _partial(self, name: str, scope: Scope = Scope.REGISTER) -> Buffer:
         """A vector for each sum."""
@@ -159,9 +169,18 @@ class _Tile:
     def _combined(self, a: Expr, b: Expr) -> Expr:
         return combine(self.one.reduction.combiner, a, b, self.target)
 
-    def _summed(self, acc: Buffer, axes: Sequence[Axis], outside: dict[Var, Expr]) -> Stmt:
-        """The partial sums of every row, over `axes` and the last axis: a vector of each."""
+    def _summed(
+        self,
+        axes: Sequence[Axis],
+        outside: dict[Var, Expr],
+        first: Expr,
+        terms: int,
+        then: Callable[[Buffer], Stmt],
+    ) -> Stmt:
+        """`then` of the partial sums of every row, a vector of each: over `axes` and so many terms of the last axis,
+        from `first` on."""
         rest, last = list(axes), self.one.reduction.axes[-1]
+        acc = self._partial("dots")
         zero = identity(self.one.reduction.combiner, acc.dtype)
         overlap = self._overlap(rest)
         slides = rest.pop() if overlap is not None else None
@@ -187,12 +206,12 @@ class _Tile:
                 return block(*(meet(env, at) for at in overlap.meetings(self.rows)))
 
             def along(env: dict[Var, Expr]) -> Stmt:
-                return along_vectors(last.extent, self.lanes, 1, lane, lambda _, i: step({**env, last.var: i}))
+                return along_vectors(const(terms), self.lanes, 1, lane, lambda _, i: step({**env, last.var: first + i}))
 
             start = unrolled("n", self.most, lambda n: Store(acc, (n * self.lanes + lane,), zero))
             return block(start, serial(rest, along, outside))
 
-        return vector(self.lanes, of_lane)
+        return Alloc(acc, block(vector(self.lanes, of_lane), then(acc)))
 
     def _overlap(self, axes: Sequence[Axis]) -> Overlap | None:
         """How windows slide along the rows with the last of `axes`; None where that saves no loads, or what is used
@@ -218,3 +237,10 @@ class _Tile:
 
         sums = self.rows * self.plan.many
         return block(*(vector(min(lanes, sums - s), partial(store, s)) for s in range(0, sums, lanes)))
+
+
+def _in_parts(length: int, most: int, part: Callable[[Expr, int], Stmt]) -> Stmt:
+    """`part` of where each begins and of its length: as many as are full, and what is left."""
+    full, left = divmod(length, most)
+    parts = [loop("part", const(full), lambda n: part(n * most, most))] if full else []
+    return block(*parts, *([part(const(full * most), left)] if left else []))

@@ -85,9 +85,9 @@ def _shape(rows: int, vectors: int, lanes: int, exprs: Sequence[Expr], target: T
     return TileShape(max(1, min(rows, (target.vector_registers - held) // vectors)), vectors, lanes)
 
 
-def rows_for(vectors: int, target: Target) -> int:
-    """The most rows of so many vectors whose sums stay in registers, beside weights and data."""
-    return (target.vector_registers - vectors - 2) // vectors
+def rows_for(vectors: int, target: Target, beside: int = 2) -> int:
+    """The most rows of so many vectors whose sums stay in registers, beside weights and `beside` vectors of data."""
+    return (target.vector_registers - vectors - beside) // vectors
 
 
 def tallest(shape: TileShape, body: Expr, target: Target) -> int:
@@ -172,8 +172,7 @@ def _blocks(vectors: int, lanes: int, terms: int) -> list[int]:
 
 def _fitting(vectors: int, rows: int, lanes: int, terms: int, target: Target) -> TileShape:
     """The tile of so many vectors, channels having `terms` sums, with as many rows as there are registers for."""
-    most = (target.vector_registers - vectors - 3) // vectors
-    return TileShape(max(1, min(rows, most)), vectors, lanes, terms)
+    return TileShape(max(1, min(rows, rows_for(vectors, target, beside=3))), vectors, lanes, terms)
 
 
 def _loads(shape: TileShape) -> float:
