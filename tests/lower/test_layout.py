@@ -36,6 +36,9 @@ def order(extents: list[int], shape: list[int], index: list[Expr], *, constant: 
         ([2, 96, 56, 56], [2, 56, 56, 96], [N, H, W, C], (0, 2, 3, 1)),
         ([1, 96, 56, 56], [1, 56, 56, 96], [N, H, W, C], (0, 2, 3, 1)),
         ([64, 32], [64], [N], (0, 1)),  # broadcast along the second: as it is written
+        ([2, 96, 56, 56], [2, 56 * 56, 96], [N, H * 56 + W, C], (0, 2, 3, 1)),  # an image of tokens
+        ([2, 12, 64, 50], [2, 50, 768], [N, W, C * 64 + H], (0, 1, 2, 3)),  # the heads of attention, which are copied
+        ([2, 8, 56, 8], [2, 64, 56], [N, C * 8 + W, H], (0, 1, 2, 3)),  # no image: others lie between
     ],
 )
 def test_elementwise_keeps_the_order_it_reads(

@@ -11,7 +11,7 @@ would meet in few sets of the first cache, which hold a handful of lines each.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from legato.arith.expr import Const, Expr, const
@@ -80,7 +80,7 @@ def _places(main: Load, axes: Sequence[Axis]) -> dict[int, tuple[int, ...]]:
     order = main.buffer.layout.order
     along = follows(main, axes)
     has_other = any(n not in along and not is_unit(a.extent) for n, a in enumerate(axes))
-    if len(set(along.values())) < len(along) or (has_other and main.buffer.layout.is_row_major):
+    if _is_split(along, order) or (has_other and main.buffer.layout.is_row_major):
         return {n: (n,) for n in range(len(axes))}
     last = -1
     places: dict[int, tuple[int, ...]] = {}
@@ -88,6 +88,16 @@ def _places(main: Load, axes: Sequence[Axis]) -> dict[int, tuple[int, ...]]:
         last = order.index(along[n]) if n in along else last
         places[n] = (last, n)
     return places
+
+
+def _is_split(along: Mapping[int, int], order: Sequence[int]) -> bool:
+    """True if axes share a dimension of what is read, other than neighbours that are the height and the width of its
+    tokens, whose channels are innermost in memory: the heads of attention, say."""
+    for d in set(along.values()):
+        shared = [n for n in along if along[n] == d]
+        if len(shared) > 1 and (d == order[-1] or shared[-1] - shared[0] >= len(shared)):
+            return True
+    return False
 
 
 def _runs_along(main: Load, axes: Sequence[Axis]) -> bool:
