@@ -18,6 +18,7 @@ from legato.lower.cascaded import cascaded, plan_cascade
 from legato.lower.chain import is_product
 from legato.lower.chained import chained
 from legato.lower.conditions import detect_pad, settled
+from legato.lower.gathers import gathered_again
 from legato.lower.group import Group, stages
 from legato.lower.layout import choose_order
 from legato.lower.reductions import reduced
@@ -162,7 +163,12 @@ class _Scheduler(Scheduling):
             self.settle(body)
             body = settled(inline(stage.body, self.stored), stage.axes)
             self.choose_layout(tensor, body, reduced=False)
-            return elementwise(tensor, body, self.target)
+            again = gathered_again(tensor, self.stored)
+            if again is None:
+                return elementwise(tensor, body, self.target)
+            self.wanted[again] = Layout(tensor.layout.order)
+            self.store(again)
+            return self._scheduled(tensor, stage)
         if len(reductions) == 1 and is_epilogue(tensor, body, reductions[0]):
             return reduced(self, tensor, body, reductions[0])
         temporaries = long_rows(self, reductions) if self.has_chain else []

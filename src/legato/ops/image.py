@@ -101,7 +101,7 @@ def _relation(rank: int, rel: Relation, data: Type, a: Resize2DAttrs) -> Type:
 
 
 def _axes(a: Resize2DAttrs, shape: Sequence[Dim]) -> dict[int, Axis]:
-    """The dimensions that change, innermost last."""
+    """The dimensions that change, the innermost first: interpolated along it, few rows serve many of the result."""
     mode, found = a.coordinate_transformation_mode, {}
     rounding = a.rounding_method or ("round" if mode == "align_corners" else "floor")
     method = Method(METHODS[a.method], rounding, a.cubic_alpha, bool(a.cubic_exclude))
@@ -112,7 +112,7 @@ def _axes(a: Resize2DAttrs, shape: Sequence[Dim]) -> dict[int, Axis]:
         same = n is m and scale in (None, 1.0) and mode not in ("tf_crop_and_resize", "tf_half_pixel_for_nn")
         if not same:
             found[d] = Axis(n, m, line(mode, n, m, scale, roi), method)
-    return dict(sorted(found.items()))
+    return dict(sorted(found.items(), reverse=True))
 
 
 def _working_dtype(a: Resize2DAttrs, dtype: DType) -> DType:

@@ -1,0 +1,80 @@
+"""What is gathered from memory again and again is stored once; compiled, it is what it was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from legato.arith.expr import fresh
+from legato.base import dtype as dt
+from legato.base.target import TARGETS, Target, missing_features
+from legato.compare.exact import interpret
+from legato.driver import CompileOptions, compile_module
+from legato.infer.builder import Builder
+from legato.ir.expr import Var
+from legato.ir.module import Module
+from legato.ir.types import TensorType, dims
+
+LEVELS = [t for t in TARGETS.values() if not missing_features(t)]
+
+
+def resized(
+    size: tuple[int, ...], wanted: tuple[int, ...], method: str = "linear", *, is_symbolic: bool = False,
+    channels_last: bool = False,
+) -> Module:  # fmt: skip
+    """Images of three channels resized, and what follows."""
+    b, rank = Builder(), len(size)
+    batch = fresh("n") if is_symbolic else 2
+    layout = {2: "NHWC", 3: "NDHWC"}[rank] if channels_last else {2: "NCHW", 3: "NCDHW"}[rank]
+    x = Var("x", ty=TensorType(dims([batch, *size, 3] if channels_last else [batch, 3, *size]), dt.float32))
+    y = b.call(f"image.resize{rank}d", x, size=wanted, method=method, layout=layout)
+    return Module.from_expr(b.function([x], b.call("nn.relu", y)))
+
+
+def kernels(mod: Module, shape: tuple[int, ...], target: Target) -> int:
+    """Compiled as interpreted, for any number of threads; the number of kernels."""
+    exe: Any = compile_module(mod, CompileOptions(target, keep=frozenset({"lower"}))).executable
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    (want,) = interpret(mod, [x], float64=False)
+    found = [exe.with_threads(threads)(x) for threads in (1, 2, 3)]
+    np.testing.assert_allclose(found[0], want, rtol=1e-5, atol=1e-5)
+    assert all(np.array_equal(found[0], other) for other in found[1:])
+    return str(exe.module_after("lower")).count("\nkernel ")
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.integers(2, 3).flatmap(lambda rank: st.tuples(*[st.tuples(*[st.integers(1, 20)] * rank)] * 2)),
+       st.sampled_from(["linear", "cubic"]), st.booleans(), st.booleans(), st.sampled_from(LEVELS))  # fmt: skip
+def test_resized_images(
+    sizes: tuple[tuple[int, ...], tuple[int, ...]], method: str, is_symbolic: bool, channels_last: bool, target: Target
+) -> None:
+    size, wanted = sizes
+    mod = resized(size, wanted, method if len(size) == 2 else "linear", is_symbolic=is_symbolic,
+                  channels_last=channels_last)  # fmt: skip
+    kernels(mod, (2, *size, 3) if channels_last else (2, 3, *size), target)
+
+
+@pytest.mark.parametrize("is_symbolic", [False, True])
+def test_rows_are_gathered_once_for_all_that_they_serve(is_symbolic: bool) -> None:
+    def of(size: tuple[int, ...], wanted: tuple[int, ...], *, channels_last: bool = False) -> int:
+        mod = resized(size, wanted, is_symbolic=is_symbolic, channels_last=channels_last)
+        return kernels(mod, (2, *size, 3) if channels_last else (2, 3, *size), LEVELS[-1])
+
+    assert of((5, 9), (20, 36)) == 2
+    assert of((4, 5, 9), (8, 20, 36)) == 3
+    assert of((20, 36), (5, 9)) == 1, "each element serves one"
+    assert of((5, 9), (5, 36)) == 1, "rows serve one each"
+    assert of((5, 9), (20, 36), channels_last=True) == 1, "nothing is gathered"
+
+
+def test_masks_that_are_gathered_serve_all_rows() -> None:
+    b, rng = Builder(), np.random.default_rng(0)
+    x = Var("x", ty=TensorType(dims([2, 40, 40]), dt.float32))
+    sums = b.call("reshape", b.call("sum", x, axis=(0, 1)), newshape=(40,))
+    moved = b.call("take", sums, b.constant(rng.integers(0, 40, (1, 1, 40))), axis=0)
+    mod = Module.from_expr(b.function([x], b.call("add", x, b.call("exp", moved))))
+    assert kernels(mod, (2, 40, 40), LEVELS[-1]) == 3, "sums, their gathered exponentials, what is added"
