@@ -11,7 +11,8 @@ from legato.arith.evaluate import evaluate
 from legato.arith.expr import Var
 from legato.base.precision import Precision
 from legato.base.target import Target, host
-from legato.driver import CompileOptions, lower_module
+from legato.compare.exact import interpret
+from legato.driver import CompileOptions, compile_module, lower_module
 from legato.ir.module import Module
 from legato.lower.hosts.program import HostProgram
 from legato.tir import interp
@@ -19,7 +20,7 @@ from legato.tir.buffer import Buffer
 from legato.tir.verify import verify_all
 from legato.transform.pass_ import Observer, run
 
-__all__ = ["interpreted", "lowered"]
+__all__ = ["interpreted", "lowered", "number_of_kernels"]
 
 Array = np.ndarray[Any, Any]
 
@@ -47,3 +48,13 @@ def interpreted(loops: HostProgram, args: Sequence[Array], *, backwards: bool = 
     words = [*args, *dims.values(), *outputs]
     assert interp.run(main, words, functions=functions, constants=constants, backwards=backwards) == 0
     return outputs
+
+
+def number_of_kernels(mod: Module, *inputs: Array, target: Target | None = None) -> int:
+    """How many kernels `mod` becomes: compiled, it is as interpreted, the same for any number of threads."""
+    exe: Any = compile_module(mod, CompileOptions(target or host(), keep=frozenset({"lower"}))).executable
+    (want,) = interpret(mod, inputs, float64=False)
+    found = [exe.with_threads(threads)(*inputs) for threads in (1, 2, 3)]
+    np.testing.assert_allclose(found[0], want, rtol=1e-5, atol=1e-5)
+    assert all(np.array_equal(found[0], other) for other in found[1:])
+    return str(exe.module_after("lower")).count("\nkernel ")

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from legato.arith.expr import fresh
 from legato.base import dtype as dt
 from legato.base.target import TARGETS, Target, missing_features
-from legato.compare.exact import interpret
-from legato.driver import CompileOptions, compile_module
 from legato.infer.builder import Builder
 from legato.ir.expr import Var
 from legato.ir.module import Module
 from legato.ir.types import TensorType, dims
+from tests.lower.programs import number_of_kernels
 
+Array = np.ndarray[Any, Any]
 LEVELS = [t for t in TARGETS.values() if not missing_features(t)]
 
 
@@ -35,15 +35,9 @@ def resized(
     return Module.from_expr(b.function([x], b.call("nn.relu", y)))
 
 
-def kernels(mod: Module, shape: tuple[int, ...], target: Target) -> int:
-    """Compiled as interpreted, for any number of threads; the number of kernels."""
-    exe: Any = compile_module(mod, CompileOptions(target, keep=frozenset({"lower"}))).executable
-    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
-    (want,) = interpret(mod, [x], float64=False)
-    found = [exe.with_threads(threads)(x) for threads in (1, 2, 3)]
-    np.testing.assert_allclose(found[0], want, rtol=1e-5, atol=1e-5)
-    assert all(np.array_equal(found[0], other) for other in found[1:])
-    return str(exe.module_after("lower")).count("\nkernel ")
+def images(size: tuple[int, ...], *, channels_last: bool) -> Array:
+    shape = (2, *size, 3) if channels_last else (2, 3, *size)
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
@@ -55,14 +49,14 @@ def test_resized_images(
     size, wanted = sizes
     mod = resized(size, wanted, method if len(size) == 2 else "linear", is_symbolic=is_symbolic,
                   channels_last=channels_last)  # fmt: skip
-    kernels(mod, (2, *size, 3) if channels_last else (2, 3, *size), target)
+    number_of_kernels(mod, images(size, channels_last=channels_last), target=target)
 
 
 @pytest.mark.parametrize("is_symbolic", [False, True])
 def test_rows_are_gathered_once_for_all_that_they_serve(is_symbolic: bool) -> None:
     def of(size: tuple[int, ...], wanted: tuple[int, ...], *, channels_last: bool = False) -> int:
         mod = resized(size, wanted, is_symbolic=is_symbolic, channels_last=channels_last)
-        return kernels(mod, (2, *size, 3) if channels_last else (2, 3, *size), LEVELS[-1])
+        return number_of_kernels(mod, images(size, channels_last=channels_last))
 
     assert of((5, 9), (20, 36)) == 2
     assert of((4, 5, 9), (8, 20, 36)) == 3
@@ -77,4 +71,6 @@ def test_masks_that_are_gathered_serve_all_rows() -> None:
     sums = b.call("reshape", b.call("sum", x, axis=(0, 1)), newshape=(40,))
     moved = b.call("take", sums, b.constant(rng.integers(0, 40, (1, 1, 40))), axis=0)
     mod = Module.from_expr(b.function([x], b.call("add", x, b.call("exp", moved))))
-    assert kernels(mod, (2, 40, 40), LEVELS[-1]) == 3, "sums, their gathered exponentials, what is added"
+    assert number_of_kernels(mod, rng.standard_normal((2, 40, 40)).astype(np.float32)) == 3, (
+        "sums, their gathered exponentials, what is added"
+    )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 
 from legato.arith.expr import Expr, Var
 from legato.arith.substitute import substitute, variables
 from legato.lower.group import stages
+from legato.lower.rules.nest import SOME, extent_of
 from legato.lower.rules.row import RowJob, RowReduction
 from legato.lower.scheduling import Scheduling
 from legato.lower.traits import index_of, is_reduction, run_along_memory, tensors_read, units_first
@@ -17,7 +19,8 @@ __all__ = ["long_rows", "row_job"]
 
 
 def row_job(work: Scheduling, tensor: Tensor, body: Expr) -> RowJob | None:
-    """The job for `row` if every reduction that `body` needs is a function of the same outer axes of `tensor`."""
+    """The job for `row` if every reduction that `body` needs is a function of the same outer axes of `tensor`, and
+    computed for them but once."""
     assert isinstance(tensor.stage, Stage)
     axes = tensor.stage.axes
     found: dict[Tensor, RowReduction] = {}
@@ -41,6 +44,9 @@ def row_job(work: Scheduling, tensor: Tensor, body: Expr) -> RowJob | None:
         if any(not {v for i in y.indices for v in variables(i)} <= outer_vars for y in more):
             return None
         pending += more
+    rows = _count([a.extent for a in axes if a.var in outer_vars])
+    if any(_count(t.shape) < rows for t in found):
+        return None  # many rows would compute the same
     order = [t for t in stages(list(found)) if t in found]
     work.choose_layout(tensor, body, reduced=False)
     physical = units_first([axes[d] for d in tensor.layout.order])
@@ -49,6 +55,11 @@ def row_job(work: Scheduling, tensor: Tensor, body: Expr) -> RowJob | None:
     if not run_along_memory(order, found):
         return None
     return RowJob(tensor, outer, inner, tuple(found[t] for t in order), index_of(tensor), body)
+
+
+def _count(extents: Iterable[Expr]) -> int:
+    """The number of elements, symbolic extents counted as a few."""
+    return math.prod(SOME if e is None else e for e in map(extent_of, extents))
 
 
 def _row_reduction(work: Scheduling, t: Tensor, indices: tuple[Expr, ...]) -> RowReduction | None:
