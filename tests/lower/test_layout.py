@@ -47,6 +47,24 @@ def test_elementwise_keeps_the_order_it_reads(
     assert order(extents, shape, index) == expected
 
 
+@pytest.mark.parametrize(
+    ("left", "right", "expected"),
+    [
+        ([N, C, H, Var("k", lo=0)], [N, C, Var("k", lo=0), W], (0, 1, 2, 3)),  # products of matrices
+        ([N, C, H, W], [N, C, const(0), const(0)], (0, 2, 3, 1)),  # images by a factor for each channel
+    ],
+)
+def test_products_of_matrices_lie_one_after_the_other(
+    left: list[Expr], right: list[Expr], expected: tuple[int, ...]
+) -> None:
+    """Though the number of each is innermost in what is read."""
+    a, b = (placeholder(name, [const(8)] * 4, "float32") for name in "ab")
+    a.layout = NHWC
+    axes = [Axis(v, const(8)) for v in (N, C, H, W)]
+    body = Load(a, tuple(left)) * Load(b, tuple(right))
+    assert choose_order(axes, body, [], True, 16).order == expected
+
+
 def test_constants_decide_nothing() -> None:
     assert order([32, 64], [64, 32], [C, N], constant=True) == (0, 1)
 

@@ -1,6 +1,7 @@
 """The order of an output's dimensions in memory, from the loop structure that computes it.
 
-A contraction wants the axes that only its constant operand follows (output channels) innermost: images are NHWC inside.
+A contraction wants the axes that only its constant operand follows (output channels) innermost: images are NHWC inside;
+and those that number products of matrices outermost.
 Fewer channels than fill a vector stay where they are if memory runs along another axis. Everything else keeps the order
 of the largest tensor that it reads.
 
@@ -48,7 +49,8 @@ def choose_order(axes: Sequence[Axis], body: Expr, constants: Collection[Tensor]
         channel = {n for r in fixed for n in follows(r, axes)} - {n for r in data for n in follows(r, axes)}
         few = all(_is_below(axes[n].extent, lanes) for n in channel)
         moves = 0 if few and _runs_along(main, axes) else 1
-        place = {n: (moves if n in channel else 0, *p) for n, p in place.items()}
+        batch = _batch([follows(r, axes) for r in reads])
+        place = {n: (moves if n in channel else -1 if n in batch else 0, *p) for n, p in place.items()}
     else:
         place = {n: (0, *p) for n, p in place.items()}
     return Layout(tuple(sorted(place, key=lambda n: place[n])))
@@ -73,6 +75,15 @@ def aligned(layout: Layout, shape: Sequence[Expr], lanes: int) -> Layout:
     if is_round and SPREAD * (missing + lanes) <= size:
         missing += lanes
     return replace(layout, pad=tuple(missing if d == channel else 0 for d in range(len(shape)))) if missing else layout
+
+
+def _batch(walked: Sequence[Collection[int]]) -> set[int]:
+    """The axes that number the products of two matrices, of which each has axes of its own: along such an axis nothing
+    is used twice."""
+    if len(walked) != 2:
+        return set()
+    left, right = map(set, walked)
+    return left & right if left - right and right - left else set()
 
 
 def _places(main: Load, axes: Sequence[Axis]) -> dict[int, tuple[int, ...]]:
