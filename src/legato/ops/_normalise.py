@@ -55,8 +55,11 @@ def channel_groups(shape: Sequence[Dim], axis: int, count: int) -> Groups:
         place = {0: g[0], axis: g[1] * size + r[0], **dict(zip(inner, r[1:], strict=True))}
         return tuple(place[d] for d in range(len(shape)))
 
+    def of(i: Sequence[Expr]) -> Indices:
+        return i[0], floordiv(i[axis], size) if count > 1 else const(0)
+
     extents = (size, *(shape[d] for d in inner))
-    return Groups((shape[0], const(count)), extents, at, lambda i: (i[0], floordiv(i[axis], size)))
+    return Groups((shape[0], const(count)), extents, at, of)
 
 
 def count_as(groups: Groups, dtype: DType) -> Expr:
@@ -81,11 +84,13 @@ def mean(x: Tensor, groups: Groups, dtype: DType) -> Tensor:
 def centred_squares(x: Tensor, means: Tensor, groups: Groups) -> Tensor:
     """Per group, Σ (x − mean)²."""
 
-    def square(i: Indices) -> Expr:
-        d = cast(x[i], means.dtype) - means[groups.of(i)]
+    rank = len(groups.shape)
+
+    def square(*i: Expr) -> Expr:
+        d = cast(x[groups.at(i[:rank], i[rank:])], means.dtype) - means[i[:rank]]
         return d * d
 
-    return sum_over(groups, square, "squares")
+    return reduce("sum", groups.shape, groups.extents, square, "squares")
 
 
 def inverse_root(squares: Tensor, groups: Groups, epsilon: float) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from legato.arith.expr import Const
 from legato.base.dataclass import dataclass
 from legato.base.node import transform
 from legato.infer.builder import Builder
@@ -96,6 +97,32 @@ def _axes(call: Call) -> tuple[int, ...] | None:
     return tuple(range(ty.rank))[::-1] if not axes else tuple(a % ty.rank for a in axes)
 
 
+def _groups(call: Call) -> Expr | None:
+    """reshape(instance_norm(reshape(x))): channels that are normalised in groups, as ONNX writes it; images stay images
+    then, whatever their order in memory."""
+    norm = call.args[0]
+    if not isinstance(norm, Call) or not isinstance(norm.op, Op) or norm.op.name != "nn.instance_norm":
+        return None
+    inner = norm.args[0]
+    if not isinstance(inner, Call) or inner.op is not call.op or inner.args[0].ty != call.ty:
+        return None
+    ty, split = call.ty, inner.ty
+    if not isinstance(ty, TensorType) or not isinstance(split, TensorType) or ty.rank < 2 or split.rank != 3:
+        return None
+    many, of = split.shape[1], ty.shape[1]
+    if norm.attrs.axis % 3 != 1 or ty.shape[0] != split.shape[0]:
+        return None
+    if not isinstance(many, Const) or not isinstance(of, Const) or int(of.value) % max(int(many.value), 1):
+        return None
+    groups = int(many.value)
+    b = Builder(span=norm.span)
+    gamma, beta = (b.call("repeat", p, repeats=int(of.value) // groups, axis=0) for p in norm.args[1:])
+    a = norm.attrs
+    return b.op("nn.group_norm")(
+        inner.args[0], gamma, beta, num_groups=groups, epsilon=a.epsilon, center=a.center, scale=a.scale
+    )
+
+
 def _by_one(call: Call) -> Expr | None:
     """x · 1 and x / 1, where the type stays."""
     x, c = call.args
@@ -121,7 +148,7 @@ def _field(node: TupleGetItem) -> Expr | None:
 
 
 RULES: dict[str, tuple[Rule, ...]] = {
-    "reshape": (_same_type, _twice),
+    "reshape": (_same_type, _twice, _groups),
     "squeeze": (_as_reshape,),
     "expand_dims": (_as_reshape,),
     "nn.batch_flatten": (_as_reshape,),
