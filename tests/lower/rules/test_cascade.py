@@ -105,6 +105,11 @@ def is_one(mod: Module, target: Target = BEST) -> bool:
     return bool(wides(mod, target))
 
 
+def lines(target: Target) -> int:
+    """Bytes that two vectors of channels take in few lines of some 60 places."""
+    return target.vector_bytes << 8
+
+
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.tuples(st.integers(1, 3), st.sampled_from((1, 3, 16, 70)), st.integers(3, 19), st.integers(3, 19)),
        st.sampled_from((16, 24, 32, 48, 72, 80)), st.sampled_from((1, 2, 3, 5)), st.sampled_from((1, 2, 3)),
@@ -148,7 +153,7 @@ def test_compiled_is_both(
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(40, 130), st.sampled_from((32, 48, 80)), st.sampled_from((2, 3, 5)), st.sampled_from((1, 2, 3)),
        st.sampled_from(((0, 0), (1, 1), (2, 0, 1, 2), (0, 1, 3, 0))), st.sampled_from(("nn.conv2d", "nn.max_pool2d")),
-       st.sampled_from((1 << 13, 1 << 14)), st.sampled_from(LEVELS))  # fmt: skip
+       st.sampled_from((1 << 12, 1 << 13, 1 << 14)), st.sampled_from(LEVELS))  # fmt: skip
 def test_columns_in_blocks(
     always: None,
     monkeypatch: pytest.MonkeyPatch,
@@ -173,7 +178,7 @@ def test_columns_in_blocks(
         kept.append((extent_of(wide.shape[1]) or 0) * (extent_of(wide.shape[2]) or 0))
         exe = compiled(mod, target)
         found += [exe.with_threads(threads)(x) for threads in (1, 3)]
-    if target is BEST and channels == 32 and window <= 3 and near == 1 << 14 and width > 64 * stride:
+    if channels == 32 and window <= 3 and near == lines(target) and width > 64 * stride:
         assert kept[1] < kept[0]  # among others
     exact = interpret(mod, [x], float64=True)[0]
     assert np.allclose(found[0], exact, rtol=0, atol=1e-5 * max(1, np.abs(exact).max()))
@@ -185,7 +190,7 @@ def test_columns_in_blocks(
 def test_loop_programs_of_blocks_of_columns(
     always: None, monkeypatch: pytest.MonkeyPatch, columns: int, padding: tuple[int, ...], backwards: bool
 ) -> None:
-    monkeypatch.setattr(cascaded, "NEAR", 1 << 14)
+    monkeypatch.setattr(cascaded, "NEAR", lines(BEST))
     monkeypatch.setattr(cascaded, "FEW_AGAIN", 1)
     mod, x = program((1, 3, 6, columns), 32, 3, 1, padding), data((1, 3, 6, columns))
     (wide,) = wides(mod)
@@ -234,9 +239,11 @@ def test_one_kernel_if_what_is_between_is_large_and_read_once() -> None:
     assert not is_one(program((1, 16, 14, 14), 96))  # it stays in the cache
     assert not is_one(program(large, 96, first=3))  # Winograd's algorithm takes less time
     assert not is_one(program(large, 96, 3, 2, first=3, then="nn.max_pool2d"))
-    assert not is_one(program((1, 1000, 28, 28), 128, 2, 2, (0, 0), then="nn.avg_pool2d"))  # each row reads 128 KB
-    assert not is_one(program((1, 512, 7, 7), 2048, 7, 1, (0, 0), then="nn.avg_pool2d"))  # short lines
-    assert not is_one(program(large, 8))  # channels that do not fill a vector
+    long = (1, 64000 // BEST.vector_bytes, 28, 28)
+    assert not is_one(program(long, 128, 2, 2, (0, 0), then="nn.avg_pool2d"))  # each row reads 128 KB
+    line = BEST.vector_registers // 4 - 1
+    assert not is_one(program((8, 512, line, line), 2048, line, 1, (0, 0), then="nn.avg_pool2d"))  # short lines
+    assert not is_one(program(large, BEST.vector_bytes // 8))  # channels that do not fill a vector
     assert not is_one(program((1, 2000, 28, 28), 96))  # rows that two blocks need take too long to compute twice
 
 

@@ -279,6 +279,7 @@ def test_products_stay_in_registers(size: int, channels: int, precision: Precisi
     assert all(loop.stack_references <= 1 for loop in tiles)
 
 
+@needs_v4
 def test_no_elements() -> None:
     exe = compiled(convolution((1, 16, 16, 64), 64, symbolic="n"))
     assert exe(np.zeros((0, 16, 16, 64), np.float32)).shape == (0, 16, 16, 64)
