@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from legato.arith.expr import fresh
 from legato.base import dtype as dt
-from legato.base.target import TARGETS, Target, missing_features
+from legato.base.target import TARGETS, Target, host, missing_features
 from legato.infer.builder import Builder
-from legato.ir.expr import Var
+from legato.ir.expr import Expr, Var
 from legato.ir.module import Module
 from legato.ir.types import TensorType, dims
-from tests.lower.programs import number_of_kernels
+from legato.tir.buffer import Buffer
+from tests.lower.programs import lowered, number_of_kernels
 
 Array = np.ndarray[Any, Any]
 LEVELS = [t for t in TARGETS.values() if not missing_features(t)]
@@ -74,3 +75,28 @@ def test_masks_that_are_gathered_serve_all_rows() -> None:
     assert number_of_kernels(mod, rng.standard_normal((2, 40, 40)).astype(np.float32)) == 3, (
         "sums, their gathered exponentials, what is added"
     )
+
+
+def gathered(b: Builder, x: Expr, extent: int, axis: int) -> Expr:
+    """What `x` has along `axis`, in another order, as exponentials."""
+    places = np.random.default_rng(0).permutation(extent)
+    return b.call("exp", b.call("take", x, b.constant(places), axis=axis))
+
+
+def test_few_rows_of_what_is_gathered_are_stored_alone() -> None:
+    """The stage as a whole has many more."""
+    b, x = Builder(), Var("x", ty=TensorType(dims([1000, 64]), dt.float32))
+    row = b.call("strided_slice", gathered(b, x, 64, 1), begin=(5,), end=(6,), strides=(1,), axes=(0,))
+    mod = Module.from_expr(b.function([x], b.call("broadcast_to", row, shape=(8, 64))))
+    assert number_of_kernels(mod, np.random.default_rng(0).standard_normal((1000, 64)).astype(np.float32)) == 2
+    buffers = {p for k in lowered(mod, host()).kernels.values() for p in k.params if isinstance(p, Buffer)}
+    assert sorted(str(b.shape[0]) for b in buffers) == ["1", "1000", "64", "8"], "a row is stored"
+
+
+def test_nothing_is_stored_that_only_stored_stages_read() -> None:
+    b, x = Builder(), Var("x", ty=TensorType(dims([40, 40]), dt.float32))
+    sums = b.call("sum", b.call("broadcast_to", gathered(b, x, 40, 1), shape=(4, 40, 40)), axis=1)
+    moved = b.call("take", sums, b.constant(np.arange(40)[::-1].copy()), axis=1)
+    mod = Module.from_expr(b.function([x], b.call("nn.relu", moved)))
+    few = number_of_kernels(mod, np.random.default_rng(0).standard_normal((40, 40)).astype(np.float32) / 8)
+    assert few <= 3, "what is gathered, sums, their order"

@@ -163,10 +163,10 @@ class _Scheduler(Scheduling):
             self.settle(body)
             body = settled(inline(stage.body, self.stored), stage.axes)
             self.choose_layout(tensor, body, reduced=False)
-            again = gathered_again(tensor, self.stored)
+            again = gathered_again(tensor, body, self.stored)
             if again is None:
                 return elementwise(tensor, body, self.target)
-            self.wanted[again] = Layout(tensor.layout.order)
+            self.wanted.setdefault(again, Layout(tensor.layout.order))
             self.store(again)
             return self._scheduled(tensor, stage)
         if len(reductions) == 1 and is_epilogue(tensor, body, reductions[0]):
