@@ -83,7 +83,6 @@ def mean(x: Tensor, groups: Groups, dtype: DType) -> Tensor:
 
 def centred_squares(x: Tensor, means: Tensor, groups: Groups) -> Tensor:
     """Per group, Σ (x − mean)²."""
-
     rank = len(groups.shape)
 
     def square(*i: Expr) -> Expr:

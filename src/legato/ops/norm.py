@@ -6,6 +6,7 @@ computed in float32 (or the parameters' dtype if that is wider) and rounded once
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -202,7 +203,7 @@ def _instance_compute(x: Tensor, gamma: Tensor, beta: Tensor, a: InstanceNormAtt
 def _group_reference(data: Array, gamma: Array, beta: Array, a: GroupNormAttrs) -> Array:
     x = cast_to(data, numpy_dtype(data, gamma, beta))
     moved = np.moveaxis(x, a.axis, 1)
-    split = moved.reshape(x.shape[0], a.num_groups, -1)
+    split = moved.reshape(x.shape[0], a.num_groups, math.prod(moved.shape[1:]) // a.num_groups)
     y = np.moveaxis(_standardised(split, (2,), a.epsilon).reshape(moved.shape), 1, a.axis)
     return _affine(y, gamma, beta, vector_shape(x, a.axis), a).astype(data.dtype)
 

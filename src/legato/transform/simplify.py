@@ -22,7 +22,7 @@ Rule = Callable[[Call], Expr | None]
 
 @dataclass(frozen=True, slots=True)
 class Simplify(FunctionPass):
-    """Module → simpler module with the same values, bit for bit."""
+    """Module → simpler module with the same values: bit for bit, but for sums that a norm forms in another order."""
 
     name = "simplify"
 
@@ -97,30 +97,27 @@ def _axes(call: Call) -> tuple[int, ...] | None:
     return tuple(range(ty.rank))[::-1] if not axes else tuple(a % ty.rank for a in axes)
 
 
-def _groups(call: Call) -> Expr | None:
-    """reshape(instance_norm(reshape(x))): channels that are normalised in groups, as ONNX writes it; images stay images
-    then, whatever their order in memory."""
-    norm = call.args[0]
-    if not isinstance(norm, Call) or not isinstance(norm.op, Op) or norm.op.name != "nn.instance_norm":
+def _groups(norm: Call) -> Expr | None:
+    """instance_norm(reshape(x)), where channels are normalised in groups, as ONNX writes it: reshape(group_norm(x)).
+    Images stay images then, whatever their order in memory."""
+    inner, gamma, beta = norm.args
+    if not isinstance(inner, Call) or not isinstance(inner.op, Op) or inner.op.name != "reshape":
         return None
-    inner = norm.args[0]
-    if not isinstance(inner, Call) or inner.op is not call.op or inner.args[0].ty != call.ty:
-        return None
-    ty, split = call.ty, inner.ty
+    ty, split = inner.args[0].ty, inner.ty
     if not isinstance(ty, TensorType) or not isinstance(split, TensorType) or ty.rank < 2 or split.rank != 3:
         return None
     many, of = split.shape[1], ty.shape[1]
     if norm.attrs.axis % 3 != 1 or ty.shape[0] != split.shape[0]:
         return None
-    if not isinstance(many, Const) or not isinstance(of, Const) or int(of.value) % max(int(many.value), 1):
+    if not isinstance(many, Const) or not isinstance(of, Const) or many.value < 1 or of.value % many.value:
         return None
-    groups = int(many.value)
-    b = Builder(span=norm.span)
-    gamma, beta = (b.call("repeat", p, repeats=int(of.value) // groups, axis=0) for p in norm.args[1:])
-    a = norm.attrs
-    return b.op("nn.group_norm")(
-        inner.args[0], gamma, beta, num_groups=groups, epsilon=a.epsilon, center=a.center, scale=a.scale
+    groups, each = int(many.value), int(of.value // many.value)
+    b, a = Builder(span=norm.span), norm.attrs
+    factors = (b.call("repeat", p, repeats=each, axis=0) for p in (gamma, beta))
+    image = b.op("nn.group_norm")(
+        inner.args[0], *factors, num_groups=groups, epsilon=a.epsilon, center=a.center, scale=a.scale
     )
+    return b.call_op(inner.op, [image], inner.attrs)
 
 
 def _by_one(call: Call) -> Expr | None:
@@ -148,7 +145,7 @@ def _field(node: TupleGetItem) -> Expr | None:
 
 
 RULES: dict[str, tuple[Rule, ...]] = {
-    "reshape": (_same_type, _twice, _groups),
+    "reshape": (_same_type, _twice),
     "squeeze": (_as_reshape,),
     "expand_dims": (_as_reshape,),
     "nn.batch_flatten": (_as_reshape,),
@@ -158,4 +155,5 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "multiply": (_by_one,),
     "divide": (_by_one,),
     "copy": (_same_type,),
+    "nn.instance_norm": (_groups,),
 }
