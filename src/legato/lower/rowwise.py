@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from legato.arith.evaluate import evaluate
 from legato.arith.expr import Expr, Var
 from legato.arith.substitute import substitute, variables
 from legato.lower.group import stages
-from legato.lower.rules.nest import SOME, extent_of
+from legato.lower.rules.nest import SOME
 from legato.lower.rules.row import RowJob, RowReduction
 from legato.lower.scheduling import Scheduling
 from legato.lower.traits import index_of, is_reduction, run_along_memory, tensors_read, units_first
@@ -58,8 +59,8 @@ def row_job(work: Scheduling, tensor: Tensor, body: Expr) -> RowJob | None:
 
 
 def _count(extents: Iterable[Expr]) -> int:
-    """The number of elements, symbolic extents counted as a few."""
-    return math.prod(SOME if e is None else e for e in map(extent_of, extents))
+    """The number of elements, symbolic dims counted as a few."""
+    return math.prod(evaluate(e, dict.fromkeys(variables(e), SOME)) for e in extents)
 
 
 def _row_reduction(work: Scheduling, t: Tensor, indices: tuple[Expr, ...]) -> RowReduction | None:
