@@ -262,9 +262,20 @@ def _in_one_loop(job: TileJob, shape: TileShape, target: Target) -> tuple[TileJo
         # Windows slide along one line: a tile of several would load what they share again.
         slides = _is_by_channel(job.body, job.order[-1], job.packed)
         job = merged(job, 0 if job.ahead is None or slides else most)
+    elif _is_read_once(job):
+        job = replace(job, in_tiles=True)
     else:
         job = _short_lines(job, most)
     return job, shape if job.unit == 1 else replace(shape, rows=most // job.unit * job.unit)
+
+
+def _is_read_once(job: TileJob) -> bool:
+    """True if what a block of channels reads no other reads, and all of it follows the rows, whose number is known: a
+    tile then goes through all channels before the next, and memory is read as it lies."""
+    if job.row is None or extent_of(job.row.extent) is None:
+        return False
+    walked = (job.row.var, job.order[-1].var)
+    return all(depends(x, v) for x in loads(job.body) for v in walked)
 
 
 def _short_lines(job: TileJob, most: int) -> TileJob:
