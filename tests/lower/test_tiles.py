@@ -177,3 +177,22 @@ def test_sums_in_parts_begin_and_end_in_registers(terms: int) -> None:
     assert not re.search(r"sums\S*\[.*?\] = 0", text)
     data = rng.standard_normal((40, terms)).astype(np.float32)
     np.testing.assert_allclose(exe(data), data.astype(np.float64) @ weight, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", RUNNABLE)
+@pytest.mark.parametrize("kind", ["max", "avg"])
+def test_windows_without_weights_read_memory_as_it_lies(name: str, kind: str) -> None:
+    """All channels of a tile come before the next tile."""
+    mod = legato.parse(f"""
+#[version = "0.0.5"]
+def @main(%x: Tensor[(1, 20, 47, 256), float32]) {{
+  nn.{kind}_pool2d(%x, pool_size=[3, 3], strides=[2, 2], layout="NHWC")
+}}
+""")
+    exe = legato.compile(mod, target=name, keep=("tir",))
+    blocks = [int(n) for n in re.findall(r"for i\w* in 0\.\.(\d+) \{", exe.module_after("tir"))]
+    tile = r"for i\w* in 0\.\.\d+ \{\s+(?:if [^{]+ \{\s+)?alloc acc"
+    assert blocks
+    assert len(re.findall(tile, exe.module_after("tir"))) == len(blocks)
+    x = np.random.default_rng(0).standard_normal((1, 20, 47, 256)).astype("float32")
+    np.testing.assert_allclose(exe(x), evaluate(mod, [x]), rtol=1e-5, atol=1e-5)
