@@ -16,6 +16,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import legato
+from legato.arith.expr import fresh
 from legato.base.precision import Precision
 from legato.base.target import TARGETS, Target, host, missing_features
 from legato.base.target import target as as_target
@@ -204,6 +205,21 @@ def test_register_tiles_are_not_spilled() -> None:
     tiles = [loop for text in texts for loop in innermost_loops(text) if loop.count("vdpbf16ps") >= 88]
     assert tiles
     assert all(loop.stack_references == 0 for loop in tiles)
+
+
+@pytest.mark.skipif(TARGETS["x86-64-v3"] not in LEVELS, reason="needs AVX2")
+@pytest.mark.parametrize(("rows", "outs", "is_wide"), [(40, 64, True), (6, 64, False), (40, 31, False)])
+@pytest.mark.parametrize("is_symbolic", [False, True])
+def test_data_for_many_channels_is_converted_once(rows: int, outs: int, is_wide: bool, is_symbolic: bool) -> None:
+    """Where pairs are multiplied one half after the other."""
+    b, rng = Builder(), np.random.default_rng(0)
+    x = b.var("x", (fresh("n") if is_symbolic else rows, 75))
+    func = b.function([x], b.nn.relu(b.nn.dense(x, normal(rng, outs, 75))))
+    check(func, [normal(rng, rows, 75)], TARGETS["x86-64-v3"])
+    text = legato.compile(func, target="x86-64-v3", precision="bfloat16", keep=["tir"]).module_after("tir")
+    is_wide |= is_symbolic and outs > 31
+    assert ("wide_" in text) is is_wide
+    assert ("dot2(" in text) is not is_wide
 
 
 def test_what_contractions_read_is_stored_in_16_bits() -> None:

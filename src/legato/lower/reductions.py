@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from legato.arith.expr import Const, Expr, Var, cdiv, const, lt, select
 from legato.arith.simplify import simplify
-from legato.arith.substitute import substitute
+from legato.arith.substitute import rewrite, substitute
 from legato.base.target import Target
 from legato.lower.access import depends, extent_of, is_unit, static_bytes, stride
 from legato.lower.algorithms.groups import grouped
 from legato.lower.algorithms.interleaved import Interleaved, interleave
-from legato.lower.algorithms.pairs import pair_up
+from legato.lower.algorithms.pairs import factors, pair_up
 from legato.lower.algorithms.part import Part
 from legato.lower.algorithms.polyphase import polyphase
 from legato.lower.algorithms.unflatten import unflatten
@@ -44,12 +45,13 @@ from legato.lower.scheduling import Scheduling
 from legato.lower.traits import choose_row, epilogue_of, in_memory_order, index_of, tensors_read, units_first
 from legato.te.inline import certain_loads, inline, loads, replaced
 from legato.te.tensor import Axis, Reduction, Stage, Tensor
-from legato.tir.buffer import Buffer
-from legato.tir.expr import Load
+from legato.tir.buffer import Buffer, Layout
+from legato.tir.expr import Load, cast
 from legato.tir.stmt import If, Stmt
 
 __all__ = ["reduced"]
 
+MANY_CHANNELS = 32  # that are worth another kernel, which prepares the data of them all
 STAYS = 8  # weights of less than so much of a core's own cache may be there still from the run before
 
 
@@ -189,6 +191,8 @@ def _tiled(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, part
     order = _order(tensor, part)
     inner, red = part.body, part.reduction
     row_axis = choose_row(inner, order) if order else None
+    if order and tensor.stage.axes == part.axes:
+        inner = _widened(work, inner, order, row_axis, red)
     shape = _shape(work, order, row_axis, inner, red) if order else TileShape(1, 1, 1)
     channel = order[-1]
     block_var, within = Var("ob", lo=0), Var("oi", lo=0)
@@ -238,6 +242,32 @@ def _tiled(work: Scheduling, tensor: Tensor, body: Expr, reduction: Tensor, part
     )
     assert channel is job.order[-1]
     return tile(*_in_one_loop(job, shape, work.target), work.target)
+
+
+def _widened(work: Scheduling, body: Expr, order: Sequence[Axis], row: Axis | None, red: Reduction) -> Expr:
+    """`body` with its data converted from bfloat16 by a kernel before, where the target would do that for each block of
+    channels anew: it has no instruction that multiplies pairs, and there are more channels and rows than a few. Where a
+    product replaces an operand, weights would be converted for each row then."""
+    rows = None if row is None else extent_of(row.extent) or MANY_ROWS
+    if work.target.has_bf16 or not work.target.has_three_operands or rows is None or rows <= FEW_ROWS:
+        return body
+    found, channels = factors(body, red, order[-1], row), extent_of(order[-1].extent) or MANY_CHANNELS
+    if found is None or channels < MANY_CHANNELS:
+        return body
+    data, source = found[0], found[0].buffer
+    read = [extent_of(a.extent) or 1 for a in (*order, *red.axes) if depends(data, a.var)]
+    if any(h != (0, 0) for h in source.layout.halo) or static_bytes(source) > 2 * math.prod(read) * source.dtype.bytes:
+        return body  # what lies around it is read too, or little of it is
+    axes = tuple(Axis(Var(f"i{n}", lo=0), d) for n, d in enumerate(source.shape))
+    wide = Tensor(
+        f"wide_{source.name}",
+        source.shape,
+        body.dtype,
+        Stage(axes, cast(Load(source, tuple(a.var for a in axes)), body.dtype)),
+    )
+    work.wanted[wide] = Layout(source.layout.order, pad=source.layout.pad)
+    work.store(wide)
+    return rewrite(body, {cast(data, body.dtype): Load(wide, data.indices)}.get)
 
 
 def _shape(work: Scheduling, order: Sequence[Axis], row_axis: Axis | None, inner: Expr, red: Reduction) -> TileShape:

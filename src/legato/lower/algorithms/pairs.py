@@ -24,7 +24,7 @@ from legato.lower.access import depends, extent_of, stride
 from legato.te.tensor import Axis, Reduction, Stage, Tensor
 from legato.tir.expr import Call, Cast, Load, call
 
-__all__ = ["Pairs", "dot", "is_narrow", "pair_up", "word"]
+__all__ = ["Pairs", "dot", "factors", "is_narrow", "pair_up", "word"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,15 @@ class Pairs:
 def pair_up(body: Expr, red: Reduction, channel: Axis, row: Axis | None) -> Pairs | None:
     """How the sum of `body` over `red` is such a sum, of weights that follow `channel` but not `row`, and data that
     does not follow `channel`; None if it is not."""
+    found = factors(body, red, channel, row)
+    if found is None:
+        return None
+    along = _along(*found, red.axes)
+    return None if along is None else _paired(*found, red, along)
+
+
+def factors(body: Expr, red: Reduction, channel: Axis, row: Axis | None) -> tuple[Load, Load] | None:
+    """The data and the weights of such a sum, neighbours or not; None if `body` over `red` is none."""
     operands = _operands(body)
     if red.combiner != "sum" or body.dtype is not dt.float32 or operands is None:
         return None
@@ -55,10 +64,7 @@ def pair_up(body: Expr, red: Reduction, channel: Axis, row: Axis | None) -> Pair
         return None
     if (row is not None and depends(weights, row.var)) or not isinstance(weights.buffer, Tensor):
         return None
-    along = _along(data, weights, red.axes)
-    if along is None:
-        return None
-    return _paired(data, weights, red, along)
+    return data, weights
 
 
 def is_narrow(e: Expr, along: Axis) -> bool:

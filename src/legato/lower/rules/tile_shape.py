@@ -97,7 +97,9 @@ def tallest(shape: TileShape, body: Expr, target: Target) -> int:
 
 
 def _takes_pairs(exprs: Iterable[Expr]) -> bool:
-    return any(x.dtype is dt.bfloat16 for e in exprs for x in loads(e))
+    """True if factors on both sides are narrow, or what is read is."""
+    reads = [x for e in exprs for x in loads(e)]
+    return bool(reads) and all(x.dtype is dt.bfloat16 for x in reads)
 
 
 def single_shape(channel: Expr, exprs: Sequence[Expr], target: Target) -> TileShape:
