@@ -172,6 +172,7 @@ def test_the_region_between_the_markers_is_replaced(tmp_path: Path) -> None:
     ("figures", "page", "begin", "end", "table"),
     [
         ("benchmarks", "README.md", BEGIN, END, lambda found: markdown(Table.from_json(found))),
+        ("benchmarks-avx2", "docs/avx2.md", BEGIN, END, lambda found: markdown(Table.from_json(found))),
         ("programs", "README.md", programs.BEGIN, programs.END, programs.markdown),
         ("symbolic", "docs/shapes.md", symbolic.BEGIN, symbolic.END, symbolic.markdown),
     ],

@@ -35,7 +35,7 @@ NAMES = {
     "openvino-bf16": "OpenVINO, bfloat16",
     "torch": "PyTorch",
 }
-BEGIN = "<!-- benchmarks: written by `make bench` from docs/benchmarks.json -->"
+BEGIN = "<!-- benchmarks: written by tools.bench from its JSON in docs -->"
 END = "<!-- end of benchmarks -->"
 NONE = "–"
 
