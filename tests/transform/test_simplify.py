@@ -35,7 +35,7 @@ def @main(%x: Tensor[({batch}, {sizes}), float32], %g: {factors}, %b: {factors})
         ((6, 7), 2, ", scale=False"),
         ((6,), 3, ""),
         ((2, 3, 2, 2), 2, ", axis=-2"),
-        ((6, 4, 5), 5, ""),  # channels in two groups
+        ((6, 4, 5), 5, ""),  # groups that cut through channels
         ((0, 4, 5), 0, ""),
     ],
 )

@@ -44,7 +44,7 @@ from legato.lower.rules.winograd_cost import WinogradPlan, choose
 from legato.lower.scheduling import Scheduling
 from legato.lower.traits import choose_row, epilogue_of, in_memory_order, index_of, tensors_read, units_first
 from legato.te.inline import certain_loads, inline, loads, replaced
-from legato.te.tensor import Axis, Reduction, Stage, Tensor
+from legato.te.tensor import Axis, Reduction, Stage, Tensor, compute
 from legato.tir.buffer import Buffer, Layout
 from legato.tir.expr import Load, cast
 from legato.tir.stmt import If, Stmt
@@ -258,16 +258,10 @@ def _widened(work: Scheduling, body: Expr, order: Sequence[Axis], row: Axis | No
     read = [extent_of(a.extent) or 1 for a in (*order, *red.axes) if depends(data, a.var)]
     if any(h != (0, 0) for h in source.layout.halo) or static_bytes(source) > 2 * math.prod(read) * source.dtype.bytes:
         return body  # what lies around it is read too, or little of it is
-    axes = tuple(Axis(Var(f"i{n}", lo=0), d) for n, d in enumerate(source.shape))
-    wide = Tensor(
-        f"wide_{source.name}",
-        source.shape,
-        body.dtype,
-        Stage(axes, cast(Load(source, tuple(a.var for a in axes)), body.dtype)),
-    )
+    wide = compute(source.shape, lambda *i: cast(Load(source, i), body.dtype), f"wide_{source.name}")
     work.wanted[wide] = Layout(source.layout.order, pad=source.layout.pad)
     work.store(wide)
-    return rewrite(body, {cast(data, body.dtype): Load(wide, data.indices)}.get)
+    return rewrite(body, {cast(data, body.dtype): wide[data.indices]}.get)
 
 
 def _shape(work: Scheduling, order: Sequence[Axis], row_axis: Axis | None, inner: Expr, red: Reduction) -> TileShape:
