@@ -105,6 +105,16 @@ kernel @transpose(x: Buffer[(16, 32), float32], y: Buffer[(32, 16), float32]) {
     assert (cost.loads, cost.gathered, cost.stores) == (512, 512, 32)
 
 
+def test_what_lies_within_a_vector_is_no_gather() -> None:
+    cost = cost_of("""
+kernel @pairs(x: Buffer[(32, 2), float32], y: Buffer[(32, 16), float32]) {
+  for r in 0..32 {
+    vector l: index[0..15] in 0..16 { y[r, l] = x[r, l % 2]; }
+  }
+}""")
+    assert (cost.loads, cost.gathered) == (32, 0)
+
+
 def test_products_of_pairs() -> None:
     cost = cost_of("""
 kernel @dots(x: Buffer[(64,), bfloat16], w: Buffer[(32, 16, 2), bfloat16], y: Buffer[(16,), float32]) {

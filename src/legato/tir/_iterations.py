@@ -157,6 +157,14 @@ class Frames:
             return None
         return terms.get(var, 0)
 
+    def distances(self, index: Expr, var: Var, count: int) -> list[int] | None:
+        """How much larger `index` is at each of `count` values of `var` than at 0; None where that is not literal."""
+        index = self._inlined(index)
+        first = substitute(index, {var: const(0)})
+        found = [simplify(substitute(index, {var: const(n)}) - first) for n in range(count)]
+        literal = [int(d.value) for d in found if isinstance(d, Const)]
+        return literal if len(literal) == count else None
+
     # ---------------------------------------------------------------------------------------------- guards
 
     def guard(self, outer: Frame, cond: Expr, *, holds: bool) -> Frame:

@@ -243,6 +243,7 @@ class _Counting:
         if leads is False:
             return  # comes along with its neighbour
         is_gather = leads is None and at.lanes is not None and self._is_gather(node.buffer, node.indices, at)
+        is_gather = is_gather and not self._is_within_vector(node.buffer, node.indices, at)
         count = at.started if is_gather else at.instructions
         self.cost.loads = plus(self.cost.loads, count)
         if is_gather:
@@ -266,6 +267,16 @@ class _Counting:
             or self.frames.step(indices[varying[0]], at.vector) != 1
             or not _is_innermost(buffer, varying[0])
         )
+
+    def _is_within_vector(self, buffer: Buffer, indices: tuple[Expr, ...], at: Frame) -> bool:
+        """True if the lanes touch elements at literal distances within one vector: a load and a shuffle get them."""
+        *others, last = (indices[d] for d in buffer.layout.order)
+        if any(self._varies(i, at) for i in others):
+            return False
+        assert at.vector is not None
+        assert at.lanes is not None
+        places = self.frames.distances(last, at.vector, at.lanes)
+        return places is not None and max(places) - min(places) < at.lanes
 
     def _touch(self, buffer: Buffer, indices: tuple[Expr, ...], at: Frame, is_store: bool) -> None:
         if buffer not in self.params:

