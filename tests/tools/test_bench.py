@@ -169,6 +169,19 @@ def test_the_region_between_the_markers_is_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("page", "message"), [("", "'' cannot be read: Is a directory"), ("page.md", "page.md has 0 regions between")]
+)
+def test_a_page_without_the_region_is_refused_before_anything_is_measured(
+    page: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("page.md").write_text("nothing")
+    with pytest.raises(SystemExit):
+        main(["--only", "dqn", "--markdown", page])
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("figures", "page", "begin", "end", "table"),
     [
         ("benchmarks", "README.md", BEGIN, END, lambda found: markdown(Table.from_json(found))),

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from legato.bench.table import Row, Table
 from tools.bench.entries import ENTRIES
-from tools.bench.report import NAMES, footer, line, markdown, write_region
+from tools.bench.report import NAMES, add_markdown, footer, line, markdown, write_region
 from tools.bench.row import Job, measured
 from tools.models.sources import write
 
@@ -36,7 +36,7 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--block", type=float, default=0.05, help="seconds of each block (default: 0.05)")
     parser.add_argument("--threads", type=int, default=2, help="of every engine (default: 2)")
     parser.add_argument("--json", type=Path, metavar="F", help="write the table here; read for rows that are kept")
-    parser.add_argument("--markdown", type=Path, metavar="F", help="write the table between the markers of this file")
+    add_markdown(parser)
     return parser.parse_args(given)
 
 

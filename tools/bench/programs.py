@@ -99,7 +99,7 @@ def main() -> int:
     """Measures, prints and writes; the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tools.bench.programs", description=__doc__)
     parser.add_argument("--rounds", type=int, default=30)
-    add_outputs(parser)
+    add_outputs(parser, BEGIN, END)
     args = parser.parse_args()
     sys.path.insert(0, str(EXAMPLES))
     torch.manual_seed(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ __all__ = [
     "BEGIN",
     "END",
     "NAMES",
+    "add_markdown",
     "add_outputs",
     "footer",
     "line",
@@ -155,17 +156,36 @@ def legend(table: Table) -> list[str]:
 def write_region(path: Path, content: str, begin: str = BEGIN, end: str = END) -> None:
     """Put `content` between the markers of a file; ValueError where it has none."""
     text = path.read_text("utf-8")
-    pattern = re.compile(rf"(?<={re.escape(begin)}\n).*?(?={re.escape(end)})", re.DOTALL)
-    changed, count = pattern.subn(lambda _: f"{content}\n", text)
+    changed, count = _between(begin, end).subn(lambda _: f"{content}\n", text)
     if count != 1:
         raise ValueError(f"{path} has {count} regions between {begin} and {end}, not one")
     path.write_text(changed, "utf-8")
 
 
-def add_outputs(parser: ArgumentParser) -> None:
+def _between(begin: str, end: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<={re.escape(begin)}\n).*?(?={re.escape(end)})", re.DOTALL)
+
+
+def add_markdown(parser: ArgumentParser, begin: str = BEGIN, end: str = END) -> None:
+    """The flag for a file with one region between the markers, which is looked at before anything is measured."""
+
+    def page(text: str) -> Path:
+        path = Path(text)
+        try:
+            count = len(_between(begin, end).findall(path.read_text("utf-8")))
+        except OSError as error:
+            raise ArgumentTypeError(f"{text!r} cannot be read: {error.strerror}") from None
+        if count != 1:
+            raise ArgumentTypeError(f"{text} has {count} regions between {begin} and {end}, not one")
+        return path
+
+    parser.add_argument("--markdown", type=page, metavar="F", help="write the table between the markers of this file")
+
+
+def add_outputs(parser: ArgumentParser, begin: str, end: str) -> None:
     """The flags that say where figures go."""
     parser.add_argument("--json", type=Path, metavar="F", help="write the figures here")
-    parser.add_argument("--markdown", type=Path, metavar="F", help="write the table between the markers of this file")
+    add_markdown(parser, begin, end)
 
 
 def publish(args: Namespace, figures: Mapping[str, Any], table: str, begin: str, end: str) -> None:

@@ -124,7 +124,7 @@ def main() -> int:
     parser.add_argument("--only", choices=MODELS)
     parser.add_argument("--size", help="this size alone, as the table has it; other rows of the JSON file are kept")
     parser.add_argument("--seconds", type=float, default=20, help="of a row, about; at least six rounds (default: 20)")
-    add_outputs(parser)
+    add_outputs(parser, BEGIN, END)
     args = parser.parse_args()
     rows = _kept(args.json)
     for name in [args.only] if args.only else MODELS:
