@@ -243,7 +243,8 @@ class _Counting:
         if leads is False:
             return  # comes along with its neighbour
         is_gather = leads is None and at.lanes is not None and self._is_gather(node.buffer, node.indices, at)
-        is_gather = is_gather and not self._is_within_vector(node.buffer, node.indices, at)
+        if is_gather and self._is_within_vector(node.buffer, node.indices, at):
+            is_gather = False
         count = at.started if is_gather else at.instructions
         self.cost.loads = plus(self.cost.loads, count)
         if is_gather:

@@ -236,17 +236,17 @@ class TileUpdate:
             known |= scalars
             return rewrite(term, lambda e: known.get(e) if isinstance(e, Load | Call) else None)
 
-        def one(m: Expr, v: Expr, value: Expr) -> Stmt:
-            update = self._add(acc, at, m, v, value, reduced)
+        def one(m: Expr, v: Expr, *, is_held: bool = True) -> Stmt:
+            update = self._add(acc, at, m, v, value(v, is_held=is_held), reduced)
             return self.guarded(at, v, update) if is_guarded else update
 
         def of_row(m: Expr) -> Stmt:
             if are_copied and not is_guarded:
                 body = self._in_two_steps(acc, at, m, value, reduced)
             else:
-                body = unrolled("v", at.vectors, lambda v: one(m, v, value(v)), again)
+                body = unrolled("v", at.vectors, lambda v: one(m, v), again)
             if again:
-                body = block(unrolled("v", again, lambda v: one(m, v, value(v, is_held=False))), body)
+                body = block(unrolled("v", again, lambda v: one(m, v, is_held=False)), body)
             for x, var in scalars.items():
                 body = Let(var, substitute(x, {**self.point(at, m, zero), **reduced}), body)
             return body
