@@ -155,15 +155,17 @@ def legend(table: Table) -> list[str]:
 
 def write_region(path: Path, content: str, begin: str = BEGIN, end: str = END) -> None:
     """Put `content` between the markers of a file; ValueError where it has none."""
+    before, behind = _around_region(path, begin, end)
+    path.write_text(f"{before}{content}\n{behind}", "utf-8")
+
+
+def _around_region(path: Path, begin: str, end: str) -> tuple[str, str]:
+    """The text of a file up to its one region between the markers, and behind it; ValueError where it has none."""
     text = path.read_text("utf-8")
-    changed, count = _between(begin, end).subn(lambda _: f"{content}\n", text)
-    if count != 1:
-        raise ValueError(f"{path} has {count} regions between {begin} and {end}, not one")
-    path.write_text(changed, "utf-8")
-
-
-def _between(begin: str, end: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<={re.escape(begin)}\n).*?(?={re.escape(end)})", re.DOTALL)
+    found = list(re.finditer(rf"(?<={re.escape(begin)}\n).*?(?={re.escape(end)})", text, re.DOTALL))
+    if len(found) != 1:
+        raise ValueError(f"{path} has {len(found)} regions between {begin} and {end}, not one")
+    return text[: found[0].start()], text[found[0].end() :]
 
 
 def add_markdown(parser: ArgumentParser, begin: str = BEGIN, end: str = END) -> None:
@@ -172,11 +174,11 @@ def add_markdown(parser: ArgumentParser, begin: str = BEGIN, end: str = END) -> 
     def page(text: str) -> Path:
         path = Path(text)
         try:
-            count = len(_between(begin, end).findall(path.read_text("utf-8")))
+            _around_region(path, begin, end)
         except OSError as error:
             raise ArgumentTypeError(f"{text!r} cannot be read: {error.strerror}") from None
-        if count != 1:
-            raise ArgumentTypeError(f"{text} has {count} regions between {begin} and {end}, not one")
+        except ValueError as error:
+            raise ArgumentTypeError(str(error)) from None
         return path
 
     parser.add_argument("--markdown", type=page, metavar="F", help="write the table between the markers of this file")

@@ -242,9 +242,9 @@ class _Counting:
         leads = self.pairs.get(node)
         if leads is False:
             return  # comes along with its neighbour
-        is_gather = leads is None and at.lanes is not None and self._is_gather(node.buffer, node.indices, at)
-        if is_gather and self._is_within_vector(node.buffer, node.indices, at):
-            is_gather = False
+        where = node.buffer, node.indices, at
+        is_vector = leads is None and at.lanes is not None
+        is_gather = is_vector and self._is_gather(*where) and not self._is_within_vector(*where)
         count = at.started if is_gather else at.instructions
         self.cost.loads = plus(self.cost.loads, count)
         if is_gather:

@@ -111,6 +111,8 @@ def test_products_and_loads_alone(rows: int, terms: int, spread: str) -> None:
         assert len(copies) + len(loads) <= products  # what a product replaces is copied or loaded, not both
         if rows == 6 and terms % 2 == 0:  # there are registers for weights
             assert len(loads) * 6 == products
+        elif rows == 6:  # there are none
+            assert not copies
 
 
 @pytest.mark.parametrize("channels", [4, 6, 12, 20, 64, 1000, None])
