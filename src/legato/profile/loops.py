@@ -25,6 +25,7 @@ SECONDS: Final = 0.002  # of the short runs of a sample together: the first find
 MULTIPLY_ADDS: Final = 1 << 18  # of each accumulator
 CALLS: Final = 1 << 13
 ACCUMULATORS: Final = 12  # latency times throughput of multiply-adds is 8 to 10 on current cores
+PAIRS: Final = 7  # of a product and a sum, whose latencies are 3 or 4, in 15 of 16 registers
 CALL_ACCUMULATORS: Final = 4  # the operations of one call already overlap
 RETURNS: Final = 4  # how often memory is come back to until L3 keeps it: it does not keep all that comes by once
 LONGEST: Final = 0.05  # seconds from one return to the next
@@ -67,9 +68,12 @@ class Rate:
 
 
 def multiply_add_rate(target: Target) -> Rate:
-    """Multiply-adds of float32 per second, of one thread, in registers."""
-    step = "fma(acc[a, l], c[l], d[l])" if target.fma else "acc[a, l] * c[l] + d[l]"
-    return _register_rate(target, step, ACCUMULATORS, MULTIPLY_ADDS)
+    """Multiply-adds of float32 per second, of one thread, in registers. Without fused ones, a product and a sum that do
+    not wait for each other: one after the other they have twice the latency, and registers do not suffice for that."""
+    if target.fma:
+        return _register_rate(target, "acc[a, l] = fma(acc[a, l], c[l], d[l]);", ACCUMULATORS, MULTIPLY_ADDS)
+    step = f"acc[a, l] = acc[a, l] + c[l]; acc[a + {PAIRS}, l] = acc[a + {PAIRS}, l] * c[l];"
+    return _register_rate(target, step, PAIRS, MULTIPLY_ADDS, each=2, value=1.0)
 
 
 def call_rate(target: Target, name: str) -> Rate:
@@ -77,24 +81,27 @@ def call_rate(target: Target, name: str) -> Rate:
     record = INTRINSICS[name]
     arguments = ", ".join(["acc[a, l]"] + ["c[l]"] * (record.arity - 1))
     if record.operands[1:] == (dt.uint32, dt.uint32):  # pairs of bfloat16
-        return _register_rate(target, f"{name}({arguments})", ACCUMULATORS, MULTIPLY_ADDS, "uint32")
-    step = f"{name}({arguments}) * c[l] + d[l]"  # stays near 1, where no intrinsic is slow
+        return _register_rate(target, f"acc[a, l] = {name}({arguments});", ACCUMULATORS, MULTIPLY_ADDS, "uint32")
+    step = f"acc[a, l] = {name}({arguments}) * c[l] + d[l];"  # stays near 1, where no intrinsic is slow
     return _register_rate(target, step, CALL_ACCUMULATORS, CALLS)
 
 
-def _register_rate(target: Target, step: str, sums: int, count: int, kind: str = "float32") -> Rate:
+def _register_rate(
+    target: Target, step: str, steps: int, count: int, kind: str = "float32", *, each: int = 1, value: float = 0.5
+) -> Rate:
+    """`count` times so many steps per second, each with accumulators of its own; all registers are `value` at first."""
     lanes = target.lanes(dt.float32)
-    value = "y[p, l]" if kind == "float32" else "pair(bfloat16(y[p, l]), bfloat16(y[p, l]))"
+    start = "y[p, l]" if kind == "float32" else "pair(bfloat16(y[p, l]), bfloat16(y[p, l]))"
     loops = f"""
-      c[l] = {value};
-      d[l] = {value};
+      c[l] = {start};
+      d[l] = {start};
       for i in 0..{count} {{
-        unroll a in 0..{sums} {{
-          acc[a, l] = {step};
+        unroll a in 0..{steps} {{
+          {step}
         }}
       }}"""
-    values = aligned(1, lanes)
-    return Rate(_program(loops, sums, target, values.shape, kind), [values], count * sums * lanes)
+    values = aligned(1, lanes, value)
+    return Rate(_program(loops, each * steps, target, values.shape, kind), [values], count * steps * lanes)
 
 
 def read_rate(target: Target, values: np.ndarray, size: int, total: int, *, ahead: bool = False) -> Rate:
@@ -189,9 +196,9 @@ kernel @work({params}) {{
     return Executable.from_parts(program, image.data, image.code_size, image.relocations, [], threads=threads)
 
 
-def aligned(threads: int, floats: int) -> np.ndarray:
-    """A row of at least so many floats for each thread, all of them 0.5, rows at multiples of 64 bytes."""
+def aligned(threads: int, floats: int, value: float = 0.5) -> np.ndarray:
+    """A row of at least so many floats for each thread, all of them `value`, rows at multiples of 64 bytes."""
     length = -(-floats // 16) * 16
-    memory = np.full(threads * length + 16, 0.5, np.float32)
+    memory = np.full(threads * length + 16, value, np.float32)
     start = -(memory.ctypes.data // 4) % 16
     return memory[start : start + threads * length].reshape(threads, length)
