@@ -24,7 +24,7 @@ from legato.transform.flatten_match import FlattenMatch
 from legato.transform.inline import Inline
 from legato.transform.lambda_lift import LambdaLift
 from legato.transform.pass_ import run
-from legato.transform.specialize import Specialize
+from legato.transform.specialize import Specialize, is_polymorphic
 from legato.transform.to_graph import ToGraph
 from tests.graphs import programs as graphs
 from tests.programs.settings import examples
@@ -314,6 +314,15 @@ def test_polymorphic_functions_as_values() -> None:
         "fn (%x: …) { @f(%x) }",
     ]
     first(typed("def @main(%n: int32) { let %f: fn [A](A) -> A = @id; (%f(%n), %f(True)) }"))
+
+
+@pytest.mark.parametrize("result", ["(%n,)", "(%f(%n), %f(True))"], ids=["unused", "called"])
+def test_polymorphic_functions_within_others(result: str) -> None:
+    mod = typed(f"def @main(%n: int32) {{ let %f = fn [A](%x: A) -> A {{ %x }}; {result} }}")
+    new = Defunctionalize()(mod)
+    assert not is_polymorphic(new)
+    assert Defunctionalize()(new) is new
+    assert same(evaluate(new, (int32(3),)), evaluate(mod, (int32(3),)))
 
 
 @pytest.mark.parametrize("ty", ["", ": fn (Tensor[(6,), int32]) -> Tensor[(6,), int32]"])

@@ -62,7 +62,9 @@ class Defunctionalize(Pass):
     name = "defunctionalize"
 
     def __call__(self, mod: Module) -> Module:
-        mod = Specialize()(mod) if is_polymorphic(mod) else LambdaLift()(mod)
+        mod = LambdaLift()(mod)
+        if is_polymorphic(mod):
+            mod = Specialize()(mod)
         known = FunctionTypes(mod, Names(mod))
         work = [gv for gv, func in mod.graph_functions() if _has_work(func, known)]
         if not work:
