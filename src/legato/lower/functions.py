@@ -30,6 +30,7 @@ from legato.ir.op import Op
 from legato.ir.scope import pattern_vars
 from legato.ir.types import TensorType, TupleType
 from legato.ir.views import join, part
+from legato.lower.accesses import with_access_checks
 from legato.lower.describe import Description
 from legato.lower.expr_data import from_data
 from legato.lower.extents import with_extent_checks
@@ -114,7 +115,7 @@ def lower_functions(
     with closing(packer):
         for gv, func in mod.functions.items():
             if isinstance(func, ir.Function):
-                func = with_extent_checks(func)
+                func = with_access_checks(with_extent_checks(func))
                 facts = {p: _plain(p.ty) for p in func.params}
                 dims = frozenset(d for d in func.type_params if isinstance(d, Var))
                 func = replace(func, body=_Block(kernels, groups, packer, facts, dims).lower(func.body))

@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from legato.arith.expr import Const, const
+from legato.arith.expr import Const, const, expr, max_
+from legato.arith.simplify import simplify
 from legato.base.dtype import DType
 from legato.infer.holes import Hole, NotYet, is_hole, show
 from legato.ir.op import Relation
 from legato.ir.types import Dim, TensorType, TupleType, Type
 
-__all__ = ["FLOAT", "INT", "NUMBER", "broadcast_shapes", "is_one", "known_dim", "normalize_axes", "normalize_axis",
-           "product", "require_dtype", "require_rank", "same_dtype", "same_shape", "tensor", "tensors"]  # fmt: skip
+__all__ = ["FLOAT", "INT", "NUMBER", "at_least", "broadcast_shapes", "is_one", "known_dim", "normalize_axes",
+           "normalize_axis", "product", "require_dtype", "require_rank", "same_dtype", "same_shape", "tensor",
+           "tensors"]  # fmt: skip
 
 DTypeTest = Callable[[DType], bool]
 
@@ -63,6 +65,11 @@ def known_dim(d: Dim) -> Dim:
 def is_one(d: Dim) -> bool:
     """True for the literal 1."""
     return isinstance(d, Const) and d.value == 1
+
+
+def at_least(relation: Relation, d: Dim, least: Dim | int, what: str) -> None:
+    """Requires d >= least; where that is not known, when the program runs. `what` names it in the message."""
+    relation.same(simplify(max_(known_dim(d), expr(least))), d, what)
 
 
 def require_rank(relation: Relation, ty: TensorType, *ranks: int, what: str = "argument") -> None:

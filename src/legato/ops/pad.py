@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from legato.arith.expr import Const, Expr, const
+from legato.arith.expr import Const, Expr, const, max_, min_
 from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
@@ -15,7 +15,7 @@ from legato.ir.types import Dim, TensorType, Type
 from legato.ops._dtypes import convert
 from legato.ops._families import Array
 from legato.ops._moving import as_dim, as_int
-from legato.ops._rules import known_dim, tensor
+from legato.ops._rules import at_least, known_dim, tensor
 from legato.te import math as te
 from legato.te.tensor import Tensor, compute
 
@@ -50,6 +50,11 @@ def _pad_type(relation: Relation, x: Type, pad_value: Type, attrs: PadAttrs) -> 
             raise relation.fail(f"pad_width cuts more from dim {n} than its extent {d}")
         if attrs.pad_mode != "constant" and isinstance(d, Const) and d.value == 0 and out is not d:
             raise relation.fail(f"dim {n} has extent 0: pad_mode {attrs.pad_mode!r} has nothing to repeat")
+    if attrs.pad_mode != "constant":
+        for n, (d, (a, b)) in enumerate(zip(ty.shape, _widths(attrs), strict=True)):
+            at_least(
+                relation, d, min_(max_(a, b), const(1)), f"pad_mode {attrs.pad_mode!r} repeats elements of dim {n}"
+            )
     return TensorType(shape, ty.dtype)
 
 
@@ -107,7 +112,7 @@ def _never_pads(width: Dim) -> bool:
 
 
 def _source(v: Expr, extent: Dim, width: tuple[Dim, Dim], mode: str) -> Expr:
-    """The index of the element that stands at padded position v (symbolic extents are taken to be at least 1)."""
+    """The index of the element that stands at padded position v; extents are at least 1 where there is one."""
     if all(isinstance(w, Const) and w.value == 0 for w in width):
         return v
     i, last = v - width[0], extent - 1

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from legato.arith.expr import Const, Expr, cdiv, const, max_, min_
+from legato.arith.expr import Const, cdiv, const, eq, lt, max_, min_, select
 from legato.arith.simplify import simplify
 from legato.base.dataclass import dataclass
 from legato.ir.op import Fusion, Narrow, Op, Relation, Sample
@@ -25,8 +25,8 @@ TO_THE_END = 2**31 - 1  # a bound at least this large means "to the end", as exp
 class StridedSliceAttrs:
     """Where the slice begins and ends (exclusive) on each of `axes` (None: the first ones), and its steps.
 
-    As in Python: literal bounds below 0 count from the end, and bounds outside are clamped. A symbolic bound counts
-    from the front. With slice_mode "size", `end` holds extents (-1: to the end) and steps must be 1.
+    As in Python: bounds below 0 count from the end, and bounds outside are clamped, literal or symbolic. With
+    slice_mode "size", `end` holds extents (-1: to the end) and steps must be 1.
     """
 
     begin: tuple[Dim | int, ...]
@@ -46,33 +46,30 @@ class _Range:
 
 
 def _bound(value: Dim | int, extent: Dim, step: int) -> Dim:
-    """A bound clamped to where a slice with this step may begin or end: [0, extent], or [-1, extent - 1] going back."""
-    if isinstance(value, Const):
-        value = int(value.value)
+    """A bound clamped to where a slice with this step may begin or end: [0, extent], or [-1, extent - 1] going back.
+
+    Below 0 it counts from the end; where its sign is not known, that is decided when the program runs.
+    """
+    value = as_dim(value)
     lowest, highest = (const(0), extent) if step > 0 else (const(-1), extent - 1)
-    if isinstance(value, Expr):
-        return simplify(min_(value, highest))
-    if value >= TO_THE_END:
-        return highest
-    if value <= -TO_THE_END:
-        return lowest
-    if isinstance(extent, Const):
-        counted = value + int(extent.value) if value < 0 else value
-        return const(min(max(counted, as_int(lowest)), as_int(highest)))
-    if value < 0:
-        return simplify(max_(extent + value, lowest))
-    return const(0) if value == 0 and step > 0 else simplify(min_(const(value), highest))
+    if isinstance(value, Const) and abs(int(value.value)) >= TO_THE_END:
+        return simplify(highest if value.value > 0 else lowest)
+    ahead, back = min_(value, highest), max_(extent + value, lowest)
+    if isinstance(value, Const):
+        return simplify(back if value.value < 0 else ahead)
+    return simplify(select(lt(simplify(value), 0), back, ahead))
 
 
 def _range(extent: Dim, begin: Dim | int, end: Dim | int, step: int, size: bool) -> _Range:
-    if size:
-        start = _bound(begin, extent, 1)
-        if end == -1:
-            return _Range(start, 1, simplify(extent - start))
-        end = start + as_dim(end)
-    start, stop = _bound(begin, extent, step), _bound(end, extent, step)
+    start = _bound(begin, extent, step)
+    stop = _stop_of_size(start, as_dim(end), extent) if size else _bound(end, extent, step)
     length = stop - start if step > 0 else start - stop
     return _Range(start, step, simplify(max_(cdiv(length, abs(step)), const(0))))
+
+
+def _stop_of_size(start: Dim, size: Dim, extent: Dim) -> Dim:
+    """The end of `size` elements from `start` on, at most `extent`; of size -1, `extent` itself."""
+    return simplify(select(eq(simplify(size), -1), extent, min_(start + size, extent)))
 
 
 def ranges(shape: Sequence[Dim], attrs: StridedSliceAttrs) -> list[_Range]:

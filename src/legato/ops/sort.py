@@ -18,6 +18,7 @@ from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, TupleType, Type
+from legato.ops._indexing import place
 from legato.ops._rules import normalize_axis, tensor
 from legato.ops._tensors import Array, DtypeName, as_int, known_int, require_choice, result_dtype
 from legato.te.tensor import Tensor, compute, loops
@@ -191,7 +192,7 @@ def _picked(x: Tensor, order: Tensor, axis: int, shape: Sequence[Dim]) -> Tensor
     """The elements of `x` in `order`, as many as `shape` has."""
 
     def element(*i: Expr) -> Expr:
-        return x[(*i[:axis], cast(order[(0, *i)], dt.index), *i[axis + 1 :])]
+        return x[(*i[:axis], place(order[(0, *i)], x.shape[axis], "clip"), *i[axis + 1 :])]
 
     return compute(shape, element, "sorted")
 

@@ -1,0 +1,307 @@
+"""Proofs of inequalities over loop variables and dims from what is known of them: extents, guards, constraints.
+
+    known = Assumptions({i: n}, facts=[m - n])       0 <= i < n, so that n >= 1, and m >= n
+    known.nonnegative(m - i - 1)                     True: i < m
+
+An expression is multiplied out and its parts are eliminated one after the other: a loop variable by the ends of its
+range (Fourier–Motzkin on the one pair of bounds that it has), min, max and select by cases, a quotient by the multiple
+that it rounds, a remainder by its range. What is left is a polynomial in dims, each at least its lower bound. Facts are
+subtracted, at most two of them. All answers are one-sided: False means "not proven".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Final
+
+from legato.arith.bounds import Bounds
+from legato.arith.expr import Binary, Const, Expr, Op, Select, Var, const
+from legato.arith.interval import Interval
+from legato.arith.linear import Sum, Terms, build, factors, product
+from legato.arith.poly import expand
+from legato.arith.simplify import Simplifier
+from legato.arith.substitute import nodes
+from legato.base import dtype as dt
+
+__all__ = ["Assumptions", "facts_of"]
+
+_FACTS_USED: Final = 2  # in one proof: a guard and a constraint
+_STEPS: Final = 400  # eliminations in one proof: proofs have needed 60
+
+
+def facts_of(condition: Expr, holds: bool = True) -> Iterator[Expr]:
+    """Expressions of dtype index that are at least 0 where `condition` holds (or does not hold)."""
+    if not isinstance(condition, Binary):
+        return
+    op, a, b = condition.op, condition.a, condition.b
+    if op is Op.EQ and isinstance(b, Const) and b.dtype.is_bool and not b.value:
+        yield from facts_of(a, not holds)
+    elif (op is Op.AND and holds) or (op is Op.OR and not holds):
+        yield from facts_of(a, holds)
+        yield from facts_of(b, holds)
+    elif a.dtype is not dt.index:
+        return
+    elif op is Op.LT:
+        yield b - a - 1 if holds else a - b
+    elif op is Op.LE:
+        yield b - a if holds else a - b - 1
+    elif (op is Op.EQ and holds) or (op is Op.NE and not holds):
+        yield from (a - b, b - a)
+
+
+class Assumptions:
+    """What is known: `axes` run from 0 below their extents (so none is empty), and `facts` are at least 0."""
+
+    __slots__ = ("_axes", "_bounds", "_facts", "_left", "_simplifier")
+
+    def __init__(self, axes: Mapping[Var, Expr], facts: Iterable[Expr] = ()) -> None:
+        self._axes = dict(axes)
+        known = [*facts, *(extent - 1 for extent in axes.values())]
+        ranges = {v: Interval(0) for v in axes}
+        self._simplifier = Simplifier(ranges)
+        plain = chain.from_iterable(_parted(self._simplifier(f)) for f in known)
+        self._facts = tuple(dict.fromkeys(f for f in map(self._simplifier, plain) if not isinstance(f, Const)))
+        found = _ranges(self._facts, self._simplifier.bounds)
+        for v, (lo, hi) in found.items():
+            if isinstance(v, Var):
+                ranges[v] = Interval(lo, hi).intersect(ranges.get(v, Interval()))
+        for v, extent in axes.items():
+            hi = Bounds(ranges).of(extent)[1]
+            ranges[v] = ranges[v].intersect(Interval(0, None if hi is None else hi - 1))
+        self._simplifier = Simplifier(ranges, self._axes)
+        self._bounds = self._simplifier.bounds
+        self._bounds.memo |= {e: pair for e, pair in found.items() if not isinstance(e, Var)}
+        self._left = 0
+
+    def given(self, *facts: Expr) -> Assumptions:
+        """These assumptions and `facts`."""
+        return Assumptions(self._axes, (*self._facts, *facts))
+
+    def nonnegative(self, e: Expr) -> bool:
+        """True only if `e` is at least 0 wherever the assumptions hold."""
+        lo = self._bounds.of(e)[0]
+        if lo is not None and lo >= 0:
+            return True
+        self._left = _STEPS
+        return self._proven(self._simplifier(e), _FACTS_USED)
+
+    def below(self, e: Expr, end: Expr) -> bool:
+        """True only if `e < end` wherever the assumptions hold."""
+        return self.nonnegative(end - e - 1)
+
+    # ------------------------------------------------------------------------------------------------------------
+
+    def _proven(self, e: Expr, uses: int) -> bool:
+        return self._eliminated(*expand(e), uses) or self._by_facts(e, uses)
+
+    def _by_facts(self, e: Expr, uses: int) -> bool:
+        if not uses:
+            return False
+        atoms = set(_atoms(e))
+        for fact in self._facts:
+            if self._left <= 0:
+                return False
+            if not atoms.isdisjoint(_atoms(fact)) and any(
+                self._proven(e - fact * s, uses - 1) for s in _scales(e, fact)
+            ):
+                return True
+        return False
+
+    def _eliminated(self, terms: Terms, total: int, uses: int) -> bool:
+        """True if the sum is at least 0 by eliminating its parts, one here and the others in turn."""
+        self._left -= 1
+        lo = self._bounds.of_sum(terms, total)[0]
+        if lo is not None and lo >= 0:
+            return True
+        if self._left <= 0:
+            return False
+        part = self._next(terms)
+        if part is None or not self._holds_axis(part):
+            if self._shifted(terms, total) or (part is None and self._by_facts(build(terms, total), uses)):
+                return True
+            if part is None:
+                return False
+        found = _linear(part, terms, total)
+        if found is None:
+            return False
+        slope, rest = found
+        rising, falling = self._sign(slope, 1), self._sign(slope, -1)
+        low = falling or self._with(part, slope, rest, uses, is_low=True)
+        return low and (rising or self._with(part, slope, rest, uses, is_low=False))
+
+    def _sign(self, e: Expr, sign: int) -> bool:
+        lo = self._bounds.of_sum(*expand(e * sign))[0]
+        return lo is not None and lo >= 0
+
+    def _next(self, terms: Terms) -> Expr | None:
+        """What to eliminate: the youngest loop variable outside of compound atoms, else an atom that no other holds,
+        those with loop variables first."""
+        found = dict.fromkeys(chain.from_iterable(map(factors, terms)))
+        compound = [x for x in found if isinstance(x, Binary | Select)]
+        held = [set(nodes(x)) for x in compound]
+        axes = [x for x in found if isinstance(x, Var) and x in self._axes and not any(x in h for h in held)]
+        if axes:
+            return max(axes, key=lambda v: v.uid)
+        outer = [x for n, x in enumerate(compound) if not any(x in h for k, h in enumerate(held) if k != n)]
+        return next(chain(filter(self._holds_axis, outer), outer), None)
+
+    def _holds_axis(self, e: Expr) -> bool:
+        return any(n in self._axes for n in nodes(e) if isinstance(n, Var))
+
+    def _with(self, part: Expr, slope: Expr, rest: Expr, uses: int, is_low: bool) -> bool:
+        """True if slope · part + rest is at least 0 at the least (or the largest) value that `part` may have."""
+
+        def at(value: Expr, *facts: Expr) -> bool:
+            if not facts:
+                return self._eliminated(*expand(self._simplifier(slope * value + rest)), uses)
+            known = self._case(facts)
+            return known._proven(known._simplifier(slope * value + rest), uses)
+
+        match part:
+            case Var():
+                lo, hi = self._bounds.of(part)
+                if is_low:
+                    return at(const(lo or 0))
+                return at(self._axes[part] - 1) or (hi is not None and at(const(hi)))
+            case Select():
+                return at(part.a, *facts_of(part.cond)) and at(part.b, *facts_of(part.cond, holds=False))
+            case Binary(op=Op.MIN | Op.MAX):
+                both = (part.op is Op.MIN) == is_low
+                return (at(part.a) and at(part.b)) if both else (at(part.a) or at(part.b))
+            case Binary(op=Op.FLOORDIV, a=a, b=k) if self._sign(k - 1, 1):
+                if is_low and self._sign(a, 1) and at(const(0)):
+                    return True
+                least = (a - k + 1) * slope if is_low else a * slope  # of k times the sum, which is above -k
+                return self._eliminated(*expand(self._simplifier(least + rest * k + k - 1)), uses)
+            case Binary(op=Op.FLOORMOD, a=a, b=m) if self._positive(m):
+                if is_low:
+                    return at(const(0))
+                return at(m - 1) or (self._sign(a, 1) and at(a))
+            case _:
+                return False
+
+    def _positive(self, e: Expr) -> bool:
+        return self._sign(e - 1, 1) or self._shifted(*expand(e - 1))
+
+    def _case(self, facts: Sequence[Expr]) -> Assumptions:
+        known = self.given(*facts)
+        known._left = self._left
+        return known
+
+    def _shifted(self, terms: Terms, total: int) -> bool:
+        """True if the polynomial is at least 0, written in what its atoms are above their lower (or below their upper)
+        bounds, where no coefficient is negative."""
+        shifts: dict[Expr, Expr] = {}
+        for x in dict.fromkeys(chain.from_iterable(map(factors, terms))):
+            lo, hi = self._bounds.of(x)
+            if lo:
+                shifts[x] = x + lo  # x stands for what is above
+            elif lo is None and hi is not None:
+                shifts[x] = hi - x
+            elif lo is None:
+                return False
+        moved, offset = _substituted(terms, total, shifts)
+        return offset >= 0 and all(c >= 0 for c in moved.values())
+
+
+def _parted(fact: Expr) -> Iterator[Expr]:
+    """`fact` without extrema that say something of each operand: a - max(b, c) is a - b and a - c."""
+    terms, total = expand(fact)
+    for t, c in terms.items():
+        if isinstance(t, Binary) and t.op is (Op.MIN if c > 0 else Op.MAX):
+            others = build({u: k for u, k in terms.items() if u is not t}, total)
+            yield from _parted(others + t.a * c)
+            yield from _parted(others + t.b * c)
+            return
+    yield fact
+
+
+def _substituted(terms: Terms, total: int, shifts: Mapping[Expr, Expr]) -> Sum:
+    out: Expr = const(total)
+    for t, c in terms.items():
+        whole: Expr = const(c)
+        for x in factors(t):
+            whole = whole * shifts.get(x, x)
+        out = out + whole
+    return expand(out)
+
+
+def _linear(part: Expr, terms: Terms, total: int) -> tuple[Expr, Expr] | None:
+    """(slope, rest) of a sum that is slope · part + rest; None where `part` is not linear in it."""
+    slope: Terms = {}
+    offset = 0
+    rest: Terms = {}
+    for t, c in terms.items():
+        parts = factors(t)
+        if part not in parts:
+            if part in nodes(t):
+                return None
+            rest[t] = c
+            continue
+        parts.remove(part)
+        if any(part in nodes(x) for x in parts):
+            return None
+        if parts:
+            slope[product(parts)] = slope.get(product(parts), 0) + c
+        else:
+            offset += c
+    return build(slope, offset), build(rest, total)
+
+
+def _atoms(e: Expr) -> Iterator[Expr]:
+    for t in expand(e)[0]:
+        yield from factors(t)
+
+
+def _scales(e: Expr, fact: Expr) -> list[Expr]:
+    """By what `fact` may be multiplied so that a term of `e` goes away: positive numbers, and dims."""
+    mine, other = expand(e)[0], expand(fact)[0]
+    found: dict[Expr, None] = {}
+    for t, c in other.items():
+        for u, k in mine.items():
+            if k * c < 0:
+                continue  # it would grow
+            if t is u:
+                found[const(max(1, k // c))] = None
+                continue
+            extra = factors(u)
+            try:
+                for x in factors(t):
+                    extra.remove(x)
+            except ValueError:
+                continue
+            if extra and all(isinstance(x, Var) and x.lo is not None and x.lo >= 0 for x in extra):
+                found[product(extra) * max(1, k // c)] = None
+    return list(found)
+
+
+def _ranges(facts: Iterable[Expr], bounds: Bounds) -> dict[Expr, tuple[int | None, int | None]]:
+    """What facts say of single atoms: v - 3 >= 0, and the factors of a product that is at least 1."""
+    found: dict[Expr, tuple[int | None, int | None]] = {}
+    for fact in facts:
+        terms, total = expand(fact)
+        if len(terms) != 1:
+            continue
+        ((term, c),) = terms.items()
+        parts = factors(term)
+        if len(parts) == 1:
+            lo, hi = found.get(term) or bounds.of(term)
+            if c > 0:
+                found[term] = _largest(lo, -(total // c)), hi
+            else:
+                found[term] = lo, total // -c if hi is None else min(hi, total // -c)
+        elif c > 0 and total < 0 and all(_is_natural(x, bounds) for x in parts):
+            for x in parts:
+                lo, hi = found.get(x) or bounds.of(x)
+                found[x] = _largest(lo, 1), hi
+    return found
+
+
+def _is_natural(x: Expr, bounds: Bounds) -> bool:
+    lo = bounds.of(x)[0]
+    return lo is not None and lo >= 0
+
+
+def _largest(a: int | None, b: int) -> int:
+    return b if a is None else max(a, b)

@@ -1,0 +1,134 @@
+"""Subscripts of operators: proven within the operands' shapes, or checked when the program runs.
+
+What an operator's type relation demands of dims is a constraint of the function and counts in the proof. A subscript of
+a user's operator that is not proven becomes a constraint itself where it follows from dims alone:
+
+    y[i] = x[i + k], for i < n, of x with m elements        requires  n == 0 or 0 <= k and n + k <= m
+
+One that comes from data has to be clamped by the operator's definition; UnsupportedError where it is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import Any
+
+from legato.arith.assume import Assumptions
+from legato.arith.expr import Expr, Select, Var, const, land, le, max_, select
+from legato.arith.linear import factors
+from legato.arith.poly import expand
+from legato.arith.simplify import simplify
+from legato.arith.substitute import nodes, substitute
+from legato.base import dtype as dt
+from legato.base.errors import UnsupportedError
+from legato.base.node import post_order
+from legato.ir import expr as ir
+from legato.ir.constraint import Constraint
+from legato.ir.op import Op
+from legato.ir.types import TensorType, TupleType, Type
+from legato.te.access import Access, Proof, accesses
+from legato.te.tensor import Tensor, placeholder
+from legato.tir.expr import Load
+
+__all__ = ["call_accesses", "with_access_checks"]
+
+
+def with_access_checks(func: ir.Function) -> ir.Function:
+    """`func` (typed) with a constraint for each subscript of its operators that may lie outside its operand."""
+    given: tuple[Constraint, ...] = func.attrs.get("constraints", ())
+    known = known_facts(given)
+    found: dict[tuple[Expr, Expr], Constraint] = {}
+    seen: set[object] = set()
+    for node in post_order([func.body]):
+        if isinstance(node, ir.Call) and isinstance(node.op, Op) and node.op.compute is not None:
+            key = (node.op, node.attrs, tuple(a.ty for a in node.args), node.ty)
+            if key in seen:
+                continue
+            seen.add(key)
+            for access in call_accesses(node, known):
+                if access.proof is Proof.OPEN:
+                    found |= {(c.a, c.b): c for c in _demands(node, access)}
+    if not found:
+        return func
+    return replace(func, attrs={**func.attrs, "constraints": (*given, *found.values())})
+
+
+def known_facts(constraints: Iterable[Constraint]) -> tuple[Expr, ...]:
+    """The equalities of a function as expressions that are at least 0."""
+    return tuple(e for c in constraints for e in (c.a - c.b, c.b - c.a))
+
+
+def call_accesses(call: ir.Call, facts: Sequence[Expr] = ()) -> Iterator[Access]:
+    """The subscripts of one operator's definition, on operands of the call's types."""
+    op = call.op
+    assert isinstance(op, Op)
+    assert op.compute is not None
+    operands = [
+        _operand(a.ty, f"x{n}" if n >= len(op.args) else op.args[n].lstrip("*")) for n, a in enumerate(call.args)
+    ]
+    made = op.compute(*operands, *op.tail(call.attrs), call.ty)
+    yield from accesses(_leaves(made), facts)
+
+
+def _operand(ty: Type | None, name: str) -> Any:
+    if isinstance(ty, TupleType):
+        return tuple(_operand(f, f"{name}{n}") for n, f in enumerate(ty.fields))
+    assert isinstance(ty, TensorType)
+    return placeholder(name, ty.shape, ty.dtype)
+
+
+def _leaves(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    else:
+        for v in value:
+            yield from _leaves(v)
+
+
+# ---------------------------------------------------------------------------------------------------- what is open
+
+
+def _demands(call: ir.Call, access: Access) -> Iterator[Constraint]:
+    """The constraints under which an access is inside: of its least and its largest subscript, if there is any."""
+    op = call.op
+    assert isinstance(op, Op)
+    extent = access.operand.shape[access.axis]
+    ends = _ends(access)
+    if ends is None:
+        raise UnsupportedError(
+            f"{op.name}: dimension {access.axis} of {access.operand.name} is read where it may have no element",
+            span=call.span,
+            details=[f"wanted : {access}"],
+            hint="state in the type relation what is demanded of dims; clamp what comes from data",
+        )
+    always: Expr = const(True, dt.bool_)
+    runs = reduce(land, (le(const(1), e) for e in access.extents.values()), always)
+    least, most = ends
+    what = f"{op.name}: dimension {access.axis} of {access.operand.name} is read inside"
+    for gap in (least, extent - 1 - most):
+        needed = simplify(select(simplify(runs), gap, const(0)))
+        yield Constraint(needed, simplify(max_(needed, const(0))), what, call.span)
+
+
+def _ends(access: Access) -> tuple[Expr, Expr] | None:
+    """The least and the largest value of a subscript that is linear in the axes; None for another."""
+    terms, _ = expand(simplify(access.subscript))
+    low: dict[Var, Expr] = {}
+    high: dict[Var, Expr] = {}
+    known = Assumptions(access.extents)
+    for t, c in terms.items():
+        axes = [n for n in nodes(t) if isinstance(n, Var) and n in access.extents]
+        if not axes:
+            continue
+        others = [x for x in factors(t) if x is not axes[0]]
+        if len(axes) > 1 or len(others) + 1 != len(factors(t)) or axes[0] in low:
+            return None
+        if not all(known.nonnegative(x) for x in others):
+            return None
+        first, last = const(0), access.extents[axes[0]] - 1
+        low[axes[0]], high[axes[0]] = (first, last) if c > 0 else (last, first)
+    if any(isinstance(n, Load | Select) for n in nodes(access.subscript)):
+        return None
+    return simplify(substitute(access.subscript, low)), simplify(substitute(access.subscript, high))
