@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+from legato.arith.bounds import bounds
 from legato.arith.expr import Expr, Var, const, floordiv, lt, select
 from legato.arith.simplify import simplify
 from legato.base.dataclass import dataclass
@@ -59,22 +60,22 @@ class Parts:
 
 
 def parts_of(reduction: Reduction, dtype: DType, most: int, unroll: int) -> Parts | None:
-    """How a float sum of more than `most` terms is cut into parts of at most so many; None for others. An innermost
-    axis that is cut yields multiples of `unroll`."""
+    """How a float sum that may have more than `most` terms is cut into parts of at most so many; None for others. An
+    innermost axis that is cut yields multiples of `unroll`."""
     if reduction.combiner != "sum" or not dtype.is_float:
         return None
     inner: list[Axis] = []
     terms = 1  # of all of inner
     for axis in reversed(reduction.axes):
-        extent = extent_of(axis.extent)
-        if not extent or terms * extent > most:
+        largest = bounds(axis.extent).hi
+        if not largest or terms * largest > most:
             break
         inner.insert(0, axis)
-        terms *= extent
+        terms *= largest
     else:
         return None
     outer = reduction.axes[: -1 - len(inner)]
-    step = _step(extent, most // terms, unroll if terms == 1 else 1)
+    step = _step(extent_of(axis.extent), most // terms, unroll if terms == 1 else 1)
     if step == 1:
         return Parts(outer, axis, tuple(inner), const(0), {})
     count = simplify(floordiv(axis.extent, const(step)))

@@ -308,10 +308,10 @@ class _Tiles:
         return summed if lost is None else Alloc(lost, block(self._cleared(lost, at), summed))
 
     def _has_known_parts(self) -> bool:
-        """True if there surely is a first part and another that is the last (a sum that is cut has two at least, or no
-        terms), and the sum of all begins with the first. Others are added to an initial value in memory."""
+        """True if there surely is a first part and another that is the last, and the sum of all begins with the first.
+        Others are added to an initial value in memory."""
         count = extent_of(self.parts.count) if self.parts is not None else None
-        return bool(count) and not self.is_load_bound and self.job.reduction.init is None
+        return count is not None and count > 1 and not self.is_load_bound and self.job.reduction.init is None
 
     def _cleared(self, buffer: Buffer, at: Place) -> Stmt:
         """Sets all of `buffer` to zero."""
