@@ -20,7 +20,7 @@ from legato.arith.expr import Binary, Const, Expr, Op, Select, Var, const
 from legato.arith.interval import Interval
 from legato.arith.linear import Sum, Terms, build, factors, product
 from legato.arith.poly import expand
-from legato.arith.simplify import Simplifier
+from legato.arith.simplify import Simplifier, simplify
 from legato.arith.substitute import nodes
 from legato.base import dtype as dt
 
@@ -206,15 +206,20 @@ class Assumptions:
 
 
 def _parted(fact: Expr) -> Iterator[Expr]:
-    """`fact` without extrema that say something of each operand: a - max(b, c) is a - b and a - c."""
+    """`fact`, and what it says of the operands of extrema: of both, a - b and a - c for a - max(b, c), or of one where
+    the other cannot be, -b for -min(b, 1)."""
+    yield fact
     terms, total = expand(fact)
     for t, c in terms.items():
-        if isinstance(t, Binary) and t.op is (Op.MIN if c > 0 else Op.MAX):
+        if isinstance(t, Binary) and t.op in (Op.MIN, Op.MAX):
             others = build({u: k for u, k in terms.items() if u is not t}, total)
-            yield from _parted(others + t.a * c)
-            yield from _parted(others + t.b * c)
+            cases = [others + t.a * c, others + t.b * c]
+            if (t.op is Op.MIN) != (c > 0):  # of one at least
+                cases = [case for case in map(simplify, cases) if not isinstance(case, Const) or case.value >= 0]
+            if (t.op is Op.MIN) == (c > 0) or len(cases) == 1:
+                for case in cases:
+                    yield from _parted(case)
             return
-    yield fact
 
 
 def _substituted(terms: Terms, total: int, shifts: Mapping[Expr, Expr]) -> Sum:
