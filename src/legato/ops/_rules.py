@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from legato.arith.expr import Const, const, expr, max_
+from legato.arith.expr import Const, const, expr, floordiv, max_
 from legato.arith.simplify import simplify
 from legato.base.dtype import DType
 from legato.infer.holes import Hole, NotYet, is_hole, show
 from legato.ir.op import Relation
 from legato.ir.types import Dim, TensorType, TupleType, Type
 
-__all__ = ["FLOAT", "INT", "NUMBER", "at_least", "broadcast_shapes", "is_one", "known_dim", "normalize_axes",
+__all__ = ["FLOAT", "INT", "NUMBER", "at_least", "broadcast_shapes", "divides", "is_one", "known_dim", "normalize_axes",
            "normalize_axis", "product", "require_dtype", "require_rank", "same_dtype", "same_shape", "tensor",
            "tensors"]  # fmt: skip
 
@@ -70,6 +70,13 @@ def is_one(d: Dim) -> bool:
 def at_least(relation: Relation, d: Dim, least: Dim | int, what: str) -> None:
     """Requires d >= least; where that is not known, when the program runs. `what` names it in the message."""
     relation.same(simplify(max_(known_dim(d), expr(least))), d, what)
+
+
+def divides(relation: Relation, d: Dim, by: int, what: str) -> Dim:
+    """d / by, where `by` has to divide d; where that is not known, it is checked when the program runs."""
+    part = floordiv(known_dim(d), const(by))
+    relation.same(part * by, d, what)
+    return part
 
 
 def require_rank(relation: Relation, ty: TensorType, *ranks: int, what: str = "argument") -> None:

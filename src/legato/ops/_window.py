@@ -14,6 +14,7 @@ from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.ir.op import Relation
 from legato.ir.types import Dim
+from legato.ops._rules import at_least
 from legato.ops._tensors import Array, Index, as_int, known_int
 from legato.te.tensor import Tensor, compute
 
@@ -189,6 +190,15 @@ class Window:
     def index(self, o: Expr, k: Expr) -> Expr:
         """Subscript into the padded data."""
         return o * self.stride + k * self.dilation
+
+
+def require_room(rel: Relation, along: Sequence[Window], letters: str, what: str) -> None:
+    """Fails unless each window fits into its padded dimension once; where that is not known, the program checks it."""
+    for w, letter in zip(along, letters, strict=True):
+        if w.is_empty:
+            raise rel.fail(f"the {what} reaches over {w.reach} elements of {letter}, "
+                           f"which has {w.extent} and padding {w.before} + {w.after}")  # fmt: skip
+        at_least(rel, w.count, 1, f"the {what} fits into {letter}")
 
 
 def pad_stage(x: Tensor, dims: Sequence[int], along: Sequence[Window], value: Expr) -> Tensor:

@@ -18,7 +18,7 @@ from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._families import quiet
 from legato.ops._pooling import divided, floor_value, mean_dtype, mean_of
-from legato.ops._rules import NUMBER, require_dtype, require_rank, tensor
+from legato.ops._rules import NUMBER, at_least, require_dtype, require_rank, tensor
 from legato.ops._tensors import Array, as_int, cast_to, known_int, product, tensor_bytes
 from legato.ops._window import DimOrder, data_order, dim_order, spatial_letters
 from legato.te.tensor import Tensor, compute, reduce
@@ -91,6 +91,8 @@ def _relation(rank: int, rel: Relation, data: Type, a: Attrs) -> Type | None:
     sizes = _sizes(a, spatial)
     if len(sizes) != rank or any((known_int(s) or 0) < 0 for s in sizes):
         raise rel.fail(f"output_size must be 1 or {rank} extents, got {[str(s) for s in sizes]}")
+    for size in sizes:
+        at_least(rel, size, 0, "output_size")
     return TensorType(out_order.actual((n, c, *sizes)), data.dtype)
 
 

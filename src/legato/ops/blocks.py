@@ -8,7 +8,7 @@ from legato.arith.expr import Expr, const, floordiv, floormod
 from legato.base.dataclass import dataclass
 from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
-from legato.ops._rules import require_rank, tensor
+from legato.ops._rules import divides, require_rank, tensor
 from legato.ops._tensors import Array, known_int, require_choice
 from legato.ops._window import DimOrder, check_positive, data_order, dim_order
 from legato.te.tensor import Tensor, compute
@@ -52,7 +52,7 @@ def _divided(rel: Relation, d: Dim, by: int, what: str) -> Dim:
     known = known_int(d)
     if known is not None and known % by:
         raise rel.fail(f"{what} {known} is not divisible by {by}")
-    return floordiv(d, const(by))
+    return divides(rel, d, by, f"{what}, divided by {by}")
 
 
 def _to_space_relation(rel: Relation, data: Type, a: DepthToSpaceAttrs) -> Type:

@@ -20,7 +20,7 @@ from legato.base.dataclass import dataclass
 from legato.ir.op import Cost, Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type, dims
 from legato.ops._families import quiet
-from legato.ops._rules import tensor
+from legato.ops._rules import divides, tensor
 from legato.ops._tensors import (
     Array,
     DtypeName,
@@ -41,6 +41,7 @@ from legato.ops._window import (
     dim_order,
     pad_stage,
     pads,
+    require_room,
     spatial_letters,
     spread,
     taps,
@@ -127,11 +128,9 @@ def _relation(rank: int, rel: Relation, data: Type, weight: Type, a: Conv2DAttrs
     channels = known_int(o)
     if channels is not None and channels % a.groups:
         raise rel.fail(f"{channels} output channels are not divisible by {a.groups} groups")
+    divides(rel, o, a.groups, f"output channels, in {a.groups} groups")
     along = _windows(a, spatial, kernel)
-    for w, letter in zip(along, letters, strict=True):
-        if w.is_empty:
-            raise rel.fail(f"the kernel reaches over {w.reach} elements of {letter}, "
-                           f"which has {w.extent} and padding {w.before} + {w.after}")  # fmt: skip
+    require_room(rel, along, letters, "kernel")
     shape = out_order.actual((n, o, *(w.count for w in along)))
     return TensorType(shape, result_dtype(a.out_dtype, data.dtype))
 

@@ -22,7 +22,7 @@ from legato.base.dataclass import dataclass
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type, dims
 from legato.ops._families import quiet
-from legato.ops._rules import tensor
+from legato.ops._rules import at_least, divides, tensor
 from legato.ops._tensors import (
     Array,
     DtypeName,
@@ -175,6 +175,7 @@ def _relation(rank: int, rel: Relation, data: Type, weight: Type, a: Conv2DTrans
     for s, letter in zip(along, letters, strict=True):
         if (known_int(s.out) or 0) < 0:
             raise rel.fail(f"padding {s.before} + {s.after} leaves nothing of dimension {letter}")
+        at_least(rel, s.out, 0, f"dimension {letter} of the result")
     shape = out_order.actual((n, per_group * a.groups, *(s.out for s in along)))
     return TensorType(shape, result_dtype(a.out_dtype, data.dtype))
 
@@ -190,6 +191,7 @@ def _weight_type(
     for what, number in (("input", known_int(c)), ("output", a.channels)):
         if number is not None and number % a.groups:
             raise rel.fail(f"{number} {what} channels are not divisible by {a.groups} groups")
+    divides(rel, c, a.groups, f"input channels, in {a.groups} groups")
     per_group = known[1] if a.channels is None and known else const((a.channels or 0) // a.groups)
     kernel = known[2:] if a.kernel_size is None and known else dims(spread(a.kernel_size or (), rank))
     dtype = weight.dtype if isinstance(weight, TensorType) else data.dtype

@@ -16,7 +16,7 @@ from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type, dims
 from legato.ops._families import Array
 from legato.ops._moving import as_dim, as_int
-from legato.ops._rules import product, tensor
+from legato.ops._rules import at_least, product, tensor
 from legato.te import math as te
 from legato.te.tensor import Tensor, compute
 
@@ -39,6 +39,8 @@ def _check_shape(relation: Relation, attrs: InitAttrs) -> tuple[Dim, ...]:
     shape = dims(attrs.shape)
     if any(isinstance(d, Const) and d.value < 0 for d in shape):
         raise relation.fail(f"a dim is negative: {', '.join(map(str, shape))}")
+    for d in shape:
+        at_least(relation, d, 0, "a dim")
     return shape
 
 

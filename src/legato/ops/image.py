@@ -21,7 +21,7 @@ from legato.ir.types import Dim, TensorType, Type
 from legato.ops._families import quiet
 from legato.ops._indexing import guarded
 from legato.ops._resize import COORDINATES, METHODS, ROUNDINGS, Axis, Method, line, scaled_extent
-from legato.ops._rules import NUMBER, require_dtype, require_rank, tensor
+from legato.ops._rules import NUMBER, at_least, require_dtype, require_rank, tensor
 from legato.ops._tensors import (
     Array,
     DtypeName,
@@ -97,6 +97,8 @@ def _relation(rank: int, rel: Relation, data: Type, a: Resize2DAttrs) -> Type:
     require_rank(rel, ty, rank + 2, what="data")
     require_dtype(rel, ty, NUMBER, "data")
     n, c, *_ = order.canonical(ty.shape)
+    for size in _sizes(a):
+        at_least(rel, size, 0, "size")
     return TensorType(order.actual((n, c, *_sizes(a))), result_dtype(a.out_dtype, ty.dtype))
 
 

@@ -13,7 +13,7 @@ from legato.ir.op import Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, TupleType, Type
 from legato.ops._families import Array
 from legato.ops._moving import as_dim, as_int, by_reference
-from legato.ops._rules import known_dim, normalize_axis, same_dtype, tensor, tensors
+from legato.ops._rules import at_least, known_dim, normalize_axis, same_dtype, tensor, tensors
 from legato.te import math as te
 from legato.te.tensor import Tensor, compute
 
@@ -179,6 +179,8 @@ def _split_type(relation: Relation, x: Type, attrs: SplitAttrs) -> Type:
         lengths = [b - a for a, b in pairwise(cuts)]
         if any(isinstance(d, Const) and d.value < 0 for d in lengths):
             raise relation.fail(f"the cuts {sections} are not ascending within dim {axis} of {extent}")
+        for d in lengths:
+            at_least(relation, d, 0, f"the length of a part of dim {axis}")
     shapes = [(*ty.shape[:axis], d, *ty.shape[axis + 1 :]) for d in lengths]
     return TupleType(tuple(TensorType(s, ty.dtype) for s in shapes))
 

@@ -30,7 +30,7 @@ from legato.ops._normalise import (
     sum_over,
     vector_shape,
 )
-from legato.ops._rules import FLOAT, normalize_axes, normalize_axis, require_dtype, tensor
+from legato.ops._rules import FLOAT, divides, normalize_axes, normalize_axis, require_dtype, tensor
 from legato.ops._tensors import Array, cast_to, known_int, product, tensor_bytes
 from legato.te.tensor import Tensor, compute
 from legato.tir.expr import cast
@@ -182,6 +182,7 @@ def _channel_relation(rel: Relation, data: Type, gamma: Type, beta: Type, a: Cha
         channels = known_int(ty.shape[axis])
         if a.num_groups < 1 or (channels is not None and channels % a.num_groups):
             raise rel.fail(f"{ty.shape[axis]} channels do not form {a.num_groups} groups")
+        divides(rel, ty.shape[axis], a.num_groups, f"channels, in {a.num_groups} groups")
     parameter(rel, gamma, ty.shape[axis : axis + 1], ty, "gamma")
     parameter(rel, beta, ty.shape[axis : axis + 1], ty, "beta")
     return ty

@@ -9,7 +9,7 @@ from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
-from legato.ops._rules import INT, normalize_axis, require_dtype, require_rank, same_dtype, tensor
+from legato.ops._rules import INT, at_least, normalize_axis, require_dtype, require_rank, same_dtype, tensor
 from legato.ops._tensors import Array, DtypeName, as_int, result_dtype
 from legato.te.tensor import Tensor, compute
 from legato.tir.expr import cast
@@ -38,6 +38,7 @@ def _relation(rel: Relation, indices: Type, on: Type, off: Type, a: OneHotAttrs)
     axis = normalize_axis(rel, a.axis, i.rank + 1)
     if isinstance(a.depth, int) and a.depth < 0:
         raise rel.fail(f"depth must not be negative, got {a.depth}")
+    at_least(rel, _depth(a), 0, "depth")
     dtype = result_dtype(a.dtype, same_dtype(rel, high, low))
     return TensorType((*i.shape[:axis], _depth(a), *i.shape[axis:]), dtype)
 

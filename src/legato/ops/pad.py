@@ -50,6 +50,7 @@ def _pad_type(relation: Relation, x: Type, pad_value: Type, attrs: PadAttrs) -> 
             raise relation.fail(f"pad_width cuts more from dim {n} than its extent {d}")
         if attrs.pad_mode != "constant" and isinstance(d, Const) and d.value == 0 and out is not d:
             raise relation.fail(f"dim {n} has extent 0: pad_mode {attrs.pad_mode!r} has nothing to repeat")
+        at_least(relation, out, 0, f"what pad_width leaves of dim {n}")
     if attrs.pad_mode != "constant":
         for n, (d, (a, b)) in enumerate(zip(ty.shape, _widths(attrs), strict=True)):
             at_least(

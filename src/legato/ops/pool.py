@@ -33,6 +33,7 @@ from legato.ops._window import (
     dim_order,
     pad_stage,
     pads,
+    require_room,
     spatial_letters,
     spread,
     taps,
@@ -124,10 +125,7 @@ def _relation(rank: int, rel: Relation, data: Type, a: MaxPoolAttrs) -> Type | N
     require_dtype(rel, data, NUMBER, "data")
     n, c, *spatial = order.canonical(data.shape)
     along = _windows(a, spatial)
-    for w, letter in zip(along, letters, strict=True):
-        if w.is_empty:
-            raise rel.fail(f"the window reaches over {w.reach} elements of {letter}, "
-                           f"which has {w.extent} and padding {w.before} + {w.after}")  # fmt: skip
+    require_room(rel, along, letters, "window")
     return TensorType(out_order.actual((n, c, *(w.count for w in along))), data.dtype)
 
 

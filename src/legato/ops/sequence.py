@@ -26,7 +26,7 @@ from legato.ir.expr import Call, Constant, Expr, Function, Let, Tuple, TupleGetI
 from legato.ir.module import Module
 from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, TupleType, Type, scalar_type
-from legato.ops._rules import same_dtype, same_shape, tensors
+from legato.ops._rules import at_least, same_dtype, same_shape, tensors
 from legato.ops._table import table
 from legato.ops._tensors import Array, as_int
 from legato.te import math as te
@@ -106,6 +106,7 @@ def _relation(rel: Relation, operands: Type, a: SequenceAttrs) -> Type:
     steps = a.steps if isinstance(a.steps, Dim) else const(a.steps)
     if isinstance(steps, Const) and steps.value < 0:
         raise rel.fail(f"got {steps} steps")
+    at_least(rel, steps, 0, "steps")
     for n, (got, want) in enumerate(zip(given, wanted, strict=True)):
         shape = got.shape
         if a.states <= n < a.states + a.slices:

@@ -13,12 +13,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from legato.arith.expr import Expr, Var, cdiv, const, land, lnot, lor, lt, max_, min_, mul, select, shl
+from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, TupleType, Type
 from legato.ops._indexing import place
+from legato.ops._moving import as_dim
 from legato.ops._rules import normalize_axis, tensor
 from legato.ops._tensors import Array, DtypeName, as_int, known_int, require_choice, result_dtype
 from legato.te.tensor import Tensor, compute, loops
@@ -273,9 +275,8 @@ argsort = Op(
 
 
 def _count(a: TopKAttrs, n: Dim) -> Dim:
-    """How many elements are wanted of `n`."""
-    k = known_int(a.k)
-    return n if k is not None and k < 1 else const(k) if k is not None else a.k if isinstance(a.k, Expr) else n
+    """How many elements are wanted of `n`: k, or all for a k below 1."""
+    return simplify(select(lt(as_dim(a.k), 1), n, as_dim(a.k)))
 
 
 def _topk_relation(rel: Relation, data: Type, a: TopKAttrs) -> Type:

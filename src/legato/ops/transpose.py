@@ -12,7 +12,7 @@ from legato.ir.op import Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type, dims
 from legato.ops._families import Array, broadcast_index
 from legato.ops._moving import as_dim, as_int, by_reference
-from legato.ops._rules import is_one, known_dim, normalize_axis, tensor
+from legato.ops._rules import at_least, is_one, known_dim, normalize_axis, tensor
 from legato.te.tensor import Tensor, compute
 
 __all__ = ["BroadcastToAttrs", "RepeatAttrs", "ReverseAttrs", "TileAttrs", "TransposeAttrs"]
@@ -139,6 +139,8 @@ def _broadcast_type(relation: Relation, x: Type, attrs: BroadcastToAttrs) -> Typ
     for n, d in enumerate(ty.shape):
         if not is_one(known_dim(d)):
             relation.same(d, shape[offset + n], f"broadcast dim {offset + n}")
+    for n, d in enumerate(shape):
+        at_least(relation, d, 0, f"dim {n} of the shape")
     return TensorType(shape, ty.dtype)
 
 
@@ -192,6 +194,8 @@ def _tile_type(relation: Relation, x: Type, attrs: TileAttrs) -> Type:
     shape, reps = _tile_parts(ty.shape, attrs)
     if any(isinstance(r, int) and r < 0 for r in attrs.reps):
         raise relation.fail(f"repetitions must not be negative, got {attrs.reps}")
+    for n, r in enumerate(reps):
+        at_least(relation, r, 0, f"repetitions of dim {n}")
     return TensorType(tuple(d * r for d, r in zip(shape, reps, strict=True)), ty.dtype)
 
 
@@ -243,6 +247,7 @@ def _repeat_type(relation: Relation, x: Type, attrs: RepeatAttrs) -> Type:
     axis = normalize_axis(relation, attrs.axis, ty.rank)
     if isinstance(attrs.repeats, int) and attrs.repeats < 0:
         raise relation.fail(f"repeats must not be negative, got {attrs.repeats}")
+    at_least(relation, as_dim(attrs.repeats), 0, "repeats")
     return TensorType(tuple(d * attrs.repeats if n == axis else d for n, d in enumerate(ty.shape)), ty.dtype)
 
 
