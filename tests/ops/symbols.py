@@ -50,6 +50,12 @@ class Symbols:
         assert isinstance(call, Call)
         return Module.from_expr(b.function(params, call))
 
+    def without_numbers(self) -> Symbols:
+        """The same with the integers of its attributes as they are."""
+        own = {v for n in self.numbers for v in variables(n)}
+        sizes = {v: size for v, size in self.sizes.items() if v not in own}
+        return replace(self, attrs=_at(self.attrs, self.sizes), sizes=sizes, numbers=())
+
     def at(self, sizes: Mapping[Var, int]) -> tuple[Op, tuple[Type, ...], Any]:
         """The operator, types and attributes with literals for the dims."""
         return self.op, tuple(_at_type(t, sizes) for t in self.types), _at(self.attrs, sizes)

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from math import gcd
 from typing import Final
 
 from legato.arith.bounds import Bounds
 from legato.arith.expr import Binary, Const, Expr, Op, Select, Var, const
 from legato.arith.interval import Interval
-from legato.arith.linear import Sum, Terms, build, factors, product
+from legato.arith.linear import Sum, Terms, build, factors, gather, product
 from legato.arith.poly import expand
 from legato.arith.simplify import Simplifier, simplify
 from legato.arith.substitute import nodes
@@ -27,6 +28,7 @@ from legato.base import dtype as dt
 __all__ = ["Assumptions", "facts_of"]
 
 _FACTS_USED: Final = 2  # in one proof: a guard and a constraint
+_ROUNDS: Final = 3  # of conclusions from products to factors: from result to operand, say
 _STEPS: Final = 400  # eliminations in one proof: proofs have needed 60
 
 
@@ -61,7 +63,8 @@ class Assumptions:
         ranges = {v: Interval(0) for v in axes}
         self._simplifier = Simplifier(ranges)
         plain = chain.from_iterable(_parted(self._simplifier(f)) for f in known)
-        self._facts = tuple(dict.fromkeys(f for f in map(self._simplifier, plain) if not isinstance(f, Const)))
+        simple = dict.fromkeys(f for f in map(self._simplifier, plain) if not isinstance(f, Const))
+        self._facts = tuple(_with_factors(simple, self._simplifier))
         found = _ranges(self._facts, self._simplifier.bounds)
         for v, (lo, hi) in found.items():
             if isinstance(v, Var):
@@ -102,10 +105,11 @@ class Assumptions:
         for fact in self._facts:
             if self._left <= 0:
                 return False
-            if not atoms.isdisjoint(_atoms(fact)) and any(
-                self._proven(e - fact * s, uses - 1) for s in _scales(e, fact)
-            ):
-                return True
+            if atoms.isdisjoint(_atoms(fact)):
+                continue
+            for m, s in _scales(e, fact):  # e is an integer: at least 0 where m·e is above -m
+                if self._proven(e * m + (m - 1) - fact * s, uses - 1):
+                    return True
         return False
 
     def _eliminated(self, terms: Terms, total: int, uses: int) -> bool:
@@ -116,6 +120,8 @@ class Assumptions:
             return True
         if self._left <= 0:
             return False
+        if not total:
+            terms, total = self._without_common_factor(terms)
         part = self._next(terms)
         if part is None or not self._holds_axis(part):
             if self._shifted(terms, total) or (part is None and self._by_facts(build(terms, total), uses)):
@@ -129,6 +135,22 @@ class Assumptions:
         rising, falling = self._sign(slope, 1), self._sign(slope, -1)
         low = falling or self._with(part, slope, rest, uses, is_low=True)
         return low and (rising or self._with(part, slope, rest, uses, is_low=False))
+
+    def _without_common_factor(self, terms: Terms) -> Sum:
+        """The sum divided by an atom of each of its terms that is at least 0."""
+        first, *others = map(factors, terms)
+        for x in first:
+            if others and all(x in parts for parts in others) and self._sign(x, 1):
+                divided, total = Terms(), 0
+                for t, c in terms.items():
+                    parts = factors(t)
+                    parts.remove(x)
+                    if parts:
+                        divided[product(parts)] = divided.get(product(parts), 0) + c
+                    else:
+                        total += c
+                return divided, total
+        return terms, 0
 
     def _sign(self, e: Expr, sign: int) -> bool:
         lo = self._bounds.of_sum(*expand(e * sign))[0]
@@ -169,20 +191,20 @@ class Assumptions:
             case Binary(op=Op.MIN | Op.MAX):
                 both = (part.op is Op.MIN) == is_low
                 return (at(part.a) and at(part.b)) if both else (at(part.a) or at(part.b))
-            case Binary(op=Op.FLOORDIV, a=a, b=k) if self._sign(k - 1, 1):
+            case Binary(op=Op.FLOORDIV, a=a, b=k) if self._positive(k, uses):
                 if is_low and self._sign(a, 1) and at(const(0)):
                     return True
                 least = (a - k + 1) * slope if is_low else a * slope  # of k times the sum, which is above -k
-                return self._eliminated(*expand(self._simplifier(least + rest * k + k - 1)), uses)
-            case Binary(op=Op.FLOORMOD, a=a, b=m) if self._positive(m):
+                return self._proven(self._simplifier(least + rest * k + k - 1), uses)
+            case Binary(op=Op.FLOORMOD, a=a, b=m) if self._positive(m, uses):
                 if is_low:
                     return at(const(0))
                 return at(m - 1) or (self._sign(a, 1) and at(a))
             case _:
                 return False
 
-    def _positive(self, e: Expr) -> bool:
-        return self._sign(e - 1, 1) or self._shifted(*expand(e - 1))
+    def _positive(self, e: Expr, uses: int) -> bool:
+        return self._sign(e - 1, 1) or (not isinstance(e, Const) and self._proven(self._simplifier(e - 1), uses))
 
     def _case(self, facts: Sequence[Expr]) -> Assumptions:
         known = self.given(*facts)
@@ -222,6 +244,34 @@ def _parted(fact: Expr) -> Iterator[Expr]:
             return
 
 
+def _with_factors(facts: Iterable[Expr], simplified: Simplifier) -> list[Expr]:
+    """`facts`, and that factors are at least 1 where their product is: of x·y - 1, or x·y - z for a z of at least 1,
+    if x and y are at least 0."""
+    found = dict.fromkeys(facts)
+
+    def is_least(e: Expr, least: int) -> bool:
+        lo = simplified.bounds.of(e)[0]
+        known = lo is not None and lo >= least
+        return known or any(simplified(e - n) in found for n in (least, least + 1)[: 2 - least])
+
+    for _ in range(_ROUNDS):
+        before = len(found)
+        for fact in list(found):
+            terms, total = gather(fact)
+            above = [t for t, c in terms.items() if c > 0]
+            below = [t for t, c in terms.items() if c < 0]
+            if len(above) != 1 or total > 0 or (below and total) or len(below) > 1 or not (below or total):
+                continue
+            if any(not is_least(x, 1) for t in below for x in factors(t)):
+                continue
+            parts = factors(above[0])
+            if all(is_least(x, 0) for x in parts):
+                found.update((simplified(x - 1), None) for x in parts)
+        if len(found) == before:
+            break
+    return [f for f in found if not isinstance(f, Const)]
+
+
 def _substituted(terms: Terms, total: int, shifts: Mapping[Expr, Expr]) -> Sum:
     out: Expr = const(total)
     for t, c in terms.items():
@@ -259,16 +309,18 @@ def _atoms(e: Expr) -> Iterator[Expr]:
         yield from factors(t)
 
 
-def _scales(e: Expr, fact: Expr) -> list[Expr]:
-    """By what `fact` may be multiplied so that a term of `e` goes away: positive numbers, and dims."""
+def _scales(e: Expr, fact: Expr) -> list[tuple[int, Expr]]:
+    """By what `e` and `fact` may be multiplied so that a term of their difference goes away: positive numbers, and for
+    the fact also dims."""
     mine, other = expand(e)[0], expand(fact)[0]
-    found: dict[Expr, None] = {}
+    found: dict[tuple[int, Expr], None] = {}
     for t, c in other.items():
         for u, k in mine.items():
             if k * c < 0:
                 continue  # it would grow
             if t is u:
-                found[const(max(1, k // c))] = None
+                g = gcd(k, c)
+                found[abs(c) // g, const(abs(k) // g)] = None
                 continue
             extra = factors(u)
             try:
@@ -277,7 +329,7 @@ def _scales(e: Expr, fact: Expr) -> list[Expr]:
             except ValueError:
                 continue
             if extra and all(isinstance(x, Var) and x.lo is not None and x.lo >= 0 for x in extra):
-                found[product(extra) * max(1, k // c)] = None
+                found[1, product(extra) * max(1, k // c)] = None
     return list(found)
 
 

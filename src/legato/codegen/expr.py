@@ -139,8 +139,8 @@ class Evaluator:
             if e is self._update and left.const is None and left.lanes * e.dtype.bytes == self._replacing:
                 left = self.builder.replaced(left)
             return self.arithmetic.binary(e.op, left, self.memo[e.b], e.a.dtype)
-        if e.op in _SUMS:
-            return self.affine.materialise(self.affine.resolve(self.affine.polynomial(e)))
+        if e.op in _SUMS and (poly := self.affine.polynomial(e)) != {(e,): 1}:  # else a product of too many terms
+            return self.affine.materialise(self.affine.resolve(poly))
         if e.op in COMPARISONS:
             return self._compare(e.op, e.a, e.b)
         if e.op in _DIVISIONS and isinstance(e.b, Const) and 0 < e.b.value < _SMALL:

@@ -1,11 +1,12 @@
-"""Subscripts of operators: proven within the operands' shapes, or checked when the program runs.
+"""Subscripts of operators: proven within the operands' shapes, checked when the program is called, or clamped.
 
-What an operator's type relation demands of dims is a constraint of the function and counts in the proof. A subscript of
-a user's operator that is not proven becomes a constraint itself where it follows from dims alone:
+What an operator's type relation demands of dims is a constraint of the function and counts in the proof. A subscript
+that is not proven becomes a constraint itself where it is linear in the axes:
 
     y[i] = x[i + k], for i < n, of x with m elements        requires  n == 0 or 0 <= k and n + k <= m
 
-One that comes from data has to be clamped by the operator's definition; UnsupportedError where it is not.
+Any other, of data or of products and quotients of dims that are beyond the proof, is clamped: the primitive function
+that holds its operator gets the attribute `clamp`, and its stages are made with clamped subscripts.
 """
 
 from __future__ import annotations
@@ -22,37 +23,47 @@ from legato.arith.poly import expand
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, substitute
 from legato.base import dtype as dt
-from legato.base.errors import UnsupportedError
-from legato.base.node import post_order
+from legato.base.node import post_order, transform
 from legato.ir import expr as ir
 from legato.ir.constraint import Constraint
 from legato.ir.op import Op
 from legato.ir.types import TensorType, TupleType, Type
-from legato.te.access import Access, Proof, accesses
+from legato.te.access import CLAMP, Access, Proof, accesses
 from legato.te.tensor import Tensor, placeholder
 from legato.tir.expr import Load
 
-__all__ = ["call_accesses", "with_access_checks"]
+__all__ = ["call_accesses", "known_facts", "with_access_checks"]
 
 
 def with_access_checks(func: ir.Function) -> ir.Function:
-    """`func` (typed) with a constraint for each subscript of its operators that may lie outside its operand."""
+    """`func` (typed, fused) with a constraint, or with clamped subscripts, where its operators may read outside."""
     given: tuple[Constraint, ...] = func.attrs.get("constraints", ())
     known = known_facts(given)
     found: dict[tuple[Expr, Expr], Constraint] = {}
-    seen: set[object] = set()
-    for node in post_order([func.body]):
-        if isinstance(node, ir.Call) and isinstance(node.op, Op) and node.op.compute is not None:
-            key = (node.op, node.attrs, tuple(a.ty for a in node.args), node.ty)
-            if key in seen:
-                continue
-            seen.add(key)
-            for access in call_accesses(node, known):
-                if access.proof is Proof.OPEN:
-                    found |= {(c.a, c.b): c for c in _demands(node, access)}
+    open_groups: dict[int, ir.Function] = {}
+    for group in post_order([func.body]):
+        if not isinstance(group, ir.Function) or "Primitive" not in group.attrs:
+            continue
+        for access, call in _open(group, known):
+            demands = list(_demands(call, access))
+            found |= {(c.a, c.b): c for c in demands}
+            if not demands:
+                open_groups[id(group)] = replace(group, attrs={**group.attrs, CLAMP: 1})
+    if open_groups:
+        func = replace(func, body=transform(func.body, lambda e: open_groups.get(id(e))))
     if not found:
         return func
     return replace(func, attrs={**func.attrs, "constraints": (*given, *found.values())})
+
+
+def _open(group: ir.Function, facts: Sequence[Expr]) -> Iterator[tuple[Access, ir.Call]]:
+    seen: set[object] = set()
+    for node in post_order([group.body]):
+        if isinstance(node, ir.Call) and isinstance(node.op, Op) and node.op.compute is not None:
+            key = (node.op, node.attrs, tuple(a.ty for a in node.args), node.ty)
+            if key not in seen:
+                seen.add(key)
+                yield from ((a, node) for a in call_accesses(node, facts) if a.proof is Proof.OPEN)
 
 
 def known_facts(constraints: Iterable[Constraint]) -> tuple[Expr, ...]:
@@ -91,22 +102,18 @@ def _leaves(value: Any) -> Iterator[Tensor]:
 
 
 def _demands(call: ir.Call, access: Access) -> Iterator[Constraint]:
-    """The constraints under which an access is inside: of its least and its largest subscript, if there is any."""
+    """The constraints under which an access is inside: of its least and its largest subscript, if there is any. None
+    where the subscript is not linear in the axes."""
     op = call.op
     assert isinstance(op, Op)
-    extent = access.operand.shape[access.axis]
+    extent = access.extent
     ends = _ends(access)
     if ends is None:
-        raise UnsupportedError(
-            f"{op.name}: dimension {access.axis} of {access.operand.name} is read where it may have no element",
-            span=call.span,
-            details=[f"wanted : {access}"],
-            hint="state in the type relation what is demanded of dims; clamp what comes from data",
-        )
+        return
     always: Expr = const(True, dt.bool_)
     runs = reduce(land, (le(const(1), e) for e in access.extents.values()), always)
     least, most = ends
-    what = f"{op.name}: dimension {access.axis} of {access.operand.name} is read inside"
+    what = f"{op.name}: dimension {access.axis} of {access.load.buffer.name} is read inside"
     for gap in (least, extent - 1 - most):
         needed = simplify(select(simplify(runs), gap, const(0)))
         yield Constraint(needed, simplify(max_(needed, const(0))), what, call.span)

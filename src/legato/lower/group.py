@@ -13,6 +13,7 @@ from legato.base.node import post_order
 from legato.ir import expr as ir
 from legato.ir.types import TensorType, TupleType, Type
 from legato.te import tensor as te
+from legato.te.access import CLAMP, clamp
 from legato.te.graph import Value, computed
 from legato.te.order import in_order
 from legato.te.tensor import Tensor
@@ -50,6 +51,8 @@ def te_group(func: ir.Function) -> Group:
         by_var[param] = _nest(param.ty, iter(leaves))
     outputs = tuple(_flat(computed(func.body, by_var)))
     _write_literals(outputs)
+    if CLAMP in func.attrs:
+        clamp(outputs)
     return Group(tuple(inputs), outputs, _dims((*inputs, *outputs)))
 
 

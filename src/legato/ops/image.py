@@ -6,7 +6,7 @@ Interpolation is separable: one stage for each dimension whose extent changes. S
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -126,8 +126,18 @@ def _reference(data: Array, a: Resize2DAttrs) -> Array:
     dtype = dt.dtype(data.dtype)
     axes = _axes(a, [const(n) for n in data.shape])
     x = data.astype(_working_dtype(a, dtype).numpy)
-    if 0 in data.shape:
-        return np.zeros([as_int(axes[d].m) if d in axes else n for d, n in enumerate(data.shape)], data.dtype)
+    if 0 in data.shape:  # there is nothing to interpolate
+        x = np.zeros([as_int(axes[d].m) if d in axes else n for d, n in enumerate(data.shape)], x.dtype)
+    else:
+        x = _interpolated(x, axes)
+    if a.coordinate_transformation_mode == "tf_crop_and_resize":
+        for d, axis in axes.items():
+            outside = axis.outside_all().reshape([-1 if n == d else 1 for n in range(x.ndim)])
+            x = np.where(outside, x.dtype.type(a.extrapolation_value), x)
+    return np.ascontiguousarray(converted(x, result_dtype(a.out_dtype, dtype)))
+
+
+def _interpolated(x: Array, axes: Mapping[int, Axis]) -> Array:
     for d, axis in axes.items():
         if axis.method.kind == "nearest":
             x = np.take(x, axis.nearest_all(), axis=d)
@@ -135,11 +145,7 @@ def _reference(data: Array, a: Resize2DAttrs) -> Array:
         shape = [-1 if n == d else 1 for n in range(x.ndim)]
         terms = [np.take(x, i, axis=d) * w.reshape(shape) for i, w in axis.taps_all(dt.dtype(x.dtype))]
         x = sum(terms[1:], terms[0])
-    if a.coordinate_transformation_mode == "tf_crop_and_resize":
-        for d, axis in axes.items():
-            outside = axis.outside_all().reshape([-1 if n == d else 1 for n in range(x.ndim)])
-            x = np.where(outside, x.dtype.type(a.extrapolation_value), x)
-    return np.ascontiguousarray(converted(x, result_dtype(a.out_dtype, dtype)))
+    return x
 
 
 def _compute(data: Tensor, a: Resize2DAttrs, out: TensorType) -> Tensor:

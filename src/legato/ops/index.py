@@ -5,6 +5,7 @@ Every subscript means some element: `_indexing` has the rules. From an empty dim
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -57,7 +58,8 @@ def _take_reference(data: Array, indices: Array, a: TakeAttrs) -> Array:
     if not batch:
         return _taken(data, indices, axis, a.mode)
     lead = data.shape[:batch]
-    rows, columns = data.reshape(-1, *data.shape[batch:]), indices.reshape(-1, *indices.shape[batch:])
+    count = math.prod(lead)
+    rows, columns = data.reshape(count, *data.shape[batch:]), indices.reshape(count, *indices.shape[batch:])
     parts = [_taken(x, i, axis - batch, a.mode) for x, i in zip(rows, columns, strict=True)]
     shape = (*lead, *data.shape[batch:axis], *indices.shape[batch:], *data.shape[axis + 1 :])
     return np.stack(parts).reshape(shape) if parts else np.zeros(shape, data.dtype)

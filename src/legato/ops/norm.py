@@ -89,10 +89,16 @@ def _affine(x: Array, gamma: Array, beta: Array, shape: Sequence[int], a: Any) -
     return x + beta.reshape(shape).astype(x.dtype) if a.center else x
 
 
+def _mean(x: Array, axes: Sequence[int]) -> Array:
+    """The mean over `axes`; of nothing it is NaN, without a warning."""
+    count = math.prod(x.shape[d] for d in axes)
+    return np.asarray(x.sum(axis=tuple(axes), keepdims=True) / x.dtype.type(count))
+
+
 def _standardised(x: Array, axes: Sequence[int], epsilon: float) -> Array:
     """(x − mean)/√(variance + epsilon) over `axes`."""
-    centred = x - x.mean(axis=tuple(axes), keepdims=True)
-    variance = (centred * centred).mean(axis=tuple(axes), keepdims=True)
+    centred = x - _mean(x, axes)
+    variance = _mean(centred * centred, axes)
     return np.asarray(centred / np.sqrt(variance + x.dtype.type(epsilon)))
 
 
@@ -259,7 +265,7 @@ def _rms_relation(rel: Relation, data: Type, weight: Type, a: RMSNormAttrs) -> T
 def _rms_reference(data: Array, weight: Array, a: RMSNormAttrs) -> Array:
     axes = _axes(a.axes, data.ndim)
     x = cast_to(data, numpy_dtype(data, weight))
-    root = np.sqrt((x * x).mean(axis=axes, keepdims=True) + x.dtype.type(a.epsilon))
+    root = np.sqrt(_mean(x * x, axes) + x.dtype.type(a.epsilon))
     shape = [n if d in axes else 1 for d, n in enumerate(x.shape)]
     return np.asarray(x / root * weight.reshape(shape).astype(x.dtype)).astype(data.dtype)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from legato.arith.expr import Const, Expr, const, max_, min_
+from legato.arith.expr import Const, Expr, const, min_
 from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
@@ -51,11 +51,8 @@ def _pad_type(relation: Relation, x: Type, pad_value: Type, attrs: PadAttrs) -> 
         if attrs.pad_mode != "constant" and isinstance(d, Const) and d.value == 0 and out is not d:
             raise relation.fail(f"dim {n} has extent 0: pad_mode {attrs.pad_mode!r} has nothing to repeat")
         at_least(relation, out, 0, f"what pad_width leaves of dim {n}")
-    if attrs.pad_mode != "constant":
-        for n, (d, (a, b)) in enumerate(zip(ty.shape, _widths(attrs), strict=True)):
-            at_least(
-                relation, d, min_(max_(a, b), const(1)), f"pad_mode {attrs.pad_mode!r} repeats elements of dim {n}"
-            )
+        if attrs.pad_mode != "constant":
+            at_least(relation, d, min_(out, const(1)), f"pad_mode {attrs.pad_mode!r} repeats elements of dim {n}")
     return TensorType(shape, ty.dtype)
 
 

@@ -14,7 +14,7 @@ from legato.ir.types import Dim, TensorType, Type
 from legato.ops._families import Array
 from legato.ops._moving import as_dim, as_int, by_reference, total
 from legato.ops._reshaping import ShapeError, cancel, quotient, reshaped
-from legato.ops._rules import is_one, known_dim, normalize_axes, product, require_rank, tensor
+from legato.ops._rules import at_least, is_one, known_dim, normalize_axes, product, require_rank, tensor
 from legato.te.tensor import Tensor, compute
 
 __all__ = ["ExpandDimsAttrs", "ReshapeAttrs", "SqueezeAttrs"]
@@ -107,6 +107,8 @@ def _reshape_type(relation: Relation, x: Type, attrs: ReshapeAttrs) -> Type:
     if isinstance(left, Const) and isinstance(right, Const) and left is not right:
         details = [f"newshape : {_show(attrs.newshape)}"]
         raise relation.fail(f"{product(ty.shape)} elements cannot become {product(shape)}", details=details)
+    for n, d in enumerate(shape):
+        at_least(relation, d, 0, f"dim {n} of the new shape")
     relation.same(left, right, "number of elements")
     return TensorType(shape, ty.dtype)
 

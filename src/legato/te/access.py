@@ -10,18 +10,22 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from legato.arith.assume import Assumptions, facts_of
 from legato.arith.bounds import Bounds
-from legato.arith.expr import Const, Expr, Select, Var
+from legato.arith.expr import Const, Expr, Select, Var, const, land, lt, max_, min_, select
 from legato.arith.interval import Interval
-from legato.arith.substitute import nodes
+from legato.arith.substitute import nodes, rewrite
+from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.te.order import in_order
 from legato.te.tensor import Stage, Tensor
 from legato.tir.expr import Load
 
-__all__ = ["Access", "Proof", "accesses"]
+__all__ = ["CLAMP", "Access", "Proof", "accesses", "clamp"]
+
+CLAMP: Final = "clamp"  # attribute of a primitive function whose subscripts are clamped where they are not proven
 
 
 class Proof(enum.Enum):
@@ -35,17 +39,26 @@ class Proof(enum.Enum):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Access:
-    """Subscript number `axis` of a load of `operand` in the stage of `reader`, whose axes have `extents`."""
+    """Subscript number `axis` of `load` in the stage of `reader`, whose axes have `extents`."""
 
     reader: Tensor
-    operand: Tensor
+    load: Load
     axis: int
-    subscript: Expr
     extents: Mapping[Var, Expr]
     proof: Proof
 
+    @property
+    def subscript(self) -> Expr:
+        """The subscript."""
+        return self.load.indices[self.axis]
+
+    @property
+    def extent(self) -> Expr:
+        """What it has to be below."""
+        return self.load.buffer.shape[self.axis]
+
     def __str__(self) -> str:
-        return f"0 <= {self.subscript} < {self.operand.shape[self.axis]}"
+        return f"0 <= {self.subscript} < {self.extent}"
 
 
 def accesses(outputs: Iterable[Tensor], facts: Iterable[Expr] = ()) -> Iterator[Access]:
@@ -62,6 +75,29 @@ def accesses(outputs: Iterable[Tensor], facts: Iterable[Expr] = ()) -> Iterator[
         for body, extents in parts:
             if not any(isinstance(e, Const) and e.value <= 0 for e in extents.values()):
                 yield from _of_body(t, body, extents, _Scope(extents, known))
+
+
+def clamp(outputs: Iterable[Tensor]) -> None:
+    """Clamps, in the stages that compute `outputs`, the subscripts that are not proven without knowing of constraints;
+    what would be read of an operand without elements is 0."""
+    unproven: dict[Tensor, set[Expr]] = {}
+    for access in accesses(outputs):
+        if access.proof is Proof.OPEN:
+            unproven.setdefault(access.reader, set()).add(access.load)
+    for t, loads in unproven.items():
+        assert isinstance(t.stage, Stage)
+        body = rewrite(t.stage.body, lambda e, loads=loads: _clamped(e) if e in loads else None)  # type: ignore[misc]
+        t.stage = Stage(t.stage.axes, body, t.stage.reduction)
+
+
+def _clamped(load: Expr) -> Expr:
+    assert isinstance(load, Load)
+    pairs = list(zip(load.indices, load.buffer.shape, strict=True))
+    inside = Load(load.buffer, tuple(max_(min_(i, n - 1), const(0)) for i, n in pairs))
+    some: Expr = const(True, dt.bool_)
+    for _, n in pairs:
+        some = land(some, lt(const(0), n))
+    return select(some, inside, const(0, load.dtype))
 
 
 class _Scope:
@@ -119,4 +155,4 @@ def _of_body(reader: Tensor, body: Expr, extents: Mapping[Var, Expr], scope: _Sc
         todo += [(k, known) for k in e.children()]
         if isinstance(e, Load) and isinstance(e.buffer, Tensor):
             for axis, i in enumerate(e.indices):
-                yield Access(reader, e.buffer, axis, i, extents, known.proof(i, e.buffer.shape[axis]))
+                yield Access(reader, e, axis, extents, known.proof(i, e.buffer.shape[axis]))
