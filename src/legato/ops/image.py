@@ -16,6 +16,7 @@ from legato.arith.expr import Expr, const, lor, select
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
+from legato.ir.attr_record import Attrs
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._families import quiet
@@ -42,7 +43,7 @@ __all__ = ["Resize1DAttrs", "Resize2DAttrs", "Resize3DAttrs", "Upsampling3DAttrs
 
 
 @dataclass(frozen=True, slots=True)
-class Resize2DAttrs:
+class Resize2DAttrs(Attrs):
     """`size`: the new extents; `roi`: starts then ends, for tf_crop_and_resize; `scale`: factors to use instead of the
     ratios of extents; `rounding_method` "" is round for align_corners, else floor."""
 
@@ -247,7 +248,7 @@ resize3d = _resize(3, Resize3DAttrs, (
 
 
 @dataclass(frozen=True, slots=True)
-class UpsamplingAttrs:
+class UpsamplingAttrs(Attrs):
     """The factors; `method`: nearest_neighbor, bilinear or bicubic."""
 
     scale_h: float = 1.0
@@ -258,7 +259,7 @@ class UpsamplingAttrs:
 
 
 @dataclass(frozen=True, slots=True)
-class Upsampling3DAttrs:
+class Upsampling3DAttrs(Attrs):
     """The factors; `method`: nearest_neighbor or trilinear."""
 
     scale_d: float = 1.0

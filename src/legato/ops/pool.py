@@ -18,6 +18,7 @@ import numpy as np
 from legato.arith.expr import Expr, const, max_, min_
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
+from legato.ir.attr_record import Attrs
 from legato.ir.op import Cost, Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type, dims
 from legato.ops._families import quiet
@@ -45,7 +46,7 @@ __all__ = ["AvgPoolAttrs", "MaxPoolAttrs", "avg_pool1d", "avg_pool2d", "avg_pool
 
 
 @dataclass(frozen=True, slots=True)
-class MaxPoolAttrs:
+class MaxPoolAttrs(Attrs):
     """`padding` is one number, one per dimension, or all befores then all afters; `out_layout` "" is the data's."""
 
     pool_size: tuple[int, ...]
