@@ -223,6 +223,8 @@ _X = ((1, 2, 3, 4), "float32")
 resize1d = _resize(1, Resize1DAttrs, (
     Sample((((2, 2, 5), "float32"),), {"size": (8,)}),
     Sample((((1, 5, 2), "float32"),), {"size": (3,), "layout": "NWC", "method": "cubic"}),
+    Sample((((1, 1, 5), "float32"),), _case(
+        (4,), "tf_crop_and_resize", "linear", roi=(-0.5, 1.5), extrapolation_value=9.0)),
 ))  # fmt: skip
 
 resize2d = _resize(2, Resize2DAttrs, (
@@ -242,6 +244,9 @@ resize2d = _resize(2, Resize2DAttrs, (
 resize3d = _resize(3, Resize3DAttrs, (
     Sample((((1, 1, 2, 3, 2), "float32"),), {"size": (3, 3, 4)}),
     Sample((((1, 1, 2, 2, 2), "float32"),), {"size": (4, 2, 4), "method": "nearest_neighbor"}, exact=True),
+    Sample((((1, 1, 4, 3, 5), "float32"),), _case((3, 2, 4), "half_pixel", "cubic", cubic_alpha=-1.0, cubic_exclude=1)),
+    Sample((((1, 1, 3, 3, 3), "float32"),), _case(
+        (2, 3, 2), "tf_crop_and_resize", "linear", roi=(-0.25, 0.0, 0.25, 1.25, 1.0, 1.5), extrapolation_value=9.0)),
 ))  # fmt: skip
 
 # ------------------------------------------------------------------------------- upsampling
