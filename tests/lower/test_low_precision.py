@@ -238,7 +238,7 @@ def test_the_default_is_float32() -> None:
 def test_the_pass_is_part_of_the_list_when_asked_for() -> None:
     names = [p.name for p in for_precision(CompileOptions(host()).passes, Precision.BFLOAT16)]
     assert names.index("low-precision") == names.index("to-a-normal") - 1
-    assert for_precision((), Precision.BFLOAT16) == ()
+    assert for_precision((LowPrecision(),), Precision.BFLOAT16) == (LowPrecision(),)
     assert for_precision((LowPrecision(),), Precision.FAST) == (LowPrecision(),)
     mod = InferTypes()(Module.from_expr(network(np.random.default_rng(3))[0]))
     assert run(mod, (LowPrecision(), LowPrecision())) is not mod

@@ -223,7 +223,7 @@ class Builder:
         if isinstance(make, Expr):
             return make
         with self.bindings() as bound:
-            result = self._operand(make(), None)
+            result = self._operand(make())
         return lets(bound, result)
 
     @contextmanager
