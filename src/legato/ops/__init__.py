@@ -6,9 +6,9 @@ and tells `pickle` how modules are written.
 
 from __future__ import annotations
 
-from legato.ops._pickle import install
+from legato.ops import _pickle
 from legato.ops._table import table
 
 __all__ = ["table"]
 
-install()
+_pickle.install()
