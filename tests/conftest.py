@@ -1,7 +1,8 @@
 """Options of the tests. Everywhere in them, programs are verified after every pass and once more as loops.
 
 Properties try the same programs in every run, so that one commit gives one answer; LEGATO_FUZZ, as `make fuzz` and its
-like set it, says how many new ones they try instead.
+like set it, says how many new ones they try instead. No test depends on the clock: there are no deadlines, and growth
+is counted in steps (`tests.steps`).
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import os
 import pytest
 from hypothesis import settings
 
-settings.register_profile("repeatable", derandomize=True)
-if not os.environ.get("LEGATO_FUZZ"):
-    settings.load_profile("repeatable")
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile("fuzz", deadline=None)
+settings.load_profile("fuzz" if os.environ.get("LEGATO_FUZZ") else "repeatable")
 
 os.environ["LEGATO_VERIFY"] = "1"  # before anything reads the configuration; processes that tests start inherit it
 

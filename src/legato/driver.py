@@ -35,7 +35,7 @@ from legato.lower.memory import peak_memory
 from legato.lower.pack import Allocate
 from legato.lower.reuse import Shelf
 from legato.lower.signature import host_op_info
-from legato.lower.supported import reachable, require_shallow, require_supported
+from legato.lower.supported import reachable, require_own, require_shallow, require_supported
 from legato.ops import table
 from legato.pipelines import DEFAULT, for_bodies, for_precision
 from legato.runtime.executable import Executable
@@ -206,6 +206,7 @@ def _compiled(mod: Module, options: CompileOptions) -> Compiled:
     observer = Observer(keep=options.keep, progress=options.progress)
     with clock("passes"):
         require_shallow(mod)
+        require_own(mod)
         mod, bodies = _transformed(mod, options, observer)
     assembler = Assembler.default(options.target)
     with clock("lower"):

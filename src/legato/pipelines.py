@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from legato.base.errors import CompileError
 from legato.base.precision import Precision
 from legato.transform.canonicalize import Canonicalize
 from legato.transform.defunctionalize import Defunctionalize
@@ -68,11 +69,14 @@ def for_bodies(passes: Iterable[Pass]) -> tuple[tuple[Pass, ...], tuple[Pass, ..
 
 def for_precision(passes: Iterable[Pass], precision: Precision) -> tuple[Pass, ...]:
     """`passes`, and for bfloat16 the one that narrows: after what simplifies the graph, before its casts would be
-    shared between the groups that are to hold them. Passes without A-normal form and fusion are left alone."""
+    shared between the groups that are to hold them. CompileError for passes without it, A-normal form and fusion."""
     found = tuple(passes)
     if precision is not Precision.BFLOAT16:
         return found
     at = next((n for n, p in enumerate(found) if isinstance(p, ToANormal | Fuse)), None)
-    if at is None:
+    if any(isinstance(p, LowPrecision) for p in found):
         return found
+    if at is None:
+        hint = "it comes before ToANormal and Fuse; put LowPrecision where it belongs"
+        raise CompileError("precision bfloat16 needs a pass that these passes have no place for", hint=hint)
     return (*found[:at], LowPrecision(), *found[at:])

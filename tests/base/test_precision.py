@@ -8,9 +8,8 @@ import pytest
 import legato
 from legato.base.errors import CompileError
 from legato.base.precision import Precision, precision
-from legato.base.target import TARGETS, missing_features
+from tests.machines import EVERY_NAME
 
-RUNNABLE = [name for name, target in TARGETS.items() if not missing_features(target)]
 HALVES = """#[version = "0.0.5"]
 def @main(%x: Tensor[(65536), float16], %y: Tensor[(65536), float32]) {
   (cast(%x, dtype="float32"), cast(%y, dtype="float16"), multiply(%y, 2f))
@@ -35,7 +34,7 @@ def test_unknown_names() -> None:
     assert str(caught.value) == f"error: unknown precision 'half'\n  hint: one of {names}"
 
 
-@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize("target", EVERY_NAME)
 @pytest.mark.parametrize("precision", [None, "exact"])
 def test_subnormal_numbers_are_kept_by_exact_only_those_of_float16_always(target: str, precision: str | None) -> None:
     halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)

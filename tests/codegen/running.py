@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from legato.base.target import TARGETS, Target, missing_features
+from legato.base.target import Target
 from legato.codegen.compile import compile_object
 from legato.codegen.emit import emit_module
 from legato.codegen.link import Image, link
@@ -16,10 +16,11 @@ from legato.runtime.binding import HOST_OP, CodeImage, library
 from legato.tir import interp
 from legato.tir.buffer import Buffer
 from legato.tir.stmt import Func
+from tests.machines import LEVELS
 
 Array = np.ndarray[Any, Any]
 HostOpCallback = Callable[[int, Any], int]
-RUNNABLE = [t for t in TARGETS.values() if not missing_features(t)]
+RUNNABLE = LEVELS
 _KERNEL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 

@@ -18,6 +18,7 @@ from legato.tir.stmt import Func
 from tests.codegen.programs import at, buffer, index, loop, put
 from tests.codegen.running import RUNNABLE, run
 from tests.codegen.test_arithmetic import elementwise, pairs
+from tests.machines import EVERY
 
 UNARY = [i.name for i in INTRINSICS.values() if i.bound and i.arity == 1]
 LANES = 16
@@ -85,7 +86,7 @@ def check_error(name: str, args: list[np.ndarray], dtype: DType, target: Target)
         np.testing.assert_array_equal(np.signbit(actual[zero]), np.signbit(reference[zero]), err_msg=f"zeros of {name}")
 
 
-@pytest.mark.parametrize("target", RUNNABLE, ids=lambda t: t.name)
+@pytest.mark.parametrize("target", EVERY)
 @pytest.mark.parametrize("name", UNARY)
 @pytest.mark.parametrize("dtype", [dt.float32, dt.float64], ids=str)
 def test_error_is_within_the_bound(name: str, dtype: DType, target: Target) -> None:
@@ -94,7 +95,7 @@ def test_error_is_within_the_bound(name: str, dtype: DType, target: Target) -> N
     check_error(name, [x], dtype, target)
 
 
-@pytest.mark.parametrize("target", RUNNABLE, ids=lambda t: t.name)
+@pytest.mark.parametrize("target", EVERY)
 @pytest.mark.parametrize("name", UNARY)
 @pytest.mark.parametrize("dtype", [dt.float32, dt.float64], ids=str)
 def test_subnormal_numbers_may_count_as_zero(name: str, dtype: DType, target: Target) -> None:
@@ -128,7 +129,7 @@ def power_samples(dtype: DType) -> tuple[np.ndarray, np.ndarray]:
     return x[:size].copy(), y[:size].copy()
 
 
-@pytest.mark.parametrize("target", RUNNABLE, ids=lambda t: t.name)
+@pytest.mark.parametrize("target", EVERY)
 @pytest.mark.parametrize("dtype", [dt.float32, dt.float64], ids=str)
 def test_pow(dtype: DType, target: Target) -> None:
     with np.errstate(all="ignore"):

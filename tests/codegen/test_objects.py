@@ -25,7 +25,7 @@ def outcome(funcs: list[Func], name: str, out: np.ndarray, n: int) -> tuple[int,
     return status, out.ravel().tolist()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 1 << 30), st.integers(0, 20))
 def test_compiled_is_interpreted(seed: int, n: int) -> None:
     func = objects.Generator(seed).func()

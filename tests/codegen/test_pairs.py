@@ -9,17 +9,17 @@ import pytest
 
 from legato.arith.expr import Expr, const, lt, select
 from legato.base import dtype as dt
-from legato.base.target import Target, missing_features, target
+from legato.base.target import TARGETS, Target, target
 from legato.codegen.compile import assembly
 from legato.codegen.emit import emit_module
 from legato.tir.expr import call as intrinsic
 from legato.tir.expr import cast
 from legato.tir.stmt import Func
 from tests.codegen.programs import at, buffer, index, loop, put
-from tests.codegen.running import RUNNABLE, run
+from tests.codegen.running import run
+from tests.machines import each
 
 BF16 = target("x86-64-v4+avx512bf16")
-TARGETS = [*RUNNABLE, *([] if missing_features(BF16) else [BF16])]
 LANES = (1, 3, 4, 8, 16, 32)
 
 
@@ -37,7 +37,7 @@ def words(values: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(values).view(np.uint32)
 
 
-@pytest.mark.parametrize("machine", TARGETS, ids=lambda t: t.name)
+@pytest.mark.parametrize("machine", each(*TARGETS.values(), BF16))
 @pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize(
     ("first", "second"),
@@ -60,7 +60,7 @@ def test_pairs_are_read(
     np.testing.assert_array_equal(got, low | high << 16)
 
 
-@pytest.mark.parametrize("machine", TARGETS, ids=lambda t: t.name)
+@pytest.mark.parametrize("machine", each(*TARGETS.values(), BF16))
 def test_the_last_of_a_pair_may_be_missing(machine: Target) -> None:
     """Nothing is read where a Select or a mask excludes it."""
     x, y, i = buffer("x", (31,), dt.bfloat16), buffer("y", (16,), dt.uint32), index()
@@ -81,7 +81,7 @@ def dot(lanes: int, broadcast: bool) -> Func:
     return Func("f", (a, b, z), loop(i, lanes, put(z, (i,), intrinsic("dot2", at(z, i), left, right)), "vector"))
 
 
-@pytest.mark.parametrize("machine", TARGETS, ids=lambda t: t.name)
+@pytest.mark.parametrize("machine", each(*TARGETS.values(), BF16))
 @pytest.mark.parametrize("broadcast", [False, True], ids=["lanes", "broadcast"])
 @pytest.mark.parametrize("lanes", LANES)
 def test_dot_products(machine: Target, lanes: int, broadcast: bool) -> None:
@@ -103,7 +103,7 @@ def test_the_machine_has_an_instruction_for_it() -> None:
     assert "vdpbf16ps" not in assembly(emit_module([dot(16, True)], plain, {}), plain)
 
 
-@pytest.mark.parametrize("machine", TARGETS, ids=lambda t: t.name)
+@pytest.mark.parametrize("machine", each(*TARGETS.values(), BF16))
 def test_rounding_to_bfloat16(machine: Target) -> None:
     """To nearest even; infinities, NaNs and subnormal numbers are kept, whatever the machine's own instruction does."""
     info = np.finfo(np.float32)

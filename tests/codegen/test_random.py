@@ -185,7 +185,7 @@ def arguments(func: Func, seed: int) -> list[Any]:
     return result
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(kernels(), st.integers(0, 1000), st.integers(1, 3))
 def test_compiled_is_interpreted(func: Func, seed: int, threads: int) -> None:
     check(func, arguments(func, seed), threads=threads)

@@ -97,7 +97,7 @@ def untyped(func: Function) -> Function:
     return Function(func.params, strip(func.body))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(programs())
 def test_inference_agrees_with_the_builder(func: Function) -> None:
     module = Module.from_expr(func)
@@ -109,14 +109,14 @@ def test_inference_agrees_with_the_builder(func: Function) -> None:
     assert again.ty == func.ty
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(programs())
 def test_text_round_trip(func: Function) -> None:
     module = Module.from_expr(func)
     assert alpha_equal(infer(parse(str(module), ops=table())), module)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(programs(), st.sampled_from([1, 2, 5]))
 def test_values_have_the_inferred_types(func: Function, size: int) -> None:
     (n,) = func.type_params

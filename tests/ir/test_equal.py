@@ -41,7 +41,7 @@ def _same(a: Expr | Type | Module, b: Expr | Type | Module) -> bool:
     return alpha_equal(a, b)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(modules())
 def test_a_renamed_copy_is_equal(module: Module) -> None:
     copy = {gv: rename_bound(f) for gv, f in module.functions.items() if isinstance(f, Function)}

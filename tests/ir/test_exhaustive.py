@@ -77,7 +77,7 @@ def matching(*clauses: Pattern) -> Match:
     return Match(Var("x"), tuple(Clause(p, Var("y")) for p in clauses))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(patterns(), max_size=5))
 def test_exactly_the_forgotten_values(clauses: list[Pattern]) -> None:
     forgotten = unmatched_cases(matching(*clauses), TYPES)

@@ -384,8 +384,6 @@ def test_errors(text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("def @main() { 1 }", "a module starts with its version\n  at m.relay:1:1\n  | def @main() { 1 }\n  | ^^^\n"
-                              '  hint: put #[version = "0.0.5"] in the first line'),
         ('#[version = "0.0.4"]', 'unknown version 0.0.4\n  at m.relay:1:1\n  | #[version = "0.0.4"]\n'
          "  | ^^^^^^^^^^^^^^^^^^^^\n  hint: only version 0.0.5 can be read"),
         ('#[version = "0.0.5"]\ndef @f() { @g() }', "unknown function `@g`\n  at m.relay:2:12\n  | def @f() { @g() }\n"

@@ -49,7 +49,7 @@ def _message(module: Module, stage: Stage | None = None) -> str:
     return str(caught.value)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(modules())
 def test_random_programs_are_well_formed(module: Module) -> None:
     verify(module)

@@ -31,7 +31,7 @@ def test_substitute() -> None:
     assert substitute(shared, {Z: X}) is shared
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, suppress_health_check=list(HealthCheck))
 @given(modules())
 def test_a_copy_binds_other_variables(module: Module) -> None:
     for func in module.functions.values():

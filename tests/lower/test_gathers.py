@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from legato.arith.expr import fresh
 from legato.base import dtype as dt
-from legato.base.target import TARGETS, Target, host, missing_features
+from legato.base.target import Target, host
 from legato.infer.builder import Builder
 from legato.ir.expr import Expr, Var
 from legato.ir.module import Module
 from legato.ir.types import TensorType, dims
 from legato.tir.buffer import Buffer
 from tests.lower.programs import lowered, number_of_kernels
+from tests.machines import LEVELS
 
 Array = np.ndarray[Any, Any]
-LEVELS = [t for t in TARGETS.values() if not missing_features(t)]
 
 
 def resized(
@@ -41,7 +41,7 @@ def images(size: tuple[int, ...], *, channels_last: bool) -> Array:
     return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(st.integers(2, 3).flatmap(lambda rank: st.tuples(*[st.tuples(*[st.integers(1, 20)] * rank)] * 2)),
        st.sampled_from(["linear", "cubic"]), st.booleans(), st.booleans(), st.sampled_from(LEVELS))  # fmt: skip
 def test_resized_images(

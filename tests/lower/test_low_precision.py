@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import legato
 from legato.arith.expr import fresh
 from legato.base.precision import Precision
-from legato.base.target import TARGETS, Target, host, missing_features
+from legato.base.target import TARGETS, Target, host
 from legato.base.target import target as as_target
 from legato.codegen.compile import assembly
 from legato.codegen.emit import emit_module
@@ -34,9 +34,11 @@ from legato.transform.infer_types import InferTypes
 from legato.transform.low_precision import LowPrecision
 from legato.transform.pass_ import Observer, run
 from tests.graphs import Program, leaves, programs
+from tests.machines import LEVELS, each
 from tests.programs.settings import examples
 
-LEVELS = [t for t in (host(), *TARGETS.values()) if not missing_features(t)]
+MACHINES = [host(), *LEVELS]
+EACH = each(*dict.fromkeys((host(), *TARGETS.values())))
 ULP = 2.0**-8  # of bfloat16: the largest relative error of two roundings to nearest
 Array = np.ndarray
 
@@ -60,9 +62,9 @@ def check(func: Function, args: Sequence[Array], target: Target, stored: int = 1
         assert exe.with_threads(threads)(*args).tobytes() == got.tobytes()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(1, 17), st.integers(1, 40), st.integers(1, 70), st.sampled_from((1, 2, 3)), st.integers(1, 2),
-       st.booleans(), st.sampled_from(LEVELS))  # fmt: skip
+       st.booleans(), st.sampled_from(MACHINES))  # fmt: skip
 def test_convolutions(
     size: int, channels: int, outs: int, kernel: int, stride: int, constant: bool, target: Target
 ) -> None:
@@ -75,9 +77,9 @@ def test_convolutions(
     check(b.function([x] if constant else [x, w], b.nn.relu(y)), [data] if constant else [data, weight], target)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(1, 30), st.integers(1, 40), st.integers(1, 70), st.booleans(), st.booleans(), st.booleans(),
-       st.sampled_from(LEVELS))  # fmt: skip
+       st.sampled_from(MACHINES))  # fmt: skip
 def test_products(m: int, k: int, n: int, first: bool, second: bool, constant: bool, target: Target) -> None:
     """Operands of any order in memory, odd sums, constant weights and others."""
     rng = np.random.default_rng(m * n)
@@ -90,7 +92,7 @@ def test_products(m: int, k: int, n: int, first: bool, second: bool, constant: b
 
 
 @examples(25)
-@given(programs(steps=16, limit=512), st.sampled_from(LEVELS))
+@given(programs(steps=16, limit=512), st.sampled_from(MACHINES))
 def test_random_programs(program: Program, target: Target) -> None:
     """Within a few roundings to bfloat16 of the largest value in the program."""
     narrow = LowPrecision()(program.module)
@@ -123,7 +125,7 @@ def @main[n: ShapeVar(1, 64)](%q: Tensor[(2, 5, 8), float32], %k: Tensor[(2, n, 
 """
 
 
-@pytest.mark.parametrize("target", LEVELS, ids=lambda t: t.name)
+@pytest.mark.parametrize("target", EACH)
 def test_symbolic_extents(target: Target) -> None:
     """Attention over a symbolic number of keys: the last one may have no partner."""
     mod = legato.parse(SYMBOLIC)
@@ -135,7 +137,7 @@ def test_symbolic_extents(target: Target) -> None:
         assert np.abs(exe(*args) - wanted).max() <= 2 * ULP * np.abs(wanted).max()
 
 
-@pytest.mark.parametrize("target", LEVELS, ids=lambda t: t.name)
+@pytest.mark.parametrize("target", EACH)
 @pytest.mark.parametrize(("keys", "size"), [(32, 16), (7, 16), (32, 5), (19, 7)])
 def test_attention(keys: int, size: int, target: Target) -> None:
     """One kernel; sums over an even number of terms are dot products where the target has these."""
@@ -168,7 +170,7 @@ def network(rng: np.random.Generator) -> tuple[Function, list[Array]]:
     return b.function([x], b.nn.softmax(b.nn.dense(flat, weight(10, 24)))), [normal(rng, 1, 3, 20, 20)]
 
 
-@pytest.mark.parametrize("target", LEVELS, ids=lambda t: t.name)
+@pytest.mark.parametrize("target", EACH)
 def test_a_network(target: Target) -> None:
     func, args = network(np.random.default_rng(3))
     check(func, args, target, stored=5)
@@ -177,7 +179,7 @@ def test_a_network(target: Target) -> None:
     assert np.abs(got - exact).max() <= 2e-2 * np.abs(exact).max()
 
 
-@pytest.mark.parametrize("target", LEVELS, ids=lambda t: t.name)
+@pytest.mark.parametrize("target", EACH)
 @pytest.mark.parametrize("size", [28, 30, 57])
 def test_windows_by_winograd(size: int, target: Target) -> None:
     """Narrow data, transformed and multiplied in float32, where that is faster than dot products."""
@@ -238,7 +240,7 @@ def test_the_default_is_float32() -> None:
 def test_the_pass_is_part_of_the_list_when_asked_for() -> None:
     names = [p.name for p in for_precision(CompileOptions(host()).passes, Precision.BFLOAT16)]
     assert names.index("low-precision") == names.index("to-a-normal") - 1
-    assert for_precision((), Precision.BFLOAT16) == ()
+    assert for_precision((LowPrecision(),), Precision.BFLOAT16) == (LowPrecision(),)
     assert for_precision((LowPrecision(),), Precision.FAST) == (LowPrecision(),)
     mod = InferTypes()(Module.from_expr(network(np.random.default_rng(3))[0]))
     assert run(mod, (LowPrecision(), LowPrecision())) is not mod

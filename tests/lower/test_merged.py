@@ -11,7 +11,7 @@ import torch
 import legato
 from legato.arith.expr import Expr, Var, const
 from legato.base import dtype as dt
-from legato.base.target import TARGETS, Target, missing_features
+from legato.base.target import Target
 from legato.infer.builder import Builder
 from legato.ir.expr import constant
 from legato.ir.module import Module
@@ -24,6 +24,7 @@ from legato.runtime.executable import Executable
 from legato.te.tensor import Axis, Reduction
 from legato.tir.buffer import Buffer, Layout
 from legato.tir.expr import Load, cast
+from tests.machines import EVERY
 
 TERMS, CHANNELS = 300, 1024  # weights that do not stay in a core's cache, and blocks of channels for many threads
 WEIGHTS = np.random.default_rng(1).standard_normal((TERMS, CHANNELS)).astype("float32")
@@ -113,7 +114,7 @@ def test_lines_of_few_columns_share_a_tile() -> None:
     assert merged(apart, 18) is apart, "nobody knows how many lines there are"
 
 
-@pytest.mark.parametrize("target", [t for t in TARGETS.values() if not missing_features(t)], ids=lambda t: t.name)
+@pytest.mark.parametrize("target", EVERY)
 def test_strided_convolutions_of_few_columns(target: Target) -> None:
     """With weights that come from memory, two lines of 7 columns are one tile, if there are registers for it."""
     b, rng = Builder(), np.random.default_rng(2)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from legato.arith.expr import Expr, Var, const, lt, select
-from legato.base.target import TARGETS, Target, missing_features
+from legato.base.target import Target
 from legato.driver import CompileOptions, compile_module
 from legato.infer.builder import Builder
 from legato.interp import evaluate
@@ -21,6 +21,7 @@ from legato.lower.pack import Packer, packed_array
 from legato.lower.stored import StoredPacking
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Load, cast
+from tests.machines import EVERY
 
 RNG = np.random.default_rng(2)
 
@@ -60,7 +61,7 @@ def test_of_what_is_not_read_nothing_is_packed() -> None:
     )
 
 
-@pytest.mark.parametrize("target", [t for t in TARGETS.values() if not missing_features(t)], ids=lambda t: t.name)
+@pytest.mark.parametrize("target", EVERY)
 @pytest.mark.parametrize(("data", "channels"), [(13, 32), (16, 24), (3, 40)])
 @pytest.mark.parametrize("padding", [(0, 0, 9, 6), (9, 6, 0, 0), (9, 6, 9, 6)])
 def test_weights_of_offsets_that_read_padding_alone(

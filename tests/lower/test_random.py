@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from legato.base.errors import RunError
-from legato.base.target import TARGETS, Target, host, missing_features
+from legato.base.target import Target, host
 from legato.driver import CompileOptions, compile_module, lower_module
 from legato.ir.equal import alpha_equal
 from legato.ir.parser import parse
@@ -18,13 +18,14 @@ from legato.ops import table
 from legato.transform.pass_ import Observer, run
 from tests.graphs import BATCHES, Program, called, compare, leaves, programs
 from tests.lower.programs import interpreted, lowered
+from tests.machines import LEVELS
 from tests.programs.settings import examples
 
-LEVELS = [t for t in (host(), TARGETS["x86-64-v3"], TARGETS["x86-64-v2"]) if not missing_features(t)]
+MACHINES = [host(), *(t for t in LEVELS if t.name != "x86-64-v4")]
 
 
 @examples(60)
-@given(programs(), st.sampled_from(LEVELS), st.integers(0, 2))
+@given(programs(), st.sampled_from(MACHINES), st.integers(0, 2))
 def test_compiled_is_interpreted(program: Program, target: Target, calls: int) -> None:
     for _ in range(calls):
         program = called(program)
@@ -49,7 +50,7 @@ def test_compiled_is_interpreted(program: Program, target: Target, calls: int) -
 
 
 @examples(30)
-@given(programs(steps=8, limit=100), st.sampled_from(LEVELS), st.booleans())
+@given(programs(steps=8, limit=100), st.sampled_from(MACHINES), st.booleans())
 def test_loop_programs_mean_the_same(program: Program, target: Target, backwards: bool) -> None:
     args = program.arguments()
     compare(tuple(interpreted(lowered(program.module, target), args, backwards=backwards)), program, args)

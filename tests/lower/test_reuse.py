@@ -106,7 +106,7 @@ def net(batch: Any = 1, channels: int = 16, scale: float = 0.5, size: int = 12) 
     return infer(Module.from_expr(Function((x,), soft)))
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, suppress_health_check=list(HealthCheck))
 @given(programs(steps=8, limit=512))
 def test_found_is_what_would_be_made(program: Program) -> None:
     module = called(program).module

@@ -98,24 +98,17 @@ def test_compiled_in_a_forked_child() -> None:
 
 
 def test_more_threads_than_cores() -> None:
-    """Waiting threads let the working ones run: four on two cores are not slower than one by much."""
+    """Waiting threads let the working ones run: four on two cores end as one does, with the same bits."""
     code = """
-import os, time
+import os
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
 from tests.lower.test_robustness import executable, image
-times = {}
-for threads in (1, 4):
-    exe, x = executable().with_threads(threads), image(0)
-    exe(x)
-    start = time.perf_counter()
-    for _ in range(100):
-        exe(x)
-    times[threads] = time.perf_counter() - start
-print(times[4] / times[1])
+results = {executable().with_threads(threads)(image(n)).tobytes() for threads in (1, 4) for n in [0] * 10}
+print(len(results))
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment(), capture_output=True, text=True)
     assert done.stderr == ""
-    assert float(done.stdout) < 10
+    assert done.stdout == "1\n"
 
 
 def environment() -> dict[str, str]:

@@ -10,7 +10,7 @@ import pytest
 import legato
 from legato.arith.expr import Var, const, fresh
 from legato.base import dtype as dt
-from legato.base.target import TARGETS, missing_features, target
+from legato.base.target import target
 from legato.compare.exact import interpret
 from legato.infer.builder import Builder
 from legato.interp import evaluate
@@ -21,8 +21,7 @@ from legato.lower.rules.tile_shape import pick_shape, single_shape
 from legato.ops.conv import conv2d
 from legato.ops.linalg import matmul
 from legato.te.tensor import Axis
-
-RUNNABLE = [name for name, t in TARGETS.items() if not missing_features(t)]
+from tests.machines import EVERY_NAME
 
 
 @pytest.mark.parametrize("name", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])
@@ -65,7 +64,7 @@ def test_weights_from_memory_are_fetched_ahead(rows: int, width: int, fetched: b
     assert ("prefetch" in exe.module_after("tir")) is fetched
 
 
-@pytest.mark.parametrize("name", RUNNABLE)
+@pytest.mark.parametrize("name", EVERY_NAME)
 @pytest.mark.parametrize(("channels", "size", "fetched"), [(96, 7, True), (96, 1, False), (4, 7, False)])
 def test_a_channels_own_weights_are_fetched_ahead(name: str, channels: int, size: int, fetched: bool) -> None:
     """While windows slide over a block of channels, the next block's weights come: not within one place, and not where
@@ -83,7 +82,7 @@ def test_a_channels_own_weights_are_fetched_ahead(name: str, channels: int, size
     np.testing.assert_allclose(exe(given), evaluate(mod, [given], float64=True), atol=1e-4)
 
 
-@pytest.mark.parametrize("name", RUNNABLE)
+@pytest.mark.parametrize("name", EVERY_NAME)
 @pytest.mark.parametrize(
     ("pool", "channels", "streamed"),
     [
@@ -179,7 +178,7 @@ def test_sums_in_parts_begin_and_end_in_registers(terms: int) -> None:
     np.testing.assert_allclose(exe(data), data.astype(np.float64) @ weight, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", RUNNABLE)
+@pytest.mark.parametrize("name", EVERY_NAME)
 @pytest.mark.parametrize("kind", ["max", "avg"])
 def test_windows_without_weights_read_memory_as_it_lies(name: str, kind: str) -> None:
     """All channels of a tile come before the next tile."""

@@ -46,7 +46,7 @@ def recorded(text: str) -> int:
     return int(evaluate(cost.flops, {}))
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(m=st.integers(1, 40), blocks=st.integers(1, 5), k=st.integers(1, 600), target=st.sampled_from(TARGETS))
 def test_dense(m: int, blocks: int, k: int, target: str) -> None:
     n = 16 * blocks  # no lane is left over
@@ -56,7 +56,7 @@ def test_dense(m: int, blocks: int, k: int, target: str) -> None:
     assert want - m * n <= got <= want + (k // 2 + 64) * m * n
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(
     size=st.integers(7, 20),
     channels=st.sampled_from([3, 16, 40]),
@@ -77,7 +77,7 @@ def test_convolution(size: int, channels: int, filters: int, kernel: int, stride
     assert want * 0.95 <= got <= want * 2 + 64 * filters * out * out
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(shape=st.tuples(st.integers(1, 9), st.integers(1, 70)), target=st.sampled_from(TARGETS))
 def test_elementwise(shape: tuple[int, int], target: str) -> None:
     text = program(tensors(x=shape, y=shape), str(shape), "add(%x, %y)")
@@ -90,7 +90,7 @@ def test_elementwise(shape: tuple[int, int], target: str) -> None:
     assert kernel.operators == ("add",)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(n=st.integers(1, 100), target=st.sampled_from(TARGETS))
 def test_symbolic_dims(n: int, target: str) -> None:
     text = program("%x: Tensor[(n, m), float32], %y: Tensor[(n, m), float32]", "(n, m)", "exp(add(%x, %y))")

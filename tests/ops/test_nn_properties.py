@@ -23,7 +23,7 @@ from legato.te.lower import to_tir
 from legato.te.tensor import placeholder
 from legato.tir import interp as tir_interp
 
-small = settings(max_examples=60, deadline=None)
+small = settings(max_examples=60)
 
 
 def pairs(low: int, high: int) -> st.SearchStrategy[tuple[int, int]]:
@@ -90,7 +90,7 @@ def test_conv(
     check("nn.conv2d_transpose", [x, w], {**attrs, "groups": groups, "output_padding": (attrs["strides"][0] - 1, 0)})
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.integers(1, 9), st.integers(1, 5), st.integers(1, 3), st.integers(1, 9), pairs(0, 12))
 def test_offsets_that_read_padding_alone(
     extent: int, kernel: int, stride: int, dilation: int, sides: tuple[int, int]

@@ -90,7 +90,7 @@ def call(name: str, *args: Any) -> Any:
     return to_python(evaluate(TYPED, given, name))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(NUMBERS)
 def test_functions_of_lists(xs: list[int]) -> None:
     assert call("mapped", xs) == [3 * x for x in xs]
@@ -103,7 +103,7 @@ def test_functions_of_lists(xs: list[int]) -> None:
     assert call("backwards", xs) == (after[-1], [10 * a + x for a, x in zip(after, reversed(xs), strict=False)][::-1])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(NUMBERS.filter(len), st.integers(0, 5))
 def test_functions_of_lists_that_are_not_empty(xs: list[int], n: int) -> None:
     n %= len(xs)

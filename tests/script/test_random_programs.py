@@ -101,7 +101,7 @@ def programs(draw: st.DrawFn) -> str:
 
 
 @given(programs(), st.integers(-20, 20), st.integers(0, 96))
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 def test_random_programs_mean_what_python_means(
     tmp_path_factory: pytest.TempPathFactory, text: str, x: int, y: int
 ) -> None:

@@ -17,6 +17,7 @@ from legato.testing import MODELS
 
 # Arguments of get_net, result type, and millions of parameters (as the papers' models have them).
 FULL: dict[str, tuple[dict[str, Any], str, float]] = {
+    "char_rnn": ({}, "Tensor[(200,), int32]", 0.13),
     "dcgan": ({"batch_size": 1}, "Tensor[(1, 3, 64, 64), float32]", 12.66),
     "densenet": (
         {"densenet_size": 121, "classes": 1000, "batch_size": 1, "image_shape": (3, 224, 224)},
@@ -24,6 +25,7 @@ FULL: dict[str, tuple[dict[str, Any], str, float]] = {
         8.06,
     ),
     "dqn": ({"batch_size": 1}, "Tensor[(1, 18), float32]", 1.69),
+    "gru": ({"iterations": 5, "num_hidden": 256}, "Tensor[(1, 256), float32]", 0.39),
     "inception_v3": (
         {"batch_size": 1, "num_classes": 1000, "image_shape": (3, 299, 299)},
         "Tensor[(1, 1000), float32]",
@@ -32,25 +34,31 @@ FULL: dict[str, tuple[dict[str, Any], str, float]] = {
     "lstm": ({"iterations": 5, "num_hidden": 256}, "Tensor[(1, 256), float32]", 0.53),
     "mlp": ({"batch_size": 2}, "Tensor[(2, 10), float32]", 0.11),
     "mobilenet": ({}, "Tensor[(1, 1000), float32]", 4.25),
+    "mobilenet_v2": ({}, "Tensor[(1, 1000), float32]", 3.54),
     "resnet": ({"batch_size": 1, "num_classes": 1000, "num_layers": 50}, "Tensor[(1, 1000), float32]", 25.6),
     "squeezenet": (
         {"batch_size": 1, "image_shape": (3, 224, 224), "num_classes": 1000, "version": "1.0"},
         "Tensor[(1, 1000), float32]",
         1.25,
     ),
+    "tree_lstm": ({}, "Tensor[(1, 150), float32]", 0.27),
     "vgg": ({"batch_size": 1, "num_layers": 16}, "Tensor[(1, 1000), float32]", 138.36),
 }
 
 SMALL: dict[str, dict[str, Any]] = {
+    "char_rnn": {"num_chars": 9, "num_hidden": 8, "steps": 12},
     "dcgan": {"batch_size": 1, "ngf": 4, "random_len": 8},
     "densenet": {"densenet_size": 121, "classes": 5, "image_shape": (3, 32, 32), "blocks": (2, 1, 2, 1)},
     "dqn": {"batch_size": 1, "num_actions": 4, "image_shape": (2, 40, 40)},
+    "gru": {"iterations": 3, "num_hidden": 8},
     "inception_v3": {"num_classes": 5, "image_shape": (3, 75, 75)},
     "lstm": {"iterations": 3, "num_hidden": 8},
     "mlp": {"batch_size": 2, "image_shape": (1, 4, 4)},
     "mobilenet": {"num_classes": 5, "image_shape": (3, 32, 32)},
+    "mobilenet_v2": {"num_classes": 5, "image_shape": (3, 32, 32), "alpha": 0.25},
     "resnet": {"num_classes": 5, "num_layers": 8, "image_shape": (3, 24, 24)},
     "squeezenet": {"num_classes": 5, "version": "1.1", "image_shape": (3, 40, 40)},
+    "tree_lstm": {"num_inputs": 6, "num_hidden": 4},
     "vgg": {"batch_size": 1, "num_classes": 5, "image_shape": (3, 32, 32)},
 }
 
@@ -59,14 +67,15 @@ def file(name: str) -> Any:
     return import_module(f"legato.testing.{name}")
 
 
-def test_there_are_ten_models() -> None:
+def test_every_model_is_tested() -> None:
     assert set(MODELS) == set(FULL) == set(SMALL)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_models_have_their_types_and_sizes(name: str) -> None:
     arguments, result, millions = FULL[name]
-    mod = relay.transform.InferType()(relay.IRModule.from_expr(file(name).get_net(**arguments)))
+    net = getattr(relay.testing, name).get_net(**arguments)
+    mod = relay.transform.InferType()(net if isinstance(net, relay.IRModule) else relay.IRModule.from_expr(net))
     main = mod["main"]
     assert str(main.ret_type) == result
     assert main.params[0].name == "data"
@@ -79,14 +88,29 @@ def test_models_have_their_types_and_sizes(name: str) -> None:
 def test_compiled_models_compute_what_they_mean(name: str) -> None:
     mod, params = file(name).get_workload(**SMALL[name])
     assert isinstance(mod, Module)
-    func = relay.build_module.bind_params_by_name(mod["main"], params)
-    bound = relay.transform.InferType()(relay.IRModule.from_expr(func)).module
-    ty = bound["main"].params[0].ty
-    assert isinstance(ty, TensorType)
-    data = np.random.default_rng(0).normal(size=ty.concrete_shape).astype("float32")
-    want = evaluate(bound, [data])
-    got = relay.build(relay.IRModule(bound))(data)
+    bound = relay.IRModule(mod)
+    bound["main"] = relay.build_module.bind_params_by_name(mod["main"], params)
+    bound = relay.transform.InferType()(bound)
+    data = value_of(bound, bound["main"].params[0].ty)
+    want = evaluate(bound.module, [data])
+    got = relay.build(bound)(data)
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5 * float(np.abs(want).max()))
+
+
+def value_of(mod: Any, ty: Any) -> Any:
+    """An input: a tensor, or a tree of such with a root, two children, and a child of one of these."""
+    rng = np.random.default_rng(0)
+    if isinstance(ty, TensorType):
+        return rng.normal(size=ty.concrete_shape).astype(ty.dtype.numpy)
+    (_, rose), (_, cons, nil) = mod.get_type("Tree"), mod.get_type("List")
+
+    def tree(*children: Any) -> Any:
+        below = nil()
+        for child in children:
+            below = cons(child, below)
+        return rose(rng.normal(size=ty.args[0].concrete_shape).astype("float32"), below)
+
+    return tree(tree(tree()), tree())
 
 
 def test_layouts_of_channels_last_compute_the_same() -> None:

@@ -245,7 +245,7 @@ UNKNOWN: dict[str, Callable[[int, int, int, int, int, int], bool]] = {
 }
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     cond=st.sampled_from([*CONDITIONS, *UNKNOWN]),
     sizes=st.tuples(*[st.integers(1, 5)] * 2, st.integers(1, 16)),
@@ -266,7 +266,7 @@ def test_guards(cond: str, sizes: tuple[int, int, int], n: int, kind: str) -> No
     assert value(cost.masked, func, n=n) >= 0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     outer=st.integers(1, 6),
     inner=st.integers(1, 5),

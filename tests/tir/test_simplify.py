@@ -31,7 +31,7 @@ def _outputs(func: Func, n: int) -> list[np.ndarray]:
     return [a for a in args if isinstance(a, np.ndarray)]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(programs.kernels, st.integers(1, 5))
 def test_the_meaning_stays(func: Func, n: int) -> None:
     simple = simplify(func)

@@ -26,6 +26,7 @@ from legato.arith.fold import COMPARISONS, Op, fold, wrap
 from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.base.errors import InternalError, TypeCheckError
+from legato.base.immutable import Immutable
 from legato.base.lexer import MAX_NUMBER
 
 __all__ = ["Binary", "Const", "Expr", "ExprLike", "Op", "Select", "Var", "add", "bitand", "bitor", "bitxor", "cdiv",
@@ -49,7 +50,7 @@ class _Interned(WeakValueDictionary[tuple[object, ...], "Expr"]):
 _interned = _Interned()
 
 
-class Expr:
+class Expr(Immutable):
     """A scalar expression; see the module's grammar."""
 
     __slots__ = ("__weakref__", "dtype")

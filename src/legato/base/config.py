@@ -37,6 +37,7 @@ class Config:
         return Path(self.cache_dir or _cache_dir())
 
 
+TOOLS = ("FUZZ", "MODELS", "MUTANTS", "SANITIZED")  # names behind LEGATO_ that tests and tools read, not the package
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off", ""}
 
 
@@ -54,7 +55,23 @@ def _read(name: str, kind: type, default: object) -> object:
     raise LegatoError(f"environment variable LEGATO_{name.upper()}: got {text!r}, wanted {wanted}")
 
 
+def _require_known() -> None:
+    """LegatoError for a setting that there is not: one that is misspelt would do nothing."""
+    known = {*(f.name.upper() for f in fields(Config)), *TOOLS}
+    for name in os.environ:
+        own = name.removeprefix("LEGATO_")
+        if own != name and own not in known:
+            from difflib import get_close_matches  # only for mistakes
+
+            close = get_close_matches(own, known, 1)
+            hint = (
+                f"did you mean LEGATO_{close[0]}?" if close else f"there are LEGATO_{', LEGATO_'.join(sorted(known))}"
+            )
+            raise LegatoError(f"environment variable {name}: there is no such setting\n  hint: {hint}")
+
+
 @cache
 def config() -> Config:
-    """The configuration of this process."""
+    """The configuration of this process; LegatoError for a setting with another value than it may have, or unknown."""
+    _require_known()
     return Config(**{f.name: _read(f.name, type(f.default), f.default) for f in fields(Config)})  # type: ignore[arg-type]  # _read keeps each field's type

@@ -18,13 +18,17 @@ if TYPE_CHECKING:
     from legato.ir.module import Module
     from legato.runtime.executable import Executable
 
-__all__ = ["add_compile", "add_inputs", "executable", "is_artifact", "module", "options", "read_arrays", "shapes"]
+__all__ = ["OF_MODELS", "add_compile", "add_inputs", "executable", "is_artifact", "module", "options", "read_arrays",
+           "refuse", "require_use_of_inputs", "shapes"]  # fmt: skip
 
 SHAPE = (
     "shape of an input, such as x=1,3,h,w: numbers fix dims, names make them symbolic (w:32..960 gives a range), "
     "? leaves one as the model has it; may be given for each input. Or the sizes of a symbolic dim that there shall be "
     "code for, such as n=1,8,1..512"
 )
+
+
+OF_MODELS = ("shape", "target", "precision")  # what only a model can be compiled with
 
 
 def add_compile(parser: argparse.ArgumentParser, *, threads: bool = True) -> None:
@@ -81,6 +85,25 @@ def _positive(text: str) -> int:
     return int(text)
 
 
+def refuse(args: argparse.Namespace, why: str, *names: str) -> None:
+    """CompileError, which begins with `why`, if one of these arguments has another value than by default."""
+    given = [name for name in names if getattr(args, name, None) != args.parser.get_default(name)]
+    if given:
+        raise CompileError(f"{why}: {', '.join(_option(name) for name in given)} would have no effect")
+
+
+def _option(name: str) -> str:
+    return {"input": "-i", "output": "-o"}.get(name) or f"--{name.replace('_', '-')}"
+
+
+def require_use_of_inputs(args: argparse.Namespace) -> None:
+    """CompileError where inputs come from a file and are to be made up, too, and for a seed where nothing is random."""
+    if args.input is not None:
+        refuse(args, "inputs come from -i", "fill", "seed", "dim")
+    if args.fill != "random":
+        refuse(args, "nothing is random", "seed")
+
+
 def shapes(args: argparse.Namespace) -> dict[str, tuple[int | str | None, ...]] | None:
     """The shapes of --shape by input; None where none was given."""
     return dict(args.shape) or None
@@ -123,8 +146,7 @@ def executable(args: argparse.Namespace, tell: Tell) -> Executable:
             progress=tell,
             precision=args.precision,
         )
-    if args.shape or args.target != "host" or args.precision != "default":
-        raise CompileError(f"{args.model} is compiled already: --shape, --target and --precision are for models")
+    refuse(args, f"{args.model} is compiled already", *OF_MODELS)
     tell("loading")
     return legato.load(args.model, threads=args.threads)
 

@@ -53,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
         own = verbs.add_parser(_name(verb), help=summary, description=f"{summary[0].upper()}{summary[1:]}. {rest}")
         verb.add_arguments(own)
         own.add_argument("--json", action="store_true", help="print one JSON object")
-        own.set_defaults(run=verb.run)
+        own.set_defaults(run=verb.run, parser=own)
     return parser
 
 

@@ -50,6 +50,9 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
     """Measures and compares."""
     from legato.bench import bench
 
+    _arguments.require_use_of_inputs(args)
+    if _arguments.is_artifact(args.model):
+        _arguments.refuse(args, f"{args.model} is compiled already", *_arguments.OF_MODELS)
     result = bench(
         args.model,
         vs=[name.strip() for name in args.vs.split(",") if name.strip()],

@@ -66,6 +66,7 @@ def _below(mod: Module, args: argparse.Namespace, tell: Tell) -> dict[str, Any]:
     from legato.driver import lower_module, main_function
     from legato.ir.expr import Constant
     from legato.ir.visit import nodes
+    from legato.lower.supported import require_own
     from legato.transform.pass_ import Observer, run
 
     main = main_function(mod)
@@ -81,6 +82,7 @@ def _below(mod: Module, args: argparse.Namespace, tell: Tell) -> dict[str, Any]:
     observer = Observer(progress=tell)
     try:
         tell("lowering")
+        require_own(mod)
         _, program = lower_module(run(mod, options.pipeline, observer), options, observer)
     except UnsupportedError as error:
         nowhere = {"node": "", "operator": "", "domain": "", "opset": 0}

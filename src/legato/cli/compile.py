@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, tell: Tell) -> Answer:
     """Compiles, writes, and says what it cost."""
     if args.emit:
+        _arguments.refuse(args, "text is not run", "threads")
         return _emit(args, tell)
     if args.output is None:
         raise CompileError("nowhere to write the compiled program", hint="name a file: -o model.legato")

@@ -39,6 +39,7 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
     from legato.profile import profile
     from legato.runtime.fill import feeds
 
+    _arguments.require_use_of_inputs(args)
     exe = _arguments.executable(args, tell)
     arrays = None if args.input is None else _arguments.read_arrays(args.input)
     given = feeds(exe.program.functions[exe.function], arrays, args.fill, dims=dict(args.dim), seed=args.seed)

@@ -36,6 +36,7 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
     from legato.runtime.fill import feeds
     from legato.runtime.values import Data
 
+    _arguments.require_use_of_inputs(args)
     exe = _arguments.executable(args, tell)
     if args.input is None and args.fill is None and exe.inputs:
         raise RunError(f"no inputs; wanted {', '.join(map(str, exe.arguments))}\n  hint: -i FILE.npz, or --fill random")

@@ -40,8 +40,7 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
 def _artifact(args: argparse.Namespace) -> str:
     import legato
 
-    if args.types or args.spans or args.brief:
-        raise CompileError("a .legato file holds text as it is: --types, --spans and --brief are for models")
+    _arguments.refuse(args, "a .legato file holds text as it is", *_arguments.OF_MODELS, "types", "spans", "brief")
     exe = legato.load(args.model)
     return exe.program.source if args.after is None else exe.module_after(args.after)
 
@@ -50,6 +49,8 @@ def _stage(args: argparse.Namespace, tell: Tell) -> str:
     from legato.driver import lower_module
     from legato.transform.pass_ import Observer, run
 
+    if args.after is None:
+        _arguments.refuse(args, "a model as it was imported is for no machine yet", "target", "precision")
     options = _arguments.options(args, tell, [] if args.after is None else [args.after])
     passes = options.pipeline
     stages = [*dict.fromkeys(p.name for p in passes), *BELOW]

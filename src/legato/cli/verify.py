@@ -36,7 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, tell: Tell) -> Answer:
     """Compares, and looks for the culprit where that is asked for."""
     if _arguments.is_artifact(args.model):
+        rest = ("input", "fill", "seed", "dim", "threads", "against", "bisect", "output")
+        _arguments.refuse(args, "of a .legato file its bytes are checked", *_arguments.OF_MODELS, *rest)
         return _artifact(args.model)
+    _arguments.require_use_of_inputs(args)
+    if not args.bisect:
+        _arguments.refuse(args, "without --bisect there is no reproducer", "output")
     if args.output is not None and args.output.suffix != ".relay":
         raise CompileError(f"the reproducer is a .relay file; -o names {args.output}")
     import legato

@@ -19,6 +19,7 @@ import numpy as np
 
 from legato.arith.expr import ExprLike
 from legato.base import dtype as dt
+from legato.base.arrays import as_array
 from legato.base.dtype import DType
 from legato.base.errors import TypeCheckError
 from legato.base.span import Span
@@ -115,27 +116,31 @@ class Builder:
         return Call(callee, tuple(args), None, solved, ty=self._closed(result), span=self.span)
 
     def operands(self, args: Sequence[Value]) -> list[Expr]:
-        """`args` as expressions; a Python number takes the dtype of the first operand that is a tensor."""
-        like = next((_dtype_of(a) for a in args if _dtype_of(a) is not None), None)
+        """`args` as expressions; a Python number takes the dtype of the first tensor that can hold it.
+
+        Beside nothing but truth values, which choose between numbers, it has a dtype of its own.
+        """
+        like = [found for a in args if (found := _dtype_of(a)) is not None]
         return [self._operand(a, like) for a in args]
 
-    def _operand(self, value: Value, like: DType | None) -> Expr:
+    def _operand(self, value: Value, like: Sequence[DType] = ()) -> Expr:
         if isinstance(value, Expr):
             return value
         if isinstance(value, list | tuple):
             return self.tuple_(self.operands(value))
         if isinstance(value, bool | int | float):
             return self._number(value, like)
-        return constant(np.asarray(value), None, self.span)
+        return constant(as_array(value, "an operand", TypeCheckError), None, self.span)
 
-    def _number(self, value: bool | float, like: DType | None) -> Constant:
-        """A Python number in the dtype `like`, which must be able to hold it."""
-        if like is not None and not like.is_float:
-            fits = isinstance(value, bool) if like.is_bool else isinstance(value, int) and like.min <= value <= like.max
-            if not fits:
-                hint = "use cast, or a constant of a dtype of its own"
-                raise TypeCheckError(f"{value!r} beside a tensor of {like}", span=self.span, hint=hint)
-        return constant(value, like, self.span)
+    def _number(self, value: bool | float, like: Sequence[DType]) -> Constant:
+        """A Python number in the first dtype of `like` that can hold it; TypeCheckError where there is none."""
+        for dtype in like:
+            if _holds(dtype, value):
+                return constant(value, dtype, self.span)
+        if not all(dtype.is_bool for dtype in like):
+            hint = "use cast, or a constant of a dtype of its own"
+            raise TypeCheckError(f"{value!r} beside a tensor of {like[0]}", span=self.span, hint=hint)
+        return constant(value, None, self.span)
 
     def _packed(self, e: Expr) -> Expr:
         return self.tuple_(e.fields) if isinstance(e, Tuple) and e.ty is None else e
@@ -184,7 +189,7 @@ class Builder:
 
     def ref(self, value: Value) -> RefCreate:
         """A new cell."""
-        return self._simple(RefCreate(self._operand(value, None), span=self.span))
+        return self._simple(RefCreate(self._operand(value), span=self.span))
 
     def read(self, ref: Expr) -> RefRead:
         """The value of a cell."""
@@ -192,7 +197,7 @@ class Builder:
 
     def write(self, ref: Expr, value: Value) -> RefWrite:
         """Sets a cell."""
-        return self._simple(RefWrite(ref, self._operand(value, None), span=self.span))
+        return self._simple(RefWrite(ref, self._operand(value), span=self.span))
 
     def match_cast(self, value: Expr, target: Type) -> MatchCast:
         """`value` checked to have type `target` when it runs; binds the dims that are new in it."""
@@ -207,7 +212,7 @@ class Builder:
 
     def let(self, name: str | Var, value: Value) -> Var:
         """Binds `value` in the innermost open body and returns its variable."""
-        bound = self._operand(value, None)
+        bound = self._operand(value)
         var = Var(name, ty=bound.ty, span=self.span) if isinstance(name, str) else name
         self._lets[-1].append((var, bound))
         self._typer.bound[var] = bound
@@ -218,7 +223,7 @@ class Builder:
         if isinstance(make, Expr):
             return make
         with self.bindings() as bound:
-            result = self._operand(make(), None)
+            result = self._operand(make())
         return lets(bound, result)
 
     @contextmanager
@@ -232,7 +237,7 @@ class Builder:
 
     def if_(self, cond: Value, then: Expr | Callable[[], Expr], orelse: Expr | Callable[[], Expr]) -> If:
         """`if cond then … else …`; a branch is an expression or a function that builds it."""
-        return self._simple(If(self._operand(cond, None), self.body(then), self.body(orelse), span=self.span))
+        return self._simple(If(self._operand(cond), self.body(then), self.body(orelse), span=self.span))
 
     def function(
         self,
@@ -301,6 +306,12 @@ class _Names:
 
     def __call__(self, *args: Value, **attrs: Any) -> Expr:
         return self._builder.op(self._name)(*args, **attrs)
+
+
+def _holds(dtype: DType, value: bool | float) -> bool:
+    if dtype.is_float or dtype.is_bool:
+        return dtype.is_float or isinstance(value, bool)
+    return isinstance(value, int) and dtype.min <= value <= dtype.max
 
 
 def _dtype_of(value: Value) -> DType | None:

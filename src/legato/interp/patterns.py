@@ -31,7 +31,8 @@ def bind(pattern: Pattern, value: Value) -> dict[Var, Value] | None:
 
 
 def _is_made_by(value: Value, constructor: Constructor) -> bool:
+    """A value may be made by a constructor of another module, or of an executable: those of one name and place do."""
     if not isinstance(value, Data):
         return False
     made = value.constructor
-    return made.belongs_to is constructor.belongs_to and made.tag == constructor.tag
+    return made is constructor or (made.tag == constructor.tag and made.name == constructor.name)

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from legato.base.arrays import as_array
 from legato.base.dataclass import dataclass
-from legato.ir.expr import Function
+from legato.base.errors import RunError
+from legato.base.node import post_order
+from legato.ir.expr import Call, Constant, Constructor, Expr, Function, Tuple
 from legato.ir.op import Op
 from legato.runtime.values import Data
 
@@ -43,12 +46,32 @@ def evaluate_op(op: Op, args: Sequence[Value], attrs: Any = None) -> Value:
 
 
 def as_value(value: Value) -> Value:
-    """An argument as a value: anything that NumPy takes becomes an array, lists become tuples."""
+    """An argument as a value: anything that NumPy takes becomes an array, lists become tuples, and expressions that
+    write a value out (calls of constructors, constants, tuples) that value. RunError for other expressions."""
     if isinstance(value, tuple | list):
         return tuple(as_value(v) for v in value)
     if isinstance(value, Closure | Data | Ref):
         return value
-    return np.asarray(value)
+    return _written_out(value) if isinstance(value, Expr) else as_array(value)
+
+
+def _written_out(expr: Expr) -> Value:
+    found: dict[int, Value] = {}
+    for node in post_order([expr]):
+        match node:
+            case Constant(data):
+                found[id(node)] = data
+            case Tuple(fields):
+                found[id(node)] = tuple(found[id(f)] for f in fields)
+            case Call(op=Constructor() as constructor, args=args):
+                found[id(node)] = Data(constructor, tuple(found[id(a)] for a in args))
+            case Constructor():
+                pass
+            case _:
+                raise RunError(f"an argument is an expression that computes something: {node!r}")
+    if id(expr) not in found:
+        raise RunError(f"an argument is a constructor, {expr!r}, wanted a call of it")
+    return found[id(expr)]
 
 
 def _arrays(result: Value) -> Value:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from legato.base import dtype as dt
+from legato.base.immutable import Immutable
 from legato.ir import sugar
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["Operators"]
 
 
-class Operators:
+class Operators(Immutable):
     """The operators of `expr.Expr`, which has no other base."""
 
     __slots__ = ()

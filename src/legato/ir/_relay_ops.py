@@ -13,12 +13,25 @@ import numpy as np
 
 from legato.ir.expr import Constant, Expr, constant
 
-__all__ = ["RENAMED", "adapt"]
+__all__ = ["BROADCAST", "RENAMED", "adapt"]
 
 Args = list[Expr]
 Attrs = dict[str, Any]
 
+# What the first versions, and the graphs before them, called operators that broadcast.
+BROADCAST: Final[Mapping[str, str]] = {
+    f"broadcast_{old}": new
+    for new, names in {
+        "add": "add", "subtract": "sub subtract", "multiply": "mul multiply", "divide": "div divide", "mod": "mod",
+        "power": "pow power", "maximum": "max maximum", "minimum": "min minimum", "equal": "equal",
+        "not_equal": "not_equal", "greater": "greater", "greater_equal": "greater_equal", "less": "less lesser",
+        "less_equal": "less_equal lesser_equal", "left_shift": "left_shift", "right_shift": "right_shift",
+        "logical_and": "logical_and", "logical_or": "logical_or", "logical_xor": "logical_xor",
+    }.items()
+    for old in names.split()
+}  # fmt: skip
 RENAMED: Final[Mapping[str, str]] = {
+    **BROADCAST,
     "scatter": "scatter_elements",
     "scatter_add": "scatter_elements",
     "image.resize": "image.resize2d",

@@ -11,6 +11,7 @@ from typing import Any
 from legato.base.dataclass import dataclass
 from legato.base.errors import InternalError
 from legato.base.span import Span
+from legato.ir.attr_record import Attrs
 from legato.ir.expr import Call, Expr, GlobalVar, tuple_of
 from legato.ir.op import Op, Relation
 from legato.ir.types import Dim, TensorType, TupleType, Type
@@ -19,7 +20,7 @@ __all__ = ["CALL_TIR", "CallTirAttrs", "call_tir"]
 
 
 @dataclass(frozen=True, slots=True)
-class CallTirAttrs:
+class CallTirAttrs(Attrs):
     """out: the types of the outputs (allocated by the caller); dims: the values of the kernel's index parameters;
     operators: the names of those that the kernel was made of, for people."""
 

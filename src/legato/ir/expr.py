@@ -25,7 +25,7 @@ id, so a typed rebuild of `%x` is still `%x`. Every expression has a type `ty` (
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
@@ -35,12 +35,14 @@ import numpy as np
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.errors import TypeCheckError
+from legato.base.immutable import Immutable
 from legato.base.span import Span
 from legato.ir._operators import Operators
 from legato.ir.types import Dim, GlobalTypeVar, TupleType, Type, TypeVar, tensor_type
 
 if TYPE_CHECKING:
     from legato.arith.expr import Var as DimVar
+    from legato.runtime.values import Data
 
 __all__ = ["Call", "Clause", "Constant", "Constructor", "Dataflow", "Expr", "Function", "GlobalVar", "If", "Let",
            "Match", "MatchCast", "Pattern", "PatternConstructor", "PatternTuple", "PatternVar", "PatternWildcard",
@@ -86,6 +88,10 @@ class Expr(Operators):
         from legato.ir.printer import show  # the printer walks the classes defined here
 
         return show(self, metadata=show_meta_data)
+
+    def show(self) -> None:
+        """Prints this expression, without the values of its constants."""
+        print(self)
 
     def same_as(self, other: object) -> bool:
         """Whether `other` is this node."""
@@ -210,11 +216,26 @@ class Call(Expr):
     attrs: Any = None
     type_args: tuple[Type | Dim, ...] = ()
 
+    def as_data(self) -> Data | None:
+        """The value that a constructor's call writes out, whose fields may be such calls again; None for others."""
+        from legato.runtime.values import Data  # on use: programs are built without it
+
+        fields = _all_written_out(self.args)
+        return None if fields is None or not isinstance(self.op, Constructor) else Data(self.op, fields)
+
     def children(self) -> tuple[Expr, ...]:
         return (self.op, *self.args)
 
     def with_children(self, children: tuple[Any, ...]) -> Expr:
         return replace(self, op=children[0], args=children[1:])
+
+
+def _all_written_out(args: Sequence[Expr]) -> tuple[Any, ...] | None:
+    """What the arguments of a constructor write out; None where one computes something."""
+    found = [
+        a.data if isinstance(a, Constant) else _all_written_out(a.fields) if isinstance(a, Tuple) else a for a in args
+    ]
+    return tuple(found) if all(isinstance(f, np.ndarray | tuple | Call) for f in found) else None
 
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
@@ -370,7 +391,7 @@ class Shape(Expr):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Pattern:
+class Pattern(Immutable):
     """A pattern of a match clause."""
 
     span: Span | None = field(default=None, kw_only=True)
@@ -413,7 +434,7 @@ class PatternTuple(Pattern):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Clause:
+class Clause(Immutable):
     """One arm of a match."""
 
     pattern: Pattern

@@ -9,6 +9,7 @@ from typing import Any
 
 from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError, VerifyError
+from legato.base.immutable import Immutable
 from legato.ir.expr import Expr, Function, GlobalVar
 from legato.ir.types import GlobalTypeVar, TypeData
 from legato.tir.stmt import Func
@@ -19,7 +20,7 @@ GlobalFunc = Function | Func
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
-class Module:
+class Module(Immutable):
     """Functions (graph-level and loop-level), data types, attributes; `constants`: named arrays of host functions."""
 
     functions: Mapping[GlobalVar, GlobalFunc] = field(default_factory=dict)

@@ -1,7 +1,8 @@
 """The text format of modules, Relay's version 0.0.5 with extensions; `ir.printer` writes it.
 
-    module  = '#[version = "0.0.5"]' def* ['#[metadata]' JSON]          JSON: see `_metadata`
+    module  = ['#[version = "0.0.5"]'] def* ['#[metadata]' JSON]        JSON: see `_metadata`
     def     = "def" @name func                                           a function of the language
+            | "fn" func                                                  @main
             | ("kernel" | "host") @name …                                a tensor program: see `tir.parser`
             | "type" Name [binders] "{" (Ctor ["(" type,* ")"]),* "}"    a data type
             | "extern" "type" Name [binders]
@@ -115,11 +116,10 @@ def parse(
     attributes that it does not have.
     """
     stream = _stream(text, source)
-    if not stream.at_kind("version"):
-        raise stream.error("a module starts with its version", hint=f'put #[version = "{VERSION}"] in the first line')
-    token = stream.next()
-    if token.text != VERSION:
-        raise stream.error(f"unknown version {token.text}", token, hint=f"only version {VERSION} can be read")
+    if stream.at_kind("version"):
+        token = stream.next()
+        if token.text != VERSION:
+            raise stream.error(f"unknown version {token.text}", token, hint=f"only version {VERSION} can be read")
     return _ModuleParser(stream, _known(stream, ops, constants, metadata), module).run()
 
 
@@ -306,6 +306,8 @@ class _ModuleParser:
         stream = self._stream
         if stream.accept("def"):
             self._function()
+        elif stream.at("fn") and stream.peek(1).kind != "global":
+            self._bare_function()
         elif stream.at("kernel", "host"):
             self._tensor_program()
         elif stream.accept("attributes"):
@@ -325,6 +327,12 @@ class _ModuleParser:
         func = run(ExprParser(self._stream, self._known).function(first, is_global=True))
         assert isinstance(func, Function)
         self._functions[gv] = func
+
+    def _bare_function(self) -> None:
+        """A function that is the whole program."""
+        first = self._stream.next()
+        gv = self._defined(first._replace(kind="global", text="main"))
+        self._functions[gv] = run(ExprParser(self._stream, self._known).function(first, is_global=True))
 
     def _tensor_program(self) -> None:
         gv = self._defined(self._stream.peek(1))

@@ -25,6 +25,7 @@ from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.base.dtype import dtype as as_dtype
 from legato.base.errors import TypeCheckError
+from legato.base.immutable import Immutable
 
 if TYPE_CHECKING:
     from legato.ir.expr import Constructor
@@ -63,7 +64,7 @@ class Kind(enum.Enum):
     TYPE_DATA = "TypeData"
 
 
-class Type:
+class Type(Immutable):
     """A type; see the module's grammar."""
 
     __slots__ = ()

@@ -16,6 +16,7 @@ import numpy as np
 from legato.arith.expr import Const
 from legato.base.dataclass import dataclass
 from legato.base.span import Span
+from legato.ir.attr_record import Attrs
 from legato.ir.expr import Call, Expr, tuple_of
 from legato.ir.op import Op, Relation
 from legato.ir.types import Dim, TensorType, TupleType, Type
@@ -26,14 +27,14 @@ Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class JoinAttrs:
+class JoinAttrs(Attrs):
     """The dimension along which the tensors follow each other."""
 
     axis: int
 
 
 @dataclass(frozen=True, slots=True)
-class PartAttrs:
+class PartAttrs(Attrs):
     """Where the block begins, and its extents."""
 
     begin: tuple[Dim, ...]

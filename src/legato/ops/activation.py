@@ -10,6 +10,7 @@ import numpy as np
 
 from legato.arith.expr import Expr, const, gt, max_, min_, select
 from legato.base.dataclass import dataclass
+from legato.ir.attr_record import Attrs
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import TupleType, Type
 from legato.ops._families import EDGES, quiet
@@ -84,21 +85,21 @@ def _lit(value: float, like: Expr) -> Expr:
 
 
 @dataclass(frozen=True, slots=True)
-class LeakyReluAttrs:
+class LeakyReluAttrs(Attrs):
     """Slope below zero."""
 
     alpha: float = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class AlphaAttrs:
+class AlphaAttrs(Attrs):
     """The parameter of ELU, CELU and thresholded ReLU."""
 
     alpha: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class HardSigmoidAttrs:
+class HardSigmoidAttrs(Attrs):
     """Slope and offset of the ramp."""
 
     alpha: float = 0.2
@@ -106,14 +107,14 @@ class HardSigmoidAttrs:
 
 
 @dataclass(frozen=True, slots=True)
-class GeluAttrs:
+class GeluAttrs(Attrs):
     """`approximate`: none (by the error function) or tanh."""
 
     approximate: str = "none"
 
 
 @dataclass(frozen=True, slots=True)
-class SoftplusAttrs:
+class SoftplusAttrs(Attrs):
     """`beta` scales the argument."""
 
     beta: float = 1.0
@@ -233,7 +234,7 @@ hard_swish = _activation(
 
 
 @dataclass(frozen=True, slots=True)
-class DropoutAttrs:
+class DropoutAttrs(Attrs):
     """The share of elements that training drops."""
 
     rate: float = 0.5

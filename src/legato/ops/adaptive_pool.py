@@ -14,6 +14,7 @@ import numpy as np
 from legato.arith.expr import Expr, cdiv, const, floordiv, lt, max_, select
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
+from legato.ir.attr_record import Attrs
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._families import quiet
@@ -30,7 +31,7 @@ __all__ = ["AdaptivePoolAttrs", "GlobalPoolAttrs", "adaptive_avg_pool1d", "adapt
 
 
 @dataclass(frozen=True, slots=True)
-class GlobalPoolAttrs:
+class GlobalPoolAttrs(Attrs):
     """`out_layout` "" is the data's."""
 
     layout: str = "NCHW"
@@ -38,7 +39,7 @@ class GlobalPoolAttrs:
 
 
 @dataclass(frozen=True, slots=True)
-class AdaptivePoolAttrs:
+class AdaptivePoolAttrs(Attrs):
     """`output_size`: one extent for all dimensions or one for each; () keeps the data's extents."""
 
     output_size: int | Dim | tuple[int | Dim, ...] = ()
@@ -60,10 +61,10 @@ class AdaptivePool3DAttrs(AdaptivePoolAttrs):
     layout: str = "NCDHW"
 
 
-Attrs = GlobalPoolAttrs | AdaptivePoolAttrs
+Pool = GlobalPoolAttrs | AdaptivePoolAttrs
 
 
-def _orders(a: Attrs) -> tuple[DimOrder, DimOrder]:
+def _orders(a: Pool) -> tuple[DimOrder, DimOrder]:
     letters = "NC" + spatial_letters(len(a.layout) - 2)
     data, out = dim_order(a.layout, letters), dim_order(a.out_layout or a.layout, letters)
     assert data is not None
@@ -71,7 +72,7 @@ def _orders(a: Attrs) -> tuple[DimOrder, DimOrder]:
     return data, out
 
 
-def _sizes(a: Attrs, spatial: Sequence[Dim]) -> tuple[Dim, ...]:
+def _sizes(a: Pool, spatial: Sequence[Dim]) -> tuple[Dim, ...]:
     """The result's spatial extents."""
     if isinstance(a, GlobalPoolAttrs):
         return (const(1),) * len(spatial)
@@ -80,7 +81,7 @@ def _sizes(a: Attrs, spatial: Sequence[Dim]) -> tuple[Dim, ...]:
     return sizes * len(spatial) if len(sizes) == 1 else sizes
 
 
-def _relation(rank: int, rel: Relation, data: Type, a: Attrs) -> Type | None:
+def _relation(rank: int, rel: Relation, data: Type, a: Pool) -> Type | None:
     letters = "NC" + spatial_letters(rank)
     order = data_order(rel, a.layout, letters, "layout")
     out_order = data_order(rel, a.out_layout or a.layout, letters, "out_layout")
@@ -127,7 +128,7 @@ class _Bins:
         return self.start(o) + self.fixed if self.fixed is not None else cdiv((o + 1) * self.extent, self.count)
 
 
-def _reference(largest: bool, data: Array, a: Attrs) -> Array:
+def _reference(largest: bool, data: Array, a: Pool) -> Array:
     order, out_order = _orders(a)
     x = order.to_canonical(data)
     dtype = dt.dtype(x.dtype)
@@ -153,7 +154,7 @@ def _bin(x: Array, axis: int, count: int, largest: bool) -> tuple[Array, Array]:
     return np.moveaxis(out, 0, axis), np.array([hi - lo for lo, hi in edges], np.int64)
 
 
-def _compute(largest: bool, data: Tensor, a: Attrs, out: TensorType) -> Tensor:
+def _compute(largest: bool, data: Tensor, a: Pool, out: TensorType) -> Tensor:
     order, out_order = _orders(a)
     spatial = order.canonical(data.shape)[2:]
     bins = [_Bins(n, s) for n, s in zip(spatial, out_order.canonical(out.shape)[2:], strict=True)]
@@ -181,7 +182,7 @@ def _compute(largest: bool, data: Tensor, a: Attrs, out: TensorType) -> Tensor:
     return compute(out.shape, mean, "average")
 
 
-def _cost(args: Sequence[TensorType], out: Type, a: Attrs) -> Cost:
+def _cost(args: Sequence[TensorType], out: Type, a: Pool) -> Cost:
     return Cost(product(args[0].shape), tensor_bytes((*args, out)))
 
 

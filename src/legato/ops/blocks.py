@@ -6,6 +6,7 @@ import numpy as np
 
 from legato.arith.expr import Expr, const, floordiv, floormod
 from legato.base.dataclass import dataclass
+from legato.ir.attr_record import Attrs
 from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._rules import divides, require_rank, tensor
@@ -17,7 +18,7 @@ __all__ = ["DepthToSpaceAttrs", "SpaceToDepthAttrs", "depth_to_space", "space_to
 
 
 @dataclass(frozen=True, slots=True)
-class DepthToSpaceAttrs:
+class DepthToSpaceAttrs(Attrs):
     """`mode`: how channels are numbered, DCR (block position first) or CRD (channel first)."""
 
     block_size: int
@@ -26,7 +27,7 @@ class DepthToSpaceAttrs:
 
 
 @dataclass(frozen=True, slots=True)
-class SpaceToDepthAttrs:
+class SpaceToDepthAttrs(Attrs):
     """The side of a block."""
 
     block_size: int

@@ -6,6 +6,7 @@ import numpy as np
 
 from legato.arith.expr import gt, select
 from legato.base.dataclass import dataclass
+from legato.ir.attr_record import Attrs
 from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import TensorType, Type
 from legato.ops._families import EDGES, quiet
@@ -17,7 +18,7 @@ __all__ = ["BiasAddAttrs", "PReluAttrs", "bias_add", "prelu"]
 
 
 @dataclass(frozen=True, slots=True)
-class BiasAddAttrs:
+class BiasAddAttrs(Attrs):
     """`axis`: the dimension of the data along which the bias lies."""
 
     axis: int = 1
@@ -54,7 +55,7 @@ bias_add = Op(
 
 
 @dataclass(frozen=True, slots=True)
-class PReluAttrs:
+class PReluAttrs(Attrs):
     """`axis`: the dimension along which the slopes lie."""
 
     axis: int = 1

@@ -17,6 +17,7 @@ import numpy as np
 from legato.arith.expr import Expr, const, floordiv
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
+from legato.ir.attr_record import Attrs
 from legato.ir.op import Cost, Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type, dims
 from legato.ops._families import quiet
@@ -53,7 +54,7 @@ __all__ = ["Conv1DAttrs", "Conv2DAttrs", "Conv3DAttrs", "conv1d", "conv2d", "con
 
 
 @dataclass(frozen=True, slots=True)
-class Conv2DAttrs:
+class Conv2DAttrs(Attrs):
     """`padding` is one number, one per dimension, or all befores then all afters; `out_layout` "" is the data's."""
 
     strides: tuple[int, ...] = (1, 1)

@@ -19,6 +19,7 @@ import numpy as np
 from legato.arith.expr import Expr, const, eq, floordiv, floormod, ge, land, lt, select
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
+from legato.ir.attr_record import Attrs
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type, dims
 from legato.ops._families import quiet
@@ -56,7 +57,7 @@ __all__ = ["Conv1DTransposeAttrs", "Conv2DTransposeAttrs", "Conv3DTransposeAttrs
 
 
 @dataclass(frozen=True, slots=True)
-class Conv2DTransposeAttrs:
+class Conv2DTransposeAttrs(Attrs):
     """In `kernel_layout`, I is the input channel and O the output channel within a group."""
 
     channels: int | None = None

@@ -12,6 +12,7 @@ from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
+from legato.ir.attr_record import Attrs
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type, dims
 from legato.ops._families import Array
@@ -24,7 +25,7 @@ __all__ = ["ArangeAttrs", "InitAttrs", "ShapeOfAttrs"]
 
 
 @dataclass(frozen=True, slots=True)
-class InitAttrs:
+class InitAttrs(Attrs):
     """The shape and dtype of the result; `full` without a dtype takes that of its argument."""
 
     shape: tuple[Dim | int, ...]
@@ -184,7 +185,7 @@ ones_like = _like("ones_like", 1, "Ones in a tensor's shape and dtype.")
 
 
 @dataclass(frozen=True, slots=True)
-class ArangeAttrs:
+class ArangeAttrs(Attrs):
     """start, start + step, … up to but without stop; integers, or dims with a literal step, or floats.
 
     dtype None: float32 if any of the three is a float, else int64.
@@ -288,7 +289,7 @@ arange = Op(
 
 
 @dataclass(frozen=True, slots=True)
-class ShapeOfAttrs:
+class ShapeOfAttrs(Attrs):
     """The integer dtype of the result."""
 
     dtype: DType = dt.int32

@@ -13,6 +13,7 @@ import numpy as np
 from legato.arith.expr import Expr, const
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
+from legato.ir.attr_record import Attrs
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, TupleType, Type
 from legato.ops._families import quiet
@@ -25,7 +26,7 @@ __all__ = ["EinsumAttrs", "einsum"]
 
 
 @dataclass(frozen=True, slots=True)
-class EinsumAttrs:
+class EinsumAttrs(Attrs):
     """The equation, in NumPy's notation."""
 
     equation: str

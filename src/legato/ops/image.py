@@ -16,6 +16,7 @@ from legato.arith.expr import Expr, const, lor, select
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
+from legato.ir.attr_record import Attrs
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._families import quiet
@@ -42,7 +43,7 @@ __all__ = ["Resize1DAttrs", "Resize2DAttrs", "Resize3DAttrs", "Upsampling3DAttrs
 
 
 @dataclass(frozen=True, slots=True)
-class Resize2DAttrs:
+class Resize2DAttrs(Attrs):
     """`size`: the new extents; `roi`: starts then ends, for tf_crop_and_resize; `scale`: factors to use instead of the
     ratios of extents; `rounding_method` "" is round for align_corners, else floor."""
 
@@ -230,6 +231,8 @@ _X = ((1, 2, 3, 4), "float32")
 resize1d = _resize(1, Resize1DAttrs, (
     Sample((((2, 2, 5), "float32"),), {"size": (8,)}),
     Sample((((1, 5, 2), "float32"),), {"size": (3,), "layout": "NWC", "method": "cubic"}),
+    Sample((((1, 1, 5), "float32"),), _case(
+        (4,), "tf_crop_and_resize", "linear", roi=(-0.5, 1.5), extrapolation_value=9.0)),
 ))  # fmt: skip
 
 resize2d = _resize(2, Resize2DAttrs, (
@@ -249,13 +252,16 @@ resize2d = _resize(2, Resize2DAttrs, (
 resize3d = _resize(3, Resize3DAttrs, (
     Sample((((1, 1, 2, 3, 2), "float32"),), {"size": (3, 3, 4)}),
     Sample((((1, 1, 2, 2, 2), "float32"),), {"size": (4, 2, 4), "method": "nearest_neighbor"}, exact=True),
+    Sample((((1, 1, 4, 3, 5), "float32"),), _case((3, 2, 4), "half_pixel", "cubic", cubic_alpha=-1.0, cubic_exclude=1)),
+    Sample((((1, 1, 3, 3, 3), "float32"),), _case(
+        (2, 3, 2), "tf_crop_and_resize", "linear", roi=(-0.25, 0.0, 0.25, 1.25, 1.0, 1.5), extrapolation_value=9.0)),
 ))  # fmt: skip
 
 # ------------------------------------------------------------------------------- upsampling
 
 
 @dataclass(frozen=True, slots=True)
-class UpsamplingAttrs:
+class UpsamplingAttrs(Attrs):
     """The factors; `method`: nearest_neighbor, bilinear or bicubic."""
 
     scale_h: float = 1.0
@@ -266,7 +272,7 @@ class UpsamplingAttrs:
 
 
 @dataclass(frozen=True, slots=True)
-class Upsampling3DAttrs:
+class Upsampling3DAttrs(Attrs):
     """The factors; `method`: nearest_neighbor or trilinear."""
 
     scale_d: float = 1.0

@@ -12,6 +12,7 @@ import numpy as np
 
 from legato.arith.expr import Expr, const, floordiv, floormod
 from legato.base.dataclass import dataclass
+from legato.ir.attr_record import Attrs
 from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._indexing import MODES, covers, guarded, place, places
@@ -26,7 +27,7 @@ __all__ = ["GatherAttrs", "GatherNDAttrs", "TakeAttrs", "gather", "gather_nd", "
 
 
 @dataclass(frozen=True, slots=True)
-class TakeAttrs:
+class TakeAttrs(Attrs):
     """`axis` None: the data is flattened; `mode`: clip, wrap or fast; `batch_dims`: leading shared dimensions."""
 
     batch_dims: int = 0
@@ -145,7 +146,7 @@ dimensions of data and indices go together.""",
 
 
 @dataclass(frozen=True, slots=True)
-class GatherAttrs:
+class GatherAttrs(Attrs):
     """The dimension along which indices point."""
 
     axis: int = 0
@@ -208,7 +209,7 @@ A negative subscript counts from the end; one outside is clamped. Elsewhere indi
 
 
 @dataclass(frozen=True, slots=True)
-class GatherNDAttrs:
+class GatherNDAttrs(Attrs):
     """`batch_dims`: leading dimensions that data and result share; `index_rank`: the length of an index, if dynamic."""
 
     batch_dims: int = 0

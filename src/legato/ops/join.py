@@ -9,6 +9,7 @@ import numpy as np
 
 from legato.arith.expr import Const, Expr, const
 from legato.base.dataclass import dataclass
+from legato.ir.attr_record import Attrs
 from legato.ir.op import Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, TupleType, Type
 from legato.ops._families import Array
@@ -21,21 +22,21 @@ __all__ = ["ConcatenateAttrs", "SplitAttrs", "StackAttrs"]
 
 
 @dataclass(frozen=True, slots=True)
-class ConcatenateAttrs:
+class ConcatenateAttrs(Attrs):
     """The axis along which the tensors follow each other."""
 
     axis: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class StackAttrs:
+class StackAttrs(Attrs):
     """The position of the new axis in the result."""
 
     axis: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class SplitAttrs:
+class SplitAttrs(Attrs):
     """The number of equal parts, or the positions at which to cut, along `axis`."""
 
     indices_or_sections: int | tuple[Dim | int, ...]

@@ -11,6 +11,7 @@ from legato.arith.prove import provably_different
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
+from legato.ir.attr_record import Attrs
 from legato.ir.op import Cost, Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._rules import broadcast_shapes, tensor
@@ -33,7 +34,7 @@ __all__ = ["BatchMatmulAttrs", "DenseAttrs", "GeneralMatmulAttrs", "MatmulAttrs"
 
 
 @dataclass(frozen=True, slots=True)
-class DenseAttrs:
+class DenseAttrs(Attrs):
     """`units`: rows of the weight, needed only where its type is to be inferred."""
 
     units: int | None = None
@@ -41,7 +42,7 @@ class DenseAttrs:
 
 
 @dataclass(frozen=True, slots=True)
-class MatmulAttrs:
+class MatmulAttrs(Attrs):
     """As DenseAttrs; `transpose_a`, `transpose_b`: the operand is given transposed."""
 
     units: int | None = None
@@ -51,7 +52,7 @@ class MatmulAttrs:
 
 
 @dataclass(frozen=True, slots=True)
-class BatchMatmulAttrs:
+class BatchMatmulAttrs(Attrs):
     """`transpose_a`, `transpose_b`: the operand's last two dimensions are swapped. The default is Relay's."""
 
     out_dtype: DtypeName = ""
@@ -60,7 +61,7 @@ class BatchMatmulAttrs:
 
 
 @dataclass(frozen=True, slots=True)
-class GeneralMatmulAttrs:
+class GeneralMatmulAttrs(Attrs):
     """The dtype of the result; "" is the operands'."""
 
     out_dtype: DtypeName = ""

@@ -14,6 +14,7 @@ import numpy as np
 
 from legato.arith.expr import Expr
 from legato.base.dataclass import dataclass
+from legato.ir.attr_record import Attrs
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import TensorType, Type
 from legato.ops._families import EDGES, quiet
@@ -40,7 +41,7 @@ __all__ = ["GroupNormAttrs", "InstanceNormAttrs", "LayerNormAttrs", "RMSNormAttr
 
 
 @dataclass(frozen=True, slots=True)
-class LayerNormAttrs:
+class LayerNormAttrs(Attrs):
     """`axis`: the dimension that is normalised, or several; `center`, `scale`: whether beta, gamma are applied."""
 
     axis: int | tuple[int, ...] = -1
@@ -50,7 +51,7 @@ class LayerNormAttrs:
 
 
 @dataclass(frozen=True, slots=True)
-class InstanceNormAttrs:
+class InstanceNormAttrs(Attrs):
     """`axis`: the channels; `center`, `scale`: whether beta, gamma are applied."""
 
     axis: int = 1
@@ -60,7 +61,7 @@ class InstanceNormAttrs:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupNormAttrs:
+class GroupNormAttrs(Attrs):
     """As InstanceNormAttrs, with the number of groups that the channels form."""
 
     num_groups: int = 0
@@ -71,7 +72,7 @@ class GroupNormAttrs:
 
 
 @dataclass(frozen=True, slots=True)
-class RMSNormAttrs:
+class RMSNormAttrs(Attrs):
     """The dimensions that are normalised."""
 
     axes: tuple[int, ...] = (-1,)

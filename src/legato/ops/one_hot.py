@@ -7,6 +7,7 @@ import numpy as np
 from legato.arith.expr import Expr, const, eq, select
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
+from legato.ir.attr_record import Attrs
 from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._rules import INT, at_least, normalize_axis, require_dtype, require_rank, same_dtype, tensor
@@ -18,7 +19,7 @@ __all__ = ["OneHotAttrs", "one_hot"]
 
 
 @dataclass(frozen=True, slots=True)
-class OneHotAttrs:
+class OneHotAttrs(Attrs):
     """The extent of the new dimension, where it is inserted, and the dtype of the result ("": that of the values)."""
 
     depth: int | Dim = 1

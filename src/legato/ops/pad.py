@@ -10,6 +10,7 @@ from legato.arith.expr import Const, Expr, const, min_
 from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
+from legato.ir.attr_record import Attrs
 from legato.ir.op import Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._dtypes import convert
@@ -25,7 +26,7 @@ MODES = ("constant", "edge", "reflect")
 
 
 @dataclass(frozen=True, slots=True)
-class PadAttrs:
+class PadAttrs(Attrs):
     """(before, after) of each dim; a literal below 0 cuts off. Mode: constant, edge, or reflect (without the edge)."""
 
     pad_width: tuple[tuple[Dim | int, Dim | int], ...]

@@ -18,6 +18,7 @@ import numpy as np
 from legato.arith.expr import Expr, const, max_, min_
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
+from legato.ir.attr_record import Attrs
 from legato.ir.op import Cost, Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type, dims
 from legato.ops._families import quiet
@@ -46,7 +47,7 @@ __all__ = ["AvgPoolAttrs", "MaxPoolAttrs", "avg_pool1d", "avg_pool2d", "avg_pool
 
 
 @dataclass(frozen=True, slots=True)
-class MaxPoolAttrs:
+class MaxPoolAttrs(Attrs):
     """`padding` is one number, one per dimension, or all befores then all afters; `out_layout` "" is the data's."""
 
     pool_size: tuple[int, ...]
@@ -251,7 +252,7 @@ def _pool(name: str, rank: int, attrs: type[MaxPoolAttrs], samples: tuple[Sample
 
 _EDGES = np.array([[[[np.nan, 1.0, 2.0], [-np.inf, -np.inf, np.inf], [0.0, -0.0, 3.0]]]], np.float32)
 _1D = (
-    Sample((((2, 2, 7), "float32"),), {"pool_size": (3,), "strides": (2,), "padding": (1,), "ceil_mode": True}),
+    Sample((((2, 2, 8), "float32"),), {"pool_size": (3,), "strides": (2,), "padding": (1,), "ceil_mode": True}),
     Sample((((1, 6, 2), "float32"),), {"pool_size": (2,), "layout": "NWC", "dilation": (2,)}),
 )
 _2D = (
@@ -261,7 +262,10 @@ _2D = (
     Sample((_EDGES,), {"pool_size": (2, 2), "padding": (1, 1)}),
     Sample((((1, 1, 4, 4), "float16"),), {"pool_size": (3, 3), "out_layout": "NHWC"}, rtol=1e-3),
 )
-_3D = (Sample((((1, 2, 3, 4, 3), "float32"),), {"pool_size": (2, 2, 2), "padding": (1, 0, 1), "strides": (1, 2, 2)}),)
+_3D = (
+    Sample((((1, 2, 3, 4, 3), "float32"),), {"pool_size": (2, 2, 2), "padding": (1, 0, 1), "strides": (1, 2, 2)}),
+    Sample((((1, 1, 4, 3, 5), "float32"),), {"pool_size": (2, 2, 3), "strides": (3, 2, 3), "ceil_mode": True}),
+)
 _PAD_COUNTS = (
     Sample((((1, 1, 5, 5), "float32"),),
            {"pool_size": (3, 3), "strides": (2, 2), "padding": (1, 1), "count_include_pad": True}),

@@ -15,6 +15,7 @@ import numpy as np
 from legato.arith.expr import Expr, Var, const, max_, min_
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
+from legato.ir.attr_record import Attrs
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import TensorType, TupleType, Type
 from legato.ops._activations import ACTIVATIONS, clipped
@@ -29,7 +30,7 @@ __all__ = ["GruAttrs", "LstmAttrs", "RnnAttrs", "gru_scan", "lstm_scan", "rnn_sc
 
 
 @dataclass(frozen=True, slots=True)
-class RnnAttrs:
+class RnnAttrs(Attrs):
     """What the cells have in common.
 
     reverse: steps run from the last to the first; the result of a step stands where its input does.

@@ -15,6 +15,7 @@ from legato.arith.expr import Expr, const
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
+from legato.ir.attr_record import Attrs
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._dtypes import largest, smallest, wide_numpy
@@ -28,7 +29,7 @@ __all__ = ["ArgReduceAttrs", "ReduceAttrs", "VarianceAttrs", "reduction"]
 
 
 @dataclass(frozen=True, slots=True)
-class ReduceAttrs:
+class ReduceAttrs(Attrs):
     """axis: the axes to reduce, None for all; keepdims: they stay as 1; exclude: reduce all *but* `axis`."""
 
     axis: tuple[int, ...] | int | None = None
@@ -37,7 +38,7 @@ class ReduceAttrs:
 
 
 @dataclass(frozen=True, slots=True)
-class ArgReduceAttrs:
+class ArgReduceAttrs(Attrs):
     """As ReduceAttrs; of equal elements the first is meant, or the last."""
 
     axis: tuple[int, ...] | int | None = None
@@ -47,7 +48,7 @@ class ArgReduceAttrs:
 
 
 @dataclass(frozen=True, slots=True)
-class VarianceAttrs:
+class VarianceAttrs(Attrs):
     """As ReduceAttrs; unbiased divides by n - 1."""
 
     axis: tuple[int, ...] | int | None = None

@@ -8,6 +8,7 @@ import numpy as np
 
 from legato.arith.expr import Expr, const, ge, land, lt, max_, select
 from legato.base.dataclass import dataclass
+from legato.ir.attr_record import Attrs
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import TensorType, TupleType, Type
 from legato.ops._families import EDGES, quiet
@@ -25,7 +26,7 @@ __all__ = ["BatchNormAttrs", "L2NormalizeAttrs", "LRNAttrs", "batch_norm", "l2_n
 
 
 @dataclass(frozen=True, slots=True)
-class BatchNormAttrs:
+class BatchNormAttrs(Attrs):
     """`axis`: the channels; `center`, `scale`: whether beta, gamma are applied."""
 
     axis: int = 1
@@ -110,7 +111,7 @@ The four parameters are vectors along dimension `axis`; un-annotated they get th
 
 
 @dataclass(frozen=True, slots=True)
-class L2NormalizeAttrs:
+class L2NormalizeAttrs(Attrs):
     """`eps`: the least sum of squares; `axis`: the dimensions that are summed (() is all)."""
 
     eps: float
@@ -163,7 +164,7 @@ l2_normalize = Op(
 
 
 @dataclass(frozen=True, slots=True)
-class LRNAttrs:
+class LRNAttrs(Attrs):
     """The number of neighbours, their dimension, and the three constants."""
 
     size: int = 5

@@ -9,6 +9,7 @@ import numpy as np
 from legato.arith.expr import Const, Expr, const
 from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError
+from legato.ir.attr_record import Attrs
 from legato.ir.op import Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._families import Array
@@ -21,7 +22,7 @@ __all__ = ["ExpandDimsAttrs", "ReshapeAttrs", "SqueezeAttrs"]
 
 
 @dataclass(frozen=True, slots=True)
-class ReshapeAttrs:
+class ReshapeAttrs(Attrs):
     """The new shape, with Relay's codes.
 
     0: the input's dim at this place (with `allowzero`: a dim of extent 0); -1: whatever is left; -2: all remaining dims
@@ -158,14 +159,14 @@ reshape = Op(
 
 
 @dataclass(frozen=True, slots=True)
-class SqueezeAttrs:
+class SqueezeAttrs(Attrs):
     """The axes to drop; None for all of extent 1, where every dim is known."""
 
     axis: tuple[int, ...] | int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class ExpandDimsAttrs:
+class ExpandDimsAttrs(Attrs):
     """`num_newaxis` dims of extent 1 go before dim `axis` of the input (negative: from the result's end)."""
 
     axis: int

@@ -11,6 +11,7 @@ from legato.arith.expr import Expr, Var, const
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
+from legato.ir.attr_record import Attrs
 from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._dtypes import convert
@@ -28,7 +29,7 @@ __all__ = ["ScanAttrs"]
 
 
 @dataclass(frozen=True, slots=True)
-class ScanAttrs:
+class ScanAttrs(Attrs):
     """axis: None flattens the tensor; dtype: the result's (None: the input's); exclusive: without the element."""
 
     axis: int | None = None

@@ -15,6 +15,7 @@ import numpy as np
 from legato.arith.expr import Expr, Var, const, land, lt, max_, min_
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
+from legato.ir.attr_record import Attrs
 from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._families import quiet
@@ -95,7 +96,7 @@ def _let(values: Sequence[Expr], body: Callable[[list[Expr]], Stmt]) -> Stmt:
 
 
 @dataclass(frozen=True, slots=True)
-class ScatterElementsAttrs:
+class ScatterElementsAttrs(Attrs):
     """The dimension along which indices point; `reduction`: update, add, mul, min or max."""
 
     axis: int = 0
@@ -171,7 +172,7 @@ scatter_elements = Op(
 
 
 @dataclass(frozen=True, slots=True)
-class ScatterNDAttrs:
+class ScatterNDAttrs(Attrs):
     """`mode`: update, add, mul, min or max."""
 
     mode: str = "update"

@@ -12,6 +12,7 @@ from legato.arith.expr import Const, Expr, const
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
+from legato.ir.attr_record import Attrs
 from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._dtypes import convert
@@ -71,7 +72,7 @@ where = Op(
 
 
 @dataclass(frozen=True, slots=True)
-class ClipAttrs:
+class ClipAttrs(Attrs):
     """The bounds; infinities leave a side open."""
 
     a_min: float = -math.inf
@@ -143,7 +144,7 @@ clip = Op(
 
 
 @dataclass(frozen=True, slots=True)
-class CastAttrs:
+class CastAttrs(Attrs):
     """The dtype to convert to."""
 
     dtype: DType

@@ -22,6 +22,7 @@ from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError, TypeCheckError
 from legato.base.node import post_order
 from legato.infer.infer import infer
+from legato.ir.attr_record import Attrs
 from legato.ir.expr import Call, Constant, Expr, Function, Let, Tuple, TupleGetItem, Var
 from legato.ir.module import Module
 from legato.ir.op import Fusion, Op, Relation, Sample
@@ -39,7 +40,7 @@ __all__ = ["SequenceAttrs", "is_step", "scan"]
 
 
 @dataclass(frozen=True, slots=True)
-class SequenceAttrs:
+class SequenceAttrs(Attrs):
     """`step`: a module's text; `steps`: how often it runs; `states` and `slices`: how many of the operands are such."""
 
     step: str

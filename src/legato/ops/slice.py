@@ -9,6 +9,7 @@ import numpy as np
 from legato.arith.expr import Const, cdiv, const, eq, lt, max_, min_, select
 from legato.arith.simplify import simplify
 from legato.base.dataclass import dataclass
+from legato.ir.attr_record import Attrs
 from legato.ir.op import Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._families import Array
@@ -22,7 +23,7 @@ TO_THE_END = 2**31 - 1  # a bound at least this large means "to the end", as exp
 
 
 @dataclass(frozen=True, slots=True)
-class StridedSliceAttrs:
+class StridedSliceAttrs(Attrs):
     """Where the slice begins and ends (exclusive) on each of `axes` (None: the first ones), and its steps.
 
     As in Python: bounds below 0 count from the end, and bounds outside are clamped, literal or symbolic. With

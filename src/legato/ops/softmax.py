@@ -8,6 +8,7 @@ import numpy as np
 
 from legato.arith.expr import Expr
 from legato.base.dataclass import dataclass
+from legato.ir.attr_record import Attrs
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import TensorType, Type
 from legato.ops._families import quiet
@@ -21,7 +22,7 @@ __all__ = ["SoftmaxAttrs", "log_softmax", "softmax"]
 
 
 @dataclass(frozen=True, slots=True)
-class SoftmaxAttrs:
+class SoftmaxAttrs(Attrs):
     """The dimension whose elements sum to 1."""
 
     axis: int = -1

@@ -17,6 +17,7 @@ from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
+from legato.ir.attr_record import Attrs
 from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, TupleType, Type
 from legato.ops._indexing import place
@@ -34,7 +35,7 @@ FEW = 64  # up to so many elements are selected, more are taken from all in orde
 
 
 @dataclass(frozen=True, slots=True)
-class SortAttrs:
+class SortAttrs(Attrs):
     """The dimension, the direction, and the dtype of subscripts (argsort only)."""
 
     axis: int = -1
@@ -43,7 +44,7 @@ class SortAttrs:
 
 
 @dataclass(frozen=True, slots=True)
-class TopKAttrs:
+class TopKAttrs(Attrs):
     """`k` < 1 takes all; `ret_type`: both, values or indices; `dtype`: that of the indices."""
 
     k: int | Dim = 1

@@ -8,6 +8,7 @@ import numpy as np
 
 from legato.arith.expr import Expr, const
 from legato.base.dataclass import dataclass
+from legato.ir.attr_record import Attrs
 from legato.ir.op import Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type, dims
 from legato.ops._families import Array, broadcast_index
@@ -22,7 +23,7 @@ __all__ = ["BroadcastToAttrs", "RepeatAttrs", "ReverseAttrs", "TileAttrs", "Tran
 
 
 @dataclass(frozen=True, slots=True)
-class TransposeAttrs:
+class TransposeAttrs(Attrs):
     """Dim n of the result is dim axes[n] of the input; None reverses them."""
 
     axes: tuple[int, ...] | None = None
@@ -78,7 +79,7 @@ transpose = Op(
 
 
 @dataclass(frozen=True, slots=True)
-class ReverseAttrs:
+class ReverseAttrs(Attrs):
     """The axis to reverse."""
 
     axis: int
@@ -125,7 +126,7 @@ reverse = Op(
 
 
 @dataclass(frozen=True, slots=True)
-class BroadcastToAttrs:
+class BroadcastToAttrs(Attrs):
     """The shape to broadcast to."""
 
     shape: tuple[Dim | int, ...]
@@ -175,7 +176,7 @@ broadcast_to = Op(
 
 
 @dataclass(frozen=True, slots=True)
-class TileAttrs:
+class TileAttrs(Attrs):
     """How often each dim is repeated as a whole; aligned at the end with the input's dims."""
 
     reps: tuple[Dim | int, ...]
@@ -235,7 +236,7 @@ tile = Op(
 
 
 @dataclass(frozen=True, slots=True)
-class RepeatAttrs:
+class RepeatAttrs(Attrs):
     """How often each element is repeated along `axis`."""
 
     repeats: Dim | int

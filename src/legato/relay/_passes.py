@@ -12,6 +12,7 @@ from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError
 from legato.infer.infer import infer
 from legato.ir.expr import Function
+from legato.ir.module import Module
 from legato.relay.module import IRModule
 
 __all__ = ["FunctionPass", "ModulePass", "Pass", "PassContext", "PassInfo", "PrintIR", "function_pass",
@@ -36,9 +37,10 @@ class PassContext:
     """How passes are run: `with PassContext(opt_level=3, disabled_pass=["FoldConstant"]): …`.
 
     `Sequential` runs a pass whose level is at most `opt_level`, or that is in `required_pass`, and not in
-    `disabled_pass`. `instruments` are objects with some of the methods enter_pass_ctx(), exit_pass_ctx(),
-    should_run(mod, info), run_before_pass(mod, info) and run_after_pass(mod, info). CompileError for a configuration
-    that is not known (`list_configs`).
+    `disabled_pass`; so does `relay.build`, which has CompileError for passes that it cannot do without, or does not
+    run. `instruments` are objects with some of the methods enter_pass_ctx(), exit_pass_ctx(), should_run(mod, info),
+    run_before_pass(mod, info) and run_after_pass(mod, info). CompileError for a configuration that is not known
+    (`list_configs`).
     """
 
     opt_level: int = 2
@@ -75,6 +77,11 @@ class PassContext:
         """The innermost open context, or the default one."""
         return _current.get()
 
+    @property
+    def is_default(self) -> bool:
+        """Whether this is the context outside of all."""
+        return self is _DEFAULT
+
     @staticmethod
     def list_configs() -> Mapping[str, Any]:
         """The configurations that have a meaning, with the type of each."""
@@ -105,8 +112,17 @@ class Pass(ABC):
         """What the pass is called."""
         return self.info.name
 
-    def __call__(self, mod: IRModule) -> IRModule:
-        """The transformed module; instruments of the current context are told, and may forbid it."""
+    def __call__(self, mod: Any) -> Any:
+        """The transformed module; of a function, what becomes of it as @main. Instruments of the current context are
+        told, and may forbid it. CompileError for anything else."""
+        if isinstance(mod, Function):
+            made = IRModule.from_expr(mod)
+            return self(made)[next(iter(made))]
+        if not isinstance(mod, IRModule | Module):
+            raise CompileError(f"{self.name} takes a module or a function, got {type(mod).__name__}")
+        return self._run(mod if isinstance(mod, IRModule) else IRModule(mod))
+
+    def _run(self, mod: IRModule) -> IRModule:
         context = PassContext.current()
         if not all(context.tell("should_run", mod, self.info)):
             return mod

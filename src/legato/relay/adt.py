@@ -17,53 +17,43 @@ __all__ = ["Clause", "Constructor", "Match", "Pattern", "PatternConstructor", "P
            "PatternWildcard", "TypeData"]  # fmt: skip
 
 
-class Constructor(metaclass=Named):
+class Constructor(ir.Constructor, metaclass=Named):
     """`Constructor(name_hint, inputs, belong_to)`; call it to make a value: `cons(x, nil())`.
 
     Its `tag` is -1 until its TypeData is made, then its position there.
     """
-
-    node = ir.Constructor
 
     @staticmethod
     def build(name_hint: str, inputs: Iterable[Type], belong_to: GlobalTypeVar) -> ir.Constructor:
         return ir.Constructor(name_hint, tuple(inputs), belong_to, tag=-1)
 
 
-class PatternConstructor(metaclass=Named):
+class PatternConstructor(ir.PatternConstructor, metaclass=Named):
     """`PatternConstructor(constructor, patterns=None)`."""
-
-    node = ir.PatternConstructor
 
     @staticmethod
     def build(constructor: ir.Constructor, patterns: Iterable[Pattern] | None = None) -> ir.PatternConstructor:
         return ir.PatternConstructor(constructor, tuple(patterns or ()))
 
 
-class PatternTuple(metaclass=Named):
+class PatternTuple(ir.PatternTuple, metaclass=Named):
     """`PatternTuple(patterns=None)`."""
-
-    node = ir.PatternTuple
 
     @staticmethod
     def build(patterns: Iterable[Pattern] | None = None) -> ir.PatternTuple:
         return ir.PatternTuple(tuple(patterns or ()))
 
 
-class Clause(metaclass=Named):
+class Clause(ir.Clause, metaclass=Named):
     """`Clause(lhs, rhs)`: a pattern and what to evaluate where it matches."""
-
-    node = ir.Clause
 
     @staticmethod
     def build(lhs: Pattern, rhs: Any) -> ir.Clause:
         return ir.Clause(lhs, as_expr(rhs))
 
 
-class Match(metaclass=Named):
+class Match(ir.Match, metaclass=Named):
     """`Match(data, clauses, complete=True)`; `complete` promises that a clause always matches."""
-
-    node = ir.Match
 
     @staticmethod
     def build(data: Any, clauses: Iterable[ir.Clause], complete: bool = True, span: Span | None = None) -> ir.Match:

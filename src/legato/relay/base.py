@@ -12,10 +12,8 @@ from legato.relay._names import Named
 __all__ = ["SourceName", "Span", "astext", "pretty_print"]
 
 
-class Span(metaclass=Named):
+class Span(Place, metaclass=Named):
     """`Span(source, line, end_line, column, end_column)`: a place in a text, counted from 1."""
-
-    node = Place
 
     @staticmethod
     def build(source: str, line: int = 0, end_line: int = 0, column: int = 0, end_column: int = 0) -> Place:

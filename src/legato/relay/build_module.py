@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain, count
 from typing import Any
 
-import numpy as np
-
-from legato.base.errors import CompileError, RunError
-from legato.base.target import target as as_target
+from legato.base.arrays import as_array
+from legato.base.errors import CompileError, RunError, TypeCheckError
+from legato.base.target import Target
 from legato.driver import CompileOptions, compile_module
 from legato.infer.infer import infer
 from legato.interp import evaluate
 from legato.ir.expr import Constant, Function, GlobalVar
-from legato.pipelines import DEFAULT
+from legato.relay._pipeline import pipeline
+from legato.relay._targets import as_target, require_cpu
 from legato.relay.expr import bind, const
 from legato.relay.module import IRModule
 from legato.runtime.executable import Executable
@@ -33,7 +34,9 @@ def bind_params_by_name(func: Function, params: Mapping[str, Any]) -> Function:
         if len(found) > 1:
             raise CompileError(f"{len(found)} parameters are called %{name}", hint="give them names of their own")
         if found:
-            binds[found[0]] = value if isinstance(value, Constant) else const(np.asarray(value))
+            binds[found[0]] = (
+                value if isinstance(value, Constant) else const(as_array(value, f"parameter {name!r}", TypeCheckError))
+            )
     bound = bind(func, binds)
     assert isinstance(bound, Function)
     return bound
@@ -48,44 +51,62 @@ def _with_params(mod: IRModule | Function, params: Mapping[str, Any] | None) -> 
 
 
 def build(
-    mod: IRModule | Function, target: str = "host", *, params: Mapping[str, Any] | None = None, **options: Any
+    mod: IRModule | Function,
+    target: Any = "host",
+    target_host: Any = None,
+    params: Mapping[str, Any] | None = None,
+    mod_name: str = "default",
+    **options: Any,
 ) -> Executable:
     """The compiled program of @main: `legato.compile`'s Executable, which is called with arrays.
 
-    target: "host", or a level of x86-64; "llvm" is "host". (What Relay's factory modules, graph JSON and parameter
-    dictionaries were for, the Executable has itself: see its methods.) CompileError for other options.
+    target: "host", a level of x86-64, "llvm" with options, or one of these by device: {"cpu": "llvm"}; target_host is
+    the same. mod_name is kept in the program, as its attribute mod_name. Passes are those of `legato.compile`, as the
+    current PassContext wants them. (What Relay's factory modules, graph JSON and parameter dictionaries were for, the
+    Executable has itself: see its methods.) CompileError for other options, targets and devices.
     """
     if options:
-        raise CompileError(f"build has no option {', '.join(options)}", hint="its options are target and params")
-    name = "host" if target.split()[:1] == ["llvm"] else target
-    return compile_module(_with_params(mod, params).module, CompileOptions(as_target(name))).executable
+        hint = "its options are target, target_host, params and mod_name"
+        raise CompileError(f"build has no option {', '.join(options)}", hint=hint)
+    found = _with_params(mod, params)
+    if mod_name != "default":
+        found = found.with_attr("mod_name", mod_name)
+    return compile_module(found.module, CompileOptions(as_target(target, target_host), passes=pipeline())).executable
 
 
 def optimize(
-    mod: IRModule | Function, target: str = "host", *, params: Mapping[str, Any] | None = None
+    mod: IRModule | Function, target: Any = "host", *, params: Mapping[str, Any] | None = None
 ) -> tuple[IRModule, dict[str, Any]]:
-    """The module after the default passes, with `params` bound, and what remains of them: none."""
-    return IRModule(run(_with_params(mod, params).module, DEFAULT)), {}
+    """The module after the passes of `build`, with `params` bound, and what remains of them: none.
+
+    They are the same for every target; CompileError for one that there is not.
+    """
+    as_target(target)
+    return IRModule(run(_with_params(mod, params).module, pipeline())), {}
 
 
 class Executor:
     """Evaluates expressions and functions in the context of a module."""
 
-    def __init__(self, kind: str, mod: IRModule, target: str) -> None:
+    def __init__(self, kind: str, mod: IRModule, target: Target) -> None:
         self.kind, self.mod, self.target = kind, mod, target
 
     def evaluate(self, expr: Any = None, binds: Mapping[Any, Any] | None = None) -> Any:
         """What `expr` is: a callable for a function or global variable (None: @main), else its value.
 
-        `binds` replaces free variables. Values are arrays, and tuples of them.
+        `binds` replaces free variables. Values are arrays, tuples of them, and values of data types. The expression may
+        call the module's functions, @main too.
         """
         mod = self.mod.clone()
         if expr is None or isinstance(expr, GlobalVar):
+            if binds:
+                raise CompileError("binds are for the free variables of an expression, a module's function has none")
             return self._callable(mod, "main" if expr is None else expr.name)
         if binds:
             expr = bind(expr, binds)
-        mod["main"] = expr
-        called = self._callable(mod, "main")
+        name = next(n for n in _names() if n not in mod)
+        mod[name] = expr
+        called = self._callable(mod, name)
         return called if isinstance(expr, Function) else called()
 
     def _callable(self, mod: IRModule, name: str) -> Callable[..., Any]:
@@ -95,10 +116,22 @@ class Executor:
             raise RunError(f"@{name} is a loop program")
         if self.kind == "debug":
             return lambda *args, **named: evaluate(module, _ordered(func, args, named), name)
-        if name != "main":
-            others = {gv: f for gv, f in module.functions.items() if gv.name != "main"}
-            module = module.with_functions({**others, GlobalVar("main"): func})
-        return build(IRModule(module), self.target)
+        return build(_with_main(IRModule(module), name), self.target)
+
+
+def _names() -> Iterator[str]:
+    """Names for an expression that is evaluated beside the functions of a module."""
+    return chain(["main"], (f"evaluated_{n}" for n in count()))
+
+
+def _with_main(mod: IRModule, name: str) -> IRModule:
+    """A module whose @main is function `name`; another @main has a name of its own, and whoever calls it calls that."""
+    if name == "main":
+        return mod
+    if "main" in mod:
+        mod = mod.replace_global_vars({"main": next(n for n in _names() if n not in mod)})
+    mod["main"] = mod[name]
+    return mod
 
 
 def _ordered(func: Function, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
@@ -113,13 +146,14 @@ def create_executor(
     kind: str = "debug",
     mod: IRModule | None = None,
     device: object = None,
-    target: str = "host",
+    target: Any = "host",
     params: Mapping[str, Any] | None = None,
 ) -> Executor:
-    """An executor: "debug" is the interpreter, "graph", "vm" and "aot" are the compiled program.
+    """An executor: "debug" is the interpreter, "graph", "vm" and "aot" are the compiled program, for `target`.
 
-    `device` has no meaning: a program runs where its target says.
+    CompileError for a `device` other than the CPU, and for a target that there is not.
     """
+    require_cpu(device)
     if kind not in ("debug", "graph", "vm", "aot"):
         raise CompileError(f"there is no executor {kind!r}", hint="there are debug, graph, vm and aot")
-    return Executor(kind, _with_params(mod or IRModule(), params), target)
+    return Executor(kind, _with_params(mod or IRModule(), params), as_target(target))

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from legato.base.arrays import as_array
 from legato.base.dtype import DType
 from legato.base.errors import TypeCheckError, VerifyError
 from legato.base.span import Span
@@ -76,104 +77,84 @@ def _typed(node: ir.TupleGetItem) -> Expr:
     return Builder().get(node.value, node.index) if node.value.ty is not None else node
 
 
-class Var(metaclass=Named):
+class Var(ir.Var, metaclass=Named):
     """`Var(name_hint, type_annotation=None)`."""
-
-    node = ir.Var
 
     @staticmethod
     def build(name_hint: str, type_annotation: Type | None = None, span: Span | None = None) -> ir.Var:
         return ir.Var(name_hint, ty=type_annotation, span=span)
 
 
-class Constant(metaclass=Named):
+class Constant(ir.Constant, metaclass=Named):
     """`Constant(data)` of a NumPy array; `data` is a read-only copy."""
-
-    node = ir.Constant
 
     @staticmethod
     def build(data: Any, span: Span | None = None) -> ir.Constant:
         return ir.constant(_array(data, span), None, span)
 
 
-class Tuple(metaclass=Named):
+class Tuple(ir.Tuple, metaclass=Named):
     """`Tuple([a, b])`."""
-
-    node = ir.Tuple
 
     @staticmethod
     def build(fields: Iterable[Any], span: Span | None = None) -> ir.Tuple:
         return ir.Tuple(tuple(as_expr(f) for f in fields), span=span)
 
 
-class TupleGetItem(metaclass=Named):
+class TupleGetItem(ir.TupleGetItem, metaclass=Named):
     """`TupleGetItem(tuple_value, index)`."""
-
-    node = ir.TupleGetItem
 
     @staticmethod
     def build(tuple_value: Any, index: int, span: Span | None = None) -> ir.TupleGetItem:
         return ir.TupleGetItem(as_expr(tuple_value), int(index), span=span)
 
 
-class Let(metaclass=Named):
+class Let(ir.Let, metaclass=Named):
     """`Let(variable, value, body)`."""
-
-    node = ir.Let
 
     @staticmethod
     def build(variable: ir.Var, value: Any, body: Any, span: Span | None = None) -> ir.Let:
         return ir.Let(variable, as_expr(value), as_expr(body), span=span)
 
 
-class If(metaclass=Named):
+class If(ir.If, metaclass=Named):
     """`If(cond, true_branch, false_branch)`; the condition is a rank-0 bool."""
-
-    node = ir.If
 
     @staticmethod
     def build(cond: Any, true_branch: Any, false_branch: Any, span: Span | None = None) -> ir.If:
         return ir.If(as_expr(cond), as_expr(true_branch), as_expr(false_branch), span=span)
 
 
-class RefCreate(metaclass=Named):
+class RefCreate(ir.RefCreate, metaclass=Named):
     """`RefCreate(value)`: a new cell."""
-
-    node = ir.RefCreate
 
     @staticmethod
     def build(value: Any, span: Span | None = None) -> ir.RefCreate:
         return ir.RefCreate(as_expr(value), span=span)
 
 
-class RefRead(metaclass=Named):
+class RefRead(ir.RefRead, metaclass=Named):
     """`RefRead(ref)`: the value of a cell."""
-
-    node = ir.RefRead
 
     @staticmethod
     def build(ref: Expr, span: Span | None = None) -> ir.RefRead:
         return ir.RefRead(ref, span=span)
 
 
-class RefWrite(metaclass=Named):
+class RefWrite(ir.RefWrite, metaclass=Named):
     """`RefWrite(ref, value)`: sets a cell; gives `()`."""
-
-    node = ir.RefWrite
 
     @staticmethod
     def build(ref: Expr, value: Any, span: Span | None = None) -> ir.RefWrite:
         return ir.RefWrite(ref, as_expr(value), span=span)
 
 
-class Call(metaclass=Named):
+class Call(ir.Call, metaclass=Named):
     """`Call(op, args, attrs=None, type_args=None)`: a call of an operator, function, global or constructor.
 
     `attrs` is the operator's record or a dict; None means its defaults. An operator gets as many arguments as its
     record names (TypeCheckError), where Relay would notice later.
     """
-
-    node = ir.Call
 
     @staticmethod
     def build(
@@ -193,10 +174,8 @@ class Call(metaclass=Named):
         return ir.Call(op, exprs, attrs or None, tuple(type_args or ()), span=span)
 
 
-class Function(metaclass=Named):
+class Function(ir.Function, metaclass=Named):
     """`Function(params, body, ret_type=None, type_params=None, attrs=None)`."""
-
-    node = ir.Function
 
     @staticmethod
     def build(
@@ -247,10 +226,12 @@ def const(value: Any, dtype: DType | str | None = None, span: Span | None = None
 
 
 def _array(value: Any, span: Span | None) -> np.ndarray[Any, Any]:
-    try:
-        return np.asarray(value)
-    except ValueError as error:
-        raise TypeCheckError("the lists of a constant have different lengths", span=span) from error
+    if isinstance(value, list | tuple):
+        try:
+            return np.asarray(value)
+        except ValueError as error:
+            raise TypeCheckError("the lists of a constant have different lengths", span=span) from error
+    return as_array(value, "a constant", TypeCheckError)
 
 
 def bind(expr: Expr, binds: Mapping[ir.Var, Any]) -> Expr:

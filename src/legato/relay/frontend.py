@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from legato.base import dtype as dt
 from legato.base.errors import UnsupportedError
 from legato.base.node import post_order, transform
 from legato.infer.infer import infer
 from legato.ir.expr import Constant, Expr, Function, Var
+from legato.ir.module import Module
+from legato.ir.types import TensorType
 from legato.relay.module import IRModule
 
 __all__ = ["from_onnx"]
@@ -33,7 +36,9 @@ def from_onnx(
     freeze_params: initializers are constants of the program and there are no parameters; otherwise those that are data
     in it (not those that gave shapes or attributes) are parameters of @main behind the model's inputs.
 
-    dtype and opset are in the model: `dtype` is not looked at, UnsupportedError for an `opset` or a `convert_config`.
+    dtype and opset are in the model: UnsupportedError for a `dtype`, by the name of an input, that is another than the
+    model's (one for all, as in Relay, is for inputs without a dtype, and there are none), for an `opset` or a
+    `convert_config`.
     """
     from legato.frontend.onnx.importer import Importer
     from legato.frontend.onnx.reader import read
@@ -42,6 +47,8 @@ def from_onnx(
         raise UnsupportedError("opset and convert_config cannot be chosen", hint="the model says its opset")
     source = read(model)
     module = Importer(source, shape, None).module()
+    if not isinstance(dtype, str):
+        _require_dtypes(module, dtype)
     if freeze_params:
         return IRModule(module), {}
     names = {tensor.name: tuple(tensor.dims) for tensor in source.model.graph.initializer}
@@ -49,6 +56,16 @@ def from_onnx(
     assert isinstance(main, Function)
     func, params = _lifted(main, names)
     return IRModule(infer(module.with_function(module.var("main"), func))), params
+
+
+def _require_dtypes(module: Module, dtypes: Mapping[str, str]) -> None:
+    main = module["main"]
+    assert isinstance(main, Function)
+    own = {p.name: p.ty.dtype for p in main.params if isinstance(p.ty, TensorType)}
+    for name, wanted in dtypes.items():
+        if own.get(name) != dt.dtype(wanted):
+            got = f"it is {own[name]}" if name in own else f"the inputs are {', '.join(own)}"
+            raise UnsupportedError(f"input {name} cannot be made {wanted}: {got}", hint="the model says its dtypes")
 
 
 def _lifted(func: Function, names: Mapping[str, tuple[int, ...]]) -> tuple[Function, dict[str, Array]]:

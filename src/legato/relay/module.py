@@ -34,6 +34,8 @@ class IRModule:
         attrs: Mapping[str, Any] | None = None,
     ) -> None:
         if isinstance(functions, Module):
+            if type_definitions or attrs:
+                raise CompileError("a Module has its own data types and attributes", hint="see IRModule.with_attrs")
             self.module = functions
             return
         self.module = Module({}, dict(type_definitions or {}), dict(attrs or {}))
@@ -211,6 +213,10 @@ class IRModule:
     def astext(self, show_meta_data: bool = True) -> str:
         """The module as text, which `relay.parse` reads back; without the metadata, constants are only named."""
         return show(self.module, metadata=show_meta_data, inline=None)
+
+    def show(self) -> None:
+        """Prints the module, without the values of its constants."""
+        print(self)
 
     def script(self) -> str:
         """The module as text in Relay's format, as `astext` gives it. (TVM had another format, TVMScript, for this.)"""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from legato.base.arrays import as_array
 from legato.base.errors import ArtifactError, ParseError
 from legato.ir.files import tensors_of
 
@@ -24,7 +25,12 @@ def save_param_dict(params: Mapping[str, Any]) -> bytes:
     from safetensors.numpy import save
 
     try:
-        return save({name: np.asarray(value, order="C") for name, value in params.items()})
+        return save(
+            {
+                name: np.asarray(as_array(value, f"parameter {name!r}", ArtifactError), order="C")
+                for name, value in params.items()
+            }
+        )
     except SafetensorError as error:
         raise ArtifactError(f"these parameters cannot be saved: {error}") from error
 

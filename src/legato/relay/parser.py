@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from legato import prelude
-from legato.base.errors import quoting
+from legato.base.arrays import as_array
+from legato.base.errors import ParseError, quoting
 from legato.infer.infer import infer
 from legato.ir import parser
 from legato.ir.expr import Constant, Expr, constant
@@ -40,7 +39,9 @@ def parse(
 
 def _array(value: Any) -> Any:
     """An array that nobody writes to; of a constant, its own."""
-    return constant(value.data if isinstance(value, Constant) else np.asarray(value)).data
+    return constant(
+        value.data if isinstance(value, Constant) else as_array(value, "an entry of metadata", ParseError)
+    ).data
 
 
 fromtext = parse

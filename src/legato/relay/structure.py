@@ -6,6 +6,8 @@ from typing import Any
 
 from legato.base.errors import VerifyError
 from legato.ir import equal
+from legato.ir.expr import Expr, Function
+from legato.ir.visit import free_vars
 
 __all__ = ["assert_structural_equal", "structural_equal", "structural_hash"]
 
@@ -29,5 +31,11 @@ def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> 
 
 
 def structural_hash(node: Any, map_free_vars: bool = False) -> int:
-    """A number that is the same for programs that are structurally equal."""
-    return equal.structural_hash(_value(node))
+    """A number that is the same for programs that are structurally equal.
+
+    map_free_vars: also where free variables of an expression have other names, as in `structural_equal`.
+    """
+    value = _value(node)
+    if map_free_vars and isinstance(value, Expr):
+        value = Function(free_vars(value), value)
+    return equal.structural_hash(value)

@@ -128,9 +128,11 @@ def FuseOps(fuse_opt_level: int = -1) -> Pass:
 def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int = 1) -> Pass:
     """Matrix products and convolutions of 16-bit floats, with sums of 32.
 
-    Only "bfloat16"; which operators are narrowed is in their records (`missing_op_mode` has no meaning).
-    UnsupportedError for another type.
+    Only "bfloat16"; which operators are narrowed is in their records. None is missing there, so `missing_op_mode`, what
+    to do then (0, 1 or 2), changes nothing. UnsupportedError for another type, CompileError for another mode.
     """
+    if missing_op_mode not in (0, 1, 2):
+        raise CompileError(f"missing_op_mode is {missing_op_mode!r}, wanted 0, 1 or 2")
     if dt.dtype(mixed_precision_type) != dt.bfloat16:
         raise UnsupportedError(f"mixed precision of {mixed_precision_type} is not supported", hint="use bfloat16")
     return _pass("ToMixedPrecision", 0, (LowPrecision(),))

@@ -64,10 +64,8 @@ class NoTypeRelation:
     """What no type is an instance of."""
 
 
-class TensorType(metaclass=Named):
+class TensorType(it.TensorType, metaclass=Named):
     """`TensorType(shape, dtype="float32")`: dims are ints, dim variables (`ShapeVar`), arithmetic, or `Any()`."""
-
-    node = it.TensorType
 
     @staticmethod
     def build(shape: Iterable[AnyValue] | int = (), dtype: DType | str = "float32") -> it.TensorType:
@@ -87,20 +85,16 @@ def _extent(value: AnyValue) -> int:
     return number
 
 
-class TupleType(metaclass=Named):
+class TupleType(it.TupleType, metaclass=Named):
     """`TupleType([a, b])`."""
-
-    node = it.TupleType
 
     @staticmethod
     def build(fields: Iterable[Type]) -> it.TupleType:
         return it.TupleType(tuple(fields))
 
 
-class FuncType(metaclass=Named):
+class FuncType(it.FuncType, metaclass=Named):
     """`FuncType(arg_types, ret_type, type_params=None, type_constraints=None)`; there are no constraints."""
-
-    node = it.FuncType
 
     @staticmethod
     def build(
@@ -114,23 +108,19 @@ class FuncType(metaclass=Named):
         return it.FuncType(tuple(arg_types), ret_type, tuple(type_params or ()))
 
 
-class TypeCall(metaclass=Named):
+class TypeCall(it.TypeCall, metaclass=Named):
     """`TypeCall(func, [args])`: a data type applied to arguments."""
-
-    node = it.TypeCall
 
     @staticmethod
     def build(func: Type, args: Iterable[Type]) -> it.TypeCall:
         return it.TypeCall(func, tuple(args))
 
 
-class TypeData(metaclass=Named):
+class TypeData(it.TypeData, metaclass=Named):
     """`TypeData(header, type_vars, constructors)`: the definition of a data type, for `mod[header] = …`.
 
     Its constructors, made before it, get their positions here.
     """
-
-    node = it.TypeData
 
     @staticmethod
     def build(
@@ -145,10 +135,8 @@ class TypeData(metaclass=Named):
         return it.TypeData(header, tuple(type_vars), listed)
 
 
-class IncompleteType(metaclass=Named):
+class IncompleteType(it.HoleType, metaclass=Named):
     """`IncompleteType()`: a type to be inferred, `_` in text."""
-
-    node = it.HoleType
 
     @staticmethod
     def build(kind: TypeKindValue = TypeKind.Type) -> it.HoleType:
@@ -157,10 +145,8 @@ class IncompleteType(metaclass=Named):
         return it.HoleType()
 
 
-class TypeRelation(metaclass=Named):
+class TypeRelation(NoTypeRelation, metaclass=Named):
     """Relations are in the records of operators (`Op.type_rel`), not in types: nothing is one, and none can be made."""
-
-    node = NoTypeRelation
 
     @staticmethod
     def build(*args: object, **keywords: object) -> NoReturn:
@@ -180,13 +166,11 @@ def ShapeVar(name: str) -> DimVar:
     return fresh(name)
 
 
-class Any(metaclass=Named):
+class Any(DimVar, metaclass=Named):
     """`Any()`: a dim of which nothing is known but that it is itself; two of them are two dims.
 
     `isinstance(d, Any)` holds for every dim variable: those are the dims that are not known before the program runs.
     """
-
-    node = DimVar
 
     @staticmethod
     def build() -> DimVar:

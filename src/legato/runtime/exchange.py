@@ -22,7 +22,7 @@ from legato.runtime.datatypes import Cell, ConstructorInfo, DataInfo, Field, Obj
 from legato.runtime.program import FunctionInfo
 from legato.runtime.signature import Signature, fault
 from legato.runtime.size import compile_size, names
-from legato.runtime.values import Data, set_constructor, set_fields
+from legato.runtime.values import Data, as_data, set_constructor, set_fields
 from legato.runtime.workspace import Workspace
 
 __all__ = ["Exchange", "ObjectCall"]
@@ -292,6 +292,7 @@ class Exchange:
         for value, ty in zip(values, types, strict=True):  # they grow
             case = ty.known.get(id(value.constructor)) if type(value) is Data else None
             if case is None:
+                value = as_data(value)
                 case = ty.case(value, where)
             parts = value.fields
             if type(parts) is not tuple or len(parts) != case.flat:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from legato.base.dataclass import dataclass
 
-__all__ = ["Data", "set_constructor", "set_fields"]
+__all__ = ["Data", "as_data", "set_constructor", "set_fields"]
 
 _SHOWN = 40  # parts of a value that its text shows
 
@@ -37,6 +38,12 @@ class Data:
             else:
                 pieces.append(_short(item))
         return "".join(pieces) + ("…" if todo else "")
+
+
+def as_data(value: object) -> object:
+    """`value`; of an expression that writes a value out (`ir.expr.Call.as_data`), that value."""
+    written: Callable[[], Data | None] | None = getattr(value, "as_data", None)
+    return value if written is None else written() or value
 
 
 # A value that is there before its fields are is made by these: object.__new__(Data), and then both.

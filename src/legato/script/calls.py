@@ -21,6 +21,7 @@ from legato.ops import table
 from legato.script.annotations import Tensor
 from legato.script.frame import Frame, Keywords
 from legato.script.natives import BUILTINS, cast_to
+from legato.script.numpy_functions import numpy_function
 from legato.script.values import (
     Bound,
     Closure,
@@ -87,7 +88,9 @@ def _python(frame: Frame, function: Value, args: Sequence[Value], keywords: Keyw
 def _native(function: Value) -> Native | None:
     if isinstance(function, Native):
         return function
-    return BUILTINS.get(function) if type(function) in (BuiltinFunctionType, type) else None
+    if type(function) in (BuiltinFunctionType, type):
+        return BUILTINS.get(function)
+    return numpy_function(function)
 
 
 def _run(frame: Frame, native: Native, args: Sequence[Value], keywords: Keywords) -> Value:
@@ -103,7 +106,8 @@ def _unknown(frame: Frame, function: Value) -> CompileError:
     if isinstance(function, ModuleType):
         return frame.unsupported(f"call of the module {name}")
     if module.split(".")[0] == "numpy" or isinstance(function, np.ufunc):
-        return frame.unsupported(f"numpy.{name} runs in NumPy, not in Relay", f"use the operator: relay.{name}")
+        hint = f"use the operator: relay.{name}" if name in table() else "relay has the operators that there are"
+        return frame.unsupported(f"numpy.{name} runs in NumPy, not in Relay", hint)
     if callable(function):
         hint = "put @relay above it, and its calls become calls of a function of the module"
         return frame.unsupported(f"{name} is a Python function that is not decorated", hint)

@@ -14,7 +14,7 @@ from legato.ir.expr import Expr, Var
 from legato.ir.module import Module
 from legato.ir.types import TensorType, Type
 from legato.script.annotations import Dims, Tensor, type_of
-from legato.script.decorate import run, translated
+from legato.script.decorate import relay, run, translated
 from legato.script.expressions import slot
 from legato.script.frame import Frame
 from legato.script.program import Translation, annotated, unquoted
@@ -119,7 +119,7 @@ class _Whole(Parts):
         return held
 
 
-def relay_model(cls: type) -> Any:
+def relay_model(cls: Any) -> Any:
     """`@relay_model` above a class: its instances are programs, and Python objects as before.
 
     @relay_model
@@ -132,10 +132,13 @@ def relay_model(cls: type) -> Any:
     Linear(w=array).module
 
     A class without `__init__` takes its attributes by name. `forward` and the methods that it calls are read, never
-    run. UnsupportedError where there is no `forward`, or it has Python in it that has no meaning in Relay.
+    run. A function is a model without weights of its own: what `@relay` makes of it. UnsupportedError where there is no
+    `forward`, or it has Python in it that has no meaning in Relay.
     """
+    if inspect.isfunction(cls):
+        return relay(cls)
     if not inspect.isclass(cls):
-        raise UnsupportedError(f"@relay_model takes a class, got {describe(cls)}", hint="@relay is for functions")
+        raise UnsupportedError(f"@relay_model takes a class or a function, got {describe(cls)}")
     forward = inspect.getattr_static(cls, "forward", None)
     if not inspect.isfunction(forward):
         raise UnsupportedError(f"class {cls.__name__} has no method forward", hint="def forward(self, x: Tensor[…]): …")

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
-import numpy as np
-
+from legato.base.arrays import as_array
 from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError, TypeCheckError
 from legato.infer.builder import Builder
@@ -98,7 +97,7 @@ class Translation:
         """An array as a constant: the same for the same array."""
         found = self._constants.get(id(data))
         if found is None:
-            found = self._constants[id(data)] = constant(np.asarray(data), None, frame.span)
+            found = self._constants[id(data)] = constant(as_array(data, "a constant", TypeCheckError), None, frame.span)
             self._kept.append(data)
         return found
 

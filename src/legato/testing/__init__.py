@@ -1,8 +1,9 @@
 """A zoo of models as programs: `legato.testing.resnet.get_workload(num_layers=18)` gives (module, parameters).
 
-Each file has `get_net`, which builds the function, and `get_workload`, which adds random parameters. Structures and
-names of parameters are those of the models that Relay's tests had under these names; `image_shape` and sizes can be
-made small. Inputs are called "data".
+Each file has `get_net`, which builds the function (the module, where it needs more), and `get_workload`, which adds
+random parameters. Structures and names of parameters are those of the models that Relay's tests had under these names,
+and of the networks that papers about Relay measured; `image_shape` and sizes can be made small. Inputs are called
+"data".
 """
 
 from __future__ import annotations
@@ -11,4 +12,5 @@ from typing import Final
 
 __all__ = ["MODELS"]
 
-MODELS: Final = ("dcgan", "densenet", "dqn", "inception_v3", "lstm", "mlp", "mobilenet", "resnet", "squeezenet", "vgg")
+MODELS: Final = ("char_rnn", "dcgan", "densenet", "dqn", "gru", "inception_v3", "lstm", "mlp", "mobilenet",
+                 "mobilenet_v2", "resnet", "squeezenet", "tree_lstm", "vgg")  # fmt: skip

@@ -36,13 +36,13 @@ def xavier(name: str, shape: tuple[int, ...], rng: np.random.Generator) -> Array
 
 
 def create_workload(
-    net: Function, initializer: Initializer | None = None, seed: int = 0
+    net: Function | Module, initializer: Initializer | None = None, seed: int = 0
 ) -> tuple[Module, dict[str, Array]]:
-    """The typed module of `net`, and values for all its parameters but "data", by name.
+    """The typed module of `net` (its @main), and values for all its parameters but "data", by name.
 
     initializer: gives the values (name, shape, generator); `xavier` if None.
     """
-    mod = infer(Module.from_expr(net))
+    mod = infer(Module.from_expr(net) if isinstance(net, Function) else net)
     main = mod["main"]
     assert isinstance(main, Function)
     rng = np.random.default_rng(seed)

@@ -30,7 +30,7 @@ def error(tensor: TensorProto) -> str:
 
 
 @given(st.sampled_from(DTYPES), st.integers(0, 5), st.integers(0, 3), st.booleans(), st.integers(0, 99))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_round_trip(dtype: str, rows: int, columns: int, raw: bool, seed: int) -> None:
     kind = np.dtype(ml_dtypes.bfloat16) if dtype == "bfloat16" else np.dtype(dtype)
     array = np.random.default_rng(seed).integers(0, 2 if dtype == "bool" else 100, (rows, columns)).astype(kind)

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from legato.arith.expr import fresh
 from legato.base import dtype as dt
-from legato.base.target import TARGETS, Target, missing_features
+from legato.base.target import Target
 from legato.compare.exact import interpret
 from legato.driver import CompileOptions, compile_module
 from legato.infer.builder import Builder
 from legato.ir.expr import Var
 from legato.ir.module import Module
 from legato.ir.types import TensorType, dims
+from tests.machines import EVERY, LEVELS
 
 Array = np.ndarray[Any, Any]
-LEVELS = [t for t in TARGETS.values() if not missing_features(t)]
 
 
 def small(rng: np.random.Generator, *shape: int) -> Array:
@@ -63,7 +63,7 @@ def data(groups: int, inner: int, *, last: bool = True) -> Array:
     return small(np.random.default_rng(0), *shape)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(st.integers(1, 6), st.integers(1, 20), st.integers(1, 40), st.sampled_from([1, 2, 3]), st.integers(1, 2),
        st.integers(1, 3), st.booleans(), st.booleans(), st.sampled_from(LEVELS))  # fmt: skip
 def test_any_groups(
@@ -82,7 +82,7 @@ def test_any_groups(
     check(mod, data(groups, inner, last=last), target)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(st.integers(1, 4), st.integers(1, 12), st.integers(1, 20), st.sampled_from([1, 2, 3]), st.integers(1, 2),
        st.sampled_from(LEVELS))  # fmt: skip
 def test_transposed(groups: int, inner: int, outer: int, kernel: int, stride: int, target: Target) -> None:
@@ -90,7 +90,7 @@ def test_transposed(groups: int, inner: int, outer: int, kernel: int, stride: in
     check(mod, data(groups, inner, last=False), target)
 
 
-@pytest.mark.parametrize("target", LEVELS, ids=lambda t: t.name)
+@pytest.mark.parametrize("target", EVERY)
 @pytest.mark.parametrize(("inner", "outer", "is_tiled"), [(16, 16, True), (8, 8, True), (4, 32, True), (8, 2, False)])
 def test_a_group_is_tiled(inner: int, outer: int, is_tiled: bool, target: Target) -> None:
     text = check(convolution(4, inner, outer), data(4, inner), target)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import legato
 from legato.arith.expr import Expr, Var, const
 from legato.base import dtype as dt
-from legato.base.target import TARGETS, Target, missing_features, target
+from legato.base.target import TARGETS, Target, target
 from legato.codegen.compile import assembly
 from legato.codegen.emit import emit_module
 from legato.codegen.spills import InnerLoop, innermost_loops
@@ -23,9 +23,9 @@ from legato.lower.algorithms.interleaved import interleave
 from legato.lower.rules.tile_shape import FEW_ROWS, interleaved_shapes
 from legato.te.tensor import Axis, Reduction, placeholder
 from tests.lower.programs import interpreted, lowered
+from tests.machines import EVERY, LEVELS
 
 V2 = target("x86-64-v2")
-LEVELS = [t for t in TARGETS.values() if not missing_features(t)]
 
 
 def dense(rows: int, terms: int, channels: int) -> Module:
@@ -61,13 +61,13 @@ def check(mod: Module, level: Target = V2) -> None:
     np.testing.assert_allclose(got, expected, atol=2e-6 * max(1, np.abs(expected).max()), rtol=1e-5)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(1, 35), st.sampled_from([1, 2, 3, 8, 66, 600]), st.integers(1, 80), st.sampled_from(LEVELS))
 def test_products_of_any_shape(rows: int, terms: int, channels: int, level: Target) -> None:
     check(dense(rows, terms, channels), level)
 
 
-@pytest.mark.parametrize("level", LEVELS, ids=lambda t: t.name)
+@pytest.mark.parametrize("level", EVERY)
 @pytest.mark.parametrize("backwards", [False, True])
 @pytest.mark.parametrize(("rows", "terms", "channels"), [(3, 4, 12), (7, 600, 20), (1, 2, 5), (9, 68, 24), (8, 4, 22)])
 def test_lanes_in_any_order(rows: int, terms: int, channels: int, backwards: bool, level: Target) -> None:
@@ -79,7 +79,7 @@ def test_lanes_in_any_order(rows: int, terms: int, channels: int, backwards: boo
     np.testing.assert_array_equal(out, np.asarray(evaluate(mod, arrays)))
 
 
-@pytest.mark.parametrize("level", LEVELS, ids=lambda t: t.name)
+@pytest.mark.parametrize("level", EVERY)
 @pytest.mark.parametrize(
     ("size", "stride", "data", "channels"),
     [(9, 1, 6, 9), (9, 2, 4, 4), (12, 1, 32, 20), (20, 1, 96, 24), (20, 1, 64, 72), (20, 1, 64, 22), (20, 2, 64, 40)],
@@ -127,7 +127,7 @@ def test_a_tile_fits_the_registers(channels: int | None, rows: int) -> None:
     assert rows == 5 or shape.rows * shape.vectors * 3 >= V2.vector_registers or channels in (4, 6, 20, 1000)
 
 
-@pytest.mark.parametrize("level", [t for t in LEVELS if t.fma], ids=lambda t: t.name)
+@pytest.mark.parametrize("level", [t for t in TARGETS.values() if t.fma], ids=lambda t: t.name)
 @pytest.mark.parametrize("channels", [20, 24, 36, 40, 56, 72])
 def test_vectors_that_channels_leave_partly_empty(channels: int, level: Target) -> None:
     lanes = level.lanes(dt.float32)
@@ -143,7 +143,7 @@ def test_vectors_that_channels_leave_partly_empty(channels: int, level: Target) 
         assert inner.count("shuf") == inner.count("perm") == 0
 
 
-@pytest.mark.parametrize("level", LEVELS, ids=lambda t: t.name)
+@pytest.mark.parametrize("level", EVERY)
 @pytest.mark.parametrize("dtype", [dt.float32, dt.float64, dt.int32, dt.int64], ids=str)
 def test_each_vector_has_whole_channels(dtype: dt.DType, level: Target) -> None:
     for channels in range(1, 200):
@@ -152,7 +152,7 @@ def test_each_vector_has_whole_channels(dtype: dt.DType, level: Target) -> None:
             assert shape.places % shape.terms == 0
 
 
-@pytest.mark.parametrize("level", LEVELS, ids=lambda t: t.name)
+@pytest.mark.parametrize("level", EVERY)
 @pytest.mark.parametrize("channels", [5, 7, 10, 20, 24, 36])
 @pytest.mark.parametrize("dtype", ["float64", "int64", "int32"])
 def test_other_dtypes(channels: int, dtype: str, level: Target) -> None:
@@ -164,7 +164,7 @@ def test_other_dtypes(channels: int, dtype: str, level: Target) -> None:
 
 
 def test_where_there_is_one_sum() -> None:
-    for level in LEVELS:
+    for level in TARGETS.values():
         assert not interleaved_shapes(const(64), 56, dt.float64, level)
         if level is not V2:
             assert not interleaved_shapes(const(64), 56, dt.float32, level)

@@ -25,7 +25,7 @@ def program(rank: int, taps: int, stride: int, padding: int, extra: int, dilatio
     }}"""
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(1, 3), st.integers(1, 4), st.integers(1, 3), st.integers(0, 2), st.integers(0, 1), st.integers(1, 2),
        st.sampled_from((1, 6)))  # fmt: skip
 def test_phases_are_the_transposed_convolution(

@@ -43,7 +43,7 @@ def product(batch: int | None, image: tuple[int, ...], units: int, *, of_input: 
 images = st.lists(st.integers(1, 9), min_size=2, max_size=4).map(tuple)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.none() | st.integers(1, 3), images, st.integers(1, 40), st.booleans())
 def test_products_of_images_are_as_interpreted(
     batch: int | None, image: tuple[int, ...], units: int, of_input: bool

@@ -53,7 +53,7 @@ def run(y: Tensor, x: Tensor, w: Tensor, arrays: Sequence[np.ndarray]) -> np.nda
     return out
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(st.integers(1, 2), st.integers(3, 9), st.integers(3, 9), st.integers(1, 3), st.integers(1, 3),
        st.permutations("OIHW"), st.tuples(*[st.sampled_from((F1, F2, F4))] * 2))  # fmt: skip
 def test_stages_mean_the_sum(n: int, h: int, w: int, c: int, outs: int, order: list[str], schemes: Schemes) -> None:

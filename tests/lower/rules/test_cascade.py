@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from legato.arith.expr import fresh
 from legato.base import dtype as dt
-from legato.base.target import TARGETS, Target, missing_features
+from legato.base.target import Target
 from legato.compare.exact import interpret
 from legato.driver import CompileOptions, compile_module
 from legato.infer.builder import Builder
@@ -24,9 +24,9 @@ from legato.ops import table
 from legato.tir.buffer import Buffer
 from legato.tir.walk import bound_buffers
 from tests.lower.programs import interpreted, lowered
+from tests.machines import LEVELS
 
 Array = np.ndarray[Any, Any]
-LEVELS = [t for t in TARGETS.values() if not missing_features(t)]
 BEST = LEVELS[-1]
 CLIP = ("nn.bias_add", "clip")
 
@@ -110,7 +110,7 @@ def lines(target: Target) -> int:
     return target.vector_bytes << 8
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(st.tuples(st.integers(1, 3), st.sampled_from((1, 3, 16, 70)), st.integers(3, 19), st.integers(3, 19)),
        st.sampled_from((16, 24, 32, 48, 72, 80)), st.sampled_from((1, 2, 3, 5)), st.sampled_from((1, 2, 3)),
        st.sampled_from(((0, 0), (1, 1), (2, 0, 1, 2), (0, 1, 3, 0))), st.booleans(),
@@ -150,7 +150,7 @@ def test_compiled_is_both(
     assert all(r.tobytes() == results[0].tobytes() for r in results)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, suppress_health_check=list(HealthCheck))
 @given(st.integers(40, 130), st.sampled_from((32, 48, 80)), st.sampled_from((2, 3, 5)), st.sampled_from((1, 2, 3)),
        st.sampled_from(((0, 0), (1, 1), (2, 0, 1, 2), (0, 1, 3, 0))), st.sampled_from(("nn.conv2d", "nn.max_pool2d")),
        st.sampled_from((1 << 12, 1 << 13, 1 << 14)), st.sampled_from(LEVELS))  # fmt: skip

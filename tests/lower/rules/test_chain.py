@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from legato.base.precision import Precision
-from legato.base.target import TARGETS, Target, missing_features
+from legato.base.target import Target
 from legato.compare.exact import interpret
 from legato.driver import CompileOptions, compile_module
 from legato.infer.infer import infer
@@ -20,9 +20,9 @@ from legato.ir.parser import parse
 from legato.ops import table
 from legato.tir.verify import verify_all
 from tests.lower.programs import lowered
+from tests.machines import LEVELS
 
 Array = np.ndarray[Any, Any]
-LEVELS = [t for t in TARGETS.values() if not missing_features(t)]
 BEST = LEVELS[-1]
 
 SOFTMAX = """let %w = nn.softmax(%s, axis=3);"""
@@ -109,7 +109,7 @@ sizes = st.builds(Sizes, st.integers(1, 2), st.integers(1, 3), st.integers(1, 30
                   st.integers(1, 20), st.integers(1, 40))  # fmt: skip
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(sizes, st.sampled_from((*ROWS, COLUMNS)), st.sampled_from(("", "b11k", "11qk", "bhqk", "k")), st.booleans(),
        st.sampled_from(("", "", "b", "q", "bq", "k")), st.booleans(), st.sampled_from(LEVELS))  # fmt: skip
 def test_compiled_is_interpreted(
@@ -135,7 +135,7 @@ def test_two_kernels(rows: str, symbolic: str) -> None:
     verify_all({**loops.kernels, **loops.functions}, final=True)
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, suppress_health_check=list(HealthCheck))
 @given(sizes, st.sampled_from(ROWS), st.sampled_from(("k", "qk", "bqk")), st.sampled_from(LEVELS))
 def test_bounded_rows(n: Sizes, rows: str, symbolic: str, target: Target) -> None:
     """A dim that is bounded is long enough a buffer for its rows."""

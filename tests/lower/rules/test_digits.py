@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from legato.arith.expr import Var, const, floordiv, floormod
 from legato.base import dtype as dt
-from legato.base.target import TARGETS, Target, missing_features
+from legato.base.target import Target
 from legato.compare.exact import interpret
 from legato.driver import CompileOptions, compile_module
 from legato.infer.infer import infer
@@ -20,8 +20,7 @@ from legato.ir.parser import parse
 from legato.lower.rules.digits import digit
 from legato.ops import table
 from legato.te.tensor import Axis, placeholder
-
-LEVELS = [t for t in TARGETS.values() if not missing_features(t)]
+from tests.machines import LEVELS
 
 
 def shuffle(rows: int, groups: int, each: int, dtype: str = "float32") -> Module:
@@ -51,7 +50,7 @@ def check(mod: Module, inputs: list[Any], target: Target) -> None:
     assert all(np.array_equal(exe.with_threads(threads)(*inputs), want) for threads in (1, 2))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(st.integers(1, 5), st.integers(2, 5), st.integers(1, 40), st.sampled_from(("float32", "int64", "int8")),
        st.sampled_from(LEVELS))  # fmt: skip
 def test_shuffles(rows: int, groups: int, each: int, dtype: str, target: Target) -> None:
@@ -60,7 +59,7 @@ def test_shuffles(rows: int, groups: int, each: int, dtype: str, target: Target)
     check(shuffle(rows, groups, each, dtype), inputs, target)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, suppress_health_check=list(HealthCheck))
 @given(st.integers(1, 9), st.integers(1, 5), st.integers(1, 70), st.sampled_from(LEVELS))
 def test_heads_are_joined(rows: int, heads: int, width: int, target: Target) -> None:
     x = np.random.default_rng(0).standard_normal((2, heads, rows, width)).astype(np.float32)

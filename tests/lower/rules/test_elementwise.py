@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from legato.arith.expr import Select
 from legato.arith.substitute import nodes
-from legato.base.target import TARGETS, Target, missing_features
+from legato.base.target import Target
 from legato.driver import CompileOptions, compile_module
 from legato.infer.infer import infer
 from legato.ir.module import Module
@@ -20,9 +20,9 @@ from legato.ops import table
 from legato.tir.stmt import For, LoopKind
 from legato.tir.walk import expressions, statements
 from tests.lower.programs import interpreted, lowered
+from tests.machines import LEVELS
 
 Array = np.ndarray[Any, Any]
-LEVELS = [t for t in TARGETS.values() if not missing_features(t)]
 BEST = LEVELS[-1]
 
 
@@ -52,7 +52,7 @@ def turned_round(inputs: list[Array]) -> list[Array]:
     return [-x if i == 1 else x for i, x in enumerate(inputs)]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=3), st.lists(st.integers(1, 9), min_size=2, max_size=20),
        st.integers(0, 2), st.sampled_from(("float32", "int64", "int8")), st.booleans(),
        st.sampled_from(LEVELS))  # fmt: skip
@@ -68,7 +68,7 @@ def test_joined_along_any_axis(
     check(joined(types, axis, dtype=dtype), inputs, np.concatenate(turned_round(inputs), axis), target)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(st.integers(2, 5), st.integers(1, 5), st.integers(1, 70), st.integers(1, 3),
        st.sampled_from(("float32", "int64")), st.sampled_from(LEVELS))  # fmt: skip
 def test_a_short_last_axis(count: int, rows: int, length: int, parts: int, dtype: str, target: Target) -> None:
@@ -83,7 +83,7 @@ def test_a_short_last_axis(count: int, rows: int, length: int, parts: int, dtype
     )
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.tuples(st.integers(1, 20), st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=4),
        st.sampled_from(LEVELS))  # fmt: skip
 def test_padded_along_all_axes(dims: list[tuple[int, int, int]], target: Target) -> None:

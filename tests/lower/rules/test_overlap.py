@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from legato.arith.expr import Var, const
 from legato.base import dtype as dt
-from legato.base.target import TARGETS, Target, missing_features
+from legato.base.target import TARGETS, Target
 from legato.compare.exact import interpret
 from legato.driver import CompileOptions, compile_module
 from legato.infer.builder import Builder
@@ -23,8 +23,8 @@ from legato.tir.expr import Load
 from legato.tir.stmt import Store
 from legato.tir.walk import statements
 from tests.lower.programs import lowered
+from tests.machines import LEVELS
 
-LEVELS = [t for t in TARGETS.values() if not missing_features(t)]
 ROW, LAST, CHANNEL = (Axis(Var(name, lo=0), const(n)) for name, n in (("row", 12), ("r", 3), ("c", 16)))
 
 
@@ -78,7 +78,7 @@ def windows(op: str, channels: int, window: int, stride: int, dilation: int) -> 
     return Module.from_expr(b.function([x], b.call(op, x, pool_size=(window, window), **layout, **attrs)))
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(("nn.conv2d", "nn.max_pool2d", "nn.avg_pool2d")), st.sampled_from((16, 24, 32, 40, 72)),
        st.integers(2, 7), st.integers(1, 3), st.integers(1, 2), st.sampled_from(LEVELS))  # fmt: skip
 def test_results_have_the_same_bits(

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 
 from legato.arith.expr import fresh
 from legato.base import dtype as dt
-from legato.base.target import TARGETS, Target, missing_features
+from legato.base.target import Target
 from legato.compare.exact import interpret
 from legato.driver import CompileOptions, compile_module
 from legato.infer.builder import Builder
 from legato.ir.expr import Expr, Var
 from legato.ir.module import Module
 from legato.ir.types import TensorType, dims
+from tests.machines import EVERY, LEVELS
 
 Array = np.ndarray[Any, Any]
-LEVELS = [t for t in TARGETS.values() if not missing_features(t)]
 EPSILON = 2.0**-23
 SHAPES = st.one_of(
     st.tuples(st.integers(1, 60), st.integers(1, 70)),
@@ -80,13 +80,13 @@ def data(shape: tuple[int, ...]) -> Array:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, suppress_health_check=list(HealthCheck))
 @given(SHAPES, st.booleans(), st.sampled_from(LEVELS))
 def test_rows(kind: str, shape: tuple[int, ...], is_symbolic: bool, target: Target) -> None:
     check(program(kind, shape, is_symbolic=is_symbolic), data(shape), target)
 
 
-@pytest.mark.parametrize("target", LEVELS, ids=lambda t: t.name)
+@pytest.mark.parametrize("target", EVERY)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("length", [*range(1, 10), 15, 16, 17, 100, 300])
 def test_a_row_does_not_depend_on_how_many_there_are(kind: str, length: int, target: Target) -> None:
@@ -96,7 +96,7 @@ def test_a_row_does_not_depend_on_how_many_there_are(kind: str, length: int, tar
     assert np.array_equal(together[-1:], alone)
 
 
-@pytest.mark.parametrize("target", LEVELS, ids=lambda t: t.name)
+@pytest.mark.parametrize("target", EVERY)
 def test_how_rows_are_done(target: Target) -> None:
     lanes = target.lanes(dt.float32)
 

@@ -119,7 +119,7 @@ def test_empty_and_single_extents(name: str, sizes: tuple[int, int, int]) -> Non
         check(module, arguments(*sizes[:2]), (2,))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from(sorted(GATES)), st.integers(0, 5), st.integers(1, 9), st.integers(1, 70), st.booleans(),
     st.booleans(), st.booleans(),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from legato.base.target import TARGETS, Target, missing_features
+from legato.base.target import Target
 from legato.compare.exact import interpret
 from legato.driver import CompileOptions, compile_module
 from legato.infer.infer import infer
@@ -20,9 +20,9 @@ from legato.ops import table
 from legato.tir.buffer import Buffer
 from legato.tir.walk import bound_buffers
 from tests.lower.programs import interpreted, lowered
+from tests.machines import LEVELS
 
 Array = np.ndarray[Any, Any]
-LEVELS = [t for t in TARGETS.values() if not missing_features(t)]
 BEST = LEVELS[-1]
 DTYPES = ("float32", "float64", "int64", "float16", "int8", "bool")
 
@@ -53,7 +53,7 @@ def blocks(mod: Module, target: Target = BEST) -> list[Buffer]:
     return [b for b in found if b.shape[0] is b.shape[1]]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.integers(1, 37), min_size=2, max_size=4), st.randoms(use_true_random=False),
        st.sampled_from(DTYPES), st.booleans(), st.sampled_from(LEVELS))  # fmt: skip
 def test_transposed(shape: list[int], random: Any, dtype: str, symbolic: bool, target: Target) -> None:
@@ -67,7 +67,7 @@ def test_transposed(shape: list[int], random: Any, dtype: str, symbolic: bool, t
         assert np.array_equal(exe.with_threads(threads)(x, np.zeros_like(want)), want)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, suppress_health_check=list(HealthCheck))
 @given(st.integers(1, 3), st.integers(4, 40), st.integers(1, 9), st.integers(4, 20),
        st.sampled_from(("float32", "float64", "int64")), st.sampled_from(LEVELS))  # fmt: skip
 def test_what_lies_along_is_read_beside(n: int, c: int, h: int, w: int, dtype: str, target: Target) -> None:

@@ -16,7 +16,7 @@ import legato.ops  # noqa: F401  # gives operators their names
 from legato.arith.expr import fresh
 from legato.base import dtype as dt
 from legato.base.precision import Precision
-from legato.base.target import TARGETS, Target, missing_features
+from legato.base.target import TARGETS, Target
 from legato.codegen.compile import assembly
 from legato.codegen.emit import emit_module
 from legato.codegen.spills import innermost_loops
@@ -33,10 +33,10 @@ from legato.lower.rules.tile_shape import pick_shape
 from legato.lower.rules.winograd_cost import WinogradPlan
 from legato.ops import table
 from tests.lower.programs import interpreted, lowered
+from tests.machines import LEVELS
 
 Array = np.ndarray[Any, Any]
 V4 = TARGETS["x86-64-v4"]
-LEVELS = [t for t in TARGETS.values() if not missing_features(t)]
 needs_v4 = pytest.mark.skipif(V4 not in LEVELS, reason="needs AVX-512")
 PAIRS = ((F2, F2), (F4, F4), (F1, F2), (F2, F1), (F1, F4), (F4, F1))
 
@@ -99,7 +99,7 @@ def forced(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 sizes = st.tuples(st.integers(1, 3), st.integers(1, 9), st.integers(1, 9), st.sampled_from((1, 3, 16, 17, 33)))
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, suppress_health_check=list(HealthCheck))
 @given(sizes, st.sampled_from((16, 20, 32, 40, 70)), st.sampled_from(((1, 1), (1, 0, 1, 2), (2, 1, 0, 1))),
        st.sampled_from(("", "n", "hw", "nhw")), st.sampled_from(LEVELS), st.sampled_from(PAIRS),
        st.integers(1, 13), st.booleans(),

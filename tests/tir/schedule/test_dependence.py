@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from legato.arith.expr import Expr, Op, Var, binary, const
@@ -100,7 +100,6 @@ def _cache_read(func: Func, draw: Any) -> Func:
     return s.cache_read(func, source, draw(st.sampled_from(list(loops(func)))).var)[0]
 
 
-@settings(deadline=None)
 @given(program=nests(), data=st.data())
 @pytest.mark.parametrize(
     "primitive",

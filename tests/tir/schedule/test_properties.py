@@ -170,7 +170,7 @@ PRIMITIVES: list[Primitive] = [
     _compute_at_each, _inline, _set_scope, _set_layout, _cache_read, _cache_write, _lift_alloc, _sink_alloc, _rfactor,
     _partition, _overlap_tail, _simplify,
 ]  # fmt: skip
-RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+RELAXED = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
 def _schedule(program: Program, data: st.DataObject) -> Func | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from math import prod
 from typing import Any
 
+from legato.base.arrays import as_array
 from legato.base.errors import TypeCheckError
 from legato.base.node import post_order
 from legato.ir.expr import Call, Constant, Expr, Function, Tuple, Var
@@ -14,7 +15,7 @@ from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.types import TensorType
 
-__all__ = ["check_constant", "collect_device_annotation_ops", "collect_device_info", "count_layers",
+__all__ = ["analyze_relay", "check_constant", "collect_device_annotation_ops", "collect_device_info", "count_layers",
            "get_total_mac_number", "list_op_freqs", "search_fc_transpose"]  # fmt: skip
 
 
@@ -25,6 +26,22 @@ def _calls(x: Any) -> Iterator[tuple[Call, Op]]:
     for node in post_order(roots):
         if isinstance(node, Call) and isinstance(node.op, Op):
             yield node, node.op
+
+
+def analyze_relay(mod: Any, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """What a module (or expression) consists of: calls of "operators", "parameters" and their "bytes".
+
+    Parameters are the elements of its constants, which is what frozen ones are, and those of the arrays `params`.
+    """
+    module = getattr(mod, "module", mod)
+    roots: Iterable[Expr] = [f for _, f in module.graph_functions()] if isinstance(module, Module) else [module]
+    arrays = {id(n.data): n.data for n in post_order(roots) if isinstance(n, Constant)}
+    found = [*arrays.values(), *(as_array(v, f"parameter {n!r}", TypeCheckError) for n, v in (params or {}).items())]
+    return {
+        "operators": list_op_freqs(mod),
+        "parameters": sum(a.size for a in found),
+        "bytes": sum(a.nbytes for a in found),
+    }
 
 
 def list_op_freqs(mod: Any) -> dict[str, int]:

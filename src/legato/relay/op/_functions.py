@@ -17,6 +17,7 @@ import numpy as np
 
 from legato.base.errors import TypeCheckError, UnsupportedError
 from legato.infer.builder import Builder
+from legato.ir._relay_ops import BROADCAST
 from legato.ir.attrs import make_attrs, pack_args
 from legato.ir.expr import Call, Constant, Expr, Tuple, constant
 from legato.ir.op import Op
@@ -65,7 +66,7 @@ def namespace(prefix: str, own: Mapping[str, Any]) -> tuple[Callable[[str], Any]
     def get(name: str) -> Any:
         if not name.startswith("_"):
             try:
-                return function(prefix + name)
+                return function(BROADCAST.get(prefix + name, prefix + name))
             except KeyError:
                 pass
         raise AttributeError(f"there is no operator relay.{prefix}{name}")

@@ -22,10 +22,8 @@ def get(op_name: str) -> record.Op:
         raise TypeCheckError(f"no operator is called {op_name!r}", hint=hint) from None
 
 
-class Op(metaclass=Named):
+class Op(record.Op, metaclass=Named):
     """`Op.get(name)`; operators are records of the compiler (`legato.ir.op.Op`), made in files and not registered."""
-
-    node = record.Op
 
     @staticmethod
     def build(name: str) -> record.Op:

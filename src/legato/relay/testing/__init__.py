@@ -34,12 +34,12 @@ def run_infer_type(expr: _ir.Expr) -> Any:
 
 
 def create_workload(
-    net: _ir.Function, initializer: Any = None, seed: int = 0
+    net: _ir.Function | _module.IRModule, initializer: Any = None, seed: int = 0
 ) -> tuple[_module.IRModule, dict[str, Any]]:
     """The typed module of a network and random parameters for all but its inputs; see `legato.testing.init`."""
     from legato.testing.init import create_workload as create
 
-    mod, params = create(net, initializer, seed)
+    mod, params = create(net.module if isinstance(net, _module.IRModule) else net, initializer, seed)
     return _module.IRModule(mod), params
 
 
@@ -49,7 +49,11 @@ class _Model:
     def __init__(self, file: Any) -> None:
         self._file = file
         self.__doc__ = file.__doc__
-        self.get_net = file.get_net
+
+    def get_net(self, *args: Any, **keywords: Any) -> Any:
+        """The function of the model, or the module where it needs more."""
+        net = self._file.get_net(*args, **keywords)
+        return net if isinstance(net, _ir.Function) else _module.IRModule(net)
 
     def get_workload(self, *args: Any, **keywords: Any) -> tuple[_module.IRModule, dict[str, Any]]:
         """The typed module of the model and random parameters."""

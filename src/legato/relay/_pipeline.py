@@ -1,0 +1,102 @@
+"""The compiler's passes as the current `PassContext` wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+from legato.base.errors import CompileError
+from legato.ir.module import Module
+from legato.pipelines import DEFAULT
+from legato.relay._passes import CONFIGS, PassContext, PassInfo
+from legato.relay.module import IRModule
+from legato.transform.canonicalize import Canonicalize
+from legato.transform.eliminate_common import EliminateCommon
+from legato.transform.fold_constant import FoldConstant
+from legato.transform.fold_scale import FoldScale
+from legato.transform.fuse import Fuse
+from legato.transform.infer_types import InferTypes
+from legato.transform.pass_ import Pass
+from legato.transform.simplify import Simplify
+from legato.transform.to_a_normal import ToANormal
+from legato.transform.to_graph import ToGraph
+
+__all__ = ["pipeline"]
+
+# Passes that code can do without, and those that it cannot, under Relay's names and at Relay's levels.
+_OPTIONAL: Final[Mapping[type[Pass], PassInfo]] = {
+    Simplify: PassInfo(0, "SimplifyExpr"),
+    FoldConstant: PassInfo(2, "FoldConstant"),
+    EliminateCommon: PassInfo(3, "EliminateCommonSubexpr"),
+    FoldScale: PassInfo(3, "FoldScaleAxis"),
+}
+_NEEDED: Final[Mapping[type[Pass], PassInfo]] = {
+    InferTypes: PassInfo(0, "InferType"),
+    Canonicalize: PassInfo(0, "SimplifyInference"),
+    ToANormal: PassInfo(0, "ToANormalForm"),
+    ToGraph: PassInfo(0, "ToGraphNormalForm"),
+}
+_FUSE: Final = PassInfo(0, "FuseOps")
+
+
+def pipeline() -> tuple[Pass, ...]:
+    """The passes that `relay.build` runs: all of `legato.pipelines.DEFAULT` outside of a context; within one those
+    that its level and its lists of names enable, with its limit on groups, told to its instruments.
+
+    Without FuseOps every operator is a group. CompileError where it disables a pass that code cannot do without, or
+    requires one that is not run.
+    """
+    context = PassContext.current()
+    if context.is_default:
+        return DEFAULT
+    needed = {info.name for info in _NEEDED.values()}
+    for name in context.disabled_pass or ():
+        if name in needed:
+            raise CompileError(f"pass {name} cannot be disabled", hint="code is made of its result")
+    known = {*needed, _FUSE.name, *(info.name for info in _OPTIONAL.values())}
+    for name in context.required_pass or ():
+        if name not in known:
+            raise CompileError(f"relay.build runs no pass {name}", hint=f"it runs {', '.join(sorted(known))}")
+    steps = [_fused(step, context) for step in DEFAULT if _is_enabled(step, context)]
+    return tuple(_Watched(step, context) for step in steps) if context.instruments else tuple(steps)
+
+
+def _is_enabled(step: Pass, context: PassContext) -> bool:
+    info = _OPTIONAL.get(type(step))
+    return info is None or context.enables(info)
+
+
+def _fused(step: Pass, context: PassContext) -> Pass:
+    """The step with the context's limit, where it forms groups."""
+    if not isinstance(step, Fuse):
+        return step
+    limit = (context.config or {}).get(CONFIGS[0]) if context.enables(_FUSE) else 1
+    return step if limit is None else Fuse(max_ops=int(limit))
+
+
+class _Watched(Pass):
+    """A step that the context's instruments are told of, and may forbid where code can do without it."""
+
+    name: ClassVar[str] = "watched"
+
+    def __init__(self, step: Pass, context: PassContext) -> None:
+        self._step, self._context = step, context
+        own = _FUSE if isinstance(step, Fuse) else PassInfo(0, step.name)
+        self._info = {**_OPTIONAL, **_NEEDED}.get(type(step), own)
+        self.name = step.name  # type: ignore[misc]  # what an observer calls it
+
+    def __call__(self, mod: Module) -> Module:
+        if not all(self._tell("should_run", mod)):
+            if type(self._step) in _OPTIONAL:
+                return mod
+            raise CompileError(f"an instrument forbids pass {self._info.name}", hint="code is made of its result")
+        self._tell("run_before_pass", mod)
+        new = self._step(mod)
+        self._tell("run_after_pass", new)
+        return new
+
+    def _tell(self, event: str, mod: Module) -> list[Any]:
+        try:
+            return self._context.tell(event, IRModule(mod), self._info)
+        except Exception as error:
+            raise CompileError(f"an instrument fails at {event} of {self._info.name}: {error}") from error
