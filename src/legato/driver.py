@@ -43,6 +43,7 @@ from legato.runtime.executable import Executable
 from legato.runtime.kernels import kernel_from_work, kernels_to_text
 from legato.runtime.parts import Segment
 from legato.runtime.program import FunctionInfo, HostOpInfo, Program
+from legato.tir.stmt import Func
 from legato.transform._closures import Names
 from legato.transform._first_order import first_order
 from legato.transform._sizes import combinations, for_sizes, hull, is_choice, without_calls_of_main
@@ -300,15 +301,20 @@ def _lowered(
         from legato.tir.verify import verify_all  # only where it is asked for
 
         verify_all(loops, final=True)
+    stages = {"lower": lowered.module, "tir": _as_module(loops)}
     if options.bounds:
         from legato.lower.bounds import test_all
 
         test_all(program)
-        loops = {**program.kernels, **program.functions}
-    for name, stage in (("lower", lowered.module), ("tir", Module({ir.GlobalVar(n): f for n, f in loops.items()}))):
+        stages["bounds"] = _as_module({**program.kernels, **program.functions})
+    for name, stage in stages.items():
         if name in options.keep or "*" in options.keep:
             observer.kept[name] = stage
     return lowered, program
+
+
+def _as_module(functions: Mapping[str, Func]) -> Module:
+    return Module({ir.GlobalVar(name): func for name, func in functions.items()})
 
 
 class _Clock:

@@ -43,6 +43,12 @@ OUTSIDE = [
     (X, "y[0] = select(n < 4, 1f, select(0f < x[n + 1, 0], 1f, 2f));", "reads x[5, 0] of [5, 4]"),
     (X, "if 0f < x[0, n] { y[0] = 1f; }", "reads x[0, 4] of [5, 4]"),
     (X, "for i in 0..index(k[n + 4]) { y[0] = 1f; }", "reads k[8] of [8]"),
+    (X, "alloc t: Buffer[(4,), float32, scope=local]; for i in 0..n - 1 { t[i] = x[0, i]; } y[n] = t[3] + 1f;",
+     "stores to y[4] what depends on memory that nothing has stored to"),
+    (X, "alloc t: Buffer[(4,), float32, scope=register]; vector i in 0..4 { if i < 3 { t[i] = 1f; } }"
+     " let v = t[2] * t[3]; y[0] = v;", "stores to y[0] what depends on memory that nothing has stored to"),
+    (X, "alloc t: Buffer[(1,), float32, scope=local]; if t[0] < 0f { y[0] = 1f; }",
+     "decides on what depends on memory that nothing has stored to"),
 ]  # fmt: skip
 INSIDE = [
     (X, "vector i in 0..8 { y[i] = select(i < 4, x[0, i], 0f); }"),
@@ -50,7 +56,11 @@ INSIDE = [
     (X, "for i in 0..n + 2 { y[i] = select(i < n, select(0f < x[0, i], 1f, 2f), 0f); }"),
     (HALO, "for i in 0..7 { for j in 0..6 { y[i] = x[i - 1, j]; } }"),
     (X, "prefetch x[n + 100, 0];"),
-]
+    (X, "alloc t: Buffer[(8,), float32, scope=local]; vector i in 0..8 { if i < n + 1 { t[i] = 1f; } }"
+     " alloc u: Buffer[(8,), float32, scope=register]; vector i in 0..8 { u[i] = t[i] + 1f; }"
+     " vector i in 0..8 { if i <= n { y[i] = u[i]; } }"),
+    (X, "alloc t: Buffer[(1,), float32, scope=local]; y[0] = select(n < 9, 1f, t[0]);"),
+]  # fmt: skip
 
 
 def with_tests(params: str, body: str) -> tuple[Func, AccessTests]:

@@ -7,7 +7,8 @@
 
 Every Load and Store is tested, along each dimension, against the buffer that it names, halo included; in the lanes and
 under the conditions in which it happens; in memory of every scope. So are the bytes that a View takes of another
-buffer, the payload that an Open finds, and the sizes of what a call is given. A Prefetch is not: it may lie outside.
+buffer, the payload that an Open finds, and the sizes of what a call is given; and that what a kernel stores for others
+depends on nothing undefined (`tir.defined`). A Prefetch is not tested: it may lie outside.
 
 What fails ends the call. Before that it stores its number, the subscripts and the limits into `report`, the last
 parameter of every function here. The tests of a program are numbered behind its own checks.
@@ -25,10 +26,13 @@ from legato.base.dataclass import dataclass
 from legato.base.node import transform
 from legato.tir.accesses import Access, Guard, accesses, limits
 from legato.tir.buffer import Buffer
+from legato.tir.defined import Definedness
 from legato.tir.expr import Size, cast
 from legato.tir.stmt import (
     Check,
+    For,
     Func,
+    If,
     Invoke,
     Launch,
     Let,
@@ -84,7 +88,9 @@ def checked(
     which accesses are tested (None: all, and what is not an access, too).
     """
     report = Buffer("report", (const(WORDS),), dt.int64)
-    made = _Tester(func, tests, functions, report, wanted, is_ours)
+    made = _Tester(
+        func, tests, functions, report, wanted, is_ours, Definedness.of(func) if wanted is None else Definedness()
+    )
     body = transform(func.body, made.step)
     return Func(func.name, (*func.params, report), body, func.kind, func.constants, func.span)
 
@@ -97,10 +103,13 @@ class _Tester:
     report: Buffer
     wanted: Wanted | None
     is_ours: bool
+    says: Definedness
 
     def step(self, s: Stmt) -> Stmt | None:
         """`s`, whose parts are done, behind its tests."""
         before = self._before(s)
+        if self.wanted is None:
+            s = self.says.step(s)
         if isinstance(s, While):
             s = While(s.cond, block(s.body, self._behind(s.body, s)))
         elif isinstance(s, Launch | Invoke):
@@ -120,6 +129,7 @@ class _Tester:
                 self._access(access, found)
         if self.wanted is None:
             self._memory(s, found)
+            self._defined(s, found)
         return found
 
     def _access(self, a: Access, found: _Prefix) -> None:
@@ -135,6 +145,19 @@ class _Tester:
         )
         message = f"{what} {a.buffer.name}[{place}], whose extents are [{extents}]"
         self._test(inside, message, values, found, found.guard(a.guard))
+
+    def _defined(self, s: Stmt, found: _Prefix) -> None:
+        """The tests that `s` decides on nothing undefined, and stores nothing such for others."""
+        match s:
+            case Store(buffer, indices, value) if buffer not in self.says.buffers:
+                place = ", ".join(f"{{{n}}}" for n in range(buffer.rank))
+                message = f"stores to {buffer.name}[{place}] what depends on memory that nothing has stored to"
+                self._test(self.says.defined(value), message, indices, found)
+            case If() | For() | Check():
+                message = "decides on what depends on memory that nothing has stored to"
+                self._test(self.says.defined(s.exprs()[0]), message, (), found)
+            case _:
+                pass
 
     def _memory(self, s: Stmt, found: _Prefix) -> None:
         """The tests of memory that gets another name."""
