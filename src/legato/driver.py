@@ -215,6 +215,11 @@ def _compiled(mod: Module, options: CompileOptions) -> Compiled:
         segment = Segment(_room(mod))
         roots = ("main",) if bodies is None else bodies.names
         lowered, program = _lowered(mod, options, observer, roots, assembler.shelf(table()), segment.empty)
+        if options.bounds:
+            from legato.lower.bounds import test_all
+
+            test_all(program)
+            _keep({"bounds": _as_module({**program.kernels, **program.functions})}, options, observer)
         constants = segment.finished([(name, node.data) for name, node in program.constants.items()])
     with clock("codegen"):
         emitted = assembler.emit(program, constants.offsets)
@@ -301,16 +306,15 @@ def _lowered(
         from legato.tir.verify import verify_all  # only where it is asked for
 
         verify_all(loops, final=True)
-    stages = {"lower": lowered.module, "tir": _as_module(loops)}
-    if options.bounds:
-        from legato.lower.bounds import test_all
+    _keep({"lower": lowered.module, "tir": _as_module(loops)}, options, observer)
+    return lowered, program
 
-        test_all(program)
-        stages["bounds"] = _as_module({**program.kernels, **program.functions})
+
+def _keep(stages: Mapping[str, Module], options: CompileOptions, observer: Observer) -> None:
+    """Keeps those of `stages` that somebody wants to see."""
     for name, stage in stages.items():
         if name in options.keep or "*" in options.keep:
             observer.kept[name] = stage
-    return lowered, program
 
 
 def _as_module(functions: Mapping[str, Func]) -> Module:
