@@ -43,6 +43,7 @@ def compile(  # the name that users look for
     memory_limit: int = 0,
     progress: Callable[[str], None] | None = None,
     precision: str | None = None,
+    bounds: bool | None = None,
 ) -> Executable:
     """The executable of `model`.
 
@@ -60,9 +61,12 @@ def compile(  # the name that users look for
     precision: None: algorithms that round about as much as the sums as they stand; "exact": those sums only, and
              subnormal numbers do not count as 0; "fast": also algorithms with somewhat larger errors; "bfloat16":
              matrix products and convolutions of bfloat16 with float32 sums (docs/precision.md).
+    bounds:  every access to memory is tested when the program runs, which is slow; one that is out of bounds ends the
+             call with an InternalError. None: as LEGATO_BOUNDS says.
 
     Raises CompileError (with what was wrong, where, and a hint) and PlatformError.
     """
+    from legato.base.config import config
     from legato.base.precision import precision as as_precision
     from legato.base.target import target as as_target
     from legato.driver import CompileOptions, compile_module, load_model, split_shapes
@@ -72,7 +76,16 @@ def compile(  # the name that users look for
     exactness = as_precision(precision)
     own, sizes = split_shapes(model, shapes)
     options = CompileOptions(
-        as_target(target), threads, frozenset(keep), tuple(ops), progress, memory_limit, chosen, exactness, sizes
+        as_target(target),
+        threads,
+        frozenset(keep),
+        tuple(ops),
+        progress,
+        memory_limit,
+        chosen,
+        exactness,
+        sizes,
+        config().bounds if bounds is None else bounds,
     )
     return compile_module(load_model(model, shapes=own, ops=options.ops, custom=custom), options).executable
 

@@ -57,12 +57,13 @@ class Assembler:
     target: Target
     cache: KernelCache
     compiler: str | None
+    build: str = ""
 
     @staticmethod
-    def default(target: Target) -> Assembler:
-        """With the cache that the configuration names."""
+    def default(target: Target, build: str = "") -> Assembler:
+        """With the cache that the configuration names; `build` tells kinds of code apart."""
         cache = KernelCache.default()
-        return Assembler(target, cache, _compiler() if cache.limit else None)
+        return Assembler(target, cache, _compiler(build) if cache.limit else None, build)
 
     def shelf(self, operators: Mapping[str, Op]) -> Shelf | None:
         """Where groups of `operators`, which are the package's, are found; None if nothing can be."""
@@ -93,7 +94,7 @@ class Assembler:
         if (
             (lowered.groups.fresh or emitted.found is None)
             and self.compiler is not None
-            and self.compiler == _compiler()
+            and self.compiler == _compiler(self.build)
         ):
             self._keep(emitted, lowered.groups.fresh, code, {**lowered.names, **program.copies}, hosts)
         return Objects({name: code[name] for name in program.facts}, hosts, compiled)
@@ -122,10 +123,10 @@ class Assembler:
         self.cache.prune()
 
 
-def _compiler() -> str | None:
-    """What tells this compiler from others: its sources, and the library that generates code."""
+def _compiler(build: str = "") -> str | None:
+    """What tells this compiler from others: its sources, the library that generates code, and the kind of code."""
     sources = sources_digest()
-    return None if sources is None else f"{sources} {toolchain()}"
+    return None if sources is None else " ".join(filter(None, (sources, toolchain(), build)))
 
 
 def _host_key(compiler: str, target: Target, program: HostProgram, offsets: Mapping[str, int]) -> bytes:

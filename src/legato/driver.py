@@ -16,6 +16,7 @@ import numpy as np
 
 from legato._version import __version__
 from legato.assemble import KERNEL, Assembler, Objects, llvm_modules
+from legato.base.config import config
 from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError, UnsupportedError, quoting
 from legato.base.node import post_order
@@ -42,6 +43,7 @@ from legato.runtime.executable import Executable
 from legato.runtime.kernels import kernel_from_work, kernels_to_text
 from legato.runtime.parts import Segment
 from legato.runtime.program import FunctionInfo, HostOpInfo, Program
+from legato.tir.stmt import Func
 from legato.transform._closures import Names
 from legato.transform._first_order import first_order
 from legato.transform._sizes import combinations, for_sizes, hull, is_choice, without_calls_of_main
@@ -70,7 +72,7 @@ _TEXT: Final = re.compile(r"\n|#\[version|\bdef\s+@|\bfn\s*\(")  # what programs
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
     """How to compile; `keep` names stages whose IR the executable shall hold as text ("*" for all); `sizes` of dims are
-    those that the program shall have bodies for."""
+    those that the program shall have bodies for; `bounds`: every access is tested when the program runs."""
 
     target: Target
     threads: int | None = None
@@ -81,6 +83,7 @@ class CompileOptions:
     passes: tuple[Pass, ...] = DEFAULT
     precision: Precision = Precision.DEFAULT
     sizes: Mapping[str, object] = field(default_factory=dict)
+    bounds: bool = field(default_factory=lambda: config().bounds)
 
     @property
     def pipeline(self) -> tuple[Pass, ...]:
@@ -208,11 +211,16 @@ def _compiled(mod: Module, options: CompileOptions) -> Compiled:
         require_shallow(mod)
         require_own(mod)
         mod, bodies = _transformed(mod, options, observer)
-    assembler = Assembler.default(options.target)
+    assembler = Assembler.default(options.target, "bounds-checked" if options.bounds else "")
     with clock("lower"):
         segment = Segment(_room(mod))
         roots = ("main",) if bodies is None else bodies.names
         lowered, program = _lowered(mod, options, observer, roots, assembler.shelf(table()), segment.empty)
+        if options.bounds:
+            from legato.lower.bounds import test_all
+
+            test_all(program)
+            _keep({"bounds": _as_module({**program.kernels, **program.functions})}, options, observer)
         constants = segment.finished([(name, node.data) for name, node in program.constants.items()])
     with clock("codegen"):
         emitted = assembler.emit(program, constants.offsets)
@@ -291,7 +299,7 @@ def _lowered(
     mod = mod.with_functions({gv: f for name in roots for gv, f in reachable(mod, name).functions.items()})
     main_function(mod)
     require_supported(mod, first_order(mod))
-    is_watched = observer.settings.verify or not options.keep.isdisjoint(("lower", "tir", "*"))
+    is_watched = options.bounds or observer.settings.verify or not options.keep.isdisjoint(("lower", "tir", "*"))
     lowered = lower_functions(mod, options.target, options.precision, None if is_watched else shelf, allocate)
     program = lower_hosts(lowered, options.target)
     loops = {**program.kernels, **program.functions}
@@ -299,10 +307,19 @@ def _lowered(
         from legato.tir.verify import verify_all  # only where it is asked for
 
         verify_all(loops, final=True)
-    for name, stage in (("lower", lowered.module), ("tir", Module({ir.GlobalVar(n): f for n, f in loops.items()}))):
+    _keep({"lower": lowered.module, "tir": _as_module(loops)}, options, observer)
+    return lowered, program
+
+
+def _keep(stages: Mapping[str, Module], options: CompileOptions, observer: Observer) -> None:
+    """Keeps those of `stages` that somebody wants to see."""
+    for name, stage in stages.items():
         if name in options.keep or "*" in options.keep:
             observer.kept[name] = stage
-    return lowered, program
+
+
+def _as_module(functions: Mapping[str, Func]) -> Module:
+    return Module({ir.GlobalVar(name): func for name, func in functions.items()})
 
 
 class _Clock:
@@ -348,6 +365,7 @@ def _program(
         precision=options.precision.value,
         functions=functions,
         checks=tuple(program.checks),
+        tests=program.tests,
         kernels=_kernels(program, exports),
         host_ops=tuple(host_op_info(r, attrs_to_json(r.attrs)) for r in program.host_ops),
         stats=stats,

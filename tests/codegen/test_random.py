@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,16 @@ from hypothesis import strategies as st
 from legato.arith.expr import Expr, Op, Var, binary, const, floordiv, floormod, lnot, select
 from legato.base import dtype as dt
 from legato.base.dtype import DType
+from legato.base.errors import InternalError
+from legato.runtime.violation import AccessInfo, violation
+from legato.tir import interp
+from legato.tir.bounds import WORDS, AccessTests, checked
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import call, cast
 from legato.tir.stmt import Alloc, Func, If, Let, Stmt, block
+from tests.codegen import running
 from tests.codegen.programs import at, buffer, index, loop, put
-from tests.codegen.running import check
+from tests.codegen.running import RUNNABLE, check, copies
 
 H, W = 3, 16
 TYPES = (dt.int8, dt.int32, dt.uint8, dt.int64, dt.float32, dt.float64)
@@ -31,9 +37,10 @@ class Scopes:
     vars: tuple[Var, ...]
     buffers: tuple[Buffer, ...]
     lets: tuple[Var, ...] = ()
+    wild: bool = False  # places may be out of bounds
 
     def having(self, *variables: Var) -> Scopes:
-        return Scopes((*self.vars, *variables), self.buffers, self.lets)
+        return replace(self, vars=(*self.vars, *variables))
 
 
 def index_expr(draw: Draw, s: Scopes, depth: int) -> Expr:
@@ -63,7 +70,9 @@ def index_expr(draw: Draw, s: Scopes, depth: int) -> Expr:
 
 
 def place(draw: Draw, s: Scopes, target: Buffer, depth: int) -> tuple[Expr, ...]:
-    """Indices that are in bounds whatever the variables are."""
+    """Indices that are in bounds whatever the variables are, or hardly ever out of them."""
+    if s.wild and draw(st.integers(0, 9)) == 0:
+        return tuple([index_expr(draw, s, depth) for _ in target.shape])
     return tuple([floormod(index_expr(draw, s, depth), d) for d in target.shape])
 
 
@@ -129,7 +138,7 @@ def statement(draw: Draw, s: Scopes, outs: tuple[Buffer, ...], row: Expr, column
     if choice == 3:
         var = Var("v", draw(st.sampled_from(TYPES)))
         value = scalar(draw, s, var.dtype, 2)
-        inner = Scopes(s.vars, s.buffers, (*s.lets, var))
+        inner = replace(s, lets=(*s.lets, var))
         return Let(var, value, statement(draw, inner, outs, row, column, depth - 1))
     if choice == 4:
         k = index("k")
@@ -153,7 +162,7 @@ def accumulation(draw: Draw, s: Scopes, out: Buffer, row: Expr, column: Expr) ->
 
 
 @st.composite
-def kernels(draw: Draw) -> Func:
+def kernels(draw: Draw, *, wild: bool = False) -> Func:
     n = Var("n", dt.index, 0, 5)
     ins = tuple([buffer(f"x{k}", (H, W) if k % 2 else (W,), t) for k, t in enumerate(TYPES)])
     outs = tuple([buffer(f"y{k}", (H, W), t) for k, t in enumerate(TYPES)])
@@ -162,7 +171,7 @@ def kernels(draw: Draw) -> Func:
     for _ in range(draw(st.integers(1, 2))):
         lanes = draw(st.sampled_from([1, 3, 4, 5, 8, 16]))
         column = x * lanes + lane
-        s = Scopes((n, y, x, lane), ins)
+        s = Scopes((n, y, x, lane), ins, wild=wild)
         inner = statement(draw, s, outs, y, column, 3)
         if draw(st.booleans()):
             inner = block(inner, accumulation(draw, s, draw(st.sampled_from(outs)), y, column))
@@ -189,3 +198,29 @@ def arguments(func: Func, seed: int) -> list[Any]:
 @given(kernels(), st.integers(0, 1000), st.integers(1, 3))
 def test_compiled_is_interpreted(func: Func, seed: int, threads: int) -> None:
     check(func, arguments(func, seed), threads=threads)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(kernels(wild=True), st.integers(0, 1000), st.integers(1, 3))
+def test_tested_kernels_fail_where_an_access_is_out_of_bounds(func: Func, seed: int, threads: int) -> None:
+    tests, args = AccessTests(0), arguments(func, seed)
+    tested, report = checked(func, tests, {}), np.full(WORDS, -1)
+    if _stays_inside(func, args):
+        check(tested, [*args, report], threads=threads)
+        assert report[0] == -1
+        return
+    for run in (interp.run, partial(running.run, target=RUNNABLE[-1], threads=threads)):
+        assert run(tested, [*copies(args), report])
+        error = violation([AccessInfo(t.message, t.is_ours) for t in tests.found], int(report[0]), report.tolist())
+        assert isinstance(error, InternalError)
+        assert "?" not in str(error)
+
+
+def _stays_inside(func: Func, args: Sequence[Any]) -> bool:
+    try:
+        interp.run(func, copies(args))
+    except InternalError as error:
+        if "out of bounds" not in str(error):
+            raise
+        return False
+    return True

@@ -29,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--against", choices=("interpreter", "onnxruntime"), help="the peer (default: the best there is)"
     )
+    parser.add_argument("--bounds", action="store_true", help="test every access to memory while the program runs")
     parser.add_argument("--bisect", action="store_true", help="find the node or pass that is to blame")
     parser.add_argument("-o", "--output", type=Path, help="with --bisect: a .relay file for the reproducer")
 
@@ -58,6 +59,7 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
         threads=args.threads,
         against=args.against,
         bisect=args.bisect,
+        bounds=args.bounds or None,
         progress=tell,
     )
     data = {"model": str(args.model), **report.to_json(), "reproducer": None}

@@ -17,11 +17,11 @@ from legato.codegen.arithmetic import Arithmetic
 from legato.codegen.builder import Builder
 from legato.codegen.intrinsics import Intrinsics
 from legato.codegen.memory import Memory
-from legato.codegen.objects import tag_of
+from legato.codegen.objects import size_of, tag_of
 from legato.codegen.registers import Registers
 from legato.codegen.value import Value, boolean, literal, vector_constant
 from legato.tir.buffer import Buffer, Scope
-from legato.tir.expr import Address, Call, Cast, Load, Tag
+from legato.tir.expr import Address, Call, Cast, Load, Size, Tag
 
 __all__ = ["Evaluator"]
 
@@ -84,16 +84,18 @@ class Evaluator:
             return False
         if isinstance(e, Binary):
             return e.a.dtype is not dt.index
-        return not (isinstance(e, Select) and self._reads(e))
+        return not (isinstance(e, Select) and self._is_guard(e))
+
+    def _is_guard(self, e: Select) -> bool:
+        """Whether a side of `e` loads, or looks at an object."""
+        return self._reads(e.a) or self._reads(e.b)
 
     def _reads(self, e: Expr) -> bool:
-        """Whether a side of `e` loads, or looks at an object."""
         known = self._loads
         if e not in known:
             for node in post_order([e], lambda n: n not in known):
                 if node not in known:
-                    sides = (node.a, node.b) if isinstance(node, Select) else node.children()
-                    known[node] = isinstance(node, Load | Tag) or any(known[c] for c in sides)
+                    known[node] = isinstance(node, Load | Size | Tag) or any(known[c] for c in node.children())
         return known[e]
 
     def _var(self, v: Var) -> Value:
@@ -120,6 +122,8 @@ class Evaluator:
                 return self.builder.effect(f"ptrtoint ptr {pointer.text} to i64", "i64", 1)
             case Tag(handle=handle):
                 return tag_of(self.builder, memo[handle], self.mask)
+            case Size(handle=handle):
+                return size_of(self.builder, memo[handle])
             case Cast():
                 return self.arithmetic.cast(memo[e.a], e.a.dtype, e.dtype)
             case Select():
@@ -219,13 +223,13 @@ class Evaluator:
     # ---------------------------------------------------------------------------------------------- select and compare
 
     def _select(self, e: Select) -> Value:
-        if not self._reads(e):
+        if not self._is_guard(e):
             return self._chosen(e.dtype, self.memo[e.cond], self.value(e.a), self.value(e.b))
         # A chain of guards (a concatenation) may be long: it is walked, not recursed into.
         outer, memo = self.mask, self.memo
         chain: list[tuple[Value, Value]] = []
         rest: Expr = e
-        while isinstance(rest, Select) and self._reads(rest):
+        while isinstance(rest, Select) and self._is_guard(rest):
             cond = self.value(rest.cond)
             if type(cond.const) is bool:
                 rest = rest.a if cond.const else rest.b

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from legato.codegen.builder import Builder
 from legato.codegen.value import Value
 
-__all__ = ["Objects", "tag_of"]
+__all__ = ["Objects", "size_of", "tag_of"]
 
-_REFERENCES, _TAG = -16, -12
+_REFERENCES, _TAG, _BYTES = -16, -12, -8
 
 
 def tag_of(builder: Builder, handle: Value, mask: Value | None) -> Value:
@@ -31,6 +31,11 @@ def tag_of(builder: Builder, handle: Value, mask: Value | None) -> Value:
     shifted = b.effect(f"lshr i64 {handle.text}, 1", "i64", 1)
     rest = b.effect(f"trunc i64 {shifted.text} to i32", "i32", 1)
     return b.effect(f"select i1 {odd.text}, i32 {rest.text}, i32 {wide.text}", "i32", 1)
+
+
+def size_of(builder: Builder, handle: Value) -> Value:
+    """The bytes (i64) of the payload of the object `handle`."""
+    return builder.effect(f"load i64, ptr {_field(builder, handle, _BYTES).text}, align 8", "i64", 1)
 
 
 def _field(b: Builder, handle: Value, offset: int) -> Value:

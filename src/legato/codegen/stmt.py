@@ -290,7 +290,25 @@ class Statements:
             bad = self.ev.both(self.ev.mask, bad)
         if bad.const is False:
             return
-        self.fail_if(self.builder.any_lane(bad), str(_FIRST_CHECK + s.code))
+        if s.report is None:
+            self.fail_if(self.builder.any_lane(bad), str(_FIRST_CHECK + s.code))
+        else:
+            self._report(bad, s.report, str(_FIRST_CHECK + s.code))
+
+    def _report(self, bad: Value, report: Stmt, status: str) -> None:
+        """Leaves the function with `status` where `bad` holds in a lane, after `report` in these lanes."""
+        b, outer = self.builder, self.ev.mask
+        some, telling, going = b.any_lane(bad), b.label("report"), b.label("go")
+        b.line(f"br i1 {some.text}, label %{telling}, label %{going}")
+        b.start(telling)
+        b.open()
+        self.ev.mask = None if bad.lanes == 1 else bad
+        self.run(report)
+        self.ev.mask = outer
+        b.close()
+        self.failures.append((status, b.block))
+        b.line("br label %failed")
+        b.start(going)
 
     def _barrier(self) -> None:
         """Waits for the other threads, if there are any; what they have stored is loaded anew."""

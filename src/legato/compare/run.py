@@ -47,16 +47,18 @@ def verify(
     custom: Mapping[str, Callable[..., Any]] | None = None,
     progress: Callable[[str], None] | None = None,
     precision: str | None = None,
+    bounds: bool | None = None,
 ) -> Report:
     """Compiles `model` and compares it with the interpreter in float64; see `Report`.
 
     inputs:  arrays by name or in order; else made up by `how` with `seed`, symbolic dims as `dims` says (else 4).
     against: the peer, "onnxruntime" or "interpreter"; None: ONNX Runtime where it can be had, with a note where not.
     bisect:  where an output is wrong, find the first node or the pass that is to blame (`report.culprit`).
-    The other arguments are those of `legato.compile`.
+    The other arguments are those of `legato.compile`; with `bounds` an access out of bounds is an InternalError.
     """
     exactness = as_precision(precision)
     options = CompileOptions(as_target(target), threads, ops=tuple(ops), progress=progress, precision=exactness)
+    options = options if bounds is None else replace(options, bounds=bounds)
     mod = InferTypes()(load_model(model, shapes=shapes, ops=options.ops, custom=custom))
     exe = compile_module(mod, options).executable
     given = feeds(exe.program.functions[exe.function], inputs, how, dims=dims, seed=seed)

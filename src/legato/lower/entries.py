@@ -40,7 +40,9 @@ def entries(
         func = mod[name]
         assert isinstance(func, ir.Function)
         workspace, is_all = peak_memory(program.functions, program.plans, name)
-        return function_info(func, exports[name], workspace, mod.types, is_recursive=not is_all)
+        return function_info(
+            func, exports[name], workspace, mod.types, is_recursive=not is_all, is_tested=bool(program.tests)
+        )
 
     if bodies is None:
         return {"main": info("main")}

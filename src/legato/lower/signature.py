@@ -19,6 +19,8 @@ from legato.lower.sizes import size_of, unique
 from legato.runtime.datatypes import ObjectInfo
 from legato.runtime.program import Constraint, DimInfo, FunctionInfo, HostOpInfo, Structure, TensorInfo
 from legato.runtime.size import Size
+from legato.runtime.violation import REPORT
+from legato.tir.bounds import WORDS
 
 __all__ = ["function_info", "host_op_info"]
 
@@ -30,8 +32,11 @@ def function_info(
     types: Mapping[GlobalTypeVar, TypeData] = MappingProxyType({}),
     *,
     is_recursive: bool = False,
+    is_tested: bool = False,
 ) -> FunctionInfo:
-    """The signature of graph function `func`, whose code begins at `offset` of the image; `types` are the module's."""
+    """The signature of graph function `func`, whose code begins at `offset` of the image; `types` are the module's.
+    is_tested: it has a report for failing tests.
+    """
     dims = function_dims(func)
     names = dict(zip(dims, unique([d.name for d in dims]), strict=True))
     assert isinstance(func.body.ty, Type)
@@ -64,6 +69,7 @@ def function_info(
             *(("dim", name) for name in names.values()),
             *stored,
             *(("extent", name) for name in extents.values()),
+            *([(REPORT, WORDS)] if is_tested else []),
         ),
         workspace=size_of(workspace, names),
         constraints=tuple(

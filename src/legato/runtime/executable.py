@@ -27,6 +27,7 @@ from legato.runtime.parts import Constants, Parts, join_constants
 from legato.runtime.program import HostOpInfo, Program, TensorInfo
 from legato.runtime.signature import Plan, Shape, Signature
 from legato.runtime.size import Formula
+from legato.runtime.violation import violation
 from legato.runtime.workspace import Failure, HostRunner, Workspace, host_callback
 
 if TYPE_CHECKING:
@@ -246,12 +247,13 @@ class Executable:
                 self._flags | on_main,
             )  # fmt: skip
             failure = workspace.failures.pop() if workspace.failures else None
+            report = tuple(workspace.report) if status else ()
             if signature.has_objects and not status:
                 results = call.results()
         finally:
             self._free.append(workspace)
         if status:
-            self._fail(status, failure, plan)
+            self._fail(status, failure, plan, report)
         return results
 
     def _new_workspace(self) -> Workspace:
@@ -259,11 +261,17 @@ class Executable:
         missing = missing_features(target(self.program.target))
         if missing:
             raise PlatformError(f"compiled for {self.target}, but this CPU lacks {', '.join(missing)}")
-        return Workspace(len(self._signature.info.words), self._parts.constants_address, self._limit, self._callback)
+        return Workspace(
+            len(self._signature.info.words),
+            self._parts.constants_address,
+            self._limit,
+            self._callback,
+            self._signature.report_words,
+        )
 
-    def _fail(self, status: int, failure: Failure | None, plan: Plan) -> NoReturn:
+    def _fail(self, status: int, failure: Failure | None, plan: Plan, report: Sequence[int]) -> NoReturn:
         """Raise what `status` stands for."""
-        checks = self.program.checks
+        checks, tests = self.program.checks, self.program.tests
         if status == _INTERRUPT:
             raise InterruptError("interrupted by Ctrl-C")
         if status == _HOST_OP and failure is not None:
@@ -274,6 +282,8 @@ class Executable:
             raise RunError("calls nest too deeply: the recursion of the program does not end, or too late")
         if _CHECK <= status < _CHECK + len(checks):
             raise RunError(checks[status - _CHECK])
+        if _CHECK + len(checks) <= status < _CHECK + len(checks) + len(tests):
+            raise violation(tests, status - _CHECK - len(checks), report)
         raise InternalError(f"native code returned the unknown status {status}")
 
     def _memory_message(self, plan: Plan) -> str:

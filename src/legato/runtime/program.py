@@ -16,6 +16,7 @@ from legato.base.precision import Precision
 from legato.runtime.datatypes import DataInfo, ObjectInfo, data_types, faults, object_infos
 from legato.runtime.reader import Reader
 from legato.runtime.size import Size, SizeError, names, parse_size, show
+from legato.runtime.violation import REPORT, AccessInfo
 
 __all__ = ["ABI", "FORMAT", "Constraint", "DimInfo", "FunctionInfo", "HostOpInfo", "Program", "Structure",
            "TensorInfo", "Word", "program_from_json"]  # fmt: skip
@@ -26,9 +27,10 @@ ABI: Final = 4  # LG_ABI_VERSION of legato.h
 # How outputs are returned: the number of an output (tensors first, then objects), or a tuple of structures.
 Structure = int | tuple["Structure", ...]
 # One 8-byte argument of an entry point: ("input", i), ("output", i), ("object", i), ("result", i), ("dim", name), or
-# ("extent", name): where the value of a dim of the results goes.
+# ("extent", name): where the value of a dim of the results goes; or ("report", n): n words for what a test tells.
 Word = tuple[str, int | str]
 
+_MOST_REPORTED: Final = 64  # words of a report
 _PRECISIONS: Final = frozenset(p.value for p in Precision)
 
 
@@ -132,6 +134,7 @@ class Program:
     target: str
     functions: Mapping[str, FunctionInfo]
     checks: tuple[str, ...] = ()  # messages: status LG_CHECK + n is entry n
+    tests: tuple[AccessInfo, ...] = ()  # of accesses: status LG_CHECK + len(checks) + n is entry n
     host_ops: tuple[HostOpInfo, ...] = ()
     stats: Mapping[str, object] = field(default_factory=dict)  # any JSON
     precision: str = Precision.DEFAULT.value  # what it was compiled with
@@ -196,7 +199,7 @@ def _faults(f: FunctionInfo) -> Iterator[str]:
 
 def _word_faults(f: FunctionInfo, dims: Sequence[str]) -> Iterator[str]:
     known = {"input": len(f.inputs), "output": len(f.outputs), "object": len(f.objects), "result": len(f.results)}
-    named = {"dim": dims, "extent": f.extents}
+    named = {"dim": dims, "extent": f.extents, REPORT: range(1, _MOST_REPORTED + 1)}
     for kind, which in f.words:
         if which not in (named[kind] if kind in named else range(known.get(kind, 0))):
             yield f"argument word ({kind}, {which}) refers to nothing"
@@ -231,6 +234,7 @@ def program_from_json(data: Reader, source: str = "", stages: Mapping[str, str] 
         target=data["target"].text(),
         functions={name: _function(value) for name, value in data["functions"].items()},
         checks=tuple(message.text() for message in data["checks"].list()),
+        tests=_tests(data),
         host_ops=tuple(map(_host_op, data["host_ops"].list())),
         stats={key: value.value for key, value in stats.items()},
         precision=data["precision"].text(),
@@ -266,6 +270,12 @@ def _function(data: Reader) -> FunctionInfo:
         extents=tuple(name.text() for name in data["extents"].list()),
         bodies=tuple(name.text() for name in data["bodies"].list()),
     )
+
+
+def _tests(data: Reader) -> tuple[AccessInfo, ...]:
+    if not isinstance(data.value, dict) or "tests" not in data.value:
+        return ()  # what was compiled before there were any
+    return tuple(AccessInfo(t["message"].text(), bool(t["is_ours"].value)) for t in data["tests"].list())
 
 
 def _tensors(data: Reader) -> tuple[TensorInfo, ...]:

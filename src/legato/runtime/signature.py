@@ -18,6 +18,7 @@ from legato.base.dtype import dtype
 from legato.base.errors import RunError
 from legato.runtime.program import FunctionInfo, Structure, TensorInfo
 from legato.runtime.size import compile_size, names, show
+from legato.runtime.violation import REPORT
 
 __all__ = ["Plan", "Signature", "fault"]
 
@@ -55,7 +56,7 @@ class Signature:
 
     __slots__ = ("_constraints", "_output_sizes", "_sizes", "_sources", "_workspace", "dim_words", "extent_words",
                  "flags", "has_objects", "info", "input_words", "object_words", "output_dtypes", "output_words",
-                 "pack", "result_words", "tensors")  # fmt: skip
+                 "pack", "report_words", "result_words", "tensors")  # fmt: skip
 
     def __init__(self, info: FunctionInfo) -> None:
         self.info = info
@@ -78,6 +79,7 @@ class Signature:
         self.extent_words = tuple(
             (word, info.extents.index(str(which))) for word, (kind, which) in words if kind == "extent"
         )
+        self.report_words = tuple((word, int(which)) for word, (kind, which) in words if kind == REPORT)
         self.dim_words = tuple((word, dims.index(str(which))) for word, (kind, which) in words if kind == "dim")
 
     def plan(self, shapes: Sequence[Shape]) -> Plan:

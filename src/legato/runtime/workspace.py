@@ -35,17 +35,30 @@ _OK, _HOST_OP_FAILED = 0, 3  # LG_OK, LG_HOST_OP
 class Workspace:
     """One call's state, reused from call to call.
 
-    words: the array of arguments; plan: whose dims are in it. failures: what operators run in Python have raised.
+    words: the array of arguments; plan: whose dims are in it. failures: what operators run in Python have raised;
+    report: what a test that failed has left.
     """
 
-    __slots__ = ("__weakref__", "_callback", "_free", "failures", "handle", "plan", "words", "words_address")
+    __slots__ = ("__weakref__", "_callback", "_free", "failures", "handle", "plan", "report", "words", "words_address")
 
-    def __init__(self, words: int, constants: int, limit: int, callback: Callback | None) -> None:
+    def __init__(
+        self,
+        words: int,
+        constants: int,
+        limit: int,
+        callback: Callback | None,
+        report_words: Sequence[tuple[int, int]] = (),
+    ) -> None:
         lib = library()
         self._free = lib.lg_workspace_free
         self.words = (ctypes.c_int64 * max(words, 1))()
         self.words_address = ctypes.addressof(self.words)
         self.plan: object = None
+        self.report: ctypes.Array[ctypes.c_int64] | tuple[()] = ()
+        for word, size in report_words:
+            report = (ctypes.c_int64 * size)()
+            self.words[word] = ctypes.addressof(report)
+            self.report = report
         self.failures: list[Failure] = []
         failures = self.failures  # not self: a cycle would keep the arena until the next garbage collection
         self._callback = None if callback is None else HOST_OP(lambda user, op, args: callback(failures, op, args))

@@ -21,7 +21,7 @@ from legato.base.dtype import DType
 from legato.base.errors import InternalError
 from legato.base.node import post_order
 from legato.tir.buffer import Buffer
-from legato.tir.expr import Address, Call, Cast, Load, Tag
+from legato.tir.expr import Address, Call, Cast, Load, Size, Tag
 from legato.tir.intrinsics import INTRINSICS
 from legato.tir.stmt import (
     Alloc,
@@ -213,8 +213,12 @@ class _Writer:
                 pass
             case Barrier():
                 pass  # iterations of a parallel loop run one after the other: all of them are done
-            case Check(cond, code):
-                self.line(f"if not {self.value(cond)}: return {code}")
+            case Check(cond, code, _, report):
+                self.line(f"if not {self.value(cond)}:")
+                with self.nested():
+                    if report is not None:
+                        self.stmt(report)
+                    self.line(f"return {code}")
             case Retain(handle):
                 self.line(f"machine.objects.retain({self.value(handle)})")
             case Release(handle):
@@ -331,8 +335,8 @@ class _Scope:
                 if buffer not in self.writer.handles:
                     raise InternalError(f"{buffer.name} is no payload of an object")
                 return self.writer.handles[buffer]
-            case Tag(handle=handle):
-                return f"machine.objects.tag({self.texts[handle]})"
+            case Tag(handle=handle) | Size(handle=handle):
+                return f"machine.objects.{'tag' if isinstance(e, Tag) else 'size'}({self.texts[handle]})"
             case _:
                 raise InternalError(f"tir.interp does not know the expression {type(e).__name__}")
 

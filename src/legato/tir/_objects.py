@@ -58,6 +58,10 @@ class Objects:
             raise InternalError(f"open of {size} bytes of an object of {raw.size} bytes")
         return raw[:size].view(dtype.numpy)
 
+    def size(self, handle: int) -> int:
+        """The bytes of the payload."""
+        return int(self._at(handle, "size").payload.size)
+
     def pointers(self, handle: int) -> tuple[int, ...]:
         """The handles in the payload."""
         found = self._at(handle, "pointers")

@@ -12,7 +12,7 @@ from legato.base.lexer import Token, number
 from legato.base.tokens import TokenStream
 from legato.tir.buffer import Buffer, Layout
 from legato.tir.buffer import Scope as Place
-from legato.tir.expr import Address, Load, Tag, call, cast
+from legato.tir.expr import Address, Load, Size, Tag, call, cast
 from legato.tir.intrinsics import INTRINSICS
 from legato.tir.printer import RESERVED
 from legato.tir.stmt import Param
@@ -80,17 +80,17 @@ class Names(Scope):
             return lambda args: cast(self.exactly(token, 1, args)[0], dtype)
         if token.text == "address":
             return self._address(token)
-        if token.text == "tag":
-            return lambda args: self._tag(token, self.exactly(token, 1, args)[0])
+        if token.text in ("tag", "payload_bytes"):
+            return lambda args: self._of_object(token, self.exactly(token, 1, args)[0])
         intrinsic = INTRINSICS.get(token.text)
         if intrinsic is not None:
             return lambda args: call(token.text, *self.exactly(token, intrinsic.arity, args))
         return super().call(token)
 
-    def _tag(self, token: Token, handle: Expr) -> Expr:
+    def _of_object(self, token: Token, handle: Expr) -> Expr:
         if handle.dtype != dt.handle:
-            raise self.stream.error(f"tag takes a handle, got {handle.dtype}", token)
-        return Tag(handle)
+            raise self.stream.error(f"{token.text} takes a handle, got {handle.dtype}", token)
+        return Tag(handle) if token.text == "tag" else Size(handle)
 
     def _address(self, token: Token) -> Build:
         self._takes_buffer = True

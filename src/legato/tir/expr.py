@@ -6,6 +6,7 @@
       host functions only:
           | Address(buffer)           the handle of the object whose payload `buffer` names (of an Object or Open)
           | Tag(handle)               the tag of an object or of a handle without one (`nullary`), as int32
+          | Size(handle)              the bytes of an object's payload, as index
 
 All are opaque atoms to `arith`.
 """
@@ -24,7 +25,7 @@ from legato.base.errors import InternalError
 if TYPE_CHECKING:
     from legato.tir.buffer import Buffer
 
-__all__ = ["Address", "Call", "Cast", "Load", "Tag", "call", "cast", "identity", "nullary"]
+__all__ = ["Address", "Call", "Cast", "Load", "Size", "Tag", "call", "cast", "identity", "nullary"]
 
 
 class Load(Expr):
@@ -162,6 +163,37 @@ class Tag(Expr):
 
     def pieces(self) -> tuple[object, ...]:
         return ("tag(", self.handle, ")")
+
+
+class Size(Expr):
+    """The bytes (index) of the payload of the object `handle`."""
+
+    __slots__ = ("handle",)
+    handle: Expr
+
+    def __new__(cls, handle: Expr) -> Self:
+        key = (cls, handle)
+        found = _interned.get(key)
+        if found is None:
+            if handle.dtype != dt.handle:
+                raise InternalError(f"payload_bytes({handle}): the operand has dtype {handle.dtype}, wanted handle")
+            found = object.__new__(cls)
+            found.handle, found.dtype = handle, dt.index
+            found = _interned.setdefault(key, found)
+        assert isinstance(found, cls)
+        return found
+
+    def children(self) -> tuple[Expr, ...]:
+        return (self.handle,)
+
+    def with_children(self, children: tuple[Expr, ...]) -> Expr:
+        return Size(children[0])
+
+    def limits(self) -> tuple[int | None, int | None]:
+        return 0, None
+
+    def pieces(self) -> tuple[object, ...]:
+        return ("payload_bytes(", self.handle, ")")
 
 
 def _commas(exprs: tuple[Expr, ...]) -> list[object]:

@@ -8,7 +8,7 @@
             | "if" e "{" stmt* "}" ["else" "{" stmt* "}"]      | "while" e "{" stmt* "}"      | "{" stmt* "}"
             | "let" name [":" scalar] "=" e ";"                | "share" name "=" e ";"
             | "alloc" param ";"                                | "view" param "=" name "at" e ";"
-            | name "[" e,* "]" "=" e ";"                       | "check" e "else" int ["," string] ";"
+            | name "[" e,* "]" "=" e ";"                       | "check" e "else" int ["," string] (";" | "{" stmt* "}")
             | "launch" @name "(" arg,* ")" ";"                 | "invoke" @name "(" arg,* ")" ";"
             | "host_op" int "(" arg,* ")" ";"                  | "barrier" ";"
             | "object" param "," "tag" "=" int "," "pointers" "=" int ";"
@@ -176,6 +176,9 @@ class _Parser:
             stream.next()
             cond = self._condition()
             self._open(lambda body: While(cond, body))
+        elif stream.at("check"):
+            stream.next()
+            self._check()
         else:
             read = _SIMPLE.get(token.text, _Parser._store)
             if read is not _Parser._store:
@@ -313,7 +316,11 @@ class _Parser:
         self.stream.expect("else")
         code = self.head.integer()
         message = self.stream.string() if self.stream.accept(",") else ""
-        self._add(Check(cond, code, message))
+        if self.stream.at("{"):
+            self._open(lambda report: Check(cond, code, message, report))
+        else:
+            self.stream.expect(";")
+            self._add(Check(cond, code, message))
 
     def _barrier(self) -> None:
         self._add(Barrier())
@@ -374,7 +381,6 @@ _SIMPLE: dict[str, Callable[[_Parser], None]] = {
     "share": _Parser._share,
     "alloc": _Parser._alloc,
     "view": _Parser._view,
-    "check": _Parser._check,
     "prefetch": _Parser._prefetch,
     "barrier": _Parser._barrier,
     "object": _Parser._object,

@@ -64,7 +64,21 @@ RESERVED = (
     KEYWORDS
     | {*dt.BY_NAME}
     | set(INTRINSICS)
-    | {"index", "handle", "address", "tag", "Buffer", "min", "max", "select", "and", "or", "True", "False"}
+    | {
+        "index",
+        "handle",
+        "address",
+        "payload_bytes",
+        "tag",
+        "Buffer",
+        "min",
+        "max",
+        "select",
+        "and",
+        "or",
+        "True",
+        "False",
+    }
     | {f"{word}{suffix}" for word in ("inf", "nan") for suffix in ("f", "f16", "f32", "f64", "bf16")}
 )
 _FOREIGN = re.compile(r"[^A-Za-z0-9_]")
@@ -260,7 +274,8 @@ class _Printer:
     def _plain_line(self, s: Stmt, text: Callable[[Expr], str]) -> str:
         match s:
             case Check():
-                return f"check {text(s.cond)} else {s.code}{', ' + quote(s.message) if s.message else ''};"
+                end = ";" if s.report is None else " {"
+                return f"check {text(s.cond)} else {s.code}{', ' + quote(s.message) if s.message else ''}{end}"
             case Object():
                 return f"object {self._param(s.buffer)}, tag={s.tag}, pointers={s.pointers};"
             case Open():

@@ -7,7 +7,8 @@
          | Let(var, value, body)                          a scalar, evaluated once
          | Alloc(buffer, body)                            the buffer lives while body runs; contents undefined at first
          | Store(buffer, indices, value)
-         | Check(cond, code)                              leaves the function with status `code` unless cond holds
+         | Check(cond, code, report)                      leaves the function with status `code` unless cond holds,
+                                                          having run report, if there is one
          | Prefetch(buffer, indices)                      buffer[indices] is wanted soon: a hint, it may lie outside
          | Barrier()                                      threads wait here for each other (kernels)
       host functions only:
@@ -36,8 +37,9 @@ Objects. A value of dtype handle is a word that refers to an object, or to nothi
 
 Handles are kept in buffers of dtype handle: of rank 0 in scope REGISTER, or a View of one of the first words of a
 payload. They are read by Load, passed to Invoke as scalars or by buffers that receive them, compared with == and !=,
-and otherwise only given to the statements above and to the expressions Address and Tag. Payload words are undefined
-until they are stored to. A function that fails need not release anything: what is left over ends with the call.
+and otherwise only given to the statements above and to the expressions Address, Tag and Size. Payload words are
+undefined until they are stored to. A function that fails need not release anything: what is left over ends with the
+call.
 
 Nodes are immutable and compared by identity. `tir.interp` defines the meaning.
 """
@@ -209,17 +211,28 @@ class Store(Stmt):
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Check(Stmt):
-    """Leaves the function with status `code` unless `cond` holds; `message` explains it to the user."""
+    """Leaves the function with status `code` unless `cond` holds; `message` explains it to the user.
+
+    `report` is run before that, and only then: it stores what the message tells. In a vector loop it is run in the
+    lanes where `cond` does not hold.
+    """
 
     cond: Expr
     code: int
     message: str = ""
+    report: Stmt | None = None
+
+    def children(self) -> tuple[Stmt, ...]:
+        return () if self.report is None else (self.report,)
+
+    def with_children(self, children: tuple[Stmt, ...]) -> Stmt:
+        return Check(self.cond, self.code, self.message, *children)
 
     def exprs(self) -> tuple[Expr, ...]:
         return (self.cond,)
 
     def with_exprs(self, exprs: tuple[Expr, ...]) -> Stmt:
-        return Check(exprs[0], self.code, self.message)
+        return Check(exprs[0], self.code, self.message, self.report)
 
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)

@@ -29,7 +29,7 @@ from legato.base.dataclass import dataclass
 from legato.base.errors import VerifyError
 from legato.base.node import post_order
 from legato.tir.buffer import Buffer, Scope
-from legato.tir.expr import Address, Call, Cast, Load, Tag
+from legato.tir.expr import Address, Call, Cast, Load, Size, Tag
 from legato.tir.intrinsics import INTRINSICS
 from legato.tir.printer import show_stmt
 from legato.tir.stmt import (
@@ -427,7 +427,7 @@ def _may_use_handle(e: Expr) -> bool:
     """Whether handles may be operands of `e`."""
     if isinstance(e, Binary):
         return e.op in (Op.EQ, Op.NE)
-    return isinstance(e, Select | Tag)
+    return isinstance(e, Select | Size | Tag)
 
 
 def _head(s: Stmt) -> str:

@@ -19,7 +19,7 @@ from legato.arith.substitute import variables
 from legato.base import dtype as dt
 from legato.base.node import transform
 from legato.tir.buffer import Buffer
-from legato.tir.expr import Address, Load, Tag
+from legato.tir.expr import Address, Load, Size, Tag
 from legato.tir.stmt import Alloc, For, Func, HostOp, Invoke, Launch, Let, Object, Open, Prefetch, Stmt, Store, View
 
 __all__ = ["BINDERS", "bound_buffers", "bound_vars", "buffers_read", "buffers_used", "buffers_written", "expressions",
@@ -100,7 +100,7 @@ def vars_used(root: Stmt | Func) -> tuple[Var, ...]:
 
 def has_load(e: Expr) -> bool:
     """True if the value of `e` depends on memory, so that a Store may change it."""
-    return any(isinstance(node, Load | Tag) for node in expr_nodes(e))
+    return any(isinstance(node, Load | Size | Tag) for node in expr_nodes(e))
 
 
 def loop_ranges(root: Stmt | Func, outer: Mapping[Var, Interval] | None = None) -> dict[Var, Interval]:

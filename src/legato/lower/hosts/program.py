@@ -13,6 +13,7 @@ from legato.ir.types import TensorType
 from legato.lower.facts import KernelFacts
 from legato.lower.plan import Plan
 from legato.lower.stored import Found, StoredKernel
+from legato.runtime.violation import AccessInfo
 from legato.tir.buffer import Buffer, Layout
 from legato.tir.stmt import Func
 
@@ -41,7 +42,7 @@ class Site:
 @dataclass(slots=True)
 class HostProgram:
     """What host lowering gathers: host functions, extra kernels, constants, check messages, host operators, plans, and
-    the sites of launches in the order of the program.
+    the sites of launches in the order of the program. `tests` are those of accesses, in a bounds-checked build.
 
     `kernels` are programs, `found` those whose machine code is at hand; `facts` has all of both, in their order.
     """
@@ -53,6 +54,7 @@ class HostProgram:
     facts: dict[str, KernelFacts] = field(default_factory=dict)
     constants: dict[str, ir.Constant] = field(default_factory=dict)
     checks: list[str] = field(default_factory=list)
+    tests: tuple[AccessInfo, ...] = ()
     codes: dict[str, int] = field(default_factory=dict)  # of the checks' messages
     host_ops: list[HostOpRecord] = field(default_factory=list)
     plans: dict[str, Plan] = field(default_factory=dict)
