@@ -18,7 +18,7 @@ __all__ = ["DepthToSpaceAttrs", "SpaceToDepthAttrs", "depth_to_space", "space_to
 
 @dataclass(frozen=True, slots=True)
 class DepthToSpaceAttrs:
-    """`mode`: how channels are numbered, DCR (block position first) or CRD (channel first)."""
+    """`mode`: how channels are numbered, DCR (block position first) or CRD (channel first; Relay called it CDR)."""
 
     block_size: int
     layout: str = "NCHW"
@@ -52,13 +52,15 @@ def _divided(rel: Relation, d: Dim, by: int, what: str) -> Dim:
     known = known_int(d)
     if known is not None and known % by:
         raise rel.fail(f"{what} {known} is not divisible by {by}")
-    return floordiv(d, const(by))
+    parts = floordiv(d, const(by))
+    rel.same(parts * by, d, f"{what}, in blocks of {by}")
+    return parts
 
 
 def _to_space_relation(rel: Relation, data: Type, a: DepthToSpaceAttrs) -> Type:
     b = a.block_size
     order, ty, (n, c, h, w) = _shape(rel, data, b, a.layout)
-    require_choice(rel, "mode", a.mode, ("DCR", "CRD"))
+    require_choice(rel, "mode", a.mode, ("DCR", "CRD", "CDR"))
     return TensorType(order.actual((n, _divided(rel, c, b * b, "channels"), h * b, w * b)), ty.dtype)
 
 
