@@ -103,7 +103,6 @@ def _infer_group(state: Walk, group: Mapping[GlobalVar, Function]) -> None:
     failed = len(state.errors) > before
     if not failed:
         state.errors += _stuck(state)
-        state.errors += state.unbound_dims()
         failed = len(state.errors) > before
     state.typer.pending.clear()
     state.solver.forget()

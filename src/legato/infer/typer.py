@@ -365,22 +365,24 @@ def reuse_dims(ty: Type, old: Type, made: Sequence[Dim], scope: Scope) -> Type:
 def stated_dims(pairs: Iterable[tuple[Type, Type]], made: Sequence[Dim], scope: Scope) -> dict[DimVar, Dim]:
     """What the new dims `made` in the first type of each pair are called in the second, at the same place."""
     found: dict[DimVar, Dim] = {}
-    for ty, old in pairs:
-        _pair_dims(ty, old, set(made), found)
-    scope.dims.update(d for d in found.values() if isinstance(d, DimVar))
+    wanted = set(made)
+    for d, name in (pair for ty, old in pairs for pair in _pair_dims(ty, old)):
+        if d in wanted and d not in found and name not in scope.dims:
+            found[d] = name
+            scope.dims.add(name)
     return found
 
 
-def _pair_dims(ty: Type, old: Type, made: set[Dim], found: dict[DimVar, Dim]) -> None:
+def _pair_dims(ty: Type, old: Type) -> Iterator[tuple[DimVar, DimVar]]:
+    """The dims at the same places of two types, where both are plain variables."""
     if isinstance(ty, TensorType) and isinstance(old, TensorType) and ty.rank == old.rank:
-        for d, o in zip(ty.shape, old.shape, strict=True):
-            if isinstance(d, DimVar) and d in made and isinstance(o, DimVar):
-                found.setdefault(d, o)
+        pairs = zip(ty.shape, old.shape, strict=True)
+        yield from ((d, o) for d, o in pairs if isinstance(d, DimVar) and isinstance(o, DimVar))
         return
     kids, olds = ty.children(), old.children()
     if type(ty) is type(old) and len(kids) == len(olds):
         for kid, old_kid in zip(kids, olds, strict=True):
-            _pair_dims(kid, old_kid, made, found)
+            yield from _pair_dims(kid, old_kid)
 
 
 def _hidden(a: Type, b: Type) -> Iterator[tuple[Type, Type]]:

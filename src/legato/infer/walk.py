@@ -6,7 +6,7 @@ chain of any length is typed in one forward sweep and relations are rarely asked
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -86,7 +86,6 @@ class Walk:
         self.type_args: dict[int, tuple[Type | Dim, ...]] = {}
         self.errors: list[TypeCheckError] = []
         self.programs: set[GlobalVar] = set()  # tensor programs, which only call_tir may name
-        self.dim_uses: list[tuple[tuple[Dim, ...], Scope, Span | None]] = []  # as values, which must be bound
         self.has_blocks = False  # of dataflow
         self._data_types = types
         self._stack: list[Any] = []
@@ -244,19 +243,12 @@ class Walk:
         return self.opened[id(e)] if isinstance(e, Function) and id(e) in self.types else None
 
     def _use_dims(self, values: tuple[Any, ...], span: Span | None) -> None:
-        """Notes the symbolic dims in `values`."""
-        found = dims_of(values)
-        if any(not isinstance(d, Const) for d in found):
-            self.dim_uses.append((found, self.typer.scope, span))
-
-    def unbound_dims(self) -> Iterator[TypeCheckError]:
-        """The errors for dims that are used as values and that nothing binds."""
-        for found, scope, span in self.dim_uses:
-            for v in variables(*map(self.solver.dim, found)):
-                if v not in scope.dims and not isinstance(v, DimHole):
-                    hint = "a parameter's type or match_cast binds dims"
-                    yield TypeCheckError(f"dim {v.name} is not bound here", span=span, hint=hint)
-        self.dim_uses.clear()
+        """Requires the dims in `values`, as which they are used, to be bound by now."""
+        found = [d for d in dims_of(values) if not isinstance(d, Const)]
+        for v in variables(*map(self.solver.dim, found)) if found else ():
+            if v not in self.typer.scope.dims and not isinstance(v, DimHole):
+                hint = "a parameter's type or match_cast binds dims"
+                raise TypeCheckError(f"dim {v.name} is not bound here", span=span, hint=hint)
 
     # ------------------------------------------------------------------ binders
 
@@ -379,6 +371,7 @@ class Walk:
                         raise TypeCheckError(message, span=site.span, details=details)
                     todo += reversed(list(zip(patterns, fields, strict=True)))
         names = stated_dims([(ty, p.var.ty) for p, ty in found if p.var.ty is not None], made, self.typer.scope)
+        made = [names.get(d, d) for d in made if isinstance(d, DimVar)]
         for p, ty in found:
             site = Site("a pattern of match", p.span or node.span, self.typer.scope)
             own = replace_vars(ty, {}, names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -17,7 +17,8 @@ from legato.interp.activation import Activation
 from legato.interp.constraints import require
 from legato.interp.context import Context
 from legato.interp.dims import dim_value, fit
-from legato.interp.values import Closure, Data, Value, evaluate_op
+from legato.interp.operators import apply_operator
+from legato.interp.values import Closure, Data, Value
 from legato.ir.attrs import default_attrs
 from legato.ir.call_tir import CALL_TIR, CallTirAttrs
 from legato.ir.expr import Call, Constructor, Expr, callee_name
@@ -43,7 +44,10 @@ def apply(context: Context, env: Activation, node: Call, callee: Value, args: Se
     match callee:
         case Op():
             attrs = context.attrs(env, node) if isinstance(node.op, Op) else default_attrs(callee)
-            return _operator(context, callee, args, attrs, env)
+            if callee is CALL_TIR:
+                return _call_tir(context, env, args, attrs)
+            result = apply_operator(context.asked, id(node), callee, args, attrs, node.ty, env.dims)
+            return context.widen(result)
         case Constructor():
             return Data(callee, tuple(args))
         case Closure():
@@ -83,11 +87,6 @@ def _stated_dims(env: Activation, callee: Closure, node: Call) -> Mapping[DimVar
         for param, arg in zip(params, node.type_args, strict=True)
         if isinstance(param, DimVar) and isinstance(arg, Dim) and all(v in env.dims for v in variables(arg))
     }
-
-
-def _operator(context: Context, op: Op, args: Sequence[Value], attrs: Any, env: Activation) -> Value:
-    """The value of an operator, by its reference; call_tir runs a loop program."""
-    return _call_tir(context, env, args, attrs) if op is CALL_TIR else context.widen(evaluate_op(op, args, attrs))
 
 
 def _call_tir(context: Context, env: Activation, args: Sequence[Value], attrs: CallTirAttrs) -> Value:

@@ -15,6 +15,7 @@ from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.interp.activation import Activation, count_uses
 from legato.interp.dims import dim_value
+from legato.interp.operators import Asked
 from legato.interp.values import Array, Closure, Data, Ref, Value
 from legato.ir.expr import Call, Constant, Expr, Function
 from legato.ir.module import Module
@@ -26,11 +27,12 @@ Observer = Callable[[Expr, Value], None]
 
 @dataclass(eq=False, slots=True)
 class Context:
-    """One run. With `float64`, every float is a float64."""
+    """One run. With `float64`, every float is a float64. `asked`: what type relations have said of calls."""
 
     module: Module
     float64: bool = False
     observe: Observer | None = None
+    asked: Asked = field(default_factory=dict)
     _uses: dict[int, dict[int, int]] = field(default_factory=dict)
     _constants: dict[int, Array] = field(default_factory=dict)
     _attrs: dict[int, Any] = field(default_factory=dict)

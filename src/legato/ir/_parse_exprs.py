@@ -338,24 +338,32 @@ class ExprParser(LeafParser):
         stream.expect("(")
         cond = yield self.expr()
         stream.expect(")")
-        then = yield self.braces()
+        then = yield self._branch()
         stream.expect("else")
-        orelse = yield self._if() if stream.at("if") else self.braces()
+        orelse = yield self._if() if stream.at("if") else self._branch()
         return If(cond, then, orelse, span=stream.span(first))
 
+    def _branch(self) -> Rule:
+        """`{ … }`, which may not be run: dims that it introduces hold in it alone."""
+        mark = self.types.mark()
+        result = yield self.braces()
+        self.types.release(mark)
+        return result
+
     def _match(self) -> Rule:
-        stream = self.stream
+        stream, types = self.stream, self.types
         first = stream.next()
         complete = stream.accept("?") is None
         data = self._quick() or (yield self._operand())
         clauses = []
         stream.expect("{")
         while not stream.accept("}"):
-            mark = len(self._undo)
+            mark, types_mark = len(self._undo), types.mark()
             pattern = self._pattern()
             stream.expect("=>")
             clauses.append(Clause(pattern, (yield self.body())))
             self._release(mark)
+            types.release(types_mark)
             if not stream.accept(",") and not stream.at("}"):
                 raise stream.unexpected("`,` or `}`")
         return Match(data, tuple(clauses), complete, span=stream.span(first))

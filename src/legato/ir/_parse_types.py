@@ -58,7 +58,8 @@ class TypeParser:
     """Reads types at a stream's position, with the dims and type variables that are in scope there.
 
     A name that no binder declares is a dim: within `parameters` one that the function binds, elsewhere one that holds
-    until `reset`, since it stands for a result's extent (a data-dependent one, or one that match_cast binds).
+    until the scope is released, since it stands for a result's extent (a data-dependent one, or one that match_cast
+    binds).
     """
 
     def __init__(
@@ -205,10 +206,7 @@ class TypeParser:
     def _new(self, name: str, var: DimVar | None = None) -> DimVar:
         """The dim of a name that is not in scope."""
         var = self._add(var or fresh(name))
-        if self._parameters is None:
-            self._names[name] = var
-        else:
-            self.declare(name, var)
+        self.declare(name, var)
         return var
 
     def _add(self, var: DimVar) -> DimVar:

@@ -50,8 +50,8 @@ Names. Locals, globals and, where they are no identifiers, all other names may b
 (Type.Ctor where several types have a Ctor); a constructor that takes nothing is called without parentheses. A let whose
 value is a `fn` sees its own variable; another value sees the variable of the same name around it.
 Dims. A name that nothing declares is a dim: in a parameter's type one that the function binds (as if it were listed),
-elsewhere one that the definition introduces. `?` is a new dim each time. `//` and `%` in a dim must follow an operand
-on the same line, else `//` starts a comment.
+elsewhere one that the function, branch or clause around introduces. `?` is a new dim each time. `//` and `%` in a dim
+must follow an operand on the same line, else `//` starts a comment.
 Attributes are fields of the operator's record, lists are tuples. Strings have JSON's escapes.
 `(x)` is x and `(x,)` a tuple of one, in expressions, types and patterns. Comments: // … and nested /* … */.
 

@@ -19,7 +19,7 @@ __all__ = ["DepthToSpaceAttrs", "SpaceToDepthAttrs", "depth_to_space", "space_to
 
 @dataclass(frozen=True, slots=True)
 class DepthToSpaceAttrs(Attrs):
-    """`mode`: how channels are numbered, DCR (block position first) or CRD (channel first)."""
+    """`mode`: how channels are numbered, DCR (block position first) or CRD (channel first; Relay called it CDR)."""
 
     block_size: int
     layout: str = "NCHW"
@@ -59,7 +59,7 @@ def _divided(rel: Relation, d: Dim, by: int, what: str) -> Dim:
 def _to_space_relation(rel: Relation, data: Type, a: DepthToSpaceAttrs) -> Type:
     b = a.block_size
     order, ty, (n, c, h, w) = _shape(rel, data, b, a.layout)
-    require_choice(rel, "mode", a.mode, ("DCR", "CRD"))
+    require_choice(rel, "mode", a.mode, ("DCR", "CRD", "CDR"))
     return TensorType(order.actual((n, _divided(rel, c, b * b, "channels"), h * b, w * b)), ty.dtype)
 
 

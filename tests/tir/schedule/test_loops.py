@@ -38,6 +38,19 @@ kernel @f(x: Buffer[(4, 6), float32], y: Buffer[(6, 4), float32]) {
 }
 """,
     ),
+    "split_divides_multiples": (
+        "kernel @f(x: Buffer[(n * 4,), float32], n: index) { for i in 0..n * 4 { x[i] = 1f; } }",
+        lambda f, v: s.split(f, v["i"], 4)[0],
+        """
+kernel @f(x: Buffer[(n * 4,), float32], n: index) {
+  for io in 0..n {
+    for ii in 0..4 {
+      x[io * 4 + ii] = 1f;
+    }
+  }
+}
+""",
+    ),
     "split_peeled": (
         COPY,
         lambda f, v: s.split_peeled(f, v["i"], 4)[0],

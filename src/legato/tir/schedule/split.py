@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from legato.arith.bounds import bounds
 from legato.arith.expr import Const, Expr, Var, const, floordiv, lt
+from legato.arith.prove import prove_equal
+from legato.arith.simplify import simplify
 from legato.base.errors import ScheduleError
 from legato.tir.schedule._edit import (
     Names,
@@ -40,10 +41,11 @@ def split(func: Func, var: Var, factor: int) -> tuple[Func, Var, Var]:
     The outer loop keeps the kind PARALLEL, the inner one VECTOR, both UNROLL. Returns (func, io, ii).
     """
     path, loop, n = _splittable(func, var, factor, "split")
-    tiles = normal(n // factor) if _divides(n, factor) else floordiv(normal(n + (factor - 1)), const(factor))
+    whole = _divides(n, factor)
+    tiles = simplify(n // factor) if whole else floordiv(normal(n + (factor - 1)), const(factor))
     outer, inner = loop_var(f"{var.name}o"), loop_var(f"{var.name}i")
     body = renamed(loop.body, {var: outer * factor + inner})
-    if not _divides(n, factor):
+    if not whole:
         body = If(lt(outer * factor + inner, n), body)
     return replaced(func, path, _tiled(loop, outer, tiles, inner, factor, body)), outer, inner
 
@@ -57,10 +59,11 @@ def split_peeled(func: Func, var: Var, factor: int) -> tuple[Func, Var, Var, Nam
     Returns (func, io, ii, names): `names[i]` is the loop over the rest; None if nothing is left.
     """
     path, loop, n = _splittable(func, var, factor, "split_peeled")
-    tiles = n // factor
+    whole = _divides(n, factor)
+    tiles = simplify(n // factor) if whole else n // factor
     outer, inner = loop_var(f"{var.name}o"), loop_var(f"{var.name}i")
     main = _tiled(loop, outer, tiles, inner, factor, renamed(loop.body, {var: outer * factor + inner}))
-    if _divides(n, factor):
+    if whole:
         return replaced(func, path, main), outer, inner, None
     check_two_loops(loop, "split_peeled")
     rest = n % factor
@@ -126,7 +129,4 @@ def _tiled(loop: For, outer: Var, tiles: Expr, inner: Var, factor: int, body: St
 
 
 def _divides(n: Expr, factor: int) -> bool:
-    if isinstance(n, Const):
-        return int(n.value) % factor == 0
-    rest = bounds(normal(n) % factor)
-    return rest.is_point and rest.lo == 0
+    return int(n.value) % factor == 0 if isinstance(n, Const) else prove_equal(n % factor, const(0))
