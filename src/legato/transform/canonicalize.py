@@ -1,7 +1,7 @@
 """Canonical forms, so that later passes see one way of saying a thing.
 
 nn.bias_add(x, b)                     =>  add(x, reshape(b))
-nn.batch_norm(x, γ, β, μ, σ²).0       =>  add(multiply(subtract(x, μ), s), β)     with s = γ / √(σ² + ε)
+nn.batch_norm(x, γ, β, μ, σ²).0       =>  add(multiply(x, s), t)      with s = γ / √(σ² + ε), t = β − μ·s
 nn.dropout(x).0                       =>  x
 (a, b).0                              =>  a       where b has no effects
 """
@@ -20,7 +20,7 @@ from legato.ir.module import Module
 from legato.ir.types import TensorType
 from legato.ops.activation import dropout
 from legato.ops.channelwise import bias_add
-from legato.ops.rescale import batch_norm
+from legato.ops.rescale import batch_norm, scale_and_shift
 from legato.runtime.floats import float_environment
 from legato.transform._effects import Effects
 from legato.transform.pass_ import FunctionPass
@@ -81,12 +81,7 @@ def _batch_norm(call: Call) -> Expr | None:
         return None
     if any(p.dtype != x.ty.dtype.numpy for p in (gamma, beta, mean, var)):
         return None
-    one = var.dtype.type(1)
     with float_environment():
-        scale = np.asarray(one / np.sqrt(var + var.dtype.type(call.attrs.epsilon)))
-        scale = np.asarray(scale * gamma) if call.attrs.scale else scale
+        scale, shift = scale_and_shift(gamma, beta, mean, var, call.attrs)
     rank, axis, b = x.ty.rank, call.attrs.axis, Builder(span=call.span)
-    has_mean = bool((mean != 0).any() or np.signbit(mean).any())  # x - 0 is x, also where it is -0
-    centred = b.subtract(x, along(mean, axis, rank)) if has_mean else x
-    scaled = b.multiply(centred, along(scale, axis, rank))
-    return b.add(scaled, along(beta, axis, rank)) if call.attrs.center else scaled
+    return b.add(b.multiply(x, along(scale, axis, rank)), along(shift, axis, rank))

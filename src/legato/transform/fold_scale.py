@@ -37,7 +37,6 @@ __all__ = ["FoldScale"]
 
 Array = np.ndarray[Any, Any]
 LARGE: Final = 1 << 10  # times what a sum of weights is: a constant that large rounds what it is added to
-CANCELLED: Final = 2.0**-8  # of two constants, left of their sum: what the first one rounded off would come back
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,32 +96,32 @@ def _shifted(call: Call, bias: Array | None, op: Expr, shift: Array) -> Expr | N
     if bias is None:
         return _call(call, add, call, _as_constant(shift))
     total = np.asarray(bias + shift)
-    least = CANCELLED * np.maximum(np.abs(bias), np.abs(shift))
-    is_sound = np.isfinite(total) & (np.abs(total) >= least) & ((total == 0) | _is_normal(total))
-    return _call(call, add, call, _as_constant(total)) if is_sound.all() else None
+    if _dwarfs(bias, call) or _dwarfs(shift, call) or not np.isfinite(total).all():
+        return None
+    is_sound = ((total == 0) | _is_normal(total)).all()
+    return _call(call, add, call, _as_constant(total)) if is_sound else None
 
 
 def _scaled(call: Call, bias: Array | None, factor: Array, pool: Pool) -> Expr | None:
     """multiply(call + bias, factor)."""
     if bias is None:
         return _into_weight(call, factor, pool)
-    weight = call.args[1]
-    if not isinstance(weight, Constant) or _dwarfs(bias, weight.data, call):
-        return None
     moved = np.asarray(bias * factor)
-    if not _is_sound(moved, bias, factor):
+    if _dwarfs(bias, call) or not _is_sound(moved, bias, factor):
         return None
     product = _into_weight(call, factor, pool)
     return None if product is None else _call(call, add, product, _as_constant(moved))
 
 
-def _dwarfs(bias: Array, weight: Array, call: Call) -> bool:
-    """Whether `bias` is so large beside the contraction that it is there to round."""
-    axes = _channel_axes(call)
+def _dwarfs(shift: Array, call: Call) -> bool:
+    """Whether `shift` is so large beside the contraction that it is there to round."""
+    largest, axes, weight = float(np.abs(shift).max(initial=0)), _channel_axes(call), call.args[1]
     assert axes is not None
-    others = tuple(d for d in range(weight.ndim) if d != axes[1])
-    sums = np.abs(weight).sum(axis=others, dtype=np.float64)
-    return bool(np.abs(bias).max(initial=0) > LARGE * max(1.0, float(sums.max(initial=0))))
+    if largest <= LARGE or not isinstance(weight, Constant):
+        return not largest <= LARGE
+    others = tuple(d for d in range(weight.data.ndim) if d != axes[1])
+    sums = np.abs(weight.data).sum(axis=others, dtype=np.float64)
+    return largest > LARGE * max(1.0, float(sums.max(initial=0)))
 
 
 def _into_weight(call: Call, factor: Array, pool: Pool) -> Expr | None:
