@@ -40,6 +40,7 @@ from legato.lower.supported import reachable, require_own, require_shallow, requ
 from legato.ops import table
 from legato.pipelines import DEFAULT, for_bodies, for_precision
 from legato.runtime.executable import Executable
+from legato.runtime.floats import float_environment
 from legato.runtime.kernels import kernel_from_work, kernels_to_text
 from legato.runtime.parts import Segment
 from legato.runtime.program import FunctionInfo, HostOpInfo, Program
@@ -186,8 +187,8 @@ class Compiled:
 
 
 def compile_module(mod: Module, options: CompileOptions) -> Compiled:
-    """`mod`, whose function @main is the program, as an executable."""
-    with _paused_collection():
+    """`mod`, whose function @main is the program, as an executable: the same, whatever this thread does to floats."""
+    with _paused_collection(), float_environment():
         return _compiled(mod, options)
 
 

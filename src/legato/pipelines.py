@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from legato.base.errors import CompileError
 from legato.base.precision import Precision
@@ -64,13 +65,18 @@ def for_bodies(passes: Iterable[Pass]) -> tuple[tuple[Pass, ...], tuple[Pass, ..
     known make simpler. Constants have been folded by then, so that all these functions have the same."""
     found = tuple(passes)
     at = next((n for n, p in enumerate(found) if isinstance(p, LowPrecision | ToANormal | Fuse)), len(found))
-    return found[:at], (FoldConstant(), Simplify(), FoldConstant(), EliminateCommon(), *found[at:])
+    fold = next((p for p in found if isinstance(p, FoldConstant)), FoldConstant())
+    return found[:at], (fold, Simplify(), fold, EliminateCommon(), *found[at:])
 
 
 def for_precision(passes: Iterable[Pass], precision: Precision) -> tuple[Pass, ...]:
-    """`passes`, and for bfloat16 the one that narrows: after what simplifies the graph, before its casts would be
-    shared between the groups that are to hold them. CompileError for passes without it, A-normal form and fusion."""
-    found = tuple(passes)
+    """`passes` as the precision has them: exact, without those that round; else constants are folded as kernels
+    compute, which count subnormal numbers as 0. For bfloat16 also the one that narrows: after what simplifies the
+    graph, before its casts would be shared between the groups that are to hold them. CompileError for passes without
+    it, A-normal form and fusion."""
+    if precision is Precision.EXACT:
+        return tuple(p for p in passes if not p.rounds)
+    found = tuple(replace(p, flush=True) if isinstance(p, FoldConstant) else p for p in passes)
     if precision is not Precision.BFLOAT16:
         return found
     at = next((n for n, p in enumerate(found) if isinstance(p, ToANormal | Fuse)), None)

@@ -25,10 +25,10 @@ from tests.programs.settings import examples
 from tests.programs.values import moved, same
 
 STAGES = {"infer-types": Stage.TYPED, "to-a-normal": Stage.A_NORMAL, "fuse": Stage.A_NORMAL}
-EXACT = {"infer-types", "to-graph", "fold-constant", "simplify", "eliminate-common", "to-a-normal", "fuse"}
+EXACT = {name for name, p in table().items() if not p.rounds}
 FIRST_ORDER = {"defunctionalize"}  # passes that refuse programs whose @main gives functions
 GRAPH = [p for p in DEFAULT[:-1] if p.name not in FIRST_ORDER]
-ROUNDS = {"low-precision"}  # tests/lower/test_low_precision.py has its programs and bounds
+NARROWS = {"low-precision"}  # tests/lower/test_low_precision.py has its programs and bounds
 
 
 def prepared(program: Program, p: Pass) -> Program:
@@ -36,7 +36,7 @@ def prepared(program: Program, p: Pass) -> Program:
     return replace(program, module=run(program.module, DEFAULT[:-1])) if p.name == "fuse" else program
 
 
-@pytest.mark.parametrize("name", sorted(set(table()) - ROUNDS))
+@pytest.mark.parametrize("name", sorted(set(table()) - NARROWS))
 @examples(15)
 @given(programs(steps=16, limit=512))
 def test_the_meaning_stays(name: str, program: Program) -> None:
@@ -63,7 +63,7 @@ def test_twice_is_once(name: str, program: Program) -> None:
 
 
 @examples(15)
-@given(programs(steps=16, limit=512), st.lists(st.sampled_from(sorted(set(table()) - ROUNDS - {"fuse"})), max_size=6))
+@given(programs(steps=16, limit=512), st.lists(st.sampled_from(sorted(set(table()) - NARROWS - {"fuse"})), max_size=6))
 def test_passes_in_any_order(program: Program, names: list[str]) -> None:
     module = run(program.module, [table()[name]() for name in names])
     args = program.arguments()
@@ -83,7 +83,7 @@ def test_text_of_every_stage(program: Program) -> None:
 # ------------------------------------------------------------------ programs over the whole language
 
 
-@pytest.mark.parametrize("name", sorted(set(table()) - ROUNDS))
+@pytest.mark.parametrize("name", sorted(set(table()) - NARROWS))
 @examples(20)
 @given(language.programs(size=40, smooth=True))
 def test_the_meaning_of_language_programs_stays(name: str, program: language.Program) -> None:

@@ -13,6 +13,7 @@ from legato.interp.rules import LEAVES, RULES, Steps
 from legato.interp.values import Closure, Value, as_value
 from legato.ir.expr import Expr, Function
 from legato.ir.module import Module
+from legato.runtime.floats import float_environment
 
 __all__ = ["evaluate"]
 
@@ -35,7 +36,8 @@ def evaluate(
     if not isinstance(func, Function):
         raise RunError(f"@{name} is a loop program; tir.interp runs those")
     context = Context(module, float64, observe)
-    return _run(context, enter(context, Closure(func), [context.widen(as_value(a)) for a in args], f"@{name}"))
+    with float_environment():
+        return _run(context, enter(context, Closure(func), [context.widen(as_value(a)) for a in args], f"@{name}"))
 
 
 def _run(context: Context, start: Tail) -> Value:

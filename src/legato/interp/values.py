@@ -40,7 +40,11 @@ class Ref:
 
 
 def evaluate_op(op: Op, args: Sequence[Value], attrs: Any = None) -> Value:
-    """The result of one operator on arrays, by its reference."""
+    """The result of one operator on arrays, by its reference.
+
+    Its rows lie one behind the other: in which order NumPy adds depends on how its operands lie in memory, and what a
+    program means must not.
+    """
     result = op.reference(*args, *op.tail(attrs))
     return _arrays(result)
 
@@ -52,7 +56,7 @@ def as_value(value: Value) -> Value:
         return tuple(as_value(v) for v in value)
     if isinstance(value, Closure | Data | Ref):
         return value
-    return _written_out(value) if isinstance(value, Expr) else as_array(value)
+    return _written_out(value) if isinstance(value, Expr) else np.asarray(as_array(value), order="C")
 
 
 def _written_out(expr: Expr) -> Value:
@@ -75,4 +79,4 @@ def _written_out(expr: Expr) -> Value:
 
 
 def _arrays(result: Value) -> Value:
-    return tuple(_arrays(r) for r in result) if isinstance(result, tuple) else np.asarray(result)
+    return tuple(_arrays(r) for r in result) if isinstance(result, tuple) else np.asarray(result, order="C")

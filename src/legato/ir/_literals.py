@@ -13,6 +13,7 @@ import numpy as np
 
 from legato.base import dtype as dt
 from legato.base.dtype import DType
+from legato.runtime.floats import float_environment
 
 __all__ = ["array_of", "float_text", "scalar_text"]
 
@@ -21,6 +22,7 @@ Array = np.ndarray[Any, Any]
 _FLOAT_SUFFIX: Final = {dt.float32: "f", dt.float64: "f64", dt.float16: "f16", dt.bfloat16: "bf16"}
 
 
+@float_environment()
 def scalar_text(data: Array) -> str | None:
     """The literal of a rank-0 array; None where it has none (a NaN with a payload or a sign)."""
     dtype = dt.dtype(data.dtype)
@@ -41,12 +43,12 @@ def float_text(value: float) -> str:
     return repr(value).removesuffix(".0") + "f"
 
 
+@float_environment()
 def array_of(value: float | bool, dtype: DType) -> Array | None:
     """`value` as a read-only rank-0 array; None where it does not fit the dtype."""
     if dtype.is_int and not dtype.min <= value <= dtype.max:
         return None
-    with np.errstate(over="ignore"):
-        data = np.array(value, dtype.numpy)
+    data = np.array(value, dtype.numpy)
     if dtype.is_float and math.isinf(float(data)) and not math.isinf(value):
         return None
     data.setflags(write=False)

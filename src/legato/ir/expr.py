@@ -39,6 +39,7 @@ from legato.base.immutable import Immutable
 from legato.base.span import Span
 from legato.ir._operators import Operators
 from legato.ir.types import Dim, GlobalTypeVar, TupleType, Type, TypeVar, tensor_type
+from legato.runtime.floats import float_environment
 
 if TYPE_CHECKING:
     from legato.arith.expr import Var as DimVar
@@ -472,10 +473,11 @@ def constant(value: Any, dtype: dt.DType | str | None = None, span: Span | None 
 
     Arrays are copied unless they are read-only.
     """
-    if dtype is None and isinstance(value, bool | int | float):
+    if dtype is None and type(value) in (bool, int, float):  # not NumPy's scalars, of which some are floats as well
         dtype = {bool: dt.bool_, int: dt.int32, float: dt.float32}[type(value)]
     wanted = None if dtype is None else dt.dtype(dtype).numpy
-    data = np.asarray(value, wanted) if _is_frozen(value) else np.array(value, wanted)
+    with float_environment():  # what a literal means does not depend on the caller
+        data = np.array(value, wanted, order="C", copy=None if _is_frozen(value) else True)
     data.setflags(write=False)
     return Constant(data, ty=tensor_type(data.shape, dt.dtype(data.dtype)), span=span)
 

@@ -18,10 +18,12 @@ from legato.base.dtype import DType
 from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._rules import FLOAT, NUMBER, DTypeTest, broadcast_shapes, is_one, require_dtype, same_dtype, tensor
+from legato.ops._tensors import accumulator, wide
 from legato.te.tensor import Tensor, compute
+from legato.tir.expr import cast
 
 __all__ = ["EDGES", "Array", "DimRule", "Scalar", "binary", "broadcast_index", "broadcast_value", "compare",
-           "elementwise", "quiet", "unary"]  # fmt: skip
+           "elementwise", "in_float32", "quiet", "unary"]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
 Scalar = Callable[..., Expr]
@@ -45,6 +47,16 @@ def quiet(f: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def in_float32(f: Scalar) -> Scalar:
+    """`f`, computed in float32 on 16-bit floats, and rounded once."""
+
+    def wide_f(*xs: Expr) -> Expr:
+        dtype = xs[0].dtype
+        return cast(f(*(cast(x, accumulator(dtype)) for x in xs)), dtype)
+
+    return wide_f
+
+
 def elementwise(x: Tensor, f: Scalar, name: str = "t") -> Tensor:
     """The tensor of `f(x[i])`."""
     return compute(x.shape, lambda *i: f(x[i]), name=name)
@@ -65,9 +77,12 @@ def unary(
 ) -> Op:
     """An elementwise function of one tensor; `result` is the dtype of the result if it is not the argument's.
 
-    `value` is the function on dims, for shape arithmetic. The default samples hold random data, edge values, rank 0,
+    Functions of floats alone are computed in float32 for 16-bit floats, and rounded once. `value` is the function on
+    dims, for shape arithmetic. The default samples hold random data, edge values, rank 0,
     an empty tensor, and narrow and wide floats.
     """
+
+    is_wide = dtypes is FLOAT
 
     def type_rel(relation: Relation, x: Type) -> Type:
         ty = tensor(relation, x, "data")
@@ -75,7 +90,10 @@ def unary(
         return ty if result is None else TensorType(ty.shape, result)
 
     def run(x: Array) -> Array:
-        return np.asarray(reference(x), x.dtype if result is None else result.numpy)
+        return np.asarray(reference(wide(x) if is_wide else x)).astype(x.dtype if result is None else result.numpy)
+
+    def build(x: Tensor, out_type: TensorType) -> Tensor:
+        return elementwise(x, in_float32(scalar) if is_wide else scalar, name)
 
     def value_rule(x: Sequence[Dim] | None, ty: Type) -> tuple[Dim, ...] | None:
         return None if x is None or value is None else _all_known([value(d) for d in x])
@@ -85,7 +103,7 @@ def unary(
         args=("data",),
         type_rel=type_rel,
         reference=quiet(run),
-        compute=lambda x, out_type: elementwise(x, scalar, name),
+        compute=build,
         value=None if value is None else value_rule,
         fusion=Fusion.ELEMWISE,
         samples=tuple(_unary_samples(exact, rtol) if samples is None else samples),

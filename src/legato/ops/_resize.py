@@ -74,12 +74,15 @@ def line(mode: str, n: Dim, m: Dim, scale: float | None = None, roi: tuple[float
 
     `scale` is m/n unless given. `roi` is the range that tf_crop_and_resize covers.
     """
+    ratio = None if scale is None else _fraction(scale)
     if mode == "align_corners":
-        return _reduced(n - 1, const(0), max_(m - 1, const(1)))
+        if ratio is None:
+            return _reduced(n - 1, const(0), max_(m - 1, const(1)))
+        # The last of n·scale outputs, a number that need not be whole, lies on the last element.
+        return _reduced((n - 1) * ratio.denominator, const(0), max_(n * ratio.numerator - ratio.denominator, const(1)))
     if mode == "tf_crop_and_resize":
         return _crop(n, m, roi)
     # One output is `step/unit` elements apart: n/m, or the inverse of the scale.
-    ratio = None if scale is None else _fraction(scale)
     step, unit = (n, m) if ratio is None else (const(ratio.denominator), const(ratio.numerator))
     if mode == "asymmetric":
         return _reduced(step, const(0), unit)

@@ -2,8 +2,8 @@
 
 Both operands have one dtype. Integers wrap; integer division and remainder by zero give 0; shift counts are taken
 modulo the width. `divide` and `mod` of integers round towards zero (Relay's truncation), `floor_divide` and
-`floor_mod` towards minus infinity. On floats division is IEEE 754's, and a remainder is a - q·b with the rounded
-quotient q (a itself for infinite b): exact while the quotient is below 2^24 in float32.
+`floor_mod` towards minus infinity. On floats division is IEEE 754's, and a remainder is exact, as C's fmod and NumPy's
+remainder are: NaN for b = 0 and infinite a; for infinite b, a itself, or b where `floor_mod` changes the sign.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.ir.op import Sample
 from legato.ir.types import Dim, TensorType
-from legato.ops._families import INT_A, INT_B, Array, Scalar, binary, broadcast_index
+from legato.ops._families import INT_A, INT_B, Array, Scalar, binary, broadcast_index, in_float32
 from legato.ops._rules import INT
+from legato.ops._tensors import wide
 from legato.te import math as te
 from legato.te.tensor import Tensor, compute, loops
 from legato.tir.buffer import Buffer, Scope
@@ -71,28 +72,16 @@ def _trunc_mod(a: Array, b: Array) -> Array:
     return np.where(b == 0, 0, np.fmod(a, np.where(b == 0, 1, b))).astype(a.dtype)
 
 
-def _float_floor_divide(a: Array, b: Array) -> Array:
-    return np.asarray(np.floor(a / b))
-
-
-def _float_floor_mod(a: Array, b: Array) -> Array:
-    """a - floor(a/b)·b; infinite b leaves a of b's sign alone, and carries any other a to b."""
-    at_infinity = np.where((a == 0) | ((a < 0) == (b < 0)), a, b)
-    return np.where(np.isinf(b) & np.isfinite(a), at_infinity, a - np.floor(a / b) * b).astype(a.dtype)
-
-
-def _te_floor_mod(a: Expr, b: Expr) -> Expr:
-    zero = te.literal(0, a)
-    same = te.lor(te.eq(a, zero), te.eq(te.lt(a, zero), te.lt(b, zero)))
-    return te.select(te.land(te.isinf(b), te.isfinite(a)), te.select(same, a, b), a - te.floor(a / b) * b)
-
-
-def _float_trunc_mod(a: Array, b: Array) -> Array:
-    return np.where(np.isinf(b) & np.isfinite(a), a, a - np.trunc(a / b) * b).astype(a.dtype)
+def _rounded(f: Callable[[Array], Array]) -> Callable[[Array, Array], Array]:
+    """f(a / b), the quotient in float32 for 16-bit floats."""
+    return lambda a, b: np.asarray(f(wide(a) / wide(b)))
 
 
 def _te_trunc_mod(a: Expr, b: Expr) -> Expr:
-    return te.select(te.land(te.isinf(b), te.isfinite(a)), a, a - te.trunc(a / b) * b)
+    """The remainder of |a| / |b| with the sign of a, which zeros have too."""
+    zero, rest = te.literal(0, a), arith.floormod(te.abs_(a), te.abs_(b))
+    signed = te.select(te.lt(a, zero), te.neg(rest), rest)
+    return te.select(te.land(te.eq(a, zero), te.eq(rest, zero)), a, signed)
 
 
 def _power(a: Array, b: Array) -> Array:
@@ -214,29 +203,29 @@ divide = binary(
     doc="a / b; integers are rounded towards zero, and division by zero gives 0.",
 )  # fmt: skip
 floor_divide = binary(
-    "floor_divide", _by_kind(_floor_divide, _float_floor_divide),
-    _scalar_by_kind(arith.floordiv, lambda a, b: te.floor(a / b)), value=lambda a, b: a // b,
+    "floor_divide", _by_kind(_floor_divide, _rounded(np.floor)),
+    _scalar_by_kind(arith.floordiv, in_float32(lambda a, b: te.floor(a / b))), value=lambda a, b: a // b,
     doc="a / b rounded down; integer division by zero gives 0.",
 )  # fmt: skip
 trunc_divide = binary(
-    "trunc_divide", _by_kind(_trunc_divide, lambda a, b: np.trunc(a / b)),
-    _scalar_by_kind(te.truncdiv, lambda a, b: te.trunc(a / b)), value=_dim_div,
+    "trunc_divide", _by_kind(_trunc_divide, _rounded(np.trunc)),
+    _scalar_by_kind(te.truncdiv, in_float32(lambda a, b: te.trunc(a / b))), value=_dim_div,
     doc="a / b rounded towards zero; integer division by zero gives 0.",
 )  # fmt: skip
 mod = binary(
-    "mod", _by_kind(_trunc_mod, _float_trunc_mod),
-    _scalar_by_kind(te.truncmod, _te_trunc_mod), value=_dim_mod,
-    doc="The remainder of a / b with the sign of a; 0 for integer division by zero.",
+    "mod", _by_kind(_trunc_mod, np.fmod),
+    _scalar_by_kind(te.truncmod, _te_trunc_mod), value=_dim_mod, exact=True,
+    doc="The remainder of a / b with the sign of a, exact on floats; 0 for integer division by zero.",
 )  # fmt: skip
 trunc_mod = binary(
-    "trunc_mod", _by_kind(_trunc_mod, _float_trunc_mod),
-    _scalar_by_kind(te.truncmod, _te_trunc_mod), value=_dim_mod,
-    doc="The remainder of a / b with the sign of a; 0 for integer division by zero.",
+    "trunc_mod", _by_kind(_trunc_mod, np.fmod),
+    _scalar_by_kind(te.truncmod, _te_trunc_mod), value=_dim_mod, exact=True,
+    doc="The remainder of a / b with the sign of a, exact on floats; 0 for integer division by zero.",
 )  # fmt: skip
 floor_mod = binary(
-    "floor_mod", _by_kind(_floor_mod, _float_floor_mod),
-    _scalar_by_kind(arith.floormod, _te_floor_mod), value=lambda a, b: a % b,
-    doc="The remainder of a / b with the sign of b; 0 for integer division by zero.",
+    "floor_mod", _by_kind(_floor_mod, np.remainder),
+    arith.floormod, value=lambda a, b: a % b, exact=True,
+    doc="The remainder of a / b with the sign of b, exact on floats; 0 for integer division by zero.",
 )  # fmt: skip
 power = replace(
     binary(

@@ -3,7 +3,8 @@
 out[i·s + k·d − before] += x[i] · w[k], summed over input channels. As stages: `spread` puts the data s apart with zeros
 between and around, then an ordinary convolution with the kernel reversed:
 out[y] = Σ_{r, c} spread[c, y + r·d] · w[c, o, K−1−r]. (That the s phases are
-computed apart, without the multiplications by zero, is a rule of lowering over such stages.)
+computed apart, without the multiplications by zero, is a rule of lowering over such stages.) Weights that may be
+infinite are not multiplied by zeros: each product is formed where there is data, and 0 elsewhere.
 """
 
 from __future__ import annotations
@@ -58,7 +59,10 @@ __all__ = ["Conv1DTransposeAttrs", "Conv2DTransposeAttrs", "Conv3DTransposeAttrs
 
 @dataclass(frozen=True, slots=True)
 class Conv2DTransposeAttrs(Attrs):
-    """In `kernel_layout`, I is the input channel and O the output channel within a group."""
+    """In `kernel_layout`, I is the input channel and O the output channel within a group.
+
+    finite_weight: the weight holds no infinity and no NaN, so it may be multiplied by zeros where there is no data.
+    """
 
     channels: int | None = None
     kernel_size: tuple[int, ...] | None = None
@@ -71,6 +75,7 @@ class Conv2DTransposeAttrs(Attrs):
     kernel_layout: str = "IOHW"
     out_layout: str = ""
     out_dtype: DtypeName = ""
+    finite_weight: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +238,7 @@ def _compute(data: Tensor, weight: Tensor, a: Conv2DTransposeAttrs, out: TensorT
     _, c, *spatial = order.canonical(data.shape)
     _, per_group, *kernel = kernel_order.canonical(weight.shape)
     along = _spreads(a, spatial, kernel)
+    is_finite = a.finite_weight or not weight.dtype.is_float
     apart = _spread_stage(data, order, along)
     rank, total, inner = len(along), accumulator(out.dtype), floordiv(c, const(a.groups))
 
@@ -242,9 +248,12 @@ def _compute(data: Tensor, weight: Tensor, a: Conv2DTransposeAttrs, out: TensorT
         group = floordiv(channel, per_group) if a.groups > 1 else const(0)
         source = [p + k * s.dilation for s, p, k in zip(along, position, taps, strict=True)]
         mirrored = [s.kernel - 1 - k for s, k in zip(along, taps, strict=True)]
-        x = apart[order.actual((n, group * inner + r, *source))]
-        w = weight[kernel_order.actual((group * inner + r, channel - group * per_group, *mirrored))]
-        return cast(x, total) * cast(w, total)
+        w = cast(weight[kernel_order.actual((group * inner + r, channel - group * per_group, *mirrored))], total)
+        if is_finite:
+            return cast(apart[order.actual((n, group * inner + r, *source))], total) * w
+        sources, there = zip(*(s.source(j, None) for s, j in zip(along, source, strict=True)), strict=True)
+        x = data[order.actual((n, group * inner + r, *sources))]
+        return select(functools.reduce(land, there), cast(x, total) * w, const(0, total))
 
     return narrowed(reduce("sum", out.shape, [*kernel, inner], term, "conv_transpose"), out.dtype)
 

@@ -1,6 +1,7 @@
 """einsum: sums of products given by an equation such as "bik,bkj->bij".
 
-Letters name dimensions; "..." stands for leading dimensions that broadcast; without "->" the result has, in
+Letters name dimensions; "..." stands for leading dimensions. Both broadcast: an operand may have an extent of 1 where
+another has more. Without "->" the result has, in
 alphabetical order after "...", the letters that occur once. The compute is one reduction of one product.
 """
 
@@ -79,16 +80,19 @@ def _parse(equation: str, ranks: Sequence[int]) -> _Equation | str:
 
 
 def _extents(equation: _Equation, shapes: Sequence[Sequence[Dim]], rel: Relation | None) -> Mapping[str, Dim]:
-    """The dim of every label; broadcast labels skip dims of 1."""
+    """The dim of every label; a dim of 1 in one operand gives way to that in another."""
     found: dict[str, Dim] = {}
     for labels, shape in zip(equation.operands, shapes, strict=True):
+        own: dict[str, Dim] = {}
         for label, d in zip(labels, shape, strict=True):
-            known = found.get(label)
             if rel is not None and label.startswith("…"):
                 known_dim(d)
-            if known is None or (label.startswith("…") and known_int(known) == 1):
+            own[label] = d if rel is None or label not in own else rel.same(own[label], d, f"dimension {label!r}")
+        for label, d in own.items():
+            known = found.get(label)
+            if known is None or known_int(known) == 1:
                 found[label] = d
-            elif rel is not None and not (label.startswith("…") and known_int(d) == 1):
+            elif rel is not None and known_int(d) != 1:
                 found[label] = rel.same(known, d, f"dimension {label!r}")
     return found
 
@@ -136,7 +140,7 @@ def _compute(data: tuple[Tensor, ...], a: EinsumAttrs, out: TensorType) -> Tenso
 
 
 def _subscript(at: Mapping[str, Expr], label: str, d: Dim) -> Expr:
-    return const(0) if label.startswith("…") and known_int(d) == 1 else at[label]
+    return const(0) if known_int(d) == 1 else at[label]
 
 
 def _cost(args: Sequence[Type], out: Type, a: EinsumAttrs) -> Cost:
@@ -164,6 +168,8 @@ einsum = Op(
         Sample((((3, 3), "int32"),), {"equation": "ii"}, exact=True),
         Sample((((2, 3), "float32"), ((4,), "float32")), {"equation": "ij,k->kji"}),
         Sample((((2, 3), "float32"), ((3, 2), "float32"), ((2,), "float32")), {"equation": "ab,bc,c->a"}),
+        Sample((((3, 1), "float32"), ((2, 2), "float32")), {"equation": "ij,jk->ik"}),
+        Sample((((3, 2), "float32"), ((1, 2), "float32")), {"equation": "ij,jk->ijk"}),
     ),
     doc="""Einstein summation: products of the operands' elements, summed over the labels that the result lacks.
 

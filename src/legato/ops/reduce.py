@@ -20,7 +20,7 @@ from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._dtypes import largest, smallest, wide_numpy
 from legato.ops._families import Array, DimRule, elementwise, quiet
-from legato.ops._rules import NUMBER, DTypeTest, normalize_axes, product, require_dtype, tensor
+from legato.ops._rules import FLOAT, NUMBER, DTypeTest, normalize_axes, product, require_dtype, tensor
 from legato.ops._tensors import accumulator
 from legato.te import math as te
 from legato.te.tensor import Tensor, reduce
@@ -293,7 +293,7 @@ any_ = reduction(
 
 def _variance_type(relation: Relation, x: Type, mean_type: Type, attrs: VarianceAttrs) -> Type:
     data = tensor(relation, x, "data")
-    require_dtype(relation, data, lambda d: d.is_float, "data")
+    require_dtype(relation, data, FLOAT, "data")
     axes = axes_of(attrs, data.rank)
     kept = tuple(const(1) if n in axes else d for n, d in enumerate(data.shape))
     relation.unify(mean_type, TensorType(kept, data.dtype), "mean")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from legato.arith.expr import Expr, const, ge, land, lt, max_, select
+from legato.arith.expr import Expr, const, eq, ge, land, lt, max_, select
 from legato.base.dataclass import dataclass
 from legato.ir.attr_record import Attrs
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
@@ -19,7 +19,8 @@ from legato.te import math as te
 from legato.te.tensor import Tensor, compute, reduce
 from legato.tir.expr import cast
 
-__all__ = ["BatchNormAttrs", "L2NormalizeAttrs", "LRNAttrs", "batch_norm", "l2_normalize", "lrn"]
+__all__ = ["BatchNormAttrs", "L2NormalizeAttrs", "LRNAttrs", "batch_norm", "l2_normalize", "lrn",
+           "scale_and_shift"]  # fmt: skip
 
 
 # ------------------------------------------------------------------------------- batch
@@ -48,15 +49,23 @@ def _batch_relation(
     return TupleType((ty, *kept))
 
 
+def scale_and_shift(gamma: Array, beta: Array, mean: Array, variance: Array, a: BatchNormAttrs) -> tuple[Array, Array]:
+    """s and t of batch_norm = s·x + t, for parameters of one dtype. A mean of 0 shifts by beta alone, also where s is
+    infinite."""
+    scale = np.asarray(gamma.dtype.type(1) / np.sqrt(variance + gamma.dtype.type(a.epsilon)))
+    scale = np.asarray(scale * gamma) if a.scale else scale
+    offset = beta if a.center else np.zeros_like(beta)
+    return scale, np.where(mean == 0, offset, offset - mean * scale)
+
+
 def _batch_reference(
     data: Array, gamma: Array, beta: Array, mean: Array, variance: Array, a: BatchNormAttrs
 ) -> tuple[Array, Array, Array]:
     dtype = numpy_dtype(data, gamma, beta, mean, variance)
     x, g, b, m, v = (cast_to(p, dtype) for p in (data, gamma, beta, mean, variance))
-    scale = x.dtype.type(1) / np.sqrt(v + x.dtype.type(a.epsilon))
+    scale, shift = scale_and_shift(g, b, m, v, a)
     shape = vector_shape(x, a.axis)
-    y = (x - m.reshape(shape)) * (scale * g if a.scale else scale).reshape(shape)
-    y = y + b.reshape(shape) if a.center else y
+    y = x * scale.reshape(shape) + shift.reshape(shape)
     return np.asarray(y).astype(data.dtype), mean.copy(), variance.copy()
 
 
@@ -71,10 +80,14 @@ def _batch_compute(
 
     scale = compute(gamma.shape, factor, "scale")
 
+    def term(c: Expr) -> Expr:
+        middle, offset = cast(mean[c], dtype), cast(beta[c], dtype) if a.center else const(0, dtype)
+        return select(eq(middle, const(0, dtype)), offset, offset - middle * scale[c])
+
+    shift = compute(gamma.shape, term, "shift")
+
     def element(*i: Expr) -> Expr:
-        c = i[a.axis]
-        value = (cast(x[i], dtype) - cast(mean[c], dtype)) * scale[c]
-        return cast(value + cast(beta[c], dtype) if a.center else value, x.dtype)
+        return cast(cast(x[i], dtype) * scale[i[a.axis]] + shift[i[a.axis]], x.dtype)
 
     kept = [compute(t.shape, lambda c, t=t: t[c], "kept") for t in (mean, variance)]
     return compute(x.shape, element, "batch_norm"), kept[0], kept[1]
@@ -103,6 +116,8 @@ batch_norm = Op(
         Sample((EDGES.reshape(6, 3), _C, _C, _C, _VARIANCE)),
     ),
     doc="""((data − moving_mean)/√(moving_var + epsilon) · gamma + beta, moving_mean, moving_var), as in inference.
+
+It is formed as data · s + (beta − moving_mean · s) with s = gamma/√(moving_var + epsilon).
 
 The four parameters are vectors along dimension `axis`; un-annotated they get their types.""",
 )

@@ -25,7 +25,11 @@ def _bits(d: DType) -> bool:
     return not d.is_float
 
 
-_bits.__name__ = "an integer dtype or bool"
+def _bool(d: DType) -> bool:
+    return d.is_bool
+
+
+_bits.__name__, _bool.__name__ = "an integer dtype or bool", "bool"
 _INTS = [Sample((np.array([0, 1, -1, 5, -128, 127], np.int8),), exact=True), Sample((((2, 3), "int64"),), exact=True)]
 _WORDS = [Sample((np.array([0, 1, 200, 255], np.uint8),), exact=True)]
 _FLOATS = [Sample((((3, 5), "float32"),)), Sample((EDGES,)), Sample((((4,), "float16"),))]
@@ -135,7 +139,7 @@ isfinite = unary(
     doc="True where x is neither NaN nor infinite.",
 )  # fmt: skip
 logical_not = unary(
-    "logical_not", np.logical_not, te.lnot, dtypes=lambda d: d.is_bool, value=_not_dim, samples=_FLAGS,
+    "logical_not", np.logical_not, te.lnot, dtypes=_bool, value=_not_dim, samples=_FLAGS,
     doc="Negation of a bool.",
 )  # fmt: skip
 bitwise_not = unary(

@@ -44,6 +44,8 @@ _SIGNATURES: Final[dict[str, tuple[object, tuple[object, ...]]]] = {
     "lg_workspace_profile": (None, (c_void_p, c_void_p)),
     "lg_run": (c_int32, (c_void_p, c_void_p, c_void_p, c_int64, c_int32, c_int32)),
     "lg_interrupt": (None, (c_void_p,)),
+    "lg_floats_enter": (c_uint32, (c_int32,)),
+    "lg_floats_leave": (None, (c_uint32,)),
     "lg_objects_new": (c_int32, (c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_int64)),
     "lg_objects_read": (c_int32, (c_void_p, c_void_p, c_int64, c_void_p, c_void_p)),
     "lg_objects_end": (None, (c_void_p, c_void_p, c_int64)),

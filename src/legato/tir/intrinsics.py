@@ -51,9 +51,9 @@ def _fma(a: Any, b: Any, c: Any) -> Any:
 
 
 def _pow(a: Any, b: Any) -> Any:
-    """C's pow. For a scalar exponent NumPy takes short cuts (sqrt for 0.5) that differ from it at -inf and -0."""
+    """C's pow. For an exponent of 0.5 that is the same everywhere NumPy takes sqrt, which is another at -inf and -0."""
     x, y = np.asarray(a), np.asarray(b)
-    return np.power(np.atleast_1d(x), np.atleast_1d(y)).reshape(np.broadcast_shapes(x.shape, y.shape))
+    return np.where((y == 0.5) & ((x == 0) | np.isneginf(x)), np.abs(x), np.power(x, y))
 
 
 def _pair(lo: Any, hi: Any) -> Any:

@@ -20,7 +20,8 @@ from legato.ir.module import Module
 from legato.ir.types import TensorType
 from legato.ops.activation import dropout
 from legato.ops.channelwise import bias_add
-from legato.ops.rescale import batch_norm
+from legato.ops.rescale import batch_norm, scale_and_shift
+from legato.runtime.floats import float_environment
 from legato.transform._effects import Effects
 from legato.transform.pass_ import FunctionPass
 
@@ -71,15 +72,16 @@ def _bias_add(node: Call) -> Expr | None:
 
 
 def _batch_norm(call: Call) -> Expr | None:
-    """Only for constant statistics in a dtype whose arithmetic is its own."""
+    """Only for constant statistics in the dtype of the data, whose arithmetic is its own: it rounds as the operator."""
     x, *params = call.args
     if not isinstance(x.ty, TensorType) or x.ty.dtype.bits < 32:
         return None
-    if not all(isinstance(p, Constant) for p in params):
+    gamma, beta, mean, var = (p.data if isinstance(p, Constant) else None for p in params)
+    if gamma is None or beta is None or mean is None or var is None:
         return None
-    gamma, beta, mean, var = (p.data.astype(np.float64) for p in params if isinstance(p, Constant))
-    scale = (gamma if call.attrs.scale else 1.0) / np.sqrt(var + call.attrs.epsilon)
-    shift = (beta if call.attrs.center else 0.0) - mean * scale
-    rank, dtype, b = x.ty.rank, x.ty.dtype.numpy, Builder(span=call.span)
-    scaled = b.multiply(x, along(scale.astype(dtype), call.attrs.axis, rank))
-    return b.add(scaled, along(shift.astype(dtype), call.attrs.axis, rank))
+    if any(p.dtype != x.ty.dtype.numpy for p in (gamma, beta, mean, var)):
+        return None
+    with float_environment():
+        scale, shift = scale_and_shift(gamma, beta, mean, var, call.attrs)
+    rank, axis, b = x.ty.rank, call.attrs.axis, Builder(span=call.span)
+    return b.add(b.multiply(x, along(scale, axis, rank)), along(shift, axis, rank))

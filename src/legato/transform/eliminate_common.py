@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from math import copysign
+from typing import Any
 
 from legato.base.dataclass import dataclass
 from legato.base.node import transform
@@ -48,7 +50,7 @@ def _key(node: Expr) -> tuple[object, ...] | None:
     """
     match node:
         case Call(op=Op() as op) if not op.stateful:
-            return ("call", id(op), node.attrs, node.ty, *map(_ident, node.args))
+            return ("call", id(op), node.attrs, _signs(node.attrs), node.ty, *map(_ident, node.args))
         case Tuple():
             return ("tuple", *map(_ident, node.fields))
         case TupleGetItem():
@@ -57,3 +59,10 @@ def _key(node: Expr) -> tuple[object, ...] | None:
             return ("constant", node.data.dtype.str, node.data.dtype.name, node.data.shape, node.data.tobytes())
         case _:
             return None
+
+
+def _signs(attrs: Any) -> tuple[float, ...]:
+    """The signs of the zeros among attributes: 0.0 equals -0.0, but is another number."""
+    values = [] if attrs is None else [getattr(attrs, f.name) for f in fields(attrs)]
+    flat = [v for value in values for v in (value if isinstance(value, tuple) else (value,))]
+    return tuple(copysign(1.0, v) for v in flat if isinstance(v, float) and v == 0)

@@ -17,6 +17,7 @@ from legato.ir.expr import Call, Constant, Expr, Function, If, Tuple, TupleGetIt
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.types import TensorType, TupleType, Type
+from legato.runtime.floats import float_environment
 from legato.transform._effects import Effects
 from legato.transform._values import of_type
 from legato.transform.pass_ import FunctionPass
@@ -29,14 +30,17 @@ class FoldConstant(FunctionPass):
     """Module → module whose constant parts are constants.
 
     A result that is much larger than what it is computed from stays a call: `full((1 << 20, 64))` is no constant.
+    Floats are those of kernels, whatever the caller has set: with `flush`, subnormal numbers count as 0.
     """
 
     name = "fold-constant"
     growth: int = 1 << 16  # bytes by which a result may exceed its operands
+    flush: bool = False
 
     def function(self, func: Function, mod: Module) -> Function:
         effects = Effects(func, mod)
-        body = transform(func.body, lambda node: self._fold(node, effects))
+        with float_environment(flush=self.flush):
+            body = transform(func.body, lambda node: self._fold(node, effects))
         return func if body is func.body else replace(func, body=body)
 
     def _fold(self, node: Expr, effects: Effects) -> Expr | None:
@@ -55,8 +59,7 @@ class FoldConstant(FunctionPass):
         assert isinstance(op, Op)
         if op.stateful or call.ty is None or not self._is_small(call) or _is_symbolic(op, call.attrs):
             return None
-        with np.errstate(all="ignore"):
-            value = op.reference(*(_value(a) for a in call.args), *op.tail(call.attrs))
+        value = op.reference(*(_value(a) for a in call.args), *op.tail(call.attrs))
         return _wrapped(value, call.ty)
 
     def _is_small(self, call: Call) -> bool:

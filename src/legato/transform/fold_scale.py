@@ -1,20 +1,25 @@
-"""Scales and shifts of channels move into the constant weights that precede them.
+"""Scales and shifts of channels move into the weights and the bias of the contraction that precedes them.
 
-    multiply(conv(x, W), s)       =>  conv(x, W·s)             s: one factor per output channel
-    multiply(add(x, c), s)        =>  add(multiply(x, s), c·s)
-    add(add(x, c), d)             =>  add(x, c + d)
+    multiply(conv(x, W), s)               =>  conv(x, W·s)                     s: one factor per output channel
+    multiply(add(conv(x, W), c), s)       =>  add(conv(x, W·s), c·s)
+    add(add(conv(x, W), c), d)            =>  add(conv(x, W), c + d)
+    subtract(conv(x, W), d)               =>  add(conv(x, W), -d)
 
-Only where the inner result is used nowhere else; otherwise it would be computed twice.
+Sums and products are rounded at other places then, so it is a pass that `rounds`. Only constants move, and only where
+nothing else is lost: what they become is finite and normal (or 0 because a factor is), and no constant is there to
+round what it is added to, as in (x + 1.5·2²³) - 1.5·2²³. Only where the inner result is used nowhere else; otherwise it
+would be computed twice.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.node import post_order, rebuild
 from legato.base.pool import Pool
@@ -22,14 +27,16 @@ from legato.infer.builder import Builder
 from legato.ir.expr import Call, Constant, Expr, Function, constant
 from legato.ir.module import Module
 from legato.ir.types import TensorType
-from legato.ops.binary import add, multiply
+from legato.ops.binary import add, multiply, subtract
 from legato.ops.conv import conv1d, conv2d, conv3d
 from legato.ops.linalg import dense, matmul
+from legato.runtime.floats import float_environment
 from legato.transform.pass_ import FunctionPass
 
 __all__ = ["FoldScale"]
 
 Array = np.ndarray[Any, Any]
+LARGE: Final = 1 << 10  # times what a sum of weights is: a constant that large rounds what it is added to
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +44,7 @@ class FoldScale(FunctionPass):
     """Module → module with fewer multiplications and additions behind contractions."""
 
     name = "fold-scale"
+    rounds = True
 
     def function(self, func: Function, mod: Module) -> Function:
         order = list(post_order([func.body]))
@@ -44,44 +52,76 @@ class FoldScale(FunctionPass):
         shared: set[int] = set()  # new nodes that stand for a node with several users
         new: dict[int, Expr] = {}
         pool = Pool()
-        for node in order:
-            done = _folded(rebuild(node, new), shared, pool)
-            new[id(node)] = done
-            if uses[id(node)] > 1:
-                shared.add(id(done))
+        with float_environment():
+            for node in order:
+                done = _folded(rebuild(node, new), shared, pool)
+                new[id(node)] = done
+                if uses[id(node)] > 1:
+                    shared.add(id(done))
         body = new[id(func.body)]
         return func if body is func.body else replace(func, body=body)
 
 
 def _folded(node: Expr, shared: set[int], pool: Pool) -> Expr:
-    if not isinstance(node, Call) or (node.op is not add and node.op is not multiply):
+    if not isinstance(node, Call) or (node.op is not add and node.op is not multiply and node.op is not subtract):
         return node
-    inner, factor = node.args if isinstance(node.args[1], Constant) else node.args[::-1]
+    is_left = isinstance(node.args[1], Constant) or node.op is subtract
+    inner, factor = node.args if is_left else node.args[::-1]
     if not isinstance(inner, Call) or not isinstance(factor, Constant) or id(inner) in shared:
         return node
     if inner.ty != node.ty or not isinstance(node.ty, TensorType) or not node.ty.dtype.is_float:
         return node
-    new = _scaled(inner, factor, shared, pool) if node.op is multiply else _shifted(inner, factor)
+    call, bias = _biased(inner)
+    if _channel_axes(call) is None or id(call) in shared:
+        return node
+    is_product, c = node.op is multiply, factor.data
+    new = _scaled(call, bias, c, pool) if is_product else _shifted(call, bias, node.op, c)
     return node if new is None else new
 
 
-def _shifted(inner: Call, shift: Constant) -> Expr | None:
-    """add(add(x, c), shift)."""
+def _biased(inner: Call) -> tuple[Call, Array | None]:
+    """(x, c) of add(x, c); `inner` itself and None if it is no such sum."""
     if inner.op is not add or not isinstance(inner.args[1], Constant):
+        return inner, None
+    x = inner.args[0]
+    return (x, inner.args[1].data) if isinstance(x, Call) and x.ty == inner.ty else (inner, None)
+
+
+def _shifted(call: Call, bias: Array | None, op: Expr, shift: Array) -> Expr | None:
+    """add(call + bias, shift), or subtract."""
+    if op is subtract:
+        shift = np.negative(shift)
+    elif bias is None:
+        return None  # a sum with a constant already
+    if bias is None:
+        return _call(call, add, call, _as_constant(shift))
+    total = np.asarray(bias + shift)
+    if _dwarfs(bias, call) or _dwarfs(shift, call) or not np.isfinite(total).all():
         return None
-    x, old = inner.args[0], inner.args[1].data
-    return None if x.ty != inner.ty else _call(inner, add, x, constant(old + shift.data))
+    is_sound = ((total == 0) | _is_normal(total)).all()
+    return _call(call, add, call, _as_constant(total)) if is_sound else None
 
 
-def _scaled(inner: Call, factor: Constant, shared: set[int], pool: Pool) -> Expr | None:
-    """multiply(inner, factor)."""
-    if inner.op is add and isinstance(inner.args[1], Constant) and inner.args[0].ty == inner.ty:
-        x, old = inner.args[0], inner.args[1].data
-        if not isinstance(x, Call) or id(x) in shared:
-            return None
-        product = _scaled(x, factor, shared, pool)
-        return None if product is None else _call(inner, add, product, constant(old * factor.data))
-    return _into_weight(inner, factor.data, pool)
+def _scaled(call: Call, bias: Array | None, factor: Array, pool: Pool) -> Expr | None:
+    """multiply(call + bias, factor)."""
+    if bias is None:
+        return _into_weight(call, factor, pool)
+    moved = np.asarray(bias * factor)
+    if _dwarfs(bias, call) or not _is_sound(moved, bias, factor):
+        return None
+    product = _into_weight(call, factor, pool)
+    return None if product is None else _call(call, add, product, _as_constant(moved))
+
+
+def _dwarfs(shift: Array, call: Call) -> bool:
+    """Whether `shift` is so large beside the contraction that it is there to round."""
+    largest, axes, weight = float(np.abs(shift).max(initial=0)), _channel_axes(call), call.args[1]
+    assert axes is not None
+    if largest <= LARGE or not isinstance(weight, Constant):
+        return not largest <= LARGE
+    others = tuple(d for d in range(weight.data.ndim) if d != axes[1])
+    sums = np.abs(weight.data).sum(axis=others, dtype=np.float64)
+    return largest > LARGE * max(1.0, float(sums.max(initial=0)))
 
 
 def _into_weight(call: Call, factor: Array, pool: Pool) -> Expr | None:
@@ -100,10 +140,27 @@ def _into_weight(call: Call, factor: Array, pool: Pool) -> Expr | None:
         return None  # the product would be rounded to the weight's dtype
     if aligned.shape[out_axis] not in (1, weight.shape[weight_axis]):
         return None
-    shape = [-1 if d == weight_axis else 1 for d in range(weight.ndim)]
-    product = np.multiply(weight, aligned.reshape(shape), out=pool.empty(weight.shape, weight.dtype))
+    factors = aligned.reshape([-1 if d == weight_axis else 1 for d in range(weight.ndim)])
+    product = np.multiply(weight, factors, out=pool.empty(weight.shape, weight.dtype))
+    if not _is_sound(product, weight, factors):
+        return None
     product.setflags(write=False)
     return replace(call, args=(call.args[0], Constant(product, ty=call.args[1].ty)))
+
+
+def _is_sound(product: Array, a: Array, b: Array) -> bool:
+    """Whether all of a·b is finite and normal, or 0 because a or b is."""
+    if not np.isfinite(product).all() or not (np.isfinite(a).all() and np.isfinite(b).all()):
+        return False
+    return bool((_is_normal(product) | (np.equal(a, 0) | np.equal(b, 0))).all())
+
+
+def _is_normal(x: Array) -> Array:
+    """Where finite numbers are as precise as their dtype allows: neither 0 nor subnormal."""
+    return np.asarray(np.abs(x) >= x.dtype.type(_SMALLEST[dt.dtype(x.dtype)]))
+
+
+_SMALLEST: Final = {dt.float16: 2.0**-14, dt.bfloat16: 2.0**-126, dt.float32: 2.0**-126, dt.float64: 2.0**-1022}
 
 
 def _channel_axes(call: Call) -> tuple[int, int] | None:
@@ -118,6 +175,10 @@ def _channel_axes(call: Call) -> tuple[int, int] | None:
     if call.op is matmul and isinstance(call.args[1], Constant) and call.args[1].data.ndim == 2:
         return call.ty.rank - 1, 1
     return None
+
+
+def _as_constant(x: Array) -> Constant:
+    return constant(np.asarray(x), dt.dtype(x.dtype))
 
 
 def _call(like: Call, op: Expr, *args: Expr) -> Expr:

@@ -20,7 +20,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from legato.arith.expr import const, max_
 from legato.arith.prove import prove_equal
+from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.node import post_order, rebuild
@@ -103,7 +105,7 @@ class _Conversion:
     def _steps(self) -> Dim | None:
         bound = self.loop.bound
         value = self.b.value_of(self.given.get(bound, bound))
-        return value[0] if value is not None and len(value) == 1 else None
+        return simplify(max_(value[0], const(0))) if value is not None and len(value) == 1 else None
 
     def _result(self, whole: Expr) -> Expr:
         order = (*self.loop.kept, *self.loop.states)

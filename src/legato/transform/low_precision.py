@@ -37,6 +37,7 @@ class LowPrecision(FunctionPass):
     """Module → module whose contractions of float32 are contractions of bfloat16 with float32 sums."""
 
     name = "low-precision"
+    rounds = True
 
     def function(self, func: Function, mod: Module) -> Function:
         order = list(post_order([func.body]))

@@ -23,9 +23,13 @@ class Pass(ABC):
     """A transformation of modules. Subclasses are frozen dataclasses whose fields are the options.
 
     A pass never mutates, prints or times; it returns the same module where nothing changed.
+
+    rounds: sums and products of floats are formed otherwise than the program says, so that rounding, overflow and
+    underflow differ. Other passes keep every bit of what the interpreter computes.
     """
 
     name: ClassVar[str]
+    rounds: ClassVar[bool] = False
 
     @abstractmethod
     def __call__(self, mod: Module) -> Module:

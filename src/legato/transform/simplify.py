@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
+
 from legato.arith.expr import Const
 from legato.base.dataclass import dataclass
 from legato.base.node import transform
@@ -128,6 +130,14 @@ def _by_one(call: Call) -> Expr | None:
     return None
 
 
+def _finite_weight(call: Call) -> Expr | None:
+    """A transposed convolution of constant weights that are finite says so."""
+    weight = call.args[1]
+    if call.attrs.finite_weight or not isinstance(weight, Constant) or not np.isfinite(weight.data).all():
+        return None
+    return replace(call, attrs=replace(call.attrs, finite_weight=True))
+
+
 def _field(node: TupleGetItem) -> Expr | None:
     """A field of split is a slice: it can be fused into what reads it."""
     call = node.value
@@ -156,4 +166,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "divide": (_by_one,),
     "copy": (_same_type,),
     "nn.instance_norm": (_groups,),
+    "nn.conv1d_transpose": (_finite_weight,),
+    "nn.conv2d_transpose": (_finite_weight,),
+    "nn.conv3d_transpose": (_finite_weight,),
 }

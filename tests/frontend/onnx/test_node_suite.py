@@ -35,7 +35,6 @@ EXCLUDED = (
     # single uses
     (r"^test_maxpool_with_argmax", "the positions of the maxima"),
     (r"^test_resize.*antialias", "antialiasing"),
-    (r"^test_resize_downsample_scales_(linear|cubic)_align_corners$", "they divide by a fractional extent"),
     (r"^test_not_[234]d", "operator set 1"),
     (r"^test_wrap_pad", "padding by wrapping around"),
 )

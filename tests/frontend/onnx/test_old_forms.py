@@ -76,7 +76,8 @@ CASES = [
     *(Case("Resize", 11, [IMAGE], [f32(0), np.array([1, 1, s, s], np.float32)],
            {"mode": m, "coordinate_transformation_mode": c})
       for m in ("nearest", "linear", "cubic") for s in (2, 0.6)
-      for c in ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")),
+      for c in ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")
+      if (s, c) != (0.6, "align_corners")),  # ONNX divides by 3.6 - 1, ONNX Runtime by 3 - 1
     *(Case("Resize", 13, [IMAGE], [None, None, i64(1, 2, *s)], {"mode": m, "nearest_mode": "floor"})
       for m in ("nearest", "linear") for s in ((10, 12), (3, 4), (7, 5))),
     Case("Dropout", 7, [f32(3, 4)], attributes={"ratio": 0.3}),

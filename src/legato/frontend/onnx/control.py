@@ -18,6 +18,7 @@ from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.containers import coerced, element_of, is_list, join, map_of
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.frames import UNKNOWN, Captures, Frame, Unknown, Value
+from legato.frontend.onnx.inputs import check_declared, declared_rank
 from legato.frontend.onnx.loops import Loop, Stack
 from legato.frontend.onnx.proto import AttributeProto, GraphProto
 from legato.ir.expr import Expr, Var
@@ -193,7 +194,8 @@ def _unrolled(node: Node, start: Sequence[Expr], times: int) -> Steps:
     b, graph = node.b, node.graph("body")
     state, true, rows = list(start), b.constant(True, dt.bool_), list[list[Expr]]()
     for n in range(times):
-        values = _known(node, (yield node.body(graph, node.names, [b.constant(n, dt.int64), true, *state])))
+        given = _declared(b, graph, [b.constant(n, dt.int64), true, *state])
+        values = _known(node, (yield node.body(graph, node.names, given)))
         if values is None:
             return _unknown(node)
         go = b.array(values[0])
@@ -206,6 +208,20 @@ def _unrolled(node: Node, start: Sequence[Expr], times: int) -> Steps:
     if not rows and node.outputs > len(start):
         raise UnsupportedError("it has no rounds: what they would yield has no type")
     return [*state, *(_stacked(b, parts) for parts in zip(*rows, strict=True))]
+
+
+def _declared(b: Emitter, graph: GraphProto, values: Sequence[Expr]) -> list[Expr]:
+    """The values that a round of the body `graph` is given: number and condition are scalars or of one element, as it
+    declares them."""
+    given = list(values)
+    for n, (declared, value) in enumerate(zip(graph.input, values, strict=True)):
+        check_declared(declared, value.ty)
+        rank = declared_rank(declared)
+        if n < 2 and rank:
+            if rank > 1:
+                raise ImportModelError(f"the body of Loop declares {declared.name!r} of rank {rank}, wanted a scalar")
+            given[n] = b.reshape(value, newshape=(1,))
+    return given
 
 
 def _stacked(b: Emitter, parts: Sequence[Expr]) -> Expr:
@@ -228,7 +244,7 @@ def _rolled(
         state = [b.var(f"s{n}", ty) for n, ty in enumerate(types)]
         i = b.var("i", (), "int64")
         # A round only runs where the condition holds.
-        values = _known(node, (yield node.body(graph, names, [i, true, *state])))
+        values = _known(node, (yield node.body(graph, names, _declared(b, graph, [i, true, *state]))))
         if values is None:
             return None
         found, narrow = values, types

@@ -22,6 +22,7 @@ from legato.infer.builder import Builder
 from legato.ir.expr import Call, Constant, Expr, Function, Tuple, Var
 from legato.ir.op import Op
 from legato.ir.types import Dim, FuncType, TensorType, TypeData, tensor_type
+from legato.ops._tensors import accumulator
 from legato.prelude import library
 
 __all__ = ["Emitter"]
@@ -221,6 +222,11 @@ class Emitter(Builder):
     def to(self, x: Expr, dtype: DType) -> Expr:
         """`x` as `dtype`."""
         return x if self.dtype(x) == dtype else self.cast(x, dtype=dtype)
+
+    def wide(self, x: Expr) -> Expr:
+        """`x` as what steps of one operator compute in: 16-bit floats as float32, so that they neither overflow nor
+        vanish in between."""
+        return self.to(x, accumulator(self.dtype(x)))
 
     def broadcast(self, x: Expr, shape: Sequence[Dim]) -> Expr:
         """`x` broadcast to `shape`; itself where it has that shape."""

@@ -22,7 +22,15 @@ from legato.frontend.onnx.control import CONTROL, Node
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.frames import UNKNOWN, Frame, FunctionKey, Unknown, Value
 from legato.frontend.onnx.graph import Step, reads, schedule, subgraphs
-from legato.frontend.onnx.inputs import Constants, Dims, Shapes, check_size, constant_input, input_types
+from legato.frontend.onnx.inputs import (
+    Constants,
+    Dims,
+    Shapes,
+    check_declared,
+    check_size,
+    constant_input,
+    input_types,
+)
 from legato.frontend.onnx.proto import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto
 from legato.frontend.onnx.reader import Source, opsets_of
 from legato.frontend.onnx.report import Report, Unsupported, unsupported_error, why_absent
@@ -115,6 +123,9 @@ class Importer:
         self._walk(top)
         results = [self._needed(top.get(name)) for name in outputs]
         known = [value for value in results if isinstance(value, Expr)]
+        for declared, value in zip(self.graph.output, results, strict=True):
+            if isinstance(value, Expr):
+                check_declared(declared, value.ty)
         self.outputs = {n: v.ty if isinstance(v, Expr) else None for n, v in zip(outputs, results, strict=True)}
         if self.unsupported or self._faults or len(known) != len(outputs):
             return None
@@ -311,6 +322,9 @@ class Importer:
                 raise ImportModelError(f"attribute {attribute.name} is given twice")
             if not attribute.ref_attr_name:
                 found[attribute.name] = attribute
+            elif not frame.active:
+                where = "outside a function nothing has a value for it"
+                raise ImportModelError(f"attribute {attribute.name} refers to {attribute.ref_attr_name!r}: {where}")
             elif attribute.ref_attr_name in frame.attributes:
                 renamed = AttributeProto()
                 renamed.CopyFrom(frame.attributes[attribute.ref_attr_name])

@@ -19,7 +19,7 @@ from legato.arith.expr import Const, Var, const
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.containers import list_type, option_type
 from legato.frontend.onnx.proto import TensorShapeProto, TypeProto, ValueInfoProto
-from legato.frontend.onnx.tensors import MAX_ELEMENTS, Array, element_count, element_type
+from legato.frontend.onnx.tensors import MAX_ELEMENTS, Array, element_count, element_type, type_name
 from legato.ir.types import Dim, TensorType, TupleType, Type
 
 __all__ = [
@@ -27,9 +27,11 @@ __all__ = [
     "DimLike",
     "Dims",
     "Shapes",
+    "check_declared",
     "check_size",
     "constant_input",
     "contained_type",
+    "declared_rank",
     "input_types",
     "value_type",
 ]
@@ -214,6 +216,20 @@ def _own(dim: TensorShapeProto.Dimension, hint: str, dims: Dims) -> Dim:
     if dim.dim_param in _UNNAMED:
         return dims.fresh(hint)
     return dims.named(dim.dim_param)
+
+
+def declared_rank(value: ValueInfoProto) -> int | None:
+    """The rank that a value is declared to have; None if nothing is said of it."""
+    found = _declared(value)
+    return None if found is None else len(found)
+
+
+def check_declared(value: ValueInfoProto, ty: Type | None) -> None:
+    """ImportModelError where a value is declared with another element type than that of its type `ty`. What is said of
+    extents is not held against it: many a model is wrong there."""
+    code = value.type.tensor_type.elem_type
+    if isinstance(ty, TensorType) and code and element_type(code, f"{value.name!r}") != ty.dtype:
+        raise ImportModelError(f"{value.name!r} is declared as {type_name(code)}, but is {ty.dtype}")
 
 
 def check_size(ty: TensorType, what: str) -> None:

@@ -7,7 +7,7 @@ is for each phase φ < s, with the taps k₀ + t·m that meet it,
     y[s·q + φ] = Σ_m x[q + …] · w[k₀ + t·m]
 
 so nothing is multiplied by the zeros in between. In several dimensions every combination of phases is one. The terms
-left out are zeros; where a weight is infinite or NaN they would have been NaN.
+left out are zeros: either the product is in the Select, or the weights are finite.
 """
 
 from __future__ import annotations

@@ -324,3 +324,7 @@ lg_status lg_run(lg_workspace *ws, lg_host entry, const lg_word *words, int64_t 
         lg_objects_end(ws, NULL, 0);
     return status;
 }
+
+uint32_t lg_floats_enter(int32_t flush) { return lg_fp_set(flush ? LG_FP_FLUSH : LG_FP_KEEP); }
+
+void lg_floats_leave(uint32_t saved) { lg_fp_set(saved); }

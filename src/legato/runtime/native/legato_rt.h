@@ -89,6 +89,11 @@ LG_API lg_status lg_run(lg_workspace *workspace, lg_host entry, const lg_word *w
  * a loop, or at the next call of a recursive function. From any thread. */
 LG_API void lg_interrupt(lg_workspace *workspace);
 
+/* Puts the calling thread into the floating-point environment of kernels, with subnormal numbers kept or, if `flush`,
+ * counted as 0, and returns what it was in: for lg_floats_leave. */
+LG_API uint32_t lg_floats_enter(int32_t flush);
+LG_API void lg_floats_leave(uint32_t saved);
+
 /* ---- objects -------------------------------------------------------------------------------------------------- */
 
 /* Makes the objects of a graph, before lg_run. `script` has a record for each, in any order:

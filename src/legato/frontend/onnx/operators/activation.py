@@ -36,7 +36,8 @@ def elu(b: Emitter, x: Expr, *, alpha: float = 1.0) -> Expr:
 def selu(b: Emitter, x: Expr, *, alpha: float = _SELU[0], gamma: float = _SELU[1]) -> Expr:
     if np.allclose((alpha, gamma), _SELU, rtol=1e-6):
         return b.nn.selu(x)
-    return b.multiply(b.nn.elu(x, alpha=alpha), b.like(gamma, x))
+    wide = b.wide(x)
+    return b.to(b.multiply(b.nn.elu(wide, alpha=alpha), b.like(gamma, wide)), b.dtype(x))
 
 
 def celu(b: Emitter, x: Expr, *, alpha: float = 1.0) -> Expr:
@@ -60,7 +61,10 @@ def hard_swish(b: Emitter, x: Expr) -> Expr:
 
 
 def swish(b: Emitter, x: Expr, *, alpha: float = 1.0) -> Expr:
-    return b.nn.silu(x) if alpha == 1.0 else b.multiply(x, b.sigmoid(b.multiply(x, b.like(alpha, x))))
+    if alpha == 1.0:
+        return b.nn.silu(x)
+    wide = b.wide(x)
+    return b.to(b.multiply(wide, b.sigmoid(b.multiply(wide, b.like(alpha, wide)))), b.dtype(x))
 
 
 def softplus(b: Emitter, x: Expr) -> Expr:
@@ -76,8 +80,9 @@ def thresholded_relu(b: Emitter, x: Expr, *, alpha: float = 1.0) -> Expr:
 
 
 def shrink(b: Emitter, x: Expr, *, bias: float = 0.0, lambd: float = 0.5) -> Expr:
-    below = b.where(b.less(x, b.like(-lambd, x)), b.add(x, b.like(bias, x)), b.like(0, x))
-    return b.where(b.greater(x, b.like(lambd, x)), b.subtract(x, b.like(bias, x)), below)
+    """Below -lambd x + bias, else, above lambd, x - bias: for lambd < 0 a number is both, and counts as below."""
+    above = b.where(b.greater(x, b.like(lambd, x)), b.subtract(x, b.like(bias, x)), b.like(0, x))
+    return b.where(b.less(x, b.like(-lambd, x)), b.add(x, b.like(bias, x)), above)
 
 
 # ------------------------------------------------------------------ softmax

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from legato.arith.expr import Const
+from legato.arith.expr import const
 from legato.base import dtype as dt
-from legato.base.errors import ImportModelError, UnsupportedError
+from legato.base.errors import ImportModelError
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.tensors import element_type
 from legato.ir.expr import Expr
@@ -35,30 +35,31 @@ def attention(
     softcap: float = 0.0,
     softmax_precision: int | None = None,
 ) -> tuple[Expr, ...]:
-    """softmax(q · kᵀ · scale + bias) · v; further outputs: keys and values with the past, the scores at some stage."""
-    is_flat = b.rank(q) == 3
+    """softmax(q · kᵀ · scale + bias) · v; further outputs: keys and values with the past, the scores at some stage.
+    Below 0, `softcap` caps nothing, as 0."""
+    is_flat, dtype = b.rank(q) == 3, b.dtype(q)
     q, k, v = _heads(b, q, q_num_heads), _heads(b, k, kv_num_heads), _heads(b, v, kv_num_heads)
     past: Dim | None = None
     if past_key is not None and past_value is not None:
         past = b.dims_of(past_key)[2]
         k, v = b.concatenate(past_key, k, axis=2), b.concatenate(past_value, v, axis=2)
     present = (k, v)
-    k, v = _shared(b, q, k), _shared(b, q, v)
+    q, k, v = b.wide(q), b.wide(_shared(b, q, k)), b.wide(_shared(b, q, v))
     if scale is None:
         scale = 1 / math.sqrt(b.known(b.dims_of(q)[3], "the size of a head"))
     raw = b.matmul(b.multiply(q, b.like(scale, q)), b.transpose(k, axes=(0, 1, 3, 2)))
-    capped = raw if softcap == 0.0 else b.multiply(b.tanh(b.divide(raw, b.like(softcap, raw))), b.like(softcap, raw))
+    capped = raw if softcap <= 0.0 else b.multiply(b.tanh(b.divide(raw, b.like(softcap, raw))), b.like(softcap, raw))
     allowed = _window(b, q, k, past, nonpad_kv_seqlen, is_causal, left_window_size, right_window_size)
     biased = _biased(b, capped, mask, allowed)
     weights = _weights(b, biased, softmax_precision, biased is not capped)
-    y = b.matmul(b.to(weights, b.dtype(v)), v)
+    y = b.to(b.matmul(b.to(weights, b.dtype(v)), v), dtype)
     if is_flat:
         n, heads, length, size = b.dims_of(y)
         y = b.reshape(b.transpose(y, axes=(0, 2, 1, 3)), newshape=(n, length, heads * size), allowzero=True)
-    stages = (raw, capped, biased, b.to(weights, b.dtype(raw)))
+    stages = (raw, capped, biased, weights)
     if not 0 <= qk_matmul_output_mode < len(stages):
         raise ImportModelError(f"qk_matmul_output_mode is {qk_matmul_output_mode}, wanted 0 to 3")
-    return (y, *present, stages[qk_matmul_output_mode])
+    return (y, *present, b.to(stages[qk_matmul_output_mode], dtype))
 
 
 def _heads(b: Emitter, x: Expr, heads: int | None) -> Expr:
@@ -111,25 +112,15 @@ def _window(
 def _biased(b: Emitter, scores: Expr, mask: Expr | None, allowed: Expr | None) -> Expr:
     """Scores with the mask applied: a bool one excludes, a float one is added."""
     if mask is not None:
-        missing = _shorter(b, b.dims_of(mask)[-1], b.dims_of(scores)[-1])
-        if missing:
-            width = (*((0, 0),) * (b.rank(mask) - 1), (0, missing))
+        missing = b.dims_of(scores)[-1] - b.dims_of(mask)[-1]  # one column is not stretched over all keys either
+        if missing is not const(0):
             fill = b.like(0 if b.dtype(mask).is_bool else -np.inf, mask)
-            mask = b.nn.pad(mask, fill, pad_width=width)
+            mask = b.concatenate(mask, b.full(fill, shape=(*b.dims_of(mask)[:-1], missing)), axis=-1)
         if b.dtype(mask).is_bool:
             allowed = mask if allowed is None else b.logical_and(allowed, mask)
         else:
             scores = b.add(scores, b.to(mask, b.dtype(scores)))
     return scores if allowed is None else b.where(allowed, scores, b.like(-np.inf, scores))
-
-
-def _shorter(b: Emitter, own: Dim, wanted: Dim) -> int:
-    """How many columns a mask lacks."""
-    if own is wanted or b.is_one(own):
-        return 0
-    if isinstance(own, Const) and isinstance(wanted, Const):
-        return int(wanted.value) - int(own.value)
-    raise UnsupportedError(f"a mask of {own} columns for {wanted} keys")
 
 
 def _weights(b: Emitter, scores: Expr, precision: int | None, is_masked: bool) -> Expr:
@@ -181,5 +172,6 @@ def rotary_embedding(
 
 
 def swi_glu(b: Emitter, gate: Expr, x: Expr, *, alpha: float = 1.0) -> Expr:
-    swish = b.nn.silu(gate) if alpha == 1.0 else b.multiply(gate, b.sigmoid(b.multiply(gate, b.like(alpha, gate))))
-    return b.multiply(swish, x)
+    wide = b.wide(gate)
+    swish = b.nn.silu(wide) if alpha == 1.0 else b.multiply(wide, b.sigmoid(b.multiply(wide, b.like(alpha, wide))))
+    return b.to(b.multiply(swish, b.wide(x)), b.dtype(x))

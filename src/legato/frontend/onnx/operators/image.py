@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from legato.arith.expr import Const, const
+from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.emitter import Emitter
@@ -14,6 +16,7 @@ from legato.frontend.onnx.ratio import Ratio
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
 
+_ONE = Ratio.of(1.0)
 _METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
 
 
@@ -47,7 +50,19 @@ def upsample_9(b: Emitter, x: Expr, scales: Expr, *, mode: str = "nearest") -> E
 
 
 def resize(b: Emitter, x: Expr, scales: Expr, *, mode: str = "nearest") -> Expr:
-    return _scaled(b, x, b.ratios(scales, "the scales"), _Sampling(_method(mode)))
+    """The nearest element is that before, or, along dims that get smaller, that behind."""
+    ratios, sampling = b.ratios(scales, "the scales"), _Sampling(_method(mode))
+    if mode != "nearest":
+        return _scaled(b, x, ratios, sampling)
+    behind, numbers = replace(sampling, rounding="ceil"), [r.number() for r in ratios]
+    y = _scaled(b, x, [_ONE if n is None or n < 1 else r for n, r in zip(numbers, ratios, strict=True)], sampling)
+    y = _scaled(b, y, [_ONE if n is None or n >= 1 else r for n, r in zip(numbers, ratios, strict=True)], behind)
+    for axis in [axis for axis, n in enumerate(numbers) if n is None]:
+        alone = [r if n == axis else _ONE for n, r in enumerate(ratios)]
+        up, down, before = _scaled(b, y, alone, sampling), _scaled(b, y, alone, behind), b.dims_of(y)[axis]
+        is_down = b.less(b.extent(b.dims_of(up)[axis], dt.int64), b.extent(before, dt.int64))
+        y = b.where(is_down, down, up)
+    return y
 
 
 def resize_11(

@@ -7,6 +7,8 @@ from functools import reduce
 
 import numpy as np
 
+from legato.base import dtype as dt
+from legato.base.dtype import DType
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.tensors import element_type
@@ -147,14 +149,27 @@ def mod(b: Emitter, x: Expr, y: Expr, *, fmod: int = 0) -> Expr:
 
 
 def pow_(b: Emitter, x: Expr, y: Expr) -> Expr:
-    """The dtypes may differ: the result has the base's, and is computed in floats if either is one."""
-    if b.is_scalar(y, 2):
+    """The dtypes may differ: the result has the base's, and is computed in one that holds both."""
+    if b.is_scalar(y, 2) and b.rank(y) <= b.rank(x):
         return b.multiply(x, x)
-    base, exponent = b.dtype(x), b.dtype(y)
-    if base == exponent:
-        return b.power(x, y)
-    common = base if base.is_float or not exponent.is_float else exponent
+    base, common = b.dtype(x), _power_dtype(b, x, y)
     return b.to(b.power(b.to(x, common), b.to(y, common)), base)
+
+
+def _power_dtype(b: Emitter, x: Expr, y: Expr) -> DType:
+    """The base's where that has every exponent; else the wider one, or float64, which has all integers up to 2⁵³."""
+    base, exponent = b.dtype(x), b.dtype(y)
+    if base.is_float and exponent.is_float:
+        return base if base.bits >= exponent.bits else exponent
+    if not base.is_float and exponent.is_float:
+        return dt.float64
+    known = b.array(y)
+    has_all = known is not None and bool((known.astype(base.numpy).astype(known.dtype) == known).all())
+    if base == exponent or has_all:
+        return base
+    if base.is_float:
+        return dt.float64
+    return base if base.bits == 64 else dt.int64
 
 
 def _fold(f: Callable[[Expr, Expr], Expr], xs: tuple[Expr, ...]) -> Expr:
@@ -172,12 +187,14 @@ def min_(b: Emitter, *xs: Expr) -> Expr:
 
 
 def sum_(b: Emitter, *xs: Expr) -> Expr:
-    return _fold(b.add, xs)
+    return b.to(_fold(b.add, tuple(map(b.wide, xs))), b.dtype(xs[0])) if len(xs) > 2 else _fold(b.add, xs)
 
 
 def mean(b: Emitter, *xs: Expr) -> Expr:
-    total = _fold(b.add, xs)
-    return b.divide(total, b.like(len(xs), total)) if len(xs) > 1 else total
+    if len(xs) < 2:
+        return _fold(b.add, xs)
+    total = _fold(b.add, tuple(map(b.wide, xs)))
+    return b.to(b.divide(total, b.like(len(xs), total)), b.dtype(xs[0]))
 
 
 def clip_6(b: Emitter, x: Expr, *, min: float = -np.inf, max: float = np.inf) -> Expr:

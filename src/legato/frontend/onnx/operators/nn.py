@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 from legato.arith.expr import Const, cdiv, const, max_
 from legato.base.dataclass import dataclass
+from legato.base.dtype import DType
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.emitter import Emitter
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
+from legato.ops._tensors import accumulator
 
 # ------------------------------------------------------------------ windows
 
@@ -100,9 +102,21 @@ def conv(
     pads = w.pads
     if min(pads) < 0:  # negative padding cuts off
         x, pads = _padded(b, x, pads), (0,) * len(pads)
-    y = b.call(f"nn.conv{len(w.kernel)}d", x, weight,
-               strides=w.strides, padding=pads, dilation=w.dilations, groups=group)  # fmt: skip
-    return y if bias is None else b.nn.bias_add(y, bias, axis=1)
+    y = b.call(f"nn.conv{len(w.kernel)}d", x, weight, strides=w.strides, padding=pads, dilation=w.dilations,
+               groups=group, out_dtype=_sum_dtype(b, x, bias is not None))  # fmt: skip
+    return _with_bias(b, x, y, bias)
+
+
+def _sum_dtype(b: Emitter, x: Expr, goes_on: bool) -> DType | str:
+    """The dtype to be named for a contraction of `x`: if its sums are added to or scaled, one in which these steps are
+    exact enough to be rounded once."""
+    wide = accumulator(b.dtype(x))
+    return wide if goes_on and wide != b.dtype(x) else ""
+
+
+def _with_bias(b: Emitter, x: Expr, y: Expr, bias: Expr | None) -> Expr:
+    """`y`, formed from `x`, with a bias for each channel."""
+    return y if bias is None else b.to(b.nn.bias_add(y, b.to(bias, b.dtype(y)), axis=1), b.dtype(x))
 
 
 def conv_transpose(
@@ -138,8 +152,9 @@ def conv_transpose(
         ]
         around, extra = _transposed_padding(totals, extra, "SAME_UPPER" if auto_pad == "SAME_UPPER" else "SAME_LOWER")
     y = b.call(f"nn.conv{rank}d_transpose", x, weight, strides=w.strides, padding=around,
-               output_padding=extra, dilation=w.dilations, groups=group)  # fmt: skip
-    return y if bias is None else b.nn.bias_add(y, bias, axis=1)
+               output_padding=extra, dilation=w.dilations, groups=group,
+               out_dtype=_sum_dtype(b, x, bias is not None))  # fmt: skip
+    return _with_bias(b, x, y, bias)
 
 
 def _transposed_padding(
@@ -211,10 +226,11 @@ def lp_pool(
     count = 1
     for k in kernel_shape:
         count *= k
-    powers = b.power(b.abs(x), b.like(p, x))
+    wide = b.wide(x)
+    powers = b.power(b.abs(wide), b.like(p, wide))
     mean = average_pool(b, powers, auto_pad=auto_pad, count_include_pad=1, dilations=dilations,
                         kernel_shape=kernel_shape, pads=pads, strides=strides)  # fmt: skip
-    return b.power(b.multiply(mean, b.like(count, x)), b.like(1 / p, x))
+    return b.to(b.power(b.multiply(mean, b.like(count, wide)), b.like(1 / p, wide)), b.dtype(x))
 
 
 def _spatial(b: Emitter, x: Expr) -> tuple[int, ...]:
@@ -236,8 +252,10 @@ def global_max_pool(b: Emitter, x: Expr) -> Expr:
 def global_lp_pool(b: Emitter, x: Expr, *, p: int = 2) -> Expr:
     if p < 1:
         raise ImportModelError(f"p is {p}, wanted a positive number")
-    powers = b.power(b.abs(x), b.like(p, x))
-    return b.power(b.sum(powers, axis=_spatial(b, x), keepdims=True), b.like(1 / p, x))
+    wide = b.wide(x)
+    powers = b.power(b.abs(wide), b.like(p, wide))
+    total = b.sum(powers, axis=_spatial(b, x), keepdims=True)
+    return b.to(b.power(total, b.like(1 / p, wide)), b.dtype(x))
 
 
 def _padded(b: Emitter, x: Expr, pads: Sequence[int]) -> Expr:
@@ -267,14 +285,17 @@ def gemm(
     """alpha · x′ · y′ + beta · c."""
     if b.rank(x) != 2 or b.rank(y) != 2:
         raise ImportModelError(f"operands of ranks {b.rank(x)} and {b.rank(y)}, wanted matrices")
+    c = None if beta == 0.0 else c
+    dtype = _sum_dtype(b, x, c is not None or alpha != 1.0)
     if transB and not transA:
-        z = b.nn.dense(x, y)
+        z = b.nn.dense(x, y, out_dtype=dtype)
     else:
-        z = b.nn.matmul(x, y, transpose_a=bool(transA), transpose_b=bool(transB))
+        z = b.nn.matmul(x, y, transpose_a=bool(transA), transpose_b=bool(transB), out_dtype=dtype)
     z = z if alpha == 1.0 else b.multiply(z, b.like(alpha, z))
-    if c is None or beta == 0.0:
-        return z
-    return b.add(z, c if beta == 1.0 else b.multiply(c, b.like(beta, c)))
+    if c is None:
+        return b.to(z, b.dtype(x))
+    c = b.to(c, b.dtype(z))
+    return b.to(b.add(z, c if beta == 1.0 else b.multiply(c, b.like(beta, c))), b.dtype(x))
 
 
 def einsum(b: Emitter, *xs: Expr, equation: str) -> Expr:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.tensors import element_type
 from legato.ir.expr import Expr
+from legato.ir.types import Dim
+from legato.ops._tensors import accumulator
 
 
 def batch_normalization(
@@ -26,7 +30,11 @@ def batch_normalization(
         raise UnsupportedError("training mode")
     if not spatial and b.rank(x) > 2:
         raise UnsupportedError("statistics for each position (spatial=0)")
-    gamma, beta, mean, variance = (b.to(p, b.dtype(x)) for p in (scale, bias, mean, variance))
+    wide = accumulator(b.dtype(x))
+    gamma, beta, mean, variance = (b.to(p, wide) for p in (scale, bias, mean, variance))
+    if b.rank(x) == 1:  # a batch of one channel
+        x = b.expand_dims(x, axis=1, num_newaxis=1)
+        return b.squeeze(b.get(b.nn.batch_norm(x, gamma, beta, mean, variance, axis=1, epsilon=epsilon), 0), axis=(1,))
     return b.get(b.nn.batch_norm(x, gamma, beta, mean, variance, axis=1, epsilon=epsilon), 0)
 
 
@@ -44,13 +52,17 @@ def layer_normalization(
     epsilon: float = 1e-5,
     stash_type: int = 1,
 ) -> Expr | tuple[Expr, Expr, Expr]:
-    """The statistics are further outputs, of dtype `stash_type`."""
+    """The statistics are further outputs, of dtype `stash_type`. Scale and bias are of any shape that broadcasts."""
     axis = b.axis(axis, b.rank(x))
     axes = tuple(range(axis, b.rank(x)))
     shape = b.dims_of(x)[axis:]
-    gamma = b.broadcast(scale, shape)
-    beta = b.full(b.like(0, x), shape=shape) if bias is None else b.broadcast(bias, shape)
-    y = b.nn.layer_norm(x, gamma, beta, axis=axes, epsilon=epsilon, center=bias is not None, scale=True)
+    one, zero = b.full(b.like(1, x), shape=shape), b.full(b.like(0, x), shape=shape)
+    gamma, beta = _of_row(b, scale, shape), zero if bias is None else _of_row(b, bias, shape)
+    if gamma is not None and beta is not None:
+        y = b.nn.layer_norm(x, gamma, beta, axis=axes, epsilon=epsilon, center=bias is not None, scale=True)
+    else:
+        plain = b.nn.layer_norm(b.wide(x), one, zero, axis=axes, epsilon=epsilon, center=False, scale=False)
+        y = _affine(b, x, plain, scale, bias)
     if b.outputs == 1:
         return y
     wide = b.to(x, element_type(stash_type, "stash_type"))
@@ -59,12 +71,30 @@ def layer_normalization(
     return y, mean, b.rsqrt(b.add(variance, b.like(epsilon, wide)))
 
 
+def _of_row(b: Emitter, p: Expr, shape: Sequence[Dim]) -> Expr | None:
+    """A parameter as one of the dims `shape` that are normalised; None if it differs between rows."""
+    outer = max(b.rank(p) - len(shape), 0)
+    if not all(b.is_one(d) for d in b.dims_of(p)[:outer]):
+        return None
+    return b.broadcast(b.squeeze(p, axis=tuple(range(outer))) if outer else p, shape)
+
+
+def _affine(b: Emitter, x: Expr, y: Expr, scale: Expr, bias: Expr | None) -> Expr:
+    """scale · y + bias, broadcast to the shape and in the dtype of `x`."""
+    y = b.multiply(y, b.broadcast(b.to(scale, b.dtype(y)), b.dims_of(x)))
+    return b.to(y if bias is None else b.add(y, b.broadcast(b.to(bias, b.dtype(y)), b.dims_of(x))), b.dtype(x))
+
+
 def rms_normalization(
     b: Emitter, x: Expr, scale: Expr, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
 ) -> Expr:
     axis = b.axis(axis, b.rank(x))
-    gamma = b.broadcast(scale, b.dims_of(x)[axis:])
-    return b.nn.rms_norm(x, gamma, axes=tuple(range(axis, b.rank(x))), epsilon=epsilon)
+    shape, axes = b.dims_of(x)[axis:], tuple(range(axis, b.rank(x)))
+    gamma = _of_row(b, scale, shape)
+    if gamma is not None:
+        return b.nn.rms_norm(x, gamma, axes=axes, epsilon=epsilon)
+    plain = b.nn.rms_norm(b.wide(x), b.full(b.like(1, b.wide(x)), shape=shape), axes=axes, epsilon=epsilon)
+    return _affine(b, x, plain, scale, None)
 
 
 def group_normalization(
@@ -91,17 +121,19 @@ def lp_normalization(b: Emitter, x: Expr, *, axis: int = -1, p: int = 2) -> Expr
     axes = (b.axis(axis, b.rank(x)),)
     if p not in (1, 2):
         raise ImportModelError(f"p is {p}, wanted 1 or 2")
-    powers = b.abs(x) if p == 1 else b.multiply(x, x)
+    wide = b.wide(x)
+    powers = b.abs(wide) if p == 1 else b.multiply(wide, wide)
     total = b.sum(powers, axis=axes, keepdims=True)
     norm = total if p == 1 else b.sqrt(total)
-    zero = b.like(0, x)
-    return b.where(b.equal(norm, zero), zero, b.divide(x, norm))
+    zero = b.like(0, wide)
+    return b.to(b.where(b.equal(norm, zero), zero, b.divide(wide, norm)), b.dtype(x))
 
 
 def mean_variance_normalization(b: Emitter, x: Expr, *, axes: tuple[int, ...] = (0, 2, 3)) -> Expr:
-    mean = b.mean(x, axis=axes, keepdims=True)
-    deviation = b.sqrt(b.variance(x, mean, axis=axes, keepdims=True))
-    return b.divide(b.subtract(x, mean), b.add(deviation, b.like(1e-9, x)))
+    wide = b.wide(x)
+    mean = b.mean(wide, axis=axes, keepdims=True)
+    deviation = b.sqrt(b.variance(wide, mean, axis=axes, keepdims=True))
+    return b.to(b.divide(b.subtract(wide, mean), b.add(deviation, b.like(1e-9, wide))), b.dtype(x))
 
 
 def lrn(b: Emitter, x: Expr, *, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0, size: int) -> Expr:

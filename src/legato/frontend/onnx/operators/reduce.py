@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from legato.base.dtype import int64
+from legato.base.dtype import float64, int64
 from legato.frontend.onnx.emitter import Emitter
 from legato.ir.expr import Expr
 
@@ -51,23 +51,30 @@ def _l1(b: Emitter, x: Expr, axes: tuple[int, ...], keep: bool) -> Expr:
 
 
 def _sum_square(b: Emitter, x: Expr, axes: tuple[int, ...], keep: bool) -> Expr:
-    return _sum(b, b.multiply(x, x), axes, keep)
+    wide = b.wide(x)
+    return b.to(_sum(b, b.multiply(wide, wide), axes, keep), b.dtype(x))
+
+
+def _real(b: Emitter, x: Expr) -> Expr:
+    """`x` in floats: integers have roots and logarithms in float64, of which the integer part is the result."""
+    return b.wide(x) if b.dtype(x).is_float else b.to(x, float64)
 
 
 def _l2(b: Emitter, x: Expr, axes: tuple[int, ...], keep: bool) -> Expr:
-    return b.sqrt(_sum_square(b, x, axes, keep))
+    return b.to(b.sqrt(_sum_square(b, _real(b, x), axes, keep)), b.dtype(x))
 
 
 def _log_sum(b: Emitter, x: Expr, axes: tuple[int, ...], keep: bool) -> Expr:
-    return b.log(_sum(b, x, axes, keep))
+    return b.to(b.log(_sum(b, _real(b, x), axes, keep)), b.dtype(x))
 
 
 def _log_sum_exp(b: Emitter, x: Expr, axes: tuple[int, ...], keep: bool) -> Expr:
     """log Σ eˣ = m + log Σ e^(x − m), with the maximum m where it is finite."""
-    peak = b.max(x, axis=axes, keepdims=True)
-    m = b.where(b.isfinite(peak), peak, b.like(0, x))
-    total = b.log(_sum(b, b.exp(b.subtract(x, m)), axes, keep))
-    return b.add(total, m if keep or not axes else b.squeeze(m, axis=axes))
+    real = _real(b, x)
+    peak = b.max(real, axis=axes, keepdims=True)
+    m = b.where(b.isfinite(peak), peak, b.like(0, real))
+    total = b.log(_sum(b, b.exp(b.subtract(real, m)), axes, keep))
+    return b.to(b.add(total, m if keep or not axes else b.squeeze(m, axis=axes)), b.dtype(x))
 
 
 # ------------------------------------------------------------------ ONNX's operators

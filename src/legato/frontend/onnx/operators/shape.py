@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from legato.arith.expr import Const, cdiv, const
+from legato.arith.expr import Const, cdiv, const, expr
+from legato.arith.simplify import simplify
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.tensors import element_type
 from legato.ir.expr import Expr
-from legato.ir.types import Dim
+from legato.ir.types import Dim, TensorType
 
 Array = NDArray[Any]
 
@@ -223,10 +224,25 @@ def _split(b: Emitter, x: Expr, axis: int, sizes: Sequence[Dim | int] | None, pa
         if not isinstance(extent, Const) or extent.value % parts == 0:
             return b.split(x, indices_or_sections=parts, axis=axis)
         sizes = [cdiv(extent, parts)] * (parts - 1)
+    else:
+        x = _of_extent(b, x, axis, sizes, parts)
     cuts: list[Dim | int] = []
     for size in sizes[: parts - 1]:
         cuts.append(size if not cuts else cuts[-1] + size)
     return b.split(x, indices_or_sections=tuple(cuts), axis=axis)
+
+
+def _of_extent(b: Emitter, x: Expr, axis: int, sizes: Sequence[Dim | int], parts: int) -> Expr:
+    """`x`, whose extent along `axis` must be the sum of `sizes`: checked when it runs where that is not known."""
+    extent, total = b.dims_of(x)[axis], simplify(sum(map(expr, sizes), start=const(0)))
+    if len(sizes) != parts:
+        raise ImportModelError(f"{len(sizes)} sizes for {parts} parts")
+    if simplify(total - extent) is const(0):
+        return x
+    if isinstance(total, Const) and isinstance(extent, Const):
+        raise ImportModelError(f"the sizes of the parts add up to {total}, but there are {extent} elements")
+    shape = tuple(total if n == axis else d for n, d in enumerate(b.dims_of(x)))
+    return b.match_cast(x, TensorType(shape, b.dtype(x)))
 
 
 def pad_2(b: Emitter, x: Expr, *, mode: str = "constant", pads: tuple[int, ...], value: float = 0.0) -> Expr:
