@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from legato.frontend.onnx.tensors import Array
 from legato.infer.builder import Builder
 from legato.ir.expr import Call, Constant, Expr, Function, Tuple, Var
 from legato.ir.op import Op
-from legato.ir.types import Dim, FuncType, TensorType, TypeData, tensor_type
+from legato.ir.types import Dim, FuncType, TensorType, Type, TypeData, tensor_type
 from legato.prelude import library
 
 __all__ = ["Emitter"]
@@ -30,12 +30,16 @@ _FOLD = 64  # elements: constants up to this size are computed during import whe
 
 
 class Emitter(Builder):
-    """A builder for converters. `opset` is the operator set of the node, `outputs` how many outputs it has."""
+    """A builder for converters. `opset` is the operator set of the node, `outputs` how many outputs it has.
+
+    `inputs` are those of the model.
+    """
 
     def __init__(self, types: Iterable[TypeData] = ()) -> None:
         super().__init__(types=tuple(types))
         self.opset = 0
         self.outputs = 1
+        self.inputs: Mapping[str, Type] = {}
         self._folded: dict[int, tuple[Expr, Any]] = {}
         self._ratios = Ratios(self.value_of, self.array)
 
@@ -69,8 +73,24 @@ class Emitter(Builder):
     def known(self, d: Dim, what: str) -> int:
         """A dim that must be a literal."""
         if not isinstance(d, Const):
-            raise UnsupportedError(f"{what} is symbolic: it must be known")
+            raise UnsupportedError(f"{what} is symbolic: it must be known", hint=self.way_out(d, "1"))
         return int(d.value)
+
+    def way_out(self, d: Dim, *items: str) -> str | None:
+        """How a caller says that a dim of an input in `d` is the number, or the name with its range, that `items` are.
+
+        None where no input has such a dim.
+        """
+        own = set(variables(d))
+        for name, ty in self.inputs.items():
+            shape = ty.shape if isinstance(ty, TensorType) else ()
+            axis = next((n for n, e in enumerate(shape) if e in own), None)
+            if axis is not None:
+                said = [[repr(int(i)) if i.isdigit() else repr(i)] for i in items]
+                shapes = [", ".join(["None"] * axis + item + ["None"] * (len(shape) - axis - 1)) for item in said]
+                shown = [f"shapes={{{name!r}: ({text}{',' * (len(shape) == 1)})}}" for text in shapes]
+                return f"say what {shape[axis]} is, as in " + " or ".join(shown)
+        return None
 
     def axis(self, axis: int, rank: int) -> int:
         """`axis` counted from the front."""
@@ -92,9 +112,11 @@ class Emitter(Builder):
         if array is not None:
             return tuple(const(int(v)) for v in array.ravel())
         ratios = self._ratios.of(x)
-        if ratios is None:
-            raise UnsupportedError(f"{what} depends on the data: it must follow from the shapes of the inputs")
-        return tuple(r.floor() for r in ratios.ravel())
+        found = [] if ratios is None else [r.truncated() for r in ratios.ravel()]
+        known = tuple(d for d in found if d is not None)
+        if ratios is None or len(known) != len(found):
+            raise UnsupportedError(f"the data decides {what}, which must follow from the shapes of the inputs")
+        return known
 
     def dim(self, x: Expr, what: str) -> Dim:
         """The one element of an integer tensor as a dim; UnsupportedError where it depends on the data."""

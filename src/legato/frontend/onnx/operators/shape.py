@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from legato.arith.expr import Const, cdiv, const
+from legato.arith.expr import Const, cdiv, const, lt, max_, select
+from legato.arith.prove import provably_different
+from legato.arith.simplify import simplify
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.tensors import element_type
@@ -93,13 +95,10 @@ def _diagonal(b: Emitter, x: Expr, k: int) -> tuple[Expr, Expr]:
 
 
 def reshape(b: Emitter, x: Expr, shape: Expr, *, allowzero: int = 0) -> Expr:
-    wanted = b.dims(shape, "the new shape")
-    return b.reshape(x, newshape=_codes(wanted), allowzero=bool(allowzero))
-
-
-def _codes(dims: Sequence[Dim]) -> tuple[Dim | int, ...]:
-    """Literals as ints: -1 and 0 are codes."""
-    return tuple(int(d.value) if isinstance(d, Const) else d for d in dims)
+    codes = tuple(_literal(d) for d in b.dims(shape, "the new shape"))
+    if any(isinstance(code, int) and code < -1 for code in codes):  # Relay's reshape gives these a meaning
+        raise ImportModelError(f"the new shape is [{', '.join(map(str, codes))}], wanted extents, 0 or -1")
+    return b.reshape(x, newshape=codes, allowzero=bool(allowzero))
 
 
 def flatten(b: Emitter, x: Expr, *, axis: int = 1) -> Expr:
@@ -112,9 +111,17 @@ def flatten(b: Emitter, x: Expr, *, axis: int = 1) -> Expr:
 
 def squeeze(b: Emitter, x: Expr, *, axes: tuple[int, ...] | None = None) -> Expr:
     if axes is None:
-        axes = tuple(n for n, d in enumerate(b.dims_of(x)) if b.is_one(d))
+        axes = tuple(n for n, d in enumerate(b.dims_of(x)) if _is_one_for_certain(b, d))
     found = tuple(b.axis(a, b.rank(x)) for a in axes)
     return b.squeeze(x, axis=found) if found else x
+
+
+def _is_one_for_certain(b: Emitter, d: Dim) -> bool:
+    """Whether `d` is 1; UnsupportedError where that is not known, as then the rank of the result is not."""
+    if not b.is_one(d) and not provably_different(d, const(1)):
+        message = f"without axes, the rank of the result depends on whether the dim {d} is 1"
+        raise UnsupportedError(message, hint=b.way_out(d, "1", f"{d}:2.."))
+    return b.is_one(d)
 
 
 def squeeze_13(b: Emitter, x: Expr, axes: Expr | None = None) -> Expr:
@@ -285,7 +292,7 @@ def _slice(
     if len(set(along)) != len(along):
         raise ImportModelError(f"axes {list(axes)} name one axis twice")
     cut = [
-        (axis, _literal(first), _end(last, b.dims_of(x)[axis], step), step)
+        (axis, _start(first, b.dims_of(x)[axis], step), _end(last, b.dims_of(x)[axis], step), step)
         for axis, first, last, step in zip(along, begin, end, steps, strict=True)
     ]
     cut = [(axis, first, last, step) for axis, first, last, step in cut
@@ -294,6 +301,15 @@ def _slice(
         return x
     axes, begin, end, steps = zip(*cut, strict=True)
     return b.strided_slice(x, begin=begin, end=end, strides=steps, axes=axes)
+
+
+def _start(start: Dim | int, extent: Dim, step: int) -> Dim | int:
+    """Where a slice starts: going backwards at element 0 at least, where Python's would be empty."""
+    start = _literal(start)
+    if step > 0 or (isinstance(start, int) and start >= 0):
+        return start
+    counted = extent + start if isinstance(start, int) else select(lt(start, 0), extent + start, start)
+    return _literal(simplify(max_(counted, const(0))))
 
 
 def _end(end: Dim | int, extent: Dim, step: int) -> Dim | int:
