@@ -81,7 +81,8 @@ def test_names_of_one_branch_are_others_in_the_other() -> None:
     inputs = [value("x", (3,)), value("c", (), "bool")]
     feeds = [{"x": np.float32([1, 2, 3]), "c": np.array(flag)} for flag in (True, False)]
     agree(model([choice(then, orelse)], inputs, weights={"w": np.float32([10, 20, 30])}), feeds[1])
-    doubled = graph([node("Identity", "ci", "co"), node("Add", "a a", "ao")], "i ci a", "co ao")
+    doubled = graph([node("Identity", "ci", "co"), node("Add", "a a", "ao")], "", "co ao")
+    doubled.input.extend([value("i", (), "int64"), value("ci", (), "bool"), value("a", (3,))])
     then = branch([helper.make_node("Loop", ["M", "", "x"], ["t"], body=doubled)], "t")
     orelse = branch([node("Abs", "a", "e")], "e")
     agree(model([node("Neg", "x", "a"), choice(then, orelse)], inputs, weights={"M": np.array(2)}), *feeds)
