@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legato.arith.expr import Const, cdiv, const, lt, max_, select
-from legato.arith.prove import provably_different
+from legato.arith.prove import provably_different, prove, prove_equal
 from legato.arith.simplify import simplify
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.tensors import element_type
 from legato.ir.expr import Expr
-from legato.ir.types import Dim
+from legato.ir.types import Dim, TensorType
 
 Array = NDArray[Any]
 
@@ -213,27 +213,39 @@ def concat(b: Emitter, *xs: Expr, axis: int) -> Expr:
 
 
 def split(b: Emitter, x: Expr, *, axis: int = 0, split: tuple[int, ...] | None = None) -> Expr:
-    return _split(b, x, b.axis(axis, b.rank(x)), split, b.outputs)
+    axis = b.axis(axis, b.rank(x))
+    return _equal_parts(b, x, axis) if split is None else _parts(b, x, axis, [const(size) for size in split])
 
 
 def split_13(b: Emitter, x: Expr, split: Expr | None = None, *, axis: int = 0, num_outputs: int | None = None) -> Expr:
-    sizes = None if split is None else b.dims(split, "the sizes of the parts")
+    axis = b.axis(axis, b.rank(x))
     if num_outputs is not None and num_outputs != b.outputs:
         raise ImportModelError(f"num_outputs is {num_outputs}, but the node has {b.outputs}")
-    return _split(b, x, b.axis(axis, b.rank(x)), sizes, b.outputs)
-
-
-def _split(b: Emitter, x: Expr, axis: int, sizes: Sequence[Dim | int] | None, parts: int) -> Expr:
-    """Parts of the given sizes, or equal ones, of which the last may be smaller."""
+    if split is not None:
+        return _parts(b, x, axis, b.dims(split, "the sizes of the parts"))
+    if num_outputs is None:
+        return _equal_parts(b, x, axis)
     extent = b.dims_of(x)[axis]
-    if sizes is None:
-        if not isinstance(extent, Const) or extent.value % parts == 0:
-            return b.split(x, indices_or_sections=parts, axis=axis)
-        sizes = [cdiv(extent, parts)] * (parts - 1)
-    cuts: list[Dim | int] = []
-    for size in sizes[: parts - 1]:
-        cuts.append(size if not cuts else cuts[-1] + size)
-    return b.split(x, indices_or_sections=tuple(cuts), axis=axis)
+    most = simplify(cdiv(extent, num_outputs))
+    return _parts(b, x, axis, [*[most] * (num_outputs - 1), simplify(extent - most * (num_outputs - 1))])
+
+
+def _equal_parts(b: Emitter, x: Expr, axis: int) -> Expr:
+    return b.split(x, indices_or_sections=b.outputs, axis=axis)
+
+
+def _parts(b: Emitter, x: Expr, axis: int, sizes: Sequence[Dim]) -> Expr:
+    """Parts of the given sizes, which must add up to the extent."""
+    shape, extent = b.dims_of(x), b.dims_of(x)[axis]
+    total = simplify(sum(sizes, const(0)))
+    if len(sizes) != b.outputs:
+        raise ImportModelError(f"{len(sizes)} sizes of parts for {b.outputs} outputs")
+    if provably_different(total, extent) or any(prove(lt(size, 0)) for size in sizes):
+        raise ImportModelError(f"parts of sizes {', '.join(map(str, sizes))} for an extent of {extent}")
+    if not prove_equal(total, extent):
+        x = b.match_cast(x, TensorType((*shape[:axis], total, *shape[axis + 1 :]), b.dtype(x)))
+    cuts = [simplify(sum(sizes[: n + 1], const(0))) for n in range(len(sizes) - 1)]
+    return b.split(x, indices_or_sections=tuple(_literal(cut) for cut in cuts), axis=axis)
 
 
 def pad_2(b: Emitter, x: Expr, *, mode: str = "constant", pads: tuple[int, ...], value: float = 0.0) -> Expr:
