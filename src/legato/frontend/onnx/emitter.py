@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 import legato.ops  # noqa: F401  # gives operators their names
-from legato.arith.expr import Const, const
+from legato.arith.expr import Const, const, ge, land, le
 from legato.arith.expr import Var as DimVar
+from legato.arith.prove import prove
 from legato.arith.substitute import variables
 from legato.base.dtype import DType
 from legato.base.dtype import dtype as as_dtype
@@ -42,6 +43,10 @@ class Emitter(Builder):
         self.inputs: Mapping[str, Type] = {}
         self._folded: dict[int, tuple[Expr, Any]] = {}
         self._ratios = Ratios(self.value_of, self.array)
+        self._positions = Ratios(self.value_of, self.array, self._symbols)
+        self.limits: dict[Var, Dim] = {}  # counters of loops, which are below these
+        self._unknown: set[DimVar] = set()
+        self._below: dict[DimVar, Dim] = {}  # the same, of their symbols
 
     # ------------------------------------------------------------------ what is known
 
@@ -117,6 +122,28 @@ class Emitter(Builder):
         if ratios is None or len(known) != len(found):
             raise UnsupportedError(f"the data decides {what}, which must follow from the shapes of the inputs")
         return known
+
+    def positions(self, x: Expr) -> tuple[Dim, ...] | None:
+        """The elements of an integer tensor, with symbols for what only the data decides; None where it is large."""
+        found = self._positions.of(x)
+        return None if found is None else tuple(r.num for r in found.ravel())
+
+    def _symbols(self, x: Expr, count: int) -> Sequence[Dim]:
+        """Symbols for the elements of `x`; of the counter of a loop, one that is known to be within its bounds."""
+        limit = self.limits.get(x) if isinstance(x, Var) else None
+        found = [DimVar("data", lo=None if limit is None else 0) for _ in range(count)]
+        self._unknown.update(found)
+        if limit is not None:
+            self._below.update((symbol, limit) for symbol in found)
+        return found
+
+    def is_known(self, d: Dim) -> bool:
+        """Whether `d`, made of `positions`, follows from the shapes of the inputs."""
+        return self._unknown.isdisjoint(variables(d))
+
+    def is_within(self, first: Dim, length: Dim, extent: Dim) -> bool:
+        """Whether the `length` positions from `first` on, made of `positions`, certainly are below `extent`."""
+        return prove(land(ge(first, 0), le(first + length, extent)), limits=self._below)
 
     def dim(self, x: Expr, what: str) -> Dim:
         """The one element of an integer tensor as a dim; UnsupportedError where it depends on the data."""

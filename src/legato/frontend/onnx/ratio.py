@@ -222,13 +222,17 @@ _MOVING = frozenset({"concatenate", "reshape", "squeeze", "expand_dims", "stride
 class Ratios:
     """The values of small tensors as arrays of ratios, found on demand and remembered.
 
-    `value_of` gives the symbolic value of an integer tensor, `array_of` the elements of a known one.
+    `value_of` gives the symbolic value of an integer tensor, `array_of` the elements of a known one. `unknown` gives
+    symbols for the elements of an integer tensor that only the data decides; without it, what depends on them is unknown.
     """
 
     def __init__(
-        self, value_of: Callable[[Expr], tuple[Dim, ...] | None], array_of: Callable[[Expr], Array | None]
+        self,
+        value_of: Callable[[Expr], tuple[Dim, ...] | None],
+        array_of: Callable[[Expr], Array | None],
+        unknown: Callable[[Expr, int], Sequence[Dim]] | None = None,
     ) -> None:
-        self._value_of, self._array_of = value_of, array_of
+        self._value_of, self._array_of, self._unknown = value_of, array_of, unknown
         self._known: dict[int, tuple[Expr, Any]] = {}  # holds the expression so that its id stays its own
 
     def of(self, x: Expr) -> Array | None:
@@ -245,9 +249,10 @@ class Ratios:
                 stack += waiting
                 continue
             stack.pop()
-            self._known[id(node)] = (node, self._combined(node) if leaf is None else leaf)
-        found = self._known[id(x)][1]
-        return found if isinstance(found, np.ndarray) else None
+            found = self._combined(node) if leaf is None else leaf
+            self._known[id(node)] = (node, self._symbols(node) if found is None else found)
+        whole = self._known[id(x)][1]
+        return whole if isinstance(whole, np.ndarray) else None
 
     def _leaf(self, node: Expr) -> Array | None:
         if not isinstance(node.ty, TensorType) or not _is_small(node.ty):
@@ -260,6 +265,12 @@ class Ratios:
             return None
         precision = _precision(node.ty.dtype)
         return _objects([_literal(Fraction(v), precision) for v in array.ravel().astype(object)], node.ty)
+
+    def _symbols(self, node: Expr) -> Array | None:
+        ty = node.ty
+        if self._unknown is None or not isinstance(ty, TensorType) or not _is_small(ty) or not ty.dtype.is_int:
+            return None
+        return _objects([_as_ratio(d, 0) for d in self._unknown(node, math.prod(ty.static_shape()))], ty)
 
     def _combined(self, node: Expr) -> Any:
         args = [self._known[id(a)][1] for a in _operands(node)]

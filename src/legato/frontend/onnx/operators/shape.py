@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from legato.arith.expr import Const, cdiv, const, lt, max_, select
 from legato.arith.prove import provably_different, prove, prove_equal
 from legato.arith.simplify import simplify
+from legato.base import dtype as dt
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.tensors import element_type
@@ -287,10 +288,28 @@ def slice_(
 def slice_10(
     b: Emitter, x: Expr, starts: Expr, ends: Expr, axes: Expr | None = None, steps: Expr | None = None
 ) -> Expr:
-    begin, end = b.dims(starts, "the starts"), b.dims(ends, "the ends")
-    along = tuple(range(len(begin))) if axes is None else b.ints(axes, "the axes")
-    by = (1,) * len(begin) if steps is None else b.ints(steps, "the steps")
-    return _slice(b, x, begin, end, along, by)
+    begin, end = b.positions(starts), b.positions(ends)
+    along = tuple(range(len(begin or ()))) if axes is None else b.ints(axes, "the axes")
+    by = (1,) * len(along) if steps is None else b.ints(steps, "the steps")
+    if begin is None or end is None or not len(begin) == len(end) == len(along) == len(by):
+        return _slice(b, x, b.dims(starts, "the starts"), b.dims(ends, "the ends"), along, by)
+    fixed: list[tuple[Dim, Dim, int, int]] = []
+    for n, (first, last, axis, step) in enumerate(zip(begin, end, along, by, strict=True)):
+        if b.is_known(first) and b.is_known(last):
+            fixed.append((first, last, axis, step))
+        else:
+            x = _slice_at(b, x, b.take(starts, b.constant(n, "int64"), axis=0), first, last, axis, step)
+    return _slice(b, x, *zip(*fixed, strict=True)) if fixed else x
+
+
+def _slice_at(b: Emitter, x: Expr, start: Expr, first: Dim, last: Dim, axis: int, step: int) -> Expr:
+    """The elements from `start` on, which only the data decides; there are `last` - `first` in any case."""
+    axis, length = b.axis(axis, b.rank(x)), simplify(last - first)
+    if step != 1 or not b.is_known(length) or not b.is_within(first, length, b.dims_of(x)[axis]):
+        wanted = "only a part of known extent that certainly lies within the tensor can begin there"
+        raise UnsupportedError(f"the data decides where the slice begins or ends: {wanted}")
+    places = b.add(b.to(start, dt.int64), b.arange(start=0, stop=length, step=1, dtype="int64"))
+    return b.take(x, places, axis=axis, mode="fast")
 
 
 def _slice(
