@@ -223,7 +223,7 @@ class Ratios:
     """The values of small tensors as arrays of ratios, found on demand and remembered.
 
     `value_of` gives the symbolic value of an integer tensor, `array_of` the elements of a known one. `unknown` gives
-    symbols for the elements of an integer tensor that only the data decides; without it, what depends on them is unknown.
+    symbols for the elements of an integer tensor that only the data decides; without it, these are unknown.
     """
 
     def __init__(
