@@ -31,7 +31,8 @@ from legato.ops import table
 from legato.ops._families import unary
 from legato.pipelines import DEFAULT
 from legato.runtime.fill import feeds, fill
-from legato.runtime.program import DimInfo, FunctionInfo, TensorInfo
+from legato.runtime.program import Constraint, DimInfo, FunctionInfo, TensorInfo
+from legato.runtime.size import Size, compile_size
 from legato.te import math as te
 from legato.transform.pass_ import Pass
 
@@ -194,13 +195,37 @@ def @main(%x: Tensor[(n, 2, k), float32], %y: Tensor[(m, 2, k), float32]) { %x +
 def test_defaults_that_do_not_fit_are_told() -> None:
     info = legato.compile(legato.parse(MADE_UP)).program.functions["main"]
     with pytest.raises(RunError) as error:
-        feeds(info, None, dims={"n": 6})
+        feeds(info, None, dims={"n": 6, "m": 4})
     assert str(error.value) == (
         "reshape: number of elements: the sizes do not fit\n  got:    4 and 6\n  wanted: m = n\n"
-        "  hint: k = 4, m = 4 by default; give what fits with --dim NAME=N, in Python with dims"
+        "  hint: k = 4 by default; give what fits with --dim NAME=N, in Python with dims"
     )
+    assert feeds(info, None, dims={"n": 6})["y"].shape == (6, 2, 4)  # m is what fits
     assert feeds(info, None, dims={"n": 6, "m": 6})["y"].shape == (6, 2, 4)
     assert feeds(info, None, dims={"n": 6, "m": 5, "k": 1})["y"].shape == (5, 2, 1)  # all said: the call refuses them
+
+
+@pytest.mark.parametrize("constraints", [
+    [("f", 15)], [("f", 9000)], [("n", "m"), ("m", ("*", 3, "k")), ("k", 5)],
+    [(("+", "n", "m"), 11), (("*", "n", "m"), 30)],
+    [(("%", "n", 3), 0), (("//", "n", 3), "m")], [(("min", "n", 7), "n"), (("+", "n", 1), ("*", 2, "m"))],
+])  # fmt: skip
+def test_made_up_dims_solve_the_constraints(constraints: list[tuple[Size, Size]]) -> None:
+    dims = tuple(DimInfo(name, 0, None) for name in "nmkf")
+    tensors = tuple(TensorInfo(name, "bool", (name,)) for name in "nmkf")
+    equal = tuple(Constraint(a, b, "it") for a, b in constraints)
+    made = fill(FunctionInfo(0, tensors, (), (), dims, (), constraints=equal))
+    values = [made[name].shape[0] for name in "nmkf"]
+    assert all(compile_size(a, "nmkf")(values) == compile_size(b, "nmkf")(values) for a, b in constraints)
+
+
+def test_onnx_models_are_verified_at_sizes_that_they_admit() -> None:
+    """A symbolic (n, f) times a constant of 15 rows."""
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", "f"])]
+    weight = numpy_helper.from_array(np.ones((15, 3), np.float32), "w")
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    graph = helper.make_graph([node], "g", inputs, [onnx.ValueInfoProto(name="y")], [weight])
+    assert verify(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
 
 
 @pytest.mark.parametrize(("n", "shape"), [(2**62, f"({2**62},)"), (10**30, f"({10**30},)")])
