@@ -393,6 +393,8 @@ def test_what_cannot_run_is_told(onnx_model: Path) -> None:
     assert list(result.ratios) == ["onnxruntime", "openvino", "differs"]
     assert [a.agrees for a in result.agreement.values()] == [True, True, False]
     assert not result.agrees
+    assert result.is_right  # the interpreter says that the other is off
+    assert result.agreement["differs"] == Agreement(result.agreement["differs"].distance, False, True)
     assert result.to_json()["ratios"]["openvino"]["counts"] is False
 
 

@@ -16,7 +16,7 @@ from legato.arith.substitute import nodes
 from legato.base import dtype as dt
 from legato.base.node import post_order
 
-__all__ = ["Terms", "add_scaled", "bottom_up", "build", "content", "divide", "gather", "solve"]
+__all__ = ["Terms", "add_scaled", "bottom_up", "build", "content", "divide", "gather", "solve", "tree_size"]
 
 Terms = dict[Expr, int]
 Sum = tuple[Terms, int]
@@ -121,6 +121,11 @@ def _lead_and_size(e: Expr) -> tuple[int, int]:
             own = node.uid if type(node) is Var else _NO_VAR
             _facts[node] = (min([own, *(f[0] for f in found)]), min(_HUGE, 1 + sum(f[1] for f in found)))
     return _facts[e]
+
+
+def tree_size(e: Expr) -> int:
+    """The number of nodes of `e` as a tree, in which what is shared counts wherever it stands."""
+    return _lead_and_size(e)[1]
 
 
 def _structure(e: Expr) -> tuple[Any, ...]:

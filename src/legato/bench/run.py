@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from dataclasses import field as dataclass_field
 from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+import numpy as np
 
 from legato._version import __version__
 from legato.base.dataclass import dataclass
@@ -24,11 +26,14 @@ from legato.bench.measure import Rounds, measure
 from legato.bench.modes import largest
 from legato.bench.startup import Startup, compile_twice, load_seconds
 from legato.bench.statistics import Ratio, Times, ratio, times, undecided
+from legato.compare.exact import in_order, interpret
 from legato.compare.report import nearness
 from legato.driver import CompileOptions, compile_module, host_runner, load_model
+from legato.ir.module import Module
 from legato.runtime.binding import cpu_count
 from legato.runtime.executable import Executable, load
 from legato.runtime.fill import Fill, feeds
+from legato.transform.infer_types import InferTypes
 
 __all__ = ["Agreement", "Maker", "Result", "bench", "reason"]
 
@@ -38,10 +43,15 @@ Maker = Callable[[Feeds, int, bool], Engine]  # of an engine: inputs, threads, w
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """The largest distance between Legato's outputs and another's, as a share of the output's range."""
+    """The largest distance between Legato's outputs and another's, as a share of the output's range.
+
+    ours: where they differ, whether Legato's are near those of the interpreter in float64, so that the other is off;
+    None where that was not asked.
+    """
 
     distance: float
     agrees: bool
+    ours: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +85,11 @@ class Result:
     def agrees(self) -> bool:
         """Whether all engines computed the same."""
         return all(a.agrees for a in self.agreement.values())
+
+    @property
+    def is_right(self) -> bool:
+        """Whether Legato's outputs are the others', or the others are off."""
+        return all(a.agrees or a.ours for a in self.agreement.values())
 
     def to_json(self) -> dict[str, Any]:
         """The result as JSON data."""
@@ -134,6 +149,10 @@ def bench(
             field.add(name, partial(make, field.given, field.threads, field.fixed), lenient)
         tell("comparing outputs")
         agreement = field.agreement()
+        if not all(a.agrees for a in agreement.values()) and model.suffix != ".legato":
+            tell("interpreting in float64")
+            ours = field.is_exact(load_model(model, shapes=shapes), exe)
+            agreement = {name: a if a.agrees else replace(a, ours=ours) for name, a in agreement.items()}
         probe = fork_join(as_target("host"), field.threads).seconds
         limit = 10 * rounds if max_rounds is None else max_rounds
 
@@ -210,6 +229,14 @@ class _Field:
             self.missing[name] = reason(error)
         else:
             self.engines.append(engine)
+
+    def is_exact(self, module: Module, exe: Executable) -> bool:
+        """Whether Legato's outputs are near those of the interpreter in float64."""
+        exact = interpret(InferTypes()(module), in_order(exe, self.given), float64=True)
+        ours = self.engines[0]
+        pairs = zip(ours.call(), exact, strict=True)
+        with np.errstate(all="ignore"):
+            return all(nearness(got, wide.astype(got.dtype), ours.near)[1] for got, wide in pairs)
 
     def agreement(self) -> dict[str, Agreement]:
         """How near each other engine's outputs are to Legato's, where it takes part."""

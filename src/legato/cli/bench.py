@@ -3,7 +3,7 @@
 All engines get the same threads and run in alternating blocks with a pause before each; outputs are compared; a ratio
 is printed only where it is outside the noise. All figures are of rounds with about the same fork-join time: the cores
 of a virtual machine are sometimes near each other and sometimes far apart. Compiling and loading are timed in fresh
-processes. Exit code 1 if the engines' outputs do not agree."""
+processes. Exit code 1 if the engines' outputs do not agree, but for one that the interpreter says is off."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
         import json
 
         write_text(args.output, json.dumps(data, indent=2) + "\n")
-    return Answer(data, _text(result), YES if result.agrees else NO)
+    return Answer(data, _text(result), YES if result.is_right else NO)
 
 
 def _text(r: Result) -> str:
@@ -97,5 +97,8 @@ def _text(r: Result) -> str:
         agreement = r.agreement[name]
         same = f"outputs agree within {agreement.distance:.1g} of their range"
         parts.append(f"\nspeed against {name}: {ratio}")
-        parts.append(same if agreement.agrees else f"OUTPUTS DIFFER by {agreement.distance:.3g} of their range")
+        side = {None: "", True: f": {name} is off, says the interpreter in float64", False: ": Legato is off"}[
+            agreement.ours
+        ]
+        parts.append(same if agreement.agrees else f"OUTPUTS DIFFER by {agreement.distance:.3g} of their range{side}")
     return "\n".join(parts)

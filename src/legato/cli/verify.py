@@ -2,7 +2,8 @@
 
 Compares with the interpreter in float64. An output holds if its error is at most twice the peer's own, or 1e-5 of its
 range, and it is within 1e-3 of its range of ONNX Runtime's; the peer is ONNX Runtime, or the interpreter in the
-program's precision. Exit code 1 if an output does not hold. For a .legato file: whether it is as it was written."""
+program's precision. Where ONNX Runtime is far from the interpreter, too, that is told, and the output is judged without
+it. Exit code 1 if an output does not hold. For a .legato file: whether it is as it was written."""
 
 from __future__ import annotations
 
@@ -77,6 +78,7 @@ def _lines(report: Report) -> list[str]:
         table.append(("holds" if o.holds else "WRONG", f"{o.name}: {o.type}", error, theirs, allowed, span))
     lines = [rows(table, right=(2, 3, 4, 5))]
     lines += [f"note: {report.note}; the peer is the interpreter"] if report.note else []
+    lines += [f"note: {report.peer_off}"] if report.peer_off else []
     if report.host_operators:
         lines.append(f"{counted(report.host_operators, 'operator')} run by their reference: for them this says nothing")
     return lines

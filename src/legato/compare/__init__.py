@@ -4,8 +4,8 @@
     report.holds, report.outputs[0].error, report.culprit
 
 The interpreter in float64 says what is right. How much error is too much, a peer says: ONNX Runtime, where it is
-installed and the model is ONNX, else the interpreter in the program's own precision. `report.judge` has the rule,
-`run` puts it together, `bisect` finds the node or pass that is to blame.
+installed and the model is ONNX, else the interpreter in the program's own precision, which takes its place where ONNX
+Runtime is off. `report.judge` has the rule, `run` puts it together, `bisect` finds the node or pass that is to blame.
 """
 
 from __future__ import annotations

@@ -42,17 +42,31 @@ def blame(
     native = interpret(mod, inputs, float64=False)
     if theirs is not None and not all(nearness(n, t)[1] for n, t in zip(native, theirs, strict=True)):
         return _culprit("import", "", mod, inputs)
-    before = mod
+    before, changes = mod, list[tuple[str, Module, Module]]()
     for p in options.pipeline:
         after = run(before, [p], Observer())
         if after is not before and not _agree(_narrow(interpret(after, inputs, float64=True), native), exact, native):
             return _culprit(p.name, "", before, inputs)
+        if after is not before:
+            changes.append((p.name, before, after))
         before = after
-    return _Code(before, inputs, replace(options, passes=())).blame()
+    found = _Code(before, inputs, replace(options, passes=())).blame()
+    return found if found.node else _rounds_otherwise(changes, inputs, native) or found
+
+
+def _rounds_otherwise(
+    changes: Sequence[tuple[str, Module, Module]], inputs: Sequence[Array], native: Sequence[Array]
+) -> Culprit | None:
+    """The first pass that changes no exact value, but what rounding makes of it: it is seen in the own precision."""
+    for name, before, after in changes:
+        got = interpret(after, inputs, float64=False)
+        if not all(nearness(a, b)[1] for a, b in zip(got, native, strict=True)):
+            return _culprit(name, "", before, inputs)
+    return None
 
 
 def _agree(got: Sequence[Array], exact: Sequence[Array], native: Sequence[Array]) -> bool:
-    return all(judge("", g, e, n, is_other=False).holds for g, e, n in zip(got, exact, native, strict=True))
+    return all(judge("", g, e, n).holds for g, e, n in zip(got, exact, native, strict=True))
 
 
 def _narrow(values: Sequence[Array], like: Sequence[Array]) -> list[Array]:

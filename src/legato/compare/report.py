@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 import ml_dtypes
@@ -27,7 +27,8 @@ class OutputReport:
 
     error: the largest difference; inf where NaN or infinity stand at different places; for integers and bool, the
     number of elements that differ. range: from the smallest to the largest exact value, zero included. peer_error: of
-    the peer, against the same; distance: from the peer. allowed: the error up to which the output holds.
+    the peer, against the same; distance: from the peer. allowed: the error up to which the output holds. peer_off: it
+    is the peer that is far from what the interpreter computes.
     """
 
     name: str
@@ -38,6 +39,7 @@ class OutputReport:
     distance: float
     allowed: float
     holds: bool
+    peer_off: bool = False
 
     @property
     def relative(self) -> float:
@@ -89,6 +91,13 @@ class Report:
         """Whether every output holds."""
         return all(output.holds for output in self.outputs)
 
+    @property
+    def peer_off(self) -> str:
+        """What to say of outputs for which the peer is the one that is off; empty where it is not."""
+        off = [o for o in self.outputs if o.peer_off]
+        named = ", ".join(f"{o.name} (by {o.peer_error:.3g})" for o in off)
+        return f"ONNX Runtime is off, or the model is read as it does not read it: {named}" if off else ""
+
     def __bool__(self) -> bool:
         return self.holds
 
@@ -99,13 +108,14 @@ class Report:
             "holds": self.holds,
             "peer": self.peer,
             "note": self.note,
+            "peer_off": [o.name for o in self.outputs if o.peer_off],
             "host_operators": self.host_operators,
             "outputs": [{k: _plain(v) for k, v in asdict(output).items()} for output in self.outputs],
             "culprit": culprit and {"stage": culprit.stage, "node": culprit.node, "text": culprit.text},
         }
 
     def __str__(self) -> str:
-        return "\n".join([*map(_line, self.outputs), *([self.note] if self.note else [])])
+        return "\n".join([*map(_line, self.outputs), *(text for text in (self.note, self.peer_off) if text)])
 
 
 def _plain(value: Any) -> Any:
@@ -129,35 +139,47 @@ def judge(
     exact: Array,
     peer: Array,
     *,
-    is_other: bool,
+    native: Array | None = None,
     near: float = NEAR,
     rounded: Array | None = None,
 ) -> OutputReport:
     """Compares `got` with its exact value, and with what the peer computes.
 
-    is_other: the peer is another implementation, not the interpreter.
+    native: what the interpreter computes in the program's own precision, where the peer is another implementation.
 
     Floats: the error is at most twice the peer's own, or 1e-5 of the range (for narrow floats, one unit in the last
     place of it); and where the peer is another implementation, the distance from it is within 1e-3 of the range. A
     `near` beyond 1e-3 stands for both shares, and twice the error of `rounded`, what the interpreter computes with
     factors of the same precision, is allowed as well. Other types: every element equals the exact one, or the peer's,
-    which rounds before it compares or counts as we do.
+    which rounds before it compares or counts as we do. A peer that is far from `native`, too, is off: then `native` is
+    the peer.
     """
     kind = dtype(got.dtype)
     type_ = f"{kind}[{', '.join(map(str, got.shape))}]"
+    if native is not None and not nearness(peer, native, near)[1]:
+        found = judge(name, got, exact, native, near=near, rounded=rounded)
+        error = _error(peer, exact, got)
+        return replace(found, peer_off=True, peer_error=error, distance=_error(got, peer, got))
     if any(got.shape != other.shape for other in (exact, peer)):
         return OutputReport(f"{name} (shape)", type_, np.inf, 0.0, 0.0, np.inf, 0.0, False)
+    span = _span(exact)
+    error, distance, other = _error(got, exact, got), _error(got, peer, got), _error(peer, exact, got)
     if not kind.is_float:
-        error, other, distance = (float(np.count_nonzero(a)) for a in (got != exact, peer != exact, got != peer))
         holds = not np.any((got != exact) & (got != peer))
-        return OutputReport(name, type_, error, _span(exact), other, distance, other, holds)
-    span, eps = _span(exact), _epsilon(got)
-    error, distance, other = _distance(got, exact, got), _distance(got, peer, got), _distance(peer, exact, got)
+        return OutputReport(name, type_, error, span, other, distance, other, holds)
+    eps = _epsilon(got)
     allowed = max(2 * other, max(SMALL if near <= NEAR else near, eps) * span)
     allowed = allowed if rounded is None else max(allowed, 2 * _distance(rounded, exact, got))
     apart = max(near, 4 * eps) * span if near <= NEAR else allowed
-    holds = error <= allowed and (not is_other or distance <= apart)
+    holds = error <= allowed and (native is None or distance <= apart)
     return OutputReport(name, type_, error, span, other, distance, allowed, holds)
+
+
+def _error(a: Array, b: Array, like: Array) -> float:
+    """The largest difference of floats, or the number of elements that differ; inf for other shapes."""
+    if a.shape != b.shape:
+        return float("inf")
+    return _distance(a, b, like) if dtype(like.dtype).is_float else float(np.count_nonzero(a != b))
 
 
 def nearness(a: Array, b: Array, near: float = NEAR) -> tuple[float, bool]:
@@ -167,7 +189,7 @@ def nearness(a: Array, b: Array, near: float = NEAR) -> tuple[float, bool]:
     if not dtype(a.dtype).is_float:
         wrong = float(np.mean(a != b)) if a.size else 0.0
         return wrong, not wrong
-    span, distance = _span(b), _distance(a, b, a)
+    span, distance = max(_span(a), _span(b)), _distance(a, b, a)
     share = distance / span if span else distance
     return share, share <= max(near, 4 * _epsilon(a))
 

@@ -16,7 +16,7 @@ from legato.base.target import target as as_target
 from legato.compare import peer as other
 from legato.compare.bisect import blame
 from legato.compare.exact import flat, in_order, interpret
-from legato.compare.report import Report, judge, near_of
+from legato.compare.report import Report, judge, near_of, nearness
 from legato.driver import CompileOptions, compile_module, load_model
 from legato.ir.module import Module
 from legato.ir.op import Op
@@ -68,7 +68,7 @@ def verify(
     if report.holds or not bisect:
         return report
     tell("looking for the culprit")
-    return replace(report, culprit=blame(mod, in_order(exe, given), options, theirs))
+    return replace(report, culprit=blame(mod, in_order(exe, given), options, None if report.peer_off else theirs))
 
 
 def compare(
@@ -81,7 +81,8 @@ def compare(
 ) -> Report:
     """Compares `exe`, compiled from the typed module `mod`, on inputs by name.
 
-    theirs: another implementation's outputs; None: the peer is the interpreter in the program's own precision. Where
+    theirs: another implementation's outputs; None: the peer is the interpreter in the program's own precision, which
+    is asked, too, where the other is far away: one of the two is off, and the interpreter says which. Where
     `exe` was compiled with bfloat16, 1/20 of the range is allowed, or twice the error that the interpreter makes with
     the same factors rounded. RunError for a program that gives values of data types.
     """
@@ -94,17 +95,21 @@ def compare(
     got = list(flat(exe(*arrays)))
     tell("interpreting in float64")
     exact = interpret(mod, arrays, float64=True)
-    if theirs is None:
+    near = near_of(exe.precision)
+    native: Sequence[Array | None] = [None] * len(got)
+    if theirs is None or not all(nearness(a, b, near)[1] for a, b in zip(got, theirs, strict=True)):
         tell("interpreting")
-    peers = interpret(mod, arrays, float64=False) if theirs is None else theirs
+        native = interpret(mod, arrays, float64=False)
+    peers = native if theirs is None else theirs
     rounded: Sequence[Array | None] = [None] * len(got)
     if exe.precision is Precision.BFLOAT16:
         tell("interpreting with rounded factors")
         rounded = interpret(LowPrecision()(ToGraph()(mod)), arrays, float64=False)
-    near, is_other = near_of(exe.precision), theirs is not None
+    each = zip(_output_names(exe), got, exact, peers, native, rounded, strict=True)
     outputs = tuple(
-        judge(name, ours, right, peer, is_other=is_other, near=near, rounded=narrow)
-        for name, ours, right, peer, narrow in zip(_output_names(exe), got, exact, peers, rounded, strict=True)
+        judge(name, ours, right, peer, native=None if theirs is None else own, near=near, rounded=narrow)
+        for name, ours, right, peer, own, narrow in each
+        if peer is not None
     )
     hosted = exe.stats.get("host_operators", 0)
     assert isinstance(hosted, int)

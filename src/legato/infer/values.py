@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from legato.arith.expr import Const, const
+from legato.arith.linear import tree_size
 from legato.arith.simplify import simplify
 from legato.ir.expr import Call, Constant, Expr, Let, Shape, Tuple, TupleGetItem, Var
 from legato.ir.op import Op
@@ -18,6 +19,7 @@ from legato.ir.types import Dim, ShapeType, TensorType, TupleType, Type
 __all__ = ["LIMIT", "Value", "Values", "small"]
 
 LIMIT = 64  # elements
+_LONGEST = 2000  # nodes of a formula
 Value = Any  # tuple[Dim, ...] of a tensor, tuple[Value, ...] of a tuple, None if unknown
 
 
@@ -113,9 +115,14 @@ class Values:
 
 
 def _fits(value: Value, ty: Type | None) -> Value:
-    """`value` in normal form, or None where a wrapped machine integer would differ from the unbounded one."""
+    """`value` in normal form, or None where a wrapped machine integer would differ from the unbounded one.
+
+    None, too, for a formula beyond all that exporters write: squares of squares double in length at each step.
+    """
     if value is None or not isinstance(ty, TensorType):
         return value
+    if any(tree_size(d) > _LONGEST for d in value):
+        return None
     value = tuple([simplify(d) for d in value])
     lo, hi = ty.dtype.min, ty.dtype.max
     return None if any(isinstance(d, Const) and not lo <= d.value <= hi for d in value) else value

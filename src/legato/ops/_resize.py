@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from legato.arith.expr import Binary, Expr, Op, const, floordiv, floormod, ge, gt, land, le, lor, lt, max_, min_, select
+from legato.arith.fraction import simplest
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.ir.types import Dim
@@ -50,14 +50,9 @@ class Line:
         return np.arange(count, dtype=np.int64) * as_int(self.step) + as_int(self.offset), as_int(self.den)
 
 
-def _fraction(x: float) -> Fraction:
-    """The simple fraction that a float stands for (0.6 as float32 is 3/5)."""
-    return Fraction(x).limit_denominator(1 << 20)
-
-
 def scaled_extent(n: Dim, scale: float) -> Dim:
     """n·scale, rounded to the nearest (halves up)."""
-    ratio = _fraction(scale)
+    ratio = simplest(scale)
     if ratio.denominator == 1:
         return n * ratio.numerator
     return floordiv(n * (2 * ratio.numerator) + ratio.denominator, const(2 * ratio.denominator))
@@ -74,7 +69,7 @@ def line(mode: str, n: Dim, m: Dim, scale: float | None = None, roi: tuple[float
 
     `scale` is m/n unless given. `roi` is the range that tf_crop_and_resize covers.
     """
-    ratio = None if scale is None else _fraction(scale)
+    ratio = None if scale is None else simplest(scale)
     if mode == "align_corners":
         if ratio is None:
             return _reduced(n - 1, const(0), max_(m - 1, const(1)))
@@ -98,7 +93,7 @@ def line(mode: str, n: Dim, m: Dim, scale: float | None = None, roi: tuple[float
 
 
 def _crop(n: Dim, m: Dim, roi: tuple[float, float]) -> Line:
-    start, end = (_fraction(x) for x in roi)
+    start, end = (simplest(x) for x in roi)
     den = math.lcm(start.denominator, end.denominator)
     first, last = int(start * den), int(end * den)
     one = le(m, 1)

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from legato.arith import expr as arith
-from legato.arith.expr import Const, Expr, Var, const
+from legato.arith.expr import Expr, Var, const
 from legato.arith.prove import prove
+from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.ir.op import Sample
@@ -158,29 +159,26 @@ def _shift(f: Callable[[Any, Any], Any]) -> Callable[[Array, Array], Any]:
     return run
 
 
-def _dim_div(a: Dim, b: Dim) -> Dim | None:
-    """Truncating division of literals, and of a dim that is never negative by a positive literal."""
-    if not isinstance(b, Const):
-        return None
-    x, y = a, int(b.value)
-    if isinstance(x, Const):
-        quotient = abs(int(x.value)) // abs(y) if y else 0
-        return const(quotient if (x.value < 0) == (y < 0) else -quotient)
-    return x // y if y > 0 and prove(arith.ge(x, 0)) else None
+def _dim_div(a: Dim, b: Dim) -> Dim:
+    """Division of dims, rounded towards zero; 0 where `b` is 0."""
+    return simplify(arith.select(arith.ge(b, 0), _quotient(a, b), _quotient(-a, -b)))
 
 
-def _dim_mod(a: Dim, b: Dim) -> Dim | None:
-    quotient = _dim_div(a, b)
-    if quotient is None:
-        return None
-    return const(0) if isinstance(b, Const) and not b.value else a - quotient * b
+def _quotient(a: Dim, b: Dim) -> Dim:
+    """As `_dim_div`, for b >= 0."""
+    above, below = (simplify(arith.max_(x, const(0))) for x in (a, -a))
+    return above // b if below is const(0) else above // b - below // b
 
 
-def _bool_dims(rule: Callable[[bool, bool], bool]) -> Callable[[Dim, Dim], Dim | None]:
-    def value(a: Dim, b: Dim) -> Dim | None:
-        return const(int(rule(bool(a.value), bool(b.value)))) if isinstance(a, Const) and isinstance(b, Const) else None
+def _dim_mod(a: Dim, b: Dim) -> Dim:
+    """The remainder of `_dim_div`; 0 where `b` is 0."""
+    rest = a - _dim_div(a, b) * b
+    return rest if prove(arith.ne(b, 0)) else arith.select(arith.eq(b, 0), const(0), rest)
 
-    return value
+
+def _bool_dims(rule: Callable[[Dim, Dim], Dim]) -> Callable[[Dim, Dim], Dim]:
+    """A function of truth values on dims that are 0 or 1."""
+    return lambda a, b: simplify(arith.select(rule(arith.ne(a, 0), arith.ne(b, 0)), const(1), const(0)))
 
 
 _INTS = [
@@ -260,17 +258,17 @@ logical_and = binary(
     np.logical_and,
     te.land,
     dtypes=_bool,
-    value=_bool_dims(lambda a, b: a and b),
+    value=_bool_dims(arith.land),
     doc="a and b, of bools.",
 )
 logical_or = binary(
-    "logical_or", np.logical_or, te.lor, dtypes=_bool, value=_bool_dims(lambda a, b: a or b), doc="a or b, of bools."
+    "logical_or", np.logical_or, te.lor, dtypes=_bool, value=_bool_dims(arith.lor), doc="a or b, of bools."
 )
 logical_xor = binary(
     "logical_xor",
     np.logical_xor,
     te.ne,
     dtypes=_bool,
-    value=_bool_dims(lambda a, b: a != b),
+    value=_bool_dims(arith.ne),
     doc="Either a or b, of bools.",
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from legato.arith.expr import Const, Expr, const
+from legato.arith.expr import Expr, const
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
@@ -42,10 +42,8 @@ def _where_compute(condition: Tensor, x: Tensor, y: Tensor, out_type: TensorType
     return compute(out_type.shape, body, "where")
 
 
-def _where_dim(choose: Dim, a: Dim, b: Dim) -> Dim | None:
-    if a is b:
-        return a
-    return (a if choose.value else b) if isinstance(choose, Const) else None
+def _where_dim(choose: Dim, a: Dim, b: Dim) -> Dim:
+    return a if a is b else te.select(te.ne(choose, const(0)), a, b)
 
 
 _CHOICE = np.array([[True], [False], [True]])
@@ -166,8 +164,7 @@ def _cast_compute(x: Tensor, attrs: CastAttrs, out_type: TensorType) -> Tensor:
 def _cast_value(x: Sequence[Dim] | None, attrs: CastAttrs, ty: TensorType) -> tuple[Dim, ...] | None:
     if x is None or not attrs.dtype.is_bool or ty.dtype.is_bool:
         return None if x is None else tuple(x)
-    known = [const(int(d.value != 0)) for d in x if isinstance(d, Const)]
-    return tuple(known) if len(known) == len(x) else None
+    return tuple(te.select(te.ne(d, const(0)), const(1), const(0)) for d in x)
 
 
 def _cast_reference(x: Array, attrs: CastAttrs) -> Any:

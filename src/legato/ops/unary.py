@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from legato.arith.expr import Const, Expr, const
+from legato.arith.expr import Expr, const
 from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.ir.op import Sample
@@ -61,16 +61,16 @@ def _log_by(base: float) -> Scalar:
     return scalar
 
 
-def _dim_sign(d: Dim) -> Dim | None:
-    return const((d.value > 0) - (d.value < 0)) if isinstance(d, Const) else None
+def _dim_sign(d: Dim) -> Dim:
+    return te.select(te.gt(d, 0), const(1), te.select(te.lt(d, 0), const(-1), const(0)))
 
 
-def _dim_abs(d: Dim) -> Dim | None:
-    return const(abs(d.value)) if isinstance(d, Const) else None
+def _dim_abs(d: Dim) -> Dim:
+    return te.max_(d, -d)
 
 
-def _not_dim(d: Dim) -> Dim | None:
-    return const(int(not d.value)) if isinstance(d, Const) else None
+def _not_dim(d: Dim) -> Dim:
+    return te.select(te.eq(d, 0), const(1), const(0))
 
 
 exp = unary("exp", np.exp, te.exp, doc="e to the power x.")

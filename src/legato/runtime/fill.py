@@ -7,15 +7,21 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from legato.base.dataclass import dataclass
 from legato.base.dtype import DType, dtype
 from legato.base.errors import RunError
 from legato.runtime.program import DimInfo, FunctionInfo, TensorInfo
 from legato.runtime.signature import Signature
-from legato.runtime.size import compile_size
+from legato.runtime.size import Evaluator, compile_size
+from legato.runtime.size import names as size_names
 
 __all__ = ["Fill", "feeds", "fill", "fill_array"]
 
 Fill = Literal["random", "zeros", "ones"]
+_STARTS: Final = 40  # from which dims that fit are looked for
+_STEPS: Final = 32  # changes of one dim on the way there
+_SEARCHED: Final = 4097  # numbers below this are tried
+_SEARCHED_AGAIN: Final = 65  # from another start
 DEFAULT_DIM: Final = 4  # of a dim that nothing is said about, where its range allows it
 
 
@@ -24,12 +30,12 @@ def fill(
 ) -> dict[str, np.ndarray]:
     """An array for each input of a function, by name.
 
-    dims: values of symbolic dims; others are 4, or the next number that their range allows. random: floats are
-    normally distributed, bytes uniform over their range, other integers 0 or 1: valid indices of whatever there is.
-    RunError for dims that the function does not have, values out of their range or too large, and those made up that
-    do not fit the function.
+    dims: values of symbolic dims; others are 4, or the next number that their range allows, or what the function's
+    constraints ask for. random: floats are normally distributed, bytes uniform over their range, other integers 0 or 1:
+    valid indices of whatever there is. RunError for dims that the function does not have, values out of their range or
+    too large, and where none are found that fit the function.
     """
-    values = _values(info.dims, dims or {})
+    values = _solved(info, _values(info.dims, dims or {}), [dim.name in (dims or {}) for dim in info.dims])
     names = [dim.name for dim in info.dims]
     shapes = [tuple(compile_size(s, names)(values) for s in tensor.shape) for tensor in info.inputs]
     made_up = [f"{name} = {n}" for name, n in zip(names, values, strict=True) if name not in (dims or {})]
@@ -90,6 +96,71 @@ def fill_array(rng: np.random.Generator, kind: DType, shape: Sequence[int], how:
     if kind.is_int and kind.bits == 8:
         return rng.integers(0, 256, shape, np.uint8).view(kind.numpy)
     return rng.integers(0, 2, shape).astype(kind.numpy)
+
+
+@dataclass(frozen=True, slots=True)
+class _Equality:
+    """A constraint as functions of the values of all dims, and the dims in it that may be chosen."""
+
+    left: Evaluator
+    right: Evaluator
+    free: Sequence[int]
+
+    def holds(self, values: Sequence[int]) -> bool:
+        return self.left(values) == self.right(values)
+
+
+def _solved(info: FunctionInfo, values: list[int], given: Sequence[bool]) -> list[int]:
+    """`values` changed, but for those `given`, until the function's constraints hold; as they were where none is found.
+
+    Looked for from the values as they are, then from random ones.
+    """
+    names = [dim.name for dim in info.dims]
+    equalities = [
+        _Equality(
+            compile_size(c.a, names),
+            compile_size(c.b, names),
+            sorted({names.index(n) for size in (c.a, c.b) for n in size_names(size)} - {*np.flatnonzero(given)}),
+        )
+        for c in info.constraints
+    ]
+    rng, start, numbers = np.random.default_rng(0), values, _SEARCHED
+    for _ in range(_STARTS if equalities else 1):
+        found = _descended(info.dims, equalities, start, numbers)
+        if found is not None:
+            return found
+        drawn = [_value(dim, None) + int(rng.integers(0, 16)) for dim in info.dims]
+        start = [v if fixed else n for v, n, fixed in zip(values, drawn, given, strict=True)]
+        numbers = _SEARCHED_AGAIN
+    return values
+
+
+def _descended(
+    dims: Sequence[DimInfo], equalities: Sequence[_Equality], start: Sequence[int], numbers: int
+) -> list[int] | None:
+    """From `start`, one dim at a time changed to the nearest number with which an equality holds that did not."""
+    found, last = list(start), -1
+    for _ in range(_STEPS):
+        broken = next((e for e in equalities if not e.holds(found)), None)
+        if broken is None:
+            return found if all(dim.holds(v) for dim, v in zip(dims, found, strict=True)) else None
+        for at in sorted(broken.free, key=lambda d: d == last):  # another one each time
+            number = _fitting(dims[at], broken, found, at, numbers)
+            if number is not None:
+                last, found[at] = at, number
+                break
+        else:
+            return None
+    return None
+
+
+def _fitting(dim: DimInfo, equality: _Equality, values: Sequence[int], at: int, numbers: int) -> int | None:
+    """The number below `numbers`, or equal to a side, nearest to that of dim `at`, with which the equality holds."""
+    tried: set[int] = {*range(numbers), equality.left(values), equality.right(values)}
+    for number in sorted(tried, key=lambda n: abs(n - values[at])):
+        if dim.holds(number) and equality.holds([number if d == at else v for d, v in enumerate(values)]):
+            return number
+    return None
 
 
 def _values(dims: Sequence[DimInfo], given: Mapping[str, int]) -> list[int]:

@@ -13,7 +13,18 @@ from typing import Final
 
 from legato.base.errors import InternalError
 
-__all__ = ["OPERATORS", "Formula", "Size", "SizeError", "combine", "compile_size", "names", "parse_size", "show"]
+__all__ = [
+    "OPERATORS",
+    "Evaluator",
+    "Formula",
+    "Size",
+    "SizeError",
+    "combine",
+    "compile_size",
+    "names",
+    "parse_size",
+    "show",
+]
 
 Size = int | str | tuple["Size", ...]
 Evaluator = Callable[[Sequence[int]], int]

@@ -72,6 +72,22 @@ def test_branches() -> None:
     agree(model(nodes, INPUTS, ("y", "z")), *CASES)
 
 
+def test_names_of_one_branch_are_others_in_the_other() -> None:
+    """An initializer, and an input of a loop's body, have a name that the other branch reads of the surroundings."""
+    then, orelse = (
+        branch([node("Add", "x w", "t")], "t", {"w": np.float32([5, 6, 7])}),
+        branch([node("Mul", "x w", "e")], "e"),
+    )
+    inputs = [value("x", (3,)), value("c", (), "bool")]
+    feeds = [{"x": np.float32([1, 2, 3]), "c": np.array(flag)} for flag in (True, False)]
+    agree(model([choice(then, orelse)], inputs, weights={"w": np.float32([10, 20, 30])}), feeds[1])
+    doubled = graph([node("Identity", "ci", "co"), node("Add", "a a", "ao")], "", "co ao")
+    doubled.input.extend([value("i", (), "int64"), value("ci", (), "bool"), value("a", (3,))])
+    then = branch([helper.make_node("Loop", ["M", "", "x"], ["t"], body=doubled)], "t")
+    orelse = branch([node("Abs", "a", "e")], "e")
+    agree(model([node("Neg", "x", "a"), choice(then, orelse)], inputs, weights={"M": np.array(2)}), *feeds)
+
+
 def test_branches_inside_branches() -> None:
     deep = choice(branch([node("Neg", "h", "r")], "r"), branch([node("Abs", "h", "r")], "r"), "inner")
     then = branch([node("Exp", "x", "h"), deep, node("Add", "inner h", "s")], "s")

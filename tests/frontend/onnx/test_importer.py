@@ -48,8 +48,8 @@ def test_shapes_that_depend_on_the_data() -> None:
     with pytest.raises(UnsupportedError) as caught:
         from_onnx(model([node], [value("x", (2, 3)), value("s", (2,), "int64")]))
     assert caught.value.details == (
-        "r: ai.onnx.Reshape of operator set 17: the new shape depends on the data: "
-        "it must follow from the shapes of the inputs",
+        "r: ai.onnx.Reshape of operator set 17: the data decides the new shape, "
+        "which must follow from the shapes of the inputs",
     )
 
 

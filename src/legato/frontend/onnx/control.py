@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from legato.arith.expr import Const, const, fresh, max_
 from legato.arith.expr import Var as DimVar
 from legato.arith.simplify import simplify
+from legato.arith.substitute import variables
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.errors import ImportModelError, UnsupportedError
@@ -97,10 +98,7 @@ def if_(node: Node) -> Steps:
     right = _known(node, (yield node.body(orelse, node.names, ())))
     if not isinstance(condition, Expr) or left is None or right is None:
         return _unknown(node)
-    types = [
-        join(_type(x), _type(y), None, f"its output number {n + 1}")
-        for n, (x, y) in enumerate(zip(left, right, strict=True))
-    ]
+    types = [_joined(b, n, x, y, condition) for n, (x, y) in enumerate(zip(left, right, strict=True))]
     branches = [[coerced(b, v, ty) for v, ty in zip(values, types, strict=True)] for values in (left, right)]
     branches = [list(values) for values in zip(*(_open(b, x, y) for x, y in zip(*branches, strict=True)), strict=True)]
     flag = _flag(b, condition, "the condition")
@@ -108,6 +106,16 @@ def if_(node: Node) -> Steps:
         return [b.if_(flag, branches[0][0], branches[1][0])]
     made = b.if_(flag, b.tuple_(branches[0]), b.tuple_(branches[1]))
     return [b.get(made, n) for n in range(len(types))]
+
+
+def _joined(b: Emitter, n: int, x: Expr, y: Expr, condition: Expr) -> Type:
+    """The type of what both branches give for output `n`; where there is none, how to decide what the branch is."""
+    try:
+        return join(_type(x), _type(y), None, f"its output number {n + 1}")
+    except UnsupportedError as error:
+        dims = b.value_of(condition) or ()
+        hint = next((found for d in variables(*dims) if (found := b.way_out(d, "1", f"{d}:2.."))), None)
+        raise UnsupportedError(error.message, hint=error.hint or hint) from None
 
 
 def _open(b: Emitter, x: Expr, y: Expr) -> tuple[Expr, Expr]:
@@ -238,11 +246,14 @@ def _rolled(
     true = b.constant(True, dt.bool_)
     first = true if first is None else _flag(b, first, "the condition")
     count = None if count is None else b.to(_scalar(b, count, "the trip count"), dt.int64)
+    most = _rounds(b, count)
     types, free, found = [_type(v) for v in start], set[DimVar](), list[Expr]()
     for _ in range(_WIDENINGS):
         names, captures = node.inner()
         state = [b.var(f"s{n}", ty) for n, ty in enumerate(types)]
         i = b.var("i", (), "int64")
+        if most is not None:
+            b.limits[i] = most
         # A round only runs where the condition holds.
         values = _known(node, (yield node.body(graph, names, _declared(b, graph, [i, true, *state]))))
         if values is None:
@@ -257,7 +268,7 @@ def _rolled(
     always = b.is_scalar(first, 1) and b.is_scalar(go, 1)
     limit = None if count is None else captures.kept(count, "count")
     made = Loop(b, "loop", state, free, captures, limit, i, None if always else b.var("go", (), "bool"))
-    size = _rounds(b, count) if always else None
+    size = most if always else None
     begin = [coerced(b, v, ty) for v, ty in zip(start, types, strict=True)]
     after = [coerced(b, v, ty) for v, ty in zip(found[1:], types, strict=False)]
     return list[Value](made.close(after, go, [(Stack(size), part) for part in parts], begin, first))

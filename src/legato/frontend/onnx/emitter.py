@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 import legato.ops  # noqa: F401  # gives operators their names
-from legato.arith.expr import Const, const
+from legato.arith.expr import Const, const, ge, land, le
 from legato.arith.expr import Var as DimVar
+from legato.arith.prove import prove
 from legato.arith.substitute import variables
 from legato.base.dtype import DType
 from legato.base.dtype import dtype as as_dtype
@@ -21,7 +22,7 @@ from legato.frontend.onnx.tensors import Array
 from legato.infer.builder import Builder
 from legato.ir.expr import Call, Constant, Expr, Function, Tuple, Var
 from legato.ir.op import Op
-from legato.ir.types import Dim, FuncType, TensorType, TypeData, tensor_type
+from legato.ir.types import Dim, FuncType, TensorType, Type, TypeData, tensor_type
 from legato.ops._tensors import accumulator
 from legato.prelude import library
 
@@ -31,14 +32,22 @@ _FOLD = 64  # elements: constants up to this size are computed during import whe
 
 
 class Emitter(Builder):
-    """A builder for converters. `opset` is the operator set of the node, `outputs` how many outputs it has."""
+    """A builder for converters. `opset` is the operator set of the node, `outputs` how many outputs it has.
+
+    `inputs` are those of the model.
+    """
 
     def __init__(self, types: Iterable[TypeData] = ()) -> None:
         super().__init__(types=tuple(types))
         self.opset = 0
         self.outputs = 1
+        self.inputs: Mapping[str, Type] = {}
         self._folded: dict[int, tuple[Expr, Any]] = {}
         self._ratios = Ratios(self.value_of, self.array)
+        self._positions = Ratios(self.value_of, self.array, self._symbols)
+        self.limits: dict[Var, Dim] = {}  # counters of loops, which are below these
+        self._unknown: set[DimVar] = set()
+        self._below: dict[DimVar, Dim] = {}  # the same, of their symbols
 
     # ------------------------------------------------------------------ what is known
 
@@ -70,8 +79,24 @@ class Emitter(Builder):
     def known(self, d: Dim, what: str) -> int:
         """A dim that must be a literal."""
         if not isinstance(d, Const):
-            raise UnsupportedError(f"{what} is symbolic: it must be known")
+            raise UnsupportedError(f"{what} is symbolic: it must be known", hint=self.way_out(d, "1"))
         return int(d.value)
+
+    def way_out(self, d: Dim, *items: str) -> str | None:
+        """How a caller says that a dim of an input in `d` is the number, or the name with its range, that `items` are.
+
+        None where no input has such a dim.
+        """
+        own = set(variables(d))
+        for name, ty in self.inputs.items():
+            shape = ty.shape if isinstance(ty, TensorType) else ()
+            axis = next((n for n, e in enumerate(shape) if e in own), None)
+            if axis is not None:
+                said = [[repr(int(i)) if i.isdigit() else repr(i)] for i in items]
+                shapes = [", ".join(["None"] * axis + item + ["None"] * (len(shape) - axis - 1)) for item in said]
+                shown = [f"shapes={{{name!r}: ({text}{',' * (len(shape) == 1)})}}" for text in shapes]
+                return f"say what {shape[axis]} is, as in " + " or ".join(shown)
+        return None
 
     def axis(self, axis: int, rank: int) -> int:
         """`axis` counted from the front."""
@@ -93,9 +118,33 @@ class Emitter(Builder):
         if array is not None:
             return tuple(const(int(v)) for v in array.ravel())
         ratios = self._ratios.of(x)
-        if ratios is None:
-            raise UnsupportedError(f"{what} depends on the data: it must follow from the shapes of the inputs")
-        return tuple(r.floor() for r in ratios.ravel())
+        found = [] if ratios is None else [r.truncated() for r in ratios.ravel()]
+        known = tuple(d for d in found if d is not None)
+        if ratios is None or len(known) != len(found):
+            raise UnsupportedError(f"the data decides {what}, which must follow from the shapes of the inputs")
+        return known
+
+    def positions(self, x: Expr) -> tuple[Dim, ...] | None:
+        """The elements of an integer tensor, with symbols for what only the data decides; None where it is large."""
+        found = self._positions.of(x)
+        return None if found is None else tuple(r.num for r in found.ravel())
+
+    def _symbols(self, x: Expr, count: int) -> Sequence[Dim]:
+        """Symbols for the elements of `x`; of the counter of a loop, one that is known to be within its bounds."""
+        limit = self.limits.get(x) if isinstance(x, Var) else None
+        found = [DimVar("data", lo=None if limit is None else 0) for _ in range(count)]
+        self._unknown.update(found)
+        if limit is not None:
+            self._below.update((symbol, limit) for symbol in found)
+        return found
+
+    def is_known(self, d: Dim) -> bool:
+        """Whether `d`, made of `positions`, follows from the shapes of the inputs."""
+        return self._unknown.isdisjoint(variables(d))
+
+    def is_within(self, first: Dim, length: Dim, extent: Dim) -> bool:
+        """Whether the `length` positions from `first` on, made of `positions`, certainly are below `extent`."""
+        return prove(land(ge(first, 0), le(first + length, extent)), limits=self._below)
 
     def dim(self, x: Expr, what: str) -> Dim:
         """The one element of an integer tensor as a dim; UnsupportedError where it depends on the data."""

@@ -60,23 +60,22 @@ def schedule(nodes: Sequence[NodeProto], given: Container[str], wanted: Iterable
 
 
 def reads(node: NodeProto) -> list[str]:
-    """The names that `node` reads, those that its subgraphs take from outside included."""
-    names = [name for name in node.input if name]
-    inner = list(subgraphs(node))
-    if not inner:
-        return names
-    read: dict[str, None] = {}
-    defined: set[str] = set()
+    """The names that `node` reads, those that its subgraphs take from outside included.
+
+    A name that a graph defines is its own, and that of graphs inside it; elsewhere it is another.
+    """
+    found = dict.fromkeys(name for name in node.input if name)
+    inner: list[tuple[GraphProto, frozenset[str]]] = [(graph, frozenset()) for graph in subgraphs(node)]
     while inner:
-        graph = inner.pop()
-        defined.update(value.name for value in graph.input)
-        defined.update(tensor.name for tensor in graph.initializer)
-        read.update((value.name, None) for value in graph.output)
+        graph, outer = inner.pop()
+        own = outer | {name for made in graph.node for name in made.output}
+        own |= {*(value.name for value in graph.input), *(tensor.name for tensor in graph.initializer)}
+        read = [value.name for value in graph.output]
         for sub in graph.node:
-            read.update((name, None) for name in sub.input if name)
-            defined.update(sub.output)
-            inner += subgraphs(sub)
-    return names + [name for name in read if name not in defined]
+            read += sub.input
+            inner += [(below, own) for below in subgraphs(sub)]
+        found.update((name, None) for name in read if name and name not in own)
+    return list(found)
 
 
 def _makers(steps: Sequence[Step], given: Container[str], where: str) -> dict[str, int]:

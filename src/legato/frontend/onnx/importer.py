@@ -83,7 +83,7 @@ class Importer:
         self._initializers = self._find_initializers()
         self._count = 0
         self._constants = dict(constants or {})
-        self._input_types = self._types(shapes)
+        self._input_types = self.b.inputs = self._types(shapes)
 
     # ------------------------------------------------------------------ the graph
 
@@ -257,7 +257,8 @@ class Importer:
             try:
                 work()
             except UnsupportedError as error:
-                self._note(name, node.op_type, domain, error.message, opset)
+                reason = error.message if error.hint is None else f"{error.message} ({error.hint})"
+                self._note(name, node.op_type, domain, reason, opset)
             except TypeCheckError as error:
                 self._faults.append((error, Unsupported(name, node.op_type, domain, opset, error.message)))
             except ImportModelError as error:

@@ -1,10 +1,10 @@
-"""Float tensors in which exporters compute shapes, as exact ratios of dims.
+"""Float tensors in which exporters compute shapes, as ratios of dims, rounded where floats are.
 
     size = Cast(Floor(Cast(Shape(x)) * 2.5))        an extent times a factor, through floats
 
 The symbolic values of `infer` are of integers only. Here a small tensor of either kind is an array of ratios; the few
-operators that such computations use act on it, and what comes back to integers is a dim again. Extents are below 2^24,
-so the floats of the original are exact but for a factor's own rounding, which a nearby simple fraction undoes.
+operators that such computations use act on it, and what comes back to integers is a dim again: the one that the floats
+of the original give (`rounding`), for extents of up to 2^20. What would be rounded twice is not known.
 """
 
 from __future__ import annotations
@@ -17,10 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from legato.arith.expr import Const, cdiv, const, mul
-from legato.arith.linear import factors
+from legato.arith.expr import Const, cdiv, const, eq, ge, land, le, mul, select
+from legato.arith.fraction import nearest_float
+from legato.arith.linear import content, factors, gather
+from legato.arith.prove import prove
 from legato.arith.simplify import simplify
 from legato.base.dataclass import dataclass
+from legato.base.dtype import DType
+from legato.frontend.onnx.rounding import EXTENT, Floats, ceiled, floored
 from legato.frontend.onnx.tensors import Array
 from legato.ir.expr import Call, Expr, Tuple
 from legato.ir.op import Op
@@ -29,82 +33,187 @@ from legato.ir.types import Dim, TensorType
 __all__ = ["Ratio", "Ratios"]
 
 _FEW = 64  # elements
-_NEARBY = 1 << 20  # largest denominator of the fraction that a float stands for
 _ONE: Dim = const(1)
+_PRECISION = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}  # significant bits
+_OCTAVES = range(-4, 8)  # of quotients of extents
 
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """`num / den`; den > 0."""
+    """`num / den`, or, if `rounded`, the nearest float to it. den > 0; `bits` are enough for the value of `num`.
+
+    `precision` are the significant bits of the float; 0 for an integer.
+    """
 
     num: Dim
     den: Dim = _ONE
+    bits: int = EXTENT.bit_length() - 1
+    rounded: bool = False
+    precision: int = 24
 
     @staticmethod
     def of(value: float) -> Ratio:
         """A number; finite."""
-        fraction = Fraction(value).limit_denominator(_NEARBY)
-        return Ratio(const(fraction.numerator), const(fraction.denominator))
+        return _literal(Fraction(value), 24)
 
-    def __add__(self, other: Ratio) -> Ratio:
-        return _reduced(self.num * other.den + other.num * self.den, self.den * other.den)
+    def times(self, other: Ratio, precision: int = 24) -> Ratio | None:
+        """The product, rounded; None where that is not known."""
+        if self.rounded and _is_power_of_two(other):
+            return Ratio(*_reduced(self.num * other.num, self.den * other.den), self.bits, True, precision)
+        if self.rounded or other.rounded:
+            return None if self.rounded or not _is_power_of_two(self) else other.times(self, precision)
+        return _made(self.num * other.num, self.den * other.den, self.bits + other.bits, precision)
 
-    def __sub__(self, other: Ratio) -> Ratio:
-        return _reduced(self.num * other.den - other.num * self.den, self.den * other.den)
+    def floor(self) -> Dim | None:
+        """Rounded down; None where that is not known."""
+        return self._whole(floored, lambda a, b: a // b, ceiled, cdiv)
 
-    def __mul__(self, other: Ratio) -> Ratio:
-        return _reduced(self.num * other.num, self.den * other.den)
+    def ceil(self) -> Dim | None:
+        """Rounded up; None where that is not known."""
+        return self._whole(ceiled, cdiv, floored, lambda a, b: a // b)
 
-    def __truediv__(self, other: Ratio) -> Ratio | None:
-        """None where the divisor may be negative or zero by a literal."""
-        if isinstance(other.num, Const) and other.num.value <= 0:
+    def truncated(self) -> Dim | None:
+        """Rounded towards zero; None where that is not known."""
+        return self._whole(floored, lambda a, b: a // b, floored, lambda a, b: a // b)
+
+    def _whole(self, rounded: _Rounded, plain: _Plain, below_rounded: _Rounded, below_plain: _Plain) -> Dim | None:
+        """As an integer: `rounded` or `plain` say how where this is positive, the others of -x where x is negative."""
+        above = None if prove(le(self.num, 0)) else self._positive(self.num, rounded, plain)
+        below = None if prove(ge(self.num, 0)) else self._positive(simplify(-self.num), below_rounded, below_plain)
+        if prove(ge(self.num, 0)) or below is None:
+            return above
+        return -below if prove(le(self.num, 0)) else None if above is None else select(ge(self.num, 0), above, -below)
+
+    def _positive(self, num: Dim, rounded: _Rounded, plain: _Plain) -> Dim | None:
+        terms, total = gather(num)
+        common = math.gcd(content(terms), total)
+        known = isinstance(self.den, Const)
+        if not self.rounded or not known or not common or (common == 1 and self.bits <= self.precision):
+            return simplify(plain(num, self.den))  # no quotient of integers that are floats is rounded up to the next
+        assert isinstance(self.den, Const)
+        floats: Floats = "float64" if self.precision == _PRECISION["float64"] else "float32"
+        return rounded(simplify(num // const(common)), common, int(self.den.value), floats)
+
+    def round(self) -> Dim | None:
+        """The nearest integer, the even one of two; None where that is not known."""
+        if self.rounded:
             return None
-        return self * Ratio(other.den, other.num)
-
-    def floor(self) -> Dim:
-        """Rounded down."""
-        return simplify(self.num // self.den)
-
-    def ceil(self) -> Dim:
-        """Rounded up."""
-        return simplify(cdiv(self.num, self.den))
+        up = (self.num * 2 + self.den) // (self.den * 2)
+        halfway = land(eq((self.num * 2 + self.den) % (self.den * 2), 0), eq(up % const(2), 1))
+        return simplify(up - select(halfway, _ONE, const(0)))
 
     def number(self) -> float | None:
         """As a float, where no dim is in it."""
-        if isinstance(self.num, Const) and isinstance(self.den, Const):
-            return float(Fraction(int(self.num.value), int(self.den.value)))
+        found = _number(self)
+        return None if found is None else float(found)
+
+
+_Rounded = Callable[[Dim, int, int, Floats], Dim | None]
+_Plain = Callable[[Dim, Dim], Dim]
+
+
+def _literal(value: Fraction, precision: int) -> Ratio:
+    """A number, rounded."""
+    value = nearest_float(value, precision) if precision else value
+    return Ratio(const(value.numerator), const(value.denominator), abs(value.numerator).bit_length(), False, precision)
+
+
+def _number(x: Ratio) -> Fraction | None:
+    if isinstance(x.num, Const) and isinstance(x.den, Const):
+        return Fraction(int(x.num.value), int(x.den.value))
+    return None
+
+
+def _is_power_of_two(x: Ratio) -> bool:
+    value = _number(x)
+    return value is not None and value > 0 and all(n & (n - 1) == 0 for n in (value.numerator, value.denominator))
+
+
+def _made(num: Dim, den: Dim, bits: int, precision: int) -> Ratio | None:
+    """The float of num / den, of which `bits` are enough for `num`."""
+    num, den = _reduced(num, den)
+    if isinstance(num, Const) and isinstance(den, Const):
+        return _literal(Fraction(int(num.value), int(den.value)), precision)
+    if precision and precision < _PRECISION["float32"]:
+        return None  # not even extents are exact
+    if isinstance(den, Const) and int(den.value) & (int(den.value) - 1) == 0 and bits <= precision:
+        return Ratio(num, den, bits, False, precision)
+    return _pinned(num, den, bits, precision) or Ratio(num, den, bits, True, precision)
+
+
+def _pinned(num: Dim, den: Dim, bits: int, precision: int) -> Ratio | None:
+    """The float32 of num / den, exactly, where the power of two below it is known: then so is its last bit."""
+    if isinstance(den, Const) or precision != _PRECISION["float32"] or bits > precision:
         return None
+    for octave in _OCTAVES:
+        least, most = (Fraction(2) ** e for e in (octave, octave + 1))
+        if prove(le(den * least.numerator, num * least.denominator)) and prove(
+            le(num * most.denominator, den * most.numerator)
+        ):
+            unit = precision - 1 - octave  # halves never occur: they would need another bit
+            return Ratio(simplify((num * (2 << unit) + den) // (den * 2)), const(1 << unit), precision)
+    return None
 
 
-def _reduced(num: Dim, den: Dim) -> Ratio:
+def _reduced(num: Dim, den: Dim) -> tuple[Dim, Dim]:
     """`num / den` without the factors that both have."""
     above, below = factors(simplify(num)), factors(simplify(den))
     for factor in list(below):
         if factor in above and not isinstance(factor, Const):
             above.remove(factor)
             below.remove(factor)
-    return Ratio(simplify(reduce(mul, above, _ONE)), simplify(reduce(mul, below, _ONE)))
+    num, den = (simplify(reduce(mul, parts, _ONE)) for parts in (above, below))
+    terms, total = gather(num)
+    common = math.gcd(content(terms), total, int(den.value)) if isinstance(den, Const) else 1
+    return (num, den) if common == 1 else (simplify(num // const(common)), simplify(den // const(common)))
 
 
-def _floored(x: Ratio) -> Ratio:
-    return Ratio(x.floor())
+def _sum(a: Ratio, b: Ratio, precision: int) -> Ratio | None:
+    if a.rounded or b.rounded:
+        return None
+    bits = max(_scaled_bits(a, b.den), _scaled_bits(b, a.den)) + 1
+    return _made(a.num * b.den + b.num * a.den, a.den * b.den, bits, precision)
 
 
-def _ceiled(x: Ratio) -> Ratio:
-    return Ratio(x.ceil())
+def _scaled_bits(a: Ratio, factor: Dim) -> int:
+    return a.bits + (int(factor.value).bit_length() - 1 if isinstance(factor, Const) else a.bits)
 
 
-def _divided(a: Ratio, b: Ratio) -> Ratio | None:
-    return a / b
+def _difference(a: Ratio, b: Ratio, precision: int) -> Ratio | None:
+    return _sum(a, _negated(b), precision)
+
+
+def _negated(x: Ratio) -> Ratio:
+    return Ratio(simplify(-x.num), x.den, x.bits, x.rounded, x.precision)
+
+
+def _quotient(a: Ratio, b: Ratio, precision: int) -> Ratio | None:
+    """None where the divisor may be negative or, by a literal, zero."""
+    value = _number(b)
+    if b.rounded or not prove(ge(b.num, 0)) or value == 0:
+        return None
+    if a.rounded:
+        return a.times(Ratio(b.den, b.num), precision) if _is_power_of_two(b) else None
+    bits = _scaled_bits(a, b.den) if isinstance(b.den, Const) else a.bits + b.bits
+    return _made(a.num * b.den, a.den * b.num, bits, precision)
+
+
+def _as_ratio(d: Dim | None, precision: int) -> Ratio | None:
+    """An integer; a dim is an extent, or not larger than one."""
+    if d is None or not isinstance(d, Const):
+        return None if d is None else Ratio(d, precision=precision)
+    return Ratio(d, bits=int(d.value).bit_length(), precision=precision)
 
 
 _ELEMENTWISE: Mapping[str, Callable[..., Ratio | None]] = {
-    "add": Ratio.__add__,
-    "subtract": Ratio.__sub__,
-    "multiply": Ratio.__mul__,
-    "divide": _divided,
-    "floor": _floored,
-    "ceil": _ceiled,
+    "add": _sum,
+    "subtract": _difference,
+    "multiply": Ratio.times,
+    "divide": _quotient,
+    "floor": lambda x, precision: _as_ratio(x.floor(), precision),
+    "ceil": lambda x, precision: _as_ratio(x.ceil(), precision),
+    "round": lambda x, precision: _as_ratio(x.round(), precision),
+    "negative": lambda x, precision: _negated(x),
 }
 # Operators whose reference moves elements without looking at them.
 _MOVING = frozenset({"concatenate", "reshape", "squeeze", "expand_dims", "strided_slice", "stack", "transpose"})
@@ -113,13 +222,17 @@ _MOVING = frozenset({"concatenate", "reshape", "squeeze", "expand_dims", "stride
 class Ratios:
     """The values of small tensors as arrays of ratios, found on demand and remembered.
 
-    `value_of` gives the symbolic value of an integer tensor, `array_of` the elements of a known one.
+    `value_of` gives the symbolic value of an integer tensor, `array_of` the elements of a known one. `unknown` gives
+    symbols for the elements of an integer tensor that only the data decides; without it, these are unknown.
     """
 
     def __init__(
-        self, value_of: Callable[[Expr], tuple[Dim, ...] | None], array_of: Callable[[Expr], Array | None]
+        self,
+        value_of: Callable[[Expr], tuple[Dim, ...] | None],
+        array_of: Callable[[Expr], Array | None],
+        unknown: Callable[[Expr, int], Sequence[Dim]] | None = None,
     ) -> None:
-        self._value_of, self._array_of = value_of, array_of
+        self._value_of, self._array_of, self._unknown = value_of, array_of, unknown
         self._known: dict[int, tuple[Expr, Any]] = {}  # holds the expression so that its id stays its own
 
     def of(self, x: Expr) -> Array | None:
@@ -136,20 +249,28 @@ class Ratios:
                 stack += waiting
                 continue
             stack.pop()
-            self._known[id(node)] = (node, self._combined(node) if leaf is None else leaf)
-        found = self._known[id(x)][1]
-        return found if isinstance(found, np.ndarray) else None
+            found = self._combined(node) if leaf is None else leaf
+            self._known[id(node)] = (node, self._symbols(node) if found is None else found)
+        whole = self._known[id(x)][1]
+        return whole if isinstance(whole, np.ndarray) else None
 
     def _leaf(self, node: Expr) -> Array | None:
         if not isinstance(node.ty, TensorType) or not _is_small(node.ty):
             return None
         value = self._value_of(node)
         if value is not None:
-            return _objects([Ratio(d) for d in value], node.ty)
+            return _objects([_as_ratio(d, 0) for d in value], node.ty)
         array = self._array_of(node)
         if array is None or not np.all(np.isfinite(array)):
             return None
-        return _objects([Ratio.of(float(v)) for v in array.ravel()], node.ty)
+        precision = _precision(node.ty.dtype)
+        return _objects([_literal(Fraction(v), precision) for v in array.ravel().astype(object)], node.ty)
+
+    def _symbols(self, node: Expr) -> Array | None:
+        ty = node.ty
+        if self._unknown is None or not isinstance(ty, TensorType) or not _is_small(ty) or not ty.dtype.is_int:
+            return None
+        return _objects([_as_ratio(d, 0) for d in self._unknown(node, math.prod(ty.static_shape()))], ty)
 
     def _combined(self, node: Expr) -> Any:
         args = [self._known[id(a)][1] for a in _operands(node)]
@@ -165,21 +286,38 @@ class Ratios:
             return _cast(args[0], node.ty)
         if name in _MOVING:
             return np.asarray(node.op.reference(*args, *node.op.tail(node.attrs)))
+        if _is_of_integers(node):
+            return _by_value_rule(node, node.op, args)
         if name not in _ELEMENTWISE or (name == "divide" and not node.ty.dtype.is_float):
             return None
         columns = np.broadcast_arrays(*args)
-        found = [_ELEMENTWISE[name](*row) for row in zip(*(c.ravel() for c in columns), strict=True)]
-        return None if any(r is None for r in found) else _objects([r for r in found if r is not None], node.ty)
+        rows, precision = zip(*(c.ravel() for c in columns), strict=True), _precision(node.ty.dtype)
+        return _objects([_ELEMENTWISE[name](*row, precision) for row in rows], node.ty)
+
+
+def _precision(dtype: DType) -> int:
+    return _PRECISION.get(dtype.name, 0)
 
 
 def _cast(x: Array, ty: TensorType) -> Array | None:
-    """Towards an integer dtype, truncation: that of an extent, which is never negative."""
-    if ty.dtype.is_float:
+    """Towards an integer dtype, truncation."""
+    if ty.dtype.is_int:
+        return _objects([_as_ratio(r.truncated(), 0) for r in x.ravel()], ty)
+    if not ty.dtype.is_float:
+        return None
+    return _objects([_converted(r, _precision(ty.dtype)) for r in x.ravel()], ty)
+
+
+def _converted(x: Ratio, precision: int) -> Ratio | None:
+    if x.precision == precision:
         return x
-    return _objects([_floored(r) for r in x.ravel()], ty) if ty.dtype.is_int else None
+    return None if x.rounded else _made(x.num, x.den, x.bits, precision)
 
 
-def _objects(found: Sequence[Ratio], ty: TensorType) -> Array:
+def _objects(found: Sequence[Ratio | None], ty: TensorType) -> Array | None:
+    """As an array of the shape of `ty`; None where one is not known."""
+    if any(r is None for r in found):
+        return None
     array = np.empty(len(found), object)
     array[:] = found
     return np.reshape(array, ty.static_shape())
@@ -190,8 +328,23 @@ def _operands(node: Expr) -> Sequence[Expr]:
         return node.fields
     if not isinstance(node, Call) or not isinstance(node.op, Op):
         return ()
-    known = node.op.name in _ELEMENTWISE or node.op.name in _MOVING or node.op.name == "cast"
+    known = node.op.name in _ELEMENTWISE or node.op.name in _MOVING or node.op.name == "cast" or _is_of_integers(node)
     return node.args if known and isinstance(node.ty, TensorType) and _is_small(node.ty) else ()
+
+
+def _is_of_integers(node: Call) -> bool:
+    """Whether the symbolic value of `node` follows from those of its arguments, all of them integers or bools."""
+    types = [node.ty, *(a.ty for a in node.args)]
+    plain = all(isinstance(ty, TensorType) and not ty.dtype.is_float for ty in types)
+    return plain and isinstance(node.op, Op) and node.op.value is not None
+
+
+def _by_value_rule(node: Call, op: Op, args: Sequence[Array]) -> Array | None:
+    assert op.value is not None
+    assert isinstance(node.ty, TensorType)
+    values = [tuple(r.num for r in array.ravel()) for array in args]
+    found = op.value(*values, *op.tail(node.attrs), *(a.ty for a in node.args))
+    return None if found is None else _objects([_as_ratio(simplify(d), 0) for d in found], node.ty)
 
 
 def _is_small(ty: TensorType) -> bool:

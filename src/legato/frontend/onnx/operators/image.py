@@ -141,8 +141,17 @@ def _by_scales(dims: Sequence[Dim], along: Sequence[int], scales: Sequence[Ratio
     found = [_Axis(d) for d in dims]
     for axis, scale, number in zip(along, scales, numbers, strict=True):
         if number != 1.0:
-            found[axis] = _Axis((Ratio(dims[axis]) * scale).floor(), number)
+            found[axis] = _Axis(_times(dims[axis], scale), number)
     return found
+
+
+def _times(d: Dim, scale: Ratio) -> Dim:
+    """The extent that an extent becomes: the product as float32 has it, rounded down."""
+    product = Ratio(d).times(scale) if not isinstance(d, Const) else Ratio.of(int(d.value)).times(scale)
+    extent = None if product is None else product.floor()
+    if extent is None:
+        raise UnsupportedError(f"an extent {d} times a scale: how float32 rounds it is not known")
+    return extent
 
 
 def _by_policy(b: Emitter, x: Expr, along: Sequence[int], wanted: Sequence[Dim], policy: str) -> list[_Axis]:

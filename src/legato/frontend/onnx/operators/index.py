@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from legato.arith.expr import Const, const
 from legato.base import dtype as dt
-from legato.base.errors import ImportModelError, UnsupportedError
+from legato.base.errors import ImportModelError
 from legato.frontend.onnx.emitter import Emitter
 from legato.ir.expr import Expr
+from legato.ir.types import Dim
 
 _REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "min": "min", "max": "max"}
 
@@ -66,13 +68,18 @@ def top_k(b: Emitter, x: Expr, *, axis: int = -1, k: int) -> Expr:
 
 def top_k_10(b: Emitter, x: Expr, k: Expr, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Expr:
     """The elements are always in order: `sorted` asks for no less."""
-    return _top_k(b, x, b.known(b.dim(k, "k"), "k"), axis, bool(largest))
+    found = b.dim(k, "k")
+    return _top_k(b, x, int(found.value) if isinstance(found, Const) else found, axis, bool(largest))
 
 
-def _top_k(b: Emitter, x: Expr, k: int, axis: int, largest: bool) -> Expr:
-    if k < 1:
-        raise UnsupportedError(f"k is {k}")
-    return b.topk(x, k=k, axis=b.axis(axis, b.rank(x)), ret_type="both", is_ascend=not largest, dtype="int64")
+def _top_k(b: Emitter, x: Expr, k: int | Dim, axis: int, largest: bool) -> Expr:
+    along = b.axis(axis, b.rank(x))
+    if isinstance(k, int) and k < 0:
+        raise ImportModelError(f"k is {k}, wanted a number of elements")
+    if isinstance(k, int) and k == 0:  # Relay's topk takes all
+        shape = tuple(const(0) if n == along else d for n, d in enumerate(b.dims_of(x)))
+        return b.tuple_([b.full(b.constant(0, dtype), shape=shape) for dtype in (b.dtype(x), dt.int64)])
+    return b.topk(x, k=k, axis=along, ret_type="both", is_ascend=not largest, dtype="int64")
 
 
 def cum_sum(b: Emitter, x: Expr, axis: Expr, *, exclusive: int = 0, reverse: int = 0) -> Expr:

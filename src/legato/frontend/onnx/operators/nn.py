@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from legato.arith.expr import Const, cdiv, const, max_
+from legato.arith.simplify import simplify
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.base.errors import ImportModelError, UnsupportedError
@@ -18,12 +20,17 @@ from legato.ops._tensors import accumulator
 
 @dataclass(frozen=True, slots=True)
 class _Windows:
-    """How windows move over the spatial dims; one entry per dim. `pads`: all befores, then all afters."""
+    """How windows move over the spatial dims; one entry per dim. `pads`: all befores, then all afters.
+
+    `around` is automatic padding that follows from symbolic extents, (before, after) of each dim; then there are no
+    `pads`.
+    """
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
     pads: tuple[int, ...]
+    around: tuple[tuple[Dim, Dim], ...] = ()
 
     @property
     def reach(self) -> tuple[int, ...]:
@@ -53,25 +60,39 @@ def _windows(
     totals = [
         _same_total(d, stride, reach) for d, stride, reach in zip(b.dims_of(x)[2:], strides, plain.reach, strict=True)
     ]
-    return _Windows(plain.kernel, strides, dilations, _divided(totals, auto_pad))
+    sides = _divided(totals, auto_pad)
+    known = tuple(int(d.value) for d in sides if isinstance(d, Const))
+    if len(known) == len(sides):
+        return _Windows(plain.kernel, strides, dilations, known)
+    around = tuple(zip(sides[:rank], sides[rank:], strict=True))
+    return _Windows(plain.kernel, strides, dilations, (0,) * 2 * rank, around)
 
 
-def _same_total(extent: Dim, stride: int, reach: int) -> int:
+def _same_total(extent: Dim, stride: int, reach: int) -> Dim:
     """Padding with which there are extent / stride windows, rounded up."""
     if stride == 1:
-        return reach - 1
-    total = max_((cdiv(extent, stride) - 1) * stride + reach - extent, const(0))
-    if not isinstance(total, Const):
-        raise UnsupportedError("automatic padding with strides, of a dimension that is symbolic")
-    return int(total.value)
+        return const(reach - 1)
+    total = (cdiv(extent, stride) - 1) * stride + reach - extent
+    return simplify(total if reach >= stride else max_(total, const(0)))
 
 
-def _divided(totals: Sequence[int], auto_pad: str) -> tuple[int, ...]:
+def _divided(totals: Sequence[Dim], auto_pad: str) -> tuple[Dim, ...]:
     """Befores and afters; an odd element goes to the end (SAME_UPPER) or the beginning (SAME_LOWER)."""
     if auto_pad not in ("SAME_UPPER", "SAME_LOWER"):
         raise ImportModelError(f"auto_pad is {auto_pad!r}, wanted NOTSET, SAME_UPPER, SAME_LOWER or VALID")
-    small, large = tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
+    small = tuple(simplify(t // const(2)) for t in totals)
+    large = tuple(simplify(t - half) for t, half in zip(totals, small, strict=True))
     return small + large if auto_pad == "SAME_UPPER" else large + small
+
+
+def _surrounded(b: Emitter, x: Expr, w: _Windows, fill: float) -> Expr:
+    """`x` with automatic padding that is not known at compile time, of value `fill`, around it."""
+    return b.nn.pad(x, b.like(fill, x), pad_width=((0, 0), (0, 0), *w.around)) if w.around else x
+
+
+def _lowest(dtype: DType) -> float:
+    """What no element is smaller than."""
+    return -math.inf if dtype.is_float else dtype.min
 
 
 def _kernel(b: Emitter, weight: Expr, given: Sequence[int]) -> tuple[int, ...]:
@@ -99,7 +120,7 @@ def conv(
     strides: tuple[int, ...] = (),
 ) -> Expr:
     w = _windows(b, x, _kernel(b, weight, kernel_shape), strides, dilations, pads, auto_pad)
-    pads = w.pads
+    x, pads = _surrounded(b, x, w, 0), w.pads
     if min(pads) < 0:  # negative padding cuts off
         x, pads = _padded(b, x, pads), (0,) * len(pads)
     y = b.call(f"nn.conv{len(w.kernel)}d", x, weight, strides=w.strides, padding=pads, dilation=w.dilations,
@@ -147,10 +168,12 @@ def conv_transpose(
         if not output_shape:
             wanted = tuple(d * s for d, s in zip(extents, w.strides, strict=True))
         totals = [
-            (d - 1) * s + e + reach - o
+            simplify((d - 1) * s + e + reach - o)
             for d, s, e, reach, o in zip(extents, w.strides, extra, w.reach, wanted, strict=True)
         ]
-        around, extra = _transposed_padding(totals, extra, "SAME_UPPER" if auto_pad == "SAME_UPPER" else "SAME_LOWER")
+        around, extra = _transposed_padding(
+            b, totals, extra, "SAME_UPPER" if auto_pad == "SAME_UPPER" else "SAME_LOWER"
+        )
     y = b.call(f"nn.conv{rank}d_transpose", x, weight, strides=w.strides, padding=around,
                output_padding=extra, dilation=w.dilations, groups=group,
                out_dtype=_sum_dtype(b, x, bias is not None))  # fmt: skip
@@ -158,14 +181,13 @@ def conv_transpose(
 
 
 def _transposed_padding(
-    totals: Sequence[Dim], extra: Sequence[int], auto_pad: str
+    b: Emitter, totals: Sequence[Dim], extra: Sequence[int], auto_pad: str
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Padding and output padding; what is missing to the wanted extent is padded at the end of the output."""
-    known = [int(t.value) for t in totals if isinstance(t, Const)]
-    if len(known) != len(totals):
-        raise UnsupportedError("output_shape or automatic padding, of a dimension that is symbolic")
-    around = _divided([max(t, 0) for t in known], auto_pad)
-    return around, tuple(e - min(t, 0) for e, t in zip(extra, known, strict=True))
+    known = [b.known(t, "the padding that gives output_shape") for t in totals]
+    around = _divided([const(max(t, 0)) for t in known], auto_pad)
+    sides = tuple(int(d.value) for d in around if isinstance(d, Const))
+    return sides, tuple(e - min(t, 0) for e, t in zip(extra, known, strict=True))
 
 
 # ------------------------------------------------------------------ pooling
@@ -185,6 +207,7 @@ def max_pool(
 ) -> Expr:
     """`storage_order` speaks of the second output only, which is not supported."""
     w = _windows(b, x, kernel_shape, strides, dilations, pads, auto_pad)
+    x = _surrounded(b, x, w, _lowest(b.dtype(x)))
     return b.call(f"nn.max_pool{len(w.kernel)}d", x, pool_size=w.kernel, strides=w.strides, dilation=w.dilations,
                   padding=w.pads, ceil_mode=bool(ceil_mode))  # fmt: skip
 
@@ -202,8 +225,17 @@ def average_pool(
     strides: tuple[int, ...] = (),
 ) -> Expr:
     w = _windows(b, x, kernel_shape, strides, dilations, pads, auto_pad)
-    return b.call(f"nn.avg_pool{len(w.kernel)}d", x, pool_size=w.kernel, strides=w.strides, dilation=w.dilations,
-                  padding=w.pads, ceil_mode=bool(ceil_mode), count_include_pad=bool(count_include_pad))  # fmt: skip
+
+    def means(values: Expr) -> Expr:
+        values = _surrounded(b, values, w, 0)
+        return b.call(f"nn.avg_pool{len(w.kernel)}d", values, pool_size=w.kernel, strides=w.strides,
+                      dilation=w.dilations, padding=w.pads, ceil_mode=bool(ceil_mode),
+                      count_include_pad=bool(count_include_pad))  # fmt: skip
+
+    if not w.around or count_include_pad:
+        return means(x)
+    inside = b.full(b.like(1, x), shape=(1, 1, *b.dims_of(x)[2:]))
+    return b.divide(means(x), means(inside))  # the share of each window that is no padding
 
 
 def lp_pool(

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from legato.arith.expr import Const, cdiv, const, expr
+from legato.arith.expr import Const, cdiv, const, lt, max_, select
+from legato.arith.prove import provably_different, prove, prove_equal
 from legato.arith.simplify import simplify
+from legato.base import dtype as dt
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.tensors import element_type
@@ -94,13 +96,10 @@ def _diagonal(b: Emitter, x: Expr, k: int) -> tuple[Expr, Expr]:
 
 
 def reshape(b: Emitter, x: Expr, shape: Expr, *, allowzero: int = 0) -> Expr:
-    wanted = b.dims(shape, "the new shape")
-    return b.reshape(x, newshape=_codes(wanted), allowzero=bool(allowzero))
-
-
-def _codes(dims: Sequence[Dim]) -> tuple[Dim | int, ...]:
-    """Literals as ints: -1 and 0 are codes."""
-    return tuple(int(d.value) if isinstance(d, Const) else d for d in dims)
+    codes = tuple(_literal(d) for d in b.dims(shape, "the new shape"))
+    if any(isinstance(code, int) and code < -1 for code in codes):  # Relay's reshape gives these a meaning
+        raise ImportModelError(f"the new shape is [{', '.join(map(str, codes))}], wanted extents, 0 or -1")
+    return b.reshape(x, newshape=codes, allowzero=bool(allowzero))
 
 
 def flatten(b: Emitter, x: Expr, *, axis: int = 1) -> Expr:
@@ -113,9 +112,17 @@ def flatten(b: Emitter, x: Expr, *, axis: int = 1) -> Expr:
 
 def squeeze(b: Emitter, x: Expr, *, axes: tuple[int, ...] | None = None) -> Expr:
     if axes is None:
-        axes = tuple(n for n, d in enumerate(b.dims_of(x)) if b.is_one(d))
+        axes = tuple(n for n, d in enumerate(b.dims_of(x)) if _is_one_for_certain(b, d))
     found = tuple(b.axis(a, b.rank(x)) for a in axes)
     return b.squeeze(x, axis=found) if found else x
+
+
+def _is_one_for_certain(b: Emitter, d: Dim) -> bool:
+    """Whether `d` is 1; UnsupportedError where that is not known, as then the rank of the result is not."""
+    if not b.is_one(d) and not provably_different(d, const(1)):
+        message = f"without axes, the rank of the result depends on whether the dim {d} is 1"
+        raise UnsupportedError(message, hint=b.way_out(d, "1", f"{d}:2.."))
+    return b.is_one(d)
 
 
 def squeeze_13(b: Emitter, x: Expr, axes: Expr | None = None) -> Expr:
@@ -207,42 +214,39 @@ def concat(b: Emitter, *xs: Expr, axis: int) -> Expr:
 
 
 def split(b: Emitter, x: Expr, *, axis: int = 0, split: tuple[int, ...] | None = None) -> Expr:
-    return _split(b, x, b.axis(axis, b.rank(x)), split, b.outputs)
+    axis = b.axis(axis, b.rank(x))
+    return _equal_parts(b, x, axis) if split is None else _parts(b, x, axis, [const(size) for size in split])
 
 
 def split_13(b: Emitter, x: Expr, split: Expr | None = None, *, axis: int = 0, num_outputs: int | None = None) -> Expr:
-    sizes = None if split is None else b.dims(split, "the sizes of the parts")
+    axis = b.axis(axis, b.rank(x))
     if num_outputs is not None and num_outputs != b.outputs:
         raise ImportModelError(f"num_outputs is {num_outputs}, but the node has {b.outputs}")
-    return _split(b, x, b.axis(axis, b.rank(x)), sizes, b.outputs)
-
-
-def _split(b: Emitter, x: Expr, axis: int, sizes: Sequence[Dim | int] | None, parts: int) -> Expr:
-    """Parts of the given sizes, or equal ones, of which the last may be smaller."""
+    if split is not None:
+        return _parts(b, x, axis, b.dims(split, "the sizes of the parts"))
+    if num_outputs is None:
+        return _equal_parts(b, x, axis)
     extent = b.dims_of(x)[axis]
-    if sizes is None:
-        if not isinstance(extent, Const) or extent.value % parts == 0:
-            return b.split(x, indices_or_sections=parts, axis=axis)
-        sizes = [cdiv(extent, parts)] * (parts - 1)
-    else:
-        x = _of_extent(b, x, axis, sizes, parts)
-    cuts: list[Dim | int] = []
-    for size in sizes[: parts - 1]:
-        cuts.append(size if not cuts else cuts[-1] + size)
-    return b.split(x, indices_or_sections=tuple(cuts), axis=axis)
+    most = simplify(cdiv(extent, num_outputs))
+    return _parts(b, x, axis, [*[most] * (num_outputs - 1), simplify(extent - most * (num_outputs - 1))])
 
 
-def _of_extent(b: Emitter, x: Expr, axis: int, sizes: Sequence[Dim | int], parts: int) -> Expr:
-    """`x`, whose extent along `axis` must be the sum of `sizes`: checked when it runs where that is not known."""
-    extent, total = b.dims_of(x)[axis], simplify(sum(map(expr, sizes), start=const(0)))
-    if len(sizes) != parts:
-        raise ImportModelError(f"{len(sizes)} sizes for {parts} parts")
-    if simplify(total - extent) is const(0):
-        return x
-    if isinstance(total, Const) and isinstance(extent, Const):
-        raise ImportModelError(f"the sizes of the parts add up to {total}, but there are {extent} elements")
-    shape = tuple(total if n == axis else d for n, d in enumerate(b.dims_of(x)))
-    return b.match_cast(x, TensorType(shape, b.dtype(x)))
+def _equal_parts(b: Emitter, x: Expr, axis: int) -> Expr:
+    return b.split(x, indices_or_sections=b.outputs, axis=axis)
+
+
+def _parts(b: Emitter, x: Expr, axis: int, sizes: Sequence[Dim]) -> Expr:
+    """Parts of the given sizes, which must add up to the extent."""
+    shape, extent = b.dims_of(x), b.dims_of(x)[axis]
+    total = simplify(sum(sizes, const(0)))
+    if len(sizes) != b.outputs:
+        raise ImportModelError(f"{len(sizes)} sizes of parts for {b.outputs} outputs")
+    if provably_different(total, extent) or any(prove(lt(size, 0)) for size in sizes):
+        raise ImportModelError(f"parts of sizes {', '.join(map(str, sizes))} for an extent of {extent}")
+    if not prove_equal(total, extent):
+        x = b.match_cast(x, TensorType((*shape[:axis], total, *shape[axis + 1 :]), b.dtype(x)))
+    cuts = [simplify(sum(sizes[: n + 1], const(0))) for n in range(len(sizes) - 1)]
+    return b.split(x, indices_or_sections=tuple(_literal(cut) for cut in cuts), axis=axis)
 
 
 def pad_2(b: Emitter, x: Expr, *, mode: str = "constant", pads: tuple[int, ...], value: float = 0.0) -> Expr:
@@ -284,10 +288,28 @@ def slice_(
 def slice_10(
     b: Emitter, x: Expr, starts: Expr, ends: Expr, axes: Expr | None = None, steps: Expr | None = None
 ) -> Expr:
-    begin, end = b.dims(starts, "the starts"), b.dims(ends, "the ends")
-    along = tuple(range(len(begin))) if axes is None else b.ints(axes, "the axes")
-    by = (1,) * len(begin) if steps is None else b.ints(steps, "the steps")
-    return _slice(b, x, begin, end, along, by)
+    begin, end = b.positions(starts), b.positions(ends)
+    along = tuple(range(len(begin or ()))) if axes is None else b.ints(axes, "the axes")
+    by = (1,) * len(along) if steps is None else b.ints(steps, "the steps")
+    if begin is None or end is None or not len(begin) == len(end) == len(along) == len(by):
+        return _slice(b, x, b.dims(starts, "the starts"), b.dims(ends, "the ends"), along, by)
+    fixed: list[tuple[Dim, Dim, int, int]] = []
+    for n, (first, last, axis, step) in enumerate(zip(begin, end, along, by, strict=True)):
+        if b.is_known(first) and b.is_known(last):
+            fixed.append((first, last, axis, step))
+        else:
+            x = _slice_at(b, x, b.take(starts, b.constant(n, "int64"), axis=0), first, last, axis, step)
+    return _slice(b, x, *zip(*fixed, strict=True)) if fixed else x
+
+
+def _slice_at(b: Emitter, x: Expr, start: Expr, first: Dim, last: Dim, axis: int, step: int) -> Expr:
+    """The elements from `start` on, which only the data decides; there are `last` - `first` in any case."""
+    axis, length = b.axis(axis, b.rank(x)), simplify(last - first)
+    if step != 1 or not b.is_known(length) or not b.is_within(first, length, b.dims_of(x)[axis]):
+        wanted = "only a part of known extent that certainly lies within the tensor can begin there"
+        raise UnsupportedError(f"the data decides where the slice begins or ends: {wanted}")
+    places = b.add(b.to(start, dt.int64), b.arange(start=0, stop=length, step=1, dtype="int64"))
+    return b.take(x, places, axis=axis, mode="fast")
 
 
 def _slice(
@@ -301,7 +323,7 @@ def _slice(
     if len(set(along)) != len(along):
         raise ImportModelError(f"axes {list(axes)} name one axis twice")
     cut = [
-        (axis, _literal(first), _end(last, b.dims_of(x)[axis], step), step)
+        (axis, _start(first, b.dims_of(x)[axis], step), _end(last, b.dims_of(x)[axis], step), step)
         for axis, first, last, step in zip(along, begin, end, steps, strict=True)
     ]
     cut = [(axis, first, last, step) for axis, first, last, step in cut
@@ -310,6 +332,15 @@ def _slice(
         return x
     axes, begin, end, steps = zip(*cut, strict=True)
     return b.strided_slice(x, begin=begin, end=end, strides=steps, axes=axes)
+
+
+def _start(start: Dim | int, extent: Dim, step: int) -> Dim | int:
+    """Where a slice starts: going backwards at element 0 at least, where Python's would be empty."""
+    start = _literal(start)
+    if step > 0 or (isinstance(start, int) and start >= 0):
+        return start
+    counted = extent + start if isinstance(start, int) else select(lt(start, 0), extent + start, start)
+    return _literal(simplify(max_(counted, const(0))))
 
 
 def _end(end: Dim | int, extent: Dim, step: int) -> Dim | int:
