@@ -20,7 +20,7 @@ from legato.runtime.size import Size, SizeError, names, parse_size, show
 __all__ = ["ABI", "FORMAT", "Constraint", "DimInfo", "FunctionInfo", "HostOpInfo", "Program", "Structure",
            "TensorInfo", "Word", "program_from_json"]  # fmt: skip
 
-FORMAT: Final = 6  # of the artifact file and of the JSON in it
+FORMAT: Final = 7  # of the artifact file and of the JSON in it
 ABI: Final = 4  # LG_ABI_VERSION of legato.h
 
 # How outputs are returned: the number of an output (tensors first, then objects), or a tuple of structures.
