@@ -18,13 +18,15 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import json
 import os
 import struct
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Thread
-from typing import Any, BinaryIO, Final, Self
+from typing import IO, BinaryIO, Final, Self
 
 import numpy as np
 
@@ -37,7 +39,7 @@ from legato.runtime.parts import ALIGNMENT, ConstantInfo, Parts, new_segment
 from legato.runtime.program import ABI, FORMAT, Program, program_from_json
 from legato.runtime.reader import Reader, parse_json
 
-__all__ = ["read", "verify_file", "write"]
+__all__ = ["from_bytes", "read", "to_bytes", "verify_file", "write"]
 
 # The first byte is not ASCII and line ends of both kinds follow: what breaks binary files breaks this at once.
 MAGIC: Final = b"\x89LEGATO\n"
@@ -72,30 +74,47 @@ def _align(offset: int, alignment: int) -> int:
 
 def write(path: Path, parts: Parts) -> None:
     """Write `parts` into the file `path`, replacing it only when all is on the disk; ArtifactError if that fails."""
+
+    def write_file(temporary: Path) -> None:
+        with open(temporary, "wb") as file:
+            _write_file(file, parts)
+
+    try:
+        replace_file(path, write_file)
+    except OSError as error:
+        raise ArtifactError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def to_bytes(parts: Parts) -> bytes:
+    """What `write` writes."""
+    file = io.BytesIO()
+    _write_file(file, parts)
+    return file.getvalue()
+
+
+def _bodies(parts: Parts) -> dict[str, memoryview]:
+    """The content of each section."""
     program = parts.program
     relocations = parts.relocations.astype("<i8").tobytes()
     relies_on = _relies_on(program.to_json(), parts.code_size, [[c.name, c.offset, c.size] for c in parts.constants])
     image = parts.image.tobytes()
-    bodies = {
+    return {
         "source": memoryview(program.source.encode()),
         "stages": memoryview(json.dumps(dict(program.stages)).encode()),
         "code": memoryview(image + _seal(hashlib.sha256(image), relocations, parts.segment.size, relies_on)),
         "relocations": memoryview(relocations),
         "constants": parts.segment.data,
     }
-    try:
-        replace_file(path, lambda temporary: _write_file(temporary, parts, bodies))
-    except OSError as error:
-        raise ArtifactError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def _write_file(path: Path, parts: Parts, bodies: dict[str, memoryview]) -> None:
+def _write_file(file: BinaryIO, parts: Parts) -> None:
     """The sections, then the head before them: the constants' hash is computed while they are written."""
+    bodies = _bodies(parts)
     digests = {name: hashlib.sha256(body).hexdigest() for name, body in bodies.items() if name != "constants"}
     crc = crc32c_chunks(parts.segment, CHUNK).tolist()
     sections = _placed(bodies, {**digests, "constants": hashlib.sha256().hexdigest()})
     start = len(_head(parts, sections, crc))  # every hash is as long
-    with open(path, "wb") as file, _Hashing(bodies["constants"]) as hashing:
+    with _Hashing(bodies["constants"]) as hashing:
         for name, section in sections.items():
             file.seek(start + section.offset)
             file.write(bodies[name])
@@ -167,12 +186,25 @@ def _head(parts: Parts, sections: Mapping[str, _Section], crc: Sequence[int]) ->
 
 def read(path: Path) -> Parts:
     """The parts in the file `path`, checked; ArtifactError where it cannot be used here."""
-    with _File(path) as file:
-        manifest, base = _manifest(file)
-        sections = _sections(file, manifest, base)
-        small = {name: file.checked(name, section) for name, section in sections.items() if name != "constants"}
-        image = _sealed(path, small["code"], small["relocations"], sections, manifest)
-        segment, owner = _constants(file, sections["constants"], manifest)
+    with _opened(path) as file:
+        return _read(_File(file, path))
+
+
+def from_bytes(data: bytes) -> Parts:
+    """The parts that `to_bytes` gave, as `read` has them."""
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        return _read(_File(file, Path("<bytes>")))
+
+
+def _read(file: _File) -> Parts:
+    path = file.path
+    manifest, base = _manifest(file)
+    sections = _sections(file, manifest, base)
+    small = {name: file.checked(name, section) for name, section in sections.items() if name != "constants"}
+    image = _sealed(path, small["code"], small["relocations"], sections, manifest)
+    segment, owner = _constants(file, sections["constants"], manifest)
     return _parts(path, manifest, {**small, "code": image}, segment, owner)
 
 
@@ -181,7 +213,8 @@ def verify_file(path: Path) -> dict[str, str]:
 
     Every byte of the file is covered. Works for artifacts of other machines too.
     """
-    with _File(path) as file:
+    with _opened(path) as opened:
+        file = _File(opened, path)
         manifest, base = _manifest(file)
         sections = _sections(file, manifest, base)
         small = {name: file.checked(name, section) for name, section in sections.items() if name != "constants"}
@@ -190,39 +223,36 @@ def verify_file(path: Path) -> dict[str, str]:
     return {name: section.sha256 for name, section in sections.items()}
 
 
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return open_regular(path)
+    except OSError as error:
+        if error.errno == errno.EINVAL:
+            raise ArtifactError(f"{path} is not a Legato artifact: {error.strerror}") from error
+        raise ArtifactError(f"cannot read {path}: {error.strerror or error}") from error
+
+
 class _File:
-    """An artifact that is being read; ArtifactError where the system refuses."""
+    """An artifact that is being read; ArtifactError where the system refuses, or the file ends."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, file: IO[bytes], path: Path) -> None:
         self.path = path
-        try:
-            self._file: BinaryIO = open_regular(path)
-            self.size = os.fstat(self._file.fileno()).st_size
-        except OSError as error:
-            if error.errno == errno.EINVAL:
-                raise ArtifactError(f"{path} is not a Legato artifact: {error.strerror}") from error
-            raise ArtifactError(f"cannot read {path}: {error.strerror or error}") from error
+        self._descriptor = file.fileno()
+        self.size = os.fstat(self._descriptor).st_size
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._file.close()
-
-    def into(self, buffer: memoryview | np.ndarray, offset: int) -> None:
-        """Fills `buffer` with the bytes from `offset` on. Any number of threads may do this at once."""
-        view = memoryview(buffer)
+    def into(self, view: memoryview, offset: int) -> None:
+        """Fills `view` with the bytes from `offset` on. Any number of threads may do this at once."""
         done = 0
         while done < view.nbytes:
             try:
-                count = os.preadv(self._file.fileno(), [view[done:]], offset + done)
+                count = os.preadv(self._descriptor, [view[done:]], offset + done)
             except OSError as error:
                 raise ArtifactError(f"cannot read {self.path}: {error.strerror or error}") from error
             if not count:
                 raise ArtifactError(f"{self.path} is truncated: it ends after {offset + done} bytes")
             done += count
 
-    def bytes(self, offset: int, size: int) -> bytes:
+    def at(self, offset: int, size: int) -> bytes:
         """The bytes at `offset`."""
         found = bytearray(size)
         self.into(memoryview(found), offset)
@@ -230,7 +260,7 @@ class _File:
 
     def checked(self, name: str, section: _Section) -> bytes:
         """The bytes of a section, whose hash is right."""
-        found = self.bytes(section.offset, section.size)
+        found = self.at(section.offset, section.size)
         self._compare(name, section, hashlib.sha256(found))
         return found
 
@@ -238,7 +268,7 @@ class _File:
         """The same for a section that is not kept."""
         found = hashlib.sha256()
         for offset in range(section.offset, section.end, CHUNK):
-            found.update(self.bytes(offset, min(CHUNK, section.end - offset)))
+            found.update(self.at(offset, min(CHUNK, section.end - offset)))
         self._compare(name, section, found)
 
     def _compare(self, name: str, section: _Section, found: hashlib._Hash) -> None:
@@ -251,9 +281,9 @@ def _manifest(file: _File) -> tuple[Reader, int]:
     path = file.path
     if not file.size:
         raise ArtifactError(f"{path} is not a Legato artifact: it is empty")
-    if file.size < _PREFIX.size or file.bytes(0, len(MAGIC)) != MAGIC:
+    if file.size < _PREFIX.size or file.at(0, len(MAGIC)) != MAGIC:
         raise ArtifactError(f"{path} is not a Legato artifact")
-    prefix = file.bytes(0, _PREFIX.size)
+    prefix = file.at(0, _PREFIX.size)
     _, version, length, size, digest = _PREFIX.unpack(prefix)
     if version != FORMAT:
         what = "newer than" if version > FORMAT else "older than"
@@ -266,7 +296,7 @@ def _manifest(file: _File) -> tuple[Reader, int]:
     base = _PREFIX.size + length
     if file.size > size or base > size or length > MAX_MANIFEST:
         raise _damaged(path, "its sizes do not fit")
-    text = file.bytes(_PREFIX.size, length)
+    text = file.at(_PREFIX.size, length)
     if hashlib.sha256(prefix[:_HASHED] + text).digest() != digest:
         raise _damaged(path, "the SHA-256 of its manifest differs")
     return parse_json(text, f"{path}: manifest"), base
@@ -284,7 +314,7 @@ def _sections(file: _File, manifest: Reader, base: int) -> dict[str, _Section]:
         section = _Section(base + offset.int(), size.int(), digest.text())
         if section.offset != _align(end, alignment) or section.end > file.size:
             raise _damaged(file.path, f"its {name} section is misplaced")
-        if any(file.bytes(end, section.offset - end)):
+        if any(file.at(end, section.offset - end)):
             raise _damaged(file.path, f"there are bytes before its {name} section")
         found[name] = section
         end = section.end
@@ -312,7 +342,7 @@ def _constants(file: _File, section: _Section, manifest: Reader) -> tuple[np.nda
     def fetch(first: int, end: int) -> None:
         for n in range(first, end):
             piece = segment[n * CHUNK : (n + 1) * CHUNK]
-            file.into(piece, section.offset + n * CHUNK)
+            file.into(piece.data, section.offset + n * CHUNK)
             if crc32c_chunks(piece, CHUNK)[0] != wanted[n]:
                 raise _damaged(file.path, f"the checksum of its constants differs in megabyte {n}")
 

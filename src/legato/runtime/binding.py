@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import platform
-from ctypes import c_char_p, c_double, c_int32, c_int64, c_uint32, c_void_p
 from collections.abc import Callable
+from ctypes import c_char_p, c_double, c_int32, c_int64, c_uint32, c_void_p
 from functools import cache
 from pathlib import Path
 from threading import Thread
@@ -106,7 +106,7 @@ def crc32c_chunks(data: np.ndarray, chunk: int) -> np.ndarray:
 
 
 def in_two(work: Callable[[int, int], None], count: int, size: int) -> None:
-    """work(0, count), in halves at once where that is worthwhile for `size` bytes and the system has a thread for it."""
+    """work(0, count), in halves at once where `size` bytes are worth it and the system has a thread for it."""
     half = count // 2
     failures: list[Exception] = []
 

@@ -13,7 +13,16 @@ from legato.base.errors import RunError
 from legato.runtime.binding import Memory, address
 from legato.runtime.program import Program
 
-__all__ = ["ALIGNMENT", "ConstantInfo", "Constants", "Parts", "Segment", "constant_offsets", "join_constants", "new_segment"]
+__all__ = [
+    "ALIGNMENT",
+    "ConstantInfo",
+    "Constants",
+    "Parts",
+    "Segment",
+    "constant_offsets",
+    "join_constants",
+    "new_segment",
+]
 
 ALIGNMENT: Final = 64  # of constants in their segment; the segment itself lies at least as well
 
