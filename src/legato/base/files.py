@@ -10,13 +10,13 @@ import stat
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 __all__ = ["open_regular", "replace_file"]
 
 
-def open_regular(path: str | Path) -> BinaryIO:
+def open_regular(path: str | Path) -> BufferedReader:
     """The file `path`, a regular one or a link to one, opened for reading; OSError for any other.
 
     A pipe or device may have no end, and opening it may wait for somebody: neither happens here.
