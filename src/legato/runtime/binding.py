@@ -42,6 +42,7 @@ _SIGNATURES: Final[dict[str, tuple[object, tuple[object, ...]]]] = {
     "lg_workspace_new": (c_void_p, (c_void_p, c_int64, c_void_p, c_void_p)),
     "lg_workspace_free": (None, (c_void_p,)),
     "lg_workspace_peak": (c_int64, (c_void_p,)),
+    "lg_workspace_refused": (None, (c_void_p, c_void_p, c_void_p)),
     "lg_workspace_held": (c_int64, (c_void_p,)),
     "lg_workspace_profile": (None, (c_void_p, c_void_p)),
     "lg_run": (c_int32, (c_void_p, c_void_p, c_void_p, c_int64, c_int32, c_int32)),

@@ -253,13 +253,14 @@ class Executable:
                 self._flags | on_main,
             )  # fmt: skip
             failure = workspace.failures.pop() if workspace.failures else None
+            refused = workspace.refused() if status == _MEMORY else (0, 0)
             if signature.has_objects and not status:
                 results = call.results()
         finally:
             if len(self._free) < MAX_KEPT:
                 self._free.append(workspace)
         if status:
-            self._fail(status, failure, plan)
+            self._fail(status, failure, plan, refused)
         return results
 
     def _new_workspace(self) -> Workspace:
@@ -269,7 +270,7 @@ class Executable:
             raise PlatformError(f"compiled for {self.target}, but this CPU lacks {', '.join(missing)}")
         return Workspace(len(self._signature.info.words), self._parts.constants_address, self._limit, self._callback)
 
-    def _fail(self, status: int, failure: Failure | None, plan: Plan) -> NoReturn:
+    def _fail(self, status: int, failure: Failure | None, plan: Plan, refused: tuple[int, int]) -> NoReturn:
         """Raise what `status` stands for."""
         checks = self.program.checks
         if status == _INTERRUPT:
@@ -278,15 +279,17 @@ class Executable:
             error = _host_error(*failure)
             raise error from (None if error is failure[1] else failure[1])
         if status == _MEMORY:
-            raise RunError(self._memory_message(plan))
+            raise RunError(self._memory_message(plan, *refused))
         if status == _DEPTH:
             raise RunError("calls nest too deeply: the recursion of the program does not end, or too late")
         if _CHECK <= status < _CHECK + len(checks):
             raise RunError(checks[status - _CHECK])
         raise InternalError(f"native code returned the unknown status {status}")
 
-    def _memory_message(self, plan: Plan) -> str:
-        need = f"out of memory: this call's workspace is planned at {plan.workspace} bytes"
+    def _memory_message(self, plan: Plan, refused: int, beside: int) -> str:
+        need = f"out of memory: no room for {refused} bytes of workspace beside {beside} in use"
+        if plan.workspace and plan.workspace != refused:
+            need += f"; {plan.workspace} were planned"
         if not self._limit:
             return need
         return f"{need}; memory_limit is {self._limit}\n  hint: smaller inputs, or a higher limit"
