@@ -42,7 +42,7 @@ static lg_status program(lg_call *call, const lg_word *args) {
             return LG_MEMORY;
         memset(outer, 0, 8 * ROWS);
         lg_word words[2] = {{.p = outer}, {.i = 1}};
-        lg_status status = call->services->launch(call, add_kernel, words, i & 1 ? LG_PIECES : LG_SHARES);
+        lg_status status = call->services->launch(call, add_kernel, words, i % 3 == 0 ? LG_SHARES : i % 3 == 1 ? LG_PIECES : LG_PARTS);
         if (status)
             return status;
         for (int64_t row = 0; row < ROWS; row++)
@@ -164,7 +164,7 @@ static void test_pieces(lg_workspace *workspace) {
     }
 }
 
-/* Element 0 ends the call; words: y[ELEMENTS], the workspace */
+/* Element 0 ends the call; words: y[ELEMENTS], the workspace, how it is launched */
 static lg_status stopping_kernel(const lg_word *args, int64_t tid, int64_t nt) {
     _Atomic int64_t *y = args[0].p;
     for (int64_t i = tid * ELEMENTS / nt; i < (tid + 1) * ELEMENTS / nt; i++) {
@@ -178,14 +178,15 @@ static lg_status stopping_kernel(const lg_word *args, int64_t tid, int64_t nt) {
 }
 
 static lg_status stopping(lg_call *call, const lg_word *args) {
-    return call->services->launch(call, stopping_kernel, args, LG_PIECES);
+    return call->services->launch(call, stopping_kernel, args, args[2].i);
 }
 
 /* A kernel in pieces ends with the piece in which the call is interrupted. */
 static void test_stopped_pieces(lg_workspace *workspace) {
-    for (int32_t threads = 1; threads <= 2; threads++) {
+    for (int32_t n = 0; n < 4; n++) {
+        int32_t threads = 1 + n % 2;
         _Atomic int64_t y[ELEMENTS] = {0};
-        lg_word words[2] = {{.p = (void *)y}, {.p = workspace}};
+        lg_word words[3] = {{.p = (void *)y}, {.p = workspace}, {.i = n / 2 ? LG_PARTS : LG_PIECES}};
         require(lg_run(workspace, stopping, words, 0, threads, 0) == LG_INTERRUPT, "an interrupt between pieces");
         int64_t done = 0;
         for (int i = 0; i < ELEMENTS; i++)

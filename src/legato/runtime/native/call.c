@@ -82,7 +82,7 @@ static lg_status launch(lg_call *call, lg_kernel kernel, const lg_word *args, in
     if (lg_is_interrupted(ws))
         return LG_INTERRUPT;
     if (how == LG_ALONE || ws->threads == 1 || !has_gang(ws))
-        return how == LG_PIECES ? lg_pieces_run(kernel, args, ws) : kernel(args, 0, 1);
+        return how >= LG_PIECES ? lg_parts_run(kernel, args, 0, 1, ws) : kernel(args, 0, 1);
     if (how == LG_GANG)
         return lg_gang_run_together(kernel, args, ws->threads);
     return lg_gang_run(kernel, args, ws->threads, (int32_t)how, ws);
@@ -178,7 +178,7 @@ static lg_status timed_launch(lg_call *call, lg_kernel kernel, const lg_word *ar
     lg_workspace *ws = (lg_workspace *)call;
     _Atomic int64_t shares = 0;
     lg_timed timed = {.kernel = kernel, .args = args, .count = &shares};
-    lg_launch *record = lg_profile_launch(ws->profile, &timed, ws->threads * (how == LG_PIECES ? LG_CELLS : 1));
+    lg_launch *record = lg_profile_launch(ws->profile, &timed, ws->threads * (how >= LG_PIECES ? LG_CELLS : 1));
     if (!record)
         return launch(call, kernel, args, how);
     lg_status status = launch(call, lg_timed_share, (const lg_word *)&timed, how);

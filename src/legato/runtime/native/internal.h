@@ -64,15 +64,16 @@ extern uint32_t lg_generation;
 bool lg_gang_take(void);
 void lg_gang_release(void);
 
-/* The shares of each thread that a kernel in pieces (LG_PIECES) is divided into; a power of two. */
+/* The shares of each thread that a kernel in pieces or parts is divided into; a power of two. */
 enum { LG_CELLS = 32 };
 
 /* Runs `kernel` on the calling thread, which has the gang, and up to threads - 1 workers; waits for all. `how` is
- * LG_SHARES or LG_PIECES. LG_INTERRUPT: `call` was to end early, which is asked between pieces. */
+ * LG_SHARES, LG_PIECES or LG_PARTS. LG_INTERRUPT: `call` was to end early, which is asked between pieces and parts. */
 lg_status lg_gang_run(lg_kernel kernel, const lg_word *args, int32_t threads, int32_t how, const lg_workspace *call);
 
-/* The same on the calling thread alone, which has no gang: a kernel in pieces. */
-lg_status lg_pieces_run(lg_kernel kernel, const lg_word *args, const lg_workspace *call);
+/* What thread `tid` of `nt` does of a kernel launched with LG_PARTS; 0 of 1: what one does that has no gang, of one with
+ * LG_PIECES too. */
+lg_status lg_parts_run(lg_kernel kernel, const lg_word *args, int32_t tid, int32_t nt, const lg_workspace *call);
 
 /* For LG_GANG: all threads of the kernel do run, as many as come soon enough. They may call lg_gang_barrier. */
 lg_status lg_gang_run_together(lg_kernel kernel, const lg_word *args, int32_t threads);

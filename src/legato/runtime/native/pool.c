@@ -206,14 +206,14 @@ static lg_status run_pieces(lg_kernel kernel, const lg_word *args, int32_t tid, 
     return status;
 }
 
-lg_status lg_pieces_run(lg_kernel kernel, const lg_word *args, const lg_workspace *call) {
+lg_status lg_parts_run(lg_kernel kernel, const lg_word *args, int32_t tid, int32_t nt, const lg_workspace *call) {
     lg_status status = LG_OK;
     uint32_t most = FIRST_PIECE, size;
     for (uint32_t first = 0; first < LG_CELLS; first += size) {
         for (size = 1; 2 * size <= most && first % (2 * size) == 0 && first + 2 * size <= LG_CELLS;)
             size *= 2;
         int64_t start = most < LG_CELLS ? now_ns() : 0;
-        lg_status its = kernel(args, first / size, LG_CELLS / size);
+        lg_status its = kernel(args, (tid * LG_CELLS + first) / size, nt * (LG_CELLS / size));
         status = status ? status : its;
         if (lg_is_interrupted(call))
             return LG_INTERRUPT;
@@ -223,10 +223,16 @@ lg_status lg_pieces_run(lg_kernel kernel, const lg_word *args, const lg_workspac
     return status;
 }
 
-static lg_status run_share(const lg_worker *worker) {
-    if (atomic_load_explicit(&worker->how, memory_order_relaxed) == LG_PIECES)
-        return run_pieces(worker->kernel, worker->args, worker->tid, worker->nt, worker->call);
-    return worker->kernel(worker->args, worker->tid, worker->nt);
+static lg_status run_shares(lg_kernel kernel, const lg_word *args, int32_t tid, int32_t nt, int32_t how,
+                            const lg_workspace *call) {
+    if (how == LG_PIECES)
+        return run_pieces(kernel, args, tid, nt, call);
+    return how == LG_PARTS ? lg_parts_run(kernel, args, tid, nt, call) : kernel(args, tid, nt);
+}
+
+static lg_status run_share(const lg_worker *w) {
+    int32_t how = atomic_load_explicit(&w->how, memory_order_relaxed);
+    return run_shares(w->kernel, w->args, w->tid, w->nt, how, w->call);
 }
 
 static void *work(void *argument) {
@@ -362,7 +368,7 @@ static int32_t hand_out(lg_kernel kernel, const lg_word *args, int32_t threads, 
 
 lg_status lg_gang_run(lg_kernel kernel, const lg_word *args, int32_t threads, int32_t how, const lg_workspace *call) {
     int32_t count = hand_out(kernel, args, threads, how, call);
-    lg_status status = how == LG_PIECES ? run_pieces(kernel, args, 0, count + 1, call) : kernel(args, 0, count + 1);
+    lg_status status = run_shares(kernel, args, 0, count + 1, how, call);
     take_over(count);
     for (int32_t i = 0; i < count; i++) {
         lg_status its = join(workers[i]);
