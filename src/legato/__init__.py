@@ -10,6 +10,7 @@ Everything is imported on use: `import legato` costs no more than NumPy.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from legato._version import __version__
@@ -98,12 +99,14 @@ def load(path: str | Path, *, threads: int | None = None, memory_limit: int = 0,
     """
     from legato.runtime.executable import load as load_artifact
 
-    def by_reference(info: HostOpInfo, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-        from legato.driver import host_runner
-
-        return host_runner(ops)(info, inputs)
-
+    by_reference = partial(_by_reference, tuple(ops))
     return load_artifact(path, threads=threads, memory_limit=memory_limit, host_ops=by_reference)
+
+
+def _by_reference(ops: tuple[Op, ...], info: HostOpInfo, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+    from legato.driver import host_runner
+
+    return host_runner(ops)(info, inputs)
 
 
 def verify(model: object, inputs: Mapping[str, Any] | Sequence[Any] | None = None, **options: Any) -> Report:

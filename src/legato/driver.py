@@ -389,17 +389,28 @@ def _kernels(program: HostProgram, exports: Mapping[str, int]) -> str:
     )
 
 
-def host_runner(extra: Iterable[Op] = ()) -> Callable[[HostOpInfo, Sequence[np.ndarray]], Sequence[np.ndarray]]:
+def host_runner(extra: Iterable[Op] = ()) -> ByReference:
     """Runs operators by their references, for programs that have operators without a loop definition."""
-    known = operators(extra)
+    return ByReference(tuple(extra))
 
-    def run_op(info: HostOpInfo, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-        op = known.get(info.op)
+
+class ByReference:
+    """Runs operators by their references, `extra` being those that the package does not have."""
+
+    __slots__ = ("_extra", "_known")
+
+    def __init__(self, extra: tuple[Op, ...] = ()) -> None:
+        self._extra = extra
+        self._known = operators(extra)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return ByReference, (self._extra,)
+
+    def __call__(self, info: HostOpInfo, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        op = self._known.get(info.op)
         if op is None:
             raise UnsupportedError(f"the program needs operator {info.op!r}", hint="pass it as ops=[…] to load")
         attrs = attrs_from_json(op, info.attrs)
         with np.errstate(all="ignore"):
             value = op.reference(*inputs, *op.tail(attrs))
         return tuple(np.asarray(v) for v in value) if isinstance(value, tuple) else (np.asarray(value),)
-
-    return run_op

@@ -66,7 +66,7 @@ def test_wrong_usage(arguments: tuple[str, ...], call: Any) -> None:
     ("arguments", "message"),
     [
         (("check", "none.onnx"), "import error: none.onnx: No such file or directory"),
-        (("check", "none.relay"), "none.relay: No such file or directory"),
+        (("check", "none.relay"), "import error: none.relay: No such file or directory"),
         (("check", "def @main() { 1 }"), "got the text of a program, wanted the path of a file\n"
             "  hint: legato.parse(text) makes a module of it; or write it to a .relay file"),
         (("compile", "mlp.relay"), "nowhere to write the compiled program\n  hint: name a file: -o model.legato"),

@@ -56,7 +56,7 @@ lg_status count(lg_call *call, const lg_word *args) {
     for (int64_t i = 0; i < args[2].i; i++)
         y[i] = 0;
     for (int64_t i = 0; i < args[3].i; i++) {
-        lg_status status = call->services->launch(call, count_kernel, words, i & 1 ? LG_PIECES : LG_SHARES);
+        lg_status status = call->services->launch(call, count_kernel, words, i % 3 == 0 ? LG_SHARES : i % 3 == 1 ? LG_PIECES : LG_PARTS);
         if (status)
             return status;
     }

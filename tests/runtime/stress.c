@@ -42,7 +42,7 @@ static lg_status program(lg_call *call, const lg_word *args) {
             return LG_MEMORY;
         memset(outer, 0, 8 * ROWS);
         lg_word words[2] = {{.p = outer}, {.i = 1}};
-        lg_status status = call->services->launch(call, add_kernel, words, i & 1 ? LG_PIECES : LG_SHARES);
+        lg_status status = call->services->launch(call, add_kernel, words, i % 3 == 0 ? LG_SHARES : i % 3 == 1 ? LG_PIECES : LG_PARTS);
         if (status)
             return status;
         for (int64_t row = 0; row < ROWS; row++)
@@ -164,6 +164,121 @@ static void test_pieces(lg_workspace *workspace) {
     }
 }
 
+/* Element 0 ends the call; words: y[ELEMENTS], the workspace, how it is launched */
+static lg_status stopping_kernel(const lg_word *args, int64_t tid, int64_t nt) {
+    _Atomic int64_t *y = args[0].p;
+    for (int64_t i = tid * ELEMENTS / nt; i < (tid + 1) * ELEMENTS / nt; i++) {
+        if (!i)
+            lg_interrupt(args[1].p);
+        for (int wait = 0; i == ELEMENTS / 2 && !y[0] && wait < 50000; wait++)
+            usleep(100); /* where another thread begins, it waits for that */
+        y[i]++;
+    }
+    return LG_OK;
+}
+
+static lg_status stopping(lg_call *call, const lg_word *args) {
+    return call->services->launch(call, stopping_kernel, args, args[2].i);
+}
+
+/* A kernel in pieces ends with the piece in which the call is interrupted. */
+static void test_stopped_pieces(lg_workspace *workspace) {
+    for (int32_t n = 0; n < 4; n++) {
+        int32_t threads = 1 + n % 2;
+        _Atomic int64_t y[ELEMENTS] = {0};
+        lg_word words[3] = {{.p = (void *)y}, {.p = workspace}, {.i = n / 2 ? LG_PARTS : LG_PIECES}};
+        require(lg_run(workspace, stopping, words, 0, threads, 0) == LG_INTERRUPT, "an interrupt between pieces");
+        int64_t done = 0;
+        for (int i = 0; i < ELEMENTS; i++)
+            done += y[i];
+        require(y[0] == 1 && done <= ELEMENTS / 4, "the pieces that had begun, and no others");
+        call_once(workspace, threads);
+    }
+}
+
+/* The first thread waits at a barrier, the second does not come before it is told; words: state, the call */
+enum { HELD = 1, GO_ON = 2 };
+
+static lg_status held_kernel(const lg_word *args, int64_t tid, int64_t nt) {
+    _Atomic int64_t *state = args[0].p;
+    lg_call *call = args[1].p;
+    while (tid && *state != GO_ON)
+        usleep(100);
+    if (!tid)
+        *state = HELD;
+    if (nt > 1)
+        call->services->barrier(call, nt);
+    return LG_OK;
+}
+
+static lg_status held(lg_call *call, const lg_word *args) {
+    lg_word words[2] = {args[0], {.p = call}};
+    return call->services->launch(call, held_kernel, words, LG_GANG);
+}
+
+static void *hold(void *state) {
+    lg_workspace *workspace = lg_workspace_new(NULL, 0, NULL, NULL);
+    lg_word words[1] = {{.p = state}};
+    require(lg_run(workspace, held, words, 0, 2, 0) == LG_OK, "a kernel that is held up");
+    lg_workspace_free(workspace);
+    return NULL;
+}
+
+/* A fork while some threads have arrived at a barrier, and others have not. */
+static void test_fork_at_a_barrier(lg_workspace *workspace) {
+    _Atomic int64_t state = 0;
+    pthread_t thread;
+    pthread_create(&thread, NULL, hold, (void *)&state);
+    while (!state)
+        usleep(100);
+    usleep(20000); /* it sleeps at the barrier */
+    pid_t child = fork();
+    if (!child) {
+        alarm(20);
+        for (int32_t threads = 1; threads <= 3; threads++)
+            meet_once(workspace, threads);
+        _exit(0);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    require(WIFEXITED(status) && !WEXITSTATUS(status), "barriers in a child that was forked at one");
+    state = GO_ON;
+    pthread_join(thread, NULL);
+    meet_once(workspace, 2);
+}
+
+/* Needs more stack than its thread has; words: y */
+static lg_status wide_kernel(const lg_word *args, int64_t tid, int64_t nt) {
+    volatile char local[600000];
+    (void)tid, (void)nt;
+    for (size_t i = 0; i < sizeof local; i++)
+        local[i] = (char)i;
+    *(int64_t *)args[0].p = local[sizeof local - 1] == (char)(sizeof local - 1);
+    return LG_OK;
+}
+
+static lg_status wide(lg_call *call, const lg_word *args) {
+    return call->services->launch(call, wide_kernel, args, LG_ALONE);
+}
+
+static void *call_wide(void *workspace) {
+    int64_t y = 0;
+    lg_word words[1] = {{.p = &y}};
+    require(lg_run(workspace, wide, words, 0, 1, 0) == LG_OK && y, "a kernel on a small stack");
+    call_once(workspace, 2);
+    return NULL;
+}
+
+static void test_small_stack(lg_workspace *workspace) {
+    pthread_attr_t attr;
+    pthread_t thread;
+    pthread_attr_init(&attr);
+    require(!pthread_attr_setstacksize(&attr, 128 << 10), "stack size");
+    require(!pthread_create(&thread, &attr, call_wide, workspace), "a thread with a small stack");
+    pthread_join(thread, NULL);
+    pthread_attr_destroy(&attr);
+}
+
 static void test_fork(lg_workspace *workspace) {
     for (int i = 0; i < 5; i++) {
         pid_t child = fork();
@@ -218,7 +333,10 @@ static void test_limits(void) {
     int64_t y[ROWS] = {0};
     lg_word words[1] = {{.p = y}};
     lg_workspace *workspace = lg_workspace_new(NULL, 100000, NULL, NULL);
+    int64_t refused, beside;
     require(lg_run(workspace, program, words, 0, 1, 0) == LG_MEMORY, "the limit holds for frames");
+    lg_workspace_refused(workspace, &refused, &beside);
+    require(refused == 100032 && beside == 128, "what there was no room for");
     require(lg_run(workspace, program, words, 100001, 1, 0) == LG_MEMORY, "the limit holds for the reserve");
     lg_workspace_free(workspace);
     uint8_t *block = lg_alloc(5 << 20);
@@ -268,10 +386,12 @@ int main(int argc, char **argv) {
     call_once(workspace, 4);
     test_profile(workspace);
     if (argc < 2 || strcmp(argv[1], "no-fork"))
-        test_fork(workspace);
+        test_fork(workspace), test_fork_at_a_barrier(workspace);
     test_interrupt(workspace);
     test_meetings(workspace);
     test_pieces(workspace);
+    test_stopped_pieces(workspace);
+    test_small_stack(workspace);
     test_callers();
     lg_workspace_free(workspace);
     return 0;

@@ -19,7 +19,7 @@ import legato.base.target
 from legato.base.errors import ArtifactError, LegatoError
 from legato.base.target import cpu_flags
 from legato.runtime import Executable, load, verify_file
-from legato.runtime.artifact import PAGE
+from legato.runtime.artifact import PAGE, _relies_on, _seal
 from legato.runtime.binding import LARGE, crc32c_chunks
 from legato.runtime.program import ABI, FORMAT
 from tests.runtime.images import executable, image, program, twice
@@ -54,17 +54,31 @@ def changed(path: Path, folder: Path, change: Callable[[bytearray], object]) -> 
     return copy
 
 
-def forged(path: Path, folder: Path, change: Callable[[dict[str, Any]], object]) -> Path:
-    """The artifact with another manifest, and with hashes that fit it: what a damaged file cannot be."""
+def forged(path: Path, folder: Path, change: Callable[[dict[str, Any]], object], *, sealed: bool = True) -> Path:
+    """The artifact with another manifest, and with hashes that fit it: what a damaged file cannot be.
+
+    sealed: its code says that it belongs to that manifest.
+    """
     data = path.read_bytes()
     magic, version, length, size, _ = PREFIX.unpack(data[: PREFIX.size])
-    manifest = json.loads(data[PREFIX.size : PREFIX.size + length])
+    base = PREFIX.size + length
+    manifest, rest = json.loads(data[PREFIX.size : base]), bytearray(data[base:])
+    sections = dict(manifest["sections"])
     change(manifest)
+    if sealed and {"program", "code_size", "constants"} <= manifest.keys() and "code" in manifest["sections"]:
+        start, count, _ = sections["code"]
+        relocations = rest[sections["relocations"][0] :][: sections["relocations"][1]]
+        relies_on = _relies_on(manifest["program"], manifest["code_size"], manifest["constants"])
+        image = hashlib.sha256(rest[start : start + count - 32])
+        rest[start + count - 32 : start + count] = _seal(
+            image, bytes(relocations), manifest["sections"]["constants"][1], relies_on
+        )
+        manifest["sections"]["code"][2] = hashlib.sha256(rest[start : start + count]).hexdigest()
     text = json.dumps(manifest).encode()
     text = text.ljust(-(-(PREFIX.size + len(text)) // PAGE) * PAGE - PREFIX.size)
     head = PREFIX.pack(magic, version, len(text), size + len(text) - length, b"")[:24]
     copy = folder / "forged.legato"
-    copy.write_bytes(head + hashlib.sha256(head + text).digest() + text + data[PREFIX.size + length :])
+    copy.write_bytes(head + hashlib.sha256(head + text).digest() + text + rest)
     return copy
 
 
@@ -91,8 +105,26 @@ def test_verify_gives_hashes(artifact: Path) -> None:
     assert hashes["source"] == hashlib.sha256(program().source.encode()).hexdigest()
 
 
-def test_constants_are_mapped_on_a_page(artifact: Path) -> None:
+def test_constants_lie_on_a_page(artifact: Path) -> None:
     assert load(artifact)._parts.constants_address % PAGE == 0
+
+
+@pytest.mark.parametrize("change", ["cut", "overwritten", "removed"])
+def test_what_becomes_of_a_file_that_was_loaded_does_no_harm(artifact: Path, tmp_path: Path, change: str) -> None:
+    path = changed(artifact, tmp_path, lambda data: None)
+    before = os.listdir("/proc/self/fd")
+    exe = load(path, host_ops=twice)
+    assert os.listdir("/proc/self/fd") == before  # no descriptor is kept
+    if change == "cut":
+        os.truncate(path, 100)
+    elif change == "overwritten":
+        with open(path, "r+b") as file:
+            file.write(bytes(path.stat().st_size))
+    else:
+        path.unlink()
+    np.testing.assert_array_equal(exe(X), X * 3)  # type: ignore[arg-type]
+    exe.save(tmp_path / "copy.legato")
+    assert (tmp_path / "copy.legato").read_bytes() == artifact.read_bytes()
 
 
 def test_program_without_constants(tmp_path: Path) -> None:
@@ -102,7 +134,7 @@ def test_program_without_constants(tmp_path: Path) -> None:
     np.testing.assert_array_equal(load(tmp_path / "model.legato", function="check")(X), X)  # type: ignore[arg-type]
 
 
-def test_a_file_that_is_replaced_stays_mapped(artifact: Path, tmp_path: Path) -> None:
+def test_a_file_that_is_replaced_stays_loaded(artifact: Path, tmp_path: Path) -> None:
     path = tmp_path / "model.legato"
     load(artifact).save(path)
     old = load(path)
@@ -319,6 +351,34 @@ def test_another_machine(artifact: Path, tmp_path: Path, monkeypatch: pytest.Mon
 )
 def test_forged_manifest(artifact: Path, tmp_path: Path, change: Callable[[dict[str, Any]], object]) -> None:
     message_of(forged(artifact, tmp_path, change))
+
+
+def entry(m: dict[str, Any]) -> Any:
+    return m["program"]["functions"]["main"]
+
+
+@pytest.mark.parametrize("call", [load, verify_file])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m: entry(m)["outputs"][0].update(shape=[0]),
+        lambda m: entry(m)["inputs"][0].update(shape=[["*", "n", 2]]),
+        lambda m: entry(m)["inputs"][0].update(dtype="int8"),
+        lambda m: entry(m)["dims"][0].update(hi=7),
+        lambda m: entry(m)["words"].reverse(),
+        lambda m: entry(m).update(offset=0),
+        lambda m: entry(m).update(is_recursive=True),
+        lambda m: entry(m).update(workspace=1),
+        lambda m: m["program"].update(checks=[]),
+        lambda m: m["constants"].pop(),
+        lambda m: m["sections"]["constants"].__setitem__(1, m["sections"]["constants"][1] - 64),
+    ],
+)
+def test_a_manifest_is_not_believed_that_its_code_does_not_know(
+    artifact: Path, tmp_path: Path, change: Callable[[dict[str, Any]], object], call: Callable[[Path], object]
+) -> None:
+    said = message_of(forged(artifact, tmp_path, change, sealed=False), call)
+    assert said.startswith(("FILE is damaged: its manifest does not fit its code", "FILE is damaged: there are bytes"))
 
 
 @pytest.mark.parametrize("place", [-8, 2**40])

@@ -20,7 +20,7 @@ def kernel(body: str) -> str:
         pytest.param("for i in 0..n { y[i] = x[i]; }", LaunchKind.ALONE, id="no loop that threads divide"),
         pytest.param(f"parallel i in 0..{MANY - 1} {{ y[i] = x[i]; }}", LaunchKind.SHARES, id="little to do"),
         pytest.param(f"parallel i in 0..{MANY} {{ y[i] = x[i]; }}", LaunchKind.PIECES, id="much to do"),
-        pytest.param("parallel i in 0..n { y[i] = x[i]; }", LaunchKind.SHARES, id="nobody knows how much"),
+        pytest.param("parallel i in 0..n { y[i] = x[i]; }", LaunchKind.PARTS, id="nobody knows how much"),
         pytest.param(f"parallel i in 0..n {{ for j in 0..{MANY} {{ y[i] = x[j]; }} }}", LaunchKind.PIECES, id="enough"),
         pytest.param(
             f"parallel i in 0..{MANY} {{ vector l in 0..16 {{ y[i*16 + l] = x[i*16 + l]; }} }}",

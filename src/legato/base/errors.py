@@ -9,17 +9,19 @@ LegatoError
 │   ├── UnsupportedError    a valid program that Legato cannot compile; lists every reason
 │   └── ScheduleError       a schedule primitive whose precondition does not hold
 ├── RunError                a call with wrong inputs, or a failure while running
-│   └── InterruptError      also a KeyboardInterrupt: Ctrl-C during a call
 ├── ArtifactError           a damaged, foreign or incompatible artifact file
 ├── PlatformError           an operating system, CPU or toolchain that Legato does not support
 └── InternalError           a bug of ours, never the user's fault
+
+KeyboardInterrupt
+└── InterruptError          Ctrl-C during a call: no LegatoError, because `except Exception` must not swallow it
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Self
 
@@ -129,7 +131,8 @@ def quoting(text: str | Path, source: str = "<text>") -> Iterator[None]:
     try:
         yield
     except CompileError as error:
-        error.quote(text.read_text(encoding="utf-8") if isinstance(text, Path) else text, source)
+        with suppress(OSError, UnicodeError):  # the file may have changed since
+            error.quote(text.read_text(encoding="utf-8") if isinstance(text, Path) else text, source)
         raise
 
 
@@ -173,10 +176,6 @@ class RunError(LegatoError):
     """A call with wrong inputs, or a failure while running; the executable stays usable."""
 
 
-class InterruptError(RunError, KeyboardInterrupt):
-    """Ctrl-C during a call; the executable stays usable."""
-
-
 class ArtifactError(LegatoError):
     """A damaged, foreign or incompatible artifact file."""
 
@@ -187,3 +186,7 @@ class PlatformError(LegatoError):
 
 class InternalError(LegatoError):
     """A bug in Legato. The message says what invariant broke; please report it."""
+
+
+class InterruptError(KeyboardInterrupt):
+    """Ctrl-C during a call; the executable stays usable."""

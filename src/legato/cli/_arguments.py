@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from legato.base.errors import CompileError, RunError
+from legato.base.files import open_regular
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from legato.ir.module import Module
     from legato.runtime.executable import Executable
 
-__all__ = ["OF_MODELS", "add_compile", "add_inputs", "executable", "is_artifact", "module", "options", "read_arrays",
-           "refuse", "require_use_of_inputs", "shapes"]  # fmt: skip
+__all__ = ["OF_MODELS", "add_compile", "add_inputs", "duration", "executable", "is_artifact", "module", "natural",
+           "options", "positive", "read_arrays", "refuse", "require_use_of_inputs", "shapes"]  # fmt: skip
+
+_LONGEST = 3600  # seconds to measure
 
 SHAPE = (
     "shape of an input, such as x=1,3,h,w: numbers fix dims, names make them symbolic (w:32..960 gives a range), "
@@ -45,7 +47,7 @@ def add_compile(parser: argparse.ArgumentParser, *, threads: bool = True) -> Non
         "algorithms with larger errors; bfloat16: matrix products and convolutions of bfloat16",
     )
     if threads:
-        parser.add_argument("--threads", type=_positive, help="default: what CPU affinity and cgroup quota allow")
+        parser.add_argument("--threads", type=positive, help="default: what CPU affinity and cgroup quota allow")
 
 
 def add_inputs(parser: argparse.ArgumentParser, *, fill: str | None) -> None:
@@ -58,7 +60,7 @@ def add_inputs(parser: argparse.ArgumentParser, *, fill: str | None) -> None:
         default=fill,
         help=f"make inputs up where -i is not given{default}",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of --fill random (default: 0)")
+    parser.add_argument("--seed", type=natural, default=0, help="of --fill random (default: 0)")
     parser.add_argument(
         "--dim", action="append", default=[], type=_dim, metavar="NAME=N", help="value of a symbolic dim (default: 4)"
     )
@@ -69,18 +71,19 @@ def _shape(text: str) -> tuple[str, tuple[int | str | None, ...]]:
     if not equals or not name:
         raise argparse.ArgumentTypeError(f"got {text!r}, wanted NAME=DIMS such as x=1,3,h,w")
     parts = [part.strip() for part in dims.split(",")] if dims else []
-    return name, tuple(int(p) if p.isdigit() else None if p == "?" else p for p in parts)
+    return name, tuple(int(p) if p.isascii() and p.isdigit() else None if p == "?" else p for p in parts)
 
 
 def _dim(text: str) -> tuple[str, int]:
     name, _, value = text.rpartition("=")
-    if not name or not value.isdigit():
+    if not name or not (value.isascii() and value.isdigit()):
         raise argparse.ArgumentTypeError(f"got {text!r}, wanted NAME=N such as n=8")
     return name, int(value)
 
 
-def _positive(text: str) -> int:
-    if not text.isdigit() or not int(text):
+def positive(text: str) -> int:
+    """A number from 1 on."""
+    if not (text.isascii() and text.isdigit() and int(text)):
         raise argparse.ArgumentTypeError(f"got {text!r}, wanted a positive number")
     return int(text)
 
@@ -102,6 +105,24 @@ def require_use_of_inputs(args: argparse.Namespace) -> None:
         refuse(args, "inputs come from -i", "fill", "seed", "dim")
     if args.fill != "random":
         refuse(args, "nothing is random", "seed")
+
+
+def natural(text: str) -> int:
+    """A number from 0 on."""
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"got {text!r}, wanted a number from 0 on")
+    return int(text)
+
+
+def duration(text: str) -> float:
+    """Seconds: more than none, and an end of them."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found <= _LONGEST:
+        raise argparse.ArgumentTypeError(f"got {text!r}, wanted seconds, up to {_LONGEST}")
+    return found
 
 
 def shapes(args: argparse.Namespace) -> dict[str, tuple[int | str | None, ...]] | None:
@@ -155,14 +176,17 @@ def read_arrays(path: Path) -> dict[str, np.ndarray] | list[np.ndarray]:
     """The arrays of a .npz file by name, or the one in a .npy file; RunError where it is neither."""
     import numpy as np
 
-    try:
-        found: Any = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise RunError(f"{path} holds no arrays: wanted a .npz or .npy file") from error
-    if isinstance(found, np.ndarray):
-        return [_restored(found)]
-    with found:
-        return {name: _restored(found[name]) for name in found.files}
+    with open_regular(path) as file:
+        try:
+            found: Any = np.load(file, allow_pickle=False)
+            if isinstance(found, np.ndarray):
+                return [_restored(found)]
+        except Exception as error:  # whatever NumPy makes of other bytes
+            raise RunError(f"{path} holds no arrays: wanted a .npz or .npy file") from error
+        try:
+            return {name: _restored(found[name]) for name in found.files}
+        except Exception as error:  # the same
+            raise RunError(f"{path} holds what is no array: {error}") from error
 
 
 def _restored(array: np.ndarray) -> np.ndarray:

@@ -1,17 +1,58 @@
-"""What verbs write: files that appear complete or not at all."""
+"""What verbs write: files that appear complete or not at all, and never in the place of what was read."""
 
 from __future__ import annotations
 
+import argparse
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from legato.base.files import replace_file
+from legato.base.errors import CompileError
+from legato.base.files import open_regular, replace_file
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["write_arrays", "write_text"]
+__all__ = ["require_apart", "require_artifact_or_nothing", "require_own_outputs", "write_arrays", "write_text"]
+
+_OUTPUTS = ("output", "trace", "html")  # arguments that name files to write
+_INPUTS = ("model", "input")  # to read
+
+
+def require_own_outputs(args: argparse.Namespace) -> None:
+    """CompileError where a file that would be written is one that is read."""
+    for output in (getattr(args, name, None) for name in _OUTPUTS):
+        if output is not None:
+            require_apart(output, args)
+
+
+def require_apart(output: Path, args: argparse.Namespace) -> None:
+    """CompileError where `output` is a file that is read: under this name, or another."""
+    read = [path for name in _INPUTS if isinstance(path := getattr(args, name, None), Path)]
+    for path in (*read, *(Path(f"{path}.safetensors") for path in read)):
+        if _is_same(output, path):
+            raise CompileError(f"{output} is read: it would be replaced", hint="name another file")
+
+
+def _is_same(a: Path, b: Path) -> bool:
+    try:
+        return a.is_file() and os.path.samefile(a, b)
+    except (OSError, ValueError):
+        return False
+
+
+def require_artifact_or_nothing(output: Path) -> None:
+    """CompileError where `output` is a file of another kind, such as one that a model keeps its weights in."""
+    from legato.runtime.artifact import MAGIC
+
+    if not os.path.isfile(output) or not os.path.getsize(output):
+        return
+    with open_regular(output) as file:
+        if file.read(len(MAGIC)) == MAGIC:
+            return
+    hint = "remove it, or name another file"
+    raise CompileError(f"{output} is no compiled program: it would be replaced by one", hint=hint)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import io
 import json
 import os
 import sys
@@ -10,12 +12,13 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 from legato._version import __version__
 from legato.base.errors import InternalError, LegatoError, UnsupportedError
 from legato.cli import bench, cache, check, compile, doctor, profile, run, show, verify
 from legato.cli._answer import BUG, FAULT, INTERRUPTED, NO, YES, Answer, Tell
+from legato.cli._files import require_own_outputs
 
 __all__ = ["VERBS", "main"]
 
@@ -26,22 +29,52 @@ PLEASE = "\n  this is a bug in Legato; please report it"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one verb and returns its exit code; SystemExit with code 2 for arguments that make no sense."""
-    args = _parser().parse_args(argv)
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    _show_everything()
+    args = _parser("--json" in arguments).parse_args(arguments)
     try:
         code = _run(args)
+        if sys.stdout is None:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         sys.stdout.flush()
     except BrokenPipeError:  # whoever reads our output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return YES
+    except OSError as error:
+        _drop_output()
+        print(f"legato: standard output: {error.strerror or error}", file=sys.stderr)
+        return FAULT
     return code
+
+
+def _show_everything() -> None:
+    """What an encoding lacks is shown by its number."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _drop_output() -> None:
+    """What is left of the output has nowhere to go; Python would try once more at its end."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are JSON, too."""
+
+    def error(self, message: str) -> NoReturn:
+        verb = self.prog.partition(" ")[2] or None
+        print(_json(verb, FAULT, {"error": {"kind": "UsageError", "message": message}}))
+        super().error(message)
 
 
 def _name(verb: ModuleType) -> str:
     return verb.__name__.rpartition(".")[2]
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser(is_json: bool) -> argparse.ArgumentParser:
+    parser = (_Parser if is_json else argparse.ArgumentParser)(
         prog="legato", description="Deep-learning models become fast native programs.",
         epilog="Exit codes: 0 yes, 1 no, 2 wrong usage or input, 3 a bug in Legato.",
     )  # fmt: skip
@@ -60,6 +93,7 @@ def _parser() -> argparse.ArgumentParser:
 def _run(args: argparse.Namespace) -> int:
     try:
         with _progress(args.json) as tell:
+            require_own_outputs(args)
             answer: Answer = args.run(args, tell)
     except KeyboardInterrupt:
         return _failed(args, INTERRUPTED, "Interrupted", "interrupted by Ctrl-C")
@@ -75,7 +109,7 @@ def _run(args: argparse.Namespace) -> int:
     except Exception as error:  # the last resort: whatever else arrives here is our fault, and has its own exit code
         traceback.print_exc()
         return _failed(args, BUG, "InternalError", f"{type(error).__name__}: {error}{PLEASE}")
-    print(_json(args, answer.code, answer.data) if args.json else answer.text)
+    print(_json(args.verb, answer.code, answer.data) if args.json else answer.text)
     return answer.code
 
 
@@ -83,12 +117,14 @@ def _failed(args: argparse.Namespace, code: int, kind: str, message: str) -> int
     message = message.removeprefix("error: ")
     print(f"legato: {message}", file=sys.stderr)
     if args.json:
-        print(_json(args, code, {"error": {"kind": kind, "message": message}}))
+        print(_json(args.verb, code, {"error": {"kind": kind, "message": message}}))
     return code
 
 
-def _json(args: argparse.Namespace, code: int, data: dict[str, Any]) -> str:
-    return json.dumps({"legato": __version__, "verb": args.verb, "exit": code, **data}, ensure_ascii=False)
+def _json(verb: str | None, code: int, data: dict[str, Any]) -> str:
+    encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "")
+    answer = {"legato": __version__, "verb": verb, "exit": code, **data}
+    return json.dumps(answer, ensure_ascii=encoding != "utf8")
 
 
 @contextmanager

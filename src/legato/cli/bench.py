@@ -33,16 +33,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _arguments.add_inputs(parser, fill="random")
     _arguments.add_compile(parser)
     parser.add_argument(
-        "--rounds", type=int, default=30, help="blocks of each engine while cores are equally near (default: 30)"
+        "--rounds",
+        type=_arguments.positive,
+        default=30,
+        help="blocks of each engine while cores are equally near (default: 30)",
     )
     parser.add_argument(
         "--max-rounds",
-        type=int,
+        type=_arguments.positive,
         metavar="N",
         help="go on up to N rounds until the ratio to the fastest other engine is known within 2 %% (default: 10 times "
         "--rounds)",
     )
-    parser.add_argument("--block", type=float, default=0.05, help="seconds of each block (default: 0.05)")
+    parser.add_argument("--block", type=_arguments.duration, default=0.05, help="seconds of each block (default: 0.05)")
     parser.add_argument("-o", "--output", type=Path, help="write the result as JSON to this file, too")
 
 
@@ -63,7 +66,7 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
         dims=dict(args.dim),
         how=args.fill,
         seed=args.seed,
-        rounds=max(1, args.rounds),
+        rounds=args.rounds,
         max_rounds=args.max_rounds,
         block=args.block,
         precision=args.precision,

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from legato.base.errors import UnsupportedError
+from legato.base.errors import ImportModelError, UnsupportedError
+from legato.base.files import open_regular
 from legato.cli import _arguments
 from legato.cli._answer import NO, YES, Answer, Tell, counted, rows, size
 
@@ -34,10 +35,18 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
     require_path(args.model)
     tell("reading")
     data: dict[str, Any] = {"unsupported": []} if args.model.suffix in PROGRAMS else _onnx(args)
-    data = {"model": str(args.model), "sha256": hashlib.sha256(args.model.read_bytes()).hexdigest(), **data}
+    data = {"model": str(args.model), "sha256": _digest(args.model), **data}
     if not data["unsupported"]:
         data |= _below(_arguments.module(args), args, tell)
     return Answer(data, _text(data), NO if data["unsupported"] else YES)
+
+
+def _digest(path: Path) -> str:
+    try:
+        with open_regular(path) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise ImportModelError(f"{path}: {error.strerror or error}") from None
 
 
 def _onnx(args: argparse.Namespace) -> dict[str, Any]:

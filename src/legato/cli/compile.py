@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from legato.base.errors import CompileError
 from legato.cli import _arguments
 from legato.cli._answer import Answer, Tell, counted, rows, seconds, size
-from legato.cli._files import write_text
+from legato.cli._files import require_artifact_or_nothing, write_text
 
 if TYPE_CHECKING:
     from legato.driver import Compiled
@@ -37,6 +37,7 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
         return _emit(args, tell)
     if args.output is None:
         raise CompileError("nowhere to write the compiled program", hint="name a file: -o model.legato")
+    require_artifact_or_nothing(args.output)
     from legato.driver import compile_module, load_model, split_shapes
 
     start = time.perf_counter()

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="F", help="a model, or a .legato file")
     _arguments.add_inputs(parser, fill="random")
     _arguments.add_compile(parser)
-    parser.add_argument("--seconds", type=float, default=2.0, help="how long to run (default: 2)")
+    parser.add_argument("--seconds", type=_arguments.duration, default=2.0, help="how long to run (default: 2)")
     parser.add_argument(
         "--best", action="store_true", help="take the fastest run of each kernel, not the median: for busy machines"
     )

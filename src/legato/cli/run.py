@@ -73,5 +73,6 @@ def _describe(name: str, array: np.ndarray) -> dict[str, Any]:
     import numpy as np
 
     wide = array.astype(np.float64)
-    low, high, mean = (float(f(wide)) if wide.size else 0.0 for f in (np.min, np.max, np.mean))
+    with np.errstate(all="ignore"):  # infinities have a mean, too, or none
+        low, high, mean = (float(f(wide)) if wide.size else 0.0 for f in (np.min, np.max, np.mean))
     return {"name": name, "type": f"{array.dtype}{list(array.shape)}", "min": low, "max": high, "mean": mean}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from legato.base.errors import CompileError
 from legato.cli import _arguments
 from legato.cli._answer import NO, YES, Answer, Tell, counted, rows
-from legato.cli._files import write_arrays
+from legato.cli._files import require_apart, write_arrays
 
 if TYPE_CHECKING:
     from legato.compare import Culprit, Report
@@ -46,6 +46,8 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
         _arguments.refuse(args, "without --bisect there is no reproducer", "output")
     if args.output is not None and args.output.suffix != ".relay":
         raise CompileError(f"the reproducer is a .relay file; -o names {args.output}")
+    if args.output is not None:
+        require_apart(args.output.with_suffix(".npz"), args)
     import legato
 
     report = legato.verify(

@@ -21,6 +21,7 @@ from legato.codegen.analysis import analyse
 from legato.codegen.builder import Builder
 from legato.codegen.expr import Evaluator
 from legato.codegen.host import HostStatements, recursive
+from legato.codegen.idle import touched
 from legato.codegen.intrinsics import Intrinsics
 from legato.codegen.level import level_line
 from legato.codegen.outlined import definitions
@@ -141,6 +142,7 @@ def _kernel(func: Func, target: Target, outlined: set[str]) -> str:
     bind_params(ev, func)
     threads = (Value("%tid", "i64", 1, 0), Value("%nt", "i64", 1, 0))
     body = Statements(ev, analyse(func), threads, len(func.params))
+    body.idle = touched(func)
     body.run(func.body)
     body.finish()
     lines = "\n".join(builder.lines())

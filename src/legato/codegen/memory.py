@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from legato.base.errors import InternalError
+from legato.base.errors import InternalError, UnsupportedError
 from legato.codegen.affine import Affine, Resolved, scaled
 from legato.codegen.builder import Builder
 from legato.codegen.value import Value, vector_constant, vector_type
@@ -23,6 +23,7 @@ MEMORY_TYPES |= {f"{sign}int{bits}": f"i{bits}" for sign in ("", "u") for bits i
 _SUFFIX = {"float": "f32", "double": "f64", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64"}
 _WINDOW = 4  # strided lanes are cut out of one wide load up to this many vectors
 _LOCAL_ALIGN = 64
+MAX_STACK = 1 << 20  # bytes of local buffers: STACK_NEEDED of the runtime has room for them, and for frames
 
 
 class Memory:
@@ -39,6 +40,7 @@ class Memory:
         self.displacements: dict[Buffer, int] = {}
         self.private: dict[Buffer, int] = {}
         self.versions: dict[Buffer, int] = {}
+        self.stack_bytes = 0  # of local buffers
         self._version = 0
         self._kept = kept
         self._loads = self._epoch = 0
@@ -75,6 +77,10 @@ class Memory:
             raise InternalError(f"cannot put the {buffer.scope.value} buffer {buffer.name} on the stack")
         name = self.builder.name()
         size = max(1, elements * lanes) * buffer.dtype.bytes
+        self.stack_bytes += size
+        if self.stack_bytes > MAX_STACK:
+            message = f"local buffers of {self.stack_bytes} bytes; a kernel may have {MAX_STACK} on its thread's stack"
+            raise UnsupportedError(message, hint="larger ones go into the workspace: without scope=local, outside")
         self.builder.allocas.append(f"{name} = alloca [{size} x i8], align {_LOCAL_ALIGN}")
         self.private[buffer] = lanes
         self.bind(buffer, Value(name, "ptr", 1, 0))

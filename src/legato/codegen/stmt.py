@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 
-from legato.arith.expr import Expr, Op
+from legato.arith.expr import Const, Expr, Op
 from legato.base import dtype as dt
 from legato.base.errors import InternalError
 from legato.codegen.analysis import Analysis
 from legato.codegen.expr import Evaluator
+from legato.codegen.idle import Touched
 from legato.codegen.registers import Registers
 from legato.codegen.value import Value, expect_const, literal, vector_constant
 from legato.tir.buffer import Buffer, Scope
@@ -33,6 +35,7 @@ class Statements:
         self.words = words
         self.stack: dict[Buffer, tuple[int, Value]] = {}
         self.repeating: list[Value] = []  # the counters of the serial loops around
+        self.idle: Mapping[Stmt, Touched] = {}  # loops to be left out where what they touch is empty
         self.failures: list[tuple[str, str]] = []  # a status, and the block that leaves the function with it
 
     def run(self, root: Stmt) -> None:
@@ -105,6 +108,8 @@ class Statements:
 
     def _for(self, s: For) -> None:
         extent = self.ev.value(s.extent)
+        if s in self.idle:
+            extent = self.builder.select(self._stores_something(self.idle[s]), extent, literal(0, dt.index), hoist=True)
         known = extent.const if type(extent.const) is int else None
         if s.kind is LoopKind.PARALLEL and self.threads is not None:
             return self._parallel(s, extent)
@@ -126,6 +131,17 @@ class Statements:
             self.repeating.pop()
 
         return self._loop(s, literal(0, dt.index), extent, body)
+
+    def _stores_something(self, kinds: Touched) -> Value:
+        """Whether all buffers of one of `kinds` have elements."""
+        b, zero = self.builder, literal(0, dt.index)
+        kept: list[Value] = []
+        named = [sorted(buffers, key=lambda buffer: buffer.name) for buffers in kinds]
+        for buffers in sorted(named, key=lambda buffers: [buffer.name for buffer in buffers]):
+            extents = dict.fromkeys(e for buffer in buffers for e in buffer.shape if not isinstance(e, Const))
+            some = [b.binary("icmp sgt", self.ev.value(e), zero, "i1", hoist=True) for e in extents]
+            kept.append(reduce(lambda x, y: b.binary("and", x, y, hoist=True), some))
+        return reduce(lambda x, y: b.binary("or", x, y, hoist=True), kept)
 
     def _is_inner_vector(self, s: For) -> bool:
         # The outer vector loop has the lanes; iterations of the inner one may as well follow each other.

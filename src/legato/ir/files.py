@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from legato.base import dtype as dt
-from legato.base.errors import ParseError
-from legato.base.files import replace_file
+from legato.base.errors import ImportModelError, ParseError
+from legato.base.files import open_regular, replace_file
 from legato.ir.json_load import load_json
 from legato.ir.json_save import save_json
 from legato.ir.module import Module
@@ -60,7 +60,7 @@ def load_text(path: str | Path, *, ops: Mapping[str, Op] | Sequence[Op], read: C
     """The module that `save_text` wrote, untyped; `ops` are the operators that it may use.
 
     `read` reads the text and is called as `parse` is.
-    ParseError for a text or side file that is damaged or does not fit the other; OSError where reading fails.
+    ParseError for a text or side file that is damaged or does not fit the other; ImportModelError where reading fails.
     """
     text, tensors = _load(path)
     return read(text, source=str(path), ops=ops, constants=tensors)
@@ -69,8 +69,8 @@ def load_text(path: str | Path, *, ops: Mapping[str, Op] | Sequence[Op], read: C
 def load_json_file(path: str | Path, *, ops: Mapping[str, Op] | Sequence[Op]) -> Module:
     """The module that `save_json_file` wrote; `ops` are the operators that it may use.
 
-    ParseError and VerifyError for a damaged file, ParseError for a side file that does not fit; OSError where reading
-    fails.
+    ParseError and VerifyError for a damaged file, ParseError for a side file that does not fit; ImportModelError where
+    reading fails.
     """
     text, tensors = _load(path)
     return load_json(text, ops=ops, name=str(path), tensors=tensors)
@@ -78,11 +78,19 @@ def load_json_file(path: str | Path, *, ops: Mapping[str, Op] | Sequence[Op]) ->
 
 def _load(path: str | Path) -> tuple[str, dict[str, Array] | None]:
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = _content(path).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
         raise ParseError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from None
     side = side_file(path)
-    return text, tensors_of(side.read_bytes(), side) if side.exists() else None
+    return text, tensors_of(_content(side), side) if side.exists() else None
+
+
+def _content(path: str | Path) -> bytes:
+    try:
+        with open_regular(path) as file:
+            return file.read()
+    except OSError as error:
+        raise ImportModelError(f"{path}: {error.strerror or error}") from None
 
 
 def _write_tensors(tensors: Mapping[str, Array], path: Path) -> None:
@@ -116,4 +124,11 @@ def _array(source: str | Path, name: str, tensor: Mapping[str, Any]) -> Array:
     dtype = _NAMES.get(tensor["dtype"])
     if dtype is None:
         raise ParseError(f"{source}: tensor {name!r} has dtype {tensor['dtype']}, which no tensor type has")
-    return np.frombuffer(tensor["data"], dtype.numpy).reshape(tensor["shape"])
+    try:
+        return np.frombuffer(tensor["data"], dtype.numpy).reshape(tensor["shape"])
+    except ValueError as error:  # extents beyond NumPy's, beside one of 0, or more than it has dimensions for
+        raise ParseError(f"{source}: tensor {name!r} has the shape {_short(tensor['shape'])}: {error}") from None
+
+
+def _short(shape: Sequence[int]) -> str:
+    return str(list(shape)) if len(shape) <= 8 else f"[{', '.join(map(str, shape[:8]))}, …] of rank {len(shape)}"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,21 +21,50 @@ _PROTOCOLS: Final = ("__array_interface__", "__array_struct__", "__array__")
 def as_array(value: object, name: str) -> np.ndarray:
     """`value` as a NumPy array over the same memory, if it has __dlpack__ or NumPy's array protocol; else RunError.
 
-    Lists and numbers are refused: they have no dtype of their own.
+    Lists and numbers are refused: they have no dtype of their own. So is what an array would be without: a mask, or
+    data that a tensor only stands for.
     """
     if isinstance(value, np.ndarray | np.generic):
-        return np.asarray(value)
+        return _unmasked(value, f'input "{name}"')
     if hasattr(value, "__dlpack__"):
+        tensor = _materialized(value, name)
         try:
-            return np.from_dlpack(value)
-        except (BufferError, RuntimeError, TypeError, ValueError) as error:
+            return np.from_dlpack(tensor)
+        except Exception as error:  # of whoever made it
             raise RunError(f'input "{name}": this {_kind(value)} gives no CPU array by DLPack: {error}') from error
     if any(hasattr(value, protocol) for protocol in _PROTOCOLS):
-        return np.asarray(value)
+        try:
+            return _unmasked(np.asarray(value), f'input "{name}"')
+        except Exception as error:
+            raise RunError(f'input "{name}": this {_kind(value)} gives no array: {error}') from error
     raise fault(
         f'input "{name}": not an array', _kind(value), "a NumPy array or anything with __dlpack__",
         "numpy.asarray(x, dtype=…)",
     )  # fmt: skip
+
+
+def _unmasked(value: np.ndarray | np.generic, what: str) -> np.ndarray:
+    """`value` as a plain array; RunError if elements of it are masked."""
+    if type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise fault(
+            f"{what}: elements are masked", "a masked array", "an array", "x.filled(0) gives them values, x.data theirs"
+        )
+    return np.asarray(value)
+
+
+def _materialized(value: Any, name: str) -> Any:
+    """A tensor of torch with the values that it stands for: DLPack sees neither lazy negation nor lazy conjugation, and
+    takes whatever lies at the address of a tensor whose class keeps its data elsewhere, or has none. Others as they
+    are."""
+    torch = sys.modules.get("torch")
+    tensor_class = getattr(torch, "Tensor", None)
+    if tensor_class is None or not isinstance(value, tensor_class):
+        return value
+    if type(value).__torch_dispatch__ is not tensor_class.__torch_dispatch__:
+        raise RunError(
+            f'input "{name}": this {type(value).__name__} only stands for a tensor; it has no data of its own'
+        )
+    return value.resolve_conj().resolve_neg()
 
 
 def _kind(value: object) -> str:
@@ -66,6 +96,8 @@ def check_out(out: object, tensor: TensorInfo, shape: tuple[int, ...], dtype: np
         raise fault(f"{what}: wrong shape or dtype", f"{out.dtype}[{', '.join(map(str, out.shape))}]", wanted)
     if not out.flags.c_contiguous or not out.flags.aligned:
         raise fault(f"{what}: not contiguous", f"strides of {out.strides} bytes", f"{wanted} in C order, aligned")
+    if isinstance(out, np.ma.MaskedArray):
+        raise fault(f"{what}: a masked array", "a mask that would stay as it is", wanted)
     if not out.flags.writeable:
         raise fault(f"{what}: not writable", "a read-only array", "an array to write into")
     return out
@@ -91,6 +123,10 @@ def by_name(
 ) -> list[object | None]:
     """`values` in the order of `tensors`, None for absent ones; RunError for unknown and (`complete`) absent ones."""
     known = {tensor.name: tensor for tensor in tensors}
+    if not isinstance(values, Mapping):
+        raise fault(
+            f"the {kind}s: not by name", _kind(values), "a dict", "called as a function, it takes them in order"
+        )
     if not values.keys() <= known.keys():
         from difflib import get_close_matches  # only for mistakes
 

@@ -1,38 +1,45 @@
-"""One file for a compiled program: written atomically, mapped and checked when read.
+"""One file for a compiled program: written atomically, read into memory and checked there.
 
     prefix     56 bytes: magic, format, bytes of the manifest, bytes of the file, SHA-256 of all that and the manifest
     manifest   JSON: the program, the constants' places, and for each section its offset, size and SHA-256
     sections   in order, each aligned, the gaps zero: source, stages, code, relocations, constants
 
-Reading checks the SHA-256 of the manifest and of every section but the constants; those, which are mapped and may be
-large, by the CRC32C of each megabyte. So no flipped byte and no truncation goes unnoticed. `verify` checks the SHA-256
-of the constants too. A hash shows that a file is whole, not that it is benign: code in an artifact is run.
+Reading checks the SHA-256 of the manifest and of every section but the constants; those, which may be large, by the
+CRC32C of each megabyte. So no flipped byte and no truncation goes unnoticed, and what becomes of the file later does no
+harm. `verify` checks the SHA-256 of the constants too.
+
+The code ends with a seal: the SHA-256 of the code and of all that it relies on, which are shapes, formulas, ranges and
+constraints, the order of arguments, relocations, places of constants. Whoever changes those and makes the hashes again
+has a manifest that does not fit its code. A hash shows that a file is whole, not that it is benign: code in an artifact
+is run.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import io
 import json
-import mmap
 import os
-import stat
 import struct
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Thread
-from typing import Final, Self
+from typing import IO, BinaryIO, Final, Self
 
 import numpy as np
 
 from legato.base.dataclass import dataclass
 from legato.base.errors import ArtifactError, CompileError
+from legato.base.files import open_regular, replace_file
 from legato.base.target import missing_features, target
-from legato.runtime.binding import crc32c_chunks
-from legato.runtime.parts import ALIGNMENT, ConstantInfo, Parts
+from legato.runtime.binding import crc32c_chunks, in_two
+from legato.runtime.parts import ALIGNMENT, ConstantInfo, Parts, new_segment
 from legato.runtime.program import ABI, FORMAT, Program, program_from_json
 from legato.runtime.reader import Reader, parse_json
 
-__all__ = ["read", "verify_file", "write"]
+__all__ = ["from_bytes", "read", "to_bytes", "verify_file", "write"]
 
 # The first byte is not ASCII and line ends of both kinds follow: what breaks binary files breaks this at once.
 MAGIC: Final = b"\x89LEGATO\n"
@@ -41,6 +48,7 @@ _HASHED: Final = 24  # bytes of the prefix before the hash
 MAX_MANIFEST: Final = 64 << 20
 CHUNK: Final = 1 << 20  # of constants, per CRC
 PAGE: Final = 4096
+_SEAL: Final = 32  # bytes behind the image
 _SECTIONS: Final = {"source": 8, "stages": 8, "code": 8, "relocations": 8, "constants": PAGE}  # their alignment
 
 
@@ -56,10 +64,6 @@ class _Section:
     def end(self) -> int:
         return self.offset + self.size
 
-    def of(self, data: np.ndarray) -> np.ndarray:
-        """Its bytes, of those of the file."""
-        return data[self.offset : self.end]
-
 
 def _align(offset: int, alignment: int) -> int:
     return -(-offset // alignment) * alignment
@@ -70,40 +74,65 @@ def _align(offset: int, alignment: int) -> int:
 
 def write(path: Path, parts: Parts) -> None:
     """Write `parts` into the file `path`, replacing it only when all is on the disk; ArtifactError if that fails."""
-    program = parts.program
-    bodies = {
-        "source": memoryview(program.source.encode()),
-        "stages": memoryview(json.dumps(dict(program.stages)).encode()),
-        "code": parts.image.data,
-        "relocations": parts.relocations.astype("<i8").data.cast("B"),
-        "constants": parts.segment.data,
-    }
-    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
+
+    def write_file(temporary: Path) -> None:
+        with open(temporary, "wb") as file:
+            _write_file(file, parts)
+
     try:
-        _write_file(temporary, parts, bodies)
-        os.replace(temporary, path)
-        _sync(path.parent, os.O_DIRECTORY)
+        replace_file(path, write_file)
     except OSError as error:
         raise ArtifactError(f"cannot write {path}: {error.strerror or error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
-def _write_file(path: Path, parts: Parts, bodies: dict[str, memoryview]) -> None:
+def to_bytes(parts: Parts) -> bytes:
+    """What `write` writes."""
+    file = io.BytesIO()
+    _write_file(file, parts)
+    return file.getvalue()
+
+
+def _bodies(parts: Parts) -> dict[str, memoryview]:
+    """The content of each section."""
+    program = parts.program
+    relocations = parts.relocations.astype("<i8").tobytes()
+    relies_on = _relies_on(program.to_json(), parts.code_size, [[c.name, c.offset, c.size] for c in parts.constants])
+    image = parts.image.tobytes()
+    return {
+        "source": memoryview(program.source.encode()),
+        "stages": memoryview(json.dumps(dict(program.stages)).encode()),
+        "code": memoryview(image + _seal(hashlib.sha256(image), relocations, parts.segment.size, relies_on)),
+        "relocations": memoryview(relocations),
+        "constants": parts.segment.data,
+    }
+
+
+def _write_file(file: BinaryIO, parts: Parts) -> None:
     """The sections, then the head before them: the constants' hash is computed while they are written."""
+    bodies = _bodies(parts)
     digests = {name: hashlib.sha256(body).hexdigest() for name, body in bodies.items() if name != "constants"}
     crc = crc32c_chunks(parts.segment, CHUNK).tolist()
     sections = _placed(bodies, {**digests, "constants": hashlib.sha256().hexdigest()})
     start = len(_head(parts, sections, crc))  # every hash is as long
-    with open(path, "xb") as file, _Hashing(bodies["constants"]) as hashing:
+    with _Hashing(bodies["constants"]) as hashing:
         for name, section in sections.items():
             file.seek(start + section.offset)
             file.write(bodies[name])
         file.truncate(start + section.end)  # the last one may be empty, behind a gap
         file.seek(0)
         file.write(_head(parts, _placed(bodies, {**digests, "constants": hashing.digest()}), crc))
-        file.flush()
-        os.fsync(file.fileno())
+
+
+def _relies_on(program: object, code_size: object, constants: object) -> bytes:
+    """What the code takes for granted of the manifest, as text that is the same before and after a round trip."""
+    return json.dumps([program, code_size, constants], sort_keys=True, separators=(",", ":")).encode()
+
+
+def _seal(image: hashlib._Hash, relocations: bytes, segment: int, relies_on: bytes) -> bytes:
+    """What stands behind the image whose hash is `image`."""
+    found = hashlib.sha256(image.digest())
+    found.update(struct.pack("<QQ", len(relocations), segment) + relocations + relies_on)
+    return found.digest()
 
 
 class _Hashing:
@@ -152,27 +181,31 @@ def _head(parts: Parts, sections: Mapping[str, _Section], crc: Sequence[int]) ->
     return head + hashlib.sha256(head + text).digest() + text
 
 
-def _sync(path: Path, flags: int) -> None:
-    descriptor = os.open(path, os.O_RDONLY | flags)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 # ---------------------------------------------------------------------------------------------------- reading
 
 
 def read(path: Path) -> Parts:
-    """The parts in the file `path`, checked, the constants mapped; ArtifactError where it cannot be used here."""
-    data, manifest, base = _open(path)
-    sections = _sections(path, data, manifest, base)
-    for name in _SECTIONS:
-        if name != "constants":
-            _check_hash(path, data, sections, name)
-    segment = sections["constants"].of(data)
-    _check_crc(path, manifest, segment)
-    return _parts(path, data, manifest, sections)
+    """The parts in the file `path`, checked; ArtifactError where it cannot be used here."""
+    with _opened(path) as file:
+        return _read(_File(file, path))
+
+
+def from_bytes(data: bytes) -> Parts:
+    """The parts that `to_bytes` gave, as `read` has them."""
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        return _read(_File(file, Path("<bytes>")))
+
+
+def _read(file: _File) -> Parts:
+    path = file.path
+    manifest, base = _manifest(file)
+    sections = _sections(file, manifest, base)
+    small = {name: file.checked(name, section) for name, section in sections.items() if name != "constants"}
+    image = _sealed(path, small["code"], small["relocations"], sections, manifest)
+    segment, owner = _constants(file, sections["constants"], manifest)
+    return _parts(path, manifest, {**small, "code": image}, segment, owner)
 
 
 def verify_file(path: Path) -> dict[str, str]:
@@ -180,95 +213,158 @@ def verify_file(path: Path) -> dict[str, str]:
 
     Every byte of the file is covered. Works for artifacts of other machines too.
     """
-    data, manifest, base = _open(path)
-    sections = _sections(path, data, manifest, base)
-    for name in _SECTIONS:
-        _check_hash(path, data, sections, name)
+    with _opened(path) as opened:
+        file = _File(opened, path)
+        manifest, base = _manifest(file)
+        sections = _sections(file, manifest, base)
+        small = {name: file.checked(name, section) for name, section in sections.items() if name != "constants"}
+        _sealed(path, small["code"], small["relocations"], sections, manifest)
+        file.check_hash("constants", sections["constants"])
     return {name: section.sha256 for name, section in sections.items()}
 
 
-def _open(path: Path) -> tuple[np.ndarray, Reader, int]:
-    """The file's bytes, its manifest, and where the manifest ends; both are as they were written."""
-    data = _map(path)
-    if data.size < _PREFIX.size or data[: len(MAGIC)].tobytes() != MAGIC:
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return open_regular(path)
+    except OSError as error:
+        if error.errno == errno.EINVAL:
+            raise ArtifactError(f"{path} is not a Legato artifact: {error.strerror}") from error
+        raise ArtifactError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+class _File:
+    """An artifact that is being read; ArtifactError where the system refuses, or the file ends."""
+
+    def __init__(self, file: IO[bytes], path: Path) -> None:
+        self.path = path
+        self._descriptor = file.fileno()
+        self.size = os.fstat(self._descriptor).st_size
+
+    def into(self, view: memoryview, offset: int) -> None:
+        """Fills `view` with the bytes from `offset` on. Any number of threads may do this at once."""
+        done = 0
+        while done < view.nbytes:
+            try:
+                count = os.preadv(self._descriptor, [view[done:]], offset + done)
+            except OSError as error:
+                raise ArtifactError(f"cannot read {self.path}: {error.strerror or error}") from error
+            if not count:
+                raise ArtifactError(f"{self.path} is truncated: it ends after {offset + done} bytes")
+            done += count
+
+    def at(self, offset: int, size: int) -> bytes:
+        """The bytes at `offset`."""
+        found = bytearray(size)
+        self.into(memoryview(found), offset)
+        return bytes(found)
+
+    def checked(self, name: str, section: _Section) -> bytes:
+        """The bytes of a section, whose hash is right."""
+        found = self.at(section.offset, section.size)
+        self._compare(name, section, hashlib.sha256(found))
+        return found
+
+    def check_hash(self, name: str, section: _Section) -> None:
+        """The same for a section that is not kept."""
+        found = hashlib.sha256()
+        for offset in range(section.offset, section.end, CHUNK):
+            found.update(self.at(offset, min(CHUNK, section.end - offset)))
+        self._compare(name, section, found)
+
+    def _compare(self, name: str, section: _Section, found: hashlib._Hash) -> None:
+        if found.hexdigest() != section.sha256:
+            raise _damaged(self.path, f"the SHA-256 of its {name} section differs")
+
+
+def _manifest(file: _File) -> tuple[Reader, int]:
+    """The manifest, as it was written, and where it ends."""
+    path = file.path
+    if not file.size:
+        raise ArtifactError(f"{path} is not a Legato artifact: it is empty")
+    if file.size < _PREFIX.size or file.at(0, len(MAGIC)) != MAGIC:
         raise ArtifactError(f"{path} is not a Legato artifact")
-    _, version, length, size, digest = _PREFIX.unpack(data[: _PREFIX.size].tobytes())
+    prefix = file.at(0, _PREFIX.size)
+    _, version, length, size, digest = _PREFIX.unpack(prefix)
     if version != FORMAT:
         what = "newer than" if version > FORMAT else "older than"
         raise ArtifactError(
             f"{path} has format {version}, {what} the {FORMAT} of this Legato\n"
             f"  hint: {'upgrade Legato' if version > FORMAT else 'compile the model again'}"
         )
-    if data.size < size:
-        raise ArtifactError(f"{path} is truncated: {data.size} of {size} bytes are left")
+    if file.size < size:
+        raise ArtifactError(f"{path} is truncated: {file.size} of {size} bytes are left")
     base = _PREFIX.size + length
-    if data.size > size or base > size or length > MAX_MANIFEST:
+    if file.size > size or base > size or length > MAX_MANIFEST:
         raise _damaged(path, "its sizes do not fit")
-    text = data[_PREFIX.size : base].tobytes()
-    if hashlib.sha256(data[:_HASHED].tobytes() + text).digest() != digest:
+    text = file.at(_PREFIX.size, length)
+    if hashlib.sha256(prefix[:_HASHED] + text).digest() != digest:
         raise _damaged(path, "the SHA-256 of its manifest differs")
-    return data, parse_json(text, f"{path}: manifest"), base
-
-
-def _map(path: Path) -> np.ndarray:
-    try:
-        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ArtifactError(f"{path} is not a Legato artifact: not a regular file")
-            if not os.fstat(file.fileno()).st_size:
-                raise ArtifactError(f"{path} is not a Legato artifact: it is empty")
-            return np.frombuffer(mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ), np.uint8)
-    except OSError as error:
-        raise ArtifactError(f"cannot read {path}: {error.strerror or error}") from error
+    return parse_json(text, f"{path}: manifest"), base
 
 
 def _damaged(path: Path, what: str) -> ArtifactError:
     return ArtifactError(f"{path} is damaged: {what}\n  hint: copy it again, or compile the model again")
 
 
-def _sections(path: Path, data: np.ndarray, manifest: Reader, base: int) -> dict[str, _Section]:
+def _sections(file: _File, manifest: Reader, base: int) -> dict[str, _Section]:
     """The sections, which follow each other to the end of the file with nothing but zeros between them."""
     found, end = {}, base
     for name, alignment in _SECTIONS.items():
         offset, size, digest = manifest["sections"][name].list(3)
         section = _Section(base + offset.int(), size.int(), digest.text())
-        if section.offset != _align(end, alignment) or section.end > data.size:
-            raise _damaged(path, f"its {name} section is misplaced")
-        if data[end : section.offset].any():
-            raise _damaged(path, f"there are bytes before its {name} section")
+        if section.offset != _align(end, alignment) or section.end > file.size:
+            raise _damaged(file.path, f"its {name} section is misplaced")
+        if any(file.at(end, section.offset - end)):
+            raise _damaged(file.path, f"there are bytes before its {name} section")
         found[name] = section
         end = section.end
-    if end != data.size:
-        raise _damaged(path, "there are bytes behind its last section")
+    if end != file.size:
+        raise _damaged(file.path, "there are bytes behind its last section")
     return found
 
 
-def _check_hash(path: Path, data: np.ndarray, sections: dict[str, _Section], name: str) -> None:
-    section = sections[name]
-    if hashlib.sha256(section.of(data).data).hexdigest() != section.sha256:
-        raise _damaged(path, f"the SHA-256 of its {name} section differs")
+def _sealed(
+    path: Path, code: bytes, relocations: bytes, sections: Mapping[str, _Section], manifest: Reader
+) -> memoryview:
+    """The image in the code section, whose seal is that of what comes with it."""
+    image, seal = memoryview(code)[:-_SEAL], code[-_SEAL:]
+    relies_on = _relies_on(*(manifest[key].value for key in ("program", "code_size", "constants")))
+    if seal != _seal(hashlib.sha256(image), relocations, sections["constants"].size, relies_on):
+        raise _damaged(path, "its manifest does not fit its code")
+    return image
 
 
-def _check_crc(path: Path, manifest: Reader, segment: np.ndarray) -> None:
-    wanted = [crc.int(0, 2**32 - 1) for crc in manifest["crc32c"].list(-(-segment.size // CHUNK))]
-    differ = np.flatnonzero(crc32c_chunks(segment, CHUNK) != np.array(wanted, np.uint32))
-    if differ.size:
-        raise _damaged(path, f"the checksum of its constants differs in megabyte {differ[0]}")
+def _constants(file: _File, section: _Section, manifest: Reader) -> tuple[np.ndarray, object]:
+    """The constant segment, and who keeps it: read and checked piece by piece, in two threads where it is large."""
+    segment, owner = new_segment(section.size)
+    wanted = [crc.int(0, 2**32 - 1) for crc in manifest["crc32c"].list(-(-section.size // CHUNK))]
+
+    def fetch(first: int, end: int) -> None:
+        for n in range(first, end):
+            piece = segment[n * CHUNK : (n + 1) * CHUNK]
+            file.into(piece.data, section.offset + n * CHUNK)
+            if crc32c_chunks(piece, CHUNK)[0] != wanted[n]:
+                raise _damaged(file.path, f"the checksum of its constants differs in megabyte {n}")
+
+    in_two(fetch, len(wanted), section.size)
+    return segment, owner
 
 
-def _parts(path: Path, data: np.ndarray, manifest: Reader, sections: dict[str, _Section]) -> Parts:
-    source = _text(sections["source"].of(data), f"{path}: source")
-    stages = parse_json(_text(sections["stages"].of(data), f"{path}: stages"), f"{path}: stages")
+def _parts(
+    path: Path, manifest: Reader, sections: Mapping[str, bytes | memoryview], segment: np.ndarray, owner: object
+) -> Parts:
+    source = _text(sections["source"], f"{path}: source")
+    stages = parse_json(_text(sections["stages"], f"{path}: stages"), f"{path}: stages")
     program = program_from_json(manifest["program"], source, {name: text.text() for name, text in stages.items()})
-    image, segment = sections["code"].of(data), sections["constants"].of(data)
+    image = np.frombuffer(sections["code"], np.uint8)
     parts = Parts(
         program=program,
         image=image,
         code_size=manifest["code_size"].int(1, image.size),
-        relocations=_relocations(path, sections["relocations"].of(data), image),
+        relocations=_relocations(path, sections["relocations"], image),
         constants=tuple(_constant(c, segment.size) for c in manifest["constants"].list()),
         segment=segment,
-        owner=data,
+        owner=owner,
     )
     for name, function in program.functions.items():
         if function.offset >= parts.code_size:
@@ -277,9 +373,9 @@ def _parts(path: Path, data: np.ndarray, manifest: Reader, sections: dict[str, _
     return parts
 
 
-def _text(data: np.ndarray, where: str) -> str:
+def _text(data: bytes | memoryview, where: str) -> str:
     try:
-        return data.tobytes().decode()
+        return bytes(data).decode()
     except UnicodeDecodeError as error:
         raise ArtifactError(f"{where}: not UTF-8: {error}") from error
 
@@ -292,10 +388,10 @@ def _constant(data: Reader, segment: int) -> ConstantInfo:
     return info
 
 
-def _relocations(path: Path, section: np.ndarray, image: np.ndarray) -> np.ndarray:
-    if section.size % 8:
+def _relocations(path: Path, section: bytes | memoryview, image: np.ndarray) -> np.ndarray:
+    if len(section) % 8:
         raise _damaged(path, "its relocations are no table")
-    places = section.view("<i8").astype(np.int64)
+    places = np.frombuffer(section, "<i8").astype(np.int64)
     if places.size:
         if places.min() < 0 or places.max() > image.size - 8:
             raise _damaged(path, "its relocations lie outside the code")

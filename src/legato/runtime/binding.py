@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import platform
+from collections.abc import Callable
 from ctypes import c_char_p, c_double, c_int32, c_int64, c_uint32, c_void_p
 from functools import cache
 from pathlib import Path
@@ -15,7 +16,8 @@ import numpy as np
 from legato.base.errors import InternalError, PlatformError, RunError
 from legato.runtime.program import ABI
 
-__all__ = ["HOST_OP", "MAX_THREADS", "CodeImage", "Memory", "address", "cpu_count", "crc32c_chunks", "library"]
+__all__ = ["HOST_OP", "MAX_THREADS", "CodeImage", "Memory", "address", "cpu_count", "crc32c_chunks", "in_two",
+           "library"]  # fmt: skip
 
 MAX_THREADS: Final = 256  # LG_MAX_THREADS
 LARGE: Final = 32 << 20  # bytes that are summed up by two threads
@@ -40,6 +42,7 @@ _SIGNATURES: Final[dict[str, tuple[object, tuple[object, ...]]]] = {
     "lg_workspace_new": (c_void_p, (c_void_p, c_int64, c_void_p, c_void_p)),
     "lg_workspace_free": (None, (c_void_p,)),
     "lg_workspace_peak": (c_int64, (c_void_p,)),
+    "lg_workspace_refused": (None, (c_void_p, c_void_p, c_void_p)),
     "lg_workspace_held": (c_int64, (c_void_p,)),
     "lg_workspace_profile": (None, (c_void_p, c_void_p)),
     "lg_run": (c_int32, (c_void_p, c_void_p, c_void_p, c_int64, c_int32, c_int32)),
@@ -101,15 +104,34 @@ def address(array: np.ndarray) -> int:
 def crc32c_chunks(data: np.ndarray, chunk: int) -> np.ndarray:
     """CRC32C of each `chunk` bytes of a contiguous uint8 array, as uint32[ceil(size / chunk)]."""
     sums = np.empty(-(-data.size // chunk), np.uint32)
-    if data.size < LARGE or cpu_count() == 1:
-        _crc32c(data, chunk, sums)
-        return sums
-    half = sums.size // 2
-    other = Thread(target=_crc32c, args=(data[: half * chunk], chunk, sums[:half]))
-    other.start()
-    _crc32c(data[half * chunk :], chunk, sums[half:])
-    other.join()
+    in_two(lambda a, b: _crc32c(data[a * chunk : b * chunk], chunk, sums[a:b]), sums.size, data.size)
     return sums
+
+
+def in_two(work: Callable[[int, int], None], count: int, size: int) -> None:
+    """work(0, count), in halves at once where `size` bytes are worth it and the system has a thread for it."""
+    half = count // 2
+    failures: list[Exception] = []
+
+    def first() -> None:
+        try:
+            work(0, half)
+        except Exception as error:
+            failures.append(error)
+
+    other = Thread(target=first) if size >= LARGE and cpu_count() > 1 else None
+    try:
+        if other is not None:
+            other.start()
+    except RuntimeError:  # no more threads
+        other = None
+    try:
+        work(0 if other is None else half, count)
+    finally:
+        if other is not None:
+            other.join()
+    for failure in failures:
+        raise failure
 
 
 def _crc32c(data: np.ndarray, chunk: int, sums: np.ndarray) -> None:
@@ -128,12 +150,6 @@ class Memory:
         self.address: int = lib.lg_alloc(size) or 0 if size else 0
         if size and not self.address:
             raise RunError(f"out of memory: {size} bytes for constants")
-
-    def array(self) -> np.ndarray:
-        """The bytes as a uint8 array; only valid while this object lives."""
-        if not self.size:
-            return np.empty(0, np.uint8)
-        return np.ctypeslib.as_array((ctypes.c_uint8 * self.size).from_address(self.address))
 
     def __del__(self) -> None:
         if getattr(self, "address", 0):

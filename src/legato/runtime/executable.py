@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from _signal import getsignal  # type: ignore[import-not-found]  # signal's own wraps the answer in an enum: 100 times slower
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from signal import SIGINT, default_int_handler
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import numpy as np
 
 from legato.base.config import config
-from legato.base.errors import InternalError, InterruptError, LegatoError, PlatformError, RunError
+from legato.base.errors import ArtifactError, InternalError, InterruptError, LegatoError, PlatformError, RunError
 from legato.base.precision import Precision
 from legato.base.target import missing_features, target
 from legato.runtime import artifact
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Executable", "load"]
 
 MAX_PLANS: Final = 256  # combinations of input shapes whose plans are kept
+MAX_KEPT: Final = 8  # workspaces of calls that ran at the same time, which are kept for the next ones
 
 # lg_status and the flags of lg_run
 _OK, _MEMORY, _INTERRUPT, _HOST_OP, _DEPTH, _CHECK = 0, 1, 2, 3, 4, 256
@@ -47,11 +49,13 @@ class Executable:
 
     Call it with arrays (NumPy's, or anything with __dlpack__) and values of data types (`Data`, made by constructors of
     a module or by those in `constructors`) in the order of `arguments`; it returns one array or value, or tuples of
-    them as the program's result has it. `run` takes and returns them by name.
+    them as the program's result has it. Tuples among the arguments may nest as the program's do, or be taken apart.
+    `run` takes and returns them by name.
     """
 
-    __slots__ = ("_bodies", "_body_of", "_callback", "_code", "_entry", "_exchanges", "_flags", "_free", "_host_ops",
-                 "_limit", "_parts", "_plans", "_run", "_signature", "function", "program", "threads")  # fmt: skip
+    __slots__ = ("__weakref__", "_asked", "_bodies", "_body_of", "_callback", "_code", "_entry", "_exchanges", "_flags",
+                 "_free", "_host_ops", "_limit", "_parts", "_plans", "_run", "_signature", "function", "program",
+                 "threads")  # fmt: skip
 
     def __init__(
         self,
@@ -74,8 +78,9 @@ class Executable:
         self.program = program
         self.function = function
         self.threads = _thread_count(threads)
+        self._asked = threads
         self._parts = parts
-        self._limit = memory_limit
+        self._limit = _memory_limit(memory_limit)
         self._code = code or CodeImage(parts.image, parts.code_size, parts.relocations)
         self._entry = self._code.address + program.functions[function].offset
         self._signature = Signature(program.functions[function])
@@ -129,6 +134,8 @@ class Executable:
 
     def __call__(self, *inputs: object) -> object:
         """The program's result on `inputs`: an array or value, or tuples as `structure` nests them. All are fresh."""
+        if tuple in map(type, inputs):
+            inputs = tuple(_leaves(inputs))
         return self._signature.pack(self._call(inputs))
 
     def run(self, inputs: Mapping[str, object], *, out: Mapping[str, np.ndarray] | None = None) -> dict[str, Any]:
@@ -248,12 +255,14 @@ class Executable:
             )  # fmt: skip
             failure = workspace.failures.pop() if workspace.failures else None
             report = tuple(workspace.report) if status else ()
+            refused = workspace.refused() if status == _MEMORY else (0, 0)
             if signature.has_objects and not status:
                 results = call.results()
         finally:
-            self._free.append(workspace)
+            if len(self._free) < MAX_KEPT:
+                self._free.append(workspace)
         if status:
-            self._fail(status, failure, plan, report)
+            self._fail(status, failure, plan, report, refused)
         return results
 
     def _new_workspace(self) -> Workspace:
@@ -269,15 +278,18 @@ class Executable:
             self._signature.report_words,
         )
 
-    def _fail(self, status: int, failure: Failure | None, plan: Plan, report: Sequence[int]) -> NoReturn:
+    def _fail(
+        self, status: int, failure: Failure | None, plan: Plan, report: Sequence[int], refused: tuple[int, int]
+    ) -> NoReturn:
         """Raise what `status` stands for."""
         checks, tests = self.program.checks, self.program.tests
         if status == _INTERRUPT:
             raise InterruptError("interrupted by Ctrl-C")
         if status == _HOST_OP and failure is not None:
-            raise _host_error(*failure) from failure[1]
+            error = _host_error(*failure)
+            raise error from (None if error is failure[1] else failure[1])
         if status == _MEMORY:
-            raise RunError(self._memory_message(plan))
+            raise RunError(self._memory_message(plan, *refused))
         if status == _DEPTH:
             raise RunError("calls nest too deeply: the recursion of the program does not end, or too late")
         if _CHECK <= status < _CHECK + len(checks):
@@ -286,8 +298,10 @@ class Executable:
             raise violation(tests, status - _CHECK - len(checks), report)
         raise InternalError(f"native code returned the unknown status {status}")
 
-    def _memory_message(self, plan: Plan) -> str:
-        need = f"out of memory: this call's workspace is planned at {plan.workspace} bytes"
+    def _memory_message(self, plan: Plan, refused: int, beside: int) -> str:
+        need = f"out of memory: no room for {refused} bytes of workspace beside {beside} in use"
+        if plan.workspace and plan.workspace != refused:
+            need += f"; {plan.workspace} were planned"
         if not self._limit:
             return need
         return f"{need}; memory_limit is {self._limit}\n  hint: smaller inputs, or a higher limit"
@@ -377,6 +391,27 @@ class Executable:
         arrow = " -> ".join(", ".join(map(str, leaves)) for leaves in sides)
         return f"<executable {self.function}({arrow}) for {self.target}, {self.threads} threads>"
 
+    # ------------------------------------------------------------------------------------------------ memory
+
+    def release(self) -> None:
+        """Gives the memory back that calls have worked in and that is kept for the next ones.
+
+        From any thread, at any time: calls that run keep theirs.
+        """
+        for each in (self, *self._bodies):
+            each._free.clear()
+
+    def __copy__(self) -> Executable:
+        return self  # immutable
+
+    def __deepcopy__(self, memo: object) -> Executable:
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """As an artifact, with the options that it was made with. Like any pickle, it is for those whom one trusts."""
+        options = {"function": self.function, "threads": self._asked, "memory_limit": self._limit}
+        return _restored, (artifact.to_bytes(self._parts), {**options, "host_ops": self._host_ops})
+
     # ------------------------------------------------------------------------------------------------ variants
 
     def with_threads(self, threads: int | None) -> Executable:
@@ -419,11 +454,37 @@ def load(
 
     ArtifactError for anything that is not a whole artifact of this version for this machine. Nothing is compiled.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise ArtifactError(f"load: got a {type(path).__name__}, wanted the path of a file")
     parts = artifact.read(Path(path))
     return Executable(parts, function=function, threads=threads, memory_limit=memory_limit, host_ops=host_ops)
 
 
+def _restored(data: bytes, options: dict[str, Any]) -> Executable:
+    """The executable that was pickled."""
+    return Executable(artifact.from_bytes(data), **options)
+
+
+def _leaves(values: Sequence[object]) -> Iterator[object]:
+    """What tuples nest, in order."""
+    stack = list(reversed(values))
+    while stack:
+        value = stack.pop()
+        if type(value) is tuple:
+            stack += reversed(value)
+        else:
+            yield value
+
+
+def _memory_limit(limit: int) -> int:
+    if type(limit) is not int or limit < 0:
+        raise RunError(f"memory_limit: got {limit!r}, wanted a number of bytes, or 0 for none")
+    return limit
+
+
 def _thread_count(threads: int | None) -> int:
+    if threads is not None and type(threads) is not int:
+        raise RunError(f"threads: got {threads!r}, wanted 1 to {MAX_THREADS}")
     count = cpu_count() if threads is None and not config().threads else threads or config().threads
     if not 1 <= count <= MAX_THREADS:
         raise RunError(f"threads: got {count}, wanted 1 to {MAX_THREADS}")
@@ -444,8 +505,10 @@ def _refuse_op(info: HostOpInfo, inputs: Sequence[np.ndarray]) -> Sequence[np.nd
     )
 
 
-def _host_error(op: str, failure: BaseException) -> RunError:
+def _host_error(op: str, failure: BaseException) -> BaseException:
     if isinstance(failure, KeyboardInterrupt):
         return InterruptError("interrupted by Ctrl-C")
+    if not isinstance(failure, Exception):  # SystemExit and the like: whoever raised it knows what for
+        return failure
     kind = "" if isinstance(failure, LegatoError) else f"{type(failure).__name__}: "
     return RunError(f"operator {op} failed: {kind}{failure}")

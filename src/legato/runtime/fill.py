@@ -10,6 +10,7 @@ import numpy as np
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType, dtype
 from legato.base.errors import RunError
+from legato.runtime.arrays import as_array
 from legato.runtime.program import DimInfo, FunctionInfo, TensorInfo
 from legato.runtime.signature import Signature
 from legato.runtime.size import Evaluator, compile_size
@@ -75,7 +76,12 @@ def feeds(
         shown = ", ".join(got) if isinstance(given, Mapping) else f"{len(given)} arrays"
         raise RunError(f"inputs: got {shown or 'none'}, wanted {', '.join(map(str, info.inputs)) or 'none'}")
     arrays = given.values() if isinstance(given, Mapping) else given
-    return {name: np.asarray(array) for name, array in zip(got, arrays, strict=True)}
+    return {name: _given(array, name) for name, array in zip(got, arrays, strict=True)}
+
+
+def _given(value: object, name: str) -> np.ndarray:
+    """What was given as an array; numbers and lists, too: whether they have the right dtype is checked later."""
+    return np.asarray(value) if isinstance(value, int | float | list) else as_array(value, name)
 
 
 def _fill(rng: np.random.Generator, tensor: TensorInfo, shape: tuple[int, ...], how: Fill) -> np.ndarray:

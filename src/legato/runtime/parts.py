@@ -13,7 +13,16 @@ from legato.base.errors import RunError
 from legato.runtime.binding import Memory, address
 from legato.runtime.program import Program
 
-__all__ = ["ALIGNMENT", "ConstantInfo", "Constants", "Parts", "Segment", "constant_offsets", "join_constants"]
+__all__ = [
+    "ALIGNMENT",
+    "ConstantInfo",
+    "Constants",
+    "Parts",
+    "Segment",
+    "constant_offsets",
+    "join_constants",
+    "new_segment",
+]
 
 ALIGNMENT: Final = 64  # of constants in their segment; the segment itself lies at least as well
 
@@ -78,6 +87,12 @@ class _Exposed:
         self.__array_interface__ = {"version": 3, "typestr": "|u1", "shape": (memory.size,), "data": place}
 
 
+def new_segment(size: int) -> tuple[np.ndarray, object]:
+    """`size` zero bytes for constants, aligned as these are, and what keeps them alive; RunError: out of memory."""
+    memory = Memory(size)
+    return np.asarray(_Exposed(memory)), memory
+
+
 class Segment:
     """A constant segment in the making: arrays that are made in it need not be copied into it.
 
@@ -130,8 +145,8 @@ def join_constants(constants: Sequence[tuple[str, np.ndarray]]) -> Constants:
     """The segment with the bytes of each array (in C order) at the offset that `constant_offsets` says."""
     offsets: Mapping[str, int] = constant_offsets(constants)
     infos = tuple(ConstantInfo(name, offsets[name], array.nbytes) for name, array in constants)
-    memory = Memory(max((-(-(info.offset + info.size) // ALIGNMENT) * ALIGNMENT for info in infos), default=0))
-    segment = memory.array()
+    size = max((-(-(info.offset + info.size) // ALIGNMENT) * ALIGNMENT for info in infos), default=0)
+    segment, memory = new_segment(size)
     for info, (_, array) in zip(infos, constants, strict=True):
         flat = np.ascontiguousarray(array).reshape(-1)
         segment[info.offset : info.offset + info.size] = flat.view(np.uint8)

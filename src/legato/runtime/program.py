@@ -21,8 +21,8 @@ from legato.runtime.violation import REPORT, AccessInfo
 __all__ = ["ABI", "FORMAT", "Constraint", "DimInfo", "FunctionInfo", "HostOpInfo", "Program", "Structure",
            "TensorInfo", "Word", "program_from_json"]  # fmt: skip
 
-FORMAT: Final = 6  # of the artifact file and of the JSON in it
-ABI: Final = 4  # LG_ABI_VERSION of legato.h
+FORMAT: Final = 7  # of the artifact file and of the JSON in it
+ABI: Final = 5  # LG_ABI_VERSION of legato.h
 
 # How outputs are returned: the number of an output (tensors first, then objects), or a tuple of structures.
 Structure = int | tuple["Structure", ...]

@@ -75,6 +75,13 @@ class Workspace:
         """The most bytes that frames have occupied at once in any call so far."""
         return int(library().lg_workspace_peak(self.handle))
 
+    def refused(self) -> tuple[int, int]:
+        """What the call that has just run out of memory had no room for: so many bytes, beside those in use."""
+        found = (ctypes.c_int64 * 2)()
+        at = ctypes.addressof(found)
+        library().lg_workspace_refused(self.handle, at, at + 8)
+        return found[0], found[1]
+
     def end_objects(self, handles: Sequence[int]) -> None:
         """Releases `handles`, and ends the objects that are left."""
         library().lg_objects_end(self.handle, (ctypes.c_int64 * len(handles))(*handles), len(handles))

@@ -8,7 +8,7 @@ from typing import Final
 from legato.arith.expr import Const
 from legato.base.node import post_order
 from legato.tir.stmt import Alloc, Barrier, Block, Check, For, Func, If, Let, LoopKind, Stmt, Store
-from legato.tir.walk import statements
+from legato.tir.walk import loops, statements
 
 __all__ = ["LaunchKind", "launch_kind"]
 
@@ -24,23 +24,33 @@ class LaunchKind(enum.IntEnum):
     SHARES = 1  # in one share for each thread, which any thread may compute
     GANG = 2  # in shares that are computed at the same time: the threads wait for each other
     PIECES = 3  # in smaller shares, of which faster threads take more
+    PARTS = 4  # in one share for each thread, in parts if it takes long: only the running program knows
 
 
 def launch_kind(func: Func) -> LaunchKind:
-    """The kind that a kernel needs: whether it has PARALLEL loops, and Barriers, and enough to do in loops that may be
-    divided into any number of shares."""
+    """The kind that a kernel needs: whether it has PARALLEL loops, and Barriers, and enough to do, or who knows how
+    much, in loops that may be divided into any number of shares."""
     found = LaunchKind.ALONE
     for s in statements(func):
         if isinstance(s, Barrier):
             return LaunchKind.GANG
         if isinstance(s, For) and s.kind is LoopKind.PARALLEL:
             found = LaunchKind.SHARES
-    return LaunchKind.PIECES if found is LaunchKind.SHARES and _is_worth_cutting(func.body) else found
+    if found is not LaunchKind.SHARES:
+        return found
+    stores = _stores_to_cut(func.body)
+    if stores is None:
+        return LaunchKind.SHARES
+    if stores >= FEWEST_STORES:
+        return LaunchKind.PIECES
+    is_known = all(isinstance(loop.extent, Const) for loop in loops(func))
+    return LaunchKind.SHARES if is_known else LaunchKind.PARTS
 
 
-def _is_worth_cutting(root: Stmt) -> bool:
-    """Whether all that `root` does is in PARALLEL loops, none of which another loop repeats (each piece would read what
-    all its turns read), and enough. A kernel that may fail is left alone: its first failure is what counts."""
+def _stores_to_cut(root: Stmt) -> int | None:
+    """How many stores `root` makes, if all that it does is in PARALLEL loops, none of which another loop repeats (each
+    piece would read what all its turns read); else None. A kernel that may fail is left alone: its first failure
+    counts."""
     stores = 0
     outside: list[Stmt] = [root]
     while outside:
@@ -50,8 +60,8 @@ def _is_worth_cutting(root: Stmt) -> bool:
         elif isinstance(s, Block | Let | Alloc):
             outside += s.children()
         else:
-            return False
-    return stores >= FEWEST_STORES and not any(isinstance(s, Check) for s in statements(root))
+            return None
+    return None if any(isinstance(s, Check) for s in statements(root)) else stores
 
 
 def _stores(loop: Stmt) -> int:

@@ -157,6 +157,55 @@ def test_ranges(entries: dict[str, str], why: str, tmp_path: Path) -> None:
     assert refused(path) == f"initializer 'w': {why}"
 
 
+@pytest.mark.parametrize("change", ["cut", "overwritten", "removed"])
+def test_what_becomes_of_a_data_file_later_does_no_harm(change: str, tmp_path: Path) -> None:
+    data = tmp_path / "w.bin"
+    data.write_bytes(WEIGHTS.tobytes())
+    before = len(os.listdir("/proc/self/fd"))
+    module = from_onnx(save(tmp_path, external("w.bin", offset="8", length="16")))
+    assert len(os.listdir("/proc/self/fd")) == before
+    if change == "cut":
+        os.truncate(data, 0)
+    elif change == "overwritten":
+        data.write_bytes(bytes(24))
+    else:
+        data.unlink()
+    np.testing.assert_array_equal(evaluate(module, [np.zeros(4, np.float32)]), WEIGHTS[2:])
+
+
+def hub(folder: Path) -> Path:
+    """The layout of a model hub's cache: the path of the model, which is a link, as its data file is."""
+    (folder / "blobs").mkdir(parents=True)
+    (folder / "snapshots" / "1").mkdir(parents=True)
+    (folder / "blobs" / "a").write_bytes(external("w.bin", length="16").SerializeToString())
+    (folder / "blobs" / "b").write_bytes(WEIGHTS.tobytes())
+    for name, blob in (("model.onnx", "a"), ("w.bin", "b")):
+        (folder / "snapshots" / "1" / name).symlink_to(f"../../blobs/{blob}")
+    return folder / "snapshots" / "1" / "model.onnx"
+
+
+def test_the_links_of_a_hub_cache_are_followed(tmp_path: Path) -> None:
+    result = evaluate(from_onnx(hub(tmp_path)), [np.zeros(4, np.float32)])
+    np.testing.assert_array_equal(result, WEIGHTS[:4])
+
+
+@pytest.mark.parametrize("target", ["../../secret", "../../blobs/../secret", "../../blobs/link", "../../blobs/none"])
+def test_links_of_a_hub_cache_lead_nowhere_else(tmp_path: Path, target: str) -> None:
+    path = hub(tmp_path)
+    (tmp_path / "secret").write_bytes(WEIGHTS.tobytes())
+    (tmp_path / "blobs" / "link").symlink_to("../secret")
+    (path.parent / "w.bin").unlink()
+    (path.parent / "w.bin").symlink_to(target)
+    why = "external data file 'w.bin' is reached through a symbolic link"
+    assert refused(path) == f"initializer 'w': {why}"
+    (path.parent / "w.bin").unlink()
+    (path.parent / "w.bin").symlink_to("../../blobs/b")
+    assert refused(save(path.parent / "m", external("../w.bin"))).endswith("lies outside the model's folder")
+    copy = path.parent / "copy.onnx"  # no link: it has no store
+    copy.write_bytes(path.read_bytes())
+    assert refused(copy) == f"initializer 'w': {why}"
+
+
 def test_external_data_needs_a_folder() -> None:
     assert refused(external("w.bin").SerializeToString()) == (
         "initializer 'w': external data file 'w.bin', but the model has no folder"

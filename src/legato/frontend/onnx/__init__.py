@@ -51,7 +51,7 @@ def from_onnx(
 ) -> Module:
     """The module of an ONNX model: a path, a file's content, or a message. Its function is @main.
 
-    Initializers become constants, external data is mapped from files beside the model (only where a path is given). The
+    Initializers become constants, external data is read from files beside the model (only where a path is given). The
     function's attribute `output_names` has the names of the outputs. Raises ImportModelError for a file that cannot be
     read, UnsupportedError with every node that cannot be compiled, TypeCheckError for an ill-typed model.
     """

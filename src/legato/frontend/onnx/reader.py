@@ -74,6 +74,8 @@ def read(model: str | os.PathLike[str] | bytes | ModelProto) -> Source:
         content = _content(folder.open(path.name), path)
     except OSError as error:
         raise ImportModelError(f"{path}: {error.strerror}") from None
+    except ValueError:  # a NUL in it
+        raise ImportModelError(f"{str(path)!r}: the name of a file holds no NUL") from None
     return _checked(_parse(content.message, str(path)), str(path), folder, content.weights)
 
 

@@ -10,7 +10,6 @@
 #define MAX_BYTES (1ll << 46)
 #define MIN_CHUNK (256ll << 10)
 #define MAX_GROWTH (64ll << 20) /* chunks double up to here */
-#define MAX_DEPTH 100000 /* on the thread's own stack */
 
 /* ---- blocks from the system ---- */
 
@@ -90,9 +89,12 @@ static void forget_frames(lg_arena *arena) {
 }
 
 bool lg_arena_reserve(lg_arena *arena, int64_t bytes) {
+    if (bytes <= 0)
+        return true;
+    lg_budget_refuse(arena->budget, bytes); /* should it not succeed */
     if (arena->budget->limit && bytes > arena->budget->limit)
         return false;
-    if (bytes <= 0 || (arena->first && arena->first->capacity >= bytes))
+    if (arena->first && arena->first->capacity >= bytes)
         return true;
     lg_arena_free(arena);
     arena->first = arena->current = new_chunk(bytes, NULL);
@@ -101,30 +103,48 @@ bool lg_arena_reserve(lg_arena *arena, int64_t bytes) {
 
 /* ---- frames ---- */
 
-/* The lowest address that frames of this thread's stack may reach. */
-static uintptr_t stack_floor(void) {
-    static _Thread_local uintptr_t floor = 0;
+typedef struct {
+    uintptr_t low, size; /* of the stack of a thread; size 0: not asked yet, 1: the system does not say */
+} thread_stack;
+
+static thread_stack own_stack(void) {
+    static _Thread_local thread_stack found;
     pthread_attr_t attr;
     void *low;
     size_t size;
-    if (floor)
-        return floor;
-    floor = 1; /* where the system does not say, depth alone is checked */
+    if (found.size)
+        return found;
+    found.size = 1;
     if (pthread_getattr_np(pthread_self(), &attr))
-        return floor;
-    if (!pthread_attr_getstack(&attr, &low, &size))
-        floor = (uintptr_t)low + (size / 2 < STACK_RESERVE ? size / 2 : STACK_RESERVE);
+        return found;
+    if (!pthread_attr_getstack(&attr, &low, &size) && size > 1)
+        found = (thread_stack){.low = (uintptr_t)low, .size = size};
     pthread_attr_destroy(&attr);
-    return floor;
+    return found;
+}
+
+/* The lowest address that frames of this thread's stack may reach; where the system does not say, depth alone is
+ * checked. */
+static uintptr_t stack_floor(void) {
+    thread_stack stack = own_stack();
+    return stack.low + (stack.size / 2 < STACK_RESERVE ? stack.size / 2 : STACK_RESERVE);
+}
+
+bool lg_stack_has_room(void) {
+    thread_stack stack = own_stack();
+    uintptr_t used_from = (uintptr_t)__builtin_frame_address(0) - stack.low;
+    return used_from >= stack.size || used_from >= STACK_NEEDED; /* a stack that is not the thread's own is unknown */
 }
 
 bool lg_arena_may_nest(const lg_arena *arena) {
-    return arena->depth < MAX_DEPTH && (uintptr_t)__builtin_frame_address(0) >= stack_floor();
+    return arena->depth < LG_MAX_DEPTH && (uintptr_t)__builtin_frame_address(0) >= stack_floor();
 }
 
 void *lg_arena_push(lg_arena *arena, int64_t bytes) {
-    if (bytes < 0 || bytes > MAX_BYTES)
+    if (bytes < 0 || bytes > MAX_BYTES) {
+        lg_budget_refuse(arena->budget, bytes);
         return NULL;
+    }
     int64_t size = bytes ? (bytes + ALIGN - 1) / ALIGN * ALIGN : ALIGN;
     if (!lg_budget_take(arena->budget, size))
         return NULL;
@@ -133,6 +153,7 @@ void *lg_arena_push(lg_arena *arena, int64_t bytes) {
         chunk = next_chunk(arena, size);
         if (!chunk) {
             lg_budget_give(arena->budget, size);
+            lg_budget_refuse(arena->budget, size);
             return NULL;
         }
         arena->current = chunk;

@@ -12,7 +12,8 @@ struct lg_workspace {
     lg_arena arena;
     lg_heap heap;
     lg_stack stack;   /* of programs that recurse deeply */
-    bool is_deep;     /* this call runs on it */
+    bool is_deep;     /* this call may recurse deeply */
+    bool is_aside;    /* it runs on that stack, for this or because the thread's own is small */
     int64_t leaked;   /* objects that calls have left behind */
     lg_host_op host_op;
     void *user;
@@ -53,7 +54,7 @@ static bool take_sigint(lg_workspace *ws) {
     return !ignored;
 }
 
-static bool is_interrupted(const lg_workspace *ws) {
+bool lg_is_interrupted(const lg_workspace *ws) {
     return atomic_load_explicit(&ws->interrupted, memory_order_relaxed) ||
            (ws->on_main && atomic_load_explicit(&sigint_count, memory_order_relaxed) != ws->sigints);
 }
@@ -78,30 +79,30 @@ static bool has_gang(lg_workspace *ws) {
 
 static lg_status launch(lg_call *call, lg_kernel kernel, const lg_word *args, int64_t how) {
     lg_workspace *ws = (lg_workspace *)call;
-    if (is_interrupted(ws))
+    if (lg_is_interrupted(ws))
         return LG_INTERRUPT;
     if (how == LG_ALONE || ws->threads == 1 || !has_gang(ws))
-        return kernel(args, 0, 1);
+        return how >= LG_PIECES ? lg_parts_run(kernel, args, 0, 1, ws) : kernel(args, 0, 1);
     if (how == LG_GANG)
         return lg_gang_run_together(kernel, args, ws->threads);
-    return lg_gang_run(kernel, args, ws->threads, (int32_t)how);
+    return lg_gang_run(kernel, args, ws->threads, (int32_t)how, ws);
 }
 
 /* Whether calls may nest one deeper on the stack of our own, which counts as memory. */
-static bool may_nest_deep(lg_workspace *ws) {
+static bool may_nest_aside(lg_workspace *ws) {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     int64_t used = (int64_t)(ws->stack.top - here);
     ws->stack.lowest = here < ws->stack.lowest ? here : ws->stack.lowest;
-    return here >= ws->stack.floor + STACK_RESERVE &&
+    return (ws->is_deep || ws->arena.depth < LG_MAX_DEPTH) && here >= ws->stack.floor + STACK_RESERVE &&
            (!ws->budget.limit || used <= ws->budget.limit - ws->budget.in_use);
 }
 
 static void *push(lg_call *call, int64_t bytes) {
     lg_workspace *ws = (lg_workspace *)call;
     void *frame = NULL;
-    if (is_interrupted(ws))
+    if (lg_is_interrupted(ws))
         ws->push_failed = LG_INTERRUPT;
-    else if (!(ws->is_deep ? may_nest_deep(ws) : lg_arena_may_nest(&ws->arena)))
+    else if (!(ws->is_aside ? may_nest_aside(ws) : lg_arena_may_nest(&ws->arena)))
         ws->push_failed = LG_DEPTH;
     else if (!(frame = lg_arena_push(&ws->arena, bytes)))
         ws->push_failed = LG_MEMORY;
@@ -133,16 +134,16 @@ static lg_status call_back(void *argument) {
 
 static lg_status host_op(lg_call *call, int64_t op, const lg_word *args) {
     lg_workspace *ws = (lg_workspace *)call;
-    if (is_interrupted(ws))
+    if (lg_is_interrupted(ws))
         return LG_INTERRUPT;
     if (!ws->host_op)
         return LG_HOST_OP;
     host_op_call request = {.ws = ws, .op = op, .args = args};
-    return ws->is_deep ? lg_stack_leave(&ws->stack, call_back, &request) : call_back(&request);
+    return ws->is_aside ? lg_stack_leave(&ws->stack, call_back, &request) : call_back(&request);
 }
 
 static lg_status poll(lg_call *call) {
-    return is_interrupted((const lg_workspace *)call) ? LG_INTERRUPT : LG_OK;
+    return lg_is_interrupted((const lg_workspace *)call) ? LG_INTERRUPT : LG_OK;
 }
 
 static void barrier(lg_call *call, int64_t nt) {
@@ -177,7 +178,7 @@ static lg_status timed_launch(lg_call *call, lg_kernel kernel, const lg_word *ar
     lg_workspace *ws = (lg_workspace *)call;
     _Atomic int64_t shares = 0;
     lg_timed timed = {.kernel = kernel, .args = args, .count = &shares};
-    lg_launch *record = lg_profile_launch(ws->profile, &timed, ws->threads * (how == LG_PIECES ? LG_CELLS : 1));
+    lg_launch *record = lg_profile_launch(ws->profile, &timed, ws->threads * (how >= LG_PIECES ? LG_CELLS : 1));
     if (!record)
         return launch(call, kernel, args, how);
     lg_status status = launch(call, lg_timed_share, (const lg_word *)&timed, how);
@@ -242,6 +243,11 @@ int64_t lg_workspace_peak(const lg_workspace *ws) {
     return ws->budget.peak;
 }
 
+void lg_workspace_refused(const lg_workspace *ws, int64_t *bytes, int64_t *beside) {
+    *bytes = ws->budget.refused;
+    *beside = ws->budget.beside;
+}
+
 int64_t lg_workspace_held(const lg_workspace *ws) {
     return lg_arena_held(&ws->arena) + lg_heap_held(&ws->heap);
 }
@@ -286,7 +292,7 @@ static lg_status run_entry(lg_workspace *ws, lg_host entry, const lg_word *words
     entry_call request = {.ws = ws, .entry = entry, .words = words};
     atomic_fetch_add_explicit(&lg_calls, 1, memory_order_relaxed);
     ws->caller_fp = lg_fp_set(ws->fp);
-    lg_status status = ws->is_deep ? lg_stack_run(&ws->stack, enter, &request) : enter(&request);
+    lg_status status = ws->is_aside ? lg_stack_run(&ws->stack, enter, &request) : enter(&request);
     lg_fp_set(ws->caller_fp);
     if (ws->generation == lg_generation) {
         if (ws->has_gang)
@@ -299,8 +305,10 @@ static lg_status run_entry(lg_workspace *ws, lg_host entry, const lg_word *words
 lg_status lg_run(lg_workspace *ws, lg_host entry, const lg_word *words, int64_t reserve, int32_t threads,
                  int32_t flags) {
     ws->is_deep = flags & LG_RUN_DEEP;
+    ws->is_aside = ws->is_deep || !lg_stack_has_room();
     ws->fp = flags & LG_RUN_FLUSH ? LG_FP_FLUSH : LG_FP_KEEP;
-    if (!lg_arena_reserve(&ws->arena, reserve) || (ws->is_deep && !lg_stack_map(&ws->stack))) {
+    lg_budget_refuse(&ws->budget, STACK_NEEDED); /* should lg_stack_map fail */
+    if ((ws->is_aside && !lg_stack_map(&ws->stack)) || !lg_arena_reserve(&ws->arena, reserve)) {
         lg_heap_reset(&ws->heap);
         return LG_MEMORY;
     }
@@ -317,7 +325,7 @@ lg_status lg_run(lg_workspace *ws, lg_host entry, const lg_word *words, int64_t 
     lg_arena_reset(&ws->arena, ws->is_deep ? KEEP : 0);
     lg_stack_trim(&ws->stack);
     /* A Ctrl-C after the last kernel is not lost either. */
-    status = status == LG_OK && is_interrupted(ws) ? LG_INTERRUPT : status;
+    status = status == LG_OK && lg_is_interrupted(ws) ? LG_INTERRUPT : status;
     if (status)
         lg_heap_reset(&ws->heap);
     else if (!(flags & LG_RUN_OBJECTS))

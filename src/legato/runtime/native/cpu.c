@@ -1,30 +1,49 @@
 /* How many threads this process may run at once: CPU affinity and cgroup quotas. */
 #include "internal.h"
 
-#include <errno.h>
+#include <dirent.h>
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
-static int affinity_count(void) {
-    /* The kernel refuses a mask shorter than its own: EINVAL until it is long enough. */
-    for (size_t bits = CPU_SETSIZE; bits <= 1 << 20; bits *= 2) {
-        cpu_set_t *set = CPU_ALLOC(bits);
-        if (!set)
-            return 1;
-        size_t size = CPU_ALLOC_SIZE(bits);
-        int failed = sched_getaffinity(0, size, set);
-        int count = failed ? 0 : CPU_COUNT_S(size, set);
-        CPU_FREE(set);
-        if (!failed)
-            return count;
-        if (errno != EINVAL)
-            return 1;
-    }
-    return 1;
+#define MOST_CPUS 8192 /* that Linux can be built for; the system refuses a mask shorter than its own */
+
+typedef union {
+    cpu_set_t set; /* the first of the CPUs */
+    uint64_t words[MOST_CPUS / 64];
+} cpu_mask;
+
+/* The mask of thread `tid` of this process (0: the calling one), added to `mask`. */
+static void add_mask(pid_t tid, cpu_mask *mask) {
+    cpu_mask own = {.words = {0}};
+    if (sched_getaffinity(tid, sizeof own, &own.set))
+        return;
+    for (int i = 0; i < MOST_CPUS / 64; i++)
+        mask->words[i] |= own.words[i];
+}
+
+static bool is_set(const char *name) {
+    const char *value = getenv(name);
+    return value && *value && strcasecmp(value, "false") && strcasecmp(value, "disabled");
+}
+
+/* Whether OpenMP binds each of its threads, of which this may be one, to a place of its own. */
+static bool has_bound_threads(void) {
+    return is_set("OMP_PROC_BIND") || is_set("GOMP_CPU_AFFINITY") || is_set("KMP_AFFINITY");
+}
+
+static void add_masks_of_all_threads(cpu_mask *mask) {
+    DIR *tasks = opendir("/proc/self/task");
+    if (!tasks)
+        return;
+    for (struct dirent *entry; (entry = readdir(tasks));)
+        if (entry->d_name[0] != '.')
+            add_mask((pid_t)atoi(entry->d_name), mask);
+    closedir(tasks);
 }
 
 /* Reads up to one word and one number from a file; returns how many there were. */
@@ -147,18 +166,41 @@ double lg_cgroup_cpus(const char *root) {
     return quota;
 }
 
+/* ---- this process ---- */
+
+static cpu_mask process_mask; /* none: not known */
+static double process_quota;
 static int32_t cpu_count = 1;
 
 static void count_cpus(void) {
-    int count = affinity_count();
-    double quota = lg_cgroup_cpus("");
-    if (quota > 0 && quota < count)
-        count = (int)quota + (quota > (int)quota);
+    int count = CPU_COUNT_S(sizeof process_mask, &process_mask.set);
+    if (process_quota > 0 && process_quota < count)
+        count = (int)process_quota + (process_quota > (int)process_quota);
     cpu_count = count < 1 ? 1 : count > LG_MAX_THREADS ? LG_MAX_THREADS : count;
 }
 
+static void look_again(void) {
+    if (has_bound_threads())
+        return; /* of what the parent knows the child has one thread */
+    process_mask = (cpu_mask){.words = {0}};
+    add_mask(0, &process_mask);
+    count_cpus();
+}
+
+__attribute__((constructor)) static void look(void) {
+    process_quota = lg_cgroup_cpus("");
+    add_mask(0, &process_mask);
+    if (has_bound_threads())
+        add_masks_of_all_threads(&process_mask);
+    count_cpus();
+    pthread_atfork(NULL, NULL, look_again);
+}
+
 int32_t lg_cpu_count(void) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, count_cpus);
     return cpu_count;
+}
+
+void lg_cpu_unbind(void) {
+    if (CPU_COUNT_S(sizeof process_mask, &process_mask.set))
+        sched_setaffinity(0, sizeof process_mask, &process_mask.set); /* refused where CPUs have gone since */
 }

@@ -67,6 +67,7 @@ static lg_slab *map_slab(lg_heap *heap, int64_t bytes) {
     lg_slab *slab = lg_alloc(bytes);
     if (!slab) {
         lg_budget_give(heap->budget, bytes);
+        lg_budget_refuse(heap->budget, bytes);
         return NULL;
     }
     slab->bytes = bytes;
@@ -162,8 +163,10 @@ static lg_slab *slab_of_large(lg_header *block) {
 
 void *lg_heap_object(lg_heap *heap, int64_t bytes, int64_t tag, int64_t pointers) {
     int64_t size;
-    if (bytes < 0 || bytes > MAX_OBJECT)
+    if (bytes < 0 || bytes > MAX_OBJECT) {
+        lg_budget_refuse(heap->budget, bytes);
         return NULL;
+    }
     int32_t class = class_of(bytes, pointers, &size);
     lg_header *object = heap->free[class];
     if (object)

@@ -64,16 +64,30 @@ extern uint32_t lg_generation;
 bool lg_gang_take(void);
 void lg_gang_release(void);
 
-/* The shares of each thread that a kernel in pieces (LG_PIECES) is divided into; a power of two. */
+/* The shares of each thread that a kernel in pieces or parts is divided into; a power of two. */
 enum { LG_CELLS = 32 };
 
 /* Runs `kernel` on the calling thread, which has the gang, and up to threads - 1 workers; waits for all. `how` is
- * LG_SHARES or LG_PIECES. */
-lg_status lg_gang_run(lg_kernel kernel, const lg_word *args, int32_t threads, int32_t how);
+ * LG_SHARES, LG_PIECES or LG_PARTS. LG_INTERRUPT: `call` was to end early, which is asked between pieces and parts. */
+lg_status lg_gang_run(lg_kernel kernel, const lg_word *args, int32_t threads, int32_t how, const lg_workspace *call);
+
+/* What thread `tid` of `nt` does of a kernel launched with LG_PARTS; 0 of 1: what one does that has no gang, of one with
+ * LG_PIECES too. */
+lg_status lg_parts_run(lg_kernel kernel, const lg_word *args, int32_t tid, int32_t nt, const lg_workspace *call);
 
 /* For LG_GANG: all threads of the kernel do run, as many as come soon enough. They may call lg_gang_barrier. */
 lg_status lg_gang_run_together(lg_kernel kernel, const lg_word *args, int32_t threads);
 void lg_gang_barrier(int64_t threads);
+
+/* ---- call.c ---- */
+
+/* Whether the workspace's call is to end early. From any thread that runs a kernel of it. */
+bool lg_is_interrupted(const lg_workspace *workspace);
+
+/* ---- cpu.c ---- */
+
+/* Lets the calling thread run where this process may, whatever the thread that has made it is bound to. */
+void lg_cpu_unbind(void);
 
 /* ---- profile.c ---- */
 
@@ -101,18 +115,34 @@ void lg_profile_end(lg_profile *profile, lg_launch *launch, int64_t shares);
 /* What a kernel and a callback may still need of a stack. */
 #define STACK_RESERVE (1ll << 20)
 
+/* What a call needs of the stack of its thread: kernels' local buffers, which are 1 MB at most, and frames. */
+#define STACK_NEEDED (2ll << 20)
+
 /* ---- arena.c ---- */
+
+/* Frames that nest in a call that is not to recurse deeply. */
+enum { LG_MAX_DEPTH = 100000 };
 
 /* What a workspace may use, and uses: frames and the slabs of objects. */
 typedef struct {
-    int64_t limit;  /* of in_use; 0: none */
-    int64_t in_use; /* bytes */
-    int64_t peak;   /* the most in_use has been */
+    int64_t limit;   /* of in_use; 0: none */
+    int64_t in_use;  /* bytes */
+    int64_t peak;    /* the most in_use has been */
+    int64_t refused; /* bytes for which there was no room, last in this call; and */
+    int64_t beside;  /* in_use then */
 } lg_budget;
 
+/* Notes that there is no room for so many bytes. */
+static inline void lg_budget_refuse(lg_budget *budget, int64_t bytes) {
+    budget->refused = bytes;
+    budget->beside = budget->in_use;
+}
+
 static inline bool lg_budget_take(lg_budget *budget, int64_t bytes) {
-    if (budget->limit && bytes > budget->limit - budget->in_use)
+    if (budget->limit && bytes > budget->limit - budget->in_use) {
+        lg_budget_refuse(budget, bytes);
         return false;
+    }
     budget->in_use += bytes;
     budget->peak = budget->in_use > budget->peak ? budget->in_use : budget->peak;
     return true;
@@ -139,8 +169,11 @@ typedef struct {
 /* Makes the first chunk at least `bytes` long; no frame may be live. False: over the limit, or out of memory. */
 bool lg_arena_reserve(lg_arena *arena, int64_t bytes);
 
-/* Whether calls may nest one deeper: on the stack of this thread, or on one of our own. */
+/* Whether calls may nest one deeper on the stack of this thread. */
 bool lg_arena_may_nest(const lg_arena *arena);
+
+/* Whether the stack of this thread has room for STACK_NEEDED bytes; true where the system does not say. */
+bool lg_stack_has_room(void);
 
 /* A frame, or NULL: no memory. */
 void *lg_arena_push(lg_arena *arena, int64_t bytes);

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LG_ABI_VERSION 4
+#define LG_ABI_VERSION 5
 
 typedef union {
     void *p;
@@ -47,9 +47,10 @@ typedef struct {
 typedef lg_status (*lg_kernel)(const lg_word *args, int64_t tid, int64_t nt);
 
 /* How a kernel is launched: on this thread only (tid 0 of 1); in one share for each thread of the pool, run whenever a
- * thread has time for it; in shares that all run at the same time, because they meet at barriers; or in smaller shares,
- * of which a thread takes more than others if it is faster. */
-enum { LG_ALONE = 0, LG_SHARES = 1, LG_GANG = 2, LG_PIECES = 3 };
+ * thread has time for it; in shares that all run at the same time, because they meet at barriers; in smaller shares, of
+ * which a thread takes more than others if it is faster; or in one share for each thread, which it may run in parts, as
+ * smaller shares. Between pieces and parts a call may be interrupted. */
+enum { LG_ALONE = 0, LG_SHARES = 1, LG_GANG = 2, LG_PIECES = 3, LG_PARTS = 4 };
 
 typedef struct lg_call lg_call;
 

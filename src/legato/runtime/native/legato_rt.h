@@ -16,7 +16,8 @@ LG_API int32_t lg_abi_version(void);
 enum { LG_MAX_THREADS = 256 };
 
 /* How many threads run at once here: the CPUs of this process's affinity mask, or fewer where a cgroup's CPU quota
- * (rounded up) allows fewer. At least 1. Looked up once per process. */
+ * (rounded up) allows fewer. At least 1. Looked up when the library is loaded, and by a forked child again: the mask of
+ * the thread that does so; of all threads together, where OpenMP was told to bind each to a place of its own. */
 LG_API int32_t lg_cpu_count(void);
 
 /* The smallest CPU quota of this process's cgroups (version 1 and 2) and all their ancestors, in CPUs; 0 if there is
@@ -62,6 +63,9 @@ LG_API void lg_workspace_free(lg_workspace *workspace);
  * a whole. */
 LG_API int64_t lg_workspace_peak(const lg_workspace *workspace);
 
+/* What a call had no room for, where lg_run has just returned LG_MEMORY: so many bytes, beside those in use then. */
+LG_API void lg_workspace_refused(const lg_workspace *workspace, int64_t *bytes, int64_t *beside);
+
 /* The bytes that the workspace holds between calls. */
 LG_API int64_t lg_workspace_held(const lg_workspace *workspace);
 
@@ -70,8 +74,8 @@ LG_API int64_t lg_workspace_held(const lg_workspace *workspace);
 enum {
     LG_RUN_SIGINT = 1,
     /* On a stack of the workspace's own, of which only what is used is memory and counts to the limit. LG_DEPTH is
-     * returned where it or the limit ends; on the thread's stack, which is used otherwise, at 100000 frames, or where
-     * that stack ends. */
+     * returned where it or the limit ends; on the thread's stack, which is used otherwise if it has 2 MB left, at 100000
+     * frames, or where that stack ends. */
     LG_RUN_DEEP = 2,
     /* Arguments or results are objects: those there are when it succeeds live until lg_objects_end. */
     LG_RUN_OBJECTS = 4,
@@ -85,8 +89,8 @@ enum {
 LG_API lg_status lg_run(lg_workspace *workspace, lg_host entry, const lg_word *words, int64_t reserve, int32_t threads,
                         int32_t flags);
 
-/* Ends the workspace's current call with LG_INTERRUPT at its next launch, or after at most about 1000 more iterations of
- * a loop, or at the next call of a recursive function. From any thread. */
+/* Ends the workspace's current call with LG_INTERRUPT at its next launch, at the next piece of a kernel in pieces, after
+ * at most about 1000 more iterations of a loop, or at the next call of a recursive function. From any thread. */
 LG_API void lg_interrupt(lg_workspace *workspace);
 
 /* Puts the calling thread into the floating-point environment of kernels, with subnormal numbers kept or, if `flush`,

@@ -8,7 +8,9 @@
  *
  * A kernel that is launched in pieces has its iterations divided into LG_CELLS equal shares for each thread. A thread
  * takes its own from the first on, several at once while many are left, and then those of others from the last on, so
- * that all end at about the same time even where one runs slower or is interrupted.
+ * that all end at about the same time even where one runs slower or is interrupted. Between pieces it looks whether the
+ * call is to end early; so that this is soon, a thread begins with a small piece, and goes on with small ones where that
+ * took long.
  *
  * A kernel with barriers needs all its threads at once. Its workers claim their shares and wait for `begin`. Before
  * shares are counted, those are left out that have not come when the caller stops waiting, and those that run on a CPU
@@ -38,6 +40,9 @@
 #define MUSTER 300000     /* longer than a sleeping thread takes to wake up */
 #define YIELDS 50
 
+#define FIRST_PIECE 4       /* cells that a thread begins with */
+#define LONG_PIECE 50000000 /* nanoseconds that no piece but the first shall take, unless it is one cell */
+
 typedef struct {
     _Alignas(LINE) _Atomic uint32_t go;
     _Atomic uint32_t claimed;
@@ -51,6 +56,7 @@ typedef struct {
     lg_fp fp;                /* what the call computes in */
     lg_kernel kernel;
     const lg_word *args;
+    const lg_workspace *call;
     _Alignas(LINE) _Atomic uint32_t done;
     _Atomic uint32_t caller_asleep;
     lg_status status;
@@ -151,51 +157,87 @@ static uint64_t cells_between(uint32_t first, uint32_t end) {
     return (uint64_t)first << 32 | end;
 }
 
-/* How many cells to take at once of `left`, from `place` on or up to it: no more than a third, unless it is one, and a
- * power of two that divides `place`, so that they are together one of LG_CELLS / size equal shares. */
-static uint32_t piece_size(uint32_t left, uint32_t place) {
+/* How many cells to take at once of `left`, from `place` on or up to it: no more than a third, unless it is one, nor than
+ * `most`, and a power of two that divides `place`, so that they are together one of LG_CELLS / size equal shares. */
+static uint32_t piece_size(uint32_t left, uint32_t place, uint32_t most) {
     uint32_t size = 1;
-    while (6 * size <= left && place % (2 * size) == 0)
+    while (6 * size <= left && 2 * size <= most && place % (2 * size) == 0)
         size *= 2;
     return size;
 }
 
-/* Takes `size` cells, the first of which is `first`; false: there are none left. */
-static bool take(_Atomic uint64_t *cells, bool from_the_front, uint32_t *first, uint32_t *size) {
+/* Takes up to `most` cells, `size` of them from `first` on; false: there are none left. */
+static bool take(_Atomic uint64_t *cells, bool from_the_front, uint32_t most, uint32_t *first, uint32_t *size) {
     uint64_t before = atomic_load_explicit(cells, memory_order_relaxed), after;
     do {
         uint32_t low = (uint32_t)(before >> 32), high = (uint32_t)before;
         if (low >= high)
             return false;
-        *size = piece_size(high - low, from_the_front ? low : high);
+        *size = piece_size(high - low, from_the_front ? low : high, most);
         *first = from_the_front ? low : high - *size;
         after = from_the_front ? cells_between(low + *size, high) : cells_between(low, high - *size);
     } while (!atomic_compare_exchange_weak_explicit(cells, &before, after, memory_order_relaxed, memory_order_relaxed));
     return true;
 }
 
+/* How many cells to take at once after `size` of them took the time since `start`. */
+static uint32_t most_after(uint32_t size, int64_t start) {
+    int64_t each = (now_ns() - start) / size;
+    return each > LONG_PIECE / LG_CELLS ? (uint32_t)(LONG_PIECE / each) : LG_CELLS;
+}
+
 /* What thread `tid` of `nt` does of a kernel that is launched in pieces. */
-static lg_status run_pieces(lg_kernel kernel, const lg_word *args, int32_t tid, int32_t nt) {
+static lg_status run_pieces(lg_kernel kernel, const lg_word *args, int32_t tid, int32_t nt, const lg_workspace *call) {
     lg_status status = LG_OK;
+    uint32_t most = FIRST_PIECE;
     for (int32_t n = 0; n < nt; n++) {
         int32_t whose = (tid + n) % nt;
         _Atomic uint64_t *cells = whose ? &workers[whose - 1]->cells : &callers_cells;
-        for (uint32_t first, size; take(cells, n == 0, &first, &size);) {
+        for (uint32_t first, size; take(cells, n == 0, most, &first, &size);) {
+            int64_t start = most < LG_CELLS ? now_ns() : 0;
             lg_status its = kernel(args, (whose * LG_CELLS + first) / size, nt * (LG_CELLS / size));
             status = status ? status : its;
+            if (lg_is_interrupted(call))
+                return LG_INTERRUPT;
+            if (start)
+                most = most_after(size, start);
         }
     }
     return status;
 }
 
-static lg_status run_share(const lg_worker *worker) {
-    if (atomic_load_explicit(&worker->how, memory_order_relaxed) == LG_PIECES)
-        return run_pieces(worker->kernel, worker->args, worker->tid, worker->nt);
-    return worker->kernel(worker->args, worker->tid, worker->nt);
+lg_status lg_parts_run(lg_kernel kernel, const lg_word *args, int32_t tid, int32_t nt, const lg_workspace *call) {
+    lg_status status = LG_OK;
+    uint32_t most = FIRST_PIECE, size;
+    for (uint32_t first = 0; first < LG_CELLS; first += size) {
+        for (size = 1; 2 * size <= most && first % (2 * size) == 0 && first + 2 * size <= LG_CELLS;)
+            size *= 2;
+        int64_t start = most < LG_CELLS ? now_ns() : 0;
+        lg_status its = kernel(args, (tid * LG_CELLS + first) / size, nt * (LG_CELLS / size));
+        status = status ? status : its;
+        if (lg_is_interrupted(call))
+            return LG_INTERRUPT;
+        if (start)
+            most = most_after(size, start);
+    }
+    return status;
+}
+
+static lg_status run_shares(lg_kernel kernel, const lg_word *args, int32_t tid, int32_t nt, int32_t how,
+                            const lg_workspace *call) {
+    if (how == LG_PIECES)
+        return run_pieces(kernel, args, tid, nt, call);
+    return how == LG_PARTS ? lg_parts_run(kernel, args, tid, nt, call) : kernel(args, tid, nt);
+}
+
+static lg_status run_share(const lg_worker *w) {
+    int32_t how = atomic_load_explicit(&w->how, memory_order_relaxed);
+    return run_shares(w->kernel, w->args, w->tid, w->nt, how, w->call);
 }
 
 static void *work(void *argument) {
     lg_worker *self = argument;
+    lg_cpu_unbind();
     for (uint32_t job = 0;;) {
         wait_for_change(&self->go, job, &self->asleep, SPIN_CALL);
         job = atomic_load_explicit(&self->go, memory_order_acquire);
@@ -295,7 +337,7 @@ static lg_status join(lg_worker *worker) {
 }
 
 /* Gives a job to up to threads - 1 workers, and returns to how many. */
-static int32_t hand_out(lg_kernel kernel, const lg_word *args, int32_t threads, int32_t how) {
+static int32_t hand_out(lg_kernel kernel, const lg_word *args, int32_t threads, int32_t how, const lg_workspace *call) {
     int32_t count = atomic_load_explicit(&worker_count, memory_order_relaxed);
     if (count < threads - 1)
         count = grow(threads - 1);
@@ -309,6 +351,7 @@ static int32_t hand_out(lg_kernel kernel, const lg_word *args, int32_t threads, 
         lg_worker *worker = workers[i];
         worker->kernel = kernel;
         worker->args = args;
+        worker->call = call;
         worker->tid = i + 1;
         worker->nt = count + 1;
         worker->fp = fp;
@@ -323,9 +366,9 @@ static int32_t hand_out(lg_kernel kernel, const lg_word *args, int32_t threads, 
     return count;
 }
 
-lg_status lg_gang_run(lg_kernel kernel, const lg_word *args, int32_t threads, int32_t how) {
-    int32_t count = hand_out(kernel, args, threads, how);
-    lg_status status = how == LG_PIECES ? run_pieces(kernel, args, 0, count + 1) : kernel(args, 0, count + 1);
+lg_status lg_gang_run(lg_kernel kernel, const lg_word *args, int32_t threads, int32_t how, const lg_workspace *call) {
+    int32_t count = hand_out(kernel, args, threads, how, call);
+    lg_status status = run_shares(kernel, args, 0, count + 1, how, call);
     take_over(count);
     for (int32_t i = 0; i < count; i++) {
         lg_status its = join(workers[i]);
@@ -420,7 +463,7 @@ static int32_t muster(lg_worker **team, int32_t count) {
 
 lg_status lg_gang_run_together(lg_kernel kernel, const lg_word *args, int32_t threads) {
     lg_worker *team[LG_MAX_THREADS - 1];
-    int32_t count = hand_out(kernel, args, threads, LG_GANG), size = muster(team, count);
+    int32_t count = hand_out(kernel, args, threads, LG_GANG, NULL), size = muster(team, count);
     for (int32_t i = 0; i < size; i++) {
         team[i]->tid = i + 1;
         team[i]->nt = size + 1;
@@ -439,6 +482,8 @@ static void forget_workers(void) {
     atomic_store(&worker_count, 0);
     atomic_store(&gang_taken, 0);
     atomic_store(&lg_calls, 0);
+    atomic_store(&meeting.arrived, 0); /* some had arrived, who do not live on */
+    atomic_store(&meeting.sleepers, 0);
     lg_generation++;
 }
 
