@@ -169,7 +169,8 @@ class _Flattener:
 
     def _clause(self, d: Decision) -> Expr:
         body = self._match.clauses[d.clause].body
-        bound = [(var, self._operand(at)) for var, at in d.bound]
+        stands = dict(d.bound)  # in the order in which this way met the variables; every way has one of its own
+        bound = [(var, self._operand(stands[var])) for var in pattern_vars(self._match.clauses[d.clause].pattern)]
         dims = _own_dims(bound)
         if dims:
             self.renamed.setdefault(d.clause, []).append(dims)
