@@ -16,7 +16,7 @@ from itertools import chain
 from math import gcd
 from typing import Final
 
-from legato.arith.bounds import Bounds
+from legato.arith.bounds import Bounds, bounds
 from legato.arith.expr import Binary, Const, Expr, Op, Select, Var, const
 from legato.arith.interval import Interval
 from legato.arith.linear import Sum, Terms, build, factors, gather, product
@@ -25,7 +25,7 @@ from legato.arith.simplify import Simplifier, simplify
 from legato.arith.substitute import nodes
 from legato.base import dtype as dt
 
-__all__ = ["Assumptions", "facts_of"]
+__all__ = ["Assumptions", "facts_of", "surely_equal"]
 
 _FACTS_USED: Final = 2  # in one proof: a guard and a constraint
 _ROUNDS: Final = 3  # of conclusions from products to factors: from result to operand, say
@@ -48,8 +48,20 @@ def facts_of(condition: Expr, holds: bool = True) -> Iterator[Expr]:
         yield b - a - 1 if holds else a - b
     elif op is Op.LE:
         yield b - a if holds else a - b - 1
-    elif (op is Op.EQ and holds) or (op is Op.NE and not holds):
+    elif (op is Op.EQ) == holds:
         yield from (a - b, b - a)
+    else:  # they differ: if one is at most the other, it is less
+        gap = bounds(a - b)
+        if gap.lo == 0:
+            yield a - b - 1
+        if gap.hi == 0:
+            yield b - a - 1
+
+
+def surely_equal(a: Expr, b: Expr) -> bool:
+    """True only if `a` and `b` are equal for all values of their variables: by cases, where `prove_equal` sees none."""
+    known = Assumptions({})
+    return known.nonnegative(a - b) and known.nonnegative(b - a)
 
 
 class Assumptions:

@@ -29,9 +29,9 @@ def nearest_float(x: Fraction, bits: int) -> Fraction:
 
 def simplest(x: float) -> Fraction:
     """The fraction with the smallest denominator that, as a float, is `x`: 3/5 for 0.6, in float32 or float64."""
-    if not x:
-        return Fraction(0)
     exact = Fraction(abs(x))
+    if exact.denominator == 1:
+        return Fraction(x)
     size = exact.numerator.bit_length() - exact.denominator.bit_length()
     if exact < Fraction(2) ** size:
         size -= 1

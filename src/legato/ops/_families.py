@@ -17,7 +17,7 @@ from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
-from legato.ops._rules import FLOAT, NUMBER, DTypeTest, broadcast_shapes, is_one, require_dtype, same_dtype, tensor
+from legato.ops._rules import FLOAT, NUMBER, DTypeTest, at_most_one, broadcast_shapes, require_dtype, same_dtype, tensor
 from legato.ops._tensors import accumulator, wide
 from legato.te.tensor import Tensor, compute
 from legato.tir.expr import cast
@@ -202,7 +202,7 @@ def _binary_samples(dtypes: DTypeTest, exact: bool, rtol: float) -> list[Sample]
 def broadcast_index(out: Sequence[Expr], shape: Sequence[Dim]) -> tuple[Expr, ...]:
     """The index into a tensor of `shape` for index `out` of what it broadcasts to."""
     inner = out[len(out) - len(shape) :]
-    return tuple(const(0) if is_one(d) else i for i, d in zip(inner, shape, strict=True))
+    return tuple(const(0) if at_most_one(d) else i for i, d in zip(inner, shape, strict=True))
 
 
 def broadcast_value(rule: DimRule) -> Callable[..., tuple[Dim, ...] | None]:

@@ -8,16 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from legato.arith.expr import Const, const, expr, floordiv, max_
+from legato.arith.assume import Assumptions, surely_equal
+from legato.arith.bounds import bounds
+from legato.arith.expr import Const, const, eq, expr, floordiv, max_, select
 from legato.arith.simplify import simplify
 from legato.base.dtype import DType
 from legato.infer.holes import Hole, NotYet, is_hole, show
 from legato.ir.op import Relation
 from legato.ir.types import Dim, TensorType, TupleType, Type
 
-__all__ = ["FLOAT", "INT", "NUMBER", "at_least", "broadcast_shapes", "divides", "is_one", "known_dim", "normalize_axes",
-           "normalize_axis", "product", "require_dtype", "require_rank", "same_dtype", "same_shape", "tensor",
-           "tensors"]  # fmt: skip
+__all__ = ["FLOAT", "INT", "NUMBER", "at_least", "at_most_one", "broadcast_shapes", "divides", "is_one",
+           "known_dim", "normalize_axes", "normalize_axis", "product", "require_dtype", "require_rank",
+           "same_dtype", "same_shape", "tensor", "tensors"]  # fmt: skip
 
 DTypeTest = Callable[[DType], bool]
 
@@ -138,9 +140,10 @@ def normalize_axes(
 
 
 def broadcast_shapes(relation: Relation, *shapes: Sequence[Dim]) -> tuple[Dim, ...]:
-    """The shape that all `shapes` broadcast to, by NumPy's rule: aligned at the end, a literal 1 stretches.
+    """The shape that all `shapes` broadcast to, by NumPy's rule: aligned at the end, a 1 stretches.
 
-    A symbolic dim is never taken for a 1: against any other dim but a literal 1 it must be equal.
+    A dim of at most 1, as min(n, 1), stretches where it is 1 when the program runs. One that may be larger is never
+    taken for a 1: against any other dim but a literal 1 it must be equal.
     """
     rank = max(map(len, shapes), default=0)
     out: list[Dim] = []
@@ -162,8 +165,25 @@ def _broadcast_dim(relation: Relation, dims: Sequence[Dim], axis: int) -> Dim:
             raise NotYet
         if isinstance(d, Const) and isinstance(result, Const):
             raise relation.fail(f"the shapes do not broadcast: dim {axis} is {result} and {d}")
-        result = relation.same(result, d, f"broadcast dim {axis}")
+        result = _stretched(relation, result, d, f"broadcast dim {axis}")
     return result
+
+
+def _stretched(relation: Relation, a: Dim, b: Dim, what: str) -> Dim:
+    """The dim that `a` and `b` broadcast to: `b` where `a` is 1, and the other way round."""
+    if not (at_most_one(a) or at_most_one(b)):
+        return relation.same(a, b, what)
+    either = simplify(select(eq(a, 1), b, a)), simplify(select(eq(b, 1), a, b))
+    for d in (a, b):
+        if all(surely_equal(e, d) for e in either):
+            return d
+    return relation.same(*either, what)
+
+
+def at_most_one(d: Dim) -> bool:
+    """True if a dim is provably 0 or 1."""
+    hi = bounds(d).hi
+    return (hi is not None and hi <= 1) or bool(d.children() and Assumptions({}).nonnegative(1 - d))
 
 
 def product(dims: Sequence[Dim]) -> Dim:

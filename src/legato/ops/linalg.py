@@ -14,6 +14,7 @@ from legato.base.dtype import DType
 from legato.ir.attr_record import Attrs
 from legato.ir.op import Cost, Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
+from legato.ops._families import broadcast_index
 from legato.ops._rules import broadcast_shapes, tensor
 from legato.ops._tensors import (
     Array,
@@ -85,8 +86,7 @@ def _multiply(a: Array, b: Array, dtype: DType) -> Array:
 def _batch_index(t: Tensor, batch: Sequence[Expr], own: int) -> tuple[Expr, ...]:
     """Subscripts into the leading dimensions of `t` (all but the last `own`) for a position in the result's batch."""
     shape = t.shape[: t.rank - own]
-    used = batch[len(batch) - len(shape) :]
-    return tuple(const(0) if known_int(d) == 1 else i for d, i in zip(shape, used, strict=True))
+    return broadcast_index(batch, shape)
 
 
 def _contract(a: Tensor, b: Tensor, out: TensorType, transpose_a: bool, transpose_b: bool) -> Tensor:

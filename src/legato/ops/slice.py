@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from legato.arith.expr import Const, cdiv, const, eq, lt, max_, min_, select
+from legato.arith.expr import Binary, Const, cdiv, const, eq, lt, max_, min_, select
+from legato.arith.expr import Op as Arith
 from legato.arith.simplify import simplify
 from legato.base.dataclass import dataclass
 from legato.ir.attr_record import Attrs
@@ -64,8 +65,15 @@ def _bound(value: Dim | int, extent: Dim, step: int) -> Dim:
 def _range(extent: Dim, begin: Dim | int, end: Dim | int, step: int, size: bool) -> _Range:
     start = _bound(begin, extent, step)
     stop = _stop_of_size(start, as_dim(end), extent) if size else _bound(end, extent, step)
-    length = stop - start if step > 0 else start - stop
+    length = _gap(start, stop) if step > 0 else start - stop
     return _Range(start, step, simplify(max_(cdiv(length, abs(step)), const(0))))
+
+
+def _gap(start: Dim, stop: Dim) -> Dim:
+    """stop - start; the last elements of n, from max(n - 2, 0) on, are min(2, n)."""
+    if isinstance(start, Binary) and start.op is Arith.MAX:
+        return min_(simplify(stop - start.a), simplify(stop - start.b))
+    return stop - start
 
 
 def _stop_of_size(start: Dim, size: Dim, extent: Dim) -> Dim:
