@@ -87,6 +87,7 @@ def _below(mod: Module, args: argparse.Namespace, tell: Tell) -> dict[str, Any]:
     }
     if "output_names" not in main.attrs:
         found["outputs"] = {"output": str(main.body.ty)}
+    found |= _known(mod)
     options = _arguments.options(args, tell)
     observer = Observer(progress=tell)
     try:
@@ -97,6 +98,15 @@ def _below(mod: Module, args: argparse.Namespace, tell: Tell) -> dict[str, Any]:
         nowhere = {"node": "", "operator": "", "domain": "", "opset": 0}
         return {**found, "unsupported": [{**nowhere, "reason": text} for text in _reasons(error)]}
     return {**found, "kernels": len(program.kernels), "by_reference": [r.op.name for r in program.host_ops]}
+
+
+def _known(mod: Module) -> dict[str, Any]:
+    """What is proven of the program, and what its calls check."""
+    from legato.lower.survey import survey
+
+    known = survey(mod)
+    checks = [{"what": what, "left": a, "right": b, "at": at} for what, a, b, at in known.checks]
+    return {"accesses": dict(known.accesses), "checks": checks}
 
 
 def _reasons(error: UnsupportedError) -> Sequence[str]:
@@ -116,6 +126,10 @@ def _text(data: dict[str, Any]) -> str:
     table += [("outputs" if not n else "", f"{k}: {v or 'unknown'}") for n, (k, v) in enumerate(outputs)]
     if "parameters" in data:
         table += [("weights", f"{data['parameters']} parameters, {size(data['weight_bytes'])}")]
+    if "accesses" in data:
+        table += [("accesses", ", ".join(f"{n} {how}" for how, n in data["accesses"].items()))]
+    checks = [f"{c['left']} = {c['right']}: {c['what']}{c['at'] and ', at ' + c['at']}" for c in data.get("checks", ())]
+    table += [("each call checks" if not n else "", text) for n, text in enumerate(checks)]
     return "\n".join([rows(table), *_verdict(data)])
 
 

@@ -53,7 +53,10 @@ def _product_of(literal: int, others: Counter[Dim]) -> Dim:
 
 
 def quotient(a: Sequence[Dim], b: Sequence[Dim]) -> Dim:
-    """product(a) / product(b), known to be exact."""
+    """product(a) / product(b), known to be exact. A dim on both sides cancels, also where it is 0."""
+    for d in [d for d in b if isinstance(d, Const) and d.value == 0]:
+        if d in a:
+            a, b = _without(a, d), _without(b, d)
     x, y = cancel(a, b)
     if isinstance(y, Const) and y.value == 0:
         return const(0)
@@ -68,6 +71,11 @@ def flatten_index(index: Sequence[Expr], shape: Sequence[Dim]) -> Expr:
     for i, d in zip(index, shape, strict=True):
         position = position * d + i
     return position
+
+
+def _without(dims: Sequence[Dim], d: Dim) -> Sequence[Dim]:
+    at = list(dims).index(d)
+    return [*dims[:at], *dims[at + 1 :]]
 
 
 def unflatten_index(position: Expr, shape: Sequence[Dim]) -> tuple[Expr, ...]:

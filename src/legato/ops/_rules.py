@@ -10,7 +10,8 @@ from typing import NoReturn
 
 from legato.arith.assume import Assumptions, surely_equal
 from legato.arith.bounds import bounds
-from legato.arith.expr import Const, const, eq, expr, floordiv, max_, select
+from legato.arith.expr import Binary, Const, Op, const, eq, expr, floordiv, max_, select
+from legato.arith.linear import gather
 from legato.arith.simplify import simplify
 from legato.base.dtype import DType
 from legato.infer.holes import Hole, NotYet, is_hole, show
@@ -71,7 +72,23 @@ def is_one(d: Dim) -> bool:
 
 def at_least(relation: Relation, d: Dim, least: Dim | int, what: str) -> None:
     """Requires d >= least; where that is not known, when the program runs. `what` names it in the message."""
-    relation.same(simplify(max_(known_dim(d), expr(least))), d, what)
+    d, least = simplify(known_dim(d)), simplify(expr(least))
+    if isinstance(least, Const) and not isinstance(d, Const):
+        d, least = _of_one_atom(d, int(least.value))
+    relation.same(simplify(max_(d, least)), d, what)
+
+
+def _of_one_atom(d: Dim, least: int) -> tuple[Dim, Dim]:
+    """`d` >= `least` in terms of what `d` is made of: (n + 1) // 2 >= 1 is n >= 1, and so are its like."""
+    while True:
+        terms, total = gather(d)
+        ((atom, c),) = terms.items() if len(terms) == 1 else ((d, 0),)
+        if c > 0 and (c > 1 or total):
+            d, least = atom, -((total - least) // c)
+        elif isinstance(d, Binary) and d.op is Op.FLOORDIV and isinstance(k := d.b, Const) and k.value > 0:
+            d, least = d.a, least * int(k.value)
+        else:
+            return d, const(least)
 
 
 def divides(relation: Relation, d: Dim, by: int, what: str) -> Dim:
