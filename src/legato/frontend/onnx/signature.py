@@ -91,7 +91,7 @@ def _converters(module: str) -> Mapping[tuple[str, str], Versions]:
 def _names(module: str) -> frozenset[str] | None:
     """What is defined in a file, as operators are named; None where its text is not at hand. Nothing is imported."""
     try:
-        text = _modules()[module].read_text()
+        text = _modules()[module].read_text(encoding="utf-8")
     except OSError:
         return None
     return frozenset(re.sub(r"_\d+$", "", name).replace("_", "") for name in _DEFINED.findall(text))
