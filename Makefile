@@ -2,16 +2,19 @@
 # Python 3.11 or newer, pip, make and a C compiler is enough.
 
 PYTHON ?= python3
-VENV   := .venv
+VENV   ?= .venv
+# What of pyproject.toml the tests' environment has. Where no build of PyTorch is to be had, EXTRAS=test,lint.
+EXTRAS ?= test,models,bench,lint
 BIN    := $(VENV)/bin
 NATIVE := $(wildcard src/legato/runtime/native/*.[ch])
 SETUP  := pyproject.toml setup.py $(NATIVE)
 SOURCE := src tests tools docs examples setup.py
+QUICK  := tests/base tests/arith tests/infer tests/frontend tests/codegen tests/runtime tests/cli tests/test_api.py
 export LEGATO_MODELS ?= $(CURDIR)/.models
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test fuzz fuzz-language fuzz-programs bounds mutants isa lint sanitize bench models clean
+.PHONY: help venv demo test quick fuzz fuzz-language fuzz-programs bounds mutants isa lint sanitize bench models clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -25,6 +28,9 @@ demo: $(VENV)/.demo ## reads a scanned page with Legato and with ONNX Runtime, s
 
 test: lint models ## everything that must pass: lint, then all tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+quick: $(VENV)/.dev ## a part of the tests that takes a few minutes and needs no model files
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not models" $(QUICK)
 
 fuzz: $(VENV)/.dev ## FUZZ=2000 random programs for each property of passes, lowering and compiled code
 	LEGATO_FUZZ=$(or $(FUZZ),2000) $(BIN)/python -m pytest -n 2 --timeout 0 tests/lower tests/transform -k "programs or compiled_is or alive or meaning or twice or any_order or every_stage"
@@ -83,5 +89,5 @@ $(VENV)/.demo: $(SETUP) | $(BIN)/python
 	@touch $@
 
 $(VENV)/.dev: $(SETUP) | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[test,lint]'
+	$(BIN)/python -m pip install --quiet --editable '.[$(EXTRAS)]'
 	@touch $@ $(VENV)/.demo

@@ -8,6 +8,8 @@ is counted in steps (`tests.steps`).
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -17,6 +19,23 @@ settings.register_profile("fuzz", deadline=None)
 settings.load_profile("fuzz" if os.environ.get("LEGATO_FUZZ") else "repeatable")
 
 os.environ["LEGATO_VERIFY"] = "1"  # before anything reads the configuration; processes that tests start inherit it
+
+
+@pytest.fixture
+def torch() -> Any:
+    """PyTorch. Not every Python has a build of it: tests that need one are skipped where it is not installed."""
+    return pytest.importorskip("torch")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Any:
+    """Skips what needs a model file that is not there because PyTorch, which exports it, is not."""
+    try:
+        return (yield)
+    except FileNotFoundError as error:
+        if item.get_closest_marker("models") is None or find_spec("torch") is not None:
+            raise
+        pytest.skip(str(error))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

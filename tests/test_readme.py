@@ -28,7 +28,7 @@ def test_make_targets_exist_and_are_documented() -> None:
 
 def test_ci_runs_the_test_command() -> None:
     script = (ROOT / ".ci/run").read_text().splitlines()
-    assert script[-1] == "exec make test"
+    assert "make test" in script
     assert "make test" in README
 
 

@@ -124,9 +124,10 @@ class Assembler:
 
 
 def _compiler(build: str = "") -> str | None:
-    """What tells this compiler from others: its sources, the library that generates code, and the kind of code."""
-    sources = sources_digest()
-    return None if sources is None else " ".join(filter(None, (sources, toolchain(), build)))
+    """What tells this compiler from others: its sources, the library that generates code, and the kind of code; None
+    where that is not known."""
+    sources, library = sources_digest(), toolchain()
+    return None if sources is None or library is None else " ".join(filter(None, (sources, library, build)))
 
 
 def _host_key(compiler: str, target: Target, program: HostProgram, offsets: Mapping[str, int]) -> bytes:

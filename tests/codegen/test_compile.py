@@ -12,7 +12,7 @@ from legato.arith.expr import const, floormod
 from legato.base import dtype as dt
 from legato.base.errors import InternalError
 from legato.base.target import TARGETS, Target, target
-from legato.codegen.compile import assembly, compile_object, llvm_version
+from legato.codegen.compile import assembly, compile_object
 from legato.codegen.elf import read_object
 from legato.codegen.emit import LONG, emit_hosts, emit_module
 from legato.codegen.level import level_of
@@ -107,7 +107,6 @@ def test_innermost_loops_and_their_stack_references() -> None:
 def test_llvm_rejects_bad_text_as_an_internal_error() -> None:
     with pytest.raises(InternalError, match="LLVM rejects the generated code"):
         compile_object("define i32 @f( {", V3)
-    assert llvm_version().split(".")[0].isdigit()
 
 
 @pytest.mark.parametrize("machine", [*TARGETS.values(), target("x86-64-v4+avx512bf16")], ids=lambda t: t.name)

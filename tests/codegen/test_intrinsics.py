@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from legato.arith.expr import Op, binary
 from legato.base import dtype as dt
@@ -98,7 +97,7 @@ def test_error_is_within_the_bound(name: str, dtype: DType, target: Target) -> N
 @pytest.mark.parametrize("target", EVERY)
 @pytest.mark.parametrize("name", UNARY)
 @pytest.mark.parametrize("dtype", [dt.float32, dt.float64], ids=str)
-def test_subnormal_numbers_may_count_as_zero(name: str, dtype: DType, target: Target) -> None:
+def test_subnormal_numbers_may_count_as_zero(name: str, dtype: DType, target: Target, torch: Any) -> None:
     """No other number depends on whether they do, unless one of them is its exact value."""
     with np.errstate(all="ignore"):
         x, tiny = samples(dtype, 1 << 10), np.finfo(dtype.numpy).tiny

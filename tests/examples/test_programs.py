@@ -11,11 +11,11 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-import torch
 
 import legato
 from legato.interp import evaluate
 
+torch = pytest.importorskip("torch")
 FOLDER = Path(__file__).parents[2] / "examples"
 TREEBANK = Path(str(distribution("turkish-treebanks").locate_file("data")))
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import legato
 from legato.arith.expr import Expr, Var, const
@@ -115,7 +115,7 @@ def test_lines_of_few_columns_share_a_tile() -> None:
 
 
 @pytest.mark.parametrize("target", EVERY)
-def test_strided_convolutions_of_few_columns(target: Target) -> None:
+def test_strided_convolutions_of_few_columns(target: Target, torch: Any) -> None:
     """With weights that come from memory, two lines of 7 columns are one tile, if there are registers for it."""
     b, rng = Builder(), np.random.default_rng(2)
     weight = rng.standard_normal((512, 96, 3, 3)).astype("float32") / 30

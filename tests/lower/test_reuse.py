@@ -53,7 +53,9 @@ class Made:
         constants = [(name, np.ascontiguousarray(node.data)) for name, node in self.program.constants.items()]
         self.emitted = assembler.emit(self.program, constant_offsets(constants))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(assemble, "_compiler", lambda: assembler.compiler)  # the sources did not change meanwhile
+            patch.setattr(
+                assemble, "_compiler", lambda build: assembler.compiler
+            )  # the sources did not change meanwhile
             self.objects = assembler.compile(self.emitted, self.lowered, self.program)
         self.constants = [(name, a.shape, a.dtype, a.tobytes()) for name, a in constants]
 
@@ -170,6 +172,17 @@ def test_what_makes_a_difference_is_part_of_the_key(
     if "cache" in fields:
         fields = {"cache": KernelCache(tmp_path_factory.mktemp("other"), 1 << 30)}
     assert not Made(net(), assembler(tmp_path, **fields)).program.found
+
+
+def test_the_compiler_is_its_sources_its_llvm_and_the_kind_of_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {assemble._compiler(""), assemble._compiler("bounds")}
+    for name in ("sources_digest", "toolchain"):
+        with monkeypatch.context() as patch:
+            patch.setattr(assemble, name, lambda: "another")
+            found.add(assemble._compiler(""))
+            patch.setattr(assemble, name, lambda: None)
+            assert assemble._compiler("") is None
+    assert len(found - {None}) == 4
 
 
 def test_precision_is_part_of_the_key(tmp_path: Path) -> None:

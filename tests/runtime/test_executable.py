@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import gc
 import weakref
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
-import torch
 
 import legato.base.target
 from legato.base.errors import InternalError, PlatformError, RunError
@@ -127,7 +127,7 @@ def test_read_only_input() -> None:
     np.testing.assert_array_equal(executable()(x), X * 3)
 
 
-def test_torch_tensor() -> None:
+def test_torch_tensor(torch: Any) -> None:
     exe = executable()
     np.testing.assert_array_equal(exe(torch.arange(5, dtype=torch.float32)), X * 3)
     text = message_of(exe, torch.ones(5, requires_grad=True))

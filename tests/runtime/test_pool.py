@@ -9,10 +9,10 @@ import threading
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from legato.runtime import Executable, cpu_count
 from legato.runtime.binding import library
@@ -238,7 +238,7 @@ def test_spawned_process() -> None:
 
 @pytest.mark.parametrize("precision", ["default", "exact"])
 @pytest.mark.parametrize("callers", [False, True])
-def test_floating_point_environment_is_set_and_restored(precision: str, callers: bool) -> None:
+def test_floating_point_environment_is_set_and_restored(precision: str, callers: bool, torch: Any) -> None:
     # PyTorch can switch the calling thread to count subnormal numbers as 0; kernels must not see whether it did.
     tiny, flushes = np.full(8, 1e-40, np.float32), precision != "exact"
     made = program(precision=precision)

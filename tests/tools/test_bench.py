@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 from legato.base.target import cpu_name
 from legato.bench.statistics import ENOUGH, Ratio
 from legato.bench.table import RIVALS, Row, Table
-from tools.bench import programs, symbolic
 from tools.bench.__main__ import main
 from tools.bench.entries import ENTRIES
 from tools.bench.report import BEGIN, END, NAMES, footer, line, markdown, verdict, write_region
 from tools.models import MODELS
 
+programs = pytest.importorskip("tools.bench.programs", reason="what is measured is written in PyTorch")
+symbolic = pytest.importorskip("tools.bench.symbolic")
 ROOT = Path(__file__).parents[2]
 
 

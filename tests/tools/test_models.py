@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from tools.models.language import pieces, tokens
 from tools.models.ocr import components, texts
 from tools.models.page import read_page
 from tools.models.record import Array
+from tools.models.sources import download
 
 
 def session(model: Model) -> onnxruntime.InferenceSession:
@@ -101,6 +103,20 @@ def test_repetitions_and_blanks_are_dropped() -> None:
     (text,) = texts([scores])
     assert len(text) == 3
     assert text[0] == text[1] != text[2]
+
+
+def test_files_are_fetched_whatever_python_this_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    name = "only_here-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(tmp_path / name, "w") as wheel:
+        head = "Metadata-Version: 2.1\nName: only-here\nVersion: 1.0\nRequires-Python: ==3.11.*\n"
+        wheel.writestr("only_here-1.0.dist-info/METADATA", head)
+        wheel.writestr(
+            "only_here-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        wheel.writestr("only_here-1.0.dist-info/RECORD", "")
+    assert download("only-here==1.0", tmp_path / "got").name == name
 
 
 def test_names_are_unique() -> None:

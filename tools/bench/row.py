@@ -44,7 +44,7 @@ def measured(job: Job) -> Table:
         command = [sys.executable, "-m", "tools.bench.row", json.dumps(asdict(job)), str(output)]
         code = subprocess.run(command, cwd=ROOT).returncode
         if code == 0:
-            return Table.from_json(json.loads(output.read_text()))
+            return Table.from_json(json.loads(output.read_text(encoding="utf-8")))
     return alone(job, crashed(entry(job.name), f"the process that measures it ended with code {code}"), {})
 
 
@@ -90,7 +90,7 @@ def measure(job: Job) -> Table:
 def main(job: str, output: str) -> None:
     """Measure, and write the table of one row."""
     given: dict[str, Any] = json.loads(job)
-    Path(output).write_text(json.dumps(measure(Job(**given)).to_json()))
+    Path(output).write_text(json.dumps(measure(Job(**given)).to_json()), encoding="utf-8")
 
 
 if __name__ == "__main__":

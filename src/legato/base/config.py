@@ -13,15 +13,19 @@ from legato.base.errors import LegatoError
 __all__ = ["Config", "config"]
 
 
-def _cache_dir() -> str:
-    return str(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "legato")
+def _cache_dir() -> Path | None:
+    """Where caches are kept; None where nobody says: a user without a home."""
+    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    home = Path(os.path.expanduser("~"))
+    folder = named if named.is_absolute() else home / ".cache"
+    return folder / "legato" if folder.is_absolute() else None
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
     """Settings; each field is read from `LEGATO_<NAME>` once per process."""
 
-    cache_dir: str = ""  # where compiled kernels are kept; empty: $XDG_CACHE_HOME/legato
+    cache_dir: str = ""  # where compiled kernels are kept; empty: legato in $XDG_CACHE_HOME or ~/.cache
     cache_bytes: int = 1 << 30  # the kernel cache is pruned to this size; 0 turns it off
     threads: int = 0  # threads of the pool; 0: from affinity and the cgroup quota
     jobs: int = 0  # compile workers; 0: as many as cores
@@ -33,9 +37,9 @@ class Config:
     dump_dir: str = ""  # write the IR after every pass there
 
     @property
-    def kernel_cache(self) -> Path:
-        """The folder of the kernel cache."""
-        return Path(self.cache_dir or _cache_dir())
+    def kernel_cache(self) -> Path | None:
+        """The folder of the kernel cache; None if there is none."""
+        return Path(self.cache_dir) if self.cache_dir else _cache_dir()
 
 
 TOOLS = ("FUZZ", "MODELS", "MUTANTS", "SANITIZED")  # names behind LEGATO_ that tests and tools read, not the package

@@ -76,6 +76,7 @@ TARGETS = {
         Target("x86-64-v4", "x86-64-v4", _V4, 64, 32, fma=True),
     )
 }
+CPU_INFO = Path("/proc/cpuinfo")
 # Features of the levels under the names that Linux gives them where those differ from LLVM's.
 _LINUX = {"sse3": "pni", "sse4.1": "sse4_1", "sse4.2": "sse4_2", "bmi": "bmi1", "lzcnt": "abm"}
 
@@ -116,8 +117,12 @@ def host() -> Target:
 
 @cache
 def cpu_flags() -> frozenset[str]:
-    """The instruction-set flags that Linux reports for this CPU."""
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
+    """The instruction-set flags that Linux reports for this CPU; PlatformError where it reports nothing."""
+    try:
+        lines = CPU_INFO.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise PlatformError(f"{CPU_INFO} says what this CPU can do, and cannot be read: {error.strerror}") from None
+    for line in lines:
         if line.startswith("flags"):
             return frozenset(line.partition(":")[2].split())
     return frozenset()
@@ -126,7 +131,7 @@ def cpu_flags() -> frozenset[str]:
 def cpu_name() -> str:
     """What Linux calls this machine's CPU; "unknown" where it does not say."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = CPU_INFO.read_text(encoding="utf-8").splitlines()
     except OSError:
         return "unknown"
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")

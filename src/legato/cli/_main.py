@@ -81,9 +81,9 @@ def _parser(is_json: bool) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"legato {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     for verb in VERBS:
-        doc = (verb.__doc__ or "").strip()
+        doc = (verb.__doc__ or "").strip()  # python -OO has none
         summary, _, rest = doc.partition("\n")
-        own = verbs.add_parser(_name(verb), help=summary, description=f"{summary[0].upper()}{summary[1:]}. {rest}")
+        own = verbs.add_parser(_name(verb), help=summary, description=f"{summary[:1].upper()}{summary[1:]}. {rest}")
         verb.add_arguments(own)
         own.add_argument("--json", action="store_true", help="print one JSON object")
         own.set_defaults(run=verb.run, parser=own)

@@ -17,20 +17,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, tell: Tell) -> Answer:
     """Counts the kernels, and removes them if so told."""
-    from legato.base.config import config
-
-    folder, found = config().kernel_cache, entries()
+    folder, problem = where()
+    found = entries()
     total = sum(entry.stat().st_size for entry in found)
     if args.action == "clear":
-        for entry in found:
+        for entry in [*found, *_temporary()]:
             entry.unlink(missing_ok=True)
     verb = "removed" if args.action == "clear" else "holds"
-    data = {"folder": str(folder), "kernels": len(found), "bytes": total, "action": args.action}
-    return Answer(data, f"{folder}: {verb} {counted(len(found), 'kernel')}, {size(total)}")
+    data = {"folder": folder, "problem": problem, "kernels": len(found), "bytes": total, "action": args.action}
+    return Answer(data, f"{problem or folder}: {verb} {counted(len(found), 'kernel')}, {size(total)}")
+
+
+def where() -> tuple[str | None, str | None]:
+    """The folder of the cache, and why it is not used, if it is not."""
+    from legato.base.config import config
+    from legato.codegen.cache import objection
+
+    folder = config().kernel_cache
+    if folder is None:
+        return None, "no kernel cache: there is no home folder, and LEGATO_CACHE_DIR names none"
+    problem = objection(folder)
+    return str(folder), None if problem is None else f"the kernel cache is not used: {problem}"
 
 
 def entries() -> list[Path]:
     """The files of the cache."""
+    return _files("*.bin")
+
+
+def _temporary() -> list[Path]:
+    """What was left half-written."""
+    return _files("*.tmp")
+
+
+def _files(pattern: str) -> list[Path]:
     from legato.base.config import config
 
-    return sorted(config().kernel_cache.glob("*.bin"))
+    folder = config().kernel_cache
+    return [] if folder is None else sorted(folder.glob(pattern))

@@ -26,10 +26,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, tell: Tell) -> Answer:
     """CPU, target, threads and why, versions, cache. Exit code 1 where nothing can be compiled or run."""
-    from legato.base.config import config
     from legato.base.target import cpu_name
-    from legato.cli.cache import entries
+    from legato.cli.cache import entries, where
 
+    folder, problem = where()
     data: dict[str, Any] = {
         "version": __version__,
         "python": platform.python_version(),
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
         "cpu": cpu_name(),
         **_machine(),
         "packages": {name: _version(name) for name in PACKAGES},
-        "cache": {"folder": str(config().kernel_cache), "bytes": sum(e.stat().st_size for e in entries())},
+        "cache": {"folder": folder, "problem": problem, "bytes": sum(e.stat().st_size for e in entries())},
         "environment": {k: v for k, v in sorted(os.environ.items()) if k.startswith("LEGATO_")},
     }
     if args.peaks and not data["problem"]:
@@ -98,6 +98,6 @@ def _text(data: dict[str, Any]) -> str:
         what = f"{number} thread{'s' if number > 1 else ''}: {peak['flops'] / 1e9:.0f} GFLOP/s; GB/s: {rates}"
         table.append(("peaks", f"{what}; fork-join {seconds(peak['fork_join'])}"))
     table.append(("packages", ", ".join(f"{name} {found}" for name, found in data["packages"].items() if found)))
-    table.append(("cache", f"{data['cache']['folder']}: {size(data['cache']['bytes'])}"))
+    table.append(("cache", data["cache"]["problem"] or f"{data['cache']['folder']}: {size(data['cache']['bytes'])}"))
     table += [("setting", f"{name}={value}") for name, value in data["environment"].items()]
     return rows(table)

@@ -8,15 +8,13 @@ from typing import Any
 from llvmlite import binding as llvm
 
 from legato.base.errors import InternalError
+from legato.base.forks import forkable_lock
 from legato.base.target import Target
 from legato.codegen.level import level_of
 
-__all__ = ["assembly", "compile_object", "llvm_version"]
+__all__ = ["assembly", "compile_object"]
 
-
-def llvm_version() -> str:
-    """The version of LLVM that generates code, for cache keys."""
-    return ".".join(map(str, llvm.llvm_version_info))
+_in_llvm = forkable_lock()  # LLVM works in one thread at a time; a fork waits until it has done what it is at
 
 
 @cache
@@ -55,11 +53,13 @@ def compile_object(ir_text: str, target: Target, *, level: int | None = None, pa
     `passes` runs LLVM's O1 pipeline on the IR first; hand-tiled kernels are faster, and compile faster, without.
     InternalError if LLVM rejects the text.
     """
-    machine = _target_machine(target, ir_text, level)
-    return bytes(machine.emit_object(_module(ir_text, machine, passes=passes)))
+    with _in_llvm:
+        machine = _target_machine(target, ir_text, level)
+        return bytes(machine.emit_object(_module(ir_text, machine, passes=passes)))
 
 
 def assembly(ir_text: str, target: Target, *, level: int | None = None, passes: bool = False) -> str:
     """The assembly of a module's text, as `compile_object` would encode it."""
-    machine = _target_machine(target, ir_text, level)
-    return str(machine.emit_assembly(_module(ir_text, machine, passes=passes)))
+    with _in_llvm:
+        machine = _target_machine(target, ir_text, level)
+        return str(machine.emit_assembly(_module(ir_text, machine, passes=passes)))

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from legato.base.errors import InternalError
+from legato.base.sources import is_as_it_was
 
 __all__ = ["level_line", "level_of", "toolchain"]
 
@@ -30,11 +31,20 @@ def level_of(ir_text: str) -> int:
 
 
 @cache
-def toolchain() -> str:
-    """A text that tells the installed LLVM from others: the size and the time of its library, which is not loaded."""
+def _library() -> tuple[Path, ...]:
     spec = find_spec("llvmlite")
     if spec is None or spec.origin is None:
         raise InternalError("llvmlite is not installed")
-    library = Path(spec.origin).parent / "binding"
-    found = sorted(library.glob("*llvmlite*"))
-    return " ".join(f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in found)
+    return tuple(sorted((Path(spec.origin).parent / "binding").glob("*llvmlite*")))
+
+
+def toolchain() -> str | None:
+    """A text that tells the installed LLVM from others: the size and the time of its library, which is not loaded; None
+    where it was replaced while this process runs, which may have loaded another one."""
+    try:
+        if not all(map(is_as_it_was, _library())):
+            return None
+        found = [(path.name, path.stat()) for path in _library()]
+    except OSError:
+        return None
+    return " ".join(f"{name} {status.st_size} {status.st_mtime_ns}" for name, status in found)

@@ -7,15 +7,19 @@ from typing import IO
 
 __all__ = ["read_fields", "write_fields"]
 
+LONGEST = 1 << 40  # bytes of a field: more than anything has
+
 
 def read_fields(stream: IO[bytes], count: int) -> list[bytes] | None:
-    """The next `count` fields of `stream`, or None where it ends before they do."""
+    """The next `count` fields of `stream`, or None where it ends before they do, or says a length that none has."""
     fields = []
     for _ in range(count):
         head = stream.read(8)
         if len(head) < 8:
             return None
         (size,) = struct.unpack("<Q", head)
+        if size > LONGEST:
+            return None
         field = stream.read(size)
         if len(field) < size:
             return None

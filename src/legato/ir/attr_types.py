@@ -13,6 +13,7 @@ from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 from legato.arith.expr import Expr as DimExpr
 from legato.base.dtype import DType
+from legato.base.hints import unaliased
 
 __all__ = ["WRONG", "describe", "dim_fields", "field_types", "fitted"]
 
@@ -33,7 +34,7 @@ _WORDS: Final[Mapping[Any, str]] = {
 def field_types(record: type) -> Mapping[str, Any]:
     """The annotations of an attribute record by field, resolved; empty where they name what cannot be found."""
     try:
-        return get_type_hints(record)
+        return {name: unaliased(hint) for name, hint in get_type_hints(record).items()}
     except NameError:  # a name that exists for type checkers only
         return {}
 

@@ -58,7 +58,7 @@ class _Table(Mapping[str, Op]):
     def _mentions(self, module: str, name: str) -> bool:
         if module not in self._read:
             try:
-                self._read[module] = self._texts[module].read_text()
+                self._read[module] = self._texts[module].read_text(encoding="utf-8")
             except OSError:
                 return True  # installed without its source: nobody knows
         return f'"{name.rpartition(".")[2]}"' in self._read[module] or f'"{name}"' in self._read[module]

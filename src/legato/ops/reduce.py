@@ -7,7 +7,7 @@ reduction gives the identity: 0, 1, the smallest or the largest value; the mean 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -58,6 +58,7 @@ class VarianceAttrs(Attrs):
 
 
 AnyReduceAttrs = ReduceAttrs | ArgReduceAttrs | VarianceAttrs
+Either = Any  # True or False: NumPy's stubs since 2.5 have overloads for each, none for a bool
 
 
 def axes_of(attrs: AnyReduceAttrs, rank: int) -> tuple[int, ...]:
@@ -120,7 +121,7 @@ def _count(x: Tensor, attrs: AnyReduceAttrs) -> Dim:
 
 def reduction(
     name: str,
-    reference: Callable[[Array, tuple[int, ...], bool], Any],
+    reference: Callable[[Array, tuple[int, ...], Either], Any],
     build: Callable[[Tensor, ReduceAttrs, TensorType], Tensor],
     *,
     doc: str,
@@ -187,19 +188,19 @@ def _size(x: Array, axes: tuple[int, ...]) -> int:
     return int(np.prod([x.shape[n] for n in axes], dtype=np.int64))
 
 
-def _np_sum(x: Array, axes: tuple[int, ...], keepdims: bool) -> Any:
+def _np_sum(x: Array, axes: tuple[int, ...], keepdims: Either) -> Any:
     return np.sum(x, axis=axes, keepdims=keepdims, dtype=wide_numpy(x))
 
 
-def _np_prod(x: Array, axes: tuple[int, ...], keepdims: bool) -> Any:
+def _np_prod(x: Array, axes: tuple[int, ...], keepdims: Either) -> Any:
     return np.prod(x, axis=axes, keepdims=keepdims, dtype=wide_numpy(x))
 
 
-def _np_max(x: Array, axes: tuple[int, ...], keepdims: bool) -> Any:
+def _np_max(x: Array, axes: tuple[int, ...], keepdims: Either) -> Any:
     return np.max(x, axis=axes, keepdims=keepdims, initial=smallest(dt.dtype(x.dtype)))
 
 
-def _np_min(x: Array, axes: tuple[int, ...], keepdims: bool) -> Any:
+def _np_min(x: Array, axes: tuple[int, ...], keepdims: Either) -> Any:
     return np.min(x, axis=axes, keepdims=keepdims, initial=largest(dt.dtype(x.dtype)))
 
 
@@ -208,7 +209,7 @@ def _mean_dtype(d: DType) -> DType:
     return accumulator(d) if d.is_float else dt.int64 if d.is_signed else dt.uint64
 
 
-def _np_mean(x: Array, axes: tuple[int, ...], keepdims: bool) -> Any:
+def _np_mean(x: Array, axes: tuple[int, ...], keepdims: Either) -> Any:
     dtype = _mean_dtype(dt.dtype(x.dtype)).numpy
     total = np.asarray(np.sum(x, axis=axes, keepdims=keepdims, dtype=dtype))
     count = dtype.type(_size(x, axes))
@@ -303,8 +304,8 @@ def _variance_type(relation: Relation, x: Type, mean_type: Type, attrs: Variance
 def _variance_reference(x: Array, mean_value: Array, attrs: VarianceAttrs) -> Array:
     axes, dtype = axes_of(attrs, x.ndim), wide_numpy(x)
     count = int(np.prod([x.shape[n] for n in axes], dtype=np.int64)) - attrs.unbiased
-    off = x.astype(dtype) - mean_value.astype(dtype)
-    total = np.asarray(np.sum(off * off, axis=axes, keepdims=attrs.keepdims, dtype=dtype))
+    off, keepdims = x.astype(dtype) - mean_value.astype(dtype), cast("Either", attrs.keepdims)
+    total = np.asarray(np.sum(off * off, axis=axes, keepdims=keepdims, dtype=dtype))
     return np.asarray(total / dtype.type(count)).astype(x.dtype)
 
 

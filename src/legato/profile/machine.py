@@ -155,7 +155,7 @@ def _cores() -> int:
     for cpu in os.sched_getaffinity(0):
         siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
         try:
-            found.add(siblings.read_text())
+            found.add(siblings.read_text(encoding="utf-8"))
         except OSError:
             found.add(str(cpu))
     return len(found)
@@ -166,7 +166,9 @@ def _caches() -> dict[str, int]:
     found = dict(DEFAULT_CACHES)
     for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         try:
-            level, kind, size = ((index / name).read_text().strip() for name in ("level", "type", "size"))
+            level, kind, size = (
+                (index / name).read_text(encoding="utf-8").strip() for name in ("level", "type", "size")
+            )
         except OSError:
             continue
         if kind != "Instruction" and size.endswith("K") and size[:-1].isdigit():

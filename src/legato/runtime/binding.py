@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import platform
 from collections.abc import Callable
 from ctypes import c_char_p, c_double, c_int32, c_int64, c_uint32, c_void_p
 from functools import cache
 from pathlib import Path
 from threading import Thread
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -26,7 +27,7 @@ LIBRARY: Final = Path(__file__).parent / "native" / "liblegato_rt.so"
 # lg_host_op: (user, op, args) -> status
 HOST_OP: Final = ctypes.CFUNCTYPE(c_int32, c_void_p, c_int64, ctypes.POINTER(c_int64))
 
-_byte_at = ctypes.c_char.from_buffer
+_byte_at: Callable[[Any], ctypes.c_char] = ctypes.c_char.from_buffer
 
 _SIGNATURES: Final[dict[str, tuple[object, tuple[object, ...]]]] = {
     "lg_abi_version": (c_int32, ()),
@@ -56,19 +57,32 @@ _SIGNATURES: Final[dict[str, tuple[object, tuple[object, ...]]]] = {
 }
 
 
+def _library_path() -> str:
+    """Where the system finds the library: in the package, or in memory, where that is imported from an archive."""
+    if LIBRARY.exists():
+        return str(LIBRARY)
+    try:
+        data = globals()["__loader__"].get_data(str(LIBRARY))
+    except (AttributeError, OSError):
+        raise PlatformError(
+            f"the runtime library {LIBRARY} is missing\n"
+            "  hint: it is built when Legato is installed; in a source tree run: pip install --editable ."
+        ) from None
+    with os.fdopen(
+        os.memfd_create(LIBRARY.name), "wb", closefd=False
+    ) as file:  # open for good: a path in /proc names it
+        file.write(data)
+        return f"/proc/self/fd/{file.fileno()}"
+
+
 @cache
 def library() -> ctypes.CDLL:
     """The library, its functions typed; PlatformError where it cannot be had. Calls release Python's global lock."""
     system, machine = platform.system(), platform.machine()
     if system != "Linux" or machine not in ("x86_64", "AMD64"):
         raise PlatformError(f"Legato runs on Linux on x86-64 only so far; this is {system} on {machine}")
-    if not LIBRARY.exists():
-        raise PlatformError(
-            f"the runtime library {LIBRARY} is missing\n"
-            "  hint: it is built when Legato is installed; in a source tree run: pip install --editable ."
-        )
     try:
-        lib = ctypes.CDLL(str(LIBRARY), use_errno=True)
+        lib = ctypes.CDLL(_library_path(), use_errno=True)
     except OSError as error:
         raise PlatformError(f"the runtime library cannot be loaded: {error}") from error
     for name, (result, arguments) in _SIGNATURES.items():
@@ -96,7 +110,7 @@ def cpu_count() -> int:
 def address(array: np.ndarray) -> int:
     """Where the elements of `array` begin."""
     try:  # four times as fast as the other way
-        return ctypes.addressof(_byte_at(array))  # type: ignore[arg-type]  # NumPy's stubs know buffers from 3.12 on
+        return ctypes.addressof(_byte_at(array))
     except (TypeError, ValueError):  # read-only, empty, or of a dtype that no buffer has
         return int(array.ctypes.data)
 

@@ -84,7 +84,7 @@ class Observer:
         if s.dump_dir:
             folder = Path(s.dump_dir)
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / f"{self._count:02d}_{name}.txt").write_text(str(new))
+            (folder / f"{self._count:02d}_{name}.txt").write_text(str(new), encoding="utf-8")
 
 
 def _verify(name: str, mod: Module) -> None:

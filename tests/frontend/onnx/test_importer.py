@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from typing_extensions import TypeAliasType
 
 from legato.base.errors import ImportModelError, TypeCheckError, UnsupportedError
 from legato.base.node import post_order
@@ -111,6 +113,19 @@ def test_custom_converters_without_annotations() -> None:
     node = helper.make_node("Scale", ["x"], ["y"], by=3.0, ints=[1, 2], what="text")
     proto = model([node], [value("x", (2, 3))])
     np.testing.assert_array_equal(legato_outputs(proto, {"x": X}, custom={"Scale": scale})[0], 3 * X)
+
+
+ARRAY = TypeAliasType("ARRAY", np.ndarray[Any, np.dtype[Any]])  # as `numpy.typing.NDArray[Any]` is since NumPy 2.5
+
+
+def test_attributes_whose_types_are_aliases() -> None:
+    def plus(b: Emitter, x: Expr, *, by: ARRAY, axes: TypeAliasType("AXES", tuple[int, ...]) = ()) -> Expr:  # type: ignore[valid-type]
+        assert axes == (1, 2)
+        return b.add(x, b.constant(by))
+
+    node = helper.make_node("Plus", ["x"], ["y"], by=onnx.numpy_helper.from_array(X), axes=[1, 2])
+    proto = model([node], [value("x", (2, 3))])
+    np.testing.assert_array_equal(legato_outputs(proto, {"x": X}, custom={"Plus": plus})[0], X + X)
 
 
 def test_custom_converters_that_are_wrong() -> None:

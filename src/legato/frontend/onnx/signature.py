@@ -26,6 +26,7 @@ import numpy as np
 
 from legato.base.dataclass import dataclass
 from legato.base.errors import ImportModelError, InternalError, UnsupportedError
+from legato.base.hints import unaliased
 from legato.frontend.onnx.external import Folder
 from legato.frontend.onnx.proto import AttributeProto, TypeProto
 from legato.frontend.onnx.tensors import Array, to_array
@@ -40,7 +41,7 @@ _KINDS = {AttributeProto.FLOAT: "a number", AttributeProto.INT: "an integer", At
           AttributeProto.STRINGS: "strings"}  # fmt: skip
 
 _NATURAL = {AttributeProto.FLOAT: float, AttributeProto.INT: int, AttributeProto.STRING: str,
-            AttributeProto.TENSOR: Array, AttributeProto.FLOATS: tuple[float, ...],
+            AttributeProto.TENSOR: unaliased(Array), AttributeProto.FLOATS: tuple[float, ...],
             AttributeProto.INTS: tuple[int, ...], AttributeProto.STRINGS: tuple[str, ...]}  # fmt: skip
 
 
@@ -90,7 +91,7 @@ def _converters(module: str) -> Mapping[tuple[str, str], Versions]:
 def _names(module: str) -> frozenset[str] | None:
     """What is defined in a file, as operators are named; None where its text is not at hand. Nothing is imported."""
     try:
-        text = _modules()[module].read_text()
+        text = _modules()[module].read_text(encoding="utf-8")
     except OSError:
         return None
     return frozenset(re.sub(r"_\d+$", "", name).replace("_", "") for name in _DEFINED.findall(text))
@@ -168,7 +169,7 @@ def _attribute_type(function: Converter, parameter: inspect.Parameter) -> Any:
         return Any if plain else type(parameter.default)
     holder = types.SimpleNamespace(__annotations__={"hint": parameter.annotation})
     try:
-        hint = typing.get_type_hints(holder, globalns=getattr(function, "__globals__", {}))["hint"]
+        hint = unaliased(typing.get_type_hints(holder, globalns=getattr(function, "__globals__", {}))["hint"])
     except NameError as error:
         name = getattr(function, "__name__", "the converter")
         raise ImportModelError(f"{name}: the annotation of {parameter.name} means nothing: {error}") from None
