@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from legato.arith.expr import Expr, Var, cdiv, const, land, lnot, lor, lt, max_, min_, mul, select, shl
+from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
@@ -273,8 +274,8 @@ argsort = Op(
 
 def _count(a: TopKAttrs, n: Dim) -> Dim:
     """How many elements are wanted of `n`."""
-    k = known_int(a.k)
-    return n if k is not None and k < 1 else const(k) if k is not None else a.k if isinstance(a.k, Expr) else n
+    k = a.k if isinstance(a.k, Expr) else const(a.k)
+    return simplify(select(lt(k, 1), n, k))
 
 
 def _topk_relation(rel: Relation, data: Type, a: TopKAttrs) -> Type:
