@@ -43,7 +43,7 @@ def function_info(
     late = [d for d in free_dims(func.body.ty) if d not in names]  # known when the results are there
     extents = dict(zip(late, unique([*names.values(), *(d.name for d in late)])[len(names) :], strict=True))
     data = DataTypes(types, {**names, **extents})
-    named = [pair for p in func.params for pair in _named(p.name, leaf_types(p.ty))]
+    named = [pair for p in func.params for pair in _named(p.name, p.ty)]
     given = list(zip(unique([name for name, _ in named]), [ty for _, ty in named], strict=True))
     inputs, objects, words = _leaves(given, ("input", "object"), data, names, {})
     out_types = leaf_types(func.body.ty)
@@ -111,8 +111,12 @@ def _leaves(
     return tuple(tensors), tuple(objects), words
 
 
-def _named(name: str, types: Sequence[Type]) -> list[tuple[str, Type]]:
-    return [(name, types[0])] if len(types) == 1 else [(f"{name}.{n}", t) for n, t in enumerate(types)]
+def _named(name: str, ty: Type | None) -> list[tuple[str, Type]]:
+    """The leaves of a parameter: `name`, or, in a tuple of whatever length, `name.0` and so on."""
+    types = leaf_types(ty)
+    if len(types) == 1 and not isinstance(ty, TupleType):
+        return [(name, types[0])]
+    return [(f"{name}.{n}", t) for n, t in enumerate(types)]
 
 
 def _default_names(count: int) -> list[str]:

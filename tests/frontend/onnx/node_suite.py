@@ -24,7 +24,7 @@ from legato.prelude import library
 
 Array = NDArray[Any]
 
-_RUNTIME = re.compile(r"depends? on the data|known only at run time")
+_RUNTIME = re.compile(r"depends? on the data|the data decides|known only at run time")
 _FEW = 32  # elements of an input that may be given as a constant
 
 

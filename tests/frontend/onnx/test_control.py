@@ -12,10 +12,13 @@ from onnx import helper, numpy_helper
 import legato
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx import check, from_onnx
+from legato.frontend.onnx.importer import Importer
+from legato.frontend.onnx.reader import read
 from legato.infer.infer import infer
 from legato.interp import evaluate
 from legato.ir.equal import alpha_equal
-from tests.frontend.onnx.peer import Array, model, ort_outputs, value
+from legato.ir.types import TensorType
+from tests.frontend.onnx.peer import Array, legato_outputs, model, ort_outputs, value
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4) - 5
 
@@ -260,6 +263,63 @@ def test_batched_scans(lengths: bool) -> None:
         model([made], inputs, ("y", "u"), opset=8, ir_version=3),
         {k: v for k, v in feeds.items() if lengths or k != "l"},
     )
+
+
+def nested(depth: int) -> onnx.ModelProto:
+    """Loops in loops around something that grows in each round."""
+    inner = node("Concat", f"s{depth} s{depth}", f"o{depth}", axis=0)
+    for k in reversed(range(1, depth + 1)):
+        body = graph([node("Identity", f"c{k}", f"e{k}"), inner], "", f"e{k} o{k}")
+        body.input.extend([value(f"i{k}", (), "int64"), value(f"c{k}", (), "bool"), value(f"s{k}", None)])
+        inner = loop(f"t - s{k - 1}", f"o{k - 1}", body)
+    return model([inner], [value("s0", ("n",)), value("t", (), "int64")], ["o0"])
+
+
+def test_nested_loops_are_imported_a_few_times_each() -> None:
+    """What the rounds of a loop change of its state is remembered when the loop around it imports it again."""
+
+    def steps(depth: int) -> int:
+        importer = Importer(read(nested(depth)), None, None)
+        assert importer.run() is not None
+        return importer._count
+
+    assert steps(16) <= 4 * steps(8) <= 16 * steps(4)
+    feeds = {"s0": np.ones(2, np.float32), "t": np.array(2)}
+    assert legato_outputs(nested(2), feeds)[0].shape == ort_outputs(nested(2), feeds)[0].shape == (32,)
+
+
+def test_slices_by_the_counter() -> None:
+    """Row i of x, in a loop over its rows; where more rounds may come, the slice is refused."""
+    cut = [node("Unsqueeze", "i zero", "at"), node("Add", "at one", "end"), node("Slice", "x at end one", "row")]
+    body = graph(
+        [node("Identity", "c", "d"), *cut, node("Squeeze", "row one", "r"), node("Add", "a r", "b")], "i c a", "d b"
+    )
+    sizes = [node("Shape", "x", "s"), node("Gather", "s index", "n"), node("ReduceMax", "x", "h", axes=[1], keepdims=0)]
+    weights = {"zero": np.array([0]), "one": np.array([1]), "index": np.array(1)}
+    proto = model([*sizes, loop("n - h", "y", body)], [value("x", ("b", "t", 4))], weights=weights)
+    rng = np.random.default_rng(0)
+    agree(proto, *({"x": rng.standard_normal((2, t, 4)).astype(np.float32)} for t in (1, 3)))
+    longer = model(
+        [*sizes, loop("m - h", "y", body)], [value("x", ("b", "t", 4)), value("m", (), "int64")], weights=weights
+    )
+    with pytest.raises(UnsupportedError, match="only a part of known extent that certainly lies within"):
+        from_onnx(longer)
+
+
+def test_branches_of_two_ranks_name_the_way_out() -> None:
+    decides = [node("Shape", "x", "s", start=1), node("Equal", "s one", "c")]
+    then, orelse = branch([node("Squeeze", "x one", "t")], "t"), branch([node("Identity", "x", "e")], "e")
+    proto = model([*decides, choice(then, orelse)], [value("x", ("b", "t"))], weights={"one": np.array([1])})
+    with pytest.raises(UnsupportedError) as caught:
+        from_onnx(proto)
+    assert caught.value.details == (
+        "choice: ai.onnx.If of operator set 17: its output number 1 has several types: Tensor[(b,), float32] and "
+        "Tensor[(b, t), float32] (say what t is, as in shapes={'x': (None, 1)} or shapes={'x': (None, 't:2..')})",
+    )
+    for last, rank in ((1, 1), ("t:2..", 2), (3, 2)):
+        ty = from_onnx(proto, shapes={"x": (None, last)})["main"].body.ty
+        assert isinstance(ty, TensorType)
+        assert ty.rank == rank
 
 
 # ------------------------------------------------------------------ what is wrong or cannot be done

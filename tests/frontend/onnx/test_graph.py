@@ -129,7 +129,7 @@ def test_functions_that_call_themselves() -> None:
 
 def test_functions_that_double(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("legato.frontend.onnx.importer.MAX_NODES", 2000)
-    assert MAX_NODES == 1_000_000
+    assert MAX_NODES == 100_000
     last = function("f0", ["a"], ["b"], [helper.make_node("Neg", ["a"], ["b"])])
     bomb = [
         function(f"f{n}", ["a"], ["c"], [call(f"f{n - 1}", ["a"], ["b"]), call(f"f{n - 1}", ["b"], ["c"])])
@@ -163,6 +163,12 @@ def test_branches_by_shape() -> None:
     ]
     weights = {"zero": np.array(0), "four": np.array(4)}
     np.testing.assert_array_equal(legato_outputs(model(nodes, [value("x", (4,))], weights=weights), {"x": X})[0], -X)
+
+
+def test_files_of_too_many_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("legato.frontend.onnx.importer.MAX_NODES", 2)
+    chain = [node("Neg", "x", "a"), node("Neg", "a", "b"), node("Neg", "b", "y")]
+    assert fault(model(chain, [value("x", (4,))])) == "import error: the model: 3 nodes; at most 2 are accepted"
 
 
 def test_long_chains() -> None:

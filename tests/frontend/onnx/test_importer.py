@@ -15,6 +15,7 @@ from legato.base.errors import ImportModelError, TypeCheckError, UnsupportedErro
 from legato.base.node import post_order
 from legato.frontend.onnx import check, from_onnx
 from legato.frontend.onnx.emitter import Emitter
+from legato.interp import evaluate
 from legato.ir.expr import Call, Expr
 from tests.frontend.onnx.peer import legato_outputs, model, ort_outputs, value
 
@@ -225,11 +226,16 @@ def test_resizing_by_arithmetic_on_shapes(by_sizes: bool) -> None:
         "zero": np.array([0]),
         "two": np.array([2]),
         "four": np.array([4]),
-        "factor": np.array([2.5, 0.6], np.float32),
+        "factor": np.array([2.5, 0.6 if by_sizes else 1.5], np.float32),
         "ones": np.ones(2, np.float32),
     }
     proto = model(nodes, [value("x", ("n", 3, "h", "w"))], weights=weights)
-    main = from_onnx(proto)["main"]
-    assert str(main.body.ty) == "Tensor[(n, 3, h * 5 // 2, w * 3 // 5), float32]"
-    x = np.random.default_rng(0).standard_normal((2, 3, 4, 10)).astype(np.float32)
-    np.testing.assert_array_equal(legato_outputs(proto, {"x": x})[0], ort_outputs(proto, {"x": x})[0])
+    module = from_onnx(proto)
+    if by_sizes:
+        assert str(module["main"].body.ty) == "Tensor[(n, 3, h * 5 // 2, w * 3 // 5), float32]"
+    for height, width in ((4, 10), (23, 81), (51, 161), (69, 12)):  # the second to 6th: a / b * b is less than a
+        x = np.random.default_rng(0).standard_normal((1, 3, height, width)).astype(np.float32)
+        wanted = ort_outputs(proto, {"x": x})[0]
+        assert evaluate(module, [x]).shape == wanted.shape
+        if (height, width) == (4, 10):
+            np.testing.assert_array_equal(legato_outputs(proto, {"x": x})[0], wanted)

@@ -7,9 +7,10 @@ import onnx
 import pytest
 from onnx import helper
 
+import legato
 from legato.arith.expr import Var
 from legato.base.errors import ImportModelError, UnsupportedError
-from legato.frontend.onnx import from_onnx
+from legato.frontend.onnx import check, from_onnx
 from legato.ir.types import TensorType
 from tests.frontend.onnx.peer import legato_outputs, model, value
 
@@ -99,3 +100,38 @@ def test_what_is_not_a_tensor() -> None:
     sequence = helper.make_tensor_sequence_value_info("x", onnx.TensorProto.FLOAT, None)
     with pytest.raises(UnsupportedError, match="input 'x': the shape of its elements is not declared"):
         from_onnx(model([helper.make_node("Identity", ["x"], ["y"])], [sequence]))
+
+
+def test_inputs_that_are_not_supported_hide_no_other_faults() -> None:
+    text = helper.make_tensor_value_info("t", onnx.TensorProto.STRING, [2])
+    nodes = [
+        helper.make_node("StringNormalizer", ["t"], ["s"], name="words"),
+        helper.make_node("Unique", ["x"], ["u"], name="few"),
+        helper.make_node("Neg", ["x"], ["n"]),
+    ]
+    report = check(model(nodes, [text, value("x", ("n",))], ["s", "u", "n"]))
+    assert list(map(str, report.unsupported)) == [
+        "input 't': element type STRING",
+        "words: ai.onnx.StringNormalizer of operator set 17: strings are not supported",
+        "few: ai.onnx.Unique of operator set 17: its extent depends on the data",
+    ]
+    assert list(report.inputs) == ["x"]
+    assert str(report.outputs["n"]) == "Tensor[(n,), float32]"
+
+
+def test_sequences_of_one_element_are_named_as_others_are() -> None:
+    sequence = helper.make_tensor_sequence_value_info("xs", onnx.TensorProto.FLOAT, None)
+    proto = model([helper.make_node("ConcatFromSequence", ["xs"], ["y"], axis=0)], [sequence])
+    for count in (1, 2):
+        exe = legato.compile(proto, shapes={"xs": [(2,)] * count})
+        assert [t.name for t in exe.inputs] == [f"xs.{n}" for n in range(count)]
+
+
+def test_files_that_onnxruntime_optimised_for_one_processor() -> None:
+    nodes = [helper.make_node("ReorderInput", [f"x{n}"], [f"x{n + 1}"], domain="com.microsoft.nchwc") for n in range(9)]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft.nchwc", 1)]
+    report = check(model(nodes, [value("x0", (1, 8, 4, 4))], ["x9"], opset_imports=opsets))
+    assert list(map(str, report.unsupported)) == [
+        "Op_0 (ReorderInput): com.microsoft.nchwc.ReorderInput of operator set 1: ONNX Runtime has optimised this file "
+        "for one kind of processor: compile the original, or one that it saved with ORT_ENABLE_EXTENDED at most"
+    ]

@@ -57,6 +57,8 @@ def test_sizes() -> None:
     assert error(few) == "t: 1 elements, but its shape has 3"
     huge = TensorProto(data_type=TensorProto.FLOAT, dims=[1 << 20, 1 << 20])
     assert error(huge) == ("t: shape (1048576, 1048576) has 1099511627776 elements; at most 68719476736 are accepted")
+    empty = TensorProto(data_type=TensorProto.FLOAT, dims=[1 << 62, 1 << 40, 0])
+    assert "elements but for its dimensions of 0; at most 68719476736 are accepted" in error(empty)
     negative = TensorProto(data_type=TensorProto.FLOAT, dims=[2, -1])
     assert error(negative) == "t: negative dimension in shape (2, -1)"
     overflow = TensorProto(data_type=TensorProto.INT8, dims=[1], int32_data=[300])

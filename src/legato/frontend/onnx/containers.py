@@ -29,6 +29,7 @@ from legato.ir.types import Dim, FuncType, TensorType, TupleType, Type, TypeCall
 from legato.prelude import library
 
 __all__ = [
+    "Free",
     "as_list",
     "coerced",
     "element_of",

@@ -16,7 +16,7 @@ from legato.arith.substitute import variables
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.errors import ImportModelError, UnsupportedError
-from legato.frontend.onnx.containers import coerced, element_of, is_list, join, map_of
+from legato.frontend.onnx.containers import Free, coerced, element_of, is_list, join, map_of
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.frames import UNKNOWN, Captures, Frame, Unknown, Value
 from legato.frontend.onnx.inputs import check_declared, declared_rank
@@ -202,6 +202,7 @@ def _unrolled(node: Node, start: Sequence[Expr], times: int) -> Steps:
     b, graph = node.b, node.graph("body")
     state, true, rows = list(start), b.constant(True, dt.bool_), list[list[Expr]]()
     for n in range(times):
+        b.widened.clear()  # each round has types of its own
         given = _declared(b, graph, [b.constant(n, dt.int64), true, *state])
         values = _known(node, (yield node.body(graph, node.names, given)))
         if values is None:
@@ -246,8 +247,9 @@ def _rolled(
     true = b.constant(True, dt.bool_)
     first = true if first is None else _flag(b, first, "the condition")
     count = None if count is None else b.to(_scalar(b, count, "the trip count"), dt.int64)
-    most = _rounds(b, count)
-    types, free, found = [_type(v) for v in start], set[DimVar](), list[Expr]()
+    most, here = _rounds(b, count), b.span.source if b.span else ""
+    free, found = set[DimVar](), list[Expr]()
+    types = [_widened(_type(v), n, b.widened.get(here, frozenset()), free) for n, v in enumerate(start)]
     for _ in range(_WIDENINGS):
         names, captures = node.inner()
         state = [b.var(f"s{n}", ty) for n, ty in enumerate(types)]
@@ -264,6 +266,7 @@ def _rolled(
             break
     else:
         raise UnsupportedError("the types of what its rounds change do not settle")
+    b.widened[here] = frozenset(place for n, ty in enumerate(types) for place in _free_places(ty, n, free))
     go, parts = _flag(b, found[0], "the condition"), found[carried + 1 :]
     always = b.is_scalar(first, 1) and b.is_scalar(go, 1)
     limit = None if count is None else captures.kept(count, "count")
@@ -272,6 +275,20 @@ def _rolled(
     begin = [coerced(b, v, ty) for v, ty in zip(start, types, strict=True)]
     after = [coerced(b, v, ty) for v, ty in zip(found[1:], types, strict=False)]
     return list[Value](made.close(after, go, [(Stack(size), part) for part in parts], begin, first))
+
+
+def _widened(ty: Type, n: int, places: frozenset[tuple[int, int]], free: Free) -> Type:
+    """The type of state `n` with new dims where rounds were found to change it before: around an inner loop, that saves
+    an import of it for each loop that it is in."""
+    if not isinstance(ty, TensorType):
+        return ty
+    shape = tuple(fresh("d", 0) if (n, axis) in places else d for axis, d in enumerate(ty.shape))
+    free.update(d for d, old in zip(shape, ty.shape, strict=True) if d is not old and isinstance(d, DimVar))
+    return TensorType(shape, ty.dtype)
+
+
+def _free_places(ty: Type, n: int, free: Free) -> list[tuple[int, int]]:
+    return [(n, axis) for axis, d in enumerate(ty.shape) if d in free] if isinstance(ty, TensorType) else []
 
 
 def _rounds(b: Emitter, count: Expr | None) -> Dim | None:

@@ -45,6 +45,7 @@ class Emitter(Builder):
         self._folded: dict[int, tuple[Expr, Any]] = {}
         self._ratios = Ratios(self.value_of, self.array)
         self._positions = Ratios(self.value_of, self.array, self._symbols)
+        self.widened: dict[str, frozenset[tuple[int, int]]] = {}  # (state, axis) that the rounds of a loop change
         self.limits: dict[Var, Dim] = {}  # counters of loops, which are below these
         self._unknown: set[DimVar] = set()
         self._below: dict[DimVar, Dim] = {}  # the same, of their symbols

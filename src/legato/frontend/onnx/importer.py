@@ -33,7 +33,7 @@ from legato.frontend.onnx.inputs import (
 )
 from legato.frontend.onnx.proto import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto
 from legato.frontend.onnx.reader import Source, opsets_of
-from legato.frontend.onnx.report import Report, Unsupported, unsupported_error, why_absent
+from legato.frontend.onnx.report import NCHWC, OPTIMISED, Report, Unsupported, unsupported_error, why_absent
 from legato.frontend.onnx.signature import find, signature
 from legato.frontend.onnx.tensors import element_count, stored_bytes, to_array
 from legato.ir.expr import Expr, Function
@@ -46,7 +46,7 @@ __all__ = ["Custom", "Importer"]
 CONTAINERS = frozenset(
     {"SequenceConstruct", "SequenceEmpty", "SplitToSequence", "Optional"}
 )  # where no input is one, only these make sequences and optional values
-MAX_NODES = 1_000_000  # after the expansion of local functions
+MAX_NODES = 100_000  # of a file, and after the expansion of local functions and loops
 MAX_NESTING = 100  # branches and loops inside each other
 
 Custom = Mapping[str, Callable[..., Any]]
@@ -71,9 +71,10 @@ class Importer:
         self, source: Source, shapes: Shapes | None, custom: Custom | None, constants: Constants | None = None
     ) -> None:
         self.source, self.graph = source, source.model.graph
-        self._lists = any(_is_container(v.type) for v in self.graph.input) or not CONTAINERS.isdisjoint(
-            self._operators()
-        )
+        operators = self._operators()
+        if sum(operators.values()) > MAX_NODES:
+            raise ImportModelError(f"{source.name}: {sum(operators.values())} nodes; at most {MAX_NODES} are accepted")
+        self._lists = any(_is_container(v.type) for v in self.graph.input) or not CONTAINERS.isdisjoint(operators)
         self.b = Emitter(types=library().types.values() if self._lists else ())
         self.unsupported: list[Unsupported] = []
         self._faults: list[tuple[TypeCheckError, Unsupported]] = []
@@ -101,7 +102,10 @@ class Importer:
         for name, times in names.items():
             if times > 1:
                 raise ImportModelError(f"{self.source.name}: input {name!r} is defined twice")
-        return input_types(values, shapes, Dims())
+        return input_types(values, shapes, Dims(), self._note_input)
+
+    def _note_input(self, name: str, error: UnsupportedError) -> None:
+        self._note(name, "input", "", error.message if error.hint is None else f"{error.message} ({error.hint})")
 
     def run(self) -> Function | None:
         """The model as a function; None where an output is unknown."""
@@ -111,14 +115,24 @@ class Importer:
         outputs = [value.name for value in self.graph.output]
         if not outputs:
             raise ImportModelError(f"{self.source.name}: the graph has no output")
-        names = {*params, *constants, *self._initializers, *(s.values.name for s in self.graph.sparse_initializer)}
+        missing = {
+            v.name: UNKNOWN for v in self.graph.input if v.name not in {*params, *constants, *self._initializers}
+        }
+        names = {
+            *params,
+            *constants,
+            *missing,
+            *self._initializers,
+            *(s.values.name for s in self.graph.sparse_initializer),
+        }
         steps = schedule(self.graph.node, names, outputs, self.source.name)
-        top = Frame(iter(steps), ChainMap({**params, **constants}), self.source.opsets)
+        top = Frame(iter(steps), ChainMap({**params, **constants, **missing}), self.source.opsets)
         numbers = {t.name: n for n, t in enumerate(self.graph.initializer)}
         apart = {name: self.source.weights[n] for name, n in numbers.items() if n in self.source.weights}
         self._seed(top, self._initializers, steps, outputs, apart)
         for sparse in self.graph.sparse_initializer:
-            why = Unsupported(sparse.values.name, "initializer", "", 0, "a sparse tensor")
+            reason = f"initializer {sparse.values.name!r}: a sparse tensor"
+            why = Unsupported(sparse.values.name, "initializer", "", 0, reason)
             top.names[sparse.values.name] = Unknown(why)
         self._walk(top)
         results = [self._needed(top.get(name)) for name in outputs]
@@ -270,6 +284,10 @@ class Importer:
         _bind_values(frame, node, [UNKNOWN] * len(node.output))
 
     def _note(self, node: str, operator: str, domain: str, reason: str, opset: int = 0) -> None:
+        if domain == NCHWC:
+            if any(listed.domain == domain for listed in self.unsupported):
+                return  # one line for all of them
+            reason = OPTIMISED
         self.unsupported.append(Unsupported(node, operator, domain, opset, reason))
 
     # ------------------------------------------------------------------ one node

@@ -9,7 +9,7 @@ file holds wherever the file uses that name.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -94,11 +94,17 @@ def _identifier(name: str) -> str:
     return f"d{text}" if text[0].isdigit() else text
 
 
-def input_types(values: Sequence[ValueInfoProto], shapes: Shapes | None, dims: Dims) -> dict[str, Type]:
+def input_types(
+    values: Sequence[ValueInfoProto],
+    shapes: Shapes | None,
+    dims: Dims,
+    note: Callable[[str, UnsupportedError], None] | None = None,
+) -> dict[str, Type]:
     """The type of each input by name.
 
     ImportModelError where an input has no type or rank, or `shapes` does not fit; UnsupportedError for inputs that are
-    not tensors and for element types that Legato does not have.
+    not tensors and for element types that Legato does not have; `note` gets it, with the input's name, and such inputs
+    have no type then.
     """
     shapes = shapes or {}
     unknown = [name for name in shapes if name not in {value.name for value in values}]
@@ -109,10 +115,15 @@ def input_types(values: Sequence[ValueInfoProto], shapes: Shapes | None, dims: D
     overrides = {v.name: _overrides(v, shapes[v.name], dims) for v in tensors if v.name in shapes}
     found: dict[str, Type] = {}
     for value in values:
-        if value in tensors or value.name not in shapes:
-            found[value.name] = value_type(value, dims, overrides.get(value.name))
-        else:
-            found[value.name] = _elements(value, shapes[value.name], dims)
+        try:
+            if value in tensors or value.name not in shapes:
+                found[value.name] = value_type(value, dims, overrides.get(value.name))
+            else:
+                found[value.name] = _elements(value, shapes[value.name], dims)
+        except UnsupportedError as error:
+            if note is None:
+                raise
+            note(value.name, error)
     return found
 
 

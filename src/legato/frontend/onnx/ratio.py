@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from legato.arith.expr import Const, cdiv, const, eq, ge, land, le, mul, select
+from legato.arith.expr import Binary, Const, cdiv, const, eq, ge, land, le, mul, select
+from legato.arith.expr import Op as ArithOp
 from legato.arith.fraction import nearest_float
 from legato.arith.linear import content, factors, gather
 from legato.arith.prove import prove
@@ -92,7 +93,8 @@ class Ratio:
             return simplify(plain(num, self.den))  # no quotient of integers that are floats is rounded up to the next
         assert isinstance(self.den, Const)
         floats: Floats = "float64" if self.precision == _PRECISION["float64"] else "float32"
-        return rounded(simplify(num // const(common)), common, int(self.den.value), floats)
+        is_extent = self.bits - common.bit_length() < EXTENT.bit_length()
+        return rounded(simplify(num // const(common)), common, int(self.den.value), floats, is_extent)
 
     def round(self) -> Dim | None:
         """The nearest integer, the even one of two; None where that is not known."""
@@ -108,7 +110,7 @@ class Ratio:
         return None if found is None else float(found)
 
 
-_Rounded = Callable[[Dim, int, int, Floats], Dim | None]
+_Rounded = Callable[[Dim, int, int, Floats, bool], Dim | None]
 _Plain = Callable[[Dim, Dim], Dim]
 
 
@@ -146,13 +148,33 @@ def _pinned(num: Dim, den: Dim, bits: int, precision: int) -> Ratio | None:
     if isinstance(den, Const) or precision != _PRECISION["float32"] or bits > precision:
         return None
     for octave in _OCTAVES:
-        least, most = (Fraction(2) ** e for e in (octave, octave + 1))
-        if prove(le(den * least.numerator, num * least.denominator)) and prove(
-            le(num * most.denominator, den * most.numerator)
-        ):
+        if _is_at_least(num, den, octave) and _is_at_most(num, den, octave + 1):
             unit = precision - 1 - octave  # halves never occur: they would need another bit
             return Ratio(simplify((num * (2 << unit) + den) // (den * 2)), const(1 << unit), precision)
     return None
+
+
+def _is_at_least(num: Dim, den: Dim, octave: int) -> bool:
+    """Whether num / den is at least 2^octave, for certain."""
+    if octave < 0:
+        return prove(le(den, num * (1 << -octave)))
+    a, k = _floor_of(num)
+    return prove(le(den * (k << octave), a))
+
+
+def _is_at_most(num: Dim, den: Dim, octave: int) -> bool:
+    """Whether num / den is at most 2^octave, for certain."""
+    if octave < 0:
+        return prove(le(num * (1 << -octave), den))
+    a, k = _floor_of(num)
+    return prove(le(a, den * (k << octave) + (k - 1)))
+
+
+def _floor_of(d: Dim) -> tuple[Dim, int]:
+    """(a, k) with d = a // k; k is a literal."""
+    if isinstance(d, Binary) and d.op is ArithOp.FLOORDIV and isinstance(d.b, Const) and d.b.value > 0:
+        return d.a, int(d.b.value)
+    return d, 1
 
 
 def _reduced(num: Dim, den: Dim) -> tuple[Dim, Dim]:

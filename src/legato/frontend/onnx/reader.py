@@ -130,7 +130,8 @@ def _checked(
     if not model.HasField("graph"):
         raise _damaged(name, ": it has no graph")
     if not model.opset_import:
-        raise _damaged(name, ": it names no operator set")
+        hint = "a model says in opset_import of which operator sets its nodes are; onnx.helper.make_model writes it"
+        raise ImportModelError(f"{name}: the model names no operator set", hint=hint)
     if model.ir_version > IR_VERSION:
         import onnx  # only for this
 

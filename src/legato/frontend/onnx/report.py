@@ -8,8 +8,13 @@ from legato.base.dataclass import dataclass
 from legato.base.errors import UnsupportedError
 from legato.ir.types import Type
 
-__all__ = ["Report", "Unsupported", "unsupported_error", "why_absent"]
+__all__ = ["NCHWC", "OPTIMISED", "Report", "Unsupported", "unsupported_error", "why_absent"]
 
+NCHWC = "com.microsoft.nchwc"  # the domain of operators that ONNX Runtime's last level of optimisation writes
+OPTIMISED = (
+    "ONNX Runtime has optimised this file for one kind of processor: compile the original, or one that it saved with "
+    "ORT_ENABLE_EXTENDED at most"
+)
 _SHOWN = 100
 
 _QUANTISED, _DATA = "quantised operators are not imported yet", "its extent depends on the data"
@@ -31,7 +36,10 @@ def why_absent(domain: str, operator: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """A node that cannot be imported. `opset`: the version of its domain's operator set, 0 if the model names none."""
+    """A node that cannot be imported. `opset`: the version of its domain's operator set, 0 if the model names none.
+
+    An input or an initializer stands for itself, with "input" or "initializer" as the operator; the reason names it.
+    """
 
     node: str
     operator: str
@@ -40,6 +48,8 @@ class Unsupported:
     reason: str
 
     def __str__(self) -> str:
+        if self.operator in ("input", "initializer"):
+            return self.reason
         return f"{self.node}: {self.domain or 'ai.onnx'}.{self.operator} of operator set {self.opset}: {self.reason}"
 
 

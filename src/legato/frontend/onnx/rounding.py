@@ -34,19 +34,22 @@ _WIDEST = 1 << 40  # factors of more than this would overflow
 Floats = Literal["float32", "float64"]
 
 
-def floored(n: Dim, p: int, q: int, floats: Floats = "float32") -> Dim | None:
-    """floor(floats(n * p / q)) for n, p >= 0 and q > 0 as a dim; None where 64 bits do not hold the formula."""
-    return _rounded(n, p, q, floats, False)
+def floored(n: Dim, p: int, q: int, floats: Floats = "float32", is_extent: bool = True) -> Dim | None:
+    """floor(floats(n * p / q)) for n, p >= 0 and q > 0 as a dim; None where 64 bits do not hold the formula.
+
+    is_extent: `n` is at most `EXTENT`.
+    """
+    return _rounded(n, p, q, floats, is_extent, False)
 
 
-def ceiled(n: Dim, p: int, q: int, floats: Floats = "float32") -> Dim | None:
+def ceiled(n: Dim, p: int, q: int, floats: Floats = "float32", is_extent: bool = True) -> Dim | None:
     """ceil(floats(n * p / q)), as `floored`."""
-    return _rounded(n, p, q, floats, True)
+    return _rounded(n, p, q, floats, is_extent, True)
 
 
-def _rounded(n: Dim, p: int, q: int, floats: Floats, up: bool) -> Dim | None:
+def _rounded(n: Dim, p: int, q: int, floats: Floats, is_extent: bool, up: bool) -> Dim | None:
     simple = simplest(float(np.dtype(floats).type(p / q)))
-    if _is_same(p, q, simple.numerator, simple.denominator, floats, up):
+    if is_extent and _is_same(p, q, simple.numerator, simple.denominator, floats, up):
         return _quotient(n * simple.numerator, simple.denominator, 0, up)
     if max(p, q) > _WIDEST or floats != "float32":
         return None

@@ -57,14 +57,14 @@ def element_type(code: int, what: str) -> DType:
 
 
 def element_count(shape: Sequence[int], what: str) -> int:
-    """The product of `shape`; ImportModelError for negative dimensions and absurd sizes."""
+    """The product of `shape`; ImportModelError for negative dimensions and absurd sizes, beside a dimension of 0, too."""
     if any(d < 0 for d in shape):
         raise ImportModelError(f"{what}: negative dimension in shape {_show(shape)}")
-    count = math.prod(shape)
+    count = math.prod(d for d in shape if d)
     if count > MAX_ELEMENTS:
-        has = f"shape {_show(shape)} has {count} elements"
+        has = f"shape {_show(shape)} has {count} elements" + (" but for its dimensions of 0" if 0 in shape else "")
         raise ImportModelError(f"{what}: {has}; at most {MAX_ELEMENTS} are accepted")
-    return count
+    return 0 if 0 in shape else count
 
 
 def stored_bytes(tensor: TensorProto, data: NDArray[np.uint8] | None = None) -> int:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from legato.arith.expr import Const, const
+from legato.arith.expr import Const, expr, ge
+from legato.arith.prove import prove
 from legato.base import dtype as dt
 from legato.base.errors import ImportModelError
 from legato.frontend.onnx.emitter import Emitter
 from legato.ir.expr import Expr
-from legato.ir.types import Dim
+from legato.ir.types import Dim, TensorType
 
 _REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "min": "min", "max": "max"}
 
@@ -76,10 +77,13 @@ def _top_k(b: Emitter, x: Expr, k: int | Dim, axis: int, largest: bool) -> Expr:
     along = b.axis(axis, b.rank(x))
     if isinstance(k, int) and k < 0:
         raise ImportModelError(f"k is {k}, wanted a number of elements")
-    if isinstance(k, int) and k == 0:  # Relay's topk takes all
-        shape = tuple(const(0) if n == along else d for n, d in enumerate(b.dims_of(x)))
-        return b.tuple_([b.full(b.constant(0, dtype), shape=shape) for dtype in (b.dtype(x), dt.int64)])
-    return b.topk(x, k=k, axis=along, ret_type="both", is_ascend=not largest, dtype="int64")
+    none = not prove(ge(expr(k), 1))  # it may be: Relay's topk takes all then
+    made = b.topk(x, k=0 if none else k, axis=along, ret_type="both", is_ascend=not largest, dtype="int64")
+    if not none:
+        return made
+    shape = tuple(expr(k) if n == along else d for n, d in enumerate(b.dims_of(x)))
+    parts = [b.strided_slice(b.get(made, n), begin=(0,), end=(k,), strides=(1,), axes=(along,)) for n in range(2)]
+    return b.tuple_([b.match_cast(part, TensorType(shape, b.dtype(part))) for part in parts])  # no more than there are
 
 
 def cum_sum(b: Emitter, x: Expr, axis: Expr, *, exclusive: int = 0, reverse: int = 0) -> Expr:
