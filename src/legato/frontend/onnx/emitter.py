@@ -277,6 +277,12 @@ class Emitter(Builder):
         vanish in between."""
         return self.to(x, accumulator(self.dtype(x)))
 
+    def sum_dtype(self, x: Expr, goes_on: bool) -> DType | str:
+        """The dtype to be named for a contraction of `x`: if its sums are added to or scaled, a wide one, so that all
+        is rounded once; else that of `x`, which need not be named."""
+        wide = accumulator(self.dtype(x))
+        return wide if goes_on and wide != self.dtype(x) else ""
+
     def broadcast(self, x: Expr, shape: Sequence[Dim]) -> Expr:
         """`x` broadcast to `shape`; itself where it has that shape."""
         return x if self.dims_of(x) == tuple(shape) else self.broadcast_to(x, shape=tuple(shape))
