@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -23,6 +23,7 @@ from legato.interp import evaluate
 from legato.ir.expr import Call, Constant, Expr, Var
 from legato.ir.module import Module
 from legato.ir.types import TensorType
+from legato.ops.binary import multiply
 from legato.pipelines import DEFAULT, for_precision
 from legato.runtime.floats import float_environment
 from legato.transform import table
@@ -268,3 +269,14 @@ def test_constants_are_folded_as_kernels_compute(precision: str | None, flush: b
     assert text == str(legato.parse(SMALL))
     np.testing.assert_array_equal(interpreted, np.full(4, np.float32(5e-39) * np.float32(0.5) * x[0]))
     np.testing.assert_array_equal(compiled, interpreted if precision == "exact" else np.zeros(4, np.float32))
+
+
+@pytest.mark.parametrize("flush", [False, True], ids=["kept", "flushed"])
+@pytest.mark.parametrize("precision", [None, "exact"])
+def test_operators_without_kernels_compute_as_kernels_do(precision: str | None, flush: bool) -> None:
+    product = replace(multiply, name="mine.multiply", compute=None)
+    text = f"{HEAD}def @main(%x: Tensor[(4,), float32], %y: Tensor[(4,), float32]) {{ mine.multiply(%x, %y) }}"
+    small, large = np.full(4, 5e-39, np.float32), np.full(4, 2.0**100, np.float32)
+    with float_environment(flush=flush):
+        found = legato.compile(legato.parse(text, ops=[product]), ops=[product], precision=precision)(small, large)
+    np.testing.assert_array_equal(found, small * large if precision == "exact" else np.zeros(4, np.float32))

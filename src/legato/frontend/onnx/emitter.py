@@ -20,6 +20,7 @@ from legato.base.span import Span
 from legato.frontend.onnx.ratio import Ratio, Ratios
 from legato.frontend.onnx.tensors import Array
 from legato.infer.builder import Builder
+from legato.interp import evaluate_op
 from legato.ir.expr import Call, Constant, Expr, Function, Tuple, Var
 from legato.ir.op import Op
 from legato.ir.types import Dim, FuncType, TensorType, Type, TypeData, tensor_type
@@ -217,7 +218,7 @@ class Emitter(Builder):
         if isinstance(node, Tuple):
             return tuple(args)
         if isinstance(node, Call) and isinstance(node.op, Op) and _is_foldable(node):
-            return np.asarray(node.op.reference(*args, *node.op.tail(node.attrs)))
+            return evaluate_op(node.op, args, node.attrs)
         return None
 
     # ------------------------------------------------------------------ what converters often write
