@@ -287,6 +287,18 @@ def test_constants_are_folded_as_kernels_compute(precision: str | None, flush: b
     np.testing.assert_array_equal(compiled, interpreted if precision == "exact" else np.zeros(4, np.float32))
 
 
+def test_exact_products_of_bfloat16_keep_subnormal_numbers() -> None:
+    b = Builder()
+    x = b.var("x", (2, 4), "bfloat16")
+    weight = b.constant(np.array([[1e-40, 0, 0, 1.0]] * 3, ml_dtypes.bfloat16))
+    module = Module.from_expr(b.function([x], b.nn.dense(x, weight, out_dtype="float32")))
+    data = np.array([[2.0, 1, 1, 0], [np.inf, 0, 0, 0]], ml_dtypes.bfloat16)
+    found = legato.compile(module, precision="exact")(data)
+    np.testing.assert_array_equal(found, evaluate(module, [data]))
+    assert (found[0] > 0).all()
+    assert np.isinf(found[1]).all()
+
+
 @pytest.mark.parametrize("flush", [False, True], ids=["kept", "flushed"])
 @pytest.mark.parametrize("precision", [None, "exact"])
 def test_operators_without_kernels_compute_as_kernels_do(precision: str | None, flush: bool) -> None:
