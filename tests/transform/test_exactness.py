@@ -290,6 +290,17 @@ def test_constants_are_folded_as_kernels_compute(precision: str | None, flush: b
     np.testing.assert_array_equal(compiled, interpreted if precision == "exact" else np.zeros(4, np.float32))
 
 
+@pytest.mark.parametrize("exponent", [2.0, 0.5, -1.0, 3.0, 0.0])
+def test_powers_do_not_depend_on_how_the_exponent_is_written(exponent: float) -> None:
+    b = Builder()
+    x, one = b.var("x", (200,)), b.constant(np.float32(exponent))
+    many = b.constant(np.full(200, exponent, np.float32))
+    module = Module.from_expr(b.function([x], b.tuple_([b.power(x, one), b.power(x, many)])))
+    data = np.append(np.random.default_rng(0).standard_normal(197), [0.0, -0.0, -np.inf]).astype(np.float32)
+    first, second = evaluate(module, [data])
+    assert same(first, second)
+
+
 def test_exact_products_of_bfloat16_keep_subnormal_numbers() -> None:
     b = Builder()
     x = b.var("x", (2, 4), "bfloat16")
