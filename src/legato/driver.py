@@ -73,7 +73,10 @@ _TEXT: Final = re.compile(r"\n|#\[version|\bdef\s+@|\bfn\s*\(")  # what programs
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
     """How to compile; `keep` names stages whose IR the executable shall hold as text ("*" for all); `sizes` of dims are
-    those that the program shall have bodies for; `bounds`: every access is tested when the program runs."""
+    those that the program shall have bodies for; `bounds`: every access is tested when the program runs.
+
+    With precision `exact`, `target` is without the dot products of bfloat16, which count subnormal numbers as 0.
+    """
 
     target: Target
     threads: int | None = None
@@ -85,6 +88,10 @@ class CompileOptions:
     precision: Precision = Precision.DEFAULT
     sizes: Mapping[str, object] = field(default_factory=dict)
     bounds: bool = field(default_factory=lambda: config().bounds)
+
+    def __post_init__(self) -> None:
+        if self.precision is Precision.EXACT:
+            object.__setattr__(self, "target", self.target.without("avx512bf16"))
 
     @property
     def pipeline(self) -> tuple[Pass, ...]:

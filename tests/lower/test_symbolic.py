@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import legato
+from legato.base.errors import CompileError, RunError
 from legato.ir.module import Module
 from legato.runtime.executable import Executable
 
@@ -64,3 +65,29 @@ def test_attention_of_static_and_symbolic_lengths_is_the_same_bits(n: int) -> No
     assert "n*n" not in str(exe.peak_memory)  # the scores are in no memory of the program's
     for threads in (1, 2, 4):
         assert bits(exe.with_threads(threads), *inputs) == expected
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "sum(ones(shape=[n * n * n * n]))",
+        "sum(ones(shape=[n * n * n * n + 5]))",
+        "mean(ones(shape=[n, n, n, n]))",
+        "take(ones(shape=[n * n * n * n]), 5)",
+    ],
+)
+def test_elements_that_no_integer_counts_are_out_of_memory(body: str) -> None:
+    """65536 to the fourth is 0 in 64 bits, whether or not the tensor is ever in memory."""
+    exe = legato.compile(
+        legato.parse(f'#[version = "0.0.5"]\ndef @main(%x: Tensor[(n,), float32]) -> float32 {{ {body} }}')
+    )
+    assert exe(np.ones(3, np.float32)) > 0
+    with pytest.raises(RunError, match="out of memory"):
+        exe(np.ones(1 << 16, np.float32))
+
+
+@pytest.mark.parametrize("shape", ["65536, 65536, 65536, 65536", "18446744073709551621"])
+def test_literal_elements_that_no_integer_counts_are_refused(shape: str) -> None:
+    mod = legato.parse(f'#[version = "0.0.5"]\ndef @main() {{ sum(ones(shape=[{shape}])) }}')
+    with pytest.raises(CompileError, match=r"ones: a tensor of \d{20} elements"):
+        legato.compile(mod)

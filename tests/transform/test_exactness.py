@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -23,6 +23,7 @@ from legato.interp import evaluate
 from legato.ir.expr import Call, Constant, Expr, Var
 from legato.ir.module import Module
 from legato.ir.types import TensorType
+from legato.ops.binary import multiply
 from legato.pipelines import DEFAULT, for_precision
 from legato.runtime.floats import float_environment
 from legato.transform import table
@@ -174,6 +175,25 @@ def test_every_bit_stays_through_the_exact_pipeline(seed: int, steps: int) -> No
     assert same(evaluate(run(module, for_precision(DEFAULT, Precision.EXACT)), args), evaluate(module, args))
 
 
+@examples(10)
+@given(st.integers(0, 1 << 32), st.integers(1, 10))
+def test_compiled_exactly_is_interpreted(seed: int, steps: int) -> None:
+    """Infinities and NaNs where the interpreter has them, whatever the dtypes; other numbers up to rounding."""
+    module, args = make(seed, steps)
+    found = leaves(legato.compile(module, precision="exact")(*args))
+    native, wide = (leaves(evaluate(module, args, float64=is_wide)) for is_wide in (False, True))
+    for got, want, exact in zip(found, native, wide, strict=True):
+        assert got.dtype == want.dtype
+        rounding = {2: 1e-2, 4: 1e-4, 8: 1e-9}[got.dtype.itemsize]
+        x, y = got.astype(np.float64), want.astype(np.float64)
+        # What overflows may do so in one order of a sum, and not in another.
+        alike = (np.isnan(y) == np.isnan(exact)) & (np.isinf(y) == np.isinf(exact))
+        alike &= ~np.isfinite(exact) | (np.abs(exact) < 1e30)
+        np.testing.assert_array_equal(np.isfinite(x[alike]), np.isfinite(y[alike]))
+        np.testing.assert_array_equal(np.isnan(x[alike]), np.isnan(y[alike]))
+        np.testing.assert_allclose(x[alike], y[alike], rtol=rounding, atol=1e-3)
+
+
 @examples(25)
 @given(st.integers(0, 1 << 32), st.integers(1, 12))
 def test_weights_and_biases_stay_finite_and_normal(seed: int, steps: int) -> None:
@@ -268,3 +288,37 @@ def test_constants_are_folded_as_kernels_compute(precision: str | None, flush: b
     assert text == str(legato.parse(SMALL))
     np.testing.assert_array_equal(interpreted, np.full(4, np.float32(5e-39) * np.float32(0.5) * x[0]))
     np.testing.assert_array_equal(compiled, interpreted if precision == "exact" else np.zeros(4, np.float32))
+
+
+@pytest.mark.parametrize("exponent", [2.0, 0.5, -1.0, 3.0, 0.0])
+def test_powers_do_not_depend_on_how_the_exponent_is_written(exponent: float) -> None:
+    b = Builder()
+    x, one = b.var("x", (200,)), b.constant(np.float32(exponent))
+    many = b.constant(np.full(200, exponent, np.float32))
+    module = Module.from_expr(b.function([x], b.tuple_([b.power(x, one), b.power(x, many)])))
+    data = np.append(np.random.default_rng(0).standard_normal(197), [0.0, -0.0, -np.inf]).astype(np.float32)
+    first, second = evaluate(module, [data])
+    assert same(first, second)
+
+
+def test_exact_products_of_bfloat16_keep_subnormal_numbers() -> None:
+    b = Builder()
+    x = b.var("x", (2, 4), "bfloat16")
+    weight = b.constant(np.array([[1e-40, 0, 0, 1.0]] * 3, ml_dtypes.bfloat16))
+    module = Module.from_expr(b.function([x], b.nn.dense(x, weight, out_dtype="float32")))
+    data = np.array([[2.0, 1, 1, 0], [np.inf, 0, 0, 0]], ml_dtypes.bfloat16)
+    found = legato.compile(module, precision="exact")(data)
+    np.testing.assert_array_equal(found, evaluate(module, [data]))
+    assert (found[0] > 0).all()
+    assert np.isinf(found[1]).all()
+
+
+@pytest.mark.parametrize("flush", [False, True], ids=["kept", "flushed"])
+@pytest.mark.parametrize("precision", [None, "exact"])
+def test_operators_without_kernels_compute_as_kernels_do(precision: str | None, flush: bool) -> None:
+    product = replace(multiply, name="mine.multiply", compute=None)
+    text = f"{HEAD}def @main(%x: Tensor[(4,), float32], %y: Tensor[(4,), float32]) {{ mine.multiply(%x, %y) }}"
+    small, large = np.full(4, 5e-39, np.float32), np.full(4, 2.0**100, np.float32)
+    with float_environment(flush=flush):
+        found = legato.compile(legato.parse(text, ops=[product]), ops=[product], precision=precision)(small, large)
+    np.testing.assert_array_equal(found, small * large if precision == "exact" else np.zeros(4, np.float32))

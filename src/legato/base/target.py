@@ -62,6 +62,13 @@ class Target:
         """Whether there are instructions for dot products of bfloat16, and for rounding to it."""
         return "avx512bf16" in self.features
 
+    def without(self, extra: str) -> Target:
+        """This target, less one of the extras that its name has; itself if it has none such."""
+        if f"+{extra}" not in self.name:
+            return self
+        features = tuple(f for f in self.features if f != extra)
+        return replace(self, name=self.name.replace(f"+{extra}", ""), features=features)
+
 
 _V2 = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cx16")
 _V3 = (*_V2, "avx", "avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "movbe", "xsave")

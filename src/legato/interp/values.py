@@ -13,6 +13,7 @@ from legato.base.errors import RunError
 from legato.base.node import post_order
 from legato.ir.expr import Call, Constant, Constructor, Expr, Function, Tuple
 from legato.ir.op import Op
+from legato.runtime.floats import float_environment
 from legato.runtime.values import Data
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class Ref:
     value: Value
 
 
+@float_environment()
 def evaluate_op(op: Op, args: Sequence[Value], attrs: Any = None) -> Value:
     """The result of one operator on arrays, by its reference.
 

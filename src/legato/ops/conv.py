@@ -50,12 +50,15 @@ from legato.ops._window import (
 from legato.te.tensor import Tensor, reduce
 from legato.tir.expr import cast
 
-__all__ = ["Conv1DAttrs", "Conv2DAttrs", "Conv3DAttrs", "conv1d", "conv2d", "conv3d"]
+__all__ = ["Conv1DAttrs", "Conv2DAttrs", "Conv3DAttrs", "conv1d", "conv2d", "conv3d", "has_idle_taps"]
 
 
 @dataclass(frozen=True, slots=True)
 class Conv2DAttrs(Attrs):
-    """`padding` is one number, one per dimension, or all befores then all afters; `out_layout` "" is the data's."""
+    """`padding` is one number, one per dimension, or all befores then all afters; `out_layout` "" is the data's.
+
+    finite_weight: the weight holds no infinity and no NaN, so taps that meet padding alone need not be multiplied.
+    """
 
     strides: tuple[int, ...] = (1, 1)
     padding: tuple[int, ...] = (0, 0)
@@ -67,6 +70,7 @@ class Conv2DAttrs(Attrs):
     kernel_layout: str = "OIHW"
     out_layout: str = ""
     out_dtype: DtypeName = ""
+    finite_weight: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,11 +196,20 @@ def _depthwise(x: Array, w: Array, along: Sequence[Window], outs: Sequence[int])
     return total
 
 
+def has_idle_taps(data: TensorType, weight: TensorType, a: Conv2DAttrs) -> bool:
+    """Whether taps are known to meet nothing but padding."""
+    order, kernel_order, _ = _orders(a)
+    windows = _windows(a, order.canonical(data.shape)[2:], kernel_order.canonical(weight.shape)[2:])
+    return any(w.without_idle()[0] is not w for w in windows)
+
+
 def _compute(data: Tensor, weight: Tensor, a: Conv2DAttrs, out: TensorType) -> Tensor:
     order, kernel_order, out_order = _orders(a)
     _, c, *spatial = order.canonical(data.shape)
     o, inner, *kernel = kernel_order.canonical(weight.shape)
-    along, idle = zip(*(w.without_idle() for w in _windows(a, spatial, kernel)), strict=True)
+    is_finite = a.finite_weight or not weight.dtype.is_float
+    windows = _windows(a, spatial, kernel)
+    along, idle = zip(*(w.without_idle() if is_finite else (w, 0) for w in windows), strict=True)
     padded = pad_stage(data, order.at[2:], along, const(0, data.dtype))
     rank, total = len(along), accumulator(out.dtype)
     depthwise = a.groups > 1 and known_int(inner) == 1

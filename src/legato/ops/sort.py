@@ -23,7 +23,7 @@ from legato.ir.types import Dim, TensorType, TupleType, Type
 from legato.ops._indexing import place
 from legato.ops._moving import as_dim
 from legato.ops._rules import normalize_axis, tensor
-from legato.ops._tensors import Array, DtypeName, as_int, known_int, require_choice, result_dtype
+from legato.ops._tensors import Array, DtypeName, as_int, known_int, require_choice, result_dtype, wide
 from legato.te.tensor import Tensor, compute, loops
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load, call, cast
@@ -58,7 +58,8 @@ class TopKAttrs(Attrs):
 
 
 def _order(x: Array, axis: int, ascending: bool) -> Array:
-    """The subscripts that sort `x`."""
+    """The subscripts that sort `x`; NumPy knows no place for the NaNs of bfloat16."""
+    x = wide(x)
     if ascending:
         return np.argsort(x, axis=axis, kind="stable")
     # A descending stable order is an ascending one of the reversed row, read backwards.

@@ -84,8 +84,10 @@ class Executable:
         self._code = code or CodeImage(parts.image, parts.code_size, parts.relocations)
         self._entry = self._code.address + program.functions[function].offset
         self._signature = Signature(program.functions[function])
-        self._flags = self._signature.flags | (0 if self.precision is Precision.EXACT else _RUN_FLUSH)
-        self._callback = host_callback(program.host_ops, host_ops or _refuse_op) if program.host_ops else None
+        flush = self.precision is not Precision.EXACT
+        self._flags = self._signature.flags | (_RUN_FLUSH if flush else 0)
+        run = host_ops or _refuse_op
+        self._callback = host_callback(program.host_ops, run, flush=flush) if program.host_ops else None
         self._plans: dict[tuple[Shape, ...], Plan] = {}
         self._exchanges: dict[Plan, Exchange] = {}
         self._free: list[Workspace] = []

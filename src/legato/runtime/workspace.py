@@ -11,6 +11,7 @@ import numpy as np
 from legato.base.dtype import dtype
 from legato.base.errors import RunError
 from legato.runtime.binding import HOST_OP, library
+from legato.runtime.floats import float_environment
 from legato.runtime.program import HostOpInfo
 from legato.runtime.size import compile_size
 
@@ -101,13 +102,15 @@ class Workspace:
             self._free(self.handle)
 
 
-def host_callback(ops: Sequence[HostOpInfo], run: HostRunner) -> Callback:
-    """What a workspace calls for operator `op`: it reads the words (inputs, outputs, dims) and stores the outputs."""
+def host_callback(ops: Sequence[HostOpInfo], run: HostRunner, *, flush: bool) -> Callback:
+    """What a workspace calls for operator `op`: it reads the words (inputs, outputs, dims) and stores the outputs.
+    Floats are those of the kernels around it: with `flush`, subnormal numbers count as 0."""
     kernels = [_HostOp(op, run) for op in ops]
 
     def callback(failures: list[Failure], op: int, args: Words) -> int:
         try:
-            kernels[op](args)
+            with float_environment(flush=flush):
+                kernels[op](args)
         except BaseException as error:  # nothing may pass through C: the call fails, and raises it then
             failures.append((ops[op].op, error))
             return _HOST_OP_FAILED

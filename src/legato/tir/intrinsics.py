@@ -51,9 +51,11 @@ def _fma(a: Any, b: Any, c: Any) -> Any:
 
 
 def _pow(a: Any, b: Any) -> Any:
-    """C's pow. For an exponent of 0.5 that is the same everywhere NumPy takes sqrt, which is another at -inf and -0."""
-    x, y = np.asarray(a), np.asarray(b)
-    return np.where((y == 0.5) & ((x == 0) | np.isneginf(x)), np.abs(x), np.power(x, y))
+    """C's pow. For an exponent that is the same everywhere NumPy takes short cuts (sqrt for 0.5) that differ from it,
+    at -inf above all: here no exponent is, one more element sees to that."""
+    x, y = np.broadcast_arrays(a, b)
+    base, exponent = (np.append(v.ravel(), np.ones(1, v.dtype)) for v in (x, y))
+    return np.power(base, exponent)[:-1].reshape(x.shape)
 
 
 def _pair(lo: Any, hi: Any) -> Any:

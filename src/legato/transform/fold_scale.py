@@ -150,14 +150,22 @@ def _into_weight(call: Call, factor: Array, pool: Pool) -> Expr | None:
 
 def _is_sound(product: Array, a: Array, b: Array) -> bool:
     """Whether all of a·b is finite and normal, or 0 because a or b is."""
-    if not np.isfinite(product).all() or not (np.isfinite(a).all() and np.isfinite(b).all()):
+    sizes, least = np.abs(product), _smallest(product)
+    if not np.isfinite(sizes.max(initial=0)):  # that of NaN, if there is one
         return False
-    return bool((_is_normal(product) | (np.equal(a, 0) | np.equal(b, 0))).all())
+    if sizes.min(initial=1) >= least:
+        return True
+    return bool(((sizes >= least) | np.equal(a, 0) | np.equal(b, 0)).all())
+
+
+def _smallest(x: Array) -> Any:
+    """The smallest normal number of the dtype of `x`."""
+    return x.dtype.type(_SMALLEST[dt.dtype(x.dtype)])
 
 
 def _is_normal(x: Array) -> Array:
     """Where finite numbers are as precise as their dtype allows: neither 0 nor subnormal."""
-    return np.asarray(np.abs(x) >= x.dtype.type(_SMALLEST[dt.dtype(x.dtype)]))
+    return np.asarray(np.abs(x) >= _smallest(x))
 
 
 _SMALLEST: Final = {dt.float16: 2.0**-14, dt.bfloat16: 2.0**-126, dt.float32: 2.0**-126, dt.float64: 2.0**-1022}

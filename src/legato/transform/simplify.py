@@ -15,6 +15,7 @@ from legato.ir.expr import Call, Constant, Expr, Function, TupleGetItem
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.types import TensorType
+from legato.ops.conv import Conv2DAttrs, has_idle_taps
 from legato.transform.pass_ import FunctionPass
 
 __all__ = ["Simplify"]
@@ -131,8 +132,14 @@ def _by_one(call: Call) -> Expr | None:
 
 
 def _finite_weight(call: Call) -> Expr | None:
-    """A transposed convolution of constant weights that are finite says so."""
-    weight = call.args[1]
+    """A convolution of constant weights that are finite says so where it spares products with zeros."""
+    data, weight = call.args
+    if isinstance(call.attrs, Conv2DAttrs) and (
+        not isinstance(data.ty, TensorType)
+        or not isinstance(weight.ty, TensorType)
+        or not has_idle_taps(data.ty, weight.ty, call.attrs)
+    ):
+        return None
     if call.attrs.finite_weight or not isinstance(weight, Constant) or not np.isfinite(weight.data).all():
         return None
     return replace(call, attrs=replace(call.attrs, finite_weight=True))
@@ -166,6 +173,9 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "divide": (_by_one,),
     "copy": (_same_type,),
     "nn.instance_norm": (_groups,),
+    "nn.conv1d": (_finite_weight,),
+    "nn.conv2d": (_finite_weight,),
+    "nn.conv3d": (_finite_weight,),
     "nn.conv1d_transpose": (_finite_weight,),
     "nn.conv2d_transpose": (_finite_weight,),
     "nn.conv3d_transpose": (_finite_weight,),

@@ -264,19 +264,19 @@ def test_nearest_of_operator_set_10_rounds_up_below_1(extents: tuple[int, int], 
     np.testing.assert_array_equal(results(proto, x)[0], peer(proto, x)[0])
 
 
-@pytest.mark.parametrize("extents", [(4, 9), (6, 6), (13, 2)])
-def test_nearest_of_operator_set_10_to_a_size(extents: tuple[int, int]) -> None:
+@pytest.mark.parametrize("extents", [(3, 4), (8, 7), (13, 2)])
+def test_nearest_of_operator_set_10_to_the_size_of_another_input(extents: tuple[int, int]) -> None:
     """Whether dims get larger or smaller is known when the model runs."""
     nodes = [
-        helper.make_node("Shape", ["x"], ["shape"]),
-        helper.make_node("Cast", ["shape"], ["extents"], to=TensorProto.FLOAT),
-        helper.make_node("Div", ["size", "extents"], ["s"]),
+        helper.make_node("Shape", ["z"], ["shape"]),
+        helper.make_node("Cast", ["shape"], ["wanted"], to=TensorProto.FLOAT),
+        helper.make_node("Div", ["wanted", "extents"], ["s"]),
         helper.make_node("Resize", ["x", "s"], ["y"]),
     ]
-    size = np.array([1, 1, 6, 6], np.float32)
-    proto = model(nodes, {"x": (TensorProto.FLOAT, (1, 1, "h", "w"))}, {"size": size}, opset=10)
-    x = np.arange(np.prod(extents), dtype=np.float32).reshape(1, 1, *extents)
-    np.testing.assert_array_equal(results(proto, x)[0], peer(proto, x)[0])
+    x, z = np.arange(32, dtype=np.float32).reshape(1, 1, 8, 4), np.zeros((1, 1, *extents), np.float32)
+    inputs = {"x": x, "z": (TensorProto.FLOAT, (1, 1, "h", "w"))}
+    proto = model(nodes, inputs, {"extents": np.array(x.shape, np.float32)}, opset=10)
+    np.testing.assert_array_equal(results(proto, x, z)[0], peer(proto, x, z)[0])
 
 
 # ------------------------------------------------------------------ what models say of themselves

@@ -42,6 +42,7 @@ CASES: list[Case] = [
     ("conv 3x3", conv(padding=(1, 1)), (1, 16, 6, 7), (16, 16, 3, 3)),
     ("conv 3x3, strides", conv(padding=(1, 1), strides=(2, 2)), (1, 3, 9, 8), (17, 3, 3, 3)),
     ("conv, groups", conv(padding=(1, 0), groups=2), (1, 6, 5, 5), (8, 3, 2, 2)),
+    ("conv, idle taps", conv(padding=(4, 4), dilation=(4, 4)), (1, 2, 4, 4), (3, 2, 3, 3)),
     ("depthwise", conv(padding=(1, 1), groups=18), (1, 18, 5, 6), (18, 1, 3, 3)),
     ("transposed", transposed(), (1, 4, 5, 5), (4, 3, 3, 3)),
     ("transposed, 2", transposed(strides=(2, 2), padding=(1, 1)), (1, 4, 5, 4), (4, 3, 4, 4)),

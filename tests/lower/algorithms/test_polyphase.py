@@ -11,8 +11,11 @@ import legato
 from legato.interp import evaluate
 
 
-def program(rank: int, taps: int, stride: int, padding: int, extra: int, dilation: int, channels: int = 6) -> str:
-    """A transposed convolution of `rank` dimensions and a relu, of data with so many channels, to 5."""
+def program(
+    rank: int, taps: int, stride: int, padding: int, extra: int, dilation: int, channels: int = 6, finite: bool = True
+) -> str:
+    """A transposed convolution of `rank` dimensions and a relu, of data with so many channels, to 5; whether weights
+    are said to be finite."""
     sizes, kernel = ", ".join(["7", "4", "3"][:rank]), ", ".join([str(taps)] * rank)
 
     def each(value: int) -> str:
@@ -21,19 +24,19 @@ def program(rank: int, taps: int, stride: int, padding: int, extra: int, dilatio
     return f"""#[version = "0.0.5"]
     def @main(%x: Tensor[(2, {channels}, {sizes}), float32], %w: Tensor[({channels}, 5, {kernel}), float32]) {{
       nn.relu(nn.conv{rank}d_transpose(%x, %w, strides={each(stride)}, padding={each(padding)},
-                                       output_padding={each(extra)}, dilation={each(dilation)}))
+                                       output_padding={each(extra)}, dilation={each(dilation)}, finite_weight={finite}))
     }}"""
 
 
 @settings(max_examples=25)
 @given(st.integers(1, 3), st.integers(1, 4), st.integers(1, 3), st.integers(0, 2), st.integers(0, 1), st.integers(1, 2),
-       st.sampled_from((1, 6)))  # fmt: skip
+       st.sampled_from((1, 6)), st.booleans())  # fmt: skip
 def test_phases_are_the_transposed_convolution(
-    rank: int, taps: int, stride: int, padding: int, extra: int, dilation: int, channels: int
+    rank: int, taps: int, stride: int, padding: int, extra: int, dilation: int, channels: int, finite: bool
 ) -> None:
     if padding > (taps - 1) * dilation // 2 or (rank == 3 and taps > 3):
         return
-    mod = legato.parse(program(rank, taps, stride, padding, extra, dilation, channels))
+    mod = legato.parse(program(rank, taps, stride, padding, extra, dilation, channels, finite))
     x, w = (np.random.default_rng(n).standard_normal(i.shape).astype("float32") for n, i in enumerate(params(mod)))
     expected = evaluate(mod, [x, w], float64=True)
     np.testing.assert_allclose(legato.compile(mod)(x, w), expected, atol=1e-5 * max(1, np.abs(expected).max()))

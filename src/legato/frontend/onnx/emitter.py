@@ -20,6 +20,7 @@ from legato.base.span import Span
 from legato.frontend.onnx.ratio import Ratio, Ratios
 from legato.frontend.onnx.tensors import Array
 from legato.infer.builder import Builder
+from legato.interp import evaluate_op
 from legato.ir.expr import Call, Constant, Expr, Function, Tuple, Var
 from legato.ir.op import Op
 from legato.ir.types import Dim, FuncType, TensorType, Type, TypeData, tensor_type
@@ -218,7 +219,7 @@ class Emitter(Builder):
         if isinstance(node, Tuple):
             return tuple(args)
         if isinstance(node, Call) and isinstance(node.op, Op) and _is_foldable(node):
-            return np.asarray(node.op.reference(*args, *node.op.tail(node.attrs)))
+            return evaluate_op(node.op, args, node.attrs)
         return None
 
     # ------------------------------------------------------------------ what converters often write
@@ -277,6 +278,12 @@ class Emitter(Builder):
         """`x` as what steps of one operator compute in: 16-bit floats as float32, so that they neither overflow nor
         vanish in between."""
         return self.to(x, accumulator(self.dtype(x)))
+
+    def sum_dtype(self, x: Expr, goes_on: bool) -> DType | str:
+        """The dtype to be named for a contraction of `x`: if its sums are added to or scaled, a wide one, so that all
+        is rounded once; else that of `x`, which need not be named."""
+        wide = accumulator(self.dtype(x))
+        return wide if goes_on and wide != self.dtype(x) else ""
 
     def broadcast(self, x: Expr, shape: Sequence[Dim]) -> Expr:
         """`x` broadcast to `shape`; itself where it has that shape."""

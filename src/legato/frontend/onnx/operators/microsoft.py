@@ -15,11 +15,12 @@ def gelu(b: Emitter, x: Expr) -> Expr:
 
 
 def bias_gelu(b: Emitter, x: Expr, bias: Expr) -> Expr:
-    return b.nn.gelu(b.add(x, bias))
+    return b.to(b.nn.gelu(b.add(b.wide(x), b.wide(bias))), b.dtype(x))
 
 
 def fast_gelu(b: Emitter, x: Expr, bias: Expr | None = None) -> Expr:
-    return b.nn.gelu(x if bias is None else b.add(x, bias), approximate="tanh")
+    total = b.wide(x) if bias is None else b.add(b.wide(x), b.wide(bias))
+    return b.to(b.nn.gelu(total, approximate="tanh"), b.dtype(x))
 
 
 def quick_gelu(b: Emitter, x: Expr, *, alpha: float = 1.702) -> Expr:
@@ -40,8 +41,9 @@ def fused_mat_mul(
     """alpha · x′ · y′, where the last two dims of an operand may be swapped."""
     if transBatchA or transBatchB:
         raise UnsupportedError("transposed batch dimensions")
-    z = b.matmul(_swapped(b, x) if transA else x, _swapped(b, y) if transB else y)
-    return z if alpha == 1.0 else b.multiply(z, b.like(alpha, z))
+    dtype = b.sum_dtype(x, alpha != 1.0)
+    z = b.matmul(_swapped(b, x) if transA else x, _swapped(b, y) if transB else y, out_dtype=dtype)
+    return z if alpha == 1.0 else b.to(b.multiply(z, b.like(alpha, z)), b.dtype(x))
 
 
 def _swapped(b: Emitter, x: Expr) -> Expr:
@@ -60,11 +62,12 @@ def skip_layer_normalization(
     epsilon: float = 1e-12,
 ) -> tuple[Expr | None, ...]:
     """Of x + skip (+ bias), over the last dim; the fourth output is that sum."""
-    total = b.add(x, skip) if bias is None else b.add(b.add(x, bias), skip)
+    first = b.wide(x) if bias is None else b.add(b.wide(x), b.wide(bias))
+    total = b.add(first, b.wide(skip))
     shape = b.dims_of(total)[-1:]
     shift = b.full(b.like(0, total), shape=shape) if beta is None else b.broadcast(beta, shape)
     y = b.nn.layer_norm(total, b.broadcast(gamma, shape), shift, axis=-1, epsilon=epsilon, center=beta is not None)
-    return y, None, None, total
+    return b.to(y, b.dtype(x)), None, None, b.to(total, b.dtype(x))
 
 
 def fused_conv(

@@ -13,7 +13,6 @@ from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.emitter import Emitter
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
-from legato.ops._tensors import accumulator
 
 # ------------------------------------------------------------------ windows
 
@@ -124,15 +123,8 @@ def conv(
     if min(pads) < 0:  # negative padding cuts off
         x, pads = _padded(b, x, pads), (0,) * len(pads)
     y = b.call(f"nn.conv{len(w.kernel)}d", x, weight, strides=w.strides, padding=pads, dilation=w.dilations,
-               groups=group, out_dtype=_sum_dtype(b, x, bias is not None))  # fmt: skip
+               groups=group, out_dtype=b.sum_dtype(x, bias is not None))  # fmt: skip
     return _with_bias(b, x, y, bias)
-
-
-def _sum_dtype(b: Emitter, x: Expr, goes_on: bool) -> DType | str:
-    """The dtype to be named for a contraction of `x`: if its sums are added to or scaled, one in which these steps are
-    exact enough to be rounded once."""
-    wide = accumulator(b.dtype(x))
-    return wide if goes_on and wide != b.dtype(x) else ""
 
 
 def _with_bias(b: Emitter, x: Expr, y: Expr, bias: Expr | None) -> Expr:
@@ -176,7 +168,7 @@ def conv_transpose(
         )
     y = b.call(f"nn.conv{rank}d_transpose", x, weight, strides=w.strides, padding=around,
                output_padding=extra, dilation=w.dilations, groups=group,
-               out_dtype=_sum_dtype(b, x, bias is not None))  # fmt: skip
+               out_dtype=b.sum_dtype(x, bias is not None))  # fmt: skip
     return _with_bias(b, x, y, bias)
 
 
@@ -318,7 +310,7 @@ def gemm(
     if b.rank(x) != 2 or b.rank(y) != 2:
         raise ImportModelError(f"operands of ranks {b.rank(x)} and {b.rank(y)}, wanted matrices")
     c = None if beta == 0.0 else c
-    dtype = _sum_dtype(b, x, c is not None or alpha != 1.0)
+    dtype = b.sum_dtype(x, c is not None or alpha != 1.0)
     if transB and not transA:
         z = b.nn.dense(x, y, out_dtype=dtype)
     else:

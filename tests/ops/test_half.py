@@ -1,0 +1,66 @@
+"""16-bit floats: an operator gives what it computes exactly, rounded once, however large what is in between."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from legato.interp import evaluate_op
+from legato.ir.attrs import make_attrs
+from legato.ir.op import Op, Sample
+from legato.ops import table
+
+STATES = {"nn.gru_scan", "nn.lstm_scan", "nn.rnn_scan"}  # their states are rounded in every step
+HALVES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
+ERRORS = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
+NAMES = sorted(set(table()) - STATES)
+
+
+def argument(a: Any, half: np.dtype[Any], scale: float, rng: np.random.Generator) -> Any:
+    """An argument of a sample, its floats of `half` and about as large as `scale`."""
+    if isinstance(a, np.ndarray):
+        moderate = np.where(np.isfinite(a), np.clip(a, -1e4, 1e4), a)  # float32 has room for their squares
+        return moderate.astype(half) if a.dtype == np.float32 else a
+    if len(a) == 2 and isinstance(a[1], str):
+        is_float = a[1].startswith("float")
+        return (rng.standard_normal(a[0]) * scale).astype(half) if is_float else rng.integers(0, 3, a[0]).astype(a[1])
+    return tuple(argument(x, half, scale, rng) for x in a)
+
+
+def widened(value: Any, half: np.dtype[Any]) -> Any:
+    if isinstance(value, tuple):
+        return tuple(widened(v, half) for v in value)
+    return value.astype(np.float64) if value.dtype == half else value
+
+
+def values(op: Op, sample: Sample, half: np.dtype[Any], scale: float) -> list[tuple[Any, Any]]:
+    """What the operator gives, and what it gives in float64; nothing where it does not take such operands."""
+    rng = np.random.default_rng(0)
+    args = [argument(a, half, scale, rng) for a in sample.args]
+    if op.args and op.args[-1].startswith("*"):
+        fixed = len(op.args) - 1
+        args = [*args[:fixed], tuple(args[fixed:])]
+    attrs = None if op.attrs is None else make_attrs(op, sample.attrs)
+    try:
+        found, wanted = evaluate_op(op, args, attrs), evaluate_op(op, [widened(a, half) for a in args], attrs)
+    except (TypeError, ValueError, KeyError):
+        return []
+    pairs = zip(*(v if isinstance(v, tuple) else (v,) for v in (found, wanted)), strict=True)
+    return [(got, want) for got, want in pairs if isinstance(got, np.ndarray) and got.dtype == half]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@np.errstate(all="ignore")
+def test_steps_are_wide(name: str) -> None:
+    op = table()[name]
+    for dtype, half in HALVES.items():
+        for sample in op.samples:
+            for scale in (1.0, 300.0, 3e-3):
+                for got, want in values(op, sample, half, scale):
+                    holds = np.isfinite(want) & np.isfinite(want.astype(half).astype(np.float64))
+                    error = np.abs(got.astype(np.float64) - want)[holds]
+                    bound = ERRORS[dtype] * np.abs(want[holds]) + 2.0**-21 * max(1, np.abs(want[holds]).max(initial=0))
+                    assert (error <= bound).all(), f"{dtype}, {scale}"
