@@ -183,3 +183,21 @@ def @main(%x: Tensor[(n, 4), float32], %positions: Tensor[(512, 4), float32]) {
     assert exe.inputs[0].where == "0 <= n <= 512"  # what the sum asks for
     wrong = message(CompileError, lambda: legato.compile(legato.parse(text), shapes={"n": [1, 513]}))
     assert wrong == "shapes['n']: 513 is out of the program's own range, 0 <= n <= 512"
+
+
+def test_data_of_tensors_with_the_dims(tmp_path: Path) -> None:
+    """Bodies differ in the sizes of what values hold, given and returned."""
+    text = """
+    def @main(%l: List[Tensor[(n, 2), float32]], %x: Tensor[(n, 2), float32]) {
+      match (%l) { Cons(%y, _) => Cons(%x + %y, %l), Nil => Cons(%x, Nil) }
+    }
+    """
+    exe = legato.compile(legato.parse('#[version = "0.0.5"]' + text), shapes={"n": [1, 3]})
+    exe.save(tmp_path / "a.legato")
+    for program in (exe, legato.load(tmp_path / "a.legato")):
+        nil, cons = program.constructors["Nil"](), program.constructors["Cons"]
+        for n in (1, 3):
+            x = np.full((n, 2), n, np.float32)
+            first, rest = program(cons(x, nil), x).fields
+            assert (first == 2 * n).all()
+            assert first.shape == rest.fields[0].shape == (n, 2)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -103,3 +104,39 @@ def _outcome(call: Callable[..., Any], *args: Any) -> Any:
         return call(*args)
     except RunError:
         return ()
+
+
+_GROW = """#[version = "0.0.5"]
+def @grow(%n: int32) -> Tensor[(?,), float32] {
+  if (%n == 0) { ones(shape=[1]) } else { concatenate((@grow(%n - 1), ones(shape=[1]))) }
+}
+def @apply[A](%f: fn (int32) -> A, %n: int32) -> A { %f(%n) }
+def @self[A](%f: fn (A) -> A, %x: A) -> A { %f(%x) }
+def @both(%f: fn (int32) -> Tensor[(k,), float32], %a: int32, %b: int32) { %f(%a) + %f(%b) }
+def @main(%a: int32, %b: int32, %c: bool) {
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "match? (@map(@grow, Cons(%a, Cons(%b, Nil)))) { Cons(%x, Cons(%y, _)) => %x + %y }",
+        "@both(@grow, %a, %b)",
+        "@apply(@grow, %a) + @apply(@grow, %b)",
+        "@self(fn (%x: Tensor[(?,), float32]) -> Tensor[(?,), float32] { concatenate((%x, %x)) }, ones(shape=[2]))",
+        "let %f = if (%c) { @grow } else { fn (%n: int32) { ones(shape=[3]) } }; %f(%a) + %f(%b)",
+        "let %r = ref(@grow(%a)); ref_write(%r, @grow(%b)); ref_read(%r) + @grow(%a)",
+        "match? (Cons(@grow(%a), Cons(@grow(%b), Nil))) { Cons(%x, Cons(%y, _)) => %x + %y }",
+    ],
+)
+def test_results_whose_extents_a_function_decides(body: str) -> None:
+    """One that is a value may give other extents each time; its type has one name for them."""
+    module = legato.parse(f"{_GROW} {body} }}")
+    try:
+        exe = legato.compile(module, threads=1)
+    except CompileError:
+        exe = None
+    for a, b in ((1, 1), (1, 4), (2, 2)):
+        args = [np.int32(a), np.int32(b), np.bool_(True)]
+        found = _outcome(evaluate, module, args)
+        assert exe is None or same(_outcome(exe, *args), found)

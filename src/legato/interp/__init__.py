@@ -6,11 +6,13 @@ To read in this order:
 
     values       what programs compute
     rules        the meaning of every kind of expression, one rule each: the definition
+    operators    what operators allow, by their type relations
     calls        application: operators, constructors, functions, loop programs
     patterns     whether a value fits a pattern
     dims         the values of dims: bound by the types of arguments, results and casts
     constraints  equalities of dims, checked when they have values
     activation   one call of a function: its variables, and nodes that are used again
+    arguments    whether a program is given what its parameters' types say
     context      what all activations share
     machine      runs the rules without recursion
 

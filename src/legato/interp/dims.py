@@ -33,11 +33,14 @@ def dim_value(d: Dim, dims: Dims) -> int:
 
 
 def learn(dims: Dims, ty: Type | None, value: Any) -> None:
-    """Binds the dim variables of `ty` that have no value yet, from a value of that type."""
+    """Binds the dim variables of `ty` that have no value yet, from a value of that type.
+
+    RunError for one that has another: what functions give that are values, their types do not always say.
+    """
     if isinstance(ty, TensorType) and isinstance(value, np.ndarray):
         for d, n in zip(ty.shape, value.shape, strict=False):
-            if isinstance(d, DimVar):
-                dims.setdefault(d, n)
+            if isinstance(d, DimVar) and dims.setdefault(d, n) != n:
+                raise RunError(f"a dim is {n}, wanted {d} = {dims[d]}")
     elif isinstance(ty, TupleType) and isinstance(value, tuple):
         for f, v in zip(ty.fields, value, strict=False):
             learn(dims, f, v)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from legato.base.errors import RunError
 from legato.interp.activation import Activation
+from legato.interp.arguments import check_argument
 from legato.interp.calls import Tail, enter
 from legato.interp.constraints import awaits, learn_and_check
 from legato.interp.context import Context, Observer
@@ -36,8 +37,13 @@ def evaluate(
     if not isinstance(func, Function):
         raise RunError(f"@{name} is a loop program; tir.interp runs those")
     context = Context(module, float64, observe)
+    values = [context.widen(as_value(a)) for a in args]
+    start = enter(context, Closure(func), values, f"@{name}")
+    for param, value in zip(func.params, values, strict=True):
+        if param.ty is not None and not float64:  # which leaves the floats in data as they are
+            check_argument(module.types, param.ty, value, f"@{name}, %{param.name}")
     with float_environment():
-        return _run(context, enter(context, Closure(func), [context.widen(as_value(a)) for a in args], f"@{name}"))
+        return _run(context, start)
 
 
 def _run(context: Context, start: Tail) -> Value:

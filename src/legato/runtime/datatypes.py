@@ -20,7 +20,7 @@ from legato.runtime.size import Size, names, show
 from legato.runtime.values import Data
 
 __all__ = ["Cell", "ConstructorInfo", "DataInfo", "Field", "ObjectInfo", "TensorField", "data_types",
-           "faults", "object_infos"]  # fmt: skip
+           "faults", "object_infos", "without_sizes"]  # fmt: skip
 
 MAX_DEPTH: Final = 32  # of tuples in a field
 MAX_TAGS: Final = 1 << 16
@@ -38,6 +38,13 @@ class TensorField:
 
 
 Field = TensorField | int | tuple["Field", ...]
+
+
+def without_sizes(field: Field) -> object:
+    """`field` with ranks for shapes: equal for what programs hold that were compiled for different sizes."""
+    if isinstance(field, tuple):
+        return tuple(without_sizes(f) for f in field)
+    return field if isinstance(field, int) else (field.dtype, len(field.shape))
 
 
 @dataclass(frozen=True, slots=True)

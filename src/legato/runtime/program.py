@@ -13,7 +13,7 @@ from legato.base.dataclass import dataclass
 from legato.base.dtype import BY_NAME
 from legato.base.errors import ArtifactError
 from legato.base.precision import Precision
-from legato.runtime.datatypes import DataInfo, ObjectInfo, data_types, faults, object_infos
+from legato.runtime.datatypes import DataInfo, ObjectInfo, data_types, faults, object_infos, without_sizes
 from legato.runtime.reader import Reader
 from legato.runtime.size import Size, SizeError, names, parse_size, show
 from legato.runtime.violation import REPORT, AccessInfo
@@ -166,7 +166,9 @@ def _body_faults(f: FunctionInfo, functions: Mapping[str, FunctionInfo]) -> Iter
 
     def alike(info: FunctionInfo) -> tuple[object, ...]:
         tensors = [(t.name, t.dtype, len(t.shape)) for t in (*info.inputs, *info.outputs)]
-        return tensors, len(info.inputs), info.types, info.objects, info.results, info.extents, info.structure
+        types = [[(c.name, c.tag, without_sizes(c.fields), c.dims) for c in data.constructors] for data in info.types]
+        objects = [(o.name, without_sizes(o.data)) for o in (*info.objects, *info.results)]
+        return tensors, len(info.inputs), types, objects, len(info.objects), info.extents, info.structure
 
     for name in f.bodies:
         body = functions.get(name)

@@ -42,7 +42,7 @@ def launch(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: Bo
 
 
 def _require_known(frame: Frame, dims: Iterable[Expr], call: ir.Call) -> None:
-    """UnsupportedError where a kernel needs dims that nothing tells: those of results of functions that are values."""
+    """UnsupportedError where a call needs dims that nothing tells: those of results of functions that are values."""
     unknown = [d.name for d in variables(*dims) if d not in frame.known]
     if unknown:
         raise UnsupportedError(
@@ -95,6 +95,7 @@ def invoke(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: Bo
     assert isinstance(callee, ir.Function)
     assert callee.body.ty is not None
     dims = dict(zip(function_dims(callee), instantiate(callee, call), strict=True))
+    _require_known(frame, dims.values(), call)
     frame.require_held(dims.values(), out)
     inputs = [handle(b) if b.dtype == dt.handle else b for b in flat_all(map(frame.atom, call.args))]
     ty = replace_vars(callee.body.ty, {}, dims)
