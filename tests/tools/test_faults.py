@@ -55,7 +55,7 @@ def test_every_rule_finds_its_faults_and_nothing_else_is_touched() -> None:
 def tree(tmp_path: Path) -> Path:
     """A project of one function whose test sees whether it adds."""
     for name, text in {
-        "src/legato/arith/sums.py": "def add(x, y):\n    if x is None and y is None:\n        return 0\n    return x + y\n",
+        "src/legato/arith/sums.py": "def add(x, y):\n    if x is None and y is None: return 0\n    return x + y\n",
         "tests/arith/test_sums.py": "from legato.arith.sums import add\ndef test_add(): assert add(2, 3) == 5\n",
         "src/legato/__init__.py": "", "src/legato/arith/__init__.py": "",
         "pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["src"]\nmarkers = ["models: x"]\n',
