@@ -141,8 +141,8 @@ def _code(tree: ast.AST) -> Iterator[ast.AST]:
                 continue
             case ast.Assign(targets=[ast.Name(id="__all__")]) | ast.If(test=ast.Name(id="TYPE_CHECKING")):
                 continue
-            case ast.FunctionDef(name="__repr__" | "__str__"):
-                continue
+            case ast.FunctionDef(name="__repr__" | "__str__") | ast.BoolOp(values=[*_, ast.Constant(value=str())]):
+                continue  # what people read: a text, or another where there is none
         yield node
         for name, value in ast.iter_fields(node):
             if name not in ("annotation", "returns", "decorator_list"):
