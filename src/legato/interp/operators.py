@@ -75,7 +75,7 @@ def _extent(op: Op, d: Dim, env: Mapping[Var, int]) -> int | None:
 
 
 def _fitted(op: Op, result: Value, wanted: Any) -> Value:
-    """`result`, whose shapes must be `wanted`; the shape is all that is known of what is empty, and the type says it."""
+    """`result`, whose shapes must be `wanted`: of what is empty nothing else is known, and the type says it."""
     if isinstance(wanted, list):
         fits = isinstance(result, tuple) and len(result) == len(wanted)
         if not fits:
