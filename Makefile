@@ -14,7 +14,7 @@ export LEGATO_MODELS ?= $(CURDIR)/.models
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test quick fuzz fuzz-language fuzz-programs bounds mutants isa lint sanitize bench models clean
+.PHONY: help venv demo test quick fuzz fuzz-language fuzz-programs bounds mutants faults isa lint sanitize bench models clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -47,6 +47,9 @@ bounds: $(VENV)/.dev models ## all that compiles once more, every access to memo
 
 mutants: $(VENV)/.dev ## MUTANTS=100000 damaged programs: each is typed or refused, with an error of its own
 	LEGATO_MUTANTS=$(or $(MUTANTS),100000) $(BIN)/python -m pytest -n 2 --timeout 0 tests/errors/test_mutants.py
+
+faults: $(VENV)/.dev ## small faults in the sources, each against the tests of its area: the share that they see (FAULTS="--areas infer=2" for some)
+	$(BIN)/python -m tools.faults --json out/faults.json $(FAULTS)
 
 isa: $(VENV)/.dev models ## lowering and all models once more, compiled for older processors: AVX2, then SSE4.2
 	for level in x86-64-v3 x86-64-v2; do \

@@ -127,7 +127,8 @@ GIVEN = {  # arguments in their shortest form, with another value than by defaul
     "output": "-o out.npz", "against": "--against interpreter", "bisect": "--bisect", "after": "--after simplify",
     "types": "--types", "spans": "--spans", "brief": "--brief", "emit": "--emit ir", "rounds": "--rounds 1",
     "max_rounds": "--max-rounds 1",
-    "block": "--block 0.001", "vs": "--vs legato-exact", "seconds": "--seconds 0.01", "best": "--best", "all": "--all",
+    "block": "--block 0.001", "vs": "--vs legato-exact", "seconds": "--seconds 0.01",
+    "best": "--best", "bounds": "--bounds", "all": "--all",
     "trace": "--trace out.trace", "html": "--html out.html",
 }  # fmt: skip
 VERBS = {  # what each verb is called with beside the argument
@@ -169,7 +170,7 @@ def test_an_argument_is_read_or_refused(
     if given == "input":
         usual = [word for word in usual if word not in ("--fill", "random")]
     args = Watched()
-    _main._parser().parse_args([verb, *usual, *GIVEN[given].split()], args)
+    _main._parser(False).parse_args([verb, *usual, *GIVEN[given].split()], args)
     args.__dict__["_read"] = set()
     refused = ""
     try:

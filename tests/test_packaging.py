@@ -15,6 +15,20 @@ ROOT = Path(__file__).parents[1]
 NATIVE = "legato/runtime/native"
 
 
+# What runs in the installed package: a program with a data type and a kernel, compiled, saved and loaded.
+PROGRAM = """
+import legato, numpy as np
+print(legato.__file__)
+exe = legato.compile(legato.parse("def @main(%x: Tensor[(2,), float32], %xs: List[int32]) { (%x * 2f, @length(%xs)) }"))
+exe.save("p.legato")
+exe = legato.load("p.legato")
+cons, nil = exe.constructors["Cons"], exe.constructors["Nil"]
+doubled, length = exe(np.float32([3, 2]), cons(np.int32(1), cons(np.int32(1), cons(np.int32(1), nil()))))
+print(doubled.tolist())
+print(length)
+"""
+
+
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """A copy of what the build reads."""
@@ -44,10 +58,12 @@ def test_wheel_is_complete_and_imports_alone(tree: Path) -> None:
         file.extractall(installed)
     texts = {f"legato/prelude/{name}.relay" for name in ("prelude", "nat", "gradient", "core")}
     assert {"legato/py.typed", f"{NATIVE}/liblegato_rt.so", f"{NATIVE}/legato.h", *texts} <= names
-    code = "import legato, legato.runtime; print(legato.__file__)"
-    environment = os.environ | {"PYTHONPATH": str(installed)}
-    shown = subprocess.run([sys.executable, "-c", code], cwd=tree, env=environment, capture_output=True, text=True)
-    assert shown.stdout.strip() == str(installed / "legato/__init__.py"), shown.stderr
+    assert not any(name.startswith(("tests", "tools")) for name in names)
+    sources = {str(path.relative_to(tree / "src")) for path in (tree / "src/legato").rglob("*.py")}
+    assert sources <= names
+    environment = os.environ | {"PYTHONPATH": str(installed), "LEGATO_CACHE_DIR": str(tree / "kernels")}
+    shown = subprocess.run([sys.executable, "-c", PROGRAM], cwd=tree, env=environment, capture_output=True, text=True)
+    assert shown.stdout.splitlines() == [str(installed / "legato/__init__.py"), "[6.0, 4.0]", "3"], shown.stderr
 
 
 def test_no_compiler(tree: Path) -> None:

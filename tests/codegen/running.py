@@ -82,15 +82,23 @@ def copies(args: Sequence[Any]) -> list[Any]:
     return [a.copy() if isinstance(a, np.ndarray) else a for a in args]
 
 
-def check(func: Func, args: Sequence[Any], *, threads: int = 1, rtol: float = 0.0, atol: float = 0.0) -> int:
+def check(
+    func: Func,
+    args: Sequence[Any],
+    *,
+    threads: int = 1,
+    rtol: float = 0.0,
+    atol: float = 0.0,
+    targets: Sequence[Target] = RUNNABLE,
+) -> int:
     """Runs `func` in the interpreter and compiled for every target that this machine runs, and compares the results.
 
     Exactly, unless tolerances are given. The arguments are changed as the interpreter says; returns its status.
     """
-    got = [copies(args) for _ in RUNNABLE]
+    got = [copies(args) for _ in targets]
     status = interp.run(func, args)
     status += 256 if status else 0
-    for target, mine in zip(RUNNABLE, got, strict=True):
+    for target, mine in zip(targets, got, strict=True):
         assert run(func, mine, target, threads=threads) == status, target.name
         for actual, expected, param in zip(mine, args, func.params, strict=True):
             if isinstance(actual, np.ndarray):

@@ -18,13 +18,15 @@ from legato.codegen.emit import LONG, emit_hosts, emit_module
 from legato.codegen.level import level_of
 from legato.codegen.link import PAGE, link
 from legato.codegen.spills import innermost_loops
-from legato.tir.buffer import Layout, Scope
+from legato.tir.buffer import Buffer, Layout, Scope
 from legato.tir.expr import call, cast
 from legato.tir.intrinsics import INTRINSICS
 from legato.tir.launch import LaunchKind
 from legato.tir.stmt import Alloc, Func, FuncKind, Invoke, Launch, block
 from tests.codegen.programs import at, buffer, index, loop, put
+from tests.codegen.running import check
 from tests.codegen.test_kernels import gemm
+from tests.machines import LEVELS
 
 V4, V3 = TARGETS["x86-64-v4"], TARGETS["x86-64-v3"]
 
@@ -95,6 +97,12 @@ def test_register_tiles_are_not_spilled(func: Func, machine: Target, fmas: int, 
     # One broadcast or load per operand, the products, and next to nothing beside them.
     moves = inner.count("vbroadcastss") + inner.count("vmov")
     assert len(inner.instructions) - fmas - moves <= 6 + stack
+    if func.name == "conv":
+        return  # it reads a run of pixels as one, beyond the channels of the first: the interpreter has none of that
+    arrays = [np.zeros([int(str(d)) for d in p.shape], np.float32) for p in func.params if isinstance(p, Buffer)]
+    for array in arrays[:-1]:
+        array[...] = np.random.default_rng(0).integers(-4, 5, array.shape)
+    check(func, arrays, targets=[t for t in LEVELS if t is machine])
 
 
 def test_innermost_loops_and_their_stack_references() -> None:

@@ -316,3 +316,78 @@ def test_hashes_that_take_free_variables_for_each_other() -> None:
     x, y = (relay.exp(relay.var(name, shape=(2,))) for name in ("x", "y"))
     assert relay.structural_hash(x, map_free_vars=True) == relay.structural_hash(y, map_free_vars=True)
     assert relay.structural_hash(x) != relay.structural_hash(y)
+
+
+# ------------------------------------------------------------------ types, layers
+
+
+def test_dims_that_are_equal_make_types_equal() -> None:
+    n = relay.ShapeVar("n")
+    assert relay.TensorType((n + n, n * 3 - n)) == relay.TensorType((2 * n, n + n))
+
+
+def test_a_data_type_without_parameters_is_called() -> None:
+    nat = relay.GlobalTypeVar("nat")
+    assert relay.TypeCall(nat, []) == nat() == nat
+    assert nat(relay.TensorType(())) == relay.TypeCall(nat, [relay.TensorType(())])
+    mod, zero, succ = relay.IRModule(), relay.Constructor("Zero", [], nat), relay.Constructor("Succ", [nat()], nat)
+    mod[nat] = relay.TypeData(nat, [], [zero, succ])
+    mod["main"] = relay.Function([], succ(zero()), relay.TypeCall(nat, []))
+    assert relay.transform.InferType()(mod)["main"].ret_type == nat
+
+
+@pytest.mark.parametrize(
+    ("data", "weight", "layouts"),
+    [((1, 4, 6, 6), (4, 2, 3, 3), ("NCHW", "OIHW")), ((1, 6, 6, 4), (3, 3, 4, 2), ("NHWC", "HWOI"))],
+)
+def test_weights_of_channels_with_several_results(data: Any, weight: Any, layouts: tuple[str, str]) -> None:
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(shape).astype("float32") for shape in (data, weight))
+    options = {
+        "groups": 4,
+        "channels": 8,
+        "kernel_size": (3, 3),
+        "data_layout": layouts[0],
+        "kernel_layout": layouts[1],
+    }
+    conv = relay.nn.conv2d(relay.var("x", shape=data), relay.var("w", shape=weight), **options)
+    got = relay.create_executor("debug", relay.IRModule.from_expr(conv)).evaluate()(x, w)
+    last = layouts[0] == "NHWC"
+    images, filters = (x.transpose(0, 3, 1, 2), w.transpose(2, 3, 0, 1)) if last else (x, w)
+    windows = np.lib.stride_tricks.sliding_window_view(images, (3, 3), (2, 3))
+    want = np.einsum("nchwyx,cmyx->ncmhw", windows, filters).reshape(1, 8, 4, 4)
+    np.testing.assert_allclose(got.transpose(0, 3, 1, 2) if last else got, want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("scale", "center"), [(True, True), (False, True), (True, False), (False, False)])
+def test_batch_norms_of_given_statistics_become_arithmetic(scale: bool, center: bool) -> None:
+    names = ("gamma", "beta", "mean", "var")
+    x = relay.var("x", shape=(2, 3, 4))
+    norm = relay.nn.batch_norm(x, *(relay.var(n, shape=(3,)) for n in names), scale=scale, center=center)[0]
+    mod = relay.IRModule.from_expr(norm)
+    new = relay.transform.SimplifyInference()(mod)
+    assert "nn.batch_norm" not in relay.analysis.list_op_freqs(new)
+    rng = np.random.default_rng(0)
+    args = [rng.uniform(0.5, 2, shape).astype("float32") for shape in ((2, 3, 4), *[(3,)] * 4)]
+    before, after = (relay.create_executor("debug", m).evaluate()(*args) for m in (mod, new))
+    np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-6)
+
+
+def test_a_choice_between_numbers() -> None:
+    c = relay.var("c", shape=(3,), dtype="bool")
+    y = relay.var("y", shape=(3,))
+    assert str(relay.where(c, 1.0, 0.0).checked_type) == "Tensor[(3,), float32]"
+    assert str(relay.where(c, y, 0).checked_type) == str(relay.where(c, 0.5, y).checked_type) == "Tensor[(3,), float32]"
+
+
+def test_both_names_of_the_order_in_which_channels_come_first() -> None:
+    x = np.arange(32, dtype="float32").reshape(1, 8, 2, 2)
+    results = [
+        relay.create_executor(kind, relay.IRModule.from_expr(made)).evaluate()(x)
+        for mode in ("CRD", "CDR")
+        for made in [relay.nn.depth_to_space(relay.var("x", shape=x.shape), 2, mode=mode)]
+        for kind in ("debug", "vm")
+    ]
+    want = x.reshape(1, 2, 2, 2, 2, 2).transpose(0, 1, 4, 2, 5, 3).reshape(1, 2, 4, 4)
+    for got in results:
+        np.testing.assert_array_equal(got, want)

@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, tell: Tell) -> Answer:
     """Compares, and looks for the culprit where that is asked for."""
     if _arguments.is_artifact(args.model):
-        rest = ("input", "fill", "seed", "dim", "threads", "against", "bisect", "output")
+        rest = ("input", "fill", "seed", "dim", "threads", "against", "bounds", "bisect", "output")
         _arguments.refuse(args, "of a .legato file its bytes are checked", *_arguments.OF_MODELS, *rest)
         return _artifact(args.model)
     _arguments.require_use_of_inputs(args)

@@ -186,6 +186,10 @@ class GlobalTypeVar(Type):
     name: str
     kind: Kind = Kind.ADT_HANDLE
 
+    def __call__(self, *args: Type) -> Type:
+        """This data type applied to types; without any, itself."""
+        return TypeCall(self, args) if args else self
+
     @property
     def name_hint(self) -> str:
         """`name`, as Relay calls it."""

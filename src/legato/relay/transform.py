@@ -90,7 +90,7 @@ def SimplifyExpr() -> Pass:
 
 def SimplifyInference() -> Pass:
     """batch_norm and dropout as they act in inference; here bias_add as well."""
-    return _pass("SimplifyInference", 0, (Canonicalize(),))
+    return _pass("SimplifyInference", 0, (Canonicalize(computed=True),))
 
 
 def CanonicalizeOps() -> Pass:

@@ -14,6 +14,7 @@ from typing import Final, NoReturn
 from legato.arith.expr import Expr as DimExpr
 from legato.arith.expr import Var as DimVar
 from legato.arith.expr import fresh
+from legato.arith.simplify import simplify
 from legato.base.dtype import DType
 from legato.base.errors import TypeCheckError
 from legato.ir import expr as ir
@@ -65,12 +66,15 @@ class NoTypeRelation:
 
 
 class TensorType(it.TensorType, metaclass=Named):
-    """`TensorType(shape, dtype="float32")`: dims are ints, dim variables (`ShapeVar`), arithmetic, or `Any()`."""
+    """`TensorType(shape, dtype="float32")`: dims are ints, dim variables (`ShapeVar`), arithmetic, or `Any()`.
+
+    Arithmetic is simplified: types of `n + n` and `2 * n` are equal.
+    """
 
     @staticmethod
     def build(shape: Iterable[AnyValue] | int = (), dtype: DType | str = "float32") -> it.TensorType:
         listed = (shape,) if isinstance(shape, int | DimExpr) else tuple(shape)
-        return it.tensor_type([d if isinstance(d, DimExpr) else _extent(d) for d in listed], dtype)
+        return it.tensor_type([simplify(d) if isinstance(d, DimExpr) else _extent(d) for d in listed], dtype)
 
 
 def _extent(value: AnyValue) -> int:
@@ -109,11 +113,12 @@ class FuncType(it.FuncType, metaclass=Named):
 
 
 class TypeCall(it.TypeCall, metaclass=Named):
-    """`TypeCall(func, [args])`: a data type applied to arguments."""
+    """`TypeCall(func, [args])`: a data type applied to arguments; to none, the data type itself."""
 
     @staticmethod
-    def build(func: Type, args: Iterable[Type]) -> it.TypeCall:
-        return it.TypeCall(func, tuple(args))
+    def build(func: Type, args: Iterable[Type]) -> Type:
+        listed = tuple(args)
+        return it.TypeCall(func, listed) if listed else func
 
 
 class TypeData(it.TypeData, metaclass=Named):

@@ -33,19 +33,21 @@ class Canonicalize(FunctionPass):
     """Module → module in canonical form."""
 
     name = "canonicalize"
+    computed: bool = False  # batch norms of parameters that are not constants, too, in which roundings differ
 
     def function(self, func: Function, mod: Module) -> Function:
         effects = Effects(func, mod)
-        body = transform(func.body, lambda node: _canonical(node, effects))
+        body = transform(func.body, lambda node: _canonical(node, effects, self.computed))
         return func if body is func.body else replace(func, body=body)
 
 
-def _canonical(node: Expr, effects: Effects) -> Expr | None:
+def _canonical(node: Expr, effects: Effects, computed: bool) -> Expr | None:
     match node:
         case Call() if node.op is bias_add:
             return _bias_add(node)
         case TupleGetItem(value=Call() as call, index=0) if call.op is batch_norm:
-            return _batch_norm(call)
+            found = _batch_norm(call)
+            return _batch_norm_of_computed(call) if found is None and computed else found
         case TupleGetItem(value=Call() as call, index=0) if call.op is dropout:
             return call.args[0]
         case TupleGetItem(value=Tuple() as value) if not effects.inside(value):
@@ -85,3 +87,16 @@ def _batch_norm(call: Call) -> Expr | None:
         scale, shift = scale_and_shift(gamma, beta, mean, var, call.attrs)
     rank, axis, b = x.ty.rank, call.attrs.axis, Builder(span=call.span)
     return b.add(b.multiply(x, along(scale, axis, rank)), along(shift, axis, rank))
+
+
+def _batch_norm_of_computed(call: Call) -> Expr | None:
+    """The same for parameters that are computed, or given."""
+    x, gamma, beta, mean, var = call.args
+    if not isinstance(x.ty, TensorType) or any(p.ty is None for p in call.args):
+        return None
+    b, attrs = Builder(span=call.span), call.attrs
+    scale = b.divide(1.0, b.sqrt(b.add(var, attrs.epsilon)))
+    scale = b.multiply(scale, gamma) if attrs.scale else scale
+    shift = b.subtract(beta, b.multiply(mean, scale)) if attrs.center else b.negative(b.multiply(mean, scale))
+    shape = tuple(-1 if d == attrs.axis % x.ty.rank else 1 for d in range(x.ty.rank))
+    return b.add(b.multiply(x, b.reshape(scale, newshape=shape)), b.reshape(shift, newshape=shape))

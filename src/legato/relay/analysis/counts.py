@@ -67,6 +67,8 @@ def count_layers(expr: Any, valid_ops: Iterable[str]) -> int:
 def get_total_mac_number(expr: Expr) -> int:
     """The multiplications and additions (one of each is one) of convolutions and matrix products in a typed expression.
 
+    A transposed convolution is counted as the original did: as if all of the window met data for each result.
+
     Counted are nn.conv2d, nn.conv2d_transpose, nn.dense and nn.batch_matmul. TypeCheckError where such a call has no
     type, or a dim that is not a number.
     """
@@ -85,7 +87,9 @@ def _macs(call: Call, name: str) -> int:
     layout: str = call.attrs.kernel_layout
     if name == "nn.conv2d":  # each result sums over the inputs of its group and the window
         return prod(out) * prod(weight) // weight[layout.index("O")]
-    return prod(data) * prod(weight) // weight[layout.index("I")]  # each input goes to all that it is multiplied into
+    inputs = weight[layout.index("I")] // int(call.attrs.groups)
+    window = prod(n for n, letter in zip(weight, layout, strict=True) if letter not in "IO")
+    return prod(out) * window * inputs
 
 
 def _shape(e: Expr) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from legato.base.errors import VerifyError
 from legato.base.node import post_order
 from legato.ir.expr import Constant, Constructor, Dataflow, Expr, Function, GlobalVar, Let, Match, Var
 from legato.ir.module import Module
@@ -106,12 +107,16 @@ def is_atomic(node: Expr) -> bool:
 
 
 def check_basic_block_normal_form(expr: Expr) -> bool:
-    """Whether everything that is used in several scopes is bound by a let: no node but an atom is shared by scopes."""
+    """True where everything that is used in several scopes is bound by a let: no node but an atom is shared by scopes.
+
+    VerifyError, with the node, where it is not.
+    """
     placed = place(expr)
     for node in nodes(expr):
         own, opened = placed.of[id(node)], placed.inner.get(id(node), ())
         for kid, slot in zip(operands(node), slots(node), strict=True):
             scope = own if slot < 0 else opened[slot]
             if placed.of[id(kid)] is not scope and not is_atomic(kid):
-                return False
+                hint = "relay.transform.ToANormalForm binds everything"
+                raise VerifyError(f"{kid!r} is used in several scopes and bound in none", span=kid.span, hint=hint)
     return True

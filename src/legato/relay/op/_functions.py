@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from legato.arith.expr import Const
 from legato.base.errors import TypeCheckError, UnsupportedError
 from legato.infer.builder import Builder
 from legato.ir._relay_ops import BROADCAST
@@ -124,10 +125,24 @@ def _arguments(record: Op, values: Sequence[Any], given: Mapping[str, Any]) -> l
             raise TypeCheckError(f"relay.{record.name}: there is nothing in its list of arguments")
         values = [*values[:-1], *values[-1]]
     exprs = Builder().operands([v.astuple() if isinstance(v, TupleWrapper) else v for v in values])
+    if record.name == "nn.conv2d":
+        exprs[1] = _one_for_each_result(exprs[1], given)
     if record.name in _SCALARS:
         at = record.args.index(_SCALARS[record.name])
         exprs[at] = _scalar(exprs[at], given.get("dtype") or _dtype(exprs[0]))
     return exprs
+
+
+def _one_for_each_result(weight: Expr, given: Mapping[str, Any]) -> Expr:
+    """Weights of convolutions channel by channel, (channels, results of each, …), as (results, 1, …): the same data."""
+    layout, groups, ty = given["kernel_layout"] or "OIHW", given["groups"], weight.ty
+    if not isinstance(ty, TensorType) or groups == 1 or layout not in ("OIHW", "HWOI"):
+        return weight
+    at = layout.index("O")
+    channels, each = (d.value if isinstance(d, Const) else 0 for d in ty.shape[at : at + 2])
+    if channels != groups or each < 2:
+        return weight
+    return function("reshape")(weight, (*ty.shape[:at], channels * each, 1, *ty.shape[at + 2 :]))  # type: ignore[no-any-return]
 
 
 def _dtype(e: Expr) -> Any:
