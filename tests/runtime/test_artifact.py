@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from legato.runtime import Executable, load, verify_file
 from legato.runtime.artifact import PAGE, _relies_on, _seal
 from legato.runtime.binding import LARGE, crc32c_chunks
 from legato.runtime.program import ABI, FORMAT
-from tests.runtime.images import executable, image, program, twice
+from tests.runtime.images import executable, functions, image, program, twice
 
 ROOT = Path(__file__).parents[2]
 X = np.arange(5, dtype=np.float32)
@@ -125,6 +126,19 @@ def test_what_becomes_of_a_file_that_was_loaded_does_no_harm(artifact: Path, tmp
     np.testing.assert_array_equal(exe(X), X * 3)  # type: ignore[arg-type]
     exe.save(tmp_path / "copy.legato")
     assert (tmp_path / "copy.legato").read_bytes() == artifact.read_bytes()
+
+
+@pytest.mark.parametrize("depth", [1, 2, 33, 100])
+def test_results_nest_as_deeply_as_types(tmp_path: Path, depth: int) -> None:
+    structure: Any = 0
+    for _ in range(depth):
+        structure = (structure,)
+    of = program(functions={"main": replace(functions()["main"], structure=structure)})
+    executable(of=of).save(tmp_path / "model.legato")
+    result: Any = load(tmp_path / "model.legato")(X)
+    for _ in range(depth):
+        (result,) = result
+    np.testing.assert_array_equal(result, X * 3)
 
 
 def test_program_without_constants(tmp_path: Path) -> None:

@@ -31,8 +31,35 @@ def _packer(structure: Structure) -> Callable[[Sequence[object]], object]:
     """What nests outputs in tuples as `structure` says; where there is one only, it is no Python code that takes it."""
     if isinstance(structure, int):
         return itemgetter(structure)
-    parts = [_packer(part) for part in structure]
-    return lambda outputs: tuple([part(outputs) for part in parts])
+    flat = [part for part in structure if isinstance(part, int)]
+    if len(flat) == len(structure):
+        return lambda outputs: tuple([outputs[part] for part in flat])
+    steps = _steps(structure)
+
+    def packed(outputs: Sequence[object]) -> object:
+        made: list[object] = []
+        for of_output, n in steps:
+            if of_output:
+                made.append(outputs[n])
+            else:
+                made[len(made) - n :] = [tuple(made[len(made) - n :])]
+        return made[0]
+
+    return packed
+
+
+def _steps(structure: Structure) -> list[tuple[bool, int]]:
+    """How to make the value, on a stack: (True, the output to push) and (False, of how many to make a tuple)."""
+    steps: list[tuple[bool, int]] = []
+    stack = [structure]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, int):
+            steps.append((True, part))
+        else:
+            steps.append((False, len(part)))
+            stack += part
+    return steps[::-1]  # of each tuple the last part was met first
 
 
 def fault(what: str, got: object, wanted: object, hint: str | None = None) -> RunError:
