@@ -272,5 +272,7 @@ def test_dataflow_blocks_may_use_functions_that_are_pure_beside_cells() -> None:
 def test_dims_beyond_machine_integers(digits: int) -> None:
     """They are counted exactly; no tensor has them."""
     text = "def @main(%x: Tensor[(D, D, n), float32]) { reshape(%x, newshape=[-1, n]) }"
-    with pytest.raises(TypeCheckError, match=r"a tensor has at most 2\^63 bytes|a number in a dim has more than 400 digits"):
+    with pytest.raises(
+        TypeCheckError, match=r"a tensor has at most 2\^63 bytes|a number in a dim has more than 400 digits"
+    ):
         legato.parse(VERSION + text.replace("D", "9" * digits))
