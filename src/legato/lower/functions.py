@@ -33,7 +33,7 @@ from legato.ir.views import join, part
 from legato.lower.accesses import with_access_checks
 from legato.lower.describe import Description
 from legato.lower.expr_data import from_data
-from legato.lower.extents import with_extent_checks
+from legato.lower.extents import with_extent_checks, with_size_checks
 from legato.lower.facts import KernelFacts, kernel_facts
 from legato.lower.group import Group, tensor_types
 from legato.lower.joined import is_group, with_cascades
@@ -115,7 +115,7 @@ def lower_functions(
     with closing(packer):
         for gv, func in mod.functions.items():
             if isinstance(func, ir.Function):
-                func = with_access_checks(with_extent_checks(func))
+                func = with_access_checks(with_size_checks(with_extent_checks(func)))
                 facts = {p: _plain(p.ty) for p in func.params}
                 dims = frozenset(d for d in func.type_params if isinstance(d, Var))
                 func = replace(func, body=_Block(kernels, groups, packer, facts, dims).lower(func.body))

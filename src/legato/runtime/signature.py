@@ -23,6 +23,7 @@ from legato.runtime.violation import REPORT
 __all__ = ["Plan", "Signature", "fault"]
 
 MAX_BYTES: Final = 2**46
+MAX_EXTENT: Final = 2**46  # of an input: products of one dim and what programs multiply it by stay within 64 bits
 Shape = tuple[int, ...]
 _RUN_DEEP, _RUN_OBJECTS = 2, 4  # LG_RUN_DEEP, LG_RUN_OBJECTS
 
@@ -139,9 +140,10 @@ class Signature:
 
     def _check_ranges(self, env: list[int]) -> None:
         for dim, value, (index, axis) in zip(self.info.dims, env, self._sources, strict=True):
-            if not dim.holds(value):
+            if not dim.holds(value) or value > MAX_EXTENT:
+                wanted = dim.range if value <= MAX_EXTENT else "2^46 at most"
                 tensor = self.info.inputs[index]
-                raise fault(f'input "{tensor.name}": dimension {axis} is out of range', value, dim.range)
+                raise fault(f'input "{tensor.name}": dimension {axis} is out of range', value, wanted)
 
     def _wrong_size(self, tensor: TensorInfo, axis: int, shape: Shape, env: list[int]) -> RunError:
         size = tensor.shape[axis]

@@ -238,7 +238,7 @@ def test_products_that_no_integer_holds_are_equal_to_no_extent(late: str) -> Non
       sum(exp(reshape(%z, newshape=[k, k, k, k])))
     }}""")
     assert exe(flag(True), floats(2), floats(16) * 0) == 16
-    with pytest.raises(RunError, match="a dim is"):
+    with pytest.raises(RunError, match=r"a dim is|is beyond 2\^63"):
         exe(flag(True), floats(1 << 16), floats(0))
     assert leaked(exe) == 0
 
