@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -421,3 +422,54 @@ def test_checksums_of_large_data_are_those_of_its_parts() -> None:
     sums = crc32c_chunks(data, chunk)
     parts = [crc32c_chunks(data[at : at + chunk], chunk) for at in range(0, data.size, chunk)]
     np.testing.assert_array_equal(sums, np.concatenate(parts))
+
+
+def test_where_the_system_has_no_more_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = image()
+    constants = [("w", np.array([3], np.float32)), ("b", np.zeros(LARGE, np.uint8))]
+    exe = Executable.from_parts(program(), made.data, made.code_size, made.relocations, constants, host_ops=twice)
+    exe.save(tmp_path / "model.legato")
+
+    def refuse(thread: Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(Thread, "start", refuse)
+    again = load(tmp_path / "model.legato")
+    np.testing.assert_array_equal(again(X), X * 3)  # type: ignore[arg-type]
+    again.save(tmp_path / "copy.legato")
+    assert (tmp_path / "copy.legato").read_bytes() == (tmp_path / "model.legato").read_bytes()
+
+
+def altered(data: Any, rng: np.random.Generator) -> Any:
+    """JSON data with one part replaced, removed or repeated."""
+    if isinstance(data, dict) and data and rng.integers(8):
+        key = list(data)[rng.integers(len(data))]
+        return {**data, key: altered(data[key], rng)}
+    if isinstance(data, list) and data and rng.integers(6):
+        at = int(rng.integers(len(data)))
+        return [*data[:at], altered(data[at], rng), *data[at + 1 :]]
+    choices: list[Any] = [0, -1, 7, 2**62, 2**63, 10**30, 1.5, "", "n", None, True, [], {}, [0, 0], ["*", "n", "n"]]
+    choices += [["select", "n", 1, ["//", "n", 0]], [["+"] * 3] * 3, [data, data], {"": data}]
+    return choices[rng.integers(len(choices))]
+
+
+def test_altered_manifests_load_or_are_refused(artifact: Path, tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    refused = 0
+    for n in range(300):
+
+        def change(manifest: dict[str, Any]) -> None:
+            new = altered(manifest, rng)
+            if isinstance(new, dict):
+                manifest.clear()
+                manifest.update(new)
+
+        try:
+            path = forged(artifact, tmp_path, change, sealed=bool(n % 2))
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, struct.error):
+            continue  # the forger needs some of it
+        try:
+            repr(load(path))
+        except LegatoError:
+            refused += 1
+    assert refused > 150

@@ -136,7 +136,9 @@ def _within_bounds(evaluate: Evaluator, size: Size) -> Evaluator:
         value = evaluate(env)
         if abs(value) > MAX_VALUE:
             text = show(size)
-            raise RunError(f"out of memory: the size {text if len(text) <= _SHOWN else text[:_SHOWN] + '…'} is beyond 2^63 here")
+            raise RunError(
+                f"out of memory: the size {text if len(text) <= _SHOWN else text[:_SHOWN] + '…'} is beyond 2^63 here"
+            )
         return value
 
     return checked
