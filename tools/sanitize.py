@@ -2,10 +2,12 @@
 
     python -m tools.sanitize address            AddressSanitizer and UBSan
     python -m tools.sanitize thread             ThreadSanitizer
+    python -m tools.sanitize end                workspaces and constants end at a page that may not be touched
+    python -m tools.sanitize front              they begin behind one
 
-The sanitizer's own library is loaded before Python is; code that the tests generate is not instrumented, what it calls
-is. Further arguments go to pytest, and if there are paths among them these are tested alone. Tests of what only the C
-library has are in tests/runtime/test_native.py.
+The last two run compiled programs, which a fault ends. A sanitizer's own library is loaded before Python is; code that
+the tests generate is not instrumented, what it calls is. Further arguments go to pytest, and if there are paths among
+them these are tested alone. Tests of what only the C library has are in tests/runtime/test_native.py.
 """
 
 from __future__ import annotations
@@ -25,7 +27,11 @@ FLAGS = ("-std=c11", "-g", "-O1", "-Wall", "-Wextra", "-Wno-tsan", "-fPIC", "-sh
 SANITIZERS = {
     "address": ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"),
     "thread": ("-fsanitize=thread",),
+    "end": ("-DLG_GUARD=1",),
+    "front": ("-DLG_GUARD=2",),
 }
+COMPILED = ("tests/lower/test_operators.py", "tests/lower/test_random.py", "tests/lower/test_programs.py",
+            "tests/programs")  # fmt: skip
 # Python itself leaks; what forks here may go on with threads; a fault is to be Python's own traceback.
 OPTIONS = {
     "ASAN_OPTIONS": "detect_leaks=0:handle_segv=0:allocator_may_return_null=1:exitcode=66",
@@ -61,20 +67,28 @@ def main(arguments: Sequence[str]) -> int:
         library = Path(folder) / "liblegato_rt.so"
         sources = sorted(map(str, NATIVE.glob("*.c")))
         subprocess.run([*compiler, *FLAGS, *SANITIZERS[kind], "-o", str(library), *sources], check=True)
-        found = subprocess.run(
-            [*compiler, f"-print-file-name={PRELOADED[kind]}"], check=True, capture_output=True, text=True
-        )
+        preloaded = _preloaded(compiler, kind)
         # Reports go to files: pytest keeps what is written to the standard error.
         options = {name: f"{value}:log_path={folder}/report" for name, value in OPTIONS.items()}
-        given = {"LEGATO_SANITIZED": str(library), "LD_PRELOAD": found.stdout.strip()}
-        tests = () if any((ROOT / argument.partition("::")[0]).exists() for argument in rest) else TESTS
-        left_out = [*LEFT_OUT, *LEFT_OUT_OF[kind]]
+        given = {"LEGATO_SANITIZED": str(library), **preloaded}
+        own = TESTS if preloaded else COMPILED
+        tests = () if any((ROOT / argument.partition("::")[0]).exists() for argument in rest) else own
+        left_out = [*LEFT_OUT, *LEFT_OUT_OF.get(kind, ())]
         command = [sys.executable, "-m", "pytest", "-p", "tests.runtime.sanitized", "-q", *tests, *left_out, *rest]
         status = subprocess.run(command, cwd=ROOT, env={**os.environ, **options, **given}, check=False).returncode
         reports = [path.read_text(errors="replace") for path in sorted(Path(folder).glob("report*"))]
         said = [text for text in reports if any(mark in text for mark in COMPLAINTS)]
         print("\n".join(said) or f"no complaints of the {kind} sanitizer")
         return status or bool(said)
+
+
+def _preloaded(compiler: Sequence[str], kind: str) -> dict[str, str]:
+    """What has the sanitizer's own library loaded first; nothing where there is none."""
+    if kind not in PRELOADED:
+        return {}
+    command = [*compiler, f"-print-file-name={PRELOADED[kind]}"]
+    found = subprocess.run(command, check=True, capture_output=True, text=True)
+    return {"LD_PRELOAD": found.stdout.strip()}
 
 
 if __name__ == "__main__":

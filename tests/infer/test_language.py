@@ -268,13 +268,11 @@ def test_dataflow_blocks_may_use_functions_that_are_pure_beside_cells() -> None:
         legato.parse(VERSION + text)  # %again is a value: it could be %f
 
 
-def test_dims_beyond_machine_integers() -> None:
-    """They are counted exactly, up to what a text can hold."""
+@pytest.mark.parametrize("digits", [13, 300])
+def test_dims_beyond_machine_integers(digits: int) -> None:
+    """They are counted exactly; no tensor has them."""
     text = "def @main(%x: Tensor[(D, D, n), float32]) { reshape(%x, newshape=[-1, n]) }"
-    module = legato.parse(VERSION + text.replace("D", "9999999999999"))
-    main = module["main"]
-    assert isinstance(main, Function)
-    assert isinstance(main.ret_type, TensorType)
-    assert main.ret_type.shape[0] == 9999999999999**2
-    with pytest.raises(TypeCheckError, match=r"^type error: a number in a dim has more than 400 digits\n  at "):
-        legato.parse(VERSION + text.replace("D", "9" * 300))
+    with pytest.raises(
+        TypeCheckError, match=r"a tensor has at most 2\^63 bytes|a number in a dim has more than 400 digits"
+    ):
+        legato.parse(VERSION + text.replace("D", "9" * digits))

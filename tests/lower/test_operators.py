@@ -16,6 +16,7 @@ from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.pipelines import DEFAULT
 from legato.transform.fold_constant import FoldConstant
+from tests.guarded import call_guarded
 from tests.ops.test_ops import OPS, arguments, assert_close, call, leaves
 
 COMPUTED = [op for op in OPS if op.compute is not None and op.samples]
@@ -52,7 +53,7 @@ def check(op: Op, module: Module, values: list[Any], target: Target) -> None:
         pytest.skip(f"this CPU cannot run {target.name}")
     exe = compile_module(module, CompileOptions(target, passes=PASSES)).executable
     assert exe.stats["host_operators"] == 0
-    results = exe(*leaves(tuple(values)))
+    results = call_guarded(exe, leaves(tuple(values)))
     assert isinstance(results, tuple)
     for sample, got in zip(op.samples, results, strict=True):
         expected = evaluate_op(op, arguments(op, sample), make_attrs(op, sample.attrs))

@@ -17,6 +17,7 @@ from legato.ir.printer import show_with_tensors
 from legato.ops import table
 from legato.transform.pass_ import Observer, run
 from tests.graphs import BATCHES, Program, called, compare, leaves, programs
+from tests.guarded import call_guarded
 from tests.lower.programs import interpreted, lowered
 from tests.machines import LEVELS
 from tests.programs.settings import examples
@@ -35,7 +36,7 @@ def test_compiled_is_interpreted(program: Program, target: Target, calls: int) -
     for batch in BATCHES if program.dim else BATCHES[:1]:
         args = program.arguments(batch)
         try:
-            result = exe(*args)
+            result = call_guarded(exe, args)
         except RunError as error:
             if "an extent of the result" not in str(error):
                 raise

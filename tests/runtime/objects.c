@@ -69,7 +69,7 @@ static int64_t some_size(uint64_t random) {
     return sizes[random % (sizeof sizes / sizeof *sizes)];
 }
 
-/* Random objects of random sizes that refer to earlier ones; what is in each is checked before it ends. */
+/* Random objects of random sizes that refer to earlier ones. */
 static lg_status graphs(lg_call *call, const lg_word *args) {
     int64_t slots[SLOTS] = {0};
     uint64_t random = (uint64_t)args[0].i;
@@ -129,6 +129,74 @@ static lg_status grow(lg_call *call, const lg_word *args) {
     }
     release(call, big);
     return LG_OK;
+}
+
+/* ---- random sequences, where memory is scarce ---- */
+
+typedef struct {
+    int64_t handle, bytes, pointers;
+    uint8_t mark;
+} record;
+
+/* What nobody else may have written to. */
+static void check_marks(const record *r) {
+    const uint8_t *payload = (const uint8_t *)fields_of(r->handle);
+    require(header_of(r->handle)->bytes == r->bytes && header_of(r->handle)->tag == r->mark, "headers are whole");
+    for (int64_t i = 8 * r->pointers; i < r->bytes; i++)
+        require(payload[i] == r->mark, "objects do not overlap");
+}
+
+static void drop(lg_call *call, record *r) {
+    if (r->handle)
+        check_marks(r), release(call, r->handle);
+    r->handle = 0;
+}
+
+/* words: where random numbers begin; then how often there was no memory */
+static lg_status scarce(lg_call *call, const lg_word *args) {
+    record records[SLOTS] = {0};
+    uint64_t random = (uint64_t)args[0].i;
+    int64_t refused = 0;
+    for (int step = 0; step < STEPS / 5; step++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        record *r = &records[random >> 33 & (SLOTS - 1)];
+        drop(call, r);
+        if (random >> 60 < 4)
+            continue;
+        r->pointers = random >> 40 & 3, r->bytes = some_size(random >> 48), r->mark = (uint8_t)(random >> 20);
+        r->bytes = r->bytes < 8 * r->pointers ? 8 * r->pointers : r->bytes;
+        r->handle = object(call, r->bytes, r->mark, r->pointers);
+        if (!r->handle) { /* it goes on with half of them */
+            refused++;
+            for (int i = 0; i < SLOTS; i += 2)
+                drop(call, &records[i]);
+            continue;
+        }
+        memset(fields_of(r->handle), r->mark, (size_t)r->bytes);
+        for (int64_t i = 0; i < r->pointers; i++) { /* to one that is kept for this alone, if there is memory for it */
+            int64_t part = object(call, some_size(random >> (7 * i + 3)) % 70000, 0, 0);
+            fields_of(r->handle)[i] = part ? part : 1;
+        }
+    }
+    for (int i = 0; i < SLOTS; i++)
+        drop(call, &records[i]);
+    *(int64_t *)args[1].p += refused;
+    return LG_OK;
+}
+
+static void test_scarce_memory(void) {
+    int64_t refused = 0;
+    for (int64_t limit = 256 << 10; limit <= 16 << 20; limit *= 4) {
+        lg_workspace *workspace = lg_workspace_new(NULL, limit, NULL, NULL);
+        lg_word words[2] = {{.i = limit}, {.p = &refused}};
+        for (int i = 0; i < 2; i++, words[0].i++)
+            require(!lg_run(workspace, scarce, words, 0, 1, 0), "random objects within a limit");
+        require(!lg_objects_leaked(workspace), "nothing is left of them");
+        require(lg_workspace_peak(workspace) <= limit, "the limit holds");
+        require(lg_workspace_held(workspace) <= limit, "also between calls");
+        lg_workspace_free(workspace);
+    }
+    require(refused > 20, "memory was scarce");
 }
 
 static void test_limits(void) {
@@ -302,6 +370,7 @@ int main(void) {
     test_chain_out(workspace);
     lg_workspace_free(workspace);
     test_limits();
+    test_scarce_memory();
     deep_calls((void *)(96 << 20));
     pthread_create(&threads[0], NULL, deep_calls, (void *)(96 << 20));
     pthread_join(threads[0], NULL);

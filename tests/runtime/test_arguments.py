@@ -9,6 +9,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,10 @@ import numpy as np
 import pytest
 
 from legato.base.errors import ArtifactError, InterruptError, LegatoError, RunError
-from legato.runtime import HostOpInfo, load
-from legato.runtime.executable import MAX_KEPT
+from legato.runtime import DimInfo, HostOpInfo, load
 from legato.runtime.fill import feeds
-from tests.runtime.images import executable, functions, program, twice
+from legato.runtime.workspace import MAX_KEPT, TRIM
+from tests.runtime.images import executable, functions, program, tensor, twice
 
 torch = pytest.importorskip("torch")
 X = np.arange(5, dtype=np.float32)
@@ -183,6 +184,20 @@ def test_only_some_workspaces_are_kept_and_all_can_be_released() -> None:
         assert len(exe._free) == MAX_KEPT
         exe.release()
         assert exe._free == []
+
+
+def test_workspaces_that_are_not_used_any_more_are_given_back() -> None:
+    info = replace(
+        functions()["nest"], workspace=("*", "n", 1 << 20), dims=(DimInfo("n"),), inputs=(tensor("x", "int64", "n"),)
+    )
+    exe = executable("nest", of=program(functions={"nest": info}))
+    shallow, wide = np.array([1, 64]), np.array([1, 64, *range(98)])
+    exe(wide)
+    exe._free.append(exe._new_workspace())  # as after two calls at once
+    assert [w.held for w in exe._free] == [100 << 20, 0]
+    for _ in range(2 * TRIM):
+        exe(shallow)
+    assert [w.held for w in exe._free] == [2 << 20]
 
 
 # ---------------------------------------------------------------------------------------------------- Ctrl-C

@@ -9,7 +9,9 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,7 @@ from legato.runtime import Executable, load, verify_file
 from legato.runtime.artifact import PAGE, _relies_on, _seal
 from legato.runtime.binding import LARGE, crc32c_chunks
 from legato.runtime.program import ABI, FORMAT
-from tests.runtime.images import executable, image, program, twice
+from tests.runtime.images import executable, functions, image, program, twice
 
 ROOT = Path(__file__).parents[2]
 X = np.arange(5, dtype=np.float32)
@@ -125,6 +127,19 @@ def test_what_becomes_of_a_file_that_was_loaded_does_no_harm(artifact: Path, tmp
     np.testing.assert_array_equal(exe(X), X * 3)  # type: ignore[arg-type]
     exe.save(tmp_path / "copy.legato")
     assert (tmp_path / "copy.legato").read_bytes() == artifact.read_bytes()
+
+
+@pytest.mark.parametrize("depth", [1, 2, 33, 100])
+def test_results_nest_as_deeply_as_types(tmp_path: Path, depth: int) -> None:
+    structure: Any = 0
+    for _ in range(depth):
+        structure = (structure,)
+    of = program(functions={"main": replace(functions()["main"], structure=structure)})
+    executable(of=of).save(tmp_path / "model.legato")
+    result: Any = load(tmp_path / "model.legato")(X)
+    for _ in range(depth):
+        (result,) = result
+    np.testing.assert_array_equal(result, X * 3)
 
 
 def test_program_without_constants(tmp_path: Path) -> None:
@@ -407,3 +422,54 @@ def test_checksums_of_large_data_are_those_of_its_parts() -> None:
     sums = crc32c_chunks(data, chunk)
     parts = [crc32c_chunks(data[at : at + chunk], chunk) for at in range(0, data.size, chunk)]
     np.testing.assert_array_equal(sums, np.concatenate(parts))
+
+
+def test_where_the_system_has_no_more_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = image()
+    constants = [("w", np.array([3], np.float32)), ("b", np.zeros(LARGE, np.uint8))]
+    exe = Executable.from_parts(program(), made.data, made.code_size, made.relocations, constants, host_ops=twice)
+    exe.save(tmp_path / "model.legato")
+
+    def refuse(thread: Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(Thread, "start", refuse)
+    again = load(tmp_path / "model.legato")
+    np.testing.assert_array_equal(again(X), X * 3)  # type: ignore[arg-type]
+    again.save(tmp_path / "copy.legato")
+    assert (tmp_path / "copy.legato").read_bytes() == (tmp_path / "model.legato").read_bytes()
+
+
+def altered(data: Any, rng: np.random.Generator) -> Any:
+    """JSON data with one part replaced, removed or repeated."""
+    if isinstance(data, dict) and data and rng.integers(8):
+        key = list(data)[rng.integers(len(data))]
+        return {**data, key: altered(data[key], rng)}
+    if isinstance(data, list) and data and rng.integers(6):
+        at = int(rng.integers(len(data)))
+        return [*data[:at], altered(data[at], rng), *data[at + 1 :]]
+    choices: list[Any] = [0, -1, 7, 2**62, 2**63, 10**30, 1.5, "", "n", None, True, [], {}, [0, 0], ["*", "n", "n"]]
+    choices += [["select", "n", 1, ["//", "n", 0]], [["+"] * 3] * 3, [data, data], {"": data}]
+    return choices[rng.integers(len(choices))]
+
+
+def test_altered_manifests_load_or_are_refused(artifact: Path, tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    refused = 0
+    for n in range(300):
+
+        def change(manifest: dict[str, Any]) -> None:
+            new = altered(manifest, rng)
+            if isinstance(new, dict):
+                manifest.clear()
+                manifest.update(new)
+
+        try:
+            path = forged(artifact, tmp_path, change, sealed=bool(n % 2))
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, struct.error):
+            continue  # the forger needs some of it
+        try:
+            repr(load(path))
+        except LegatoError:
+            refused += 1
+    assert refused > 150

@@ -86,3 +86,72 @@ def test_affinity() -> None:
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT / "src")
     assert done.stdout == "1\n"
     assert 1 <= cpu_count() <= len(os.sched_getaffinity(0))
+
+
+several = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="this process has one CPU only")
+
+
+def said(code: str, **environment: str) -> list[str]:
+    """The lines that `code` prints in a process of its own; `cpus` are those of the process."""
+    start = "import os, threading\ncpus = sorted(os.sched_getaffinity(0))\n"
+    done = subprocess.run(
+        [sys.executable, "-c", start + code], check=True, capture_output=True, text=True, cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": "src:."} | environment,
+    )  # fmt: skip
+    return done.stdout.splitlines()
+
+
+BOUND = """
+wait = threading.Event()
+threading.Thread(target=wait.wait).start()  # one that may run anywhere, as OpenMP's other threads together
+os.sched_setaffinity(0, cpus[:1])
+from legato.runtime import cpu_count
+print(cpu_count() == len(cpus), cpu_count() == 1)
+wait.set()
+"""
+
+
+@several
+@pytest.mark.parametrize(
+    ("environment", "counts_all"),
+    [
+        ({}, False),
+        ({"OMP_PROC_BIND": "true"}, True),
+        ({"OMP_PROC_BIND": "false"}, False),
+        ({"KMP_AFFINITY": "x"}, True),
+    ],
+)
+def test_openmp_binds_the_calling_thread(environment: dict[str, str], counts_all: bool) -> None:
+    unset = {"OMP_PROC_BIND": "", "GOMP_CPU_AFFINITY": "", "KMP_AFFINITY": ""}
+    assert said(BOUND, **(unset | environment)) == [f"{counts_all} {not counts_all}"]
+
+
+@several
+def test_threads_of_the_pool_run_where_the_process_may() -> None:
+    code = """
+import numpy as np
+from tests.runtime.images import executable
+exe = executable("team", threads=2)
+os.sched_setaffinity(0, cpus[:1])
+exe(np.zeros(1, np.int64))
+for task in os.listdir("/proc/self/task"):
+    if open(f"/proc/self/task/{task}/comm").read() == "legato\\n":
+        print(sorted(os.sched_getaffinity(int(task))) == cpus)
+"""
+    assert said(code) == ["True"]
+
+
+@several
+def test_a_forked_child_counts_again() -> None:
+    code = """
+from legato.runtime import cpu_count
+print(cpu_count() == len(cpus), flush=True)
+os.sched_setaffinity(0, cpus[:1])
+child = os.fork()
+if not child:
+    print(cpu_count(), flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+print(cpu_count() == len(cpus))
+"""
+    assert said(code) == ["True", "1", "True"]

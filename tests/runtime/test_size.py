@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from legato.base.errors import InternalError
+from legato.base.errors import InternalError, RunError
 from legato.runtime.size import MAX_DEPTH, OPERATORS, Formula, Size, SizeError, combine, compile_size, parse_size, show
 
 sizes = st.recursive(
@@ -119,3 +119,33 @@ def test_formula() -> None:
     assert int(Formula(7)) == 7
     with pytest.raises(TypeError, match=r"the formula 4\*n also needs n"):
         formula()
+
+
+def power(n: int) -> Size:
+    """The product of n times the dim."""
+    return ("*", *["n"] * n)
+
+
+def test_a_size_does_not_leave_64_bits() -> None:
+    assert compile_size(power(4), ["n"])([2**15]) == 2**60
+    for size in (power(4), ("+", power(4), 5), ("//", power(4), 2**60), ("max", 1, power(4))):
+        with pytest.raises(RunError, match=r"^out of memory: the size n\*n\*n\*n is beyond 2\^63 here$"):
+            compile_size(size, ["n"])([2**16])
+    assert compile_size(("select", ("<", "n", 9), power(4), 7), ["n"])([2**16]) == 7  # what is not asked for
+
+
+def test_formulas_of_many_nodes_are_evaluated_at_once_or_refused() -> None:
+    with pytest.raises(SizeError, match=r"^a size of 14000 bits; there are 64$"):
+        parse_size(["*", "n", 2**13999])
+    for size in (power(9000), ("//", power(4500), power(4500)), ("%", power(4500), ("-", power(4000), 1))):
+        formula = Formula(parse_size(size))
+        with pytest.raises(RunError, match=r"^out of memory: the size n\*n\*n.*… is beyond 2\^63 here$"):
+            formula(n=2**62)
+        assert formula(n=1) in (0, 1)
+        assert len(str(formula)) > 9000
+
+
+@pytest.mark.parametrize("value", [-1, 2**63, 1.5, "3", None])
+def test_dims_are_numbers(value: object) -> None:
+    with pytest.raises(RunError, match=r"^dim n: got .*, wanted an integer from 0 to 2\^63$"):
+        Formula("n")(n=value)  # type: ignore[arg-type]

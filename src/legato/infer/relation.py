@@ -11,6 +11,7 @@ from legato.base.span import Span
 from legato.infer.holes import NotYet, show
 from legato.infer.site import Scope, Site
 from legato.infer.solver import Solver
+from legato.ir.kinds import tensor_fault
 from legato.ir.op import Op
 from legato.ir.types import Dim, TensorType, TupleType, Type
 
@@ -87,7 +88,13 @@ def ask(asker: Asker, op: Op, span: Span | None, types: Sequence[Type], attrs: A
         found = op.type_rel(asker, *types, *op.tail(attrs))
     except NotYet:
         return None
-    return None if found is None else _normal(found)
+    if found is None:
+        return None
+    found = _normal(found)
+    fault = tensor_fault(found)
+    if fault is not None:
+        raise asker.fail(f"the result: {fault}")
+    return found
 
 
 def _normal(ty: Type) -> Type:

@@ -6,14 +6,36 @@ types as it has parameters; nothing else takes any. A type variable stands for w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from typing import Final
 
+from legato.arith.expr import Const
 from legato.base.dataclass import dataclass
 from legato.base.span import Span
 from legato.ir._check_types import has_hole
-from legato.ir.types import GlobalTypeVar, Kind, Type, TypeCall, TypeData, TypeVar
+from legato.ir.types import GlobalTypeVar, Kind, TensorType, TupleType, Type, TypeCall, TypeData, TypeVar
 
-__all__ = ["Fault", "data_kind_fault", "kind_fault"]
+__all__ = ["Fault", "data_kind_fault", "kind_fault", "tensor_fault"]
+
+MAX_RANK: Final = 64  # NumPy's
+MAX_BYTES: Final = 2**63 - 1  # of a tensor with its extents of 0 left out, as NumPy counts
+
+
+def tensor_fault(ty: Type) -> str | None:
+    """Why there can be no tensor of type `ty`, or no tuple of such; None if there can, or it is another type."""
+    if isinstance(ty, TupleType):
+        return next((fault for field in ty.fields if (fault := tensor_fault(field)) is not None), None)
+    if not isinstance(ty, TensorType):
+        return None
+    if len(ty.shape) > MAX_RANK:
+        return f"a tensor has at most {MAX_RANK} dimensions, got {len(ty.shape)}"
+    extents = [int(d.value) for d in ty.shape if type(d) is Const]
+    if extents and min(extents) < 0:
+        return f"no extent is negative, got {ty}"
+    if math.prod([extent for extent in extents if extent]) * ty.dtype.bytes > MAX_BYTES:
+        return f"a tensor has at most 2^63 bytes, its extents of 0 left out, got {ty}"
+    return None
 
 
 def kind_fault(ty: Type, types: Mapping[GlobalTypeVar, TypeData]) -> str | None:
@@ -38,6 +60,8 @@ def _leaf_fault(part: Type, args: tuple[Type, ...], types: Mapping[GlobalTypeVar
         if part.kind in (Kind.TYPE, Kind.BASE_TYPE):
             return None
         return f"type variable {part.name} has kind {part.kind.value}, wanted Type"
+    if isinstance(part, TensorType):
+        return tensor_fault(part)
     if not isinstance(part, GlobalTypeVar):
         return None
     data = types.get(part)

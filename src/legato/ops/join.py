@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Final
 
 import numpy as np
 
@@ -19,6 +20,8 @@ from legato.te import math as te
 from legato.te.tensor import Tensor, compute
 
 __all__ = ["ConcatenateAttrs", "SplitAttrs", "StackAttrs"]
+
+MAX_PARTS: Final = 50_000  # a type has no more
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +173,8 @@ def _split_type(relation: Relation, x: Type, attrs: SplitAttrs) -> Type:
     if isinstance(sections, int):
         if sections < 1:
             raise relation.fail(f"the number of parts must be positive, got {sections}")
+        if sections > MAX_PARTS:
+            raise relation.fail(f"a tuple has at most {MAX_PARTS} parts, got {sections}")
         if isinstance(extent, Const) and extent.value % sections:
             raise relation.fail(f"dim {axis} of {extent} does not divide into {sections} equal parts")
         step = extent // sections

@@ -139,19 +139,26 @@ class _Hashing:
     """Computes the SHA-256 of `data`, which must live as long as this, while something else is done."""
 
     def __init__(self, data: memoryview) -> None:
-        self._hash = hashlib.sha256()
-        self._thread = Thread(target=self._hash.update, args=(data,))
+        self._data, self._hash = data, hashlib.sha256()
+        self._thread: Thread | None = Thread(target=self._hash.update, args=(data,))
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        assert self._thread is not None
+        try:
+            self._thread.start()
+        except RuntimeError:  # no more threads
+            self._thread = None
+            self._hash.update(self._data)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._thread.join()
+        if self._thread is not None:
+            self._thread.join()
 
     def digest(self) -> str:
         """The digest, in hexadecimal."""
-        self._thread.join()
+        if self._thread is not None:
+            self._thread.join()
         return self._hash.hexdigest()
 
 

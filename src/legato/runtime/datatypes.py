@@ -19,10 +19,10 @@ from legato.runtime.reader import Reader
 from legato.runtime.size import Size, names, show
 from legato.runtime.values import Data
 
-__all__ = ["Cell", "ConstructorInfo", "DataInfo", "Field", "ObjectInfo", "TensorField", "data_types",
+__all__ = ["MAX_DEPTH", "Cell", "ConstructorInfo", "DataInfo", "Field", "ObjectInfo", "TensorField", "data_types",
            "faults", "object_infos", "without_sizes"]  # fmt: skip
 
-MAX_DEPTH: Final = 32  # of tuples in a field
+MAX_DEPTH: Final = 100  # of tuples in a field, or in a result: types have no more
 MAX_TAGS: Final = 1 << 16
 
 
@@ -108,11 +108,13 @@ def _is_boxed(part: TensorField | int) -> bool:
 
 
 def _parts(field: Field) -> Iterator[TensorField | int]:
-    if isinstance(field, tuple):
-        for inner in field:
-            yield from _parts(inner)
-    else:
-        yield field
+    stack = [field]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, tuple):
+            stack += reversed(part)
+        else:
+            yield part
 
 
 # ---------------------------------------------------------------------------------------------------- files

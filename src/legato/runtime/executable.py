@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 
-from legato.base.config import config
 from legato.base.errors import ArtifactError, InternalError, InterruptError, LegatoError, PlatformError, RunError
 from legato.base.precision import Precision
 from legato.base.target import missing_features, target
 from legato.runtime import artifact
 from legato.runtime.arrays import as_array, by_name, check_out, check_overlap, ready
-from legato.runtime.binding import MAX_THREADS, CodeImage, address, cpu_count, library
+from legato.runtime.binding import CodeImage, address, library
 from legato.runtime.bodies import choose, ranges
 from legato.runtime.datatypes import ConstructorInfo, ObjectInfo
 from legato.runtime.exchange import Exchange, ObjectCall
+from legato.runtime.options import checked_limit, thread_count
 from legato.runtime.parts import Constants, Parts, join_constants
 from legato.runtime.program import HostOpInfo, Program, TensorInfo
 from legato.runtime.signature import Plan, Shape, Signature
 from legato.runtime.size import Formula
 from legato.runtime.violation import violation
-from legato.runtime.workspace import Failure, HostRunner, Workspace, host_callback
+from legato.runtime.workspace import Failure, HostRunner, Keeper, Workspace, host_callback
 
 if TYPE_CHECKING:
     from legato.runtime.kernels import KernelInfo
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 __all__ = ["Executable", "load"]
 
 MAX_PLANS: Final = 256  # combinations of input shapes whose plans are kept
-MAX_KEPT: Final = 8  # workspaces of calls that ran at the same time, which are kept for the next ones
 
 # lg_status and the flags of lg_run
 _OK, _MEMORY, _INTERRUPT, _HOST_OP, _DEPTH, _CHECK = 0, 1, 2, 3, 4, 256
@@ -54,8 +53,8 @@ class Executable:
     """
 
     __slots__ = ("__weakref__", "_asked", "_bodies", "_body_of", "_callback", "_code", "_entry", "_exchanges", "_flags",
-                 "_free", "_host_ops", "_limit", "_parts", "_plans", "_run", "_signature", "function", "program",
-                 "threads")  # fmt: skip
+                 "_free", "_host_ops", "_keep", "_limit", "_parts", "_plans", "_run", "_signature", "function",
+                 "program", "threads")  # fmt: skip
 
     def __init__(
         self,
@@ -77,10 +76,10 @@ class Executable:
             raise RunError(f"the program has no function {function!r}; it has {', '.join(program.functions)}")
         self.program = program
         self.function = function
-        self.threads = _thread_count(threads)
+        self.threads = thread_count(threads)
         self._asked = threads
         self._parts = parts
-        self._limit = _memory_limit(memory_limit)
+        self._limit = checked_limit(memory_limit)
         self._code = code or CodeImage(parts.image, parts.code_size, parts.relocations)
         self._entry = self._code.address + program.functions[function].offset
         self._signature = Signature(program.functions[function])
@@ -91,6 +90,7 @@ class Executable:
         self._plans: dict[tuple[Shape, ...], Plan] = {}
         self._exchanges: dict[Plan, Exchange] = {}
         self._free: list[Workspace] = []
+        self._keep = Keeper(self._free).keep
         self._run = library().lg_run
         self._host_ops = host_ops
         self._bodies = tuple(self._variant(name, self.threads) for name in program.functions[function].bodies)
@@ -261,8 +261,7 @@ class Executable:
             if signature.has_objects and not status:
                 results = call.results()
         finally:
-            if len(self._free) < MAX_KEPT:
-                self._free.append(workspace)
+            self._keep(workspace, plan.workspace)
         if status:
             self._fail(status, failure, plan, report, refused)
         return results
@@ -476,21 +475,6 @@ def _leaves(values: Sequence[object]) -> Iterator[object]:
             stack += reversed(value)
         else:
             yield value
-
-
-def _memory_limit(limit: int) -> int:
-    if type(limit) is not int or limit < 0:
-        raise RunError(f"memory_limit: got {limit!r}, wanted a number of bytes, or 0 for none")
-    return limit
-
-
-def _thread_count(threads: int | None) -> int:
-    if threads is not None and type(threads) is not int:
-        raise RunError(f"threads: got {threads!r}, wanted 1 to {MAX_THREADS}")
-    count = cpu_count() if threads is None and not config().threads else threads or config().threads
-    if not 1 <= count <= MAX_THREADS:
-        raise RunError(f"threads: got {count}, wanted 1 to {MAX_THREADS}")
-    return count
 
 
 def _empty(shape: Shape, kind: np.dtype[np.generic]) -> np.ndarray:

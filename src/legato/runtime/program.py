@@ -13,7 +13,7 @@ from legato.base.dataclass import dataclass
 from legato.base.dtype import BY_NAME
 from legato.base.errors import ArtifactError
 from legato.base.precision import Precision
-from legato.runtime.datatypes import DataInfo, ObjectInfo, data_types, faults, object_infos, without_sizes
+from legato.runtime.datatypes import MAX_DEPTH, DataInfo, ObjectInfo, data_types, faults, object_infos, without_sizes
 from legato.runtime.reader import Reader
 from legato.runtime.size import Size, SizeError, names, parse_size, show
 from legato.runtime.violation import REPORT, AccessInfo
@@ -258,7 +258,7 @@ def _function(data: Reader) -> FunctionInfo:
         offset=data["offset"].int(),
         inputs=_tensors(data["inputs"]),
         outputs=_tensors(data["outputs"]),
-        structure=_structure(data["structure"], 32),
+        structure=_structure(data["structure"], MAX_DEPTH),
         dims=tuple(map(_dim, data["dims"].list())),
         words=tuple(map(_word, data["words"].list())),
         workspace=data["workspace"].size(),

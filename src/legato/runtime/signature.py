@@ -23,6 +23,7 @@ from legato.runtime.violation import REPORT
 __all__ = ["Plan", "Signature", "fault"]
 
 MAX_BYTES: Final = 2**46
+MAX_EXTENT: Final = 2**46  # of an input: products of one dim and what programs multiply it by stay within 64 bits
 Shape = tuple[int, ...]
 _RUN_DEEP, _RUN_OBJECTS = 2, 4  # LG_RUN_DEEP, LG_RUN_OBJECTS
 
@@ -31,8 +32,35 @@ def _packer(structure: Structure) -> Callable[[Sequence[object]], object]:
     """What nests outputs in tuples as `structure` says; where there is one only, it is no Python code that takes it."""
     if isinstance(structure, int):
         return itemgetter(structure)
-    parts = [_packer(part) for part in structure]
-    return lambda outputs: tuple([part(outputs) for part in parts])
+    flat = [part for part in structure if isinstance(part, int)]
+    if len(flat) == len(structure):
+        return lambda outputs: tuple([outputs[part] for part in flat])
+    steps = _steps(structure)
+
+    def packed(outputs: Sequence[object]) -> object:
+        made: list[object] = []
+        for of_output, n in steps:
+            if of_output:
+                made.append(outputs[n])
+            else:
+                made[len(made) - n :] = [tuple(made[len(made) - n :])]
+        return made[0]
+
+    return packed
+
+
+def _steps(structure: Structure) -> list[tuple[bool, int]]:
+    """How to make the value, on a stack: (True, the output to push) and (False, of how many to make a tuple)."""
+    steps: list[tuple[bool, int]] = []
+    stack = [structure]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, int):
+            steps.append((True, part))
+        else:
+            steps.append((False, len(part)))
+            stack += part
+    return steps[::-1]  # of each tuple the last part was met first
 
 
 def fault(what: str, got: object, wanted: object, hint: str | None = None) -> RunError:
@@ -112,9 +140,10 @@ class Signature:
 
     def _check_ranges(self, env: list[int]) -> None:
         for dim, value, (index, axis) in zip(self.info.dims, env, self._sources, strict=True):
-            if not dim.holds(value):
+            if not dim.holds(value) or value > MAX_EXTENT:
+                wanted = dim.range if value <= MAX_EXTENT else "2^46 at most"
                 tensor = self.info.inputs[index]
-                raise fault(f'input "{tensor.name}": dimension {axis} is out of range', value, dim.range)
+                raise fault(f'input "{tensor.name}": dimension {axis} is out of range', value, wanted)
 
     def _wrong_size(self, tensor: TensorInfo, axis: int, shape: Shape, env: list[int]) -> RunError:
         size = tensor.shape[axis]

@@ -4,6 +4,9 @@
 
 The compiler's expressions become sizes when a program is finished. They are few and small here, and evaluating one
 must neither import the compiler nor run text from a file: `compile_size` builds closures out of a fixed table.
+
+Compiled code computes in 64 bits. So no size, and no part of one, may leave them: evaluation ends with a RunError
+there, instead of values that compiled code would not have.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from legato.base.errors import InternalError
+from legato.base.errors import InternalError, RunError
 
 __all__ = [
     "OPERATORS",
@@ -31,6 +34,8 @@ Evaluator = Callable[[Sequence[int]], int]
 
 MAX_DEPTH: Final = 200
 MAX_NODES: Final = 10_000
+MAX_VALUE: Final = 2**63 - 1
+_SHOWN: Final = 200  # characters of a size in an error
 
 
 def _floordiv(a: int, b: int) -> int:
@@ -41,7 +46,7 @@ def _floormod(a: int, b: int) -> int:
     return a % b if b else 0
 
 
-# Meanings are arith's on unbounded integers. "+", "*", "min" and "max" take two or more operands.
+# Meanings are arith's, on integers of 64 bits. "+", "*", "min" and "max" take two or more operands.
 OPERATORS: Final[Mapping[str, Callable[[int, int], int]]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
@@ -57,6 +62,7 @@ OPERATORS: Final[Mapping[str, Callable[[int, int], int]]] = {
     "and": lambda a, b: int(bool(a) and bool(b)),
     "or": lambda a, b: int(bool(a) or bool(b)),
 }
+_GROWING: Final = frozenset({"+", "-", "*"})  # whose results may be larger than their operands
 _MANY: Final = frozenset({"+", "*", "min", "max"})
 _SELECT: Final = "select"  # (select, condition, a, b)
 
@@ -75,6 +81,8 @@ def _parse(data: object, depth: int, budget: list[int]) -> Size:
     budget[0] -= 1
     if depth == 0 or budget[0] < 0:
         raise SizeError(f"a size may nest {MAX_DEPTH} deep and have {MAX_NODES} nodes; this one exceeds that")
+    if type(data) is int and abs(data) > MAX_VALUE:
+        raise SizeError(f"a size of {data.bit_length()} bits; there are 64")
     if isinstance(data, str) or type(data) is int:
         return data
     if not isinstance(data, list | tuple) or not data:
@@ -105,7 +113,7 @@ def names(size: Size) -> Iterator[str]:
 
 
 def compile_size(size: Size, dims: Sequence[str]) -> Evaluator:
-    """A function from the values of `dims`, in that order, to the value of `size`."""
+    """A function from the values of `dims`, in that order, to the value of `size`; RunError beyond MAX_VALUE."""
     if isinstance(size, int):
         return lambda env: size
     if isinstance(size, str):
@@ -119,7 +127,21 @@ def compile_size(size: Size, dims: Sequence[str]) -> Evaluator:
         cond, then, orelse = operands
         return lambda env: then(env) if cond(env) else orelse(env)
     assert isinstance(op, str)
-    return _fold(OPERATORS[op], operands)
+    value = _fold(OPERATORS[op], operands)
+    return _within_bounds(value, size) if op in _GROWING else value
+
+
+def _within_bounds(evaluate: Evaluator, size: Size) -> Evaluator:
+    def checked(env: Sequence[int]) -> int:
+        value = evaluate(env)
+        if abs(value) > MAX_VALUE:
+            text = show(size)
+            raise RunError(
+                f"out of memory: the size {text if len(text) <= _SHOWN else text[:_SHOWN] + '…'} is beyond 2^63 here"
+            )
+        return value
+
+    return checked
 
 
 def _fold(f: Callable[[int, int], int], operands: list[Evaluator]) -> Evaluator:
@@ -169,11 +191,18 @@ class Formula:
         self._evaluate = compile_size(size, self.dims)
 
     def __call__(self, **dims: int) -> int:
-        """The value for these dims; names that the formula does not use are ignored, TypeError for missing ones."""
+        """The value for these dims; names that the formula does not use are ignored, TypeError for missing ones.
+
+        RunError for a value beyond 64 bits, and for dims that are no integers or negative.
+        """
         missing = [name for name in self.dims if name not in dims]
         if missing:
             raise TypeError(f"the formula {self} also needs {', '.join(missing)}")
-        return self._evaluate([dims[name] for name in self.dims])
+        values = [dims[name] for name in self.dims]
+        for name, value in zip(self.dims, values, strict=True):
+            if not hasattr(value, "__index__") or not 0 <= int(value) <= MAX_VALUE:
+                raise RunError(f"dim {name}: got {value!r}, wanted an integer from 0 to 2^63")
+        return self._evaluate([int(value) for value in values])
 
     def __int__(self) -> int:
         return self()

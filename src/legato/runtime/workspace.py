@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -15,7 +15,11 @@ from legato.runtime.floats import float_environment
 from legato.runtime.program import HostOpInfo
 from legato.runtime.size import compile_size
 
-__all__ = ["Failure", "HostRunner", "Workspace", "host_callback"]
+__all__ = ["MAX_KEPT", "TRIM", "Failure", "HostRunner", "Keeper", "Workspace", "host_callback"]
+
+MAX_KEPT: Final = 8  # workspaces of calls that ran at the same time, which are kept for the next ones
+TRIM: Final = 256  # calls after which workspaces are given back that none of them has used, or needed that large
+SPARE: Final = 8 << 20  # bytes that a workspace may have beyond twice what was needed
 
 # Runs an operator by its reference: its record and inputs (to be read only) give its outputs.
 HostRunner = Callable[[HostOpInfo, Sequence[np.ndarray]], Sequence[np.ndarray]]
@@ -40,7 +44,18 @@ class Workspace:
     report: what a test that failed has left.
     """
 
-    __slots__ = ("__weakref__", "_callback", "_free", "failures", "handle", "plan", "report", "words", "words_address")
+    __slots__ = (
+        "__weakref__",
+        "_callback",
+        "_free",
+        "call",
+        "failures",
+        "handle",
+        "plan",
+        "report",
+        "words",
+        "words_address",
+    )
 
     def __init__(
         self,
@@ -55,6 +70,7 @@ class Workspace:
         self.words = (ctypes.c_int64 * max(words, 1))()
         self.words_address = ctypes.addressof(self.words)
         self.plan: object = None
+        self.call = 0
         self.report: ctypes.Array[ctypes.c_int64] | tuple[()] = ()
         for word, size in report_words:
             report = (ctypes.c_int64 * size)()
@@ -100,6 +116,41 @@ class Workspace:
     def __del__(self) -> None:
         if getattr(self, "handle", 0):
             self._free(self.handle)
+
+
+class Keeper:
+    """Keeps workspaces of calls that have ended in the list `free`, and gives back what is not used any more.
+
+    Any thread may call it, and take workspaces out of the list. Calls are counted without a lock: some may be missed.
+    """
+
+    __slots__ = ("_calls", "_free", "_most")
+
+    def __init__(self, free: list[Workspace]) -> None:
+        self._free = free
+        self._calls = 0
+        self._most = 0  # bytes that a call has needed since workspaces were given back
+
+    def keep(self, workspace: Workspace, needed: int) -> None:
+        """Takes the workspace of a call that needed so many bytes."""
+        self._calls = calls = self._calls + 1
+        workspace.call = calls
+        if needed > self._most:
+            self._most = needed
+        if len(self._free) < MAX_KEPT:
+            self._free.append(workspace)
+        if not calls % TRIM:
+            self._trim(calls - TRIM)
+
+    def _trim(self, before: int) -> None:
+        most, self._most = 2 * self._most + SPARE, 0
+        for _ in range(len(self._free)):
+            try:
+                workspace = self._free.pop(0)  # nobody else has it now
+            except IndexError:
+                return
+            if workspace.call > before and workspace.held <= most:
+                self._free.append(workspace)
 
 
 def host_callback(ops: Sequence[HostOpInfo], run: HostRunner, *, flush: bool) -> Callback:

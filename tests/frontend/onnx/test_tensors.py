@@ -208,6 +208,21 @@ def test_links_of_a_hub_cache_lead_nowhere_else(tmp_path: Path, target: str) -> 
     assert refused(copy) == f"initializer 'w': {why}"
 
 
+@pytest.mark.parametrize(
+    ("shape", "why"),
+    [
+        ((1,) * 65, "65 dimensions; at most 64 are accepted"),
+        ((2**62, 2**40, 0), f"no array has the shape ({2**62}, {2**40}, 0)"),
+        ((2**62, 2**40), f"no array has the shape ({2**62}, {2**40})"),
+        ((-1,), "negative dimension in shape (-1)"),
+    ],
+)
+def test_shapes_that_no_array_has(shape: tuple[int, ...], why: str) -> None:
+    proto = model([helper.make_node("Relu", ["w"], ["y"])], [])
+    proto.graph.initializer.append(TensorProto(name="w", data_type=TensorProto.FLOAT, dims=shape, raw_data=b""))
+    assert refused(proto.SerializeToString()) == f"initializer 'w': {why}"
+
+
 def test_external_data_needs_a_folder() -> None:
     assert refused(external("w.bin").SerializeToString()) == (
         "initializer 'w': external data file 'w.bin', but the model has no folder"

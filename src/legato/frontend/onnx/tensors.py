@@ -19,6 +19,7 @@ __all__ = ["MAX_ELEMENTS", "element_count", "element_type", "stored_bytes", "to_
 
 Array = NDArray[Any]
 
+MAX_RANK = 64  # NumPy's
 MAX_ELEMENTS = 1 << 36  # of one tensor; beyond it a shape is taken for an error
 
 _DTYPES: dict[int, DType] = {
@@ -57,9 +58,11 @@ def element_type(code: int, what: str) -> DType:
 
 
 def element_count(shape: Sequence[int], what: str) -> int:
-    """The product of `shape`; ImportModelError for negative dimensions and absurd sizes, beside a dimension of 0, too."""
+    """The product of `shape`; ImportModelError for negative dimensions and absurd sizes, also beside a dimension of 0."""
     if any(d < 0 for d in shape):
         raise ImportModelError(f"{what}: negative dimension in shape {_show(shape)}")
+    if len(shape) > MAX_RANK:
+        raise ImportModelError(f"{what}: {len(shape)} dimensions; at most {MAX_RANK} are accepted")
     count = math.prod(d for d in shape if d)
     if count > MAX_ELEMENTS:
         has = f"shape {_show(shape)} has {count} elements" + (" but for its dimensions of 0" if 0 in shape else "")

@@ -192,5 +192,7 @@ class Frame:
         return [c for c in self.waiting if self.known.issuperset(variables(c.a, c.b))]
 
     def _check(self, c: Constraint) -> Stmt:
+        if c.a is c.b and (condition := held(c.a)) is not None:
+            return Check(condition, self.program.check(f"out of memory: {c.what}, {c.a} bytes, is beyond 2^63"))
         left, right = sides(c.a, c.b)
         return Check(same_size(c.a, c.b), self.program.check(f"{c.what}: {left} and {right} must be equal"))

@@ -13,6 +13,35 @@
 
 /* ---- blocks from the system ---- */
 
+#if defined(LG_GUARD)
+/* For tests: a page that may not be touched lies behind each block (LG_GUARD 1), or in front of it (2). */
+
+#define PAGE 4096
+
+static int64_t pages_of(int64_t bytes) {
+    return (bytes + PAGE - 1) / PAGE * PAGE;
+}
+
+/* Between the front of the pages of a block and its first byte. */
+static int64_t gap_of(int64_t bytes) {
+    return LG_GUARD == 1 ? (pages_of(bytes) - bytes) / ALIGN * ALIGN : 0;
+}
+
+void *lg_alloc(int64_t bytes) {
+    if (bytes <= 0 || bytes > MAX_BYTES)
+        return NULL;
+    int64_t size = pages_of(bytes);
+    uint8_t *got = mmap(NULL, (size_t)(size + 2 * PAGE), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (got == MAP_FAILED || mprotect(got + PAGE, (size_t)size, PROT_READ | PROT_WRITE))
+        return NULL;
+    return got + PAGE + gap_of(bytes);
+}
+
+void lg_free(void *data, int64_t bytes) {
+    if (data)
+        munmap((uint8_t *)data - gap_of(bytes) - PAGE, (size_t)(pages_of(bytes) + 2 * PAGE));
+}
+#else
 static int64_t padded(int64_t bytes) {
     return bytes >= 2 * HUGE_PAGE ? (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE : bytes;
 }
@@ -40,6 +69,7 @@ void lg_free(void *data, int64_t bytes) {
     if (data)
         munmap(data, (size_t)padded(bytes));
 }
+#endif
 
 /* ---- chunks ---- */
 

@@ -200,7 +200,7 @@ int32_t lg_cpu_count(void) {
     return cpu_count;
 }
 
-void lg_cpu_unbind(void) {
-    if (CPU_COUNT_S(sizeof process_mask, &process_mask.set))
-        sched_setaffinity(0, sizeof process_mask, &process_mask.set); /* refused where CPUs have gone since */
+void lg_cpu_unbind(pthread_t thread) {
+    if (CPU_COUNT_S(sizeof process_mask, &process_mask.set)) /* refused where all of these CPUs have gone since */
+        pthread_setaffinity_np(thread, sizeof process_mask, &process_mask.set);
 }

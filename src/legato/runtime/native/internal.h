@@ -4,6 +4,7 @@
 
 #define _GNU_SOURCE
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <ucontext.h>
@@ -86,8 +87,8 @@ bool lg_is_interrupted(const lg_workspace *workspace);
 
 /* ---- cpu.c ---- */
 
-/* Lets the calling thread run where this process may, whatever the thread that has made it is bound to. */
-void lg_cpu_unbind(void);
+/* Lets a thread run where this process may, whatever the thread that has made it is bound to. */
+void lg_cpu_unbind(pthread_t thread);
 
 /* ---- profile.c ---- */
 

@@ -237,7 +237,6 @@ static lg_status run_share(const lg_worker *w) {
 
 static void *work(void *argument) {
     lg_worker *self = argument;
-    lg_cpu_unbind();
     for (uint32_t job = 0;;) {
         wait_for_change(&self->go, job, &self->asleep, SPIN_CALL);
         job = atomic_load_explicit(&self->go, memory_order_acquire);
@@ -272,8 +271,10 @@ static bool start_thread(lg_worker *worker) {
     bool started = !pthread_create(&thread, &attr, work, worker);
     pthread_sigmask(SIG_SETMASK, &saved, NULL);
     pthread_attr_destroy(&attr);
-    if (started)
+    if (started) {
         pthread_setname_np(thread, "legato");
+        lg_cpu_unbind(thread);
+    }
     return started;
 }
 
