@@ -20,6 +20,7 @@ from legato.transform.lambda_lift import LambdaLift
 from legato.transform.loops_to_scans import LoopsToScans
 from legato.transform.low_precision import LowPrecision
 from legato.transform.narrow_dims import NarrowDims
+from legato.transform.nest_concats import NestConcats
 from legato.transform.pass_ import Pass
 from legato.transform.place_shared import PlaceShared
 from legato.transform.resolve_casts import ResolveCasts
@@ -53,6 +54,7 @@ DEFAULT: tuple[Pass, ...] = (
     FoldConstant(),
     EliminateCommon(),
     ResolveCasts(),
+    NestConcats(),
     LoopsToScans(),
     # Loops that are left are calls of functions that call themselves.
     ToANormal(),

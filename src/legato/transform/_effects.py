@@ -62,11 +62,14 @@ class Effects:
 
     def __init__(self, func: Function, mod: Module) -> None:
         self._known = _behaviour(mod)
-        nodes = [*expr_nodes(func)]
-        self._late = {d for f in nodes if isinstance(f, Function) for d in _late_dims(f)}
+        self._late: set[DimVar] = set()
         self._found: dict[int, Effect] = {}
         self._kept: list[Expr] = []  # ids are keys, so the nodes they name must live
-        self.possible = any(self.own(n) for n in nodes)
+        self.possible = not self._known.is_free(func)
+        if self.possible:
+            nodes = list(expr_nodes(func))
+            self._late.update(d for f in nodes if isinstance(f, Function) for d in _late_dims(f))
+            self.possible = any(map(self.own, nodes))
 
     def own(self, node: Expr) -> Effect:
         """What evaluating `node` does, its operands, branches and clauses aside."""
@@ -151,6 +154,16 @@ class _Behaviour:
         if any(isinstance(n, RefCreate | RefRead | RefWrite) for nodes in bodies.values() for n in nodes):
             self._unknown |= Effect.CELLS
         self._conclude({id(f): f for f in kept}, bodies)
+        self._free: set[int] = set()
+        for func in reversed(kept):  # functions inside come first
+            nodes = bodies[id(func)]
+            inner = (id(n) in self._free for n in nodes if isinstance(n, Function))
+            if not func.attrs.get("constraints") and not any(map(self.own, nodes)) and all(inner):
+                self._free.add(id(func))
+
+    def is_free(self, func: Function) -> bool:
+        """True if nothing in `func`, a function of the module, does more than give a value."""
+        return id(func) in self._free
 
     def _bind(self, nodes: list[Expr]) -> None:
         for node in nodes:

@@ -249,7 +249,7 @@ class _Specializer:
         return {v: c for v, c in closures.items() if v in given or not self._holds_function(v, c)}
 
     def _holds_function(self, var: Var, call: Call) -> bool:
-        """True if a closure, the value of `var`, holds a function for its `call`, or did before that was specialized."""
+        """True if a closure, the value of `var`, holds a function for its `call`, or did before it was specialized."""
         assert isinstance(var.ty, FuncType)
         held = call.args[: len(call.args) - len(var.ty.params)]
         return call.op in self._origins.for_closures or any(has_function(a.ty) for a in held)
