@@ -52,7 +52,7 @@ class Fuse(FunctionPass):
     name = "fuse"
     max_ops: int = 48  # operators in one group: bounds the time to compile a kernel
     max_row: int = 4096  # elements in a row of a chain, a few rows of which stay in a core's cache
-    max_copies: int = 256  # of operators in one group: what is read at several indices is computed at each of them
+    max_reads: int = 144  # of operands in one group: what is read at several indices is computed at each of them
 
     def function(self, func: Function, mod: Module) -> Function:
         body = self._block(func.body)
@@ -241,17 +241,18 @@ class _Block:
         size = sum(len(self.members[r]) for r in roots)
         if size > self.limits.max_ops or sum(self.anchored[r] for r in roots) > 1:
             return False
-        if self._copies(n for r in roots for n in self.members[r]) > self.limits.max_copies:
+        if self._reads(n for r in roots for n in self.members[r]) > self.limits.max_reads:
             return False
         self._unite(roots)
         return True
 
-    def _copies(self, members: Iterable[int]) -> int:
-        """How many operators a kernel of `members` has, where each is computed at every index at which it is read.
+    def _reads(self, members: Iterable[int]) -> int:
+        """How many operands a kernel of `members` reads, where each is computed at every index at which it is read.
 
         Elementwise operators read all their operands at one index, others every operand at one of its own.
         """
         copies: dict[int, int] = {}
+        reads = 0
         for n in sorted(members, reverse=True):
             alike, other = 0, 0
             for user in self.nodes[n].users:
@@ -260,15 +261,16 @@ class _Block:
                 if self.nodes[user].kind <= Fusion.BROADCAST:
                     alike = max(alike, copies[user])
                 else:
-                    other += copies[user] * self._reads(user, n)
+                    other += copies[user] * sum(v is self.bindings[n][0] for v in self._operands(user))
             copies[n] = alike + other or 1
-        return sum(copies.values())
+            reads += copies[n] * len(self._operands(n))
+        return reads
 
-    def _reads(self, user: int, n: int) -> int:
-        """How many operands of `user` node `n` is."""
-        var, (_, value) = self.bindings[n][0], self.bindings[user]
-        parts = (f for a in value.children() for f in (a.fields if isinstance(a, Tuple) else (a,)))
-        return sum(part is var for part in parts)
+    def _operands(self, n: int) -> list[Expr]:
+        """What a binding reads, the fields of tuples one by one."""
+        value = self.bindings[n][1]
+        args = value.args if isinstance(value, Call) else ()
+        return [f for a in args for f in (a.fields if isinstance(a, Tuple) else (a,))]
 
     def _unite(self, roots: set[int]) -> None:
         target = max(roots)
