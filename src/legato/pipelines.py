@@ -20,7 +20,9 @@ from legato.transform.lambda_lift import LambdaLift
 from legato.transform.loops_to_scans import LoopsToScans
 from legato.transform.low_precision import LowPrecision
 from legato.transform.narrow_dims import NarrowDims
+from legato.transform.nest_concats import NestConcats
 from legato.transform.pass_ import Pass
+from legato.transform.place_shared import PlaceShared
 from legato.transform.resolve_casts import ResolveCasts
 from legato.transform.separate_dims import SeparateDims
 from legato.transform.simplify import Simplify
@@ -33,6 +35,8 @@ __all__ = ["DEFAULT", "for_bodies", "for_precision"]
 DEFAULT: tuple[Pass, ...] = (
     InferTypes(),
     # Every expression is typed from here on; passes type what they make.
+    PlaceShared(),
+    # Every node that does more than give a value is computed in one place.
     NarrowDims(),
     FlattenMatch(),
     LambdaLift(),
@@ -50,6 +54,7 @@ DEFAULT: tuple[Pass, ...] = (
     FoldConstant(),
     EliminateCommon(),
     ResolveCasts(),
+    NestConcats(),
     LoopsToScans(),
     # Loops that are left are calls of functions that call themselves.
     ToANormal(),

@@ -37,6 +37,7 @@ class Draft:
         self.scope = Scope()
         self.budget = budget
         self.smooth = smooth
+        self.partial = False  # whether matches may have no clause for a value
         self.cells = False  # whether everything may have cells
         self.pure = False  # in a dataflow block
         self.uses_kernel = False

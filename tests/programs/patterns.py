@@ -31,7 +31,15 @@ Case = Split | None
 
 
 def cover(choose: Choices, ty: Type, types: Types) -> list[Case]:
-    """Disjoint cases that cover `ty`; or some of them, and one for all the others."""
+    """Disjoint cases that cover `ty`; or some of them, and one for all the others. Others may come first, so that a
+    clause is come to in several ways."""
+    if choose.chance(3):
+        first = [case for case in _cases(choose, ty, types, 3) if case is not None]
+        return [*first[choose.below(3) :: 3], *_cover(choose, ty, types)]
+    return _cover(choose, ty, types)
+
+
+def _cover(choose: Choices, ty: Type, types: Types) -> list[Case]:
     cases = _cases(choose, ty, types, 2)
     if len(cases) > 1 and choose.chance(3):
         return [*cases[: 1 + choose.below(len(cases) - 1)], None]

@@ -46,7 +46,7 @@ class Scope:
 
     vars: list[Var] = field(default_factory=list)
     types: list[Type] = field(default_factory=list)  # of the variables
-    shared: list[tuple[Expr, Type]] = field(default_factory=list)
+    shared: list[tuple[Expr, Type, bool]] = field(default_factory=list)  # and whether they have no effects
     callees: list[Callee] = field(default_factory=list)
     dims: list[DimVar] = field(default_factory=list)
     type_vars: list[TypeVar] = field(default_factory=list)

@@ -6,7 +6,7 @@
 A program has functions (plain, polymorphic in types and dims, recursive with fuel or over a data type, mutually
 recursive), data types of its own and the prelude's, and a @main of tensors, tuples and lists that gives a tuple.
 Inside it has every kind of expression, with operators as their records' samples show them and at symbolic shapes.
-Every program ends, and raises nothing.
+Every program ends, and raises nothing, unless that is asked for.
 """
 
 from __future__ import annotations
@@ -77,11 +77,14 @@ class Program:
 
 
 @st.composite
-def programs(draw: st.DrawFn, size: int = 30, *, smooth: bool = False, data_inputs: bool = True) -> Program:
+def programs(
+    draw: st.DrawFn, size: int = 30, *, smooth: bool = False, data_inputs: bool = True, partial: bool = False
+) -> Program:
     """Programs of about `size` expressions.
 
     smooth: small changes of floats change results little, and decide nothing: for passes that round otherwise.
     data_inputs: @main may take lists, too.
+    partial: matches may have no clause for a value, so that programs may fail.
     """
     choose = Choices(draw)
     types = dict(library().types)
@@ -90,6 +93,7 @@ def programs(draw: st.DrawFn, size: int = 30, *, smooth: bool = False, data_inpu
         types[data.header] = data
     writer = Writer(choose, types, size, smooth=smooth)
     writer.cells = choose.chance(3)
+    writer.partial = partial and choose.chance(2)
     prelude = [(gv, library()[gv].ty) for gv in library().functions if gv.name in TOTAL]  # type: ignore[union-attr]  # functions
     for gv, ty in prelude:
         writer.scope.callees.append(Callee(gv, ty, gv.name in PURE, 1 if gv.name == "iterate" else None))

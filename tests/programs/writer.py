@@ -95,8 +95,7 @@ class Writer(Draft):
         found = self.choose.one_of(rules)(self, ty, depth - 1)
         if found is None:
             return self.leaf(ty)
-        if self.effects == effects:
-            self.scope.shared.append((found, ty))
+        self.scope.shared.append((found, ty, self.effects == effects))
         return found
 
     def leaf(self, ty: Type) -> Expr:
@@ -163,8 +162,19 @@ class Writer(Draft):
 
     def again(self, ty: Type, depth: int) -> Expr | None:
         """A node that is there already."""
-        found = [e for e, t in self.scope.shared if t == ty]
-        return self.choose.one_of(found[::-1]) if found else None
+        found = [(e, free) for e, t, free in self.scope.shared if t == ty and (free or not self.pure)]
+        if not found:
+            return None
+        node, free = self.choose.one_of(found[::-1])
+        self.effects += not free
+        return node
+
+    def ahead(self, ty: Type, depth: int) -> Expr | None:
+        """A node for what follows to share, in branches and functions, or not at all; then something that may."""
+        bound = self.choose.one_of([ty, self.type(1)])
+        self.expr(bound, depth)
+        first, second = self.branch(ty, depth), self.again(bound, depth)
+        return first if second is None else TupleGetItem(Tuple((first, second)), 0)
 
     def let(self, ty: Type, depth: int) -> Expr | None:
         bound = self.type()
@@ -190,6 +200,9 @@ class Writer(Draft):
             with self.block():
                 pattern = patterns.pattern(shape, scrutinee, self)
                 clauses.append(Clause(pattern, self.expr(ty, depth)))
+        if self.partial and len(clauses) > 1 and self.choose.chance(3):
+            del clauses[self.choose.below(len(clauses))]
+            return Match(data, tuple(clauses), complete=False)
         return Match(data, tuple(clauses), complete=not self.choose.chance(4))
 
     def project(self, ty: Type, depth: int) -> Expr | None:
@@ -427,11 +440,11 @@ class Writer(Draft):
         self.effects += 1
         return RefCreate(self.expr(ty.value, depth))
 
-    ANY: tuple[Rule, ...] = (known, again, let, let, if_, match, match, project, apply, call, call, call, cell, written,
-                             read, dataflow, cast, loop, generic)  # fmt: skip
+    ANY: tuple[Rule, ...] = (known, again, ahead, let, let, if_, match, match, project, apply, call, call, call, cell,
+                             written, read, dataflow, cast, loop, generic)  # fmt: skip
 
 
-TENSOR: tuple[Rule, ...] = (*Writer.ANY[:2], *[Writer.operator] * 10, *[Writer.sample] * 4, Writer.kernel, *Writer.ANY)
+TENSOR: tuple[Rule, ...] = (*Writer.ANY[:3], *[Writer.operator] * 10, *[Writer.sample] * 4, Writer.kernel, *Writer.ANY)
 TUPLE: tuple[Rule, ...] = (*[Writer.tuple_] * 8, *Writer.ANY)
 DATA: tuple[Rule, ...] = (*[Writer.data] * 10, *Writer.ANY)
 FUNCTION: tuple[Rule, ...] = (*[Writer.closure] * 6, *[Writer.value] * 4, *Writer.ANY)

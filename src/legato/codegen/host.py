@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from legato.base.errors import InternalError
+from legato.base.graph import components
 from legato.codegen.analysis import POLLS, Analysis
 from legato.codegen.expr import Evaluator
 from legato.codegen.memory import MEMORY_TYPES
@@ -255,13 +256,11 @@ class HostStatements(Statements):
 
 def recursive(calls: Mapping[str, frozenset[str]]) -> frozenset[str]:
     """The functions that may reach themselves, given what each function calls; unknown callees may call anything."""
-    reach = {name: set(targets) for name, targets in calls.items()}
-    changed = True
-    while changed:
-        changed = False
-        for targets in reach.values():
-            wider = targets.union(*(reach.get(t, calls.keys()) for t in targets))
-            if len(wider) > len(targets):
-                targets |= wider
-                changed = True
-    return frozenset(name for name, targets in reach.items() if name in targets)
+    unknown = ""  # no function is called so
+    uses = {name: {t if t in calls else unknown for t in targets} for name, targets in calls.items()}
+    uses[unknown] = set(calls)
+    found: set[str] = set()
+    for component in components(uses):
+        if len(component) > 1 or component[0] in uses[component[0]]:
+            found.update(component)
+    return frozenset(found - {unknown})

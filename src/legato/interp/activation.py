@@ -46,15 +46,10 @@ class Activation:
         raise InternalError(f"%{var.name} is read before it is bound")
 
     def recall(self, node: Expr) -> Any:
-        """The value of `node` if it has been computed, here or in the activations around; else None."""
-        key, at = id(node), self
-        while key not in at.values:
-            if at.parent is None:
-                return None
-            at = at.parent
-        value = at.values[key]
-        if at is self and self._is_last(key):
-            del self.values[key]
+        """The value of `node` if it has been computed in this call; else None."""
+        value = self.values.get(id(node))
+        if value is not None and self._is_last(id(node)):
+            del self.values[id(node)]
         return value
 
     def keep(self, node: Expr, value: Any) -> None:
@@ -72,7 +67,8 @@ class Activation:
 def count_uses(func: Function) -> dict[int, int]:
     """How often one activation of `func` asks for each node (by id) and variable (by -uid).
 
-    What a closure in it reads is asked for always: the closure may be called any number of times.
+    A variable that a closure in it reads is asked for always: the closure may be called any number of times. Nodes it
+    computes itself.
     """
     uses: dict[int, int] = {}
     closures: list[Function] = []
@@ -97,7 +93,7 @@ def count_uses(func: Function) -> dict[int, int]:
 
 
 def _all_in(closure: Function) -> dict[int, int]:
-    return {_key(node): _ALWAYS for node in post_order(closure.body)}
+    return {_key(node): _ALWAYS for node in post_order(closure.body) if isinstance(node, Var)}
 
 
 def _key(node: Expr) -> int:

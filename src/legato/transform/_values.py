@@ -36,7 +36,7 @@ from legato.ir.scope import operands, post_order
 from legato.ir.types import Dim, FuncType, RefType, TupleType, Type
 from legato.transform._types import arguments, constructor_type, has_function, instance
 
-__all__ = ["WRAP", "of_type", "written_out"]
+__all__ = ["WRAP", "of_type", "with_operands", "written_out"]
 
 WRAP: Final = "wrap it, in each branch that gives it, in a function whose parameters have types: fn (%x: …) { @f(%x) }"
 
@@ -61,13 +61,13 @@ def written_out(func: Function, mod: Module) -> Function:
             for n in range(first, len(kids)):
                 if _is_function(kids[n]):
                     kids[n] = _written(kids[n], _wanted(node, types[id(node)], mod)[n], mod, node.span)
-        new[id(node)] = _with_operands(node, kids)
+        new[id(node)] = with_operands(node, kids)
     made = new[id(func)]
     assert isinstance(made, Function)
     return made
 
 
-def _with_operands(node: Expr, kids: Sequence[Expr]) -> Expr:
+def with_operands(node: Expr, kids: Sequence[Expr]) -> Expr:
     """`node` with other operands (see `ir.scope.operands`); the same object where none differs."""
     if all(a is b for a, b in zip(operands(node), kids, strict=True)):
         return node

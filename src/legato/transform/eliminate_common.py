@@ -1,4 +1,5 @@
-"""Common subexpression elimination: equal calls of the same operands become one node."""
+"""Common subexpression elimination: equal calls of the same operands become one node,
+unless they do more than give a value."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from legato.base.node import transform
 from legato.ir.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from legato.ir.module import Module
 from legato.ir.op import Op
+from legato.transform._effects import Effects
 from legato.transform.pass_ import FunctionPass
 
 __all__ = ["EliminateCommon"]
@@ -27,9 +29,10 @@ class EliminateCommon(FunctionPass):
     def function(self, func: Function, mod: Module) -> Function:
         known: dict[tuple[object, ...], Expr] = {}
         kept: list[Expr] = []  # ids are keys, so the nodes they name must live
+        effects = Effects(func, mod)
 
         def step(node: Expr) -> Expr | None:
-            key = _key(node)
+            key = None if effects.own(node) else _key(node)
             if key is None:
                 return None
             kept.append(node)
@@ -49,7 +52,7 @@ def _key(node: Expr) -> tuple[object, ...] | None:
     The type is part of it: two calls whose extents depend on data have dims of their own, which other types mention.
     """
     match node:
-        case Call(op=Op() as op) if not op.stateful:
+        case Call(op=Op() as op):
             return ("call", id(op), node.attrs, _signs(node.attrs), node.ty, *map(_ident, node.args))
         case Tuple():
             return ("tuple", *map(_ident, node.fields))

@@ -44,6 +44,7 @@ from legato.ir.types import Dim, FuncType, GlobalTypeVar, TypeCall, TypeData
 from legato.transform._copy import Copy
 from legato.transform._decision import Decision, decide
 from legato.transform.pass_ import FunctionPass
+from legato.transform.place_shared import PlaceShared
 from legato.transform.to_a_normal import ToANormal
 
 __all__ = ["FlattenMatch", "is_flat"]
@@ -57,6 +58,10 @@ class FlattenMatch(FunctionPass):
     """Module → module whose matches are flat. A function with others comes out in A-normal form, but for aliases."""
 
     name = "flatten-match"
+
+    def prepared(self, mod: Module) -> Module:
+        """Nodes with effects have one place."""
+        return PlaceShared()(mod)
 
     def function(self, func: Function, mod: Module) -> Function:
         if all(is_flat(node) for node in post_order(func.body) if isinstance(node, Match)):

@@ -45,7 +45,7 @@ class FoldConstant(FunctionPass):
 
     def _fold(self, node: Expr, effects: Effects) -> Expr | None:
         match node:
-            case Call(op=Op()) if all(_is_constant(a) for a in node.args):
+            case Call(op=Op()) if all(_is_constant(a) for a in node.args) and not effects.own(node):
                 return self._call(node)
             case TupleGetItem(value=Tuple() as value) if not effects.inside(value):
                 return value.fields[node.index]
@@ -57,7 +57,7 @@ class FoldConstant(FunctionPass):
     def _call(self, call: Call) -> Expr | None:
         op = call.op
         assert isinstance(op, Op)
-        if op.stateful or call.ty is None or not self._is_small(call) or _is_symbolic(op, call.attrs):
+        if call.ty is None or not self._is_small(call) or _is_symbolic(op, call.attrs):
             return None
         value = op.reference(*(_value(a) for a in call.args), *op.tail(call.attrs))
         return _wrapped(value, call.ty)

@@ -21,7 +21,7 @@ its last operator. It becomes a call of a primitive function:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field, replace
 
 from legato.arith.bounds import bounds
@@ -52,6 +52,7 @@ class Fuse(FunctionPass):
     name = "fuse"
     max_ops: int = 48  # operators in one group: bounds the time to compile a kernel
     max_row: int = 4096  # elements in a row of a chain, a few rows of which stay in a core's cache
+    max_reads: int = 144  # of operands in one group: what is read at several indices is computed at each of them
 
     def function(self, func: Function, mod: Module) -> Function:
         body = self._block(func.body)
@@ -60,7 +61,7 @@ class Fuse(FunctionPass):
     def _block(self, body: Expr) -> Expr:
         old, result = chain(body)
         bindings = [(var, self._nested(value)) for var, value in old]
-        new = _Block(bindings, result, self.max_ops, self.max_row).fused()
+        new = _Block(bindings, result, self).fused()
         same = len(new) == len(old) and all(a is b for (_, a), (_, b) in zip(new, old, strict=True))
         return body if same else lets(new, result)
 
@@ -107,12 +108,12 @@ def _shape(ty: Type | None) -> tuple[Dim, ...] | None:
 
 
 class _Block:
-    def __init__(self, bindings: Sequence[Binding], result: Expr, max_ops: int, max_row: int) -> None:
-        self.bindings, self.result, self.max_ops, self.max_row = bindings, result, max_ops, max_row
+    def __init__(self, bindings: Sequence[Binding], result: Expr, limits: Fuse) -> None:
+        self.bindings, self.result, self.limits = bindings, result, limits
         self.position = {var: n for n, (var, _) in enumerate(bindings)}
         self.nodes = [_Node(n, _kind(v), _shape(v.ty)) for n, (_, v) in enumerate(bindings)]
         self.parent = list(range(len(bindings)))
-        self.size = [1] * len(bindings)
+        self.members = [[n] for n in range(len(bindings))]  # by group root
         self.anchored = [n.is_anchor for n in self.nodes]  # by group root: does the group have its anchor?
         self._add_uses()
         self._find_dominators()
@@ -158,7 +159,7 @@ class _Block:
         found: set[int] = set()
         stack = [u for u in self.nodes[start].users if u != stop]
         while stack:
-            if len(found) > self.max_ops:
+            if len(found) > self.limits.max_ops:
                 return None
             n = stack.pop()
             if n not in found:
@@ -233,20 +234,49 @@ class _Block:
                 return False
             at = self.position[source]
             members += 1
-        return members == self.size[root]
+        return members == len(self.members[root])
 
     def _join(self, start: int, others: Sequence[int]) -> bool:
         roots = {self._root(n) for n in (start, *others)}
-        if sum(self.size[r] for r in roots) > self.max_ops or sum(self.anchored[r] for r in roots) > 1:
+        size = sum(len(self.members[r]) for r in roots)
+        if size > self.limits.max_ops or sum(self.anchored[r] for r in roots) > 1:
+            return False
+        if self._reads(n for r in roots for n in self.members[r]) > self.limits.max_reads:
             return False
         self._unite(roots)
         return True
+
+    def _reads(self, members: Iterable[int]) -> int:
+        """How many operands a kernel of `members` reads, where each is computed at every index at which it is read.
+
+        Elementwise operators read all their operands at one index, others every operand at one of its own.
+        """
+        copies: dict[int, int] = {}
+        reads = 0
+        for n in sorted(members, reverse=True):
+            alike, other = 0, 0
+            for user in self.nodes[n].users:
+                if user not in copies:
+                    continue
+                if self.nodes[user].kind <= Fusion.BROADCAST:
+                    alike = max(alike, copies[user])
+                else:
+                    other += copies[user] * sum(v is self.bindings[n][0] for v in self._operands(user))
+            copies[n] = alike + other or 1
+            reads += copies[n] * len(self._operands(n))
+        return reads
+
+    def _operands(self, n: int) -> list[Expr]:
+        """What a binding reads, the fields of tuples one by one."""
+        value = self.bindings[n][1]
+        args = value.args if isinstance(value, Call) else ()
+        return [f for a in args for f in (a.fields if isinstance(a, Tuple) else (a,))]
 
     def _unite(self, roots: set[int]) -> None:
         target = max(roots)
         for r in roots - {target}:
             self.parent[r] = target
-            self.size[target] += self.size[r]
+            self.members[target] += self.members[r]
             self.anchored[target] = self.anchored[target] or self.anchored[r]
 
     # Chains
@@ -258,7 +288,7 @@ class _Block:
             return
         rows, last = found
         roots = {self._root(n) for n in (first.position, *rows, last.position)}
-        if sum(self.size[r] for r in roots) > self.max_ops:
+        if sum(len(self.members[r]) for r in roots) > self.limits.max_ops:
             return
         self._unite(roots)
         self._add_operands({first.position, last.position})
@@ -287,7 +317,7 @@ class _Block:
 
     def _has_short_rows(self, shape: tuple[Dim, ...]) -> bool:
         most = bounds(shape[-1]).hi if len(shape) > 1 else None
-        return most is not None and most <= self.max_row
+        return most is not None and most <= self.limits.max_row
 
     def _is_of_data(self, node: _Node) -> bool:
         """True if no operand may be weights, which are packed, and each part of them is best used for all rows: neither
@@ -306,8 +336,8 @@ class _Block:
             users = [self.nodes[u] for u in node.users]
             once = all(u.kind is Fusion.CONTRACTION or _same_size(node, u) for u in users)
             root = self._root(node.position)
-            alone = root != group and not self.anchored[root] and self.size[root] == 1
-            if alone and (once or node.kind is Fusion.INJECTIVE) and self.size[group] < self.max_ops:
+            alone = root != group and not self.anchored[root] and len(self.members[root]) == 1
+            if alone and (once or node.kind is Fusion.INJECTIVE) and len(self.members[group]) < self.limits.max_ops:
                 self._unite({root, group})
                 readers.add(node.position)
 
@@ -319,7 +349,8 @@ class _Block:
             sink = self.nodes[at.dominator]
             if self._root(sink.position) != group:
                 moves = sink.kind is Fusion.INJECTIVE and _same_size(at, sink)
-                if not moves or self._between(at.position, sink.position) or self.size[group] >= self.max_ops:
+                is_full = len(self.members[group]) >= self.limits.max_ops
+                if not moves or is_full or self._between(at.position, sink.position):
                     return
                 self._unite({self._root(sink.position), group})
                 group = self._root(sink.position)

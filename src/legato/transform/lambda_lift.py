@@ -32,6 +32,7 @@ from legato.transform._scan import Local, Scan
 from legato.transform._types import bound_dims
 from legato.transform._values import written_out
 from legato.transform.pass_ import Pass
+from legato.transform.place_shared import PlaceShared
 from legato.transform.to_a_normal import ToANormal
 
 __all__ = ["LambdaLift"]
@@ -44,6 +45,7 @@ class LambdaLift(Pass):
     name = "lambda-lift"
 
     def __call__(self, mod: Module) -> Module:
+        mod = PlaceShared()(mod)
         names = Names(mod)
         functions: dict[GlobalVar, GlobalFunc] = {}
         for gv, func in mod.functions.items():

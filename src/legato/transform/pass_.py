@@ -39,11 +39,16 @@ class Pass(ABC):
 class FunctionPass(Pass):
     """A pass that treats each graph-level function on its own."""
 
+    def prepared(self, mod: Module) -> Module:
+        """`mod` in the form that `function` expects."""
+        return mod
+
     @abstractmethod
     def function(self, func: Function, mod: Module) -> Function:
         """The transformed function; the same object where nothing changed."""
 
     def __call__(self, mod: Module) -> Module:
+        mod = self.prepared(mod)
         return mod.with_functions(
             {gv: self.function(f, mod) if isinstance(f, Function) else f for gv, f in mod.functions.items()}
         )

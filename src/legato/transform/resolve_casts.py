@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from legato.arith.expr import Var as DimVar
-from legato.arith.prove import prove_equal
 from legato.arith.substitute import substitute, variables
 from legato.base.dataclass import dataclass
 from legato.base.node import transform
@@ -21,8 +20,9 @@ from legato.ir.dim_values import dim_pairs, solved
 from legato.ir.expr import Expr, Function, Match, MatchCast
 from legato.ir.module import Module
 from legato.ir.scope import pattern_vars, post_order
-from legato.ir.types import Dim, TensorType
+from legato.ir.types import Dim
 from legato.transform._copy import Copy
+from legato.transform._effects import is_sure
 from legato.transform._types import bound_dims
 from legato.transform.pass_ import FunctionPass
 
@@ -81,11 +81,4 @@ def _bound(func: Function) -> set[DimVar]:
 
 def _without_sure(body: Expr) -> Expr:
     """`body` without the casts that cannot fail."""
-    return transform(body, lambda node: node.value if isinstance(node, MatchCast) and _is_sure(node) else None)
-
-
-def _is_sure(cast: MatchCast) -> bool:
-    ty, target = cast.value.ty, cast.target
-    if ty == target:
-        return True
-    return isinstance(ty, TensorType) and all(prove_equal(a, b) for a, b in dim_pairs(ty, target))
+    return transform(body, lambda node: node.value if isinstance(node, MatchCast) and is_sure(node) else None)

@@ -38,7 +38,8 @@ class SeparateDims(FunctionPass):
 
     def function(self, func: Function, mod: Module) -> Function:
         known = {d for d in func.type_params if isinstance(d, DimVar)}
-        if not any(d not in known for node in post_order(func.body) for d in _dims(node)):
+        types = (ty for node in post_order(func.body) for ty in _types(node))
+        if known.issuperset(_all_dims(types)):
             return func
         separator = _Separator(known, func.attrs.get("constraints", ()))
         body = separator.block(func.body, frozenset(known))
@@ -48,16 +49,17 @@ class SeparateDims(FunctionPass):
         return replace(func, body=body, attrs=attrs)
 
 
-def _dims(node: Expr) -> Iterator[DimVar]:
-    """The dims that `node` may bring: those of its type, and of variables in its patterns."""
-    yield from () if node.ty is None or isinstance(node, Function) else free_dims(node.ty)
+def _types(node: Expr) -> Iterator[Type | None]:
+    """The types whose dims `node` may bring: its own, and those of variables in its patterns."""
+    if not isinstance(node, Function):
+        yield node.ty
     if isinstance(node, Match):
-        for clause in node.clauses:
-            yield from _all_dims(v.ty for v in pattern_vars(clause.pattern))
+        yield from (v.ty for clause in node.clauses for v in pattern_vars(clause.pattern))
 
 
 def _all_dims(types: Iterable[Type | None]) -> Iterator[DimVar]:
-    for ty in types:
+    """The dims of types, each of which is looked at once: all of a let chain have that of its result."""
+    for ty in {id(ty): ty for ty in types}.values():
         yield from () if ty is None else free_dims(ty)
 
 

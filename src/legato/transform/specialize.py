@@ -18,6 +18,7 @@ from typing import Final
 
 from legato.base.dataclass import dataclass
 from legato.base.errors import UnsupportedError
+from legato.base.graph import components
 from legato.base.node import transform
 from legato.ir.expr import Call, Expr, Function, GlobalVar, Let, Var
 from legato.ir.let import lets
@@ -28,7 +29,7 @@ from legato.transform._closures import Names, closure, closure_call, is_closure,
 from legato.transform._copy import Copy
 from legato.transform._inline import Inliner, short_functions
 from legato.transform._instances import Held, Key, Requests, held_types
-from legato.transform._types import split
+from legato.transform._types import has_function, split
 from legato.transform._values import WRAP
 from legato.transform.lambda_lift import LambdaLift
 from legato.transform.pass_ import Pass
@@ -38,7 +39,10 @@ __all__ = ["Specialize", "is_polymorphic"]
 
 MAX_ROUNDS: Final = 4  # what is known may make more known
 MAX_INSTANCES: Final = 200  # of one function; then closures stay values
-MAX_PARTS: Final = 200  # of the types that an instance is for
+MAX_PARTS: Final = 5_000  # of the types that an instance is for
+MAX_GROWTH: Final = (
+    20_000  # nodes that are copied for closures, besides twice those that there are; then they stay values
+)
 SHORT: Final = 60  # nodes of a function that gives a closure and is inlined
 
 
@@ -50,10 +54,14 @@ class Specialize(Pass):
 
     def __call__(self, mod: Module) -> Module:
         mod = LambdaLift()(mod)
+        origins = _Origins(mod)
         for _ in range(MAX_ROUNDS):
             if not _has_work(mod):
                 break
-            mod = _Specializer(mod).run()
+            new = _Specializer(mod, origins).run()
+            if new is mod:
+                break
+            mod = new
         return mod
 
 
@@ -86,9 +94,33 @@ def _is_ready(call: Call, closures: set[Expr], mod: Module) -> bool:
     return isinstance(callee, Function) and any(a in closures for a in call.args)
 
 
-class _Specializer:
+class _Origins:
+    """Which functions, in the module that is specialized, call each other or make closures of each other; instances
+    belong to what they are copies of. `left` is how many nodes may still be copied for the sake of closures."""
+
     def __init__(self, mod: Module) -> None:
+        nodes = {gv: list(post_order(func.body)) for gv, func in mod.graph_functions()}
+        uses = {gv: {n for n in found if isinstance(n, GlobalVar) and n in nodes} for gv, found in nodes.items()}
+        self._of = {gv: n for n, component in enumerate(components(uses)) for gv in component}
+        self.for_closures = set[Expr]()  # instances that were given closures
+        self.left = MAX_GROWTH + 2 * sum(map(len, nodes.values()))
+
+    def add(self, instance: GlobalVar, key: Key) -> None:
+        """`instance` is the function for `key`."""
+        self._of[instance] = self._of[key.gv]
+        if any(key.closures) or key.gv in self.for_closures:
+            self.for_closures.add(instance)
+
+    def are_one(self, a: GlobalVar, b: GlobalVar) -> bool:
+        """True if the functions are of one circle."""
+        return self._of[a] == self._of[b]
+
+
+class _Specializer:
+    def __init__(self, mod: Module, origins: _Origins) -> None:
         self._mod = mod
+        self._origins = origins
+        self._given: dict[GlobalVar, set[Var]] = {}  # the closures of an instance's key, in it
         self._names = Names(mod)
         self._requests = Requests()
         self._inliner = Inliner(short_functions(mod, SHORT), _gives_function)
@@ -108,7 +140,7 @@ class _Specializer:
                 self._instance(Key(gv, numbers, (None,) * len(func.params), len(numbers)))
         while self._todo:
             gv, func = self._todo.pop()
-            self._made[gv] = self._specialized(func)
+            self._made[gv] = self._specialized(gv, func)
         made = {gv: self._made[gv] for gv in self._instances.values()}
         loops = {gv: f for gv, f in functions.items() if not isinstance(f, Function)}
         return self._mod.with_functions({**made, **loops})
@@ -124,10 +156,12 @@ class _Specializer:
         assert isinstance(func, Function)
         self._count[key.gv] += 1
         self._require_finite(key, func)
-        found = key.gv
+        found, given = key.gv, set[Var]()
         if not key.is_plain:
-            func = self._copied(func, key)
+            func, given = self._copied(func, key)
             found = GlobalVar(self._names.new(_name(key)), ty=func.ty, span=func.span)
+            self._origins.add(found, key)
+        self._given[found] = given
         self._instances[key] = found
         self._todo.append((found, func))
         return found
@@ -141,8 +175,9 @@ class _Specializer:
                 hint="polymorphic recursion needs endlessly many copies: give the function types of its own",
             )
 
-    def _copied(self, func: Function, key: Key) -> Function:
-        """`func` for the types and closures of `key`; what the closures hold are parameters in their place."""
+    def _copied(self, func: Function, key: Key) -> tuple[Function, set[Var]]:
+        """`func` for the types and closures of `key`; what the closures hold are parameters in their place. With it,
+        the variables that are bound to these closures."""
         copy = Copy(*split(func.type_params, key.type_args))
         params: list[Var] = []
         bound: list[tuple[Var, Expr]] = []
@@ -156,11 +191,14 @@ class _Specializer:
         assert isinstance(func.ty, FuncType)
         numbers = tuple(self._requests.number(n) for n in range(key.dims))
         ty = FuncType(tuple(p.ty for p in params if p.ty is not None), copy.type(func.ty.ret), numbers)
-        return Function(tuple(params), body, ty.ret, numbers, copy.function_attrs(func), ty=ty, span=func.span)
+        if bound:
+            self._origins.left -= sum(1 for _ in post_order(body))
+        made = Function(tuple(params), body, ty.ret, numbers, copy.function_attrs(func), ty=ty, span=func.span)
+        return made, {var for var, _ in bound}
 
     # ------------------------------------------------------------------ calls
 
-    def _specialized(self, func: Function) -> Function:
+    def _specialized(self, gv: GlobalVar, func: Function) -> Function:
         """`func` with calls of instances."""
         for _ in range(MAX_ROUNDS):
             inlined = self._inliner(_resolved(func))
@@ -168,7 +206,7 @@ class _Specializer:
                 break
             func = ToANormal().function(inlined, self._mod)
         closures = _closures(func)
-        called = transform(func.body, lambda node: self._call(node, closures) if isinstance(node, Call) else None)
+        called = transform(func.body, lambda node: self._call(gv, node, closures) if isinstance(node, Call) else None)
         body = without_dead(called)
         self._require_no_polymorphic_value(body)
         return func if body is func.body else replace(func, body=body)
@@ -185,17 +223,36 @@ class _Specializer:
                         hint=WRAP,
                     )
 
-    def _call(self, call: Call, closures: Mapping[Var, Call]) -> Call:
+    def _call(self, caller: GlobalVar, call: Call, closures: Mapping[Var, Call]) -> Call:
         """A call of a function of the module at the instance that it wants."""
         callee = self._mod.functions.get(call.op) if isinstance(call.op, GlobalVar) else None
         if not isinstance(call.op, GlobalVar) or not isinstance(callee, Function):
             return call
-        known = closures if self._count[call.op] <= MAX_INSTANCES else {}
+        known = self._known(caller, call.op, closures)
         wanted = self._requests.request(call.op, call.type_args, call.args, known)
         gv = self._instance(wanted.key)
         if wanted.key.is_plain:
             return call
         return Call(gv, tuple(wanted.args), None, tuple(wanted.dims), ty=call.ty, span=call.span)
+
+    def _known(self, caller: GlobalVar, callee: GlobalVar, closures: Mapping[Var, Call]) -> Mapping[Var, Call]:
+        """The closures that a call takes into account.
+
+        Where a function calls itself, maybe by way of others, with a closure that it makes around functions, every turn
+        makes another around the last (a continuation): those stay values.
+        """
+        if self._count[callee] > MAX_INSTANCES or self._origins.left <= 0:
+            return {}
+        if not self._origins.are_one(caller, callee):
+            return closures
+        given = self._given[caller]
+        return {v: c for v, c in closures.items() if v in given or not self._holds_function(v, c)}
+
+    def _holds_function(self, var: Var, call: Call) -> bool:
+        """True if a closure, the value of `var`, holds a function for its `call`, or did before it was specialized."""
+        assert isinstance(var.ty, FuncType)
+        held = call.args[: len(call.args) - len(var.ty.params)]
+        return call.op in self._origins.for_closures or any(has_function(a.ty) for a in held)
 
 
 def _closures(func: Function) -> dict[Var, Call]:

@@ -30,6 +30,7 @@ from legato.ir.let import Binding, chain, lets
 from legato.ir.module import Module
 from legato.ir.scope import Scope
 from legato.transform.pass_ import FunctionPass
+from legato.transform.place_shared import PlaceShared
 
 __all__ = ["ToANormal"]
 
@@ -39,6 +40,10 @@ class ToANormal(FunctionPass):
     """Module → A-normal form."""
 
     name = "to-a-normal"
+
+    def prepared(self, mod: Module) -> Module:
+        """Nodes with effects have one place."""
+        return PlaceShared()(mod)
 
     def function(self, func: Function, mod: Module) -> Function:
         return func if _is_normal(func.body) else replace(func, body=_Normalizer(func.body).run())

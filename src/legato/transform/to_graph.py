@@ -2,9 +2,9 @@
 
     let %a = f(%x); add(%a, %a)      =>      add(f(%x), f(%x)) with one shared node
 
-A value that is used nowhere disappears. Functions that may have effects are left as they are: their order is meaning.
-A let that binds a function stays (it may be recursive), and so does one whose value gives dims their values that
-attributes or types name: these must be known before.
+A value that is used nowhere disappears, unless it has effects (`_effects`). Every node that has is bound by a let where
+it is computed, or comes last in a block. A let that binds a function stays (it may be recursive), and so does one whose
+value gives dims their values that attributes or types name: these must be known before.
 """
 
 from __future__ import annotations
@@ -19,12 +19,16 @@ from legato.base.dataclass import dataclass
 from legato.base.node import post_order, rebuild
 from legato.ir._dims import free_dims
 from legato.ir.attrs import dims_of
-from legato.ir.expr import Call, Dataflow, Expr, Function, Let, MatchCast, Shape, Tuple, Var
+from legato.ir.expr import Call, Dataflow, Expr, Function, If, Let, Match, MatchCast, Shape, Tuple, Var
 from legato.ir.let import lets
 from legato.ir.module import Module
+from legato.ir.scope import operands
+from legato.ir.scope import post_order as in_order
 from legato.ir.types import Type
 from legato.transform._effects import Effects
 from legato.transform.pass_ import FunctionPass
+from legato.transform.place_shared import PlaceShared
+from legato.transform.to_a_normal import ToANormal
 
 __all__ = ["ToGraph", "named_dims"]
 
@@ -35,17 +39,43 @@ class ToGraph(FunctionPass):
 
     name = "to-graph"
 
+    def prepared(self, mod: Module) -> Module:
+        """Nodes with effects have one place, and come in order."""
+        mod = PlaceShared()(mod)
+        normal = ToANormal()
+        return mod.with_functions(
+            {gv: f if not isinstance(f, Function) or _in_order(f, Effects(f, mod)) else normal.function(f, mod)
+             for gv, f in mod.functions.items()}
+        )  # fmt: skip
+
     def function(self, func: Function, mod: Module) -> Function:
         nodes = list(post_order([func.body]))
-        if not any(isinstance(n, Let | Dataflow) for n in nodes) or Effects(func, mod).possible:
+        if not any(isinstance(n, Let | Dataflow) for n in nodes):
             return func
-        body = _Inliner(func, nodes).run()
+        body = _Inliner(func, nodes, Effects(func, mod)).run()
         return func if body is func.body else replace(func, body=body)
 
 
+def _in_order(func: Function, effects: Effects) -> bool:
+    """True if every node with effects is the value of a let, or comes last in a block: nothing can overtake it."""
+    for node in in_order(func) if effects.possible else ():
+        free: tuple[Expr, ...] = ()
+        match node:
+            case Let() | Function():
+                continue
+            case If() | Match():
+                free = operands(node)[:1]
+            case _:
+                free = operands(node)
+        if any(map(effects.inside, free)):
+            return False
+    return True
+
+
 class _Inliner:
-    def __init__(self, func: Function, nodes: Sequence[Expr]) -> None:
+    def __init__(self, func: Function, nodes: Sequence[Expr], effects: Effects) -> None:
         self._root = func.body
+        self._effects = effects
         bound = {d for p in func.params if p.ty is not None for d in free_dims(p.ty)}
         bound.update(d for n in nodes if isinstance(n, Function) for d in n.type_params if isinstance(d, DimVar))
         self._named = {d for n in nodes for d in named_dims(n)} - bound
@@ -72,7 +102,7 @@ class _Inliner:
 
     def _stays(self, value: Expr) -> bool:
         """True for what is let-bound in graph form, too."""
-        if isinstance(value, Function):
+        if isinstance(value, Function) or self._effects.inside(value):
             return True
         return bool(self._named) and value.ty is not None and not self._named.isdisjoint(free_dims(value.ty))
 
