@@ -89,7 +89,6 @@ def check(func: Func, args: Sequence[Any], *, threads: int = 1, rtol: float = 0.
     """
     got = [copies(args) for _ in RUNNABLE]
     status = interp.run(func, args)
-    status += 256 if status else 0
     for target, mine in zip(RUNNABLE, got, strict=True):
         assert run(func, mine, target, threads=threads) == status, target.name
         for actual, expected, param in zip(mine, args, func.params, strict=True):

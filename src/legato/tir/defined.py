@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from legato.arith.expr import Expr, Select, Var, const, fresh, land, select
+from legato.arith.expr import Expr, Select, Var, const, land, select
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.node import post_order
-from legato.tir.accesses import limits
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
-from legato.tir.stmt import Alloc, For, Func, FuncKind, Let, LoopKind, Stmt, Store, block
+from legato.tir.sealed import filled
+from legato.tir.stmt import Alloc, Func, FuncKind, Let, Stmt, Store, block
 from legato.tir.walk import bound_buffers, statements
 
 __all__ = ["Definedness"]
@@ -68,21 +68,10 @@ class Definedness:
         match s:
             case Alloc(buffer, body) if buffer in self.buffers:
                 says = self.buffers[buffer]
-                return Alloc(buffer, Alloc(says, block(_filled(says, _FALSE), body)))
+                return Alloc(buffer, Alloc(says, block(filled(says, _FALSE), body)))
             case Store(buffer, indices, value) if buffer in self.buffers:
                 return block(s, Store(self.buffers[buffer], indices, self.defined(value)))
             case Let(var, value, body) if var in self.variables:
                 return Let(var, value, Let(self.variables[var], self.defined(value), body))
             case _:
                 return s
-
-
-def _filled(buffer: Buffer, value: Expr) -> Stmt:
-    """Stores `value` to all of a buffer."""
-    kind = LoopKind.UNROLL if buffer.scope is Scope.REGISTER else LoopKind.SERIAL
-    indices = tuple(fresh("i") for _ in buffer.shape)
-    places = [(v + low, end - low) for v, (low, end) in zip(indices, limits(buffer), strict=True)]
-    filled: Stmt = Store(buffer, tuple(place for place, _ in places), value)
-    for var, (_, extent) in reversed(list(zip(indices, places, strict=True))):
-        filled = For(var, extent, filled, kind)
-    return filled

@@ -27,7 +27,7 @@ import numpy as np
 
 from legato.arith.expr import Const
 from legato.base.dtype import DType
-from legato.base.errors import InternalError
+from legato.base.errors import InternalError, RunError
 from legato.tir._interp_source import Generated, generate
 from legato.tir._objects import Objects
 from legato.tir.buffer import Buffer
@@ -52,7 +52,8 @@ def run(
     backwards: bool = False,
     objects: Objects | None = None,
 ) -> int:
-    """Runs `func` on `args` (as `func.params`) and returns its status: 0, or the code of the Check that failed.
+    """Runs `func` on `args` (as `func.params`) and returns its status: 0, or FIRST_CHECK and the code of
+    the Check that failed.
 
     Arrays have the buffer's shape and dtype and receive what the function stores. `functions` holds the targets of
     Launch and Invoke, `constants` the arrays of `func.constants`; `host_op(index, args)` runs a HostOp on logical
@@ -137,6 +138,12 @@ class _Machine:
         if self.runner is None:
             raise InternalError(f"operator {index} needs host_op=")
         return self.runner(index, [a if isinstance(a, int) else _logical(*a) for a in args]) or 0
+
+    @staticmethod
+    def natural(name: str, extents: Sequence[int]) -> None:
+        """RunError for the shape of a buffer that no memory has."""
+        if min(extents, default=0) < 0:
+            raise RunError(f"{name} has an extent below 0")
 
     @staticmethod
     def alloc(dtype: DType, elements: int) -> Memory:
