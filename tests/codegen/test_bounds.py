@@ -56,6 +56,8 @@ INSIDE = [
     (X, "for i in 0..n + 2 { y[i] = select(i < n, select(0f < x[0, i], 1f, 2f), 0f); }"),
     (HALO, "for i in 0..7 { for j in 0..6 { y[i] = x[i - 1, j]; } }"),
     (X, "prefetch x[n + 100, 0];"),
+    (X, "alloc t: Buffer[(1,), float32, scope=local]; if n < 9 or t[0] < 0f { y[0] = 1f; }"),
+    (X, "alloc t: Buffer[(1,), float32, scope=local]; if t[0] < 0f and 9 < n { y[0] = 1f; }"),
     (X, "alloc t: Buffer[(8,), float32, scope=local]; vector i in 0..8 { if i < n + 1 { t[i] = 1f; } }"
      " alloc u: Buffer[(8,), float32, scope=register]; vector i in 0..8 { u[i] = t[i] + 1f; }"
      " vector i in 0..8 { if i <= n { y[i] = u[i]; } }"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from legato.arith.expr import Expr, Select, Var, const, land, select
+from legato.arith.expr import Binary, Expr, Op, Select, Var, const, land, lnot, lor, select
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.node import post_order
@@ -54,6 +54,8 @@ class Definedness:
             elif isinstance(node, Select):
                 sides = select(node.cond, known[node.a], known[node.b])
                 known[node] = sides if known[node.cond] is _TRUE else select(known[node.cond], sides, _FALSE)
+            elif isinstance(node, Binary) and node.op in (Op.AND, Op.OR):
+                known[node] = _either(node, known[node.a], known[node.b])
             else:
                 found: Expr = _TRUE
                 for child in node.children():
@@ -75,3 +77,11 @@ class Definedness:
                 return Let(var, value, Let(self.variables[var], self.defined(value), body))
             case _:
                 return s
+
+
+def _either(e: Binary, a: Expr, b: Expr) -> Expr:
+    """Whether a conjunction or disjunction is defined, whose operands are where `a` and `b`: one of them may decide."""
+    if a is _TRUE and b is _TRUE:
+        return _TRUE
+    decides = [land(known, side if e.op is Op.OR else lnot(side)) for side, known in ((e.a, a), (e.b, b))]
+    return lor(land(a, b), lor(*decides))
