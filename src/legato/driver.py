@@ -224,10 +224,10 @@ def _compiled(mod: Module, options: CompileOptions) -> Compiled:
         segment = Segment(_room(mod))
         roots = ("main",) if bodies is None else bodies.names
         lowered, program = _lowered(mod, options, observer, roots, assembler.shelf(table()), segment.empty)
-        if options.bounds:
-            from legato.lower.bounds import test_all
+        if options.bounds or program.written:
+            from legato.lower.bounds import with_tests
 
-            test_all(program)
+            with_tests(program, every=options.bounds)
             _keep({"bounds": _as_module({**program.kernels, **program.functions})}, options, observer)
         constants = segment.finished([(name, node.data) for name, node in program.constants.items()])
     with clock("codegen"):

@@ -174,6 +174,18 @@ def test_scalar_guards_protect_loads() -> None:
         check(Func("f", (x, out, n), loop(i, 10, put(out, (i,), value))), [numbers(size), zeros(10), size])
 
 
+@pytest.mark.parametrize("kind", ["vector", "serial"])
+def test_guards_protect_loads_in_conditions(kind: str) -> None:
+    n = Var("n", dt.index, 0)
+    x, out, i = buffer("x", (n,)), buffer("out", (L,)), index()
+    one, two = const(1.0, dt.float32), const(2.0, dt.float32)
+    value = select(lt(i, n), select(lt(const(0.0, dt.float32), at(x, i)), one, two), one)
+    func = Func("f", (x, out, n), loop(i, L, put(out, (i,), value), kind))
+    assert "@llvm.masked.load" in emit_module([func], target("x86-64-v3"), {})
+    for size in (0, 3, L):
+        check(func, [numbers(size), zeros(L), size])
+
+
 def test_a_long_chain_of_guards() -> None:
     parts = [buffer(f"x{k}", (1,)) for k in range(400)]
     out, i, lane = buffer("out", (400,)), index(), index()

@@ -444,10 +444,10 @@ def test_arguments_that_are_no_data_and_no_cells() -> None:
     def @write(%r: ref(int32)) { ref_write(%r, 1) }""")
     one, pair = np.int32(1), next(iter(module.types.values())).constructors[0]
     for wrong in (one, Data(pair, ()), Data(pair, (one, one)), Data(pair, (one, (one,)))):
-        with pytest.raises(RunError, match="^@first, %p: "):
+        with pytest.raises(RunError, match=r"^@first, %p: "):
             evaluate(module, [wrong], "first")
     for fields in (one, (one,)):
-        with pytest.raises(RunError, match="^@field, %p: "):
+        with pytest.raises(RunError, match=r"^@field, %p: "):
             evaluate(module, [Data(pair, (one, fields))], "field")
     for name in ("read", "write"):
         with pytest.raises(RunError, match="a ndarray is read or written as a cell"):

@@ -17,6 +17,7 @@ from legato.tir.buffer import Buffer, Layout, Scope
 from legato.tir.expr import Cast, Load, call, cast
 from legato.tir.interp import run, source
 from legato.tir.stmt import (
+    FIRST_CHECK,
     Alloc,
     Block,
     Check,
@@ -177,7 +178,7 @@ def test_control_flow_and_status() -> None:
     out = np.zeros(5, np.int32)
     assert run(func, [out, 5]) == 0
     assert out.tolist() == [0, -1, 6, -1, 12]
-    assert run(func, [np.zeros(6, np.int32), 6]) == 3
+    assert run(func, [np.zeros(6, np.int32), 6]) == FIRST_CHECK + 3
 
 
 def test_host_functions() -> None:
@@ -203,7 +204,9 @@ def test_host_functions() -> None:
     assert run(main, [out, 4], functions={"double": double}, host_op=plus_one) == 0
     assert out.tolist() == [7, 15, 23, 31]
     fails = Func("fails", (n,), Check(ar.lt(n, 0), 9), FuncKind.HOST)
-    assert run(Func("g", (n,), Invoke((n,), "fails"), FuncKind.HOST), [1], functions={"fails": fails}) == 9
+    assert (
+        run(Func("g", (n,), Invoke((n,), "fails"), FuncKind.HOST), [1], functions={"fails": fails}) == FIRST_CHECK + 9
+    )
 
 
 def test_constants_are_named() -> None:

@@ -14,11 +14,10 @@ from legato.codegen.idle import Touched
 from legato.codegen.registers import Registers
 from legato.codegen.value import Value, expect_const, literal, vector_constant
 from legato.tir.buffer import Buffer, Scope
-from legato.tir.stmt import Alloc, Barrier, Block, Check, For, If, Let, LoopKind, Prefetch, Stmt, Store
+from legato.tir.stmt import FIRST_CHECK, Alloc, Barrier, Block, Check, For, If, Let, LoopKind, Prefetch, Stmt, Store
 
 __all__ = ["Pending", "Statements"]
 
-_FIRST_CHECK = 256  # LG_CHECK of the runtime's header
 _BARRIER = 48  # offset of `barrier` in lg_services
 Pending = Stmt | Callable[[], None]
 Phis = list[tuple[Registers, list[Value], list[str]]]
@@ -307,9 +306,9 @@ class Statements:
         if bad.const is False:
             return
         if s.report is None:
-            self.fail_if(self.builder.any_lane(bad), str(_FIRST_CHECK + s.code))
+            self.fail_if(self.builder.any_lane(bad), str(FIRST_CHECK + s.code))
         else:
-            self._report(bad, s.report, str(_FIRST_CHECK + s.code))
+            self._report(bad, s.report, str(FIRST_CHECK + s.code))
 
     def _report(self, bad: Value, report: Stmt, status: str) -> None:
         """Leaves the function with `status` where `bad` holds in a lane, after `report` in these lanes."""

@@ -39,10 +39,10 @@ def infer(module: Module) -> Module:
     state = Walk(module.types)
     functions = dict(module.graph_functions())
     _raise(_data_type_faults(module.types))
-    for gv in module.functions:
-        if gv not in functions:
+    for gv, program in module.functions.items():
+        if not isinstance(program, Function):
             state.globals[gv] = state.solver.hole(gv.name)
-            state.programs.add(gv)
+            state.programs[gv] = program
     new: dict[GlobalVar, GlobalFunc] = {}
     for group in _groups(functions):
         _infer_group(state, {gv: functions[gv] for gv in group})

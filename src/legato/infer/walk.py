@@ -24,6 +24,7 @@ from legato.infer.solver import Solver
 from legato.infer.typer import Typer, stated_dims
 from legato.ir.attr_types import dim_fields
 from legato.ir.attrs import dims_of
+from legato.ir.call_tir import CALL_TIR, calling
 from legato.ir.exhaustive import show_pattern, unmatched_cases
 from legato.ir.expr import (
     Call,
@@ -48,6 +49,7 @@ from legato.ir.kinds import kind_fault
 from legato.ir.op import Op
 from legato.ir.scope import pattern_vars
 from legato.ir.types import Dim, FuncType, GlobalTypeVar, TupleType, Type, TypeData, TypeVar
+from legato.tir.stmt import Func
 
 __all__ = ["Opened", "Walk"]
 
@@ -85,7 +87,7 @@ class Walk:
         self.demands = Demands(self.solver)
         self.type_args: dict[int, tuple[Type | Dim, ...]] = {}
         self.errors: list[TypeCheckError] = []
-        self.programs: set[GlobalVar] = set()  # tensor programs, which only call_tir may name
+        self.programs: dict[GlobalVar, Func] = {}  # tensor programs, which only call_tir may name
         self.has_blocks = False  # of dataflow
         self._data_types = types
         self._stack: list[Any] = []
@@ -211,7 +213,7 @@ class Walk:
     def _call(self, node: Call) -> None:
         types = [self.need(a, node) for a in node.args]
         if isinstance(node.op, Op):
-            self.types[id(node)] = self.typer.op_call(node, node.op, types)
+            self.types[id(node)] = self.typer.op_call(node, self._operator(node, node.op), types)
             if node.op.attrs is not None:
                 self._use_dims(tuple(getattr(node.attrs, name) for name in dim_fields(node.op.attrs)), node.span)
             return
@@ -232,6 +234,11 @@ class Walk:
         if callee is not None:
             params, scope, name = callee.type_params, self.typer.scope, callee_name(node.op)
             self.demands.note(KnownCall(name, callee.scope, params, args, scope, node.span))
+
+    def _operator(self, node: Call, op: Op) -> Op:
+        """`op`, or what it is in this call: a call of a tensor program is typed by that program."""
+        program = self.programs.get(node.args[0]) if op is CALL_TIR and isinstance(node.args[0], GlobalVar) else None
+        return op if program is None else calling(program)
 
     def _callee(self, e: Expr) -> Opened | None:
         """The function that `e` is known to be, if it is typed already and may demand something of its callers."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 
+from legato.arith.evaluate import evaluate
 from legato.arith.expr import Expr as Dim
 from legato.arith.expr import Var as DimVar
+from legato.arith.expr import const
 from legato.arith.substitute import variables
 from legato.base.dataclass import dataclass
 from legato.base.errors import RunError
@@ -20,11 +23,18 @@ from legato.interp.dims import dim_value, fit
 from legato.interp.operators import apply_operator
 from legato.interp.values import Closure, Data, Value
 from legato.ir.attrs import default_attrs
-from legato.ir.call_tir import CALL_TIR, CallTirAttrs
+from legato.ir.call_tir import CALL_TIR, CallTirAttrs, program_dims, program_fault
 from legato.ir.expr import Call, Constructor, Expr, callee_name
 from legato.ir.op import Op
+from legato.runtime.violation import AccessInfo, violation
 from legato.tir import interp as tir_interp
-from legato.tir.stmt import Func
+from legato.tir.accesses import Access
+from legato.tir.bounds import WORDS, AccessTests, checked
+from legato.tir.buffer import Buffer
+from legato.tir.prove_access import prove_accesses
+from legato.tir.sealed import sealed
+from legato.tir.stmt import FIRST_CHECK, Check, Func
+from legato.tir.walk import statements
 
 __all__ = ["Tail", "apply", "enter"]
 
@@ -90,14 +100,60 @@ def _stated_dims(env: Activation, callee: Closure, node: Call) -> Mapping[DimVar
 
 
 def _call_tir(context: Context, env: Activation, args: Sequence[Value], attrs: CallTirAttrs) -> Value:
-    """Runs a loop program on inputs, fresh outputs and dims, in its own dtypes (in float64 mode too)."""
+    """Runs a loop program on inputs, outputs of zeros and dims, in its own dtypes (in float64 mode too)."""
     func, inputs = args
     if not isinstance(func, Func):
         raise RunError("call_tir needs a loop program of the module")
+    fault = program_fault(func, len(inputs), len(attrs.out), len(attrs.dims))
+    if fault is not None:
+        raise RunError(f"call_tir: {fault}")
     outs = [np.zeros([dim_value(d, env.dims) for d in t.shape], t.dtype.numpy) for t in attrs.out]
     buffers = [np.ascontiguousarray(a, p.dtype.numpy) for a, p in zip(inputs, func.params, strict=False)]
-    status = tir_interp.run(func, [*buffers, *outs, *(dim_value(d, env.dims) for d in attrs.dims)])
+    dims = _program_dims(func, [dim_value(d, env.dims) for d in attrs.dims], [a.shape for a in (*buffers, *outs)])
+    tested, tests = _tested(func)
+    report = np.full(WORDS, -1)
+    status = tir_interp.run(tested, [*buffers, *outs, *dims, report])
+    code = status - FIRST_CHECK
+    if code >= tests.first:
+        found = [AccessInfo(t.message, t.is_ours) for t in tests.found]
+        raise violation(found, code - tests.first, report.tolist())
     if status:
-        raise RunError(f"{func.name} ended with status {status}")
+        raise RunError(_failed_check(func, code))
     results = tuple(context.widen(o) for o in outs)
     return results[0] if len(results) == 1 else results
+
+
+def _program_dims(func: Func, stated: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> list[int]:
+    """The index parameters of a loop program; RunError where nothing tells them, or an extent does not fit."""
+    extents = [[const(n) for n in shape] for shape in shapes]
+    found = program_dims(func, [const(d) for d in stated], extents)
+    if isinstance(found, str):
+        raise RunError(f"call_tir: {found}")
+    values = {v: int(evaluate(d, {})) for v, d in found.items()}
+    for p, shape in zip(func.params, shapes, strict=False):
+        assert isinstance(p, Buffer)
+        wanted = tuple(int(evaluate(d, values)) for d in p.shape)
+        if wanted != shape:
+            raise RunError(f"call_tir: {p.name} of @{func.name} has the shape {wanted}, got {shape}")
+    return [values[p] for p in func.params if isinstance(p, DimVar)]
+
+
+@lru_cache(maxsize=64)
+def _tested(func: Func) -> tuple[Func, AccessTests]:
+    """A loop program that is safe to run, and fails where it would leave a buffer."""
+    func = sealed(func)
+    codes = [s.code for s in statements(func) if isinstance(s, Check)]
+    tests = AccessTests(max(codes, default=-1) + 1)
+    unproven = {f.key for f in prove_accesses(func) if f.reason is not None}
+    wanted = partial(_is_among, unproven)
+    return checked(func, tests, {}, wanted=wanted, is_ours=False), tests
+
+
+def _is_among(places: Container[object], access: Access) -> bool:
+    return (access.buffer, access.indices, access.is_store) in places
+
+
+def _failed_check(func: Func, code: int) -> str:
+    """What the check of a loop program that has failed says."""
+    messages = (s.message for s in statements(func) if isinstance(s, Check) and s.code == code)
+    return next(filter(None, messages), f"{func.name}: check {code} failed")

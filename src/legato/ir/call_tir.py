@@ -1,13 +1,22 @@
 """`call_tir`: the operator that calls a tensor program in destination-passing style.
 
 call_tir(@kernel, (x, w), n)        args: inputs of the kernel in order; the trailing dims are its index parameters
+
+A kernel has its inputs first, which it does not store to, then its outputs, then index parameters: dims. Outputs are
+memory of its own that holds zeros at first. Dims that a call does not state are those that make the extents of its
+arguments and results fit; all extents must.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from legato.arith.expr import Var
+from legato.arith.linear import divide, solve
+from legato.arith.substitute import substitute, variables
 from legato.base.dataclass import dataclass
 from legato.base.errors import InternalError
 from legato.base.span import Span
@@ -15,14 +24,17 @@ from legato.ir.attr_record import Attrs
 from legato.ir.expr import Call, Expr, GlobalVar, tuple_of
 from legato.ir.op import Op, Relation
 from legato.ir.types import Dim, TensorType, TupleType, Type
+from legato.tir.buffer import Buffer
+from legato.tir.stmt import Func, FuncKind
+from legato.tir.walk import buffers_written
 
-__all__ = ["CALL_TIR", "CallTirAttrs", "call_tir"]
+__all__ = ["CALL_TIR", "CallTirAttrs", "call_tir", "calling", "program_dims", "program_fault"]
 
 
 @dataclass(frozen=True, slots=True)
 class CallTirAttrs(Attrs):
-    """out: the types of the outputs (allocated by the caller); dims: the values of the kernel's index parameters;
-    operators: the names of those that the kernel was made of, for people."""
+    """out: the types of the outputs (allocated by the caller); dims: the values of the kernel's index parameters, none
+    where its buffers tell them; operators: the names of those that the kernel was made of, for people."""
 
     out: tuple[TensorType, ...]
     dims: tuple[Dim, ...] = ()
@@ -50,6 +62,92 @@ CALL_TIR = Op(
     reference=_reference,
     doc="Calls a tensor program of the module; the outputs are allocated by the caller.",
 )
+
+
+def calling(func: Func) -> Op:
+    """CALL_TIR as the operator that calls `func`: its type relation requires that arguments and results fit."""
+    return replace(CALL_TIR, type_rel=partial(_typed, func))
+
+
+def _typed(func: Func, relation: Relation, kernel: Type, args: Type, attrs: CallTirAttrs) -> Type | None:
+    if not isinstance(args, TupleType):
+        return None
+    fault = program_fault(func, len(args.fields), len(attrs.out), len(attrs.dims))
+    if fault is not None:
+        raise relation.fail(fault)
+    buffers = _buffers(func)
+    if not all(isinstance(a, TensorType) for a in args.fields):
+        if len(attrs.dims) < len(func.params) - len(buffers):
+            return None  # not told before the types of all arguments are
+        dims = dict(zip(_dims(func), attrs.dims, strict=True))
+        for b, a in zip(buffers, args.fields, strict=False):
+            wanted = TensorType(tuple(substitute(d, dims) for d in b.shape), b.dtype)
+            relation.unify(a, wanted, f"{b.name} of @{func.name}")
+        return attrs.out_type
+    tensors = [t for t in (*args.fields, *attrs.out) if isinstance(t, TensorType)]
+    for b, t in zip(buffers, tensors, strict=True):
+        if t.rank != b.rank or t.dtype != b.dtype:
+            raise relation.fail(f"{b.name} of @{func.name} is {b.dtype} of rank {b.rank}, got {t}")
+    solved = program_dims(func, attrs.dims, [t.shape for t in tensors])
+    if isinstance(solved, str):
+        raise relation.fail(solved, hint="state them: dims=[…]")
+    for b, t in zip(buffers, tensors, strict=True):
+        for n, (d, got) in enumerate(zip(b.shape, t.shape, strict=True)):
+            relation.same(substitute(d, solved), got, f"extent {n} of {b.name}")
+    return attrs.out_type
+
+
+def _buffers(func: Func) -> list[Buffer]:
+    return [p for p in func.params if isinstance(p, Buffer)]
+
+
+def _dims(func: Func) -> list[Var]:
+    return [p for p in func.params if isinstance(p, Var)]
+
+
+def program_fault(func: Func, inputs: int, outputs: int, dims: int) -> str | None:
+    """What keeps `func` from being called with so many inputs, outputs and stated dims; None if nothing."""
+    buffers = _buffers(func)
+    if func.kind is not FuncKind.KERNEL:
+        return f"@{func.name} is a host function, wanted a kernel"
+    if list(func.params[: len(buffers)]) != buffers:
+        return f"@{func.name} has index parameters before buffers"
+    if len(buffers) != inputs + outputs:
+        return f"@{func.name} takes {len(buffers)} buffers, got {inputs} arguments and {outputs} results"
+    if dims not in (0, len(func.params) - len(buffers)):
+        return f"@{func.name} has {len(func.params) - len(buffers)} dims, got {dims}"
+    written = set(buffers_written(func))
+    stored = [b.name for b in buffers[:inputs] if b in written]
+    return f"@{func.name} stores to its input {stored[0]}" if stored else None
+
+
+def program_dims(func: Func, stated: Sequence[Dim], shapes: Sequence[Sequence[Dim]]) -> Mapping[Var, Dim] | str:
+    """The values of the index parameters of `func`: those that are stated, or that the shapes of its arguments and
+    results tell. What is wrong, in words, where something is told by nothing."""
+    dims = _dims(func)
+    if stated or not dims:
+        return dict(zip(dims, stated, strict=True))
+    pairs = [pair for b, shape in zip(_buffers(func), shapes, strict=True) for pair in zip(b.shape, shape, strict=True)]
+    found = _solved(dims, pairs)
+    untold = [d.name for d in dims if d not in found]
+    return f"no extent tells the dims {', '.join(untold)} of @{func.name}" if untold else found
+
+
+def _solved(dims: Iterable[Var], pairs: Sequence[tuple[Dim, Dim]]) -> dict[Var, Dim]:
+    """Values of `dims` that make the sides of pairs equal, if any do: plain extents first, then sums."""
+    found = {d: value for d, value in reversed(pairs) if isinstance(d, Var)}
+    while True:
+        left = [d for d in dims if d not in found]
+        new: dict[Var, Dim] = {}
+        for d, value in pairs:
+            d = substitute(d, found)
+            unknown = [v for v in variables(d) if v in left]
+            if len(unknown) == 1 and not new:
+                told = divide(d, value, unknown)
+                new = (solve(d, value, unknown) or {}) if told is None else dict([told])
+        if not new:
+            return found
+        found |= new
 
 
 def call_tir(

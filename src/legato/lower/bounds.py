@@ -1,33 +1,52 @@
-"""The bounds-checked build: every access of every kernel and host function is tested when the program runs."""
+"""Tests of accesses: of all in a bounds-checked build, else of what is not proven in kernels that somebody wrote."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from legato.arith.expr import Const
 from legato.base.errors import InternalError
 from legato.lower.facts import KernelFacts
-from legato.lower.hosts.program import HostProgram
+from legato.lower.hosts.program import HostProgram, Place
 from legato.runtime.violation import AccessInfo
+from legato.tir.accesses import Access
 from legato.tir.bounds import AccessTests, checked
 from legato.tir.launch import LaunchKind, launch_kind
 from legato.tir.stmt import Func
 
-__all__ = ["test_all"]
+__all__ = ["with_tests"]
 
 
-def test_all(program: HostProgram) -> None:
-    """Puts tests into all functions of `program`, which are programs: none of its kernels was found as code."""
-    if program.found:
+def with_tests(program: HostProgram, *, every: bool) -> None:
+    """Puts tests into the functions of `program`: of all accesses, or of those that are not proven to be inside, in
+    kernels that somebody wrote. For the former, all functions are programs: none of its kernels was found as code."""
+    if every and program.found:
         raise InternalError(f"kernels that were found compiled cannot be tested: {', '.join(program.found)}")
-    functions = {**program.kernels, **program.functions}
+    names = program.kernels if every else [name for name, w in program.written.items() if w.unproven]
+    if not names:
+        return
     tests = AccessTests(len(program.checks))
+    kernels = {name: program.kernels[name] for name in names}
+    functions = {**kernels, **program.functions}
     for func in program.functions.values():
         _constants(program, func)
-    program.kernels = {name: checked(f, tests, functions) for name, f in program.kernels.items()}
-    program.functions = {name: checked(f, tests, functions) for name, f in program.functions.items()}
-    program.facts = {name: _facts(facts, program.kernels[name]) for name, facts in program.facts.items()}
+    for name, func in kernels.items():
+        written = program.written.get(name)
+        wanted = None if every or written is None else partial(_is_unproven, written.unproven)
+        program.kernels[name] = checked(func, tests, functions, wanted=wanted, is_ours=written is None)
+        program.facts[name] = _facts(program.facts[name], program.kernels[name])
+    nothing = None if every else _none
+    program.functions = {n: checked(f, tests, functions, wanted=nothing) for n, f in program.functions.items()}
     program.tests = tuple(AccessInfo(t.message, t.is_ours) for t in tests.found)
+
+
+def _is_unproven(places: frozenset[Place], access: Access) -> bool:
+    return (access.buffer, access.indices, access.is_store) in places
+
+
+def _none(access: Access) -> bool:
+    return False
 
 
 def _facts(facts: KernelFacts, tested: Func) -> KernelFacts:

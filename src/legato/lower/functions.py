@@ -34,7 +34,7 @@ from legato.lower.accesses import with_access_checks
 from legato.lower.describe import Description
 from legato.lower.expr_data import from_data
 from legato.lower.extents import with_extent_checks
-from legato.lower.facts import KernelFacts, kernel_facts
+from legato.lower.facts import KernelFacts
 from legato.lower.group import Group, tensor_types
 from legato.lower.joined import is_group, with_cascades
 from legato.lower.moves import Cut, Moves
@@ -59,7 +59,7 @@ class LoweredModule:
     `module` holds the programs that were made; `found` has those whose machine code was found, which it lacks; `facts`
     has all of both, in the order of their first use. `groups` lowered them, and has what other processes may find in
     future, its kernels known by digest: `names` says what they are called. Groups of scalars are still primitive
-    functions: `scalars` has their stages.
+    functions: `scalars` has their stages. `written` names the programs that were there before.
     """
 
     module: Module
@@ -68,6 +68,7 @@ class LoweredModule:
     groups: Groups
     names: dict[str, str]
     scalars: dict[ir.Function, Group]
+    written: frozenset[str]
 
 
 @dataclass(slots=True)
@@ -80,20 +81,27 @@ class _Kernels:
     facts: dict[str, KernelFacts] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     scalars: dict[ir.Function, Group] = field(default_factory=dict)
+    taken: frozenset[str] = frozenset()
 
     def add(self, kernel: StoredKernel, program: Func | bytes) -> ir.GlobalVar:
         known = self.by_digest.get(kernel.digest)
         if known is not None:
             return known
-        n = self.counts.get(kernel.name, 0)
-        self.counts[kernel.name] = n + 1
-        gv = self.by_digest[kernel.digest] = ir.GlobalVar(f"{kernel.name}_{n}")
+        gv = self.by_digest[kernel.digest] = ir.GlobalVar(self._name(kernel.name))
         self.facts[gv.name] = kernel.facts
         if isinstance(program, Func):
             self.funcs[gv] = replace(program, name=gv.name)
         else:
             self.found[gv.name] = Found(tuple(o.layout for o in kernel.outputs), kernel.facts, program)
         return gv
+
+    def _name(self, base: str) -> str:
+        """A name that the module does not have yet."""
+        while True:
+            n = self.counts.get(base, 0)
+            self.counts[base] = n + 1
+            if f"{base}_{n}" not in self.taken:
+                return f"{base}_{n}"
 
 
 def lower_functions(
@@ -108,9 +116,8 @@ def lower_functions(
     What the `shelf` has is not lowered again; `allocate` gives memory for packed constants, by shape and dtype.
     """
     kernels, groups, packer = _Kernels(), Groups(target, precision, shelf), Packer(allocate)
-    kernels.facts |= {
-        gv.name: kernel_facts(func, target) for gv, func in mod.functions.items() if isinstance(func, Func)
-    }
+    written = frozenset(gv.name for gv, func in mod.functions.items() if isinstance(func, Func))
+    kernels.taken = frozenset(gv.name for gv in mod.functions)
     functions: dict[ir.GlobalVar, GlobalFunc] = {}
     with closing(packer):
         for gv, func in mod.functions.items():
@@ -123,7 +130,7 @@ def lower_functions(
         packer.run()
     module = mod.with_functions({**functions, **kernels.funcs})
     names = {digest: gv.name for digest, gv in kernels.by_digest.items()}
-    return LoweredModule(module, kernels.found, kernels.facts, groups, names, kernels.scalars)
+    return LoweredModule(module, kernels.found, kernels.facts, groups, names, kernels.scalars, written)
 
 
 def _row_major(ty: object) -> Layouts:

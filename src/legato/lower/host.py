@@ -25,6 +25,7 @@ from legato.lower.hosts.loops import changing, lower_loop, tail_calls
 from legato.lower.hosts.magnitude import fits
 from legato.lower.hosts.program import HostProgram
 from legato.lower.hosts.results import new_place
+from legato.lower.hosts.tensor_programs import add_written
 from legato.lower.hosts.values import Value, flat, flat_all, function_dims, nest, new_value
 from legato.lower.plan import plan_memory
 from legato.tir.buffer import Buffer, Scope
@@ -41,6 +42,7 @@ def lower_hosts(lowered: LoweredModule, target: Target) -> HostProgram:
     for gv, func in mod.functions.items():
         if isinstance(func, Func):
             program.kernels[gv.name] = func
+    add_written(program, (program.kernels[name] for name in sorted(lowered.written)))
     for gv, graph in mod.graph_functions():
         program.functions[gv.name] = _function(Frame(lowered, program), gv, graph)
     return program

@@ -24,6 +24,7 @@ from legato.tir.buffer import Buffer
 from legato.tir.expr import Address, Call, Cast, Load, Size, Tag
 from legato.tir.intrinsics import INTRINSICS
 from legato.tir.stmt import (
+    FIRST_CHECK,
     Alloc,
     Barrier,
     Block,
@@ -190,6 +191,8 @@ class _Writer:
         name, dtype = self.fresh(s.buffer.name), self.bound(s.buffer.dtype, "dtype")
         size = self.memory(s.buffer, name)
         if isinstance(s, Alloc):
+            extents = ", ".join(self.known(s.buffer).shape)
+            self.line(f"machine.natural({s.buffer.name!r}, [{extents}])")
             self.line(f"{name} = machine.alloc({dtype}, {size})")
             return
         if isinstance(s, Object | Open):
@@ -218,7 +221,7 @@ class _Writer:
                 with self.nested():
                     if report is not None:
                         self.stmt(report)
-                    self.line(f"return {code}")
+                    self.line(f"return {FIRST_CHECK + code}")
             case Retain(handle):
                 self.line(f"machine.objects.retain({self.value(handle)})")
             case Release(handle):

@@ -84,8 +84,8 @@ def checked(
 ) -> Func:
     """`func` with tests, whose messages join `tests`, and one parameter more.
 
-    `functions` are those that it calls, as they were before: all of them are to be given the report. `wanted` says
-    which accesses are tested (None: all, and what is not an access, too).
+    `functions` are those that are to be given the report, as they were before. `wanted` says which accesses are tested
+    (None: all, and what is not an access, too).
     """
     report = Buffer("report", (const(WORDS),), dt.int64)
     made = _Tester(
@@ -112,7 +112,7 @@ class _Tester:
             s = self.says.step(s)
         if isinstance(s, While):
             s = While(s.cond, block(s.body, self._behind(s.body, s)))
-        elif isinstance(s, Launch | Invoke):
+        elif isinstance(s, Launch | Invoke) and (s.kernel if isinstance(s, Launch) else s.func) in self.functions:
             args = (*s.args, self.report)
             s = Launch(args, s.kernel) if isinstance(s, Launch) else Invoke(args, s.func)
         return before.around(s)

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from legato.arith.expr import Expr, Select, Var, const, fresh, land, select
+from legato.arith.expr import Binary, Expr, Op, Select, Var, const, land, lnot, lor, select
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.node import post_order
-from legato.tir.accesses import limits
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
-from legato.tir.stmt import Alloc, For, Func, FuncKind, Let, LoopKind, Stmt, Store, block
+from legato.tir.sealed import filled
+from legato.tir.stmt import Alloc, Func, FuncKind, Let, Stmt, Store, block
 from legato.tir.walk import bound_buffers, statements
 
 __all__ = ["Definedness"]
@@ -54,6 +54,8 @@ class Definedness:
             elif isinstance(node, Select):
                 sides = select(node.cond, known[node.a], known[node.b])
                 known[node] = sides if known[node.cond] is _TRUE else select(known[node.cond], sides, _FALSE)
+            elif isinstance(node, Binary) and node.op in (Op.AND, Op.OR):
+                known[node] = _either(node, known[node.a], known[node.b])
             else:
                 found: Expr = _TRUE
                 for child in node.children():
@@ -68,7 +70,7 @@ class Definedness:
         match s:
             case Alloc(buffer, body) if buffer in self.buffers:
                 says = self.buffers[buffer]
-                return Alloc(buffer, Alloc(says, block(_filled(says, _FALSE), body)))
+                return Alloc(buffer, Alloc(says, block(filled(says, _FALSE), body)))
             case Store(buffer, indices, value) if buffer in self.buffers:
                 return block(s, Store(self.buffers[buffer], indices, self.defined(value)))
             case Let(var, value, body) if var in self.variables:
@@ -77,12 +79,9 @@ class Definedness:
                 return s
 
 
-def _filled(buffer: Buffer, value: Expr) -> Stmt:
-    """Stores `value` to all of a buffer."""
-    kind = LoopKind.UNROLL if buffer.scope is Scope.REGISTER else LoopKind.SERIAL
-    indices = tuple(fresh("i") for _ in buffer.shape)
-    places = [(v + low, end - low) for v, (low, end) in zip(indices, limits(buffer), strict=True)]
-    filled: Stmt = Store(buffer, tuple(place for place, _ in places), value)
-    for var, (_, extent) in reversed(list(zip(indices, places, strict=True))):
-        filled = For(var, extent, filled, kind)
-    return filled
+def _either(e: Binary, a: Expr, b: Expr) -> Expr:
+    """Whether a conjunction or disjunction is defined, whose operands are where `a` and `b`: one of them may decide."""
+    if a is _TRUE and b is _TRUE:
+        return _TRUE
+    decides = [land(known, side if e.op is Op.OR else lnot(side)) for side, known in ((e.a, a), (e.b, b))]
+    return lor(land(a, b), lor(*decides))

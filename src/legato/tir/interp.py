@@ -27,7 +27,7 @@ import numpy as np
 
 from legato.arith.expr import Const
 from legato.base.dtype import DType
-from legato.base.errors import InternalError
+from legato.base.errors import InternalError, RunError
 from legato.tir._interp_source import Generated, generate
 from legato.tir._objects import Objects
 from legato.tir.buffer import Buffer
@@ -52,9 +52,11 @@ def run(
     backwards: bool = False,
     objects: Objects | None = None,
 ) -> int:
-    """Runs `func` on `args` (as `func.params`) and returns its status: 0, or the code of the Check that failed.
+    """Runs `func` on `args` (as `func.params`) and returns its status: 0, or FIRST_CHECK and the code of
+    the Check that failed.
 
-    Arrays have the buffer's shape and dtype and receive what the function stores. `functions` holds the targets of
+    Arrays have the buffer's shape and dtype and receive what the function stores; the same array given twice, for
+    buffers that lie alike, is the same memory. `functions` holds the targets of
     Launch and Invoke, `constants` the arrays of `func.constants`; `host_op(index, args)` runs a HostOp on logical
     arrays (changed in place) and returns a status or None. `objects` are what handles among the arguments refer to, and
     receives what is returned; without it, only circles may be left of a run that succeeds. A run that fails ends all.
@@ -64,7 +66,8 @@ def run(
         raise InternalError(f"{func.name} takes {len(func.params)} arguments, got {len(args)}")
     heap = Objects() if objects is None else objects
     machine = _Machine(functions or {}, host_op, constants or {}, backwards, heap)
-    values = [_argument(func, p, a) for p, a in zip(func.params, args, strict=True)]
+    shared: dict[object, Memory] = {}
+    values = [_argument(func, p, a, shared) for p, a in zip(func.params, args, strict=True)]
     with np.errstate(all="ignore"):
         status = machine.call(func, values)
     for param, arg, memory in zip(func.params, args, values, strict=True):
@@ -139,6 +142,12 @@ class _Machine:
         return self.runner(index, [a if isinstance(a, int) else _logical(*a) for a in args]) or 0
 
     @staticmethod
+    def natural(name: str, extents: Sequence[int]) -> None:
+        """RunError for the shape of a buffer that no memory has."""
+        if min(extents, default=0) < 0:
+            raise RunError(f"{name} has an extent below 0")
+
+    @staticmethod
     def alloc(dtype: DType, elements: int) -> Memory:
         """Undefined memory."""
         if dtype.is_float:
@@ -171,11 +180,12 @@ class _Machine:
         raise InternalError(f"buffer {name} occupies {wanted} elements, got memory of {got}")
 
 
-def _argument(func: Func, param: Any, arg: Any) -> Any:
+def _argument(func: Func, param: Any, arg: Any, shared: dict[object, Memory]) -> Any:
     if isinstance(param, Buffer):
         if not isinstance(arg, np.ndarray):
             raise InternalError(f"argument {param.name} of {func.name} must be an array, got {type(arg).__name__}")
-        return _physical(param, arg, param.name)
+        memory = _physical(param, arg, param.name)
+        return shared.setdefault((id(arg), param.layout), memory)
     if isinstance(arg, np.ndarray):
         raise InternalError(f"argument {param.name} of {func.name} must be an int, got an array")
     return int(arg)

@@ -7,7 +7,7 @@
          | Let(var, value, body)                          a scalar, evaluated once
          | Alloc(buffer, body)                            the buffer lives while body runs; contents undefined at first
          | Store(buffer, indices, value)
-         | Check(cond, code, report)                      leaves the function with status `code` unless cond holds,
+         | Check(cond, code, report)                      leaves the function with a status unless cond holds,
                                                           having run report, if there is one
          | Prefetch(buffer, indices)                      buffer[indices] is wanted soon: a hint, it may lie outside
          | Barrier()                                      threads wait here for each other (kernels)
@@ -47,15 +47,16 @@ Nodes are immutable and compared by identity. `tir.interp` defines the meaning.
 from __future__ import annotations
 
 import enum
+from typing import Final
 
 from legato.arith.expr import Expr, Var
 from legato.base.dataclass import dataclass
 from legato.base.span import Span
 from legato.tir.buffer import Buffer
 
-__all__ = ["Alloc", "Barrier", "Block", "Check", "For", "Func", "FuncKind", "HostOp", "If", "Invoke", "Launch", "Let",
-           "LoopKind", "Object", "Open", "Param", "Prefetch", "Release", "Retain", "Stmt", "Store", "Switch", "View",
-           "While", "block"]  # fmt: skip
+__all__ = ["FIRST_CHECK", "Alloc", "Barrier", "Block", "Check", "For", "Func", "FuncKind", "HostOp", "If", "Invoke",
+           "Launch", "Let", "LoopKind", "Object", "Open", "Param", "Prefetch", "Release", "Retain", "Stmt", "Store",
+           "Switch", "View", "While", "block"]  # fmt: skip
 
 
 class LoopKind(enum.Enum):
@@ -75,6 +76,7 @@ class FuncKind(enum.Enum):
 
 
 Param = Buffer | Var
+FIRST_CHECK: Final = 256  # LG_CHECK of the runtime's header
 
 
 class Stmt:
@@ -211,7 +213,7 @@ class Store(Stmt):
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Check(Stmt):
-    """Leaves the function with status `code` unless `cond` holds; `message` explains it to the user.
+    """Leaves the function with status FIRST_CHECK + `code` unless `cond` holds; `message` explains it to the user.
 
     `report` is run before that, and only then: it stores what the message tells. In a vector loop it is run in the
     lanes where `cond` does not hold.

@@ -15,7 +15,8 @@
   of a literal size that holds its pointers, if it has any; an Address is of a payload. Nothing is computed from
   handles. None of these statements stands in a VECTOR loop.
 
-Whether accesses are in bounds is not checked here: `tir.interp` does that on concrete arguments.
+Whether accesses are in bounds is not checked here: `prove_access` shows it, `bounds` tests it when a function runs, and
+`interp` does on concrete arguments.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from legato.lower.hosts.ownership import handle
 from legato.lower.hosts.program import HostOpRecord, Site
 from legato.lower.hosts.results import RESULT, known, new_place, registers, taken
 from legato.lower.hosts.values import Value, flat, flat_all, function_dims, instantiate
+from legato.lower.hosts.written import arguments, bound_dims
 from legato.tir.buffer import Buffer, Layout, Scope
 from legato.tir.stmt import HostOp, Invoke, Launch
 
@@ -32,12 +33,17 @@ def launch(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: Bo
     kernel_var, args = call.args
     assert isinstance(kernel_var, ir.GlobalVar)
     assert isinstance(call.attrs, CallTirAttrs)
-    _require_known(frame, [*call.attrs.dims, *(d for t in tensor_types(call.attrs.out_type) for d in t.shape)], call)
     inputs = list(flat(frame.atom(args)))
+    written = frame.program.written.get(kernel_var.name)
+    dims = call.attrs.dims if written is None else bound_dims(written, call, inputs)
+    _require_known(frame, [*dims, *(d for t in tensor_types(call.attrs.out_type) for d in t.shape)], call)
     layouts = frame.program.layouts(kernel_var.name, len(inputs))
     outs = _outs(frame, var, call.attrs.out_type, layouts, dest, out)
     frame.program.sites.append(Site(kernel_var.name, call.attrs.operators, call.span))
-    out.append(Launch((*inputs, *flat(outs), *call.attrs.dims), kernel_var.name))
+    if written is None:
+        out.append(Launch((*inputs, *flat(outs), *dims), kernel_var.name))
+    else:
+        out.append(arguments(frame, written, inputs, list(flat(outs)), dims, out))
     return outs
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field, replace
 
+from legato.arith.expr import Expr
 from legato.base.dataclass import dataclass
 from legato.base.span import Span
 from legato.base.target import Target
@@ -17,7 +18,9 @@ from legato.runtime.violation import AccessInfo
 from legato.tir.buffer import Buffer, Layout
 from legato.tir.stmt import Func
 
-__all__ = ["HostOpRecord", "HostProgram", "Site"]
+__all__ = ["HostOpRecord", "HostProgram", "Site", "Written"]
+
+Place = tuple[Buffer, tuple[Expr, ...], bool]  # what is accessed, and whether it is stored to
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +42,24 @@ class Site:
     span: Span | None
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A kernel that somebody wrote: as it was, as it is launched, the memory that it has of its caller (behind its
+    other buffers), which of its buffers must hold zeros before it stores to them, and the accesses that are not proven
+    to be inside."""
+
+    original: Func
+    func: Func
+    scratch: tuple[Buffer, ...]
+    cleared: frozenset[int]
+    unproven: frozenset[Place]
+
+
 @dataclass(slots=True)
 class HostProgram:
     """What host lowering gathers: host functions, extra kernels, constants, check messages, host operators, plans, and
-    the sites of launches in the order of the program. `tests` are those of accesses, in a bounds-checked build.
+    the sites of launches in the order of the program. `tests` are those of accesses, in a bounds-checked build;
+    `written` has what is known of kernels that somebody wrote.
 
     `kernels` are programs, `found` those whose machine code is at hand; `facts` has all of both, in their order.
     """
@@ -55,18 +72,19 @@ class HostProgram:
     constants: dict[str, ir.Constant] = field(default_factory=dict)
     checks: list[str] = field(default_factory=list)
     tests: tuple[AccessInfo, ...] = ()
+    written: dict[str, Written] = field(default_factory=dict)
     codes: dict[str, int] = field(default_factory=dict)  # of the checks' messages
     host_ops: list[HostOpRecord] = field(default_factory=list)
     plans: dict[str, Plan] = field(default_factory=dict)
     sites: list[Site] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)  # of constants, by identity
-    copies: dict[str, str] = field(default_factory=dict)  # names of copy kernels by their digests
+    copies: dict[str, str] = field(default_factory=dict)  # names of kernels that copy, and fill, by what they do
 
     def copy(self, kernel: StoredKernel, program: Func | bytes) -> str:
         """The name of a copy kernel, which joins the kernels unless an equal one is there."""
         name = self.copies.get(kernel.digest)
         if name is None:
-            name = self.copies[kernel.digest] = f"copy_{len(self.copies)}"
+            name = self.copies[kernel.digest] = self.new_name("copy")
             self.facts[name] = kernel.facts
             if isinstance(program, Func):
                 self.kernels[name] = replace(program, name=name)
@@ -74,12 +92,20 @@ class HostProgram:
                 self.found[name] = Found(tuple(o.layout for o in kernel.outputs), kernel.facts, program)
         return name
 
+    def new_name(self, base: str) -> str:
+        """A name that no kernel and no function has."""
+        n = 0
+        while f"{base}_{n}" in self.facts or f"{base}_{n}" in self.functions:
+            n += 1
+        return f"{base}_{n}"
+
     def layouts(self, kernel: str, inputs: int) -> tuple[Layout, ...]:
         """The layouts of what a kernel with so many inputs stores."""
         found = self.found.get(kernel)
         if found is not None:
             return found.layouts
-        buffers = [p for p in self.kernels[kernel].params if isinstance(p, Buffer)]
+        func = self.written[kernel].original if kernel in self.written else self.kernels[kernel]
+        buffers = [p for p in func.params if isinstance(p, Buffer)]
         return tuple(b.layout for b in buffers[inputs:])
 
     def constant(self, node: ir.Constant) -> str:

@@ -21,7 +21,7 @@ from legato.tir.schedule._edit import is_guard
 from legato.tir.schedule._region import Region
 from legato.tir.stmt import Alloc, Block, For, If, Let, Stmt, Store
 
-__all__ = ["Place", "roots", "uncovered"]
+__all__ = ["Place", "roots", "stores_all", "uncovered"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,30 @@ def uncovered(part: Stmt, path: Sequence[Stmt], buffer: Buffer) -> Place | None:
 def roots(part: Stmt, path: Sequence[Stmt], buffer: Buffer) -> list[Place]:
     """The root stores of `buffer` in `part`."""
     return _classify(part, path, buffer)[0]
+
+
+def stores_all(part: Stmt, buffer: Buffer) -> bool:
+    """Whether `part` is shown to store to every element of `buffer`, and to read none before."""
+    try:
+        found, missing = _classify(part, (), buffer)
+    except ScheduleError:
+        return False
+    return missing is None and any(_is_whole(root, part) for root in found)
+
+
+def _is_whole(root: Place, part: Stmt) -> bool:
+    if not all(isinstance(s, For | Store | Block | Alloc | Let) or is_guard(s) for s in root.around):
+        return False
+    region = Region(part, ())
+    box = region.exact(root.indices)
+    return (
+        box is not None
+        and _is_dense(root, [s for s in root.around if isinstance(s, For | If)])
+        and all(
+            region.holds(-span.lo) and region.holds(span.lo + span.size - extent)
+            for span, extent in zip(box, root.buffer.shape, strict=True)
+        )
+    )
 
 
 def _classify(part: Stmt, path: Sequence[Stmt], buffer: Buffer) -> tuple[list[Place], Place | None]:
