@@ -58,7 +58,7 @@ def element_type(code: int, what: str) -> DType:
 
 
 def element_count(shape: Sequence[int], what: str) -> int:
-    """The product of `shape`; ImportModelError for negative dimensions and absurd sizes, also beside a dimension of 0."""
+    """The product of `shape`; ImportModelError for negative dimensions and absurd sizes, beside 0s too."""
     if any(d < 0 for d in shape):
         raise ImportModelError(f"{what}: negative dimension in shape {_show(shape)}")
     if len(shape) > MAX_RANK:
