@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from legato.base.errors import RunError
 from legato.interp.dims import fit
+from legato.interp.patterns import is_made_by
 from legato.interp.values import Data, Value
 from legato.ir.types import FuncType, GlobalTypeVar, TupleType, Type, TypeCall, TypeData, TypeVar
 
@@ -28,7 +29,7 @@ def check_argument(types: Mapping[GlobalTypeVar, TypeData], ty: Type, value: Val
             continue
         if not isinstance(part, Data):
             raise RunError(f"{what}: got a {type(part).__name__}, wanted a value of {wanted}")
-        con = next((c for c in data.constructors if c is part.constructor), None)
+        con = next((c for c in data.constructors if is_made_by(part, c)), None)
         if con is None:
             raise RunError(f"{what}: {part.constructor.name} is no constructor of {wanted}")
         if len(part.fields) != len(con.inputs):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from legato.interp.values import Data, Value
 from legato.ir.expr import Constructor, Pattern, PatternConstructor, PatternTuple, PatternVar, Var
 
-__all__ = ["bind"]
+__all__ = ["bind", "is_made_by"]
 
 
 def bind(pattern: Pattern, value: Value) -> dict[Var, Value] | None:
@@ -22,7 +22,7 @@ def bind(pattern: Pattern, value: Value) -> dict[Var, Value] | None:
                     return None
                 todo += zip(patterns, part, strict=True)
             case PatternConstructor(constructor, patterns):
-                if not _is_made_by(part, constructor) or len(part.fields) != len(patterns):
+                if not is_made_by(part, constructor) or len(part.fields) != len(patterns):
                     return None
                 todo += zip(patterns, part.fields, strict=True)
             case _:
@@ -30,7 +30,7 @@ def bind(pattern: Pattern, value: Value) -> dict[Var, Value] | None:
     return bound
 
 
-def _is_made_by(value: Value, constructor: Constructor) -> bool:
+def is_made_by(value: Value, constructor: Constructor) -> bool:
     """A value may be made by a constructor of another module, or of an executable: those of one name and place do."""
     if not isinstance(value, Data):
         return False
