@@ -68,7 +68,7 @@ def fit(dims: Dims, ty: Type, value: Any, what: str, *, float64: bool = False) -
 
 
 def _fit_tensor(dims: Dims, ty: TensorType, value: Any, what: str, float64: bool) -> None:
-    if not isinstance(value, np.ndarray):
+    if not isinstance(value, np.ndarray | np.generic):
         raise RunError(f"{what}: got a {type(value).__name__}, wanted {ty}")
     wanted = dt.float64 if float64 and ty.dtype.is_float else ty.dtype
     if value.dtype != wanted.numpy:
