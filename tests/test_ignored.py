@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-import torch
 from onnx import TensorProto, helper
 
 import legato
@@ -353,7 +352,7 @@ TAKES: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("take", TAKES.values(), ids=TAKES)
-def test_arrays_keep_what_they_say_or_are_refused(take: Callable[[Any], Any]) -> None:
+def test_arrays_keep_what_they_say_or_are_refused(take: Callable[[Any], Any], torch: Any) -> None:
     for value in (MASKED, Refuses()):
         with pytest.raises((RunError, TypeCheckError, LegatoError)):
             take(value)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pwd
 import subprocess
 import sys
+import threading
 import zipfile
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from onnx import TensorProto, helper
 from legato.base import target
 from legato.base.config import Config, _cache_dir
 from legato.base.errors import PlatformError
+from legato.driver import _paused_collection
 
 SOURCE = Path(__file__).parents[1] / "src"
 PROGRAM = """
@@ -97,3 +100,27 @@ def test_a_machine_that_does_not_say_what_it_is(monkeypatch: pytest.MonkeyPatch,
         f"{tmp_path}/cpuinfo says what this CPU can do, and cannot be read: No such file or directory"
     )
     assert target.cpu_name() == "unknown"
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_process_that_is_forked_while_another_thread_compiles_collects_garbage() -> None:
+    begun, end = threading.Event(), threading.Event()
+
+    def compile_on() -> None:
+        with _paused_collection():
+            begun.set()
+            end.wait(60)
+
+    thread = threading.Thread(target=compile_on)
+    thread.start()
+    try:
+        assert begun.wait(60)
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0 if gc.isenabled() else 1)
+        assert os.waitpid(pid, 0)[1] == 0
+        assert not gc.isenabled()
+    finally:
+        end.set()
+        thread.join()
+    assert gc.isenabled()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
+from threading import get_ident
 from typing import Any, Final, cast
 
 import numpy as np
@@ -204,11 +205,25 @@ def _paused_collection() -> Iterator[None]:
     """Python's search for cycles, paused: a compilation makes many objects that live to its end, and hardly a cycle."""
     was_enabled = gc.isenabled()
     gc.disable()
+    if was_enabled:
+        _pausing.append(get_ident())
     try:
         yield
     finally:
         if was_enabled:
+            _pausing.remove(get_ident())
             gc.enable()
+
+
+def _collect_again() -> None:
+    """In a forked process, where the other threads, which would do so, are no more."""
+    if any(thread != get_ident() for thread in _pausing):
+        _pausing[:] = [thread for thread in _pausing if thread == get_ident()]
+        gc.enable()
+
+
+_pausing: Final[list[int]] = []  # threads that have paused it
+os.register_at_fork(after_in_child=_collect_again)
 
 
 def _compiled(mod: Module, options: CompileOptions) -> Compiled:
