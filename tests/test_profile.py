@@ -121,7 +121,9 @@ def test_one_thread_and_more_threads_than_cores(mlp: Executable) -> None:
     for threads in (1, 5):
         recorder = Recorder(mlp.with_threads(threads))
         run = recorder.run(inputs(mlp, n=16))
-        assert max(share.nt for launch in run.launches for share in launch.shares) == threads
+        for launch in run.launches:  # in shares for each thread, or in parts of these
+            assert sum(Fraction(1, share.nt) for share in launch.shares) == 1
+        assert max(share.nt for launch in run.launches for share in launch.shares) % threads == 0
 
 
 def test_a_failing_run_is_the_same_error() -> None:

@@ -73,7 +73,7 @@ def _name(verb: ModuleType) -> str:
     return verb.__name__.rpartition(".")[2]
 
 
-def _parser(is_json: bool) -> argparse.ArgumentParser:
+def _parser(is_json: bool = False) -> argparse.ArgumentParser:
     parser = (_Parser if is_json else argparse.ArgumentParser)(
         prog="legato", description="Deep-learning models become fast native programs.",
         epilog="Exit codes: 0 yes, 1 no, 2 wrong usage or input, 3 a bug in Legato.",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
+from legato.base.arrays import materialized
 from legato.base.errors import RunError
 from legato.runtime.datatypes import ObjectInfo
 from legato.runtime.program import FunctionInfo, TensorInfo
@@ -21,50 +21,26 @@ _PROTOCOLS: Final = ("__array_interface__", "__array_struct__", "__array__")
 def as_array(value: object, name: str) -> np.ndarray:
     """`value` as a NumPy array over the same memory, if it has __dlpack__ or NumPy's array protocol; else RunError.
 
-    Lists and numbers are refused: they have no dtype of their own. So is what an array would be without: a mask, or
-    data that a tensor only stands for.
+    Lists and numbers are refused: they have no dtype of their own. So is what an array would be without, see
+    `materialized`.
     """
+    value = materialized(value, f'input "{name}"')
     if isinstance(value, np.ndarray | np.generic):
-        return _unmasked(value, f'input "{name}"')
+        return np.asarray(value)
     if hasattr(value, "__dlpack__"):
-        tensor = _materialized(value, name)
         try:
-            return np.from_dlpack(tensor)
+            return np.from_dlpack(value)
         except Exception as error:  # of whoever made it
             raise RunError(f'input "{name}": this {_kind(value)} gives no CPU array by DLPack: {error}') from error
     if any(hasattr(value, protocol) for protocol in _PROTOCOLS):
         try:
-            return _unmasked(np.asarray(value), f'input "{name}"')
+            return np.asarray(value)
         except Exception as error:
             raise RunError(f'input "{name}": this {_kind(value)} gives no array: {error}') from error
     raise fault(
         f'input "{name}": not an array', _kind(value), "a NumPy array or anything with __dlpack__",
         "numpy.asarray(x, dtype=…)",
     )  # fmt: skip
-
-
-def _unmasked(value: np.ndarray | np.generic, what: str) -> np.ndarray:
-    """`value` as a plain array; RunError if elements of it are masked."""
-    if type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        raise fault(
-            f"{what}: elements are masked", "a masked array", "an array", "x.filled(0) gives them values, x.data theirs"
-        )
-    return np.asarray(value)
-
-
-def _materialized(value: Any, name: str) -> Any:
-    """A tensor of torch with the values that it stands for: DLPack sees neither lazy negation nor lazy conjugation, and
-    takes whatever lies at the address of a tensor whose class keeps its data elsewhere, or has none. Others as they
-    are."""
-    torch = sys.modules.get("torch")
-    tensor_class = getattr(torch, "Tensor", None)
-    if tensor_class is None or not isinstance(value, tensor_class):
-        return value
-    if type(value).__torch_dispatch__ is not tensor_class.__torch_dispatch__:
-        raise RunError(
-            f'input "{name}": this {type(value).__name__} only stands for a tensor; it has no data of its own'
-        )
-    return value.resolve_conj().resolve_neg()
 
 
 def _kind(value: object) -> str:
