@@ -65,7 +65,7 @@ def _clauses(n: int) -> str:
     constructors = _listed(n, lambda k: f"C{k}(int32)")
     clauses = _listed(n, lambda k: f"(C{k}(%v), C{k}(%w)) => %v * {k} + %w")
     return f"""type T {{ {constructors} }}
-def @f(%t: T, %u: T) -> int32 {{ match ((%t, %u)) {{ {clauses}, (_, C0(%w)) => %w, _ => 7 }} }}
+def @f(%t: T, %u: T) -> int32 {{ match? ((%t, %u)) {{ {clauses}, (_, C0(%w)) => %w, _ => 7 }} }}
 def @main(%x: int32) {{ @f(C1(%x), C2(%x)) }}"""
 
 

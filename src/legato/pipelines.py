@@ -26,6 +26,7 @@ from legato.transform.place_shared import PlaceShared
 from legato.transform.resolve_casts import ResolveCasts
 from legato.transform.separate_dims import SeparateDims
 from legato.transform.simplify import Simplify
+from legato.transform.solve_dims import SolveDims
 from legato.transform.specialize import Specialize
 from legato.transform.to_a_normal import ToANormal
 from legato.transform.to_graph import ToGraph
@@ -38,6 +39,7 @@ DEFAULT: tuple[Pass, ...] = (
     PlaceShared(),
     # Every node that does more than give a value is computed in one place.
     NarrowDims(),
+    SolveDims(),
     FlattenMatch(),
     LambdaLift(),
     Specialize(),
