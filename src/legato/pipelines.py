@@ -21,6 +21,7 @@ from legato.transform.loops_to_scans import LoopsToScans
 from legato.transform.low_precision import LowPrecision
 from legato.transform.narrow_dims import NarrowDims
 from legato.transform.nest_concats import NestConcats
+from legato.transform.outline_branches import OutlineBranches
 from legato.transform.pass_ import Pass
 from legato.transform.place_shared import PlaceShared
 from legato.transform.resolve_casts import ResolveCasts
@@ -41,6 +42,7 @@ DEFAULT: tuple[Pass, ...] = (
     NarrowDims(),
     SolveDims(),
     FlattenMatch(),
+    OutlineBranches(),
     LambdaLift(),
     Specialize(),
     Defunctionalize(),
