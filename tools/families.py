@@ -39,8 +39,11 @@ def _concat(n: int) -> str:
 
 
 def _nested_concats(n: int) -> str:
-    nodes = _listed(n, lambda k: f"%{k + 1} = concatenate((%{k}, %{k}), axis=0);", " ")
-    return f"def @main(%x: Tensor[(1, 2), float32]) {{ %0 = exp(%x); {nodes} %{n} }}"
+    def node(k: int) -> str:
+        value = f"concatenate((%{k}, %{k}), axis=0)" if k % 8 < 7 else f"sum(%{k}, axis=[0], keepdims=True)"
+        return f"%{k + 1} = {value};"
+
+    return f"def @main(%x: Tensor[(1, 2), float32]) {{ %0 = exp(%x); {_listed(n, node, ' ')} %{n} }}"
 
 
 def _split(n: int) -> str:
@@ -62,7 +65,7 @@ def _clauses(n: int) -> str:
     constructors = _listed(n, lambda k: f"C{k}(int32)")
     clauses = _listed(n, lambda k: f"(C{k}(%v), C{k}(%w)) => %v * {k} + %w")
     return f"""type T {{ {constructors} }}
-def @f(%t: T, %u: T) -> int32 {{ match ((%t, %u)) {{ {clauses}, (_, C0(%w)) => %w, _ => 7 }} }}
+def @f(%t: T, %u: T) -> int32 {{ match? ((%t, %u)) {{ {clauses}, (_, C0(%w)) => %w, _ => 7 }} }}
 def @main(%x: int32) {{ @f(C1(%x), C2(%x)) }}"""
 
 

@@ -49,6 +49,7 @@ from legato.tir.stmt import Func
 from legato.transform._closures import Names
 from legato.transform._first_order import first_order
 from legato.transform._sizes import combinations, for_sizes, hull, is_choice, without_calls_of_main
+from legato.transform.outline_branches import OutlineBranches
 from legato.transform.pass_ import Observer, Pass, run
 
 __all__ = [
@@ -231,7 +232,7 @@ def _compiled(mod: Module, options: CompileOptions) -> Compiled:
     source = str(mod)
     observer = Observer(keep=options.keep, progress=options.progress)
     with clock("passes"):
-        require_shallow(mod)
+        require_shallow(OutlineBranches()(mod))  # what it leaves: closures in closures, say
         require_own(mod)
         mod, bodies = _transformed(mod, options, observer)
     assembler = Assembler.default(options.target, "bounds-checked" if options.bounds else "")

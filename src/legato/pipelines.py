@@ -21,11 +21,13 @@ from legato.transform.loops_to_scans import LoopsToScans
 from legato.transform.low_precision import LowPrecision
 from legato.transform.narrow_dims import NarrowDims
 from legato.transform.nest_concats import NestConcats
+from legato.transform.outline_branches import OutlineBranches
 from legato.transform.pass_ import Pass
 from legato.transform.place_shared import PlaceShared
 from legato.transform.resolve_casts import ResolveCasts
 from legato.transform.separate_dims import SeparateDims
 from legato.transform.simplify import Simplify
+from legato.transform.solve_dims import SolveDims
 from legato.transform.specialize import Specialize
 from legato.transform.to_a_normal import ToANormal
 from legato.transform.to_graph import ToGraph
@@ -38,7 +40,9 @@ DEFAULT: tuple[Pass, ...] = (
     PlaceShared(),
     # Every node that does more than give a value is computed in one place.
     NarrowDims(),
+    SolveDims(),
     FlattenMatch(),
+    OutlineBranches(),
     LambdaLift(),
     Specialize(),
     Defunctionalize(),

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from legato.arith.expr import Expr, Var, const, eq, lt, ne
 from legato.base import dtype as dt
 from legato.base.errors import InternalError
 from legato.base.target import host
 from legato.codegen.emit import emit_module
+from legato.codegen.host import recursive
 from legato.tir import interp
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import cast
@@ -239,3 +243,26 @@ def test_threads_meet_at_barriers(steps: int) -> None:
     values = np.random.default_rng(0).standard_normal((2, N)).astype(np.float32)
     for _ in range(5):
         assert run_both([relay(steps), host_func("main", (a,), Launch((a,), "relay"))], [values.copy()]) == 0
+
+
+@given(st.lists(st.lists(st.integers(0, 9), max_size=4), max_size=8))
+def test_recursive_functions(calls: list[list[int]]) -> None:
+    """Those that reach themselves; a function that nobody knows may call all that are known."""
+    known = {str(n): frozenset(map(str, targets)) for n, targets in enumerate(calls)}
+    reach = known
+    for _ in known:
+        reach = {n: t.union(*(reach.get(k, frozenset(known)) for k in t)) for n, t in reach.items()}
+    assert recursive(known) == {n for n, t in reach.items() if n in t}
+
+
+def test_a_long_chain_of_calls_is_looked_at_once() -> None:
+    looked = 0
+
+    class Targets(frozenset[str]):
+        def __iter__(self) -> Iterator[str]:
+            nonlocal looked
+            looked += 1
+            return super().__iter__()
+
+    assert not recursive({str(n): Targets([str(n + 1)]) for n in range(5_000)} | {"5000": Targets()})
+    assert looked <= 2 * 5_001

@@ -95,11 +95,18 @@ class Assumptions:
 
     def nonnegative(self, e: Expr) -> bool:
         """True only if `e` is at least 0 wherever the assumptions hold."""
-        lo = self._bounds.of(e)[0]
-        if lo is not None and lo >= 0:
+        if self._is_nonnegative(e):
             return True
+        e = self._simplifier(e)
+        if any(self._is_nonnegative(self._simplifier(e - fact)) for fact in reversed(self._facts)):
+            return True  # a guard says just that; the search would come to the latest one last
         self._left = _STEPS
-        return self._proven(self._simplifier(e), _FACTS_USED)
+        return self._proven(e, _FACTS_USED)
+
+    def _is_nonnegative(self, e: Expr) -> bool:
+        """By bounds alone."""
+        lo = self._bounds.of(e)[0]
+        return lo is not None and lo >= 0
 
     def below(self, e: Expr, end: Expr) -> bool:
         """True only if `e < end` wherever the assumptions hold."""

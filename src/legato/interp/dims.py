@@ -100,7 +100,7 @@ def _solve(dims: Dims, d: Dim, n: int, unbound: Sequence[DimVar]) -> bool:
         return True
     values = {v: int(evaluate(e, dims)) for v, e in found.items()}
     dims.update(values)
-    return all(v.lo is None or k >= v.lo for v, k in values.items())
+    return all((v.lo or 0) <= k and (v.hi is None or k <= v.hi) for v, k in values.items())
 
 
 def _range(d: DimVar) -> str:

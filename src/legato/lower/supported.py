@@ -46,11 +46,13 @@ def require_own(mod: Module) -> None:
 def require_shallow(mod: Module) -> None:
     """UnsupportedError if branches, clauses or closures of `mod` nest more than MAX_NESTING deep."""
     for gv, func in mod.graph_functions():
-        depth: dict[int, int] = {}
+        branches, closures = dict[int, int](), dict[int, int]()  # of each node: how deep they nest in it
         for node in post_order([func.body]):
-            own = isinstance(node, If | Match | Function)
-            depth[id(node)] = own + max([depth[id(c)] for c in node.children()], default=0)
-            if depth[id(node)] > MAX_NESTING:
+            kids = [id(c) for c in node.children()]
+            inside = max([branches[c] for c in kids], default=0)
+            branches[id(node)] = 0 if isinstance(node, Function) else inside + isinstance(node, If | Match)
+            closures[id(node)] = max([closures[c] for c in kids], default=0) + isinstance(node, Function)
+            if max(branches[id(node)], closures[id(node)]) > MAX_NESTING:
                 raise UnsupportedError(
                     f"@{gv.name}: branches nest more than {MAX_NESTING} deep",
                     span=node.span,
