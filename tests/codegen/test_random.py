@@ -200,7 +200,7 @@ def test_compiled_is_interpreted(func: Func, seed: int, threads: int) -> None:
     check(func, arguments(func, seed), threads=threads)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(kernels(wild=True), st.integers(0, 1000), st.integers(1, 3))
 def test_tested_kernels_fail_where_an_access_is_out_of_bounds(func: Func, seed: int, threads: int) -> None:
     tests, args = AccessTests(0), arguments(func, seed)

@@ -378,3 +378,16 @@ def test_a_choice_between_numbers() -> None:
     y = relay.var("y", shape=(3,))
     assert str(relay.where(c, 1.0, 0.0).checked_type) == "Tensor[(3,), float32]"
     assert str(relay.where(c, y, 0).checked_type) == str(relay.where(c, 0.5, y).checked_type) == "Tensor[(3,), float32]"
+
+
+def test_both_names_of_the_order_in_which_channels_come_first() -> None:
+    x = np.arange(32, dtype="float32").reshape(1, 8, 2, 2)
+    results = [
+        relay.create_executor(kind, relay.IRModule.from_expr(made)).evaluate()(x)
+        for mode in ("CRD", "CDR")
+        for made in [relay.nn.depth_to_space(relay.var("x", shape=x.shape), 2, mode=mode)]
+        for kind in ("debug", "vm")
+    ]
+    want = x.reshape(1, 2, 2, 2, 2, 2).transpose(0, 1, 4, 2, 5, 3).reshape(1, 2, 4, 4)
+    for got in results:
+        np.testing.assert_array_equal(got, want)

@@ -93,7 +93,7 @@ def run_all(func: Func) -> None:
         interp.run(func, extents(func, {names["n"]: n, names["m"]: m, names["p"]: p}, n + m))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(kernels(wild=True), st.integers(0, 100))
 def test_what_lies_outside_was_not_proven(func: Func, seed: int) -> None:
     unproven = {f.access.buffer.name for f in prove_accesses(func) if f.reason}

@@ -94,7 +94,7 @@ class Op(Expr):
     args:      argument names in order; a trailing "*name" is a tuple argument, which may be written as any number of
                arguments (`ir.attrs.pack_args`): a call always holds one expression per name, and the rules below are
                given a TupleType, a tuple of arrays, or a tuple of te tensors there.
-    attrs:     the frozen dataclass of attributes, or None.
+    attrs:     the frozen dataclass of attributes, or None. The package's are mappings, too (`attr_record.Attrs`).
     type_rel:  (relation, *arg_types, attrs) -> result type; None means "not enough known yet" (an argument's type may
                hold holes). `attrs` is passed only where the operator has attributes. Raise `relation.fail(…)`.
     reference: (*arrays, attrs) -> array or tuple of arrays, in NumPy: the definition, in the dtype of its inputs.

@@ -87,12 +87,9 @@ def _macs(call: Call, name: str) -> int:
     layout: str = call.attrs.kernel_layout
     if name == "nn.conv2d":  # each result sums over the inputs of its group and the window
         return prod(out) * prod(weight) // weight[layout.index("O")]
-    groups: int = call.attrs.groups  # as many as if each result summed over a window of the inputs of its group
-    return (
-        prod(out)
-        * prod(n for n, letter in zip(weight, layout, strict=True) if letter not in "IO")
-        * (weight[layout.index("I")] // groups)
-    )
+    inputs = weight[layout.index("I")] // int(call.attrs.groups)
+    window = prod(n for n, letter in zip(weight, layout, strict=True) if letter not in "IO")
+    return prod(out) * window * inputs
 
 
 def _shape(e: Expr) -> tuple[int, ...]:
