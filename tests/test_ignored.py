@@ -239,6 +239,15 @@ def test_a_precision_that_passes_cannot_follow() -> None:
         legato.compile(mod, passes=passes, precision="bfloat16")
 
 
+def test_a_stage_that_there_is_not_cannot_be_kept() -> None:
+    mod = legato.parse("def @main(%x: Tensor[(2,), float32]) { exp(%x) }")
+    assert "exp" in legato.compile(mod, keep="fuse").module_after("fuse")
+    for keep in ("fusee", ("lower", "fusee"), ("low-precision",)):
+        with pytest.raises(CompileError, match=r"keep: there is no stage .(fusee|low-precision)"):
+            legato.compile(mod, keep=keep)
+    assert "exp" in legato.compile(mod, keep="low-precision", precision="bfloat16").module_after("low-precision")
+
+
 def test_a_function_for_another_code_generator_is_refused(tmp_path: Path) -> None:
     text = 'def @main(%x: float32) { fn (%y: float32, Compiler="dnnl") { %y + 1f }(%x) }'
     with pytest.raises(UnsupportedError, match="@main has a function for the compiler 'dnnl', and there is none"):

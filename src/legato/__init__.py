@@ -55,7 +55,7 @@ def compile(  # the name that users look for
              sizes to compile for, as in {"n": [1, 8, "1..512"]}. There is a body for each, the first that takes the
              sizes of a call runs it, and all have the same weights; other sizes are a RunError.
     threads: default number of threads of calls; it does not enter the code, and results do not depend on it.
-    keep:    stages whose text `exe.module_after(stage)` shall give.
+    keep:    stages whose text `exe.module_after(stage)` shall give: names of passes, "lower", "tir"; "*": all.
     ops:     operators of your own; custom: converters of your own for ONNX operators, by "domain::Op".
     passes:  what is done to the program before it is lowered; None: `legato.pipelines.DEFAULT`.
     memory_limit: of the workspace of one call, in bytes; 0: none.
@@ -75,11 +75,12 @@ def compile(  # the name that users look for
 
     chosen = DEFAULT if passes is None else tuple(passes)
     exactness = as_precision(precision)
+    kept = frozenset((keep,) if isinstance(keep, str) else keep)
     own, sizes = split_shapes(model, shapes)
     options = CompileOptions(
         as_target(target),
         threads,
-        frozenset(keep),
+        kept,
         tuple(ops),
         progress,
         memory_limit,

@@ -227,7 +227,15 @@ _pausing: Final[list[int]] = []  # threads that have paused it
 os.register_at_fork(after_in_child=_collect_again)
 
 
+def _require_stages(options: CompileOptions) -> None:
+    """CompileError where a stage is to be kept that there is not."""
+    stages = [*dict.fromkeys(p.name for p in options.pipeline), "lower", "tir"]
+    for name in sorted(options.keep - {*stages, "*"}):
+        raise CompileError(f"keep: there is no stage {name!r}", hint=f"one of {', '.join(stages)}; * keeps all")
+
+
 def _compiled(mod: Module, options: CompileOptions) -> Compiled:
+    _require_stages(options)
     clock = _Clock(options.progress)
     source = str(mod)
     observer = Observer(keep=options.keep, progress=options.progress)
