@@ -14,7 +14,7 @@ export LEGATO_MODELS ?= $(CURDIR)/.models
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test quick fuzz fuzz-language fuzz-programs bounds mutants faults isa lint sanitize bench models clean
+.PHONY: help venv demo test quick fuzz fuzz-language fuzz-programs fuzz-onnx bounds mutants faults isa lint sanitize bench models clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -40,6 +40,9 @@ fuzz-language: $(VENV)/.dev ## FUZZ=10000 random programs over the whole languag
 
 fuzz-programs: $(VENV)/.dev ## FUZZ=20000 random programs over the whole language, compiled: as interpreted, and nothing left of any run
 	LEGATO_FUZZ=$$(($(or $(FUZZ),20000) / 2)) $(BIN)/python -m pytest --tx 2*popen --dist each --timeout 0 tests/lower/test_whole_programs.py
+
+fuzz-onnx: $(VENV)/.dev ## FUZZ=10000 random ONNX graphs: compiled as interpreted, and as ONNX Runtime has them
+	LEGATO_FUZZ=$(or $(FUZZ),10000) $(BIN)/python -m pytest -n 2 --timeout 0 tests/frontend/onnx/test_random_graphs.py
 
 bounds: $(VENV)/.dev models ## all that compiles once more, every access to memory tested when it runs; FUZZ=200 random programs for each property
 	LEGATO_BOUNDS=1 LEGATO_FUZZ=$(or $(FUZZ),200) $(BIN)/python -m pytest -n 2 --dist worksteal --timeout 0 \
