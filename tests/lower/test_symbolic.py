@@ -88,6 +88,5 @@ def test_elements_that_no_integer_counts_are_out_of_memory(body: str) -> None:
 
 @pytest.mark.parametrize("shape", ["65536, 65536, 65536, 65536", "18446744073709551621"])
 def test_literal_elements_that_no_integer_counts_are_refused(shape: str) -> None:
-    mod = legato.parse(f'#[version = "0.0.5"]\ndef @main() {{ sum(ones(shape=[{shape}])) }}')
-    with pytest.raises(CompileError, match=r"ones: a tensor of \d{20} elements"):
-        legato.compile(mod)
+    with pytest.raises(CompileError, match=r"at most 2\^63 bytes"):
+        legato.parse(f'#[version = "0.0.5"]\ndef @main() {{ sum(ones(shape=[{shape}])) }}')

@@ -21,7 +21,8 @@ from tests.ops.test_ops import arguments, leaves, run_compute, type_of
 # The record of sort is that of argsort, whose dtype is of indices; dropout does nothing when a program only infers.
 UNREAD = {"sort": {"dtype"}, "nn.dropout": {"rate"}}
 # What is promised of an argument says how the same result may be computed.
-WITHOUT_EFFECT = UNREAD | {f"nn.conv{n}d_transpose": {"finite_weight"} for n in (1, 2, 3)}
+CONVOLUTIONS = [f"nn.conv{n}d{kind}" for n in (1, 2, 3) for kind in ("", "_transpose")]
+WITHOUT_EFFECT = UNREAD | {name: {"finite_weight"} for name in CONVOLUTIONS}
 OPS = [op for op in table().values() if op.attrs is not None and op is not CALL_TIR]
 
 

@@ -23,6 +23,7 @@ from legato.ir.types import TensorType, TupleType, Type
 
 __all__ = ["with_extent_checks"]
 
+_FEW: Final = 1 << 16
 MOST: Final = 1 << 62  # elements of a tensor: their offsets are exact, in bits too where they are bytes
 
 
@@ -68,8 +69,12 @@ def _elements(shape: tuple[Expr, ...]) -> Expr:
 
 
 def _is_large(count: Expr) -> bool:
-    """Whether dims are multiplied with each other: one of them alone is as long as an argument is."""
-    return any(_degree(n) > 1 for n in nodes(count) if isinstance(n, Binary) and n.op is Op.MUL)
+    """Whether dims are multiplied with each other, or one with a large number: one of them alone is as long as an
+    argument is, of 2^46 elements at most."""
+    factors = [n.b for n in nodes(count) if isinstance(n, Binary) and n.op is Op.MUL and isinstance(n.b, Const)]
+    return any(f.value > _FEW for f in factors) or any(
+        _degree(n) > 1 for n in nodes(count) if isinstance(n, Binary) and n.op is Op.MUL
+    )
 
 
 def _degree(e: Expr) -> int:
