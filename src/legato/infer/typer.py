@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from legato.arith.expr import Const
 from legato.arith.expr import Var as DimVar
 from legato.arith.substitute import variables
 from legato.base import dtype as dt
@@ -348,9 +349,14 @@ class Typer:
 
     def _join_dim(self, a: Dim, b: Dim, site: Site, made: list[Dim]) -> Dim:
         trial = Scope(site.scope.dims)
-        better = self.solver.same(a, b, Site(site.what, site.span, trial))
-        if not trial.constraints:
-            return better
+        try:
+            better = self.solver.same(a, b, Site(site.what, site.span, trial))
+        except TypeCheckError:
+            if isinstance(a, Const) and isinstance(b, Const):
+                raise
+        else:
+            if not trial.constraints:
+                return better
         new = self.solver.existential("d", None, site.scope)
         made.append(new)
         return new

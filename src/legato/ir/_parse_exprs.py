@@ -6,12 +6,14 @@ the open rules on a list. So text may nest as deeply as memory allows. What cann
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import fields
 from typing import Any, Final
 
 from legato.base.errors import TypeCheckError
 from legato.base.lexer import Token
+from legato.base.node import transform
 from legato.ir._hints import FIELDS
 from legato.ir._names import KEYWORDS
 from legato.ir._parse_leaves import GROWS, LEAVES, LeafParser
@@ -36,6 +38,7 @@ from legato.ir.expr import (
     Var,
 )
 from legato.ir.op import Op
+from legato.ir.scope import pattern_vars
 
 __all__ = ["ExprParser", "run"]
 
@@ -117,13 +120,16 @@ class ExprParser(LeafParser):
         name, var = self._var()
         stream.expect("=")
         # A function may call itself; another value sees the variable of the same name that it shadows.
-        sees_itself = stream.at("fn") or name not in self._vars
+        outer = self._vars.get(name)
+        sees_itself = stream.at("fn") or outer is None
         if sees_itself:
             self._declare(name, var)
         value = yield self.expr()
         stream.expect(";")
         if not sees_itself:
             self._declare(name, var)
+        elif outer is not None and not isinstance(value, Function):  # `fn (…) { … }(%x)` is a call
+            value = transform(value, lambda e: outer if e is var else None)
         return var, value, stream.span(first)
 
     # ------------------------------------------------------------------ operators and calls
@@ -359,7 +365,11 @@ class ExprParser(LeafParser):
         stream.expect("{")
         while not stream.accept("}"):
             mark, types_mark = len(self._undo), types.mark()
+            at = stream.peek()
             pattern = self._pattern()
+            names = Counter(v.name for v in pattern_vars(pattern) if v.name != "_")
+            for name in (n for n, count in names.items() if count > 1):
+                raise stream.error(f"two variables of a pattern are called `%{name}`", at)
             stream.expect("=>")
             clauses.append(Clause(pattern, (yield self.body())))
             self._release(mark)

@@ -366,7 +366,12 @@ class TypeParser:
         if token.kind in ("int", "float") or stream.at("-"):
             return self._number()
         if stream.at("[", "("):
-            return tuple(self._list(self.value, "]" if stream.next().text == "[" else ")"))
+            start = stream.pos
+            found = tuple(self._list(self.value, "]" if stream.next().text == "[" else ")"))
+            if token.text == "(" and len(found) == 1 and stream.at(*_DIM_OPERATORS):
+                stream.pos = start  # parentheses of a dim
+                return self.dim()
+            return found
         if stream.accept("{"):
             return dict(self._list(self._entry, "}"))
         if token.kind != "ident":
