@@ -35,7 +35,8 @@ def simplest(x: float) -> Fraction:
     size = exact.numerator.bit_length() - exact.denominator.bit_length()
     if exact < Fraction(2) ** size:
         size -= 1
-    half = Fraction(2) ** (size - (24 if is_float32(x) else 53))
+    # A little less than half of the way to the next float: what lies nearer to a tie may be rounded twice.
+    half = Fraction(2) ** (size - (24 if is_float32(x) else 53)) * (1 - Fraction(1, 1 << 20))
     below = half / 2 if exact == Fraction(2) ** size else half  # floats are nearer to each other below a power of two
     found = _simplest_between(exact - below, exact + half)
     return found if x > 0 else -found
