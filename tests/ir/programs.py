@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from legato.arith.expr import Var as DimVar
 from legato.arith.expr import Const, const, floordiv, floormod, fresh, lt, max_, min_, select
+from legato.arith.expr import Var as DimVar
 from legato.base import dtype as dt
 from legato.ir.expr import (
     Call,
