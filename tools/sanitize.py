@@ -83,12 +83,15 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _preloaded(compiler: Sequence[str], kind: str) -> dict[str, str]:
-    """What has the sanitizer's own library loaded first; nothing where there is none."""
+    """What has the sanitizer's own library loaded first, and C++'s, whose exceptions it asks for; nothing where there is
+    none."""
     if kind not in PRELOADED:
         return {}
-    command = [*compiler, f"-print-file-name={PRELOADED[kind]}"]
-    found = subprocess.run(command, check=True, capture_output=True, text=True)
-    return {"LD_PRELOAD": found.stdout.strip()}
+    found = []
+    for name in (PRELOADED[kind], "libstdc++.so.6"):
+        command = [*compiler, f"-print-file-name={name}"]
+        found.append(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
+    return {"LD_PRELOAD": " ".join(found)}
 
 
 if __name__ == "__main__":
