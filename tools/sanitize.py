@@ -83,8 +83,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _preloaded(compiler: Sequence[str], kind: str) -> dict[str, str]:
-    """What has the sanitizer's own library loaded first, and C++'s, whose exceptions it asks for; nothing where there is
-    none."""
+    """What has the sanitizer's own library loaded first, and C++'s, whose exceptions it asks for; nothing where there
+    is none."""
     if kind not in PRELOADED:
         return {}
     found = []
