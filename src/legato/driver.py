@@ -229,7 +229,7 @@ os.register_at_fork(after_in_child=_collect_again)
 
 def _require_stages(options: CompileOptions) -> None:
     """CompileError where a stage is to be kept that there is not."""
-    stages = [*dict.fromkeys(p.name for p in options.pipeline), "lower", "tir"]
+    stages = [*dict.fromkeys(p.name for p in options.pipeline), "lower", "tir", *["bounds"] * options.bounds]
     for name in sorted(options.keep - {*stages, "*"}):
         raise CompileError(f"keep: there is no stage {name!r}", hint=f"one of {', '.join(stages)}; * keeps all")
 

@@ -147,7 +147,8 @@ def test_names_of_kernels_are_free() -> None:
 
 def test_the_build_is_another_one_and_leaves_no_trace() -> None:
     mod = legato.parse(f'#[version = "0.0.5"]\ndef @main(%x: {SAME}) {{ tanh(%x) + 1f }}')
-    before, tested, after = (legato.compile(mod, bounds=b) for b in (False, True, False))
+    before, tested, after = (legato.compile(mod, bounds=b, keep=["bounds"] * b) for b in (False, True, False))
+    assert "report" in tested.module_after("bounds")
     images = [bytes(exe._parts.image) for exe in (before, tested, after)]
     assert images[0] == images[2] != images[1]
     assert tested.program.tests

@@ -37,7 +37,10 @@ def with_tests(program: HostProgram, *, every: bool) -> None:
         program.kernels[name] = checked(func, tests, functions, wanted=wanted, is_ours=written is None)
         program.facts[name] = _facts(program.facts[name], program.kernels[name])
     nothing = None if every else _none
-    program.functions = {n: checked(f, tests, functions, wanted=nothing) for n, f in program.functions.items()}
+    complete = {name: f for name, f in kernels.items() if every and name not in program.written}
+    program.functions = {
+        n: checked(f, tests, functions, wanted=nothing, complete=complete) for n, f in program.functions.items()
+    }
     program.tests = tuple(AccessInfo(t.message, t.is_ours) for t in tests.found)
 
 

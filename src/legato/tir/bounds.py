@@ -18,11 +18,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
+from functools import partial
+from itertools import islice
+from types import MappingProxyType
+from typing import Final
 
-from legato.arith.expr import Expr, Var, const, land, le, lnot, lt, select
+from legato.arith.expr import Expr, Var, const, eq, land, le, lnot, lt, select
 from legato.arith.substitute import substitute
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
+from legato.base.errors import InternalError
 from legato.base.node import transform
 from legato.tir.accesses import Access, Guard, accesses, limits
 from legato.tir.buffer import Buffer
@@ -32,6 +37,8 @@ from legato.tir.stmt import (
     Check,
     For,
     Func,
+    FuncKind,
+    HostOp,
     If,
     Invoke,
     Launch,
@@ -43,9 +50,11 @@ from legato.tir.stmt import (
     While,
     block,
 )
+from legato.tir.stored import Outputs, marked
 
 __all__ = ["WORDS", "AccessTest", "AccessTests", "checked"]
 
+_NO_FUNCTIONS: Final[Mapping[str, Func]] = MappingProxyType({})
 WORDS = 17  # of the report: the number of a test, and what its message tells
 _TRUE, _FALSE = const(True, dt.bool_), const(False, dt.bool_)
 
@@ -80,17 +89,18 @@ def checked(
     functions: Mapping[str, Func],
     *,
     wanted: Wanted | None = None,
+    complete: Mapping[str, Func] = _NO_FUNCTIONS,
     is_ours: bool = True,
 ) -> Func:
     """`func` with tests, whose messages join `tests`, and one parameter more.
 
     `functions` are those that are to be given the report, as they were before. `wanted` says which accesses are tested
-    (None: all, and what is not an access, too).
+    (None: all, and what is not an access, too). `complete` are the kernels that have to store all of their outputs.
     """
     report = Buffer("report", (const(WORDS),), dt.int64)
-    made = _Tester(
-        func, tests, functions, report, wanted, is_ours, Definedness.of(func) if wanted is None else Definedness()
-    )
+    says = Definedness.of(func) if wanted is None else Definedness()
+    outputs = Outputs.of(func, complete) if func.kind is FuncKind.HOST else Outputs({})
+    made = _Tester(func, tests, functions, report, wanted, is_ours, says, outputs)
     body = transform(func.body, made.step)
     return Func(func.name, (*func.params, report), body, func.kind, func.constants, func.span)
 
@@ -104,6 +114,7 @@ class _Tester:
     wanted: Wanted | None
     is_ours: bool
     says: Definedness
+    outputs: Outputs
 
     def step(self, s: Stmt) -> Stmt | None:
         """`s`, whose parts are done, behind its tests."""
@@ -114,8 +125,18 @@ class _Tester:
             s = While(s.cond, block(s.body, self._behind(s.body, s)))
         elif isinstance(s, Launch | Invoke) and (s.kernel if isinstance(s, Launch) else s.func) in self.functions:
             args = (*s.args, self.report)
-            s = Launch(args, s.kernel) if isinstance(s, Launch) else Invoke(args, s.func)
+            if isinstance(s, Launch):
+                s = marked(s, Launch(args, s.kernel), self.outputs, partial(self._stored, s.kernel))
+            else:
+                s = Invoke(args, s.func)
         return before.around(s)
+
+    def _stored(self, kernel: str, cond: Expr, out: Buffer, at: Sequence[Var]) -> Stmt:
+        """The test that a kernel has stored to an element of an output."""
+        found = _Prefix()
+        place = ", ".join(f"{{{n}}}" for n in range(out.rank))
+        self._test(cond, f"is left by {kernel} with nothing in {out.name}[{place}]", at, found)
+        return found.around(block())
 
     def _behind(self, body: Stmt, loop: While) -> Stmt:
         """The tests of a loop's condition before the next turn."""
@@ -173,8 +194,21 @@ class _Tester:
                 self._test(le(need, size), message, [need, size], found)
             case Launch(args, name) | Invoke(args, name):
                 self._call(args, name, found)
+            case HostOp(args, number):
+                self._host_op(args, number, found)
             case _:
                 pass
+
+    def _host_op(self, args: Sequence[Buffer | Expr], number: int, found: _Prefix) -> None:
+        """An operator that is run by its reference is given dense buffers, and then the extents of each."""
+        extents = iter([a for a in args if isinstance(a, Expr)])
+        for b in [a for a in args if isinstance(a, Buffer)]:
+            if not b.layout.is_row_major:
+                raise InternalError(f"operator {number} is given {b}, which is not dense")
+            given = list(islice(extents, b.rank))
+            for n, (extent, held) in enumerate(zip(given, b.shape, strict=True)):
+                message = f"gives operator {number} {{0}} as extent {n} of {b.name}, which is {{1}}"
+                self._test(eq(extent, held), message, [extent, held], found)
 
     def _call(self, args: Sequence[Buffer | Expr], name: str, found: _Prefix) -> None:
         callee = self.functions[name]
