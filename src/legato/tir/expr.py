@@ -14,7 +14,7 @@ All are opaque atoms to `arith`.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from legato.arith import expr as arith
 from legato.arith.expr import Const, Expr, Op, _interned, const
@@ -137,20 +137,22 @@ class Address(Expr):
         return ("address(", self.buffer, ")")
 
 
-class Tag(Expr):
-    """The tag (int32) of what `handle` refers to."""
+class _OfObject(Expr):
+    """What `handle` tells of what it refers to: a value of dtype `tells`, written `text(handle)`."""
 
     __slots__ = ("handle",)
     handle: Expr
+    text: ClassVar[str]
+    tells: ClassVar[DType]
 
     def __new__(cls, handle: Expr) -> Self:
         key = (cls, handle)
         found = _interned.get(key)
         if found is None:
             if handle.dtype != dt.handle:
-                raise InternalError(f"tag({handle}): the operand has dtype {handle.dtype}, wanted handle")
+                raise InternalError(f"{cls.text}({handle}): the operand has dtype {handle.dtype}, wanted handle")
             found = object.__new__(cls)
-            found.handle, found.dtype = handle, dt.int32
+            found.handle, found.dtype = handle, cls.tells
             found = _interned.setdefault(key, found)
         assert isinstance(found, cls)
         return found
@@ -159,41 +161,27 @@ class Tag(Expr):
         return (self.handle,)
 
     def with_children(self, children: tuple[Expr, ...]) -> Expr:
-        return Tag(children[0])
+        return type(self)(children[0])
 
     def pieces(self) -> tuple[object, ...]:
-        return ("tag(", self.handle, ")")
+        return (f"{self.text}(", self.handle, ")")
 
 
-class Size(Expr):
+class Tag(_OfObject):
+    """The tag (int32) of what `handle` refers to."""
+
+    __slots__ = ()
+    text, tells = "tag", dt.int32
+
+
+class Size(_OfObject):
     """The bytes (index) of the payload of the object `handle`."""
 
-    __slots__ = ("handle",)
-    handle: Expr
-
-    def __new__(cls, handle: Expr) -> Self:
-        key = (cls, handle)
-        found = _interned.get(key)
-        if found is None:
-            if handle.dtype != dt.handle:
-                raise InternalError(f"payload_bytes({handle}): the operand has dtype {handle.dtype}, wanted handle")
-            found = object.__new__(cls)
-            found.handle, found.dtype = handle, dt.index
-            found = _interned.setdefault(key, found)
-        assert isinstance(found, cls)
-        return found
-
-    def children(self) -> tuple[Expr, ...]:
-        return (self.handle,)
-
-    def with_children(self, children: tuple[Expr, ...]) -> Expr:
-        return Size(children[0])
+    __slots__ = ()
+    text, tells = "payload_bytes", dt.index
 
     def limits(self) -> tuple[int | None, int | None]:
         return 0, None
-
-    def pieces(self) -> tuple[object, ...]:
-        return ("payload_bytes(", self.handle, ")")
 
 
 def _commas(exprs: tuple[Expr, ...]) -> list[object]:

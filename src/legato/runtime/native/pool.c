@@ -186,41 +186,52 @@ static uint32_t most_after(uint32_t size, int64_t start) {
     return each > LONG_PIECE / LG_CELLS ? (uint32_t)(LONG_PIECE / each) : LG_CELLS;
 }
 
+/* What a thread has done of a kernel, and how many cells it takes at once. */
+typedef struct {
+    lg_kernel kernel;
+    const lg_word *args;
+    int32_t nt;
+    const lg_workspace *call;
+    uint32_t most;
+    lg_status status;
+} lg_work;
+
+/* Runs `size` cells from `place` on, which it divides; false: the call is to end early. */
+static bool run_piece(lg_work *work, uint32_t place, uint32_t size) {
+    int64_t start = work->most < LG_CELLS ? now_ns() : 0;
+    lg_status its = work->kernel(work->args, (int32_t)(place / size), work->nt * (int32_t)(LG_CELLS / size));
+    work->status = work->status ? work->status : its;
+    if (lg_is_interrupted(work->call)) {
+        work->status = LG_INTERRUPT;
+        return false;
+    }
+    if (start)
+        work->most = most_after(size, start);
+    return true;
+}
+
 /* What thread `tid` of `nt` does of a kernel that is launched in pieces. */
 static lg_status run_pieces(lg_kernel kernel, const lg_word *args, int32_t tid, int32_t nt, const lg_workspace *call) {
-    lg_status status = LG_OK;
-    uint32_t most = FIRST_PIECE;
+    lg_work work = {kernel, args, nt, call, FIRST_PIECE, LG_OK};
     for (int32_t n = 0; n < nt; n++) {
         int32_t whose = (tid + n) % nt;
         _Atomic uint64_t *cells = whose ? &workers[whose - 1]->cells : &callers_cells;
-        for (uint32_t first, size; take(cells, n == 0, most, &first, &size);) {
-            int64_t start = most < LG_CELLS ? now_ns() : 0;
-            lg_status its = kernel(args, (whose * LG_CELLS + first) / size, nt * (LG_CELLS / size));
-            status = status ? status : its;
-            if (lg_is_interrupted(call))
-                return LG_INTERRUPT;
-            if (start)
-                most = most_after(size, start);
-        }
+        for (uint32_t first, size; take(cells, n == 0, work.most, &first, &size);)
+            if (!run_piece(&work, whose * LG_CELLS + first, size))
+                return work.status;
     }
-    return status;
+    return work.status;
 }
 
 lg_status lg_parts_run(lg_kernel kernel, const lg_word *args, int32_t tid, int32_t nt, const lg_workspace *call) {
-    lg_status status = LG_OK;
-    uint32_t most = FIRST_PIECE, size;
-    for (uint32_t first = 0; first < LG_CELLS; first += size) {
-        for (size = 1; 2 * size <= most && first % (2 * size) == 0 && first + 2 * size <= LG_CELLS;)
+    lg_work work = {kernel, args, nt, call, FIRST_PIECE, LG_OK};
+    for (uint32_t first = 0, size; first < LG_CELLS; first += size) {
+        for (size = 1; 2 * size <= work.most && first % (2 * size) == 0 && first + 2 * size <= LG_CELLS;)
             size *= 2;
-        int64_t start = most < LG_CELLS ? now_ns() : 0;
-        lg_status its = kernel(args, (tid * LG_CELLS + first) / size, nt * (LG_CELLS / size));
-        status = status ? status : its;
-        if (lg_is_interrupted(call))
-            return LG_INTERRUPT;
-        if (start)
-            most = most_after(size, start);
+        if (!run_piece(&work, tid * LG_CELLS + first, size))
+            break;
     }
-    return status;
+    return work.status;
 }
 
 static lg_status run_shares(lg_kernel kernel, const lg_word *args, int32_t tid, int32_t nt, int32_t how,
