@@ -66,6 +66,30 @@ def test_a_program_is_safe_whatever_it_does(body: str, wanted: Any) -> None:
     assert outcome(evaluate, mod, [vector(4)]) == wanted
 
 
+# Results of @main(%x, %c), where %0 may be needed by nothing, on one path, or in a closure.
+USES = [
+    "let %y = %0; %x",
+    "(%0, %x).1",
+    "let %y = %0; if (%c) { %y } else { %x }",
+    "if (%c) { %0 } else { if (sum(%x) < 5f) { %0 } else { %x } }",
+    "let %f = fn (%z: bool) { if (%z) { %0 } else { %x } }; %f(%c)",
+]
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("body", ["check n < 4 else 1;", "for i in 0..n - 2 { y[i] = x[2 * i]; }"])
+def test_a_program_fails_where_it_stands(body: str, use: str) -> None:
+    """A call whose checks may fail is neither dropped nor computed where the interpreter does not."""
+    kernel = f"kernel @k({X}, {Y}, n: index) {{ {body} }}"
+    call = f"%0 = call_tir(@k, (%x,), out=[{SAME}]);"
+    mod = legato.parse(f'#[version = "0.0.5"]\n{kernel}\ndef @main(%x: {SAME}, %c: bool) {{ {call} {use} }}')
+    exe = legato.compile(mod)
+    for n in (3, 4):
+        for c in (False, True):
+            args = [vector(n), np.array(c)]
+            assert outcome(exe, *args) == outcome(lambda *a: evaluate(mod, [*a]), *args)
+
+
 SHAPES = [
     ({"x": "Tensor[(6,), float32]", "out": "Tensor[(6,), float32]"}, 6, [0, 1, 2, 3, 4, 5]),
     ({"out": "Tensor[(6,), float32]"}, 6, [0, 1, 2, 3, 4, 5]),

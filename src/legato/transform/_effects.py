@@ -10,7 +10,7 @@ may not end where it is called from within itself; of a function that is a value
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -20,15 +20,13 @@ from legato.arith.substitute import variables
 from legato.base.graph import components
 from legato.base.node import post_order
 from legato.ir._dims import free_dims
+from legato.ir.callees import Callee, Callees
 from legato.ir.dim_values import dim_pairs
 from legato.ir.expr import (
     Call,
     Constructor,
-    Dataflow,
     Expr,
     Function,
-    GlobalVar,
-    Let,
     Match,
     MatchCast,
     RefCreate,
@@ -136,68 +134,39 @@ class _Behaviour:
     """What the functions of a module do when they are called, local ones too."""
 
     def __init__(self, mod: Module) -> None:
-        self._bound: dict[Var, Expr] = {}
-        self._globals = dict(mod.graph_functions())
-        self._does: dict[int, Effect] = {}
+        self._callees = Callees(mod.functions)
+        self._does: dict[Callee, Effect] = {}
         self._unknown = _PARTIAL
-        todo: list[Function] = list(self._globals.values())
-        bodies: dict[int, list[Expr]] = {}
-        kept: list[Function] = []  # ids are keys
-        while todo:
-            func = todo.pop()
-            if id(func) not in bodies:
-                kept.append(func)
-                bodies[id(func)] = nodes = [*post_order([func.body], lambda n: not isinstance(n, Function))]
-                todo += (n for n in nodes if isinstance(n, Function))
-                self._bind(nodes)
-        self._kept = kept
+        bodies = self._callees.bodies
         if any(isinstance(n, RefCreate | RefRead | RefWrite) for nodes in bodies.values() for n in nodes):
             self._unknown |= Effect.CELLS
-        self._conclude({id(f): f for f in kept}, bodies)
-        self._free: set[int] = set()
-        for func in reversed(kept):  # functions inside come first
-            nodes = bodies[id(func)]
-            inner = (id(n) in self._free for n in nodes if isinstance(n, Function))
+        self._conclude(bodies)
+        self._free: set[Function] = set()
+        for func, nodes in reversed(bodies.items()):  # functions inside come first
+            inner = (n in self._free for n in nodes if isinstance(n, Function))
             if not func.attrs.get("constraints") and not any(map(self.own, nodes)) and all(inner):
-                self._free.add(id(func))
+                self._free.add(func)
 
     def is_free(self, func: Function) -> bool:
         """True if nothing in `func`, a function of the module, does more than give a value."""
-        return id(func) in self._free
+        return func in self._free
 
-    def _bind(self, nodes: list[Expr]) -> None:
-        for node in nodes:
-            if isinstance(node, Let):
-                self._bound[node.var] = node.value
-            elif isinstance(node, Dataflow):
-                self._bound.update(node.bindings)
-
-    def _conclude(self, functions: dict[int, Function], bodies: dict[int, list[Expr]]) -> None:
+    def _conclude(self, bodies: Mapping[Function, list[Expr]]) -> None:
         """Callees first; functions that call each other do what any of them does."""
         calls = {
-            key: [k for n in nodes if isinstance(n, Call) and (k := self._callee(n.op)) in functions]
-            for key, nodes in bodies.items()
+            func: [f for n in nodes if isinstance(n, Call) and isinstance(f := self._callees.of(n.op), Function)]
+            for func, nodes in bodies.items()
         }
         for component in components(calls):
             is_loop = len(component) > 1 or component[0] in calls[component[0]]
             found = Effect.LOOPS if is_loop else Effect.NONE
             self._does.update(dict.fromkeys(component, found))
-            for key in component:
-                if functions[key].attrs.get("constraints"):
+            for func in component:
+                if func.attrs.get("constraints"):
                     found |= Effect.FAILS
-                for node in bodies[key]:
+                for node in bodies[func]:
                     found |= self.own(node)
             self._does.update(dict.fromkeys(component, found))
-
-    def _callee(self, callee: Expr) -> int:
-        """The id of the function that `callee` is known to be; 0 if that is not known."""
-        seen: set[Var] = set()  # variables that are bound to each other are found out elsewhere
-        while isinstance(callee, Var) and callee in self._bound and callee not in seen:
-            seen.add(callee)
-            callee = self._bound[callee]
-        if isinstance(callee, GlobalVar):
-            return id(self._globals[callee]) if callee in self._globals else 0
-        return id(callee) if isinstance(callee, Function) else 0
 
     def own(self, node: Expr) -> Effect:
         """What evaluating `node` does, its operands aside."""
@@ -214,6 +183,7 @@ class _Behaviour:
             case Call(op=Constructor()):
                 return Effect.NONE
             case Call():
-                return self._does.get(self._callee(node.op), self._unknown)
+                func = self._callees.of(node.op)
+                return self._unknown if func is None else self._does.get(func, self._unknown)
             case _:
                 return Effect.NONE
