@@ -24,6 +24,7 @@ def f(x: tuple[int, int, int], y, z):
     if x < 0 and y:
         raise ValueError(f"{x + 1}")
     key = ("é", x, y)
+    kinds: object = dict[str, tuple[int, int, int]] if isinstance(x, y) else None
     return g(x, y, z=min(x[1], 2 + y)), key
 """
 WANTED = {
@@ -31,6 +32,7 @@ WANTED = {
     ("and for or", "x < 0 and y => ((x < 0) or (y))"),
     ("dropped condition", "x < 0 and y => ((x < 0))"),
     ("inverted condition", "x < 0 and y => (not (x < 0 and y))"),
+    ("inverted condition", "isinstance(x, y) => (not (isinstance(x, y)))"),
     ("dropped check", "x < 0 and y => False"),
     ("min for max", "min => max"),
     ("off by one", "0 => 1"),
@@ -53,10 +55,11 @@ def test_every_rule_finds_its_faults_and_nothing_else_is_touched() -> None:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A project of one function whose test sees whether it adds."""
+    """A project of one function whose test sees whether it adds, and of a test that fails whatever it does."""
     for name, text in {
         "src/legato/arith/sums.py": "def add(x, y):\n    if x is None and y is None: return 0\n    return x + y\n",
         "tests/arith/test_sums.py": "from legato.arith.sums import add\ndef test_add(): assert add(2, 3) == 5\n",
+        "tests/arith/test_a.py": "def test_wrong(): assert False\n",
         "src/legato/__init__.py": "", "src/legato/arith/__init__.py": "",
         "pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["src"]\nmarkers = ["models: x"]\n',
     }.items():  # fmt: skip
@@ -71,15 +74,18 @@ def test_faults_are_picked_by_the_seed_and_seen_by_tests(tree: Path) -> None:
     assert chosen == list(faults.picked({"arith": 5}, 0, tree))
     assert len(set(chosen)) == 5
     before = (tree / "src/legato/arith/sums.py").read_text()
+    broken = set[str]()
     done = {
-        one.fault.rule: faults.run(tree, one, 60)
+        one.fault.rule: faults.run(tree, one, 60, broken)
         for one in chosen
         if one.fault.rule in ("minus for plus", "comparison")
     }
     assert done["minus for plus"].verdict == "killed"
+    assert done["minus for plus"].test == "tests/arith/test_sums.py::test_add"
     assert done["comparison"].verdict == "survived"
     assert (tree / "src/legato/arith/sums.py").read_text() == before
-    assert faults.suite(chosen[0], tree) == ["tests/arith/test_sums.py", "tests/arith"]
+    assert faults.suite(chosen[0], tree) == ["tests/arith/test_sums.py", "tests/arith/test_a.py"]
+    assert broken == {"tests/arith/test_a.py::test_wrong"}
     assert faults.scores(list(done.values())) == {"arith": (1, 2), "all": (1, 2)}
 
 

@@ -7,12 +7,13 @@ import ast
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -38,9 +39,11 @@ class Try:
     fault: Fault
     edit: str
     verdict: str = ""
+    test: str = ""  # the first that sees it
 
     def __str__(self) -> str:
-        return f"{self.verdict:9s}{self.file}:{self.fault.line}: {self.fault.rule}: {self.edit}"
+        seen = f"  [{self.test}]" if self.test else ""
+        return f"{self.verdict:9s}{self.file}:{self.fault.line}: {self.fault.rule}: {self.edit}{seen}"
 
 
 def picked(areas: Mapping[str, int], seed: int, root: Path = ROOT) -> Iterator[Try]:
@@ -70,34 +73,81 @@ def _is_another(new: str, old: str) -> bool:
 
 
 def suite(one: Try, root: Path) -> list[str]:
-    """What is run: the file that mirrors the source's, where there is one, then all of the area."""
-    source = Path("tests") / Path(one.file).relative_to("src/legato")
-    first = source.with_name(f"test_{source.stem.lstrip('_')}.py")
-    return [*([str(first)] if (root / first).exists() else []), *(f"tests/{part}" for part in one.area.split("+"))]
+    """The files of tests of the area, those first that are most likely to see the fault: the mirror of the source's
+    file, then those that name its module or lie in the mirror of its folder."""
+    source = Path(one.file).relative_to("src/legato")
+    mirror, module = source.with_name(f"test_{source.stem.lstrip('_')}.py"), ".".join(source.with_suffix("").parts)
+    named = re.compile(rf"{re.escape(module)}\b|{re.escape(module).replace(r'.', '/')}|import .*\b{source.stem}\b")
+
+    def distance(file: Path) -> tuple[bool, bool, bool, Path]:
+        text = file.read_text(encoding="utf-8")
+        own = file.relative_to(root / "tests")
+        return own != mirror, named.search(text) is None, own.parent != source.parent, own
+
+    files = (f for part in one.area.split("+") for f in (root / "tests" / part).rglob("test_*.py"))
+    return [str(f.relative_to(root)) for f in sorted(files, key=distance)]
 
 
-def run(tree: Path, one: Try, seconds: float) -> Try:
-    """The fault with the verdict of its tests, in a copy of the tree, which is as before afterwards."""
-    path = tree / one.file
+@dataclass(frozen=True, slots=True)
+class Tests:
+    """Tests in a copy of the tree, under a limit in seconds."""
+
+    tree: Path
+    seconds: float
+
+    def verdict(self, tests: Sequence[str], skipped: Collection[str] = ()) -> tuple[str, str]:
+        """What the tests say, and the first that says it: survived where all pass, killed, or hangs.
+
+        Kernels are kept in a cache of this run's own: those of other sources are none of its business.
+        """
+        command = [sys.executable, "-m", "pytest", "-x", "-v", "--tb=no", "-p", "no:cacheprovider", "-m", "not models"]
+        command += [*(f"--deselect={test}" for test in skipped), *tests]
+        with tempfile.TemporaryDirectory(prefix="faults-") as name:
+            own = {"PYTHONPATH": f"{self.tree / 'src'}:{self.tree}", "PYTHONDONTWRITEBYTECODE": "1"}
+            environment = {**os.environ, **own, "TMPDIR": name, "LEGATO_CACHE_DIR": f"{name}/kernels"}
+            log = Path(name, "log")
+            with log.open("w") as out:
+                quiet: dict[str, Any] = {"stdout": out, "stderr": out, "start_new_session": True}
+                process = subprocess.Popen(command, cwd=self.tree, env=environment, **quiet)
+                try:
+                    code = process.wait(self.seconds)
+                    verdict = "killed" if code else "survived"
+                except subprocess.TimeoutExpired:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    code, verdict = process.wait(), "hangs"
+            text = log.read_text(errors="replace")
+        if code in (3, 4, 5):  # pytest's own: an internal error, a usage error, no tests
+            raise RuntimeError(f"pytest ended with {code}:\n{text[-2000:]}")
+        return verdict, "" if verdict == "survived" else _last(text)
+
+
+def _last(text: str) -> str:
+    """The test that failed, as pytest's summary says; where the process ended before, the test that ran."""
+    failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", text, re.MULTILINE)
+    ran = re.findall(r"^(tests/\S+)", text, re.MULTILINE)
+    return str([*ran, *failed][-1]) if ran or failed else "the options of the tests"
+
+
+def run(tree: Path, one: Try, seconds: float, broken: set[str]) -> Try:
+    """The fault with the verdict of its tests, in a copy of the tree, which is as before afterwards.
+
+    A test that fails without the fault as well says nothing of it: it is added to `broken`, and left out from then on.
+    """
+    path, tests = tree / one.file, Tests(tree, seconds)
     text = path.read_text(encoding="utf-8")
-    path.write_text(one.fault.applied(text), encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not models"]
-    environment = {**os.environ, "PYTHONPATH": f"{tree / 'src'}:{tree}", "PYTHONDONTWRITEBYTECODE": "1",
-                   "LEGATO_CACHE_DIR": str(tree / ".kernels")}  # fmt: skip
-    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
-    process = subprocess.Popen([*command, *suite(one, tree)], cwd=tree, env=environment, **quiet)
-    try:
-        return replace(one, verdict="killed" if process.wait(seconds) else "survived")
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        return replace(one, verdict="hangs")
-    finally:
-        path.write_text(text, encoding="utf-8")
+    while True:
+        path.write_text(one.fault.applied(text), encoding="utf-8")
+        try:
+            verdict, test = tests.verdict(suite(one, tree), broken)
+        finally:
+            path.write_text(text, encoding="utf-8")
+        if verdict != "killed" or "::" not in test or tests.verdict([test])[0] == "survived":
+            return replace(one, verdict=verdict, test=test)
+        broken.add(test)
 
 
-def tried(faults: Sequence[Try], jobs: int, seconds: float) -> Iterator[Try]:
-    """The faults with their verdicts, in order."""
+def tried(faults: Sequence[Try], jobs: int, seconds: float, broken: set[str]) -> Iterator[Try]:
+    """The faults with their verdicts, in order. Tests that fail without a fault are added to `broken`."""
     with tempfile.TemporaryDirectory(prefix="faults-") as name, ThreadPoolExecutor(jobs) as pool:
         trees: SimpleQueue[Path] = SimpleQueue()
         for n in range(jobs):
@@ -108,7 +158,7 @@ def tried(faults: Sequence[Try], jobs: int, seconds: float) -> Iterator[Try]:
         def verdict(one: Try) -> Try:
             tree = trees.get()
             try:
-                return run(tree, one, seconds)
+                return run(tree, one, seconds, broken)
             finally:
                 trees.put(tree)
 
@@ -139,8 +189,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--list", action="store_true", help="only say which faults are picked")
     args = parser.parse_args(argv)
-    chosen, done = list(picked(args.areas, args.seed)), []
-    for one in chosen if args.list else tried(chosen, args.jobs, args.seconds):
+    chosen, done, broken = list(picked(args.areas, args.seed)), [], set[str]()
+    for one in chosen if args.list else tried(chosen, args.jobs, args.seconds, broken):
         print(one, flush=True)
         done.append(one)
     if args.list:
@@ -148,6 +198,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     found = scores(done)
     print(*(f"{area:10s}{seen} of {count} are seen" for area, (seen, count) in found.items()), sep="\n")
     print(*(one for one in done if one.verdict == "survived"), sep="\n")
+    print(*(f"fails without a fault, too: {test}" for test in sorted(broken)), sep="\n")
     if args.json is not None:
         args.json.parent.mkdir(parents=True, exist_ok=True)
         args.json.write_text(json.dumps({"seed": args.seed, "scores": found, "faults": [*map(asdict, done)]}, indent=1))
