@@ -27,6 +27,13 @@ def f(x: tuple[int, int, int], y, z):
     kinds: object = dict[str, tuple[int, int, int]] if isinstance(x, y) else None
     return g(x, y, z=min(x[1], 2 + y)), key
 """
+TEST = """
+import pytest
+from legato.arith.sums import add
+
+@pytest.mark.parametrize("x", [2], ids=["a - b"])
+def test_add(x): assert add(x, 3) == 5
+"""
 WANTED = {
     ("comparison", "x < 0 => (x <= 0)"),
     ("and for or", "x < 0 and y => ((x < 0) or (y))"),
@@ -58,7 +65,7 @@ def tree(tmp_path: Path) -> Path:
     """A project of one function whose test sees whether it adds, and of a test that fails whatever it does."""
     for name, text in {
         "src/legato/arith/sums.py": "def add(x, y):\n    if x is None and y is None: return 0\n    return x + y\n",
-        "tests/arith/test_sums.py": "from legato.arith.sums import add\ndef test_add(): assert add(2, 3) == 5\n",
+        "tests/arith/test_sums.py": TEST,
         "tests/arith/test_a.py": "def test_wrong(): assert False\n",
         "src/legato/__init__.py": "", "src/legato/arith/__init__.py": "",
         "pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["src"]\nmarkers = ["models: x"]\n',
@@ -81,7 +88,7 @@ def test_faults_are_picked_by_the_seed_and_seen_by_tests(tree: Path) -> None:
         if one.fault.rule in ("minus for plus", "comparison")
     }
     assert done["minus for plus"].verdict == "killed"
-    assert done["minus for plus"].test == "tests/arith/test_sums.py::test_add"
+    assert done["minus for plus"].test == "tests/arith/test_sums.py::test_add[a - b]"
     assert done["comparison"].verdict == "survived"
     assert (tree / "src/legato/arith/sums.py").read_text() == before
     assert faults.suite(chosen[0], tree) == ["tests/arith/test_sums.py", "tests/arith/test_a.py"]

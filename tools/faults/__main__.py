@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -95,37 +95,47 @@ class Tests:
     tree: Path
     seconds: float
 
-    def verdict(self, tests: Sequence[str], skipped: Collection[str] = ()) -> tuple[str, str]:
-        """What the tests say, and the first that says it: survived where all pass, killed, or hangs.
+    def verdict(self, *options: str) -> str:
+        """What they say: survived where all pass, killed or hangs.
 
         Kernels are kept in a cache of this run's own: those of other sources are none of its business.
         """
-        command = [sys.executable, "-m", "pytest", "-x", "-v", "--tb=no", "-p", "no:cacheprovider", "-m", "not models"]
-        command += [*(f"--deselect={test}" for test in skipped), *tests]
+        command = [sys.executable, "-m", "pytest", "-x", "-v", "--tb=no", "-m", "not models", *options]
         with tempfile.TemporaryDirectory(prefix="faults-") as name:
             own = {"PYTHONPATH": f"{self.tree / 'src'}:{self.tree}", "PYTHONDONTWRITEBYTECODE": "1"}
             environment = {**os.environ, **own, "TMPDIR": name, "LEGATO_CACHE_DIR": f"{name}/kernels"}
-            log = Path(name, "log")
-            with log.open("w") as out:
+            with self.log.open("w") as out:
                 quiet: dict[str, Any] = {"stdout": out, "stderr": out, "start_new_session": True}
                 process = subprocess.Popen(command, cwd=self.tree, env=environment, **quiet)
                 try:
                     code = process.wait(self.seconds)
-                    verdict = "killed" if code else "survived"
                 except subprocess.TimeoutExpired:
                     os.killpg(process.pid, signal.SIGKILL)
-                    code, verdict = process.wait(), "hangs"
-            text = log.read_text(errors="replace")
+                    process.wait()
+                    return "hangs"
         if code in (3, 4, 5):  # pytest's own: an internal error, a usage error, no tests
-            raise RuntimeError(f"pytest ended with {code}:\n{text[-2000:]}")
-        return verdict, "" if verdict == "survived" else _last(text)
+            raise RuntimeError(f"pytest ended with {code}:\n{self.log.read_text()[-2000:]}")
+        return "killed" if code else "survived"
 
+    @property
+    def log(self) -> Path:
+        return self.tree / "faults.log"
 
-def _last(text: str) -> str:
-    """The test that failed, as pytest's summary says; where the process ended before, the test that ran."""
-    failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", text, re.MULTILINE)
-    ran = re.findall(r"^(tests/\S+)", text, re.MULTILINE)
-    return str([*ran, *failed][-1]) if ran or failed else "the options of the tests"
+    @property
+    def failed(self) -> str:
+        """The test that failed, as pytest remembers; "" where the process ended, or was ended, before it could."""
+        memory = self.tree / ".pytest_cache/v/cache/lastfailed"
+        return str(next(iter(json.loads(memory.read_text())), "")) if memory.exists() else ""
+
+    @property
+    def ran(self) -> str:
+        """The last test that began."""
+        began = re.findall(r"^(tests/.*?)(?: (?:PASSED|FAILED|SKIPPED).*)?$", self.log.read_text(), re.MULTILINE)
+        return str(began[-1]) if began else ""
+
+    def forget(self) -> None:
+        """No test failed before."""
+        shutil.rmtree(self.tree / ".pytest_cache", ignore_errors=True)
 
 
 def run(tree: Path, one: Try, seconds: float, broken: set[str]) -> Try:
@@ -136,14 +146,18 @@ def run(tree: Path, one: Try, seconds: float, broken: set[str]) -> Try:
     path, tests = tree / one.file, Tests(tree, seconds)
     text = path.read_text(encoding="utf-8")
     while True:
+        tests.forget()
         path.write_text(one.fault.applied(text), encoding="utf-8")
         try:
-            verdict, test = tests.verdict(suite(one, tree), broken)
+            verdict = tests.verdict(*(f"--deselect={test}" for test in broken), *suite(one, tree))
         finally:
             path.write_text(text, encoding="utf-8")
-        if verdict != "killed" or "::" not in test or tests.verdict([test])[0] == "survived":
-            return replace(one, verdict=verdict, test=test)
-        broken.add(test)
+        failed, ran = tests.failed, tests.ran
+        if verdict == "survived":
+            return replace(one, verdict=verdict)
+        if not failed or tests.verdict("--last-failed", failed.partition("::")[0]) == "survived":
+            return replace(one, verdict=verdict, test=failed or ran)
+        broken.add(failed)
 
 
 def tried(faults: Sequence[Try], jobs: int, seconds: float, broken: set[str]) -> Iterator[Try]:
