@@ -33,6 +33,10 @@ class Fault:
         """The text with the fault."""
         return text[: self.start] + self.new + text[self.end :]
 
+    def meets(self, other: Fault) -> bool:
+        """Whether both change the same characters of a text."""
+        return self.start < other.end and other.start < self.end
+
     def shown(self, text: str) -> str:
         """The edit, in one line."""
         return f"{' '.join(text[self.start : self.end].split())} => {' '.join(self.new.split())}"
