@@ -60,6 +60,18 @@ def test_what_is_promised_or_demanded_already_is_not_demanded_again(body: str) -
     assert len(demands(module)) == ("%y" in body)
 
 
+def test_that_no_extent_is_negative_is_no_demand() -> None:
+    """Differences of dims are extents as others are: nothing is left to check where one meets a callee's dim."""
+    module = read("""
+    def @f(%x: Tensor[(n,), float32]) { exp(%x) }
+    def @main(%x: Tensor[(k, j), float32], %y: Tensor[(k - 2, j - k), float32]) {
+      let %g = fn (%z: Tensor[(m,), float32]) { @f(%z) };
+      (@f(sum(%y, axis=[0])), @f(sum(%y, axis=[1])), %g(sum(%y, axis=[0])))
+    }
+    """)
+    assert demands(module) == []
+
+
 def test_dims_that_are_new_in_a_function_are_its_own_business() -> None:
     module = read("""
     def @fit(%x: Tensor[(n,), float32], %y: Tensor[(m,), float32]) {

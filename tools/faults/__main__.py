@@ -5,42 +5,25 @@ from __future__ import annotations
 import argparse
 import ast
 import json
-import os
 import random
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
-from typing import Any, Final
+from typing import Final
 
-from legato.base.dataclass import dataclass
+from tools.faults.judge import Judge, Try
 from tools.faults.rules import Fault, faults_of
+from tools.faults.suite import Suite, Tree
 
 ROOT: Final = Path(__file__).parents[2]
 AREAS: Final[Mapping[str, int]] = {  # folders of the package, and how many faults each gets
     "infer": 8, "transform": 10, "lower": 14, "te+tir": 10, "codegen": 4, "runtime": 6, "frontend": 5, "arith": 3,
 }  # fmt: skip
 LEFT_OUT: Final = (".git", ".venv", ".models", "out", ".hypothesis", ".*_cache")
-
-
-@dataclass(frozen=True, slots=True)
-class Try:
-    """A fault in a file of an area (a path from the root), and what its tests said: killed, survived or hangs."""
-
-    area: str
-    file: str
-    fault: Fault
-    edit: str
-    verdict: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.verdict:9s}{self.file}:{self.fault.line}: {self.fault.rule}: {self.edit}"
 
 
 def picked(areas: Mapping[str, int], seed: int, root: Path = ROOT) -> Iterator[Try]:
@@ -69,50 +52,17 @@ def _is_another(new: str, old: str) -> bool:
         return False
 
 
-def suite(one: Try, root: Path) -> list[str]:
-    """What is run: the file that mirrors the source's, where there is one, then all of the area."""
-    source = Path("tests") / Path(one.file).relative_to("src/legato")
-    first = source.with_name(f"test_{source.stem.lstrip('_')}.py")
-    return [*([str(first)] if (root / first).exists() else []), *(f"tests/{part}" for part in one.area.split("+"))]
-
-
-def run(tree: Path, one: Try, seconds: float) -> Try:
-    """The fault with the verdict of its tests, in a copy of the tree, which is as before afterwards."""
-    path = tree / one.file
-    text = path.read_text(encoding="utf-8")
-    path.write_text(one.fault.applied(text), encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not models"]
-    environment = {**os.environ, "PYTHONPATH": f"{tree / 'src'}:{tree}", "PYTHONDONTWRITEBYTECODE": "1",
-                   "LEGATO_CACHE_DIR": str(tree / ".kernels")}  # fmt: skip
-    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
-    process = subprocess.Popen([*command, *suite(one, tree)], cwd=tree, env=environment, **quiet)
-    try:
-        return replace(one, verdict="killed" if process.wait(seconds) else "survived")
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        return replace(one, verdict="hangs")
-    finally:
-        path.write_text(text, encoding="utf-8")
-
-
-def tried(faults: Sequence[Try], jobs: int, seconds: float) -> Iterator[Try]:
-    """The faults with their verdicts, in order."""
+def tried(faults: Sequence[Try], jobs: int, seconds: float, say: Callable[[Try], None]) -> list[Try]:
+    """The faults with their verdicts, area by area."""
+    areas = [[f for f in faults if f.area == area] for area in dict.fromkeys(f.area for f in faults)]
     with tempfile.TemporaryDirectory(prefix="faults-") as name, ThreadPoolExecutor(jobs) as pool:
-        trees: SimpleQueue[Path] = SimpleQueue()
-        for n in range(jobs):
-            tree = Path(name, str(n))
-            shutil.copytree(ROOT, tree, symlinks=True, ignore=shutil.ignore_patterns(*LEFT_OUT))
-            trees.put(tree)
 
-        def verdict(one: Try) -> Try:
-            tree = trees.get()
-            try:
-                return run(tree, one, seconds)
-            finally:
-                trees.put(tree)
+        def verdicts(own: Sequence[Try]) -> list[Try]:
+            root = Path(name, own[0].area)
+            shutil.copytree(ROOT, root, symlinks=True, ignore=shutil.ignore_patterns(*LEFT_OUT))
+            return Judge(Suite(Tree(root), own[0].area, seconds), say).verdicts(own)
 
-        yield from pool.map(verdict, faults)
+        return [one for found in pool.map(verdicts, areas) for one in found]
 
 
 def scores(done: Sequence[Try]) -> dict[str, tuple[int, int]]:
@@ -135,16 +85,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--areas", type=_areas, default=AREAS, help="how many faults of which areas")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=1200, help="after which a fault hangs, and is seen")
+    parser.add_argument("--seconds", type=float, default=300, help="after which a test hangs")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--list", action="store_true", help="only say which faults are picked")
     args = parser.parse_args(argv)
-    chosen, done = list(picked(args.areas, args.seed)), []
-    for one in chosen if args.list else tried(chosen, args.jobs, args.seconds):
-        print(one, flush=True)
-        done.append(one)
+    chosen = list(picked(args.areas, args.seed))
     if args.list:
+        print(*chosen, sep="\n")
         return
+    done = tried(chosen, args.jobs, args.seconds, partial(print, flush=True))
     found = scores(done)
     print(*(f"{area:10s}{seen} of {count} are seen" for area, (seen, count) in found.items()), sep="\n")
     print(*(one for one in done if one.verdict == "survived"), sep="\n")

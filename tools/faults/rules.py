@@ -15,6 +15,7 @@ _COMPARED: Final[Mapping[type[ast.cmpop], str]] = {
     ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in",
 }  # fmt: skip
 _OTHER: Final = {"min": "max", "max": "min", "any": "all", "all": "any", "floordiv": "cdiv", "cdiv": "floordiv"}
+_TYPES: Final = ("Callable", "Final", "Iterator", "Mapping", "Sequence", "dict", "list", "set", "tuple", "type")
 _NUMBERED: Final = (ast.BinOp, ast.Compare, ast.Subscript, ast.Slice)  # where a number counts something
 
 
@@ -31,6 +32,10 @@ class Fault:
     def applied(self, text: str) -> str:
         """The text with the fault."""
         return text[: self.start] + self.new + text[self.end :]
+
+    def meets(self, other: Fault) -> bool:
+        """Whether both change the same characters of a text."""
+        return self.start < other.end and other.start < self.end
 
     def shown(self, text: str) -> str:
         """The edit, in one line."""
@@ -95,6 +100,8 @@ def _dropped_element(node: ast.AST) -> Iterator[tuple[ast.AST, str]]:
 
 def _swapped(node: ast.AST) -> Iterator[tuple[ast.AST, str]]:
     if isinstance(node, ast.Call) and len(node.args) > 1 and all(isinstance(a, ast.Name) for a in node.args[:2]):
+        if isinstance(node.func, ast.Name) and node.func.id == "isinstance":
+            return  # fails wherever it runs: whoever makes it sees it at once
         yield node, ast.unparse(ast.Call(node.func, [node.args[1], node.args[0], *node.args[2:]], node.keywords))
 
 
@@ -143,6 +150,8 @@ def _code(tree: ast.AST) -> Iterator[ast.AST]:
                 continue
             case ast.FunctionDef(name="__repr__" | "__str__") | ast.BoolOp(values=[*_, ast.Constant(value=str())]):
                 continue  # what people read: a text, or another where there is none
+            case ast.Subscript(value=ast.Name(id=name)) if name in _TYPES:
+                continue
         yield node
         for name, value in ast.iter_fields(node):
             if name not in ("annotation", "returns", "decorator_list"):
