@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -16,7 +17,7 @@ from legato.base.errors import InternalError, LegatoError
 from legato.runtime import Executable, load, verify_file
 from legato.runtime.artifact import to_bytes
 from tests.damaged.trees import altered, flipped
-from tests.damaged.use import called
+from tests.damaged.use import MEMORY, called
 from tests.errors.corpus import PROGRAMS, VERSION
 from tests.runtime.forging import PREFIX, Change, forged
 
@@ -31,7 +32,7 @@ def attempt(number: int, folder: Path) -> bool:
     path = folder / "model.legato"
     path.write_bytes(_bytes(rng, data, sealed=sealed))
     _look(lambda: verify_file(path))
-    exe = load(path, threads=1)
+    exe = load(path, threads=1, memory_limit=MEMORY)
     _look_at(exe, folder)
     if not sealed:
         called(exe)
@@ -67,7 +68,15 @@ def _bytes(rng: Random, data: bytes, *, sealed: bool) -> bytes:
     change, state = _change(rng), rng.getstate()
     try:
         return forged(data, change, sealed=sealed)
-    except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError):  # too damaged to be sealed
+    except (
+        AttributeError,
+        IndexError,
+        KeyError,
+        OverflowError,
+        TypeError,
+        ValueError,
+        struct.error,
+    ):  # too damaged to be sealed
         rng.setstate(state)
         return forged(data, change, sealed=False)
 
