@@ -14,7 +14,7 @@ export LEGATO_MODELS ?= $(CURDIR)/.models
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test quick fuzz fuzz-language fuzz-programs fuzz-onnx bounds mutants faults isa lint sanitize bench models clean
+.PHONY: help venv demo test quick fuzz fuzz-language fuzz-programs fuzz-onnx bounds mutants damaged faults isa lint sanitize bench models clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -50,6 +50,9 @@ bounds: $(VENV)/.dev models ## all that compiles once more, every access to memo
 
 mutants: $(VENV)/.dev ## MUTANTS=100000 damaged programs: each is typed or refused, with an error of its own
 	LEGATO_MUTANTS=$(or $(MUTANTS),100000) $(BIN)/python -m pytest -n 2 --timeout 0 tests/errors/test_mutants.py
+
+damaged: $(VENV)/.dev ## FILES=20000 damaged files a kind (ONNX, text, JSON, artifacts with their checksums made again), COMMANDS=1000 command lines: no crash, no untyped error, 10 s and 2 GB each
+	$(BIN)/python -m tests.damaged --files $(or $(FILES),20000) --commands $(or $(COMMANDS),1000) $(DAMAGED)
 
 faults: $(VENV)/.dev ## small faults in the sources, each against the tests of its area: the share that they see (FAULTS="--areas infer=2" for some)
 	$(BIN)/python -m tools.faults --json out/faults.json $(FAULTS)

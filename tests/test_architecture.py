@@ -62,8 +62,8 @@ def test_import_is_cheap() -> None:
     assert len(found) <= 16, sorted(found)
 
 
-# Clocks that a test replaces by its own, and reads by which nothing is decided.
-CLOCKS = {"test_bench.py", "test_sources.py", "test_architecture.py"}
+# Clocks that a test replaces by its own, reads by which nothing is decided, and how long a process may sleep.
+CLOCKS = {"test_bench.py", "test_sources.py", "test_architecture.py", "forked.py"}
 
 
 def test_no_test_depends_on_the_clock() -> None:

@@ -42,7 +42,7 @@ def test_errors_name_the_file(tmp_path: Path) -> None:
 
 
 def test_threads_write_the_same_file(tmp_path: Path) -> None:
-    path, together = tmp_path / "a.txt", Barrier(2, timeout=10)
+    path, together = tmp_path / "a.txt", Barrier(2)
 
     def write(temporary: Path) -> None:
         temporary.write_text("new")
@@ -97,7 +97,7 @@ def test_a_pipe_is_written_to(tmp_path: Path) -> None:
     reader = Thread(target=lambda: got.append(path.read_text()), daemon=True)
     reader.start()
     replace_file(path, new)
-    reader.join(10)
+    reader.join()
     assert got == ["new"]
     assert stat.S_ISFIFO(path.stat().st_mode)
 

@@ -21,7 +21,6 @@ EXPRESSIONS = (
 )  # fmt: skip
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_nothing_takes_no_time(expression: str) -> None:
     text = f'#[version = "0.0.5"]\ndef @main(%x: Tensor[(n, m), float32]) {{ {expression} }}'

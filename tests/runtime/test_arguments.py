@@ -168,7 +168,7 @@ def test_an_executable_can_be_referred_to_weakly() -> None:
 
 def test_only_some_workspaces_are_kept_and_all_can_be_released() -> None:
     calls = 2 * MAX_KEPT
-    together = threading.Barrier(calls, timeout=30)
+    together = threading.Barrier(calls)
 
     def meet(info: HostOpInfo, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         together.wait()

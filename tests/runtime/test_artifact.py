@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from threading import Thread
 from typing import Any
 
@@ -21,15 +22,17 @@ import legato.base.target
 from legato.base.errors import ArtifactError, LegatoError
 from legato.base.target import cpu_flags
 from legato.runtime import Executable, load, verify_file
-from legato.runtime.artifact import PAGE, _relies_on, _seal
+from legato.runtime.artifact import PAGE
 from legato.runtime.binding import LARGE, crc32c_chunks
 from legato.runtime.program import ABI, FORMAT
+from tests.damaged.trees import altered
 from tests.descriptors import is_open
+from tests.runtime import forging
+from tests.runtime.forging import PREFIX
 from tests.runtime.images import executable, functions, image, program, twice
 
 ROOT = Path(__file__).parents[2]
 X = np.arange(5, dtype=np.float32)
-PREFIX = struct.Struct("<8sIIQ32s")
 
 
 @pytest.fixture(scope="module")
@@ -62,26 +65,8 @@ def forged(path: Path, folder: Path, change: Callable[[dict[str, Any]], object],
 
     sealed: its code says that it belongs to that manifest.
     """
-    data = path.read_bytes()
-    magic, version, length, size, _ = PREFIX.unpack(data[: PREFIX.size])
-    base = PREFIX.size + length
-    manifest, rest = json.loads(data[PREFIX.size : base]), bytearray(data[base:])
-    sections = dict(manifest["sections"])
-    change(manifest)
-    if sealed and {"program", "code_size", "constants"} <= manifest.keys() and "code" in manifest["sections"]:
-        start, count, _ = sections["code"]
-        relocations = rest[sections["relocations"][0] :][: sections["relocations"][1]]
-        relies_on = _relies_on(manifest["program"], manifest["code_size"], manifest["constants"])
-        image = hashlib.sha256(rest[start : start + count - 32])
-        rest[start + count - 32 : start + count] = _seal(
-            image, bytes(relocations), manifest["sections"]["constants"][1], relies_on
-        )
-        manifest["sections"]["code"][2] = hashlib.sha256(rest[start : start + count]).hexdigest()
-    text = json.dumps(manifest).encode()
-    text = text.ljust(-(-(PREFIX.size + len(text)) // PAGE) * PAGE - PREFIX.size)
-    head = PREFIX.pack(magic, version, len(text), size + len(text) - length, b"")[:24]
     copy = folder / "forged.legato"
-    copy.write_bytes(head + hashlib.sha256(head + text).digest() + text + rest)
+    copy.write_bytes(forging.forged(path.read_bytes(), lambda manifest, bodies: change(manifest), sealed=sealed))
     return copy
 
 
@@ -440,21 +425,8 @@ def test_where_the_system_has_no_more_threads(tmp_path: Path, monkeypatch: pytes
     assert (tmp_path / "copy.legato").read_bytes() == (tmp_path / "model.legato").read_bytes()
 
 
-def altered(data: Any, rng: np.random.Generator) -> Any:
-    """JSON data with one part replaced, removed or repeated."""
-    if isinstance(data, dict) and data and rng.integers(8):
-        key = list(data)[rng.integers(len(data))]
-        return {**data, key: altered(data[key], rng)}
-    if isinstance(data, list) and data and rng.integers(6):
-        at = int(rng.integers(len(data)))
-        return [*data[:at], altered(data[at], rng), *data[at + 1 :]]
-    choices: list[Any] = [0, -1, 7, 2**62, 2**63, 10**30, 1.5, "", "n", None, True, [], {}, [0, 0], ["*", "n", "n"]]
-    choices += [["select", "n", 1, ["//", "n", 0]], [["+"] * 3] * 3, [data, data], {"": data}]
-    return choices[rng.integers(len(choices))]
-
-
 def test_altered_manifests_load_or_are_refused(artifact: Path, tmp_path: Path) -> None:
-    rng = np.random.default_rng(3)
+    rng = Random(3)
     refused = 0
     for n in range(300):
 

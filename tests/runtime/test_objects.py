@@ -17,6 +17,7 @@ import pytest
 import legato
 from legato.base.errors import InternalError, InterruptError, RunError
 from legato.runtime import ConstructorInfo, Data, HostOpInfo, ObjectInfo, TensorField, TensorInfo
+from tests.interrupts import when_inside
 from tests.runtime import lists
 from tests.runtime.test_artifact import forged, message_of
 
@@ -232,17 +233,15 @@ def test_fork_deep_inside() -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child[0], 0)[1]) == 0
 
 
-@pytest.mark.timeout(60)
 def test_loops_are_interrupted() -> None:
     exe = lists.summed(lists.ENDLESS)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
-    timer = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
+    pressed = when_inside(lambda: os.kill(os.getpid(), signal.SIGINT))
     try:
         with pytest.raises(InterruptError):
             exe(NIL())
     finally:
-        timer.join()
+        pressed.join()
         signal.signal(signal.SIGINT, before)
 
 

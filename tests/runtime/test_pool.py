@@ -77,7 +77,6 @@ def test_threads_meet_at_barriers(threads: int) -> None:
         assert 1 <= seen <= min(threads, os.cpu_count() or 1)  # two on one CPU would wait for each other
 
 
-@pytest.mark.timeout(120)
 def test_barriers_with_many_callers_and_forks() -> None:
     meet, count = executable("meet", threads=4), executable("count", threads=3)
     expected = expected_of_meet()
@@ -157,7 +156,6 @@ def in_child(work: Callable[[], bool]) -> None:
     assert os.waitstatus_to_exitcode(status) == 0
 
 
-@pytest.mark.timeout(60)
 def test_fork_after_a_call() -> None:
     exe = executable("count", threads=3)
     expected = counted(exe)
@@ -170,7 +168,6 @@ def test_fork_after_a_call() -> None:
     assert counted(exe) == expected
 
 
-@pytest.mark.timeout(60)
 def test_fork_of_a_fork() -> None:
     exe = executable("count", threads=2)
     expected = counted(exe)
@@ -186,7 +183,6 @@ def test_fork_of_a_fork() -> None:
     in_child(child)
 
 
-@pytest.mark.timeout(60)
 def test_fork_while_another_thread_calls() -> None:
     exe = executable("count", threads=2)
     expected = counted(exe)
@@ -206,7 +202,6 @@ def test_fork_while_another_thread_calls() -> None:
         thread.join()
 
 
-@pytest.mark.timeout(60)
 def test_fork_inside_an_operator() -> None:
     in_the_child: list[int] = []
 
@@ -230,7 +225,6 @@ def _spawned(threads: int) -> list[int]:
     return counted(executable("count", threads=threads))
 
 
-@pytest.mark.timeout(60)
 def test_spawned_process() -> None:
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         assert pool.apply(_spawned, (2,)) == [LAUNCHES] * 7

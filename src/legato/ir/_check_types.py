@@ -45,7 +45,10 @@ def disagreement(node: Expr) -> tuple[Type, Type] | None:
     if node.ty is None:
         return None
     wanted = _from_parts(node)
-    return None if wanted is None or agree(node.ty, wanted) else (node.ty, wanted)
+    if wanted is None:
+        return None
+    is_right = node.ty == wanted if isinstance(node, Constant) else agree(node.ty, wanted)
+    return None if is_right else (node.ty, wanted)
 
 
 def _from_parts(node: Expr) -> Type | None:

@@ -451,7 +451,7 @@ def load(
     memory_limit: int = 0,
     host_ops: HostRunner | None = None,
 ) -> Executable:
-    """The executable in the file `path`, checked; its weights stay in the file and are mapped. Arguments as above.
+    """The executable in the file `path`, checked; its weights are read into memory. Arguments as above.
 
     ArtifactError for anything that is not a whole artifact of this version for this machine. Nothing is compiled.
     """

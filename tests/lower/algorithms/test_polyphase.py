@@ -55,3 +55,17 @@ def test_no_remainder_is_tested_for(taps: int, stride: int, padding: int) -> Non
     assert len(kernels) == 1
     assert f"% {stride} == 0" not in kernels[0]
     assert "select" not in kernels[0]
+
+
+@pytest.mark.parametrize(("height", "width"), [(1, 1), (1, 4), (4, 1), ("n", 1), ("n", 2)])
+@pytest.mark.parametrize("channels", [2, "c"])
+def test_phases_of_images_narrower_than_the_stride(height: int | str, width: int, channels: int | str) -> None:
+    """Some of their phases have no elements."""
+    mod = legato.parse(f"""#[version = "0.0.5"]
+    def @main(%x: Tensor[(1, {channels}, {height}, {width}), float32], %w: Tensor[({channels}, 2, 2, 1), float32]) {{
+      nn.conv2d_transpose(%x, %w, strides=[3, 3])
+    }}""")
+    noise = np.random.default_rng(0)
+    h, c = (2 if isinstance(d, str) else d for d in (height, channels))
+    x, w = (noise.standard_normal(shape).astype(np.float32) for shape in ((1, c, h, width), (c, 2, 2, 1)))
+    np.testing.assert_allclose(legato.compile(mod)(x, w), evaluate(mod, [x, w]), rtol=1e-5, atol=1e-6)

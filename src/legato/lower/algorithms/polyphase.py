@@ -40,7 +40,10 @@ class _Comb:
 
 
 def polyphase(body: Expr, axes: Sequence[Axis], reduction: Reduction) -> list[Part] | None:
-    """The sum of `body` over `reduction` as phases that together cover `axes`; None if it has none."""
+    """The sum of `body` over `reduction` as phases that together cover `axes`; None if it has none.
+
+    A dim that is shorter than the stride has phases without elements: these are left out.
+    """
     if reduction.combiner != "sum":
         return None
     combs = _combs(body, axes, reduction.axes)
@@ -55,7 +58,7 @@ def polyphase(body: Expr, axes: Sequence[Axis], reduction: Reduction) -> list[Pa
         if any(m is None for m in met):
             return None
         found.append(_part(body, axes, reduction, combs, choice, [m for m in met if m is not None]))
-    return found
+    return [part for part in found if all(extent_of(axis.extent) != 0 for axis in part.axes)]
 
 
 def _combs(body: Expr, axes: Sequence[Axis], reduced: Sequence[Axis]) -> list[_Comb]:

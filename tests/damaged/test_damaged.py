@@ -1,0 +1,39 @@
+"""Damaged files and odd command lines: some of each kind; `make damaged` tries thousands.
+
+ONNX's node tests, damaged, are in tests/frontend/onnx/test_damage.py.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+
+import pytest
+from google.protobuf.message import DecodeError
+
+from tests.damaged.trees import altered_message
+from tests.frontend.onnx.random_graphs import draw
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("kind", ["onnx", "text", "json", "artifact", "command"])
+def test_some_of_each_kind(kind: str, tmp_path: Path) -> None:
+    arguments = ["--kinds", kind, "--files", "40", "--commands", "40", "--jobs", "1", "--out", str(tmp_path)]
+    done = subprocess.run([sys.executable, "-m", "tests.damaged", *arguments], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "40 tried" in done.stdout
+
+
+def test_altered_messages_are_messages() -> None:
+    """What is around the damage still fits: protobuf reads most of them."""
+    proto = draw(0).proto
+    data, read = proto.SerializeToString(), 0
+    for seed in range(100):
+        changed = altered_message(data, Random(seed))
+        with suppress(DecodeError):
+            read += type(proto).FromString(changed) != proto
+    assert read > 50
