@@ -55,3 +55,14 @@ def test_no_remainder_is_tested_for(taps: int, stride: int, padding: int) -> Non
     assert len(kernels) == 1
     assert f"% {stride} == 0" not in kernels[0]
     assert "select" not in kernels[0]
+
+
+@pytest.mark.parametrize("channels", [2, "c"])
+def test_phases_of_no_elements(channels: int | str) -> None:
+    mod = legato.parse(f"""#[version = "0.0.5"]
+    def @main(%x: Tensor[(1, {channels}, 1, 5), float32], %w: Tensor[({channels}, 2, 2, 1), float32]) {{
+      nn.conv2d_transpose(%x, %w, strides=[3, 3], padding=[0, 0, 1, 0]) }}""")
+    x, w = (
+        np.random.default_rng(n).standard_normal(s).astype("float32") for n, s in ((0, (1, 2, 1, 5)), (1, (2, 2, 2, 1)))
+    )
+    np.testing.assert_allclose(legato.compile(mod)(x, w), evaluate(mod, [x, w]), atol=1e-5)

@@ -40,7 +40,8 @@ class _Comb:
 
 
 def polyphase(body: Expr, axes: Sequence[Axis], reduction: Reduction) -> list[Part] | None:
-    """The sum of `body` over `reduction` as phases that together cover `axes`; None if it has none."""
+    """The sum of `body` over `reduction` as phases that together cover `axes`, those with elements; None if it has
+    none."""
     if reduction.combiner != "sum":
         return None
     combs = _combs(body, axes, reduction.axes)
@@ -55,7 +56,7 @@ def polyphase(body: Expr, axes: Sequence[Axis], reduction: Reduction) -> list[Pa
         if any(m is None for m in met):
             return None
         found.append(_part(body, axes, reduction, combs, choice, [m for m in met if m is not None]))
-    return found
+    return [p for p in found if all(extent_of(a.extent) != 0 for a in p.axes)]
 
 
 def _combs(body: Expr, axes: Sequence[Axis], reduced: Sequence[Axis]) -> list[_Comb]:
