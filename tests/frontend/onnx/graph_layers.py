@@ -62,7 +62,10 @@ def _window(operator: str) -> Maker:
         if operator == "ConvTranspose":  # with SAME ONNX Runtime's extents are not those of the standard
             padding = "pads"
             more["output_padding"] = [d.rng.randint(0, s - 1) for s in more["strides"]]
-        if d.rng.random() < 0.3 and (operator.startswith("Conv") or d.opset >= (10 if operator == "MaxPool" else 19)):
+        is_dilated = operator.startswith("Conv") or (
+            d.opset >= (10 if operator == "MaxPool" else 19) and not padding.startswith("SAME")
+        )  # with SAME the peers' extents differ, and neither's are those of the standard
+        if is_dilated and d.rng.random() < 0.3:
             more["dilations"] = [d.rng.randint(1, 2) for _ in range(rank)]
         more |= {"pads": [d.rng.randint(0, k - 1) for k in kernel * 2]} if padding == "pads" else {"auto_pad": padding}
         if operator.startswith("Conv"):

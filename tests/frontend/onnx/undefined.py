@@ -1,6 +1,7 @@
-"""Which values of a graph ONNX leaves open: there implementations differ, and all of them are right.
+"""Which values of a graph no peer can judge.
 
-Legato's operators are total, so it has a value there; but no peer's is wanted.
+What ONNX leaves open: there implementations differ, and all of them are right; Legato's operators are total, so it has
+a value there. And what the reference of the onnx package is known to get wrong.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from onnx import numpy_helper
 
 from tests.frontend.onnx.graph_draft import Array, kind_of
 
-__all__ = ["undefined"]
+__all__ = ["misread", "undefined"]
 
 Rule = Callable[[Sequence[Array], Sequence[Array], onnx.NodeProto], bool]  # inputs, outputs
 
@@ -21,12 +22,24 @@ Rule = Callable[[Sequence[Array], Sequence[Array], onnx.NodeProto], bool]  # inp
 def undefined(graph: onnx.GraphProto, values: Mapping[str, Array]) -> set[str]:
     """The names of values that are not defined, or follow from such. `values` are those of the inputs and outputs."""
     known = {**{t.name: numpy_helper.to_array(t) for t in graph.initializer}, **values}
+
+    def is_open(node: onnx.NodeProto) -> bool:
+        inputs, outputs = ([known[name] for name in names if name] for names in (node.input, node.output))
+        return any(rule(inputs, outputs, node) for rule in _RULES.get(node.op_type, ()))
+
+    return _following(graph, is_open)
+
+
+def misread(proto: onnx.ModelProto) -> set[str]:
+    """The names of values for which the reference alone is no judge, and what follows from them."""
+    before_13 = proto.opset_import[0].version < 13
+    return _following(proto.graph, lambda n: n.op_type in _MISREAD or (before_13 and n.op_type in _NEW_AXES))
+
+
+def _following(graph: onnx.GraphProto, starts: Callable[[onnx.NodeProto], bool]) -> set[str]:
     found: set[str] = set()
     for node in graph.node:
-        inputs, outputs = ([known[name] for name in names if name] for names in (node.input, node.output))
-        if not found.isdisjoint(node.input) or any(
-            rule(inputs, outputs, node) for rule in _RULES.get(node.op_type, ())
-        ):
+        if not found.isdisjoint(node.input) or starts(node):
             found.update(node.output)
     return found
 
@@ -76,3 +89,6 @@ _RULES: Mapping[str, Sequence[Rule]] = {
     "ReduceMean": (_nothing,), "ReduceMin": (_nothing,), "ReduceMax": (_nothing,),
     "ReduceLogSum": (_logarithm,), "ReduceLogSumExp": (_logarithm,), "ReduceL2": (_logarithm,),
 }  # fmt: skip
+
+_MISREAD = ("GlobalMaxPool",)  # its result has fewer dims than the standard's, but for rank 4
+_NEW_AXES = ("Softmax", "LogSoftmax", "Hardmax")  # before operator set 13 over all dims from the axis on
