@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import onnx
 import onnxruntime as ort
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 from legato.frontend.onnx import from_onnx
 from legato.interp import evaluate
@@ -55,3 +57,27 @@ def ort_outputs(proto: onnx.ModelProto, feeds: Mapping[str, Array]) -> tuple[Arr
     options.intra_op_num_threads = 1
     session = ort.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
     return tuple(session.run(None, dict(feeds)))
+
+
+def peer_outputs(proto: onnx.ModelProto, feeds: Mapping[str, Array]) -> tuple[Array, ...] | None:
+    """The outputs by ONNX Runtime; by the reference of the onnx package where ONNX Runtime has no kernel for a dtype;
+    None where the model, or what it is given, is refused."""
+    try:
+        return ort_outputs(proto, feeds)
+    except Exception as error:  # of its many classes
+        if not any(text in str(error) for text in _NO_KERNEL):
+            return None
+    return reference_outputs(proto, feeds)
+
+
+_NO_KERNEL = ("NOT_IMPLEMENTED", "No corresponding Numpy type", "bfloat16")
+
+
+def reference_outputs(proto: onnx.ModelProto, feeds: Mapping[str, Array]) -> tuple[Array, ...] | None:
+    """The outputs by the reference of the onnx package; None where it fails."""
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            return tuple(map(np.asarray, ReferenceEvaluator(proto).run(None, dict(feeds))))
+    except Exception:  # peers have errors of all kinds
+        return None
