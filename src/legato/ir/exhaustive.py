@@ -20,9 +20,9 @@ from legato.ir.expr import (
     PatternTuple,
     PatternWildcard,
 )
-from legato.ir.types import GlobalTypeVar, TypeData
+from legato.ir.types import GlobalTypeVar, Type, TypeCall, TypeData
 
-__all__ = ["show_pattern", "unmatched_cases"]
+__all__ = ["is_empty", "show_pattern", "unmatched_cases"]
 
 MAX_STEPS: Final = 20_000  # the problem is NP-complete: real matches need some tens of steps
 _ANY: Final = PatternWildcard()
@@ -49,6 +49,8 @@ def unmatched_cases(
 
     `types` are the module's data types. TypeCheckError for a match that would take too long to check.
     """
+    if not match.clauses and is_empty(match.data.ty, types):
+        return ()
     found: list[Pattern] = []
     rows: list[Row] = [(clause.pattern,) for clause in match.clauses]
     work: list[_Problem] = [(rows, 1, None)]
@@ -64,6 +66,13 @@ def unmatched_cases(
         elif columns:
             work += reversed(_split(rows, columns, path, types))
     return tuple(found)
+
+
+def is_empty(ty: Type | None, types: Mapping[GlobalTypeVar, TypeData]) -> bool:
+    """True for a data type without constructors: it has no values."""
+    header = ty.func if isinstance(ty, TypeCall) else ty
+    data = types.get(header) if isinstance(header, GlobalTypeVar) else None
+    return data is not None and not data.constructors and not data.extern
 
 
 def _split(
