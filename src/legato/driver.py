@@ -24,7 +24,7 @@ from legato.base.node import post_order
 from legato.base.precision import Precision
 from legato.base.target import Target
 from legato.codegen.link import Image, link
-from legato.infer.infer import infer
+from legato.infer.infer import infer, infer_text
 from legato.ir import expr as ir
 from legato.ir.attrs_json import attrs_from_json, attrs_to_json
 from legato.ir.module import Module
@@ -131,7 +131,7 @@ def load_model(
         path = Path(str(model))
         module = load_text(path, ops=operators(ops), read=parse)
         with quoting(path, str(path)):
-            return infer(module)
+            return infer_text(module)
     if suffix == ".json":
         from legato.ir.files import load_json_file
 
