@@ -24,7 +24,7 @@ from legato.ir.kinds import data_kind_fault
 from legato.ir.module import GlobalFunc, Module
 from legato.ir.op import Op
 from legato.ir.purity import Purity, effects_in_dataflow
-from legato.ir.scope import misplaced, place
+from legato.ir.scope import bound_twice, misplaced, place
 from legato.ir.types import FuncType, GlobalTypeVar, Type, TypeData, TypeVar, free_type_vars, walk
 
 __all__ = ["infer", "infer_function", "infer_text"]
@@ -145,12 +145,21 @@ def _infer_group(state: Walk, group: Mapping[GlobalVar, Function]) -> None:
 
 
 def _scope_fault(func: Function) -> TypeCheckError | None:
-    """What is wrong with the scopes of a function that is not typed yet: a shared node may be used outside of them."""
-    var = misplaced(place(func)) if func.ty is None else None
-    if var is None:
+    """What is wrong with the scopes of a function that is not typed yet: a variable may be bound twice, and a shared
+    node be used outside of what binds its variables."""
+    if func.ty is not None:
+        return None
+    placement = place(func)
+    twice = bound_twice(placement)
+    if twice is not None:
+        var, places = twice
+        hint = "bind another variable: each that relay.var makes is one of its own, whatever its name"
+        return TypeCheckError(f"variable %{var.name} is bound twice", span=var.span, details=places, hint=hint)
+    outside = misplaced(placement)
+    if outside is None:
         return None
     hint = "something that depends on it, such as a graph binding, is used outside, too"
-    return TypeCheckError(f"%{var.name} is used outside the scope that binds it", span=var.span, hint=hint)
+    return TypeCheckError(f"%{outside.name} is used outside the scope that binds it", span=outside.span, hint=hint)
 
 
 def _zonked(state: Walk, func: Function) -> Type:
