@@ -71,7 +71,8 @@ def unmatched_cases(
 def unreached_clauses(match: Match, types: Mapping[GlobalTypeVar, TypeData]) -> tuple[int, ...]:
     """The clauses, by number, that take no value which none before them takes. (Those that it would take too
     long to ask about count as reached.)"""
-    patterns, steps = [(clause.pattern,) for clause in match.clauses], iter(range(MAX_STEPS))
+    patterns: list[Row] = [(clause.pattern,) for clause in match.clauses]
+    steps = iter(range(MAX_STEPS))
     return tuple(n for n in range(1, len(patterns)) if not _is_useful(patterns[:n], patterns[n], types, steps))
 
 
