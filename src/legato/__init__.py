@@ -135,8 +135,8 @@ def parse(text: str, *, ops: Iterable[Op] = ()) -> Module:
     """
     from legato.base.errors import quoting
     from legato.driver import operators
-    from legato.infer.infer import infer
+    from legato.infer.infer import infer_text
     from legato.prelude import parse as read
 
     with quoting(text):
-        return infer(read(text, ops=operators(ops)))
+        return infer_text(read(text, ops=operators(ops)))

@@ -20,11 +20,12 @@ from legato.assemble import KERNEL, Assembler, Objects, llvm_modules
 from legato.base.config import config
 from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError, UnsupportedError, quoting
+from legato.base.lexer import has_half
 from legato.base.node import post_order
 from legato.base.precision import Precision
 from legato.base.target import Target
 from legato.codegen.link import Image, link
-from legato.infer.infer import infer
+from legato.infer.infer import infer, infer_text
 from legato.ir import expr as ir
 from legato.ir.attrs_json import attrs_from_json, attrs_to_json
 from legato.ir.module import Module
@@ -131,7 +132,7 @@ def load_model(
         path = Path(str(model))
         module = load_text(path, ops=operators(ops), read=parse)
         with quoting(path, str(path)):
-            return infer(module)
+            return infer_text(module)
     if suffix == ".json":
         from legato.ir.files import load_json_file
 
@@ -238,6 +239,8 @@ def _compiled(mod: Module, options: CompileOptions) -> Compiled:
     _require_stages(options)
     clock = _Clock(options.progress)
     source = str(mod)
+    if has_half(source):
+        raise CompileError("a name or string of the program has half a character", hint="names are Unicode text")
     observer = Observer(keep=options.keep, progress=options.progress)
     with clock("passes"):
         require_shallow(OutlineBranches()(mod))  # what it leaves: closures in closures, say

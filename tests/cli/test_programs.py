@@ -51,3 +51,14 @@ def test_check_of_what_is_not_compiled(call: Any) -> None:
     assert reason["reason"] == f"{wanted}; result : fn (float32) -> float32"
     Path("loops.relay").write_text(head + "kernel @main(x: Buffer[(4), float32]) { x[0] = 1.0f; }")
     assert "@main is a loop-level function" in call("check", "loops.relay").err
+
+
+def test_check_names_clauses_that_are_never_reached(call: Any) -> None:
+    """Such a program is as good as another: it is compiled, and nobody is warned."""
+    head = '#[version = "0.0.5"]\n'
+    clauses = "Some(%x) => %x, None => 0, Some(_) => 1, _ => 2"
+    Path("dead.relay").write_text(f"{head}def @main(%n: int32) {{ match (Some(%n)) {{ {clauses} }} }}")
+    found = call("check", "dead.relay", "--json").json
+    assert [(c["function"], c["pattern"]) for c in found["unreached"]] == [("main", "Some(_)"), ("main", "_")]
+    assert found["unsupported"] == []
+    assert "never reached  clause Some(_) in @main, at dead.relay:2:" in call("check", "dead.relay").out

@@ -222,9 +222,9 @@ def test_host_functions_that_run_once_are_compiled_quickly_beside_others_that_ca
     again = Func("again", (x,), block(Launch((x,), "a"), Invoke((x,), "again")), FuncKind.HOST)
     quick, other = emit_hosts([once, again], V3, {}, {"a": LaunchKind.SHARES})
     assert quick.startswith("; codegen level 0\n")
-    assert '@"main"(ptr %call, ptr %args) #0' in quick
+    assert '@"f.main"(ptr %call, ptr %args) #0' in quick
     assert other.startswith("; codegen level 2\n")
-    assert '@"again"(ptr %call, ptr %args) #0' in other
+    assert '@"f.again"(ptr %call, ptr %args) #0' in other
     long = replace(again, body=block(again.body, *[Launch((x,), "a")] * LONG))
     (both,) = emit_hosts([once, long], V3, {}, {"a": LaunchKind.SHARES})
     assert both.startswith("; codegen level 0\n")

@@ -207,7 +207,7 @@ def test_a_host_function_with_thousands_of_steps() -> None:
     for k, view in enumerate(views):
         body = View(view, arena, const(k * 4 * N), body)
     text = emit_module([host_func("main", (x, out), Alloc(arena, body))], host(), {}, {"keep": True})
-    assert text.count('@"keep", ptr %words, i64 1)') == 1001
+    assert text.count('@"f.keep", ptr %words, i64 1)') == 1001
 
 
 def test_kernels_of_other_objects_must_be_known() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from legato.base.errors import TypeCheckError
-from legato.ir.exhaustive import show_pattern, unmatched_cases
+from legato.ir.exhaustive import show_pattern, unmatched_cases, unreached_clauses
 from legato.ir.expr import (
     Clause,
     Constructor,
@@ -85,6 +85,13 @@ def test_exactly_the_forgotten_values(clauses: list[Pattern]) -> None:
         assert any(takes(p, value) for p in clauses) != any(takes(p, value) for p in forgotten)
 
 
+@settings(max_examples=60)
+@given(st.lists(patterns(), max_size=5))
+def test_exactly_the_clauses_that_take_nothing_new(clauses: list[Pattern]) -> None:
+    first = {next((n for n, p in enumerate(clauses) if takes(p, value)), None) for value in values(3)}
+    assert unreached_clauses(matching(*clauses), TYPES) == tuple(n for n in range(len(clauses)) if n not in first)
+
+
 def test_limit() -> None:
     found = unmatched_cases(matching(), TYPES)
     assert [show_pattern(p) for p in found] == ["_"]
@@ -109,6 +116,7 @@ def test_a_hostile_match_is_an_error() -> None:
     ]
     with pytest.raises(TypeCheckError, match="too many cases"):
         unmatched_cases(matching(*clauses), TYPES)
+    assert unreached_clauses(matching(*clauses, ANY), TYPES) == ()  # nobody knows
 
 
 def test_deep_patterns() -> None:

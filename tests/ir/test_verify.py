@@ -73,7 +73,8 @@ _CONS_OF_OTHER = Constructor("Cons", CONS.inputs, CONS.belongs_to, 0)
     ("body", "message"),
     [
         (Y, "@main: variable %y is not bound"),
-        (Function((X,), X), "@main: variable %x is bound twice"),
+        (Function((X,), X), "@main: variable %x is bound twice\n"
+         "  first : a parameter of a function\n  again : a parameter of a function"),
         (Tuple((Let(Y, X, _SHARED), _SHARED)), "@main: variable %y is used outside the scope that binds it"),
         (If(X, Let(Y, X, Y), Y), "@main: variable %y is used outside the scope that binds it"),
         (GlobalVar("f"), "@main: function @f is not defined"),

@@ -71,3 +71,10 @@ def test_pairs_of_pairs() -> None:
 def test_types_have_a_bound() -> None:
     with pytest.raises(UnsupportedError, match="ever more types"):
         legato.compile(legato.parse(pairs(13)))
+
+
+@pytest.mark.parametrize("text", ["def @main[A](%x: A) { %x }", "def @main(%x: int32) { Nil }"])
+def test_a_main_for_all_types_is_refused(text: str) -> None:
+    """Nothing calls it that would say for which types it is to be compiled."""
+    with pytest.raises(UnsupportedError, match=r"@main holds for any type A"):
+        legato.compile(legato.parse(f'#[version = "0.0.5"]\n{text}'))

@@ -34,7 +34,7 @@ from legato.base.dtype import DType
 from legato.base.errors import ParseError
 from legato.base.span import Span
 
-__all__ = ["Source", "Token", "number", "quote", "tokenize", "unquote"]
+__all__ = ["Source", "Token", "has_half", "number", "quote", "tokenize", "unquote"]
 
 
 class Token(NamedTuple):
@@ -237,6 +237,7 @@ class _Lexer:
                 return pos
 
 
+_HALF = re.compile("[\ud800-\udfff]")  # UTF-8 has no form for these
 _SUFFIXES = {"bf16": dt.bfloat16, "f16": dt.float16, "f32": dt.float32, "f64": dt.float64, "f": dt.float32}
 _SUFFIXES["i"] = dt.int32
 _SUFFIXES |= {f"{d.name[0]}{d.bits}": d for d in dt.ALL_DTYPES if d.is_int}
@@ -253,6 +254,11 @@ def number(token: Token) -> tuple[int | float, DType | None]:
     return float(digits), _SUFFIXES.get(suffix)
 
 
+def has_half(text: str) -> bool:
+    """True if a text has a surrogate, half of a character: it cannot be written as UTF-8."""
+    return not text.isascii() and _HALF.search(text) is not None
+
+
 def quote(text: str) -> str:
     """`text` as a string literal."""
     return json.dumps(text, ensure_ascii=False)
@@ -266,4 +272,6 @@ def unquote(source: Source, token: Token) -> str:
         hint = 'the escapes are those of JSON: \\" \\\\ \\n \\t \\uXXXX …'
         raise source.error("bad escape in a string", token.start, token.end, hint=hint) from None
     assert isinstance(text, str)
+    if has_half(text):
+        raise source.error("a string has half a character, a surrogate without the other", token.start, token.end)
     return text

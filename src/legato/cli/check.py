@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,7 +87,7 @@ def _below(mod: Module, args: argparse.Namespace, tell: Tell) -> dict[str, Any]:
     }
     if "output_names" not in main.attrs:
         found["outputs"] = {"output": str(main.body.ty)}
-    found |= _known(mod)
+    found |= {**_known(mod), "unreached": list(_unreached(mod))}
     options = _arguments.options(args, tell)
     observer = Observer(progress=tell)
     try:
@@ -107,6 +107,20 @@ def _known(mod: Module) -> dict[str, Any]:
     known = survey(mod)
     checks = [{"what": what, "left": a, "right": b, "at": at} for what, a, b, at in known.checks]
     return {"accesses": dict(known.accesses), "checks": checks}
+
+
+def _unreached(mod: Module) -> Iterator[dict[str, Any]]:
+    """The clauses of matches that no value comes to: those before them take all."""
+    from legato.ir.exhaustive import show_pattern, unreached_clauses
+    from legato.ir.expr import Match
+    from legato.ir.visit import nodes
+
+    for gv, func in mod.graph_functions():
+        for match in (node for node in nodes(func) if isinstance(node, Match)):
+            for clause in (match.clauses[n] for n in unreached_clauses(match, mod.types)):
+                place = clause.pattern.span or match.span
+                at = "" if place is None else str(place)
+                yield {"function": gv.name, "pattern": show_pattern(clause.pattern), "at": at}
 
 
 def _reasons(error: UnsupportedError) -> Sequence[str]:
@@ -130,6 +144,8 @@ def _text(data: dict[str, Any]) -> str:
         table += [("accesses", ", ".join(f"{n} {how}" for how, n in data["accesses"].items()))]
     checks = [f"{c['left']} = {c['right']}: {c['what']}{c['at'] and ', at ' + c['at']}" for c in data.get("checks", ())]
     table += [("each call checks" if not n else "", text) for n, text in enumerate(checks)]
+    dead = [f"{c['pattern']} in @{c['function']}{c['at'] and ', at ' + c['at']}" for c in data.get("unreached", ())]
+    table += [("never reached" if not n else "", f"clause {text}") for n, text in enumerate(dead)]
     return "\n".join([rows(table), *_verdict(data)])
 
 

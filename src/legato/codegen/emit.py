@@ -26,6 +26,7 @@ from legato.codegen.intrinsics import Intrinsics
 from legato.codegen.level import level_line
 from legato.codegen.outlined import definitions
 from legato.codegen.stmt import Statements
+from legato.codegen.symbols import symbol
 from legato.codegen.value import Value, literal
 from legato.tir.buffer import Buffer
 from legato.tir.launch import LaunchKind, launch_kind
@@ -146,7 +147,7 @@ def _kernel(func: Func, target: Target, outlined: set[str]) -> str:
     body.run(func.body)
     body.finish()
     lines = "\n".join(builder.lines())
-    return f'define hidden i32 @"{func.name}"(ptr %args, i64 %tid, i64 %nt) #0 {{\n{lines}\n}}'
+    return f'define hidden i32 @"{symbol(func.name)}"(ptr %args, i64 %tid, i64 %nt) #0 {{\n{lines}\n}}'
 
 
 def _host(
@@ -170,7 +171,7 @@ def _host(
         body.pop(frame)
     body.finish()
     lines = "\n".join(builder.lines())
-    return f'define hidden i32 @"{func.name}"(ptr %call, ptr %args) #0 {{\n{lines}\n}}', body.called
+    return f'define hidden i32 @"{symbol(func.name)}"(ptr %call, ptr %args) #0 {{\n{lines}\n}}', body.called
 
 
 def bind_params(ev: Evaluator, func: Func) -> None:

@@ -18,6 +18,7 @@ from legato.codegen.memory import MEMORY_TYPES
 from legato.codegen.objects import Objects
 from legato.codegen.registers import Registers
 from legato.codegen.stmt import Pending, Statements
+from legato.codegen.symbols import symbol
 from legato.codegen.value import Value, literal
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.launch import LaunchKind
@@ -185,17 +186,17 @@ class HostStatements(Statements):
     def _launch(self, s: Launch) -> None:
         if s.kernel not in self.launches:
             raise InternalError(f"launch of the unknown kernel {s.kernel!r}")
-        self.called[s.kernel] = f'declare hidden i32 @"{s.kernel}"(ptr, i64, i64)'
+        self.called[s.kernel] = f'declare hidden i32 @"{symbol(s.kernel)}"(ptr, i64, i64)'
         words, kind = self._words(s.args), self.launches[s.kernel]
         if kind is LaunchKind.GANG:
             where = self.builder.effect(f"getelementptr i8, ptr %words, i64 {8 * len(s.args)}", "ptr", 1)
             self.builder.line(f"store ptr %call, ptr {where.text}, align 8")
-        self._call(f'{self._service("launch")}(ptr %call, ptr @"{s.kernel}", ptr {words}, i64 {int(kind)})')
+        self._call(f'{self._service("launch")}(ptr %call, ptr @"{symbol(s.kernel)}", ptr {words}, i64 {int(kind)})')
         self._reload(s.args)
 
     def _invoke(self, s: Invoke) -> None:
-        self.called[s.func] = f'declare hidden i32 @"{s.func}"(ptr, ptr)'
-        self._call(f'@"{s.func}"(ptr %call, ptr {self._words(s.args)})')
+        self.called[s.func] = f'declare hidden i32 @"{symbol(s.func)}"(ptr, ptr)'
+        self._call(f'@"{symbol(s.func)}"(ptr %call, ptr {self._words(s.args)})')
         self._reload(s.args)
 
     # ---------------------------------------------------------------------------------------------- control flow

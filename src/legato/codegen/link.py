@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from legato.base.dataclass import dataclass
 from legato.base.errors import InternalError
 from legato.codegen.elf import ElfObject, Relocation, Section, read_object
+from legato.codegen.symbols import name_of
 
 __all__ = ["PAGE", "Image", "link"]
 
@@ -62,7 +63,8 @@ class _Linker:
             names = self.names[n] if n < len(self.names) else {}
             for symbol in obj.symbols:
                 if symbol.is_global and symbol.section is not None:
-                    name = names.get(symbol.name, symbol.name)
+                    own = name_of(symbol.name)
+                    name = names.get(own, own)
                     if name in found:
                         raise InternalError(f"symbol {name!r} is defined in two objects")
                     found[name] = (n, symbol.section, symbol.value)
@@ -70,7 +72,7 @@ class _Linker:
 
     def image(self, exports: list[str]) -> Image:
         """Lays out, resolves and checks everything."""
-        missing = {s.name for o in self.objects for s in o.symbols if s.is_global and s.section is None}
+        missing = {name_of(s.name) for o in self.objects for s in o.symbols if s.is_global and s.section is None}
         missing = (missing | set(exports)) - self.globals.keys()
         if missing:
             raise InternalError("undefined symbols: " + ", ".join(sorted(missing)))
@@ -110,7 +112,7 @@ class _Linker:
     def _symbol(self, n: int, index: int) -> int:
         symbol = self.objects[n].symbols[index]
         if symbol.section is None:
-            return self._global(symbol.name)  # defined elsewhere, under the name that it has there
+            return self._global(name_of(symbol.name))  # defined elsewhere, under the name that it has there
         return self._section(n, symbol.section) + symbol.value
 
     def _apply(self, n: int, place: int, r: Relocation) -> None:

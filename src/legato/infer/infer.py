@@ -18,14 +18,16 @@ from legato.infer.holes import Hole, show
 from legato.infer.rebuild import Rebuild
 from legato.infer.typer import OpenCall
 from legato.infer.walk import Walk
-from legato.ir.expr import Expr, Function, GlobalVar
+from legato.ir._check_types import agree, has_hole
+from legato.ir.expr import Constant, Constructor, Expr, Function, GlobalVar, Var
 from legato.ir.kinds import data_kind_fault
 from legato.ir.module import GlobalFunc, Module
+from legato.ir.op import Op
 from legato.ir.purity import Purity, effects_in_dataflow
-from legato.ir.scope import misplaced, place
+from legato.ir.scope import bound_twice, misplaced, place
 from legato.ir.types import FuncType, GlobalTypeVar, Type, TypeData, TypeVar, free_type_vars, walk
 
-__all__ = ["infer", "infer_function"]
+__all__ = ["infer", "infer_function", "infer_text"]
 
 _LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -53,6 +55,34 @@ def infer(module: Module) -> Module:
     for gv, func in functions.items():
         new[gv] = rebuild.function(func)
     return module.with_functions({gv: new.get(gv, f) for gv, f in module.functions.items()})
+
+
+def infer_text(module: Module) -> Module:
+    """`infer`, of a module as the parser gives it: TypeCheckError where a graph binding states what is not so."""
+    typed = infer(module)
+    errors = []
+    for gv, func in module.graph_functions():
+        if func.ty is not None or not any(n.ty is not None for n in _makers(func)):
+            continue
+        pairs = zip(_makers(func), _makers(typed.functions[gv]), strict=True)  # nothing but types is new
+        errors += [_misstated(old.ty, new) for old, new in pairs if old.ty is not None and not _is_so(old.ty, new.ty)]
+    _raise(errors)
+    return typed
+
+
+def _makers(func: GlobalFunc) -> Iterable[Expr]:
+    """The nodes that make something: a graph binding may state their types."""
+    assert isinstance(func, Function)
+    return (n for n in post_order([func.body]) if not isinstance(n, Var | GlobalVar | Constant | Constructor | Op))
+
+
+def _is_so(stated: Type, found: Type | None) -> bool:
+    return agree(stated, found) if has_hole(stated) else stated == found
+
+
+def _misstated(stated: Type, node: Expr) -> TypeCheckError:
+    details = [f"stated : {stated}", f"found  : {node.ty}"]
+    return TypeCheckError("a graph binding states another type", span=node.span, details=details)
 
 
 def infer_function(
@@ -115,12 +145,21 @@ def _infer_group(state: Walk, group: Mapping[GlobalVar, Function]) -> None:
 
 
 def _scope_fault(func: Function) -> TypeCheckError | None:
-    """What is wrong with the scopes of a function that is not typed yet: a shared node may be used outside of them."""
-    var = misplaced(place(func)) if func.ty is None else None
-    if var is None:
+    """What is wrong with the scopes of a function that is not typed yet: a variable may be bound twice, and a shared
+    node be used outside of what binds its variables."""
+    if func.ty is not None:
+        return None
+    placement = place(func)
+    twice = bound_twice(placement)
+    if twice is not None:
+        var, places = twice
+        hint = "bind another variable: each that relay.var makes is one of its own, whatever its name"
+        return TypeCheckError(f"variable %{var.name} is bound twice", span=var.span, details=places, hint=hint)
+    outside = misplaced(placement)
+    if outside is None:
         return None
     hint = "something that depends on it, such as a graph binding, is used outside, too"
-    return TypeCheckError(f"%{var.name} is used outside the scope that binds it", span=var.span, hint=hint)
+    return TypeCheckError(f"%{outside.name} is used outside the scope that binds it", span=outside.span, hint=hint)
 
 
 def _zonked(state: Walk, func: Function) -> Type:

@@ -25,7 +25,7 @@ from legato.infer.typer import Typer, stated_dims
 from legato.ir.attr_types import dim_fields
 from legato.ir.attrs import dims_of
 from legato.ir.call_tir import CALL_TIR, calling
-from legato.ir.exhaustive import show_pattern, unmatched_cases
+from legato.ir.exhaustive import is_empty, show_pattern, unmatched_cases
 from legato.ir.expr import (
     Call,
     Constant,
@@ -307,9 +307,11 @@ class Walk:
 
     def _match(self, node: Match) -> None:
         def finish(_: Expr) -> None:
-            if not node.clauses:
-                raise TypeCheckError("a match needs a clause", span=node.span)
-            self.types[id(node)] = self.typer.join([c.body for c in node.clauses], node, "the clauses of match")
+            bodies = [c.body for c in node.clauses]
+            join = self.typer.join
+            self.types[id(node)] = (
+                join(bodies, node, "the clauses of match") if bodies else self._impossible(node, data)
+            )
 
         data = self.solver.hole()
         wrong: set[object] = set()  # what the patterns are of that have been found wrong
@@ -321,6 +323,17 @@ class Walk:
 
     def _matched(self, node: Match, data: Hole) -> None:
         self.solver.unify(data, self.need(node.data, node), self.typer.site("match", node))
+
+    def _impossible(self, node: Match, data: Hole) -> Type:
+        """The type of a match without clauses: any, since there is no value that it could be asked of."""
+        ty = self.solver.resolve(data)
+        if isinstance(ty, Hole) and ty.failed:
+            return ty
+        if not is_empty(ty, self._data_types):
+            details = [f"it is of : {show(self.solver.zonk(ty))}"]
+            hint = "only one over a data type without constructors has none"
+            raise TypeCheckError("a match needs a clause", span=node.span, details=details, hint=hint)
+        return self.solver.hole("the result of match")
 
     def _cover(self, node: Match, wrong: set[object]) -> None:
         """A match that promises to be complete must take every value."""

@@ -28,12 +28,14 @@ from legato.ir.scope import binders
 from legato.ir.types import (
     UNIT,
     FuncType,
+    GlobalTypeVar,
     HoleType,
     RefType,
     ShapeType,
     TensorType,
     TupleType,
     Type,
+    TypeVar,
     tensor_type,
 )
 
@@ -44,6 +46,9 @@ def disagreement(node: Expr) -> tuple[Type, Type] | None:
     """The type that a node carries and the one that its parts give it, where these disagree."""
     if node.ty is None:
         return None
+    if isinstance(node, If | Match):
+        bodies = (node.then, node.orelse) if isinstance(node, If) else tuple(c.body for c in node.clauses)
+        return next(((node.ty, b.ty) for b in bodies if b.ty is not None and not _serves(b.ty, node.ty)), None)
     wanted = _from_parts(node)
     if wanted is None:
         return None
@@ -60,8 +65,6 @@ def _from_parts(node: Expr) -> Type | None:
             return ShapeType(dims)
         case Let():
             return node.body.ty
-        case If(_, then, orelse):
-            return orelse.ty if agree(node.ty, then.ty) else then.ty
         case Tuple(members) | Dataflow(_, members):
             return TupleType(tuple(m.ty or HoleType() for m in members))
         case TupleGetItem(value, index) if isinstance(value.ty, TupleType) and index < len(value.ty.fields):
@@ -82,10 +85,30 @@ def _of_reference(node: Expr) -> Type | None:
             return ref.ty.value
         case RefWrite():
             return UNIT
-        case Match(_, clauses) if clauses:
-            return clauses[0].body.ty
         case _:
             return None
+
+
+def _serves(a: Type, b: Type) -> bool:
+    """True if `a` agrees with `b`, or with an instance of it where it has polymorphic functions and `b` others."""
+    if isinstance(a, FuncType) and isinstance(b, FuncType) and a.type_params and not b.type_params:
+        return _is_instance(b, a, {p: HoleType() for p in a.type_params if isinstance(p, TypeVar)})
+    kids, others = a.children(), b.children()
+    if not kids or isinstance(a, TensorType) or len(kids) != len(others):
+        return agree(a, b)
+    return type(a) is type(b) and all(map(_serves, kids, others))
+
+
+def _is_instance(ty: Type, of: Type, known: dict[TypeVar, Type]) -> bool:
+    """True if `ty` agrees with `of`, whose type variables may stand for anything; notes in `known` for what they do."""
+    if isinstance(of, TypeVar) and of in known:
+        if isinstance(known[of], HoleType):
+            known[of] = ty
+        return agree(known[of], ty)
+    kids, others = ty.children(), of.children()
+    if not others or isinstance(of, TensorType) or len(kids) != len(others):
+        return agree(ty, of)
+    return type(ty) is type(of) and all(_is_instance(k, o, known) for k, o in zip(kids, others, strict=True))
 
 
 def agree(a: Type | None, b: Type | None) -> bool:
@@ -96,6 +119,8 @@ def agree(a: Type | None, b: Type | None) -> bool:
         return a.dtype == b.dtype and a.rank == b.rank
     if isinstance(a, ShapeType) and isinstance(b, ShapeType):
         return a.dims is None or b.dims is None or len(a.dims) == len(b.dims)
+    if isinstance(a, GlobalTypeVar):
+        return a is b
     kids, others = a.children(), b.children()
     return type(a) is type(b) and len(kids) == len(others) and all(map(agree, kids, others))
 

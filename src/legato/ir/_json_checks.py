@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from legato.base.lexer import MAX_NUMBER
+from legato.base.lexer import MAX_NUMBER, has_half
 
 __all__ = ["Bad", "entry_of", "flag", "integer", "items", "load", "mapping", "number", "pick", "shown", "text", "wrong"]
 
@@ -66,6 +66,8 @@ def text(value: Json) -> str:
     """A string."""
     if type(value) is not str:
         raise wrong("a string", value)
+    if has_half(value):
+        raise Bad(f"a string has half a character: {value[:_SHOWN]!a}")
     return value
 
 

@@ -23,9 +23,12 @@ from legato.ir.attrs import make_attrs, pack_args
 from legato.ir.expr import (
     Call,
     Clause,
+    Constant,
+    Constructor,
     Dataflow,
     Expr,
     Function,
+    GlobalVar,
     If,
     Let,
     Match,
@@ -39,11 +42,14 @@ from legato.ir.expr import (
 )
 from legato.ir.op import Op
 from legato.ir.scope import pattern_vars
+from legato.ir.types import Type
 
 __all__ = ["ExprParser", "run"]
 
 Rule = Generator[Any, Any, Any]
 MAX_PARAMS: Final = 1 << 16
+
+_NAMED: Final = (Var, GlobalVar, Constant, Constructor, Op)  # what is not made where it stands
 
 # Binary operators: how tightly they bind, and the operator that each stands for.
 _BINARY: Final = {
@@ -86,7 +92,7 @@ class ExprParser(LeafParser):
         stream, lets, mark = self.stream, [], len(self._undo)
         while True:
             token = self._tokens[stream.pos]
-            if token.kind == "local" and stream.at("=", ahead=1):
+            if token.kind == "local" and self._binding_follows(token):
                 yield self._graph_binding(stream.next())
             elif token.kind == "ident" and token.text == "let":
                 lets.append((yield self._let()))
@@ -110,9 +116,25 @@ class ExprParser(LeafParser):
             hint = "nothing is assigned to; a new let hides the old one" if token.text in self._vars else None
             hint = hint or "only %0, %1, … are bound without let"
             raise stream.error(f"expected `let %{token.text} = …`", token, hint=hint)
-        stream.next()
-        self._graph[token.text] = yield self.expr()
+        ty = self.types.type() if stream.accept(":") else None
+        stream.expect("=")
+        value = yield self.expr()
+        if ty is not None:
+            value = self._typed(value, ty, token)
+        self._graph[token.text] = value
+        self._made.add(id(value))
         stream.expect(";")
+
+    def _binding_follows(self, token: Token) -> bool:
+        """True if `token`, a local, begins a graph binding, or what is mistaken for one."""
+        return self.stream.at("=", ahead=1) or (self._is_graph(token) and self.stream.at(":", ahead=1))
+
+    def _typed(self, value: Expr, ty: Type, token: Token) -> Expr:
+        """The node that a graph binding makes, with the type that it states."""
+        if id(value) in self._made or isinstance(value, _NAMED):
+            hint = "leave it out: what the name stands for has its type already"
+            raise self.stream.error(f"`%{token.text}` is another name of a node, and states a type", token, hint=hint)
+        return value.with_type(ty)
 
     def _let(self) -> Rule:
         stream = self.stream
@@ -384,7 +406,7 @@ class ExprParser(LeafParser):
         stream.expect("{")
         while not stream.at("output"):
             token = self._tokens[stream.pos]
-            if token.kind == "local" and stream.at("=", ahead=1):
+            if token.kind == "local" and self._binding_follows(token):
                 yield self._graph_binding(stream.next())
             elif stream.accept("let"):
                 name, var = self._var()

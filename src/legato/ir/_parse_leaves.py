@@ -69,6 +69,7 @@ class LeafParser:
         self._vars: dict[str, Var] = {}
         self._undo: list[tuple[str, Var | None]] = []
         self._graph: dict[str, Expr] = {}
+        self._made: set[int] = set()  # the nodes of graph bindings, by identity: the table above keeps them
         self._long: dict[str, dict[int, set[str]]] = {}  # names that are no identifiers, by their start and length
         self._constants: dict[int, Constant] = {}  # by the identity of their arrays, which the metadata keeps
 

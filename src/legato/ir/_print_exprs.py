@@ -11,22 +11,25 @@ The walk is one depth-first pass over an explicit stack of steps.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field, fields, is_dataclass
 from enum import Enum, auto
-from functools import partial
-from typing import Final
+from functools import cached_property, partial
+from typing import Any, Final
 
 from legato.arith.expr import Const
+from legato.arith.expr import Expr as DimExpr
 from legato.arith.expr import Var as DimVar
+from legato.arith.substitute import variables
 from legato.base.dataclass import dataclass
 from legato.base.errors import InternalError
-from legato.ir._dims import parameters
+from legato.ir._dims import free_dims, parameters
 from legato.ir._doc import Block, Pieces
 from legato.ir._literals import scalar_text
 from legato.ir._metadata import Metadata
 from legato.ir._names import Names, bare, sigil
 from legato.ir._print_types import TypePrinter
+from legato.ir.constraint import Constraint
 from legato.ir.expr import (
     Call,
     Constant,
@@ -53,7 +56,7 @@ from legato.ir.expr import (
 )
 from legato.ir.op import Op
 from legato.ir.scope import Scope, operands, pattern_vars, place
-from legato.ir.types import Dim, Type, TypeVar
+from legato.ir.types import Dim, TensorType, Type, TypeVar
 
 __all__ = ["Context", "ExprPrinter"]
 
@@ -131,11 +134,13 @@ class ExprPrinter:
         self._count = 0
         self._free: list[Pieces] = []
         self._steps: list[Step] = []
+        self._told: set[DimVar] = set()  # dims that the text so far has named where they come from
 
     def function(self, keyword: str) -> Pieces:
         """The root, a function, as `keyword[params](…) -> T { … }`."""
         root = self._root
         assert isinstance(root, Function)
+        self._told.update(p for p in parameters(root) if isinstance(p, DimVar))
         self._home = self._open(root)
         self._signature(root)
         self._run()
@@ -226,10 +231,31 @@ class ExprPrinter:
         if not inline:
             name = f"%{self._count}"
             self._count += 1
-            self._blocks[self._place.of[id(node)]].lines.append([f"{name} = ", *pieces, ";"])
+            line = [f"{name}{self._own_dims(node)} = ", *pieces, ";"]
+            self._blocks[self._place.of[id(node)]].lines.append(line)
             self._simple.add(id(node))
             pieces = [name]
         self._done[id(node)] = pieces
+
+    @cached_property
+    def _wanted(self) -> frozenset[DimVar]:
+        """The dims that the text uses; asked for where there are dims."""
+        return frozenset(_used_dims(self._place.order))
+
+    def _own_dims(self, node: Expr) -> str:
+        """The type of a node behind its name, where it has dims of its own that the text uses elsewhere."""
+        new = self._tell(node.target if isinstance(node, MatchCast) else node.ty)
+        return (
+            f": {self._types.type(node.ty)}" if new and node.ty is not None and not isinstance(node, MatchCast) else ""
+        )
+
+    def _tell(self, ty: Type | None) -> bool:
+        """Notes that a type stands where its dims come from; True if the text uses some that it had not named."""
+        if ty is None or (isinstance(ty, TensorType) and ty.is_static):
+            return False
+        new = self._wanted.intersection(free_dims(ty)).difference(self._told)
+        self._told |= new
+        return bool(new)
 
     def _text(self, node: Expr) -> str:
         """The text of an operand."""
@@ -244,6 +270,7 @@ class ExprPrinter:
 
         def line() -> None:
             block.lines.append([head, *self._done[id(node.value)], ";"])
+            self._tell(node.var.ty)
 
         def join() -> None:
             self._done[id(node)] = self._done[id(node.body)]
@@ -257,6 +284,8 @@ class ExprPrinter:
     def _signature(self, node: Function) -> None:
         """Schedules `(params) -> T { body }`, which becomes the text of the node."""
         params = [self._bound(p) for p in node.params]
+        for param in node.params:
+            self._tell(param.ty)
         params += self._types.attrs(node.attrs, self._context.metadata, "a function")
         ret = "" if node.ret_type is None else f" -> {self._types.type(node.ret_type)}"
         block = self._blocks[self._place.inner[id(node)][0]]
@@ -288,6 +317,7 @@ class ExprPrinter:
         for slot, clause in enumerate(node.clauses):
             for var in pattern_vars(clause.pattern):
                 self._name(var)
+                self._tell(var.ty)
             block = self._open(node, slot, Block(optional_braces=True))
             outer.lines.append([f"{self._pattern(clause.pattern)} => ", block, ","])
             steps += reversed(self._result(block, clause.body))
@@ -303,6 +333,7 @@ class ExprPrinter:
 
         def line(var: Var, value: Expr) -> None:
             block.lines.append([f"let {self._bound(var)} = ", *self._done[id(value)], ";"])
+            self._tell(var.ty)
 
         def finish() -> None:
             block.lines.append([f"output({', '.join(map(self._text, node.outputs))})"])
@@ -400,6 +431,42 @@ class ExprPrinter:
             for a in args
         ]  # fmt: skip
         return f"[{', '.join(texts)}]"
+
+
+def _used_dims(nodes: Sequence[Expr]) -> Iterator[DimVar]:
+    """The dims in the text of nodes, but for the types of let variables, which are those of their values."""
+    for node in nodes:
+        match node:
+            case Call(_, _, attrs, type_args):
+                yield from _dims_in((type_args, attrs))
+            case Shape(dims):
+                yield from variables(*dims)
+            case MatchCast(_, target):
+                yield from free_dims(target)
+            case Function(params, attrs=attrs):
+                yield from _dims_in(tuple(p.ty for p in params))
+                yield from _dims_in(attrs)
+            case Match(_, clauses):
+                yield from _dims_in(tuple(v.ty for c in clauses for v in pattern_vars(c.pattern)))
+
+
+def _dims_in(value: Any) -> Iterator[DimVar]:
+    """The dims in what stands in brackets or as an attribute."""
+    todo = [value]
+    while todo:
+        match todo.pop():
+            case DimExpr() as dim:
+                yield from variables(dim)
+            case Type() as ty:
+                yield from free_dims(ty)
+            case Constraint(a, b):
+                yield from variables(a, b)
+            case tuple() | list() as items:
+                todo += items
+            case Mapping() as items:
+                todo += items.values()
+            case record if is_dataclass(record):
+                todo += [getattr(record, f.name) for f in fields(record)]
 
 
 def _is_nullary(node: Call) -> bool:

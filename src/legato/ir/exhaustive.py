@@ -1,4 +1,4 @@
-"""Which values no clause of a match takes.
+"""Which values no clause of a match takes, and which clauses take no value.
 
 The usefulness algorithm of Maranget, "Warnings for pattern matching" (2007), over rows of patterns whose first column
 is taken apart again and again: by each constructor that it names, and at once for all those that it does not. A tuple
@@ -7,7 +7,7 @@ has one constructor, its arity. What has been decided so far is the missing valu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from legato.base.dataclass import dataclass
@@ -20,9 +20,9 @@ from legato.ir.expr import (
     PatternTuple,
     PatternWildcard,
 )
-from legato.ir.types import GlobalTypeVar, TypeData
+from legato.ir.types import GlobalTypeVar, Type, TypeCall, TypeData
 
-__all__ = ["show_pattern", "unmatched_cases"]
+__all__ = ["is_empty", "show_pattern", "unmatched_cases", "unreached_clauses"]
 
 MAX_STEPS: Final = 20_000  # the problem is NP-complete: real matches need some tens of steps
 _ANY: Final = PatternWildcard()
@@ -49,6 +49,8 @@ def unmatched_cases(
 
     `types` are the module's data types. TypeCheckError for a match that would take too long to check.
     """
+    if not match.clauses and is_empty(match.data.ty, types):
+        return ()
     found: list[Pattern] = []
     rows: list[Row] = [(clause.pattern,) for clause in match.clauses]
     work: list[_Problem] = [(rows, 1, None)]
@@ -64,6 +66,39 @@ def unmatched_cases(
         elif columns:
             work += reversed(_split(rows, columns, path, types))
     return tuple(found)
+
+
+def unreached_clauses(match: Match, types: Mapping[GlobalTypeVar, TypeData]) -> tuple[int, ...]:
+    """The clauses, by number, that take no value which none before them takes. (Those that it would take too
+    long to ask about count as reached.)"""
+    patterns: list[Row] = [(clause.pattern,) for clause in match.clauses]
+    steps = iter(range(MAX_STEPS))
+    return tuple(n for n in range(1, len(patterns)) if not _is_useful(patterns[:n], patterns[n], types, steps))
+
+
+def _is_useful(rows: list[Row], row: Row, types: Mapping[GlobalTypeVar, TypeData], steps: Iterator[int]) -> bool:
+    """True if there is a value that `row` takes and none of `rows` does."""
+    work: list[tuple[list[Row], Row]] = [(rows, row)]
+    for _ in steps:
+        if not work:
+            return False
+        rows, row = work.pop()
+        if not rows:
+            return True
+        if not row:
+            continue
+        wanted = _head(row[0])
+        for taken, _, path in _split([*rows, row], len(row), None, types):
+            if wanted is None or (path is not None and path.head == wanted):
+                work.append((taken[:-1], taken[-1]))
+    return True
+
+
+def is_empty(ty: Type | None, types: Mapping[GlobalTypeVar, TypeData]) -> bool:
+    """True for a data type without constructors: it has no values."""
+    header = ty.func if isinstance(ty, TypeCall) else ty
+    data = types.get(header) if isinstance(header, GlobalTypeVar) else None
+    return data is not None and not data.constructors and not data.extern
 
 
 def _split(

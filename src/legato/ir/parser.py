@@ -16,7 +16,8 @@
 
     body    = stmt* expr
     stmt    = "let" %x [":" type] "=" expr ";"
-            | %0 "=" expr ";"                a graph binding: a name for a node, which may be used several times
+            | %0 [":" type] "=" expr ";"     a graph binding: a name for a node, which may be used several times;
+                                             *the type names the dims that the node has of its own
             | expr ";"                       let %_ = expr
             | "free_var" %x [":" type] ";"   declares a variable that nothing binds
             | "free_dim" binder ";"          *the same for a dim, where its range matters

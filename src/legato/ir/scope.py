@@ -31,8 +31,8 @@ from legato.ir.expr import (
     Var,
 )
 
-__all__ = ["Placement", "Scope", "binders", "misplaced", "operands", "pattern_vars", "place", "post_order", "slots",
-           "with_pattern_vars"]  # fmt: skip
+__all__ = ["Placement", "Scope", "binders", "bound_twice", "misplaced", "operands", "pattern_vars", "place",
+           "post_order", "slots", "with_pattern_vars"]  # fmt: skip
 
 
 class Scope:
@@ -187,6 +187,24 @@ def misplaced(placement: Placement) -> Var | None:
         if isinstance(node, Var) and node in home and not home[node].encloses(placement.of[id(node)]):
             return node
     return None
+
+
+def bound_twice(placement: Placement) -> tuple[Var, list[str]] | None:
+    """A variable that is bound in two places, and these in words; None where there is none."""
+    homes: dict[Var, str] = {}
+    for node in reversed(placement.order):  # outer binders first
+        for var in (v for variables in binders(node) for v in variables):
+            here = _binder_name(node, var)
+            first = homes.setdefault(var, here)
+            if first is not here:
+                return var, [f"first : {first}", f"again : {here}"]
+    return None
+
+
+def _binder_name(node: Expr, var: Var) -> str:
+    what = {Function: "a parameter of a function", Let: "a let", Match: "a pattern of a match"}
+    span = var.span or node.span
+    return f"{what.get(type(node), 'a let of a dataflow block')}{'' if span is None else f' at {span}'}"
 
 
 def post_order(root: Expr) -> Iterator[Expr]:

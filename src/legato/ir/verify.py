@@ -46,7 +46,7 @@ from legato.ir.kinds import data_kind_fault, kind_fault
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.purity import Purity, effects_in_dataflow
-from legato.ir.scope import Placement, Scope, binders, operands, place, slots
+from legato.ir.scope import Placement, Scope, binders, bound_twice, operands, place, slots
 from legato.ir.types import (
     Dim,
     FuncType,
@@ -145,13 +145,14 @@ class _Function:
     # ------------------------------------------------------------------ scoping
 
     def _scoping(self, placement: Placement) -> None:
+        twice = bound_twice(placement)
+        if twice is not None:
+            var, places = twice
+            raise self._error(var, f"variable %{var.name} is bound twice", places)
         home: dict[Var, tuple[Scope, Var]] = {}
         for node in placement.order:
             for scope, variables in zip(placement.inner.get(id(node), ()), binders(node), strict=True):
-                for var in variables:
-                    if var in home:
-                        raise self._error(var, f"variable %{var.name} is bound twice")
-                    home[var] = (scope, var)
+                home.update((var, (scope, var)) for var in variables)
         for node in placement.order:
             own = placement.of[id(node)]
             for kid, slot in zip(operands(node), slots(node), strict=True):

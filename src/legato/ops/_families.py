@@ -17,7 +17,16 @@ from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
-from legato.ops._rules import FLOAT, NUMBER, DTypeTest, at_most_one, broadcast_shapes, require_dtype, same_dtype, tensor
+from legato.ops._rules import (
+    FLOAT,
+    NUMBER,
+    DTypeTest,
+    at_most_one,
+    broadcast_shapes,
+    common_dtype,
+    require_dtype,
+    tensor,
+)
 from legato.ops._tensors import accumulator, wide
 from legato.te.tensor import Tensor, compute
 from legato.tir.expr import cast
@@ -133,7 +142,7 @@ def binary(
 
     def type_rel(relation: Relation, a: Type, b: Type) -> Type:
         left, right = tensor(relation, a, "lhs"), tensor(relation, b, "rhs")
-        dtype = same_dtype(relation, left, right)
+        dtype = common_dtype(relation, left, right)
         require_dtype(relation, left, dtypes, "lhs")
         if left.shape == right.shape:
             return left if result is None else TensorType(left.shape, result)

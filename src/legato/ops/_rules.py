@@ -15,11 +15,12 @@ from legato.arith.linear import gather
 from legato.arith.simplify import simplify
 from legato.base.dtype import DType
 from legato.infer.holes import Hole, NotYet, is_hole, show
+from legato.ir._literals import array_of, scalar_text
 from legato.ir.op import Relation
 from legato.ir.types import Dim, TensorType, TupleType, Type
 
-__all__ = ["FLOAT", "INT", "NUMBER", "at_least", "at_most_one", "broadcast_shapes", "divides", "is_one",
-           "known_dim", "normalize_axes", "normalize_axis", "product", "require_dtype", "require_rank",
+__all__ = ["FLOAT", "INT", "NUMBER", "at_least", "at_most_one", "broadcast_shapes", "common_dtype", "divides",
+           "is_one", "known_dim", "normalize_axes", "normalize_axis", "product", "require_dtype", "require_rank",
            "same_dtype", "same_shape", "tensor", "tensors"]  # fmt: skip
 
 DTypeTest = Callable[[DType], bool]
@@ -121,6 +122,19 @@ def same_dtype(relation: Relation, *types: TensorType) -> DType:
         if ty.dtype != types[0].dtype:
             raise relation.fail(f"the dtypes differ, {types[0].dtype} and {ty.dtype}", hint="use cast on one of them")
     return types[0].dtype
+
+
+def common_dtype(relation: Relation, left: TensorType, right: TensorType) -> DType:
+    """The common dtype of the two arguments. The failure says how to write a literal that has another."""
+    if left.dtype == right.dtype:
+        return left.dtype
+    for n, ty, other in ((0, left, right), (1, right, left)):
+        known = relation.value(n) if ty.rank == 0 else None
+        data = array_of(int(known[0].value), other.dtype) if known and isinstance(known[0], Const) else None
+        if data is not None and not other.dtype.is_bool:
+            hint = f"write {scalar_text(data)}, or use cast on one of them"
+            raise relation.fail(f"the dtypes differ, {left.dtype} and {right.dtype}", hint=hint)
+    return same_dtype(relation, left, right)
 
 
 def same_shape(relation: Relation, a: Sequence[Dim], b: Sequence[Dim], what: str) -> tuple[Dim, ...]:

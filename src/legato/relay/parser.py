@@ -7,7 +7,7 @@ from typing import Any
 from legato import prelude
 from legato.base.arrays import as_array
 from legato.base.errors import ParseError, quoting
-from legato.infer.infer import infer
+from legato.infer.infer import infer_text
 from legato.ir import parser
 from legato.ir.expr import Constant, Expr, constant
 from legato.ops import table
@@ -28,13 +28,13 @@ def parse(
     metadata = {key: [_array(v) for v in values] for key, values in (init_meta_table or {}).items()}
     if init_module is None:
         with quoting(source, source_name):
-            return IRModule(infer(prelude.parse(source, source=source_name, ops=table(), metadata=metadata)))
+            return IRModule(infer_text(prelude.parse(source, source=source_name, ops=table(), metadata=metadata)))
     known = init_module.module
     found = IRModule(parser.parse(source, source=source_name, ops=table(), module=known, metadata=metadata))
     result = init_module.clone()
     result.update(found)
     with quoting(source, source_name):
-        return IRModule(infer(result.module))
+        return IRModule(infer_text(result.module))
 
 
 def _array(value: Any) -> Any:

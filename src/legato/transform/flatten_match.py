@@ -96,9 +96,11 @@ def _with_constraints(func: Function, renamed: Iterable[Renamed]) -> Function:
 
 def is_flat(match: Match) -> bool:
     """True if `match` looks at a variable by constructors, each once, of variables and wildcards; the last clause may
-    take anything."""
+    take anything, and there may be none."""
     if not isinstance(match.data, Var) or not isinstance(match.data.ty, TypeCall | GlobalTypeVar):
         return False
+    if not match.clauses:  # of a type without constructors: there is nothing to look at
+        return True
     *first, last = [c.pattern for c in match.clauses]
     if isinstance(last, PatternConstructor):
         first.append(last)

@@ -132,8 +132,10 @@ class _Specializer:
     def run(self) -> Module:
         """The module of instances that its roots need."""
         functions = self._mod.functions
-        roots = [gv for gv in functions if gv.name == "main"] or list(functions)
-        for gv in roots:
+        mains = [gv for gv in functions if gv.name == "main"]
+        for gv in mains:
+            _require_own_types(functions[gv])
+        for gv in mains or functions:
             func = functions[gv]
             if isinstance(func, Function) and not any(isinstance(p, TypeVar) for p in func.type_params):
                 numbers = tuple(self._requests.number(n) for n in range(len(func.type_params)))
@@ -253,6 +255,20 @@ class _Specializer:
         assert isinstance(var.ty, FuncType)
         held = call.args[: len(call.args) - len(var.ty.params)]
         return call.op in self._origins.for_closures or any(has_function(a.ty) for a in held)
+
+
+def _require_own_types(main: GlobalFunc) -> None:
+    """UnsupportedError where @main holds for all types: nothing calls it that would say for which."""
+    if not isinstance(main, Function):
+        return
+    found = [p.name for p in main.type_params if isinstance(p, TypeVar)]
+    if found:
+        raise UnsupportedError(
+            f"@main holds for any type {', '.join(found)}: nothing says for which to compile it",
+            span=main.span,
+            details=[f"@main : {main.ty}"],
+            hint="annotate its parameters and its result",
+        )
 
 
 def _closures(func: Function) -> dict[Var, Call]:
