@@ -22,6 +22,7 @@ from legato.frontend.onnx.tensors import Array
 from legato.infer.builder import Builder
 from legato.interp import evaluate_op
 from legato.ir.expr import Call, Constant, Expr, Function, Tuple, Var
+from legato.ir.let import Binding
 from legato.ir.op import Op
 from legato.ir.types import Dim, FuncType, TensorType, Type, TypeData, tensor_type
 from legato.ops._tensors import accumulator
@@ -234,6 +235,14 @@ class Emitter(Builder):
         var = Var(name, ty=value.ty, span=self.span)
         self._typer.bound[var] = value
         return var
+
+    def inside(self, bound: list[Binding]) -> None:
+        """From here on, `let` adds to `bound`."""
+        self._lets[-1] = bound
+
+    def adopt(self, bound: Iterable[Binding]) -> None:
+        """The lets of a body that stands here for what it gives."""
+        self._lets[-1] += bound
 
     def closed(self, params: Sequence[Var], body: Expr, ty: FuncType, own: Collection[DimVar]) -> Function:
         """A function inside another. What has been found to be required of its `own` dims is required of its calls."""
