@@ -199,7 +199,8 @@ def map_of(
 ) -> Expr:
     """The tuple of the Lists of `results` for the elements of `lists`, called `heads`; `tails` are those after them.
 
-    `outside` has what the results read of the surroundings, `bound` the lets around them. A list that is shorter than the first ends the program.
+    `outside` has what the results read of the surroundings, `bound` the lets around them. A list that is shorter than
+    the first ends the program.
     """
     types = tuple(list_type(_typed(r)) for r in results)
     params = [Var(f"xs{n}", ty=v.ty) for n, v in enumerate(lists)]

@@ -89,8 +89,8 @@ class Loop:
     ) -> list[Expr]:
         """The loop's results: the last state, and the stacks.
 
-        `after` is the state after a round, `go` whether another follows, `parts` what the round yields, all of it inside
-        the lets `bound`; `initial` and `first` are state and `go` before the first round.
+        `after` is the state after a round, `go` whether another follows, `parts` what the round yields, all of it
+        inside the lets `bound`; `initial` and `first` are state and `go` before the first round.
         """
         b, free = self.b, set(self.free)
         changing = {d for _, value in bound if value.ty is not None for d in dim_vars(value.ty)} | free
