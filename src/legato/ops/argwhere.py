@@ -1,13 +1,12 @@
-"""Where a tensor is not zero: as many rows as the data has such elements, or as many as it may have and their number."""
+"""Where a tensor is not zero: a row for each such element, or as many rows as it may have and their number."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 
 import numpy as np
 
-from legato.arith.expr import Expr, Var, const, land, lt, mul, ne
+from legato.arith.expr import Expr, Var, const, lt, ne
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
@@ -58,14 +57,13 @@ def _padded_reference(data: Array, a: ArgWhereAttrs) -> tuple[Array, Array]:
 
 
 def _compute(data: Tensor, a: ArgWhereAttrs, out: TupleType) -> tuple[Tensor, ...]:
-    size: Expr = reduce(mul, data.shape, const(1))
     first = (const(0),)
 
     def program(rows: Tensor, count: Tensor) -> Stmt:
         at = [Var(f"i{d}", dt.index, 0) for d in range(data.rank)]
         n = Var("n", dt.index, 0)
         row = [Store(rows, (n, const(d)), cast(i, a.dtype)) for d, i in enumerate(at)]
-        add = If(lt(n, size), block(*row, Store(count, first, cast(n + 1, dt.int64))))  # there is always room
+        add = If(lt(n, rows.shape[0]), block(*row, Store(count, first, cast(n + 1, dt.int64))))  # there is always room
         body: Stmt = If(_is_set(data[tuple(at)]), Let(n, cast(count[first], dt.index), add))
         for v, extent in zip(reversed(at), reversed(data.shape), strict=True):
             body = For(v, extent, body)
@@ -111,5 +109,6 @@ argwhere = Op(
     type_rel=_relation,
     reference=_reference,
     padded=argwhere_padded,
+    samples=_SAMPLES,
     doc="The subscripts of the elements that are not zero, a row for each, in row-major order. NaN is not zero.",
 )

@@ -1,10 +1,10 @@
 """Operators whose data decides the extents of their results become those that pad them, and cuts.
 
-    argwhere(%x)                                    of type Tensor[(found, 2), int32]
-        =>
-    let %all = argwhere_padded(%x);
-    let %dims = match_cast(tensor_to_shape(%all.1), Shape[(found,)]);
-    match_cast(strided_slice(%all.0, begin=[0], end=[found], axes=[0]), Tensor[(found, 2), int32])
+argwhere(%x)                                    of type Tensor[(found, 2), int32]
+    =>
+let %all = argwhere_padded(%x);
+let %dims = match_cast(tensor_to_shape(%all.1), Shape[(found,)]);
+match_cast(strided_slice(%all.0, begin=[0], end=[found], axes=[0]), Tensor[(found, 2), int32])
 """
 
 from __future__ import annotations
