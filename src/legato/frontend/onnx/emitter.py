@@ -141,13 +141,14 @@ class Emitter(Builder):
         if array is not None:
             return tuple(const(int(v)) for v in array.ravel())
         ratios = self._ratios.of(x)
-        found = [] if ratios is None else [r.truncated() for r in ratios.ravel()]
+        found = [] if ratios is None else [r.whole() or r.truncated() for r in ratios.ravel()]
         known = tuple(d for d in found if d is not None)
         return known if ratios is not None and len(known) == len(found) else None
 
     def _read(self, x: Expr, count: int) -> tuple[Dim, ...]:
         """The elements of `x`, of which the data decides some."""
-        found: list[Dim | None] = list(self.positions(x) or [None] * count)
+        ratios = self._positions.of(x)
+        found: list[Dim | None] = [None] * count if ratios is None else [r.whole() for r in ratios.ravel()]
         late = [n for n, d in enumerate(found) if d is None or not self.is_known(d)]
         flat = self.reshape(self.to(x, int64), newshape=(count,))
         shape = self.let("dims", self.call(TENSOR_TO_SHAPE, flat if len(late) == count else self.picked(flat, late)))

@@ -13,6 +13,7 @@ from legato.arith.prove import provably_different, prove, prove_equal
 from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.errors import ImportModelError, UnsupportedError
+from legato.frontend.onnx.axes import over_axes
 from legato.frontend.onnx.computed import new_shape, range_of, signed_dims, slice_bounds
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.tensors import element_type
@@ -133,7 +134,7 @@ def _is_one_for_certain(b: Emitter, d: Dim) -> bool:
 
 
 def squeeze_13(b: Emitter, x: Expr, axes: Expr | None = None) -> Expr:
-    return squeeze(b, x, axes=None if axes is None else b.ints(axes, "the axes"))
+    return squeeze(b, x) if axes is None else over_axes(b, x, axes, lambda y, found: squeeze(b, y, axes=found))
 
 
 def unsqueeze(b: Emitter, x: Expr, *, axes: tuple[int, ...]) -> Expr:
@@ -147,7 +148,8 @@ def unsqueeze(b: Emitter, x: Expr, *, axes: tuple[int, ...]) -> Expr:
 
 
 def unsqueeze_13(b: Emitter, x: Expr, axes: Expr) -> Expr:
-    return unsqueeze(b, x, axes=b.ints(axes, "the axes"))
+    rank = b.rank(x) + b.known(b.product(b.dims_of(axes)), "the number of axes")
+    return over_axes(b, x, axes, lambda y, found: unsqueeze(b, y, axes=found), rank=rank)
 
 
 def transpose(b: Emitter, x: Expr, *, perm: tuple[int, ...] | None = None) -> Expr:
@@ -266,8 +268,14 @@ def pad_11(
     fill = b.like(0, x) if value is None else value
     if b.rank(fill):
         fill = b.reshape(fill, newshape=())
-    along = range(b.rank(x)) if axes is None else [b.axis(a, b.rank(x)) for a in b.ints(axes, "the axes")]
-    return _pad(b, x, signed_dims(b, pads, "pads"), fill, along, mode)
+    widths = signed_dims(b, pads, "pads")
+    if axes is None:
+        return _pad(b, x, widths, fill, range(b.rank(x)), mode)
+
+    def padded(x: Expr, found: tuple[int, ...]) -> Expr:
+        return _pad(b, x, widths, fill, [b.axis(a, b.rank(x)) for a in found], mode)
+
+    return over_axes(b, x, axes, padded, ordered=True)
 
 
 def _pad(b: Emitter, x: Expr, pads: Sequence[Dim | int], value: Expr, axes: Sequence[int], mode: str) -> Expr:
@@ -295,8 +303,14 @@ def slice_(
 def slice_10(
     b: Emitter, x: Expr, starts: Expr, ends: Expr, axes: Expr | None = None, steps: Expr | None = None
 ) -> Expr:
+    if axes is None:
+        along = tuple(range(b.known(b.dims_of(starts)[0], "the number of starts")))
+        return _slice_along(b, x, starts, ends, along, steps)
+    return over_axes(b, x, axes, lambda y, along: _slice_along(b, y, starts, ends, along, steps), ordered=True)
+
+
+def _slice_along(b: Emitter, x: Expr, starts: Expr, ends: Expr, along: Sequence[int], steps: Expr | None) -> Expr:
     begin, end = b.positions(starts), b.positions(ends)
-    along = tuple(range(len(begin or ()))) if axes is None else b.ints(axes, "the axes")
     by = (1,) * len(along) if steps is None else b.ints(steps, "the steps")
     if begin is None or end is None:
         raise UnsupportedError(f"starts {starts.ty} and ends {ends.ty}: it must be known how many there are")
