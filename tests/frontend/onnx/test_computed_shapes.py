@@ -1,4 +1,4 @@
-"""Shapes that only the data decides: compiled = interpreted = ONNX Runtime, at all small sizes, in what they refuse too."""
+"""Shapes that only the data decides: compiled = interpreted = ONNX Runtime, and what one refuses, the others refuse."""
 
 from __future__ import annotations
 
