@@ -175,3 +175,73 @@ def test_numbers_that_are_data_and_shape() -> None:
              node("Tile", "x two", "z"), node("Reshape", "z t")]  # fmt: skip
     weights = {"four": ints(4), "two": numpy_helper.to_array(numpy_helper.from_array(ints(2, 1)))}
     check(model(steps, [X_TYPE, shape(1)], weights=weights), with_shape(ints(2), ints(1)))
+
+
+# ------------------------------------------------------------------ results whose extents the data decides
+
+SPARSE = X % 3
+
+
+def test_nonzero() -> None:
+    check(model([node("NonZero", "x")], [X_TYPE]), [{"x": x} for x in (X, SPARSE, X * 0, X[:0])])
+
+
+@pytest.mark.parametrize(("axis", "lengths"), [(None, (12, 2, 0)), (0, (3, 1)), (1, (4, 2, 0))])
+def test_compress(axis: int | None, lengths: tuple[int, ...]) -> None:
+    attrs = {} if axis is None else {"axis": axis}
+    proto = model([node("Compress", "x c", **attrs)], [X_TYPE, value("c", ("m",), "bool")])
+    rng = np.random.default_rng(0)
+    check(proto, [{"x": X, "c": rng.random(n) < p} for n in lengths for p in (0.5, 0.0, 1.0)])
+
+
+@pytest.mark.parametrize("is_sorted", [0, 1])
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_unique(axis: int | None, is_sorted: int) -> None:
+    attrs = {} if axis is None else {"axis": axis}
+    shape_of_x = (3, "n") if axis == 1 else ("n", 3)
+    proto = model([node("Unique", "x", "y i v c", sorted=is_sorted, **attrs)], [value("x", shape_of_x)], list("yivc"))
+    rows = np.array([[1, 0, 0], [1, 0, 0], [2, 3, 4], [0, 0, 0], [1, 0, 0]], np.float32)
+    cases = [rows, rows[::-1], rows[:1], rows[:0]] if axis is not None else [rows, rows[:1], rows[2:]]
+    check(proto, [{"x": np.ascontiguousarray(x.T if axis == 1 else x)} for x in cases])
+
+
+@pytest.mark.parametrize("center", [0, 1])
+def test_non_max_suppression(center: int) -> None:
+    inputs = [value("b", ("k", "n", 4)), value("s", ("k", "c", "n")), value("m", (1,), "int64"), value("o", (1,)),
+              value("l", (1,))]  # fmt: skip
+    proto = model([node("NonMaxSuppression", "b s m o l", center_point_box=center)], inputs)
+    rng, cases = np.random.default_rng(0), []
+    for n, most, overlap, least in ((20, 5, 0.3, 0.2), (40, 99, 0.5, 0.0), (1, 1, 0.5, 0.5), (0, 3, 0.5, 0.1),
+                                    (9, 0, 0.5, 0.1), (60, 60, 0.1, -1)):  # fmt: skip
+        boxes, scores = rng.random((2, n, 4)), np.round(rng.random((2, 3, n)), 1)  # scores that are equal, too
+        limits = {"m": ints(most), "o": np.array([overlap], np.float32), "l": np.array([least], np.float32)}
+        cases.append({"b": boxes.astype(np.float32), "s": scores.astype(np.float32), **limits})
+    check(proto, cases)
+
+
+def test_what_is_found_goes_on() -> None:
+    """Its number is a dim of the program: of types, of attributes, of what is made with it."""
+    steps = [node("NonZero", "x", "at"), node("Transpose", "at", "rows"), node("Shape", "rows", "h", start=0, end=1),
+             node("ConstantOfShape", "h", "zeros"), node("GatherND", "x rows", "v"), node("Exp", "v", "e"),
+             node("Add", "e zeros", "y")]  # fmt: skip
+    proto = model(steps, [X_TYPE])
+    module = from_onnx(proto)
+    exe = legato.compile(module)
+    for x in (X, SPARSE, X * 0):
+        for got in (evaluate(module, [x]), exe(x)):
+            np.testing.assert_allclose(got, ort_outputs(proto, {"x": x})[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("keep", [0, 1])
+def test_axes_of_a_sum(keep: int) -> None:
+    proto = model([node("ReduceSum", "x s", keepdims=keep)], [value("x", ("n", 4, "m")), shape(2)])
+    x = np.arange(24, dtype=np.float32).reshape(2, 4, 3)
+    check(proto, with_shape(ints(0, 1), ints(2, 0), ints(-1, -2), ints(1, 5), x=x))
+
+
+def test_axes_of_other_operators() -> None:
+    axis, x = value("s", (1,), "int64"), X.reshape(3, 1, 4)
+    check(model([node("Unsqueeze", "x s")], [X_TYPE, axis]), with_shape(ints(0), ints(1), ints(-1), ints(3)))
+    check(model([node("Squeeze", "x s")], [value("x", (3, 1, 4)), axis]), with_shape(ints(1), ints(-2), x=x))
+    cumsum = model([node("CumSum", "x s")], [X_TYPE, value("s", (), "int64")])
+    check(cumsum, [{"x": X, "s": np.array(a, np.int64)} for a in (0, 1, -1, 2)])

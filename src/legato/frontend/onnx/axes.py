@@ -9,7 +9,7 @@ import numpy as np
 
 from legato.arith.expr import Const, const, fresh
 from legato.base import dtype as dt
-from legato.base.errors import UnsupportedError
+from legato.base.errors import ImportModelError, TypeCheckError, UnsupportedError
 from legato.frontend.onnx.emitter import Emitter
 from legato.ir.expr import Expr
 from legato.ir.let import lets
@@ -36,12 +36,28 @@ def over_axes(b: Emitter, x: Expr, axes: Expr, make: Make, *, rank: int = 0, ord
     choices = list(choose(range(rank), int(count.value))) if isinstance(count, Const) and rank <= _MOST else []
     if not 0 < len(choices) <= _MOST:
         raise UnsupportedError(f"the data decides the axes, {axes.ty}, of a tensor of rank {rank}: too many choices")
+    choices = [choice for choice in choices if _is_possible(b, x, choice, make)]
+    if not choices:
+        raise UnsupportedError(f"no axes of {x.ty} can be meant")
     flags = _flags(b, axes, rank, np.array(choices, np.int64), ordered)
     b.dims(b.subtract(b.sum(b.cast(flags, dtype=dt.int64)), b.constant(1, dt.int64)), "axes")  # one of them it is
     *others, result = _branches(b, x, choices, make)
     for n, branch in reversed(list(enumerate(others))):
         result = b.if_(b.take(flags, b.constant(n, dt.int64), axis=0, mode="fast"), branch, result)
     return result
+
+
+def _is_possible(b: Emitter, x: Expr, choice: tuple[int, ...], make: Make) -> bool:
+    """Whether `make` can do with these axes of `x`."""
+    forget = b.trial()
+    try:
+        with b.bindings():
+            make(x, choice)
+    except (ImportModelError, TypeCheckError):
+        return False
+    finally:
+        forget()
+    return True
 
 
 def _flags(b: Emitter, axes: Expr, rank: int, choices: Choices, ordered: bool) -> Expr:
