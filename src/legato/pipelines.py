@@ -8,6 +8,7 @@ from dataclasses import replace
 from legato.base.errors import CompileError
 from legato.base.precision import Precision
 from legato.transform.canonicalize import Canonicalize
+from legato.transform.cut_padded import CutPadded
 from legato.transform.defunctionalize import Defunctionalize
 from legato.transform.eliminate_common import EliminateCommon
 from legato.transform.flatten_match import FlattenMatch
@@ -37,6 +38,7 @@ __all__ = ["DEFAULT", "for_bodies", "for_precision"]
 DEFAULT: tuple[Pass, ...] = (
     InferTypes(),
     # Every expression is typed from here on; passes type what they make.
+    CutPadded(),
     PlaceShared(),
     # Every node that does more than give a value is computed in one place.
     NarrowDims(),

@@ -309,7 +309,7 @@ class Typer:
         target = self.solver.open(node.target)
         holes: dict[DimVar, Dim] = {}
         for part in walk(target):
-            for d in part.shape if isinstance(part, TensorType) else ():
+            for d in part.shape if isinstance(part, TensorType) else (isinstance(part, ShapeType) and part.dims) or ():
                 for v in variables(d):
                     if v not in self.scope.dims and not isinstance(v, DimHole):
                         holes[v] = self.solver.dim_hole(v.name)

@@ -39,7 +39,7 @@ class Context:
 
     def widen(self, value: Value) -> Value:
         """`value` with floats as float64, in float64 mode."""
-        if not self.float64 or isinstance(value, Closure | Data | Ref):
+        if not self.float64 or isinstance(value, int | Closure | Data | Ref):  # an int: a dim of a shape
             return value
         if isinstance(value, tuple):
             return tuple(self.widen(v) for v in value)

@@ -41,6 +41,10 @@ def learn(dims: Dims, ty: Type | None, value: Any) -> None:
         for d, n in zip(ty.shape, value.shape, strict=False):
             if isinstance(d, DimVar) and dims.setdefault(d, n) != n:
                 raise RunError(f"a dim is {n}, wanted {d} = {dims[d]}")
+    elif isinstance(ty, ShapeType) and ty.dims is not None and isinstance(value, tuple):
+        for d, n in zip(ty.dims, value, strict=False):
+            if isinstance(d, DimVar) and dims.setdefault(d, n) != n:
+                raise RunError(f"a dim is {n}, wanted {d} = {dims[d]}")
     elif isinstance(ty, TupleType) and isinstance(value, tuple):
         for f, v in zip(ty.fields, value, strict=False):
             learn(dims, f, v)

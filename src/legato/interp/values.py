@@ -81,4 +81,6 @@ def _written_out(expr: Expr) -> Value:
 
 
 def _arrays(result: Value) -> Value:
+    if type(result) is int:  # a dim, in a shape
+        return result
     return tuple(_arrays(r) for r in result) if isinstance(result, tuple) else np.asarray(result, order="C")

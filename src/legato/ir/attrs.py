@@ -8,17 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from legato.arith.expr import Const
 from legato.arith.expr import Expr as DimExpr
 from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.base.errors import TypeCheckError
 from legato.base.span import Span
-from legato.ir.attr_types import WRONG, describe, field_types, fitted
+from legato.ir.attr_types import WRONG, describe, dim_fields, field_types, fitted
 from legato.ir.expr import Expr, Tuple
 from legato.ir.op import Op
 from legato.ir.types import TensorType
 
-__all__ = ["default_attrs", "has_required", "make_attrs", "pack_args"]
+__all__ = ["default_attrs", "dims_of", "has_required", "is_symbolic", "make_attrs", "pack_args"]
 
 
 def make_attrs(op: Op, given: Mapping[str, Any], span: Span | None = None) -> Any:
@@ -114,6 +115,12 @@ def pack_args(op: Op, args: Sequence[Expr], span: Span | None = None) -> tuple[E
 
 def _is_tensor(e: Expr) -> bool:
     return isinstance(e.ty, TensorType)
+
+
+def is_symbolic(op: Op, attrs: Any) -> bool:
+    """Whether an attribute of a call of `op` is a dim that is not a number."""
+    values = () if op.attrs is None else tuple(getattr(attrs, name) for name in dim_fields(op.attrs))
+    return any(not isinstance(d, Const) for d in dims_of(values))
 
 
 def dims_of(value: Any) -> tuple[DimExpr, ...]:

@@ -103,6 +103,9 @@ class Op(Expr):
     grad:      (builder, call, dy) -> gradients of the arguments.
     cost:      (arg_types, out_type, attrs) -> Cost; None: one flop per output element.
     narrow:    what it does where data may be held in 16 bits, or that as a function of attrs.
+    padded:    for results whose extents the data decides: the operator of the same arguments that gives a tuple of them
+               in tensors of their largest extents, filled up with zeros, and behind these a vector of int64, the
+               extents that the type relation made (`Relation.fresh`), in order. Compiled code cuts its results.
     stateful:  the result is not a function of the arguments alone: never merged, moved or folded.
     text_defaults: attributes that stand for something else than the record's default where a text leaves them out,
                as they do in Relay's text (whose Python functions had other defaults than its records).
@@ -119,6 +122,7 @@ class Op(Expr):
     fusion: Fusion = Fusion.OPAQUE
     cost: Callable[[Sequence[TensorType], Type, Any], Cost] | None = None
     narrow: Narrow | Callable[[Any], Narrow] = Narrow.NEVER
+    padded: Op | None = None
     stateful: bool = False
     text_defaults: Mapping[str, Any] = field(default_factory=dict)
     samples: tuple[Sample, ...] = ()

@@ -29,7 +29,7 @@ from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load, call, cast
 from legato.tir.stmt import Alloc, For, If, Let, Stmt, Store, block
 
-__all__ = ["SortAttrs", "TopKAttrs", "argsort", "sort", "topk"]
+__all__ = ["SortAttrs", "TopKAttrs", "argsort", "sort", "sorted_subscripts", "topk"]
 
 FEW = 64  # up to so many elements are selected, more are taken from all in order
 
@@ -166,7 +166,7 @@ class _Select:
         return block(Store(self.place, zero, cast(end, dt.int64)), step, put)
 
 
-def _sorted_subscripts(x: Tensor, axis: int, ascending: bool, count: int | None = None) -> Tensor:
+def sorted_subscripts(x: Tensor, axis: int, ascending: bool, count: int | None = None) -> Tensor:
     """The subscripts that sort `x` along `axis`, or the first `count` of them, in plane 0 of a buffer."""
     extent = known_int(x.shape[axis])
     dtype = dt.int64 if extent is None or extent > dt.int32.max else dt.int32
@@ -230,11 +230,11 @@ def _sort_reference(x: Array, a: SortAttrs) -> Array:
 
 def _sort_compute(x: Tensor, a: SortAttrs, out: TensorType) -> Tensor:
     axis = a.axis % x.rank
-    return _picked(x, _sorted_subscripts(x, axis, a.is_ascend), axis, out.shape)
+    return _picked(x, sorted_subscripts(x, axis, a.is_ascend), axis, out.shape)
 
 
 def _argsort_compute(x: Tensor, a: SortAttrs, out: TensorType) -> Tensor:
-    return _cast_stage(_sorted_subscripts(x, a.axis % x.rank, a.is_ascend), _subscript_dtype(a), out.shape)
+    return _cast_stage(sorted_subscripts(x, a.axis % x.rank, a.is_ascend), _subscript_dtype(a), out.shape)
 
 
 _ROWS = np.array([[3, 1, 3, 0, 1, 2, 9], [5, 4, 3, 2, 1, 0, -1]], np.int32)
@@ -304,7 +304,7 @@ def _topk_reference(x: Array, a: TopKAttrs) -> Array | tuple[Array, Array]:
 def _topk_compute(x: Tensor, a: TopKAttrs, out: Type) -> Tensor | tuple[Tensor, ...]:
     axis = a.axis % x.rank
     shape = [_count(a, n) if d == axis else n for d, n in enumerate(x.shape)]
-    order = _sorted_subscripts(x, axis, a.is_ascend, known_int(shape[axis]))
+    order = sorted_subscripts(x, axis, a.is_ascend, known_int(shape[axis]))
     if a.ret_type == "values":
         return _picked(x, order, axis, shape)
     indices = _cast_stage(order, _subscript_dtype(a), shape)

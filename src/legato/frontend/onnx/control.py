@@ -23,6 +23,7 @@ from legato.frontend.onnx.inputs import check_declared, declared_rank
 from legato.frontend.onnx.loops import Loop, Stack
 from legato.frontend.onnx.proto import AttributeProto, GraphProto
 from legato.ir.expr import Expr, Var
+from legato.ir.let import lets
 from legato.ir.types import Dim, TensorType, TupleType, Type
 
 __all__ = ["CONTROL", "Node", "Steps"]
@@ -72,6 +73,14 @@ def _known(node: Node, values: Sequence[Value]) -> list[Expr] | None:
     return found if len(found) == len(values) else None
 
 
+def _here(node: Node, graph: GraphProto, values: Sequence[Value]) -> Steps:
+    """What a body gives that stands in the place of `node`."""
+    body = node.body(graph, node.names, values)
+    found = yield body
+    node.b.adopt(body.bound)
+    return found
+
+
 def _unknown(node: Node) -> list[Value]:
     return [UNKNOWN] * node.outputs
 
@@ -92,19 +101,20 @@ def if_(node: Node) -> Steps:
     if known is not None:
         if known.size != 1:
             raise ImportModelError(f"the condition of If has {known.size} elements, wanted one")
-        taken = yield node.body(then if known.all() else orelse, node.names, ())
-        return taken
-    left = _known(node, (yield node.body(then, node.names, ())))
-    right = _known(node, (yield node.body(orelse, node.names, ())))
+        return (yield from _here(node, then if known.all() else orelse, ()))
+    bodies = [node.body(graph, node.names, ()) for graph in (then, orelse)]
+    left = _known(node, (yield bodies[0]))
+    right = _known(node, (yield bodies[1]))
     if not isinstance(condition, Expr) or left is None or right is None:
         return _unknown(node)
     types = [_joined(b, n, x, y, condition) for n, (x, y) in enumerate(zip(left, right, strict=True))]
     branches = [[coerced(b, v, ty) for v, ty in zip(values, types, strict=True)] for values in (left, right)]
     branches = [list(values) for values in zip(*(_open(b, x, y) for x, y in zip(*branches, strict=True)), strict=True)]
     flag = _flag(b, condition, "the condition")
+    given = [values[0] if len(types) == 1 else b.tuple_(values) for values in branches]
+    made = b.if_(flag, *(lets(body.bound, value) for body, value in zip(bodies, given, strict=True)))
     if len(types) == 1:
-        return [b.if_(flag, branches[0][0], branches[1][0])]
-    made = b.if_(flag, b.tuple_(branches[0]), b.tuple_(branches[1]))
+        return [made]
     return [b.get(made, n) for n in range(len(types))]
 
 
@@ -204,7 +214,7 @@ def _unrolled(node: Node, start: Sequence[Expr], times: int) -> Steps:
     for n in range(times):
         b.widened.clear()  # each round has types of its own
         given = _declared(b, graph, [b.constant(n, dt.int64), true, *state])
-        values = _known(node, (yield node.body(graph, node.names, given)))
+        values = _known(node, (yield from _here(node, graph, given)))
         if values is None:
             return _unknown(node)
         go = b.array(values[0])
@@ -257,7 +267,8 @@ def _rolled(
         if most is not None:
             b.limits[i] = most
         # A round only runs where the condition holds.
-        values = _known(node, (yield node.body(graph, names, _declared(b, graph, [i, true, *state]))))
+        body = node.body(graph, names, _declared(b, graph, [i, true, *state]))
+        values = _known(node, (yield body))
         if values is None:
             return None
         found, narrow = values, types
@@ -274,7 +285,7 @@ def _rolled(
     size = most if always else None
     begin = [coerced(b, v, ty) for v, ty in zip(start, types, strict=True)]
     after = [coerced(b, v, ty) for v, ty in zip(found[1:], types, strict=False)]
-    return list[Value](made.close(after, go, [(Stack(size), part) for part in parts], begin, first))
+    return list[Value](made.close(after, go, [(Stack(size), part) for part in parts], begin, first, body.bound))
 
 
 def _widened(ty: Type, n: int, places: frozenset[tuple[int, int]], free: Free) -> Type:
@@ -401,7 +412,8 @@ def _scanned(
     for x, axis, (_, reverse) in zip(read, axes, along.inputs, strict=True):
         at = b.subtract(b.extent(size - 1, dt.int64), i) if reverse else i
         parts.append(b.take(captures.kept(x, "xs"), at, axis=axis))
-    found = _known(node, (yield node.body(graph, names, [*state, *parts])))
+    body = node.body(graph, names, [*state, *parts])
+    found = _known(node, (yield body))
     if found is None:
         return None
     for var, value in zip(state, found, strict=False):
@@ -410,7 +422,8 @@ def _scanned(
     limit = captures.kept(b.extent(size, dt.int64) if length is None else length, "count")
     made = Loop(b, "scan", state, set(), captures, limit, i)
     stacks = [Stack(size, axis, reverse) for axis, reverse in along.outputs]
-    return made.close(found[: len(state)], None, list(zip(stacks, found[len(state) :], strict=True)), initial, None)
+    yielded = list(zip(stacks, found[len(state) :], strict=True))
+    return made.close(found[: len(state)], None, yielded, initial, None, body.bound)
 
 
 def _same(found: Sequence[Dim], what: str) -> Dim:
@@ -448,10 +461,11 @@ def sequence_map(node: Node) -> Steps:
     given: list[Value] = [captures.kept(v, "x") for v in values]
     for n, head in zip(lists, heads, strict=True):
         given[n] = head
-    found = _known(node, (yield node.body(graph, names, given)))
+    body = node.body(graph, names, given)
+    found = _known(node, (yield body))
     if found is None:
         return _unknown(node)
-    whole = map_of(b, [values[n] for n in lists], heads, tails, found, captures.bound)
+    whole = map_of(b, [values[n] for n in lists], heads, tails, found, captures.bound, body.bound)
     return [b.get(whole, n) for n in range(len(found))]
 
 
@@ -464,7 +478,7 @@ def _mapped_items(node: Node, values: Sequence[Expr], count: int) -> Steps:
             raise ImportModelError(f"sequences of {count} and of {len(v.ty.fields)} elements")
     for n in range(count):
         given = [b.get(v, n) if isinstance(v.ty, TupleType) else v for v in values]
-        row = _known(node, (yield node.body(graph, node.names, given)))
+        row = _known(node, (yield from _here(node, graph, given)))
         if row is None:
             return _unknown(node)
         for v in row:

@@ -13,7 +13,7 @@ from legato.arith.expr import Const, const, ge, land, le
 from legato.arith.expr import Var as DimVar
 from legato.arith.prove import prove
 from legato.arith.substitute import variables
-from legato.base.dtype import DType
+from legato.base.dtype import DType, int64
 from legato.base.dtype import dtype as as_dtype
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.base.span import Span
@@ -21,9 +21,12 @@ from legato.frontend.onnx.ratio import Ratio, Ratios
 from legato.frontend.onnx.tensors import Array
 from legato.infer.builder import Builder
 from legato.interp import evaluate_op
+from legato.ir.attrs import is_symbolic
 from legato.ir.expr import Call, Constant, Expr, Function, Tuple, Var
+from legato.ir.let import Binding
 from legato.ir.op import Op
-from legato.ir.types import Dim, FuncType, TensorType, Type, TypeData, tensor_type
+from legato.ir.tensor_to_shape import TENSOR_TO_SHAPE
+from legato.ir.types import Dim, FuncType, ShapeType, TensorType, Type, TypeData, tensor_type
 from legato.ops._tensors import accumulator
 from legato.prelude import library
 
@@ -49,6 +52,7 @@ class Emitter(Builder):
         self.widened: dict[str, frozenset[tuple[int, int]]] = {}  # (state, axis) that the rounds of a loop change
         self.limits: dict[Var, Dim] = {}  # counters of loops, which are below these
         self._unknown: set[DimVar] = set()
+        self._computed: dict[tuple[int, int], tuple[list[Binding], Expr, tuple[Dim, ...]]] = {}  # by body and tensor
         self._below: dict[DimVar, Dim] = {}  # the same, of their symbols
 
     # ------------------------------------------------------------------ what is known
@@ -112,7 +116,24 @@ class Emitter(Builder):
         return found if isinstance(found, np.ndarray) else None
 
     def dims(self, x: Expr, what: str) -> tuple[Dim, ...]:
-        """The elements of an integer tensor as dims; UnsupportedError where they depend on the data."""
+        """The elements of an integer tensor as dims. Those that the data decides are dims of the body from here on,
+        which have their values when `x` is computed; there must be none below 0.
+
+        UnsupportedError, naming `what`, where the data decides how many there are.
+        """
+        known = self.known_dims(x)
+        if known is not None:
+            return known
+        count = self.product(self.dims_of(x))
+        if not isinstance(count, Const) or count.value > _FOLD:
+            raise UnsupportedError(f"the number of {what} is {count}: it must be known, and at most {_FOLD}")
+        key = id(self._lets[-1]), id(x)
+        if key not in self._computed:
+            self._computed[key] = self._lets[-1], x, self._read(x, int(count.value))
+        return self._computed[key][2]
+
+    def known_dims(self, x: Expr) -> tuple[Dim, ...] | None:
+        """The elements of an integer tensor as dims; None where the data decides one of them."""
         value = self.value_of(x)
         if value is not None:
             return value
@@ -120,11 +141,25 @@ class Emitter(Builder):
         if array is not None:
             return tuple(const(int(v)) for v in array.ravel())
         ratios = self._ratios.of(x)
-        found = [] if ratios is None else [r.truncated() for r in ratios.ravel()]
+        found = [] if ratios is None else [r.whole() or r.truncated() for r in ratios.ravel()]
         known = tuple(d for d in found if d is not None)
-        if ratios is None or len(known) != len(found):
-            raise UnsupportedError(f"the data decides {what}, which must follow from the shapes of the inputs")
-        return known
+        return known if ratios is not None and len(known) == len(found) else None
+
+    def _read(self, x: Expr, count: int) -> tuple[Dim, ...]:
+        """The elements of `x`, of which the data decides some."""
+        ratios = self._positions.of(x)
+        found: list[Dim | None] = [None] * count if ratios is None else [r.whole() for r in ratios.ravel()]
+        late = [n for n, d in enumerate(found) if d is None or not self.is_known(d)]
+        flat = self.reshape(self.to(x, int64), newshape=(count,))
+        shape = self.let("dims", self.call(TENSOR_TO_SHAPE, flat if len(late) == count else self.picked(flat, late)))
+        assert isinstance(shape.ty, ShapeType)
+        for n, d in zip(late, shape.ty.dims or (), strict=True):
+            found[n] = d
+        return tuple(d for d in found if d is not None)
+
+    def picked(self, x: Expr, places: Sequence[int]) -> Expr:
+        """Some elements of a tensor of rank 1."""
+        return self.take(x, self.constant(np.array(places)), axis=0)
 
     def positions(self, x: Expr) -> tuple[Dim, ...] | None:
         """The elements of an integer tensor, with symbols for what only the data decides; None where it is large."""
@@ -149,7 +184,7 @@ class Emitter(Builder):
         return prove(land(ge(first, 0), le(first + length, extent)), limits=self._below)
 
     def dim(self, x: Expr, what: str) -> Dim:
-        """The one element of an integer tensor as a dim; UnsupportedError where it depends on the data."""
+        """The one element of an integer tensor as a dim, as `dims` has it."""
         found = self.dims(x, what)
         if len(found) != 1:
             raise ImportModelError(f"{what} has {len(found)} elements, wanted one")
@@ -157,7 +192,9 @@ class Emitter(Builder):
 
     def ints(self, x: Expr, what: str) -> tuple[int, ...]:
         """The elements of an integer tensor; UnsupportedError where they are not known at compile time."""
-        found = self.dims(x, what)
+        found = self.known_dims(x)
+        if found is None:
+            raise UnsupportedError(f"the data decides {what}: it must be known at compile time")
         known = tuple(int(d.value) for d in found if isinstance(d, Const))
         if len(known) != len(found):
             raise UnsupportedError(f"{what} depends on symbolic dims: it must be known at compile time")
@@ -234,6 +271,14 @@ class Emitter(Builder):
         var = Var(name, ty=value.ty, span=self.span)
         self._typer.bound[var] = value
         return var
+
+    def inside(self, bound: list[Binding]) -> None:
+        """From here on, `let` adds to `bound`."""
+        self._lets[-1] = bound
+
+    def adopt(self, bound: Iterable[Binding]) -> None:
+        """The lets of a body that stands here for what it gives."""
+        self._lets[-1] += bound
 
     def closed(self, params: Sequence[Var], body: Expr, ty: FuncType, own: Collection[DimVar]) -> Function:
         """A function inside another. What has been found to be required of its `own` dims is required of its calls."""
@@ -331,6 +376,8 @@ def _is_foldable(node: Call) -> bool:
     """Calls of operators whose result is a small tensor of known shape."""
     ty = node.ty
     if not isinstance(node.op, Op) or node.op.stateful or not isinstance(ty, TensorType) or not ty.is_static:
+        return False
+    if is_symbolic(node.op, node.attrs):
         return False
     count = 1
     for d in ty.static_shape():

@@ -12,6 +12,7 @@ from legato.frontend.onnx.graph import Step
 from legato.frontend.onnx.proto import AttributeProto
 from legato.frontend.onnx.report import Unsupported
 from legato.ir.expr import Constant, Expr, Var
+from legato.ir.let import Binding
 
 __all__ = ["UNKNOWN", "Captures", "Frame", "FunctionKey", "Unknown", "Value"]
 
@@ -34,7 +35,7 @@ class Frame:
 
     `names` are the values so far, `outputs` the names of the body's results. `attributes` are those of the call that a
     function body stands for, `active` the functions being expanded; `depth` is how many branches
-    and loops are around it.
+    and loops are around it. `bound` are the lets of the body, which go around its results.
     """
 
     steps: Iterator[Step]
@@ -45,6 +46,7 @@ class Frame:
     attributes: Mapping[str, AttributeProto] = field(default_factory=dict)
     active: frozenset[FunctionKey] = frozenset()
     depth: int = 0
+    bound: list[Binding] = field(default_factory=list)
 
     def get(self, name: str) -> Value:
         """The value called `name`; None for an input that is left out."""

@@ -200,6 +200,7 @@ class Importer:
         stack: list[tuple[Frame, _Waiting | None]] = [(top, None)]
         while stack:
             frame, waiting = stack[-1]
+            self.b.inside(frame.bound)
             step = next(frame.steps, None)
             if step is not None:
                 self._count += 1
@@ -210,6 +211,8 @@ class Importer:
                 inner = self._step(frame, step)
             else:
                 stack.pop()
+                if waiting is not None:
+                    self.b.inside(waiting.frame.bound)
                 inner = None if waiting is None else self._resume(waiting, frame.results())
             if inner is not None:
                 stack.append(inner)
@@ -374,8 +377,10 @@ class Importer:
         defaults = {attribute.name: attribute for attribute in function.attribute_proto}
         names: ChainMap[str, Value] = ChainMap(dict(zip(function.input, values, strict=True)))
         attributes = {**defaults, **self._attributes(frame, node)}
-        results = yield Frame(iter(steps), names, opsets_of(function), name + "/", wanted, attributes,
-                              frame.active | {key}, frame.depth)  # fmt: skip
+        body = Frame(iter(steps), names, opsets_of(function), name + "/", wanted, attributes,
+                     frame.active | {key}, frame.depth)  # fmt: skip
+        results = yield body
+        self.b.adopt(body.bound)
         return results
 
     def _with_bodies(self, frame: Frame, step: Step) -> Bodies:

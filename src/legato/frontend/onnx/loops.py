@@ -23,7 +23,7 @@ from legato.frontend.onnx.frames import Captures
 from legato.infer.holes import dim_vars
 from legato.infer.replace import replace_vars
 from legato.ir.expr import Expr, Var
-from legato.ir.let import lets
+from legato.ir.let import Binding, lets
 from legato.ir.types import Dim, FuncType, TensorType, TupleType, Type
 
 __all__ = ["Loop", "Stack"]
@@ -85,15 +85,17 @@ class Loop:
         parts: Sequence[tuple[Stack, Expr]],
         initial: Sequence[Expr],
         first: Expr | None,
+        bound: Sequence[Binding] = (),
     ) -> list[Expr]:
         """The loop's results: the last state, and the stacks.
 
-        `after` is the state after a round, `go` whether another follows, `parts` what the round yields; `initial` and
-        `first` are state and `go` before the first round.
+        `after` is the state after a round, `go` whether another follows, `parts` what the round yields, all of it
+        inside the lets `bound`; `initial` and `first` are state and `go` before the first round.
         """
         b, free = self.b, set(self.free)
+        changing = {d for _, value in bound if value.ty is not None for d in dim_vars(value.ty)} | free
         for _, part in parts:
-            if free & set(variables(*b.dims_of(part))):
+            if changing & set(variables(*b.dims_of(part))):
                 raise UnsupportedError(f"what each round of it yields has a shape that rounds change: {part.ty}")
         starts = [stack.start(b, b.type_of(part)) for stack, part in parts]
         held = [
@@ -106,7 +108,7 @@ class Loop:
         ty = _type(params, [*self.state, *held], free)
         fn = Var(self.name, ty=ty)
         again = [b.add(self.i, b.constant(1, dt.int64)), *_there(go, with_go), *after, *nexts]
-        body = b.if_(self._condition(), b.apply(fn, again), b.tuple_([*self.state, *held]))
+        body = b.if_(self._condition(), lets(bound, b.apply(fn, again)), b.tuple_([*self.state, *held]))
         made = b.closed(params, body, ty, free)
         call = b.apply(fn, [b.constant(0, dt.int64), *_there(first, with_go), *initial, *starts])
         whole = lets([*self.captures.bound, (fn, made)], call)

@@ -65,6 +65,10 @@ class Ratio:
             return None if self.rounded or not _is_power_of_two(self) else other.times(self, precision)
         return _made(self.num * other.num, self.den * other.den, self.bits + other.bits, precision)
 
+    def whole(self) -> Dim | None:
+        """As an integer, if it is one."""
+        return self.num if self.den is _ONE and not self.rounded else None
+
     def floor(self) -> Dim | None:
         """Rounded down; None where that is not known."""
         return self._whole(floored, lambda a, b: a // b, ceiled, cdiv)

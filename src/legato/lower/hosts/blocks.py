@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from legato.arith.expr import const, le
 from legato.base import dtype as dt
 from legato.base.errors import UnsupportedError
 from legato.base.node import post_order
@@ -11,7 +12,8 @@ from legato.ir import expr as ir
 from legato.ir.call_tir import CALL_TIR
 from legato.ir.let import Binding, chain
 from legato.ir.op import Op
-from legato.ir.types import TensorType, Type
+from legato.ir.tensor_to_shape import NEGATIVE, TENSOR_TO_SHAPE
+from legato.ir.types import ShapeType, TensorType, Type
 from legato.ir.views import JOIN, PART, PartAttrs
 from legato.lower.homes import Homes
 from legato.lower.hosts.body import Body
@@ -26,7 +28,7 @@ from legato.lower.hosts.scalars import compute
 from legato.lower.hosts.values import Value, flat
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
-from legato.tir.stmt import If, View
+from legato.tir.stmt import Check, If, View
 
 __all__ = ["lower_block"]
 
@@ -163,6 +165,8 @@ def _call(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: Bod
         assert isinstance(source, Buffer)
         assert isinstance(call.attrs, PartAttrs)
         return _part(frame, var, source, call.attrs, out)
+    if call.op is TENSOR_TO_SHAPE:
+        return _dims(frame, call, out)
     if isinstance(call.op, Op):
         return host_op(frame, var, call, dest, out)
     if isinstance(call.op, ir.GlobalVar):
@@ -179,6 +183,20 @@ def _cast(frame: Frame, value: ir.MatchCast, out: Body) -> Value:
     assert value.value.ty is not None
     known(frame, value.value.ty, value.target, "match_cast", value, out)
     return frame.atom(value.value)
+
+
+def _dims(frame: Frame, call: ir.Call, out: Body) -> Value:
+    """The elements of a tensor as dims, which are known from here on."""
+    source = frame.atom(call.args[0])
+    assert isinstance(source, Buffer)
+    assert isinstance(call.ty, ShapeType)
+    dims = call.ty.dims or ()
+    values = [Load(source, (const(n),)) for n in range(len(dims))]
+    negative = frame.program.check(NEGATIVE)
+    out.extend(Check(le(const(0, v.dtype), v), negative) for v in values)
+    late = frame.late(call.ty)
+    frame.bring({d: v for d, v in zip(dims, values, strict=True) if d in late}, out)
+    return frame.atom(ir.Shape(dims))
 
 
 def _part(frame: Frame, var: ir.Var, source: Buffer, attrs: PartAttrs, out: Body) -> Buffer:

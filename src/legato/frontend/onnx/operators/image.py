@@ -190,11 +190,16 @@ def _cropped(changes: Sequence[_Axis], along: Sequence[int], roi: Sequence[float
 
 
 def _resized(b: Emitter, x: Expr, changes: Sequence[_Axis], sampling: _Sampling) -> Expr:
-    """The resize of as many dims as there are beside two that keep their extent."""
+    """The resize of as many dims as there are beside two that keep their extent, of three at a time."""
     dims, changes = list(b.dims_of(x)), list(changes)
     moved = [n for n, c in enumerate(changes) if c.size is not dims[n] or c.roi != (0.0, 1.0) or c.scale is not None]
     if not moved:
         return x
+    if len(moved) > 3:  # the others behind these
+        first = [c if n in moved[:3] else _Axis(d) for n, (c, d) in enumerate(zip(changes, dims, strict=True))]
+        x = _resized(b, x, first, sampling)
+        rest = [c if n in moved[3:] else _Axis(d) for n, (c, d) in enumerate(zip(changes, b.dims_of(x), strict=True))]
+        return _resized(b, x, rest, sampling)
     added = max(3 - len(dims), 2 - (len(dims) - len(moved)), 0)
     for _ in range(added):
         x = b.expand_dims(x, axis=0, num_newaxis=1)

@@ -6,6 +6,7 @@ from legato.arith.expr import Const, expr, ge
 from legato.arith.prove import prove
 from legato.base import dtype as dt
 from legato.base.errors import ImportModelError
+from legato.frontend.onnx.axes import over_axes
 from legato.frontend.onnx.emitter import Emitter
 from legato.ir.expr import Expr
 from legato.ir.types import Dim, TensorType
@@ -95,7 +96,12 @@ def cum_prod(b: Emitter, x: Expr, axis: Expr, *, exclusive: int = 0, reverse: in
 
 
 def _scan(b: Emitter, x: Expr, axis: Expr, name: str, exclusive: int, reverse: int) -> Expr:
-    along = b.axis(int(b.scalar(axis, "the axis")), b.rank(x))
-    y = b.reverse(x, axis=along) if reverse else x
-    y = b.call(name, y, axis=along, exclusive=bool(exclusive))
-    return b.reverse(y, axis=along) if reverse else y
+    def scanned(x: Expr, axes: tuple[int, ...]) -> Expr:
+        if len(axes) != 1:
+            raise ImportModelError(f"the axis has {len(axes)} elements, wanted one")
+        along = b.axis(axes[0], b.rank(x))
+        y = b.reverse(x, axis=along) if reverse else x
+        y = b.call(name, y, axis=along, exclusive=bool(exclusive))
+        return b.reverse(y, axis=along) if reverse else y
+
+    return over_axes(b, x, axis, scanned)

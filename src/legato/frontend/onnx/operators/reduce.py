@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from legato.base.dtype import float64, int64
+from legato.frontend.onnx.axes import over_axes
 from legato.frontend.onnx.emitter import Emitter
 from legato.ir.expr import Expr
 
@@ -19,8 +20,10 @@ def _over(b: Emitter, x: Expr, axes: Axes, keepdims: int, reduce: _Reduce, noop:
     return reduce(b, x, along or (() if noop else tuple(range(rank))), bool(keepdims))
 
 
-def _given(b: Emitter, axes: Expr | None) -> Axes:
-    return None if axes is None else b.ints(axes, "the axes")
+def _over_given(b: Emitter, x: Expr, axes: Expr | None, keepdims: int, reduce: _Reduce, noop: int) -> Expr:
+    if axes is None:
+        return _over(b, x, None, keepdims, reduce, noop)
+    return over_axes(b, x, axes, lambda y, found: _over(b, y, found, keepdims, reduce, noop))
 
 
 # ------------------------------------------------------------------ what is reduced
@@ -87,7 +90,7 @@ def reduce_sum(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: int = 1) -> 
 def reduce_sum_13(
     b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Expr:
-    return _over(b, x, _given(b, axes), keepdims, _sum, noop_with_empty_axes)
+    return _over_given(b, x, axes, keepdims, _sum, noop_with_empty_axes)
 
 
 def reduce_mean(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: int = 1) -> Expr:
@@ -97,7 +100,7 @@ def reduce_mean(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: int = 1) ->
 def reduce_mean_18(
     b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Expr:
-    return _over(b, x, _given(b, axes), keepdims, _mean, noop_with_empty_axes)
+    return _over_given(b, x, axes, keepdims, _mean, noop_with_empty_axes)
 
 
 def reduce_prod(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: int = 1) -> Expr:
@@ -107,7 +110,7 @@ def reduce_prod(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: int = 1) ->
 def reduce_prod_18(
     b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Expr:
-    return _over(b, x, _given(b, axes), keepdims, _prod, noop_with_empty_axes)
+    return _over_given(b, x, axes, keepdims, _prod, noop_with_empty_axes)
 
 
 def reduce_max(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: int = 1) -> Expr:
@@ -117,7 +120,7 @@ def reduce_max(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: int = 1) -> 
 def reduce_max_18(
     b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Expr:
-    return _over(b, x, _given(b, axes), keepdims, _max, noop_with_empty_axes)
+    return _over_given(b, x, axes, keepdims, _max, noop_with_empty_axes)
 
 
 def reduce_min(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: int = 1) -> Expr:
@@ -127,7 +130,7 @@ def reduce_min(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: int = 1) -> 
 def reduce_min_18(
     b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Expr:
-    return _over(b, x, _given(b, axes), keepdims, _min, noop_with_empty_axes)
+    return _over_given(b, x, axes, keepdims, _min, noop_with_empty_axes)
 
 
 def reduce_l1(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: int = 1) -> Expr:
@@ -137,7 +140,7 @@ def reduce_l1(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: int = 1) -> E
 def reduce_l1_18(
     b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Expr:
-    return _over(b, x, _given(b, axes), keepdims, _l1, noop_with_empty_axes)
+    return _over_given(b, x, axes, keepdims, _l1, noop_with_empty_axes)
 
 
 def reduce_l2(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: int = 1) -> Expr:
@@ -147,7 +150,7 @@ def reduce_l2(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: int = 1) -> E
 def reduce_l2_18(
     b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Expr:
-    return _over(b, x, _given(b, axes), keepdims, _l2, noop_with_empty_axes)
+    return _over_given(b, x, axes, keepdims, _l2, noop_with_empty_axes)
 
 
 def reduce_sum_square(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: int = 1) -> Expr:
@@ -157,7 +160,7 @@ def reduce_sum_square(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: int =
 def reduce_sum_square_18(
     b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Expr:
-    return _over(b, x, _given(b, axes), keepdims, _sum_square, noop_with_empty_axes)
+    return _over_given(b, x, axes, keepdims, _sum_square, noop_with_empty_axes)
 
 
 def reduce_log_sum(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: int = 1) -> Expr:
@@ -167,7 +170,7 @@ def reduce_log_sum(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: int = 1)
 def reduce_log_sum_18(
     b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Expr:
-    return _over(b, x, _given(b, axes), keepdims, _log_sum, noop_with_empty_axes)
+    return _over_given(b, x, axes, keepdims, _log_sum, noop_with_empty_axes)
 
 
 def reduce_log_sum_exp(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: int = 1) -> Expr:
@@ -177,7 +180,7 @@ def reduce_log_sum_exp(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: int 
 def reduce_log_sum_exp_18(
     b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Expr:
-    return _over(b, x, _given(b, axes), keepdims, _log_sum_exp, noop_with_empty_axes)
+    return _over_given(b, x, axes, keepdims, _log_sum_exp, noop_with_empty_axes)
 
 
 def arg_max(b: Emitter, x: Expr, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Expr:

@@ -13,6 +13,8 @@ from legato.arith.prove import provably_different, prove, prove_equal
 from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.errors import ImportModelError, UnsupportedError
+from legato.frontend.onnx.axes import over_axes
+from legato.frontend.onnx.computed import new_shape, range_of, signed_dims, slice_bounds
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.tensors import element_type
 from legato.ir.expr import Expr
@@ -66,14 +68,16 @@ def constant_of_shape(b: Emitter, shape: Expr, *, value: Array | None = None) ->
 
 def range_(b: Emitter, start: Expr, limit: Expr, delta: Expr) -> Expr:
     dtype = b.dtype(start)
-    if dtype.is_float:
-        first, last, by = (b.scalar(x, "a bound of Range") for x in (start, limit, delta))
+    start, limit, delta = (b.reshape(v, newshape=()) if b.rank(v) else v for v in (start, limit, delta))
+    if dtype.is_float and all(b.array(v) is not None for v in (start, limit, delta)):
+        first, last, by = (b.scalar(v, "a bound of Range") for v in (start, limit, delta))
         return b.arange(start=float(first), stop=float(last), step=float(by), dtype=dtype)
-    begin, end = b.dim(start, "the start of Range"), b.dim(limit, "the limit of Range")
-    step = b.known(b.dim(delta, "the delta of Range"), "the delta of Range")
-    if step == 0:
+    begin, end, step = (None if dtype.is_float else b.known_dims(v) for v in (start, limit, delta))
+    if begin is None or end is None or step is None or not isinstance(step[0], Const):
+        return range_of(b, start, limit, delta)
+    if step[0].value == 0:
         raise ImportModelError("delta is 0")
-    return b.arange(start=begin, stop=end, step=step, dtype=dtype)
+    return b.arange(start=begin[0], stop=end[0], step=int(step[0].value), dtype=dtype)
 
 
 def eye_like(b: Emitter, x: Expr, *, dtype: int | None = None, k: int = 0) -> Expr:
@@ -96,7 +100,11 @@ def _diagonal(b: Emitter, x: Expr, k: int) -> tuple[Expr, Expr]:
 
 
 def reshape(b: Emitter, x: Expr, shape: Expr, *, allowzero: int = 0) -> Expr:
-    codes = tuple(_literal(d) for d in b.dims(shape, "the new shape"))
+    known = b.known_dims(shape)
+    if known is None:
+        computed = b.dims(new_shape(b, x, shape, bool(allowzero)), "extents of the new shape")
+        return b.reshape(x, newshape=computed, allowzero=True)
+    codes = tuple(map(_literal, known))
     if any(isinstance(code, int) and code < -1 for code in codes):  # Relay's reshape gives these a meaning
         raise ImportModelError(f"the new shape is [{', '.join(map(str, codes))}], wanted extents, 0 or -1")
     return b.reshape(x, newshape=codes, allowzero=bool(allowzero))
@@ -126,7 +134,7 @@ def _is_one_for_certain(b: Emitter, d: Dim) -> bool:
 
 
 def squeeze_13(b: Emitter, x: Expr, axes: Expr | None = None) -> Expr:
-    return squeeze(b, x, axes=None if axes is None else b.ints(axes, "the axes"))
+    return squeeze(b, x) if axes is None else over_axes(b, x, axes, lambda y, found: squeeze(b, y, axes=found))
 
 
 def unsqueeze(b: Emitter, x: Expr, *, axes: tuple[int, ...]) -> Expr:
@@ -140,7 +148,8 @@ def unsqueeze(b: Emitter, x: Expr, *, axes: tuple[int, ...]) -> Expr:
 
 
 def unsqueeze_13(b: Emitter, x: Expr, axes: Expr) -> Expr:
-    return unsqueeze(b, x, axes=b.ints(axes, "the axes"))
+    rank = b.rank(x) + b.known(b.product(b.dims_of(axes)), "the number of axes")
+    return over_axes(b, x, axes, lambda y, found: unsqueeze(b, y, axes=found), rank=rank)
 
 
 def transpose(b: Emitter, x: Expr, *, perm: tuple[int, ...] | None = None) -> Expr:
@@ -259,8 +268,14 @@ def pad_11(
     fill = b.like(0, x) if value is None else value
     if b.rank(fill):
         fill = b.reshape(fill, newshape=())
-    along = range(b.rank(x)) if axes is None else [b.axis(a, b.rank(x)) for a in b.ints(axes, "the axes")]
-    return _pad(b, x, b.dims(pads, "the padding"), fill, along, mode)
+    widths = signed_dims(b, pads, "pads")
+    if axes is None:
+        return _pad(b, x, widths, fill, range(b.rank(x)), mode)
+
+    def padded(x: Expr, found: tuple[int, ...]) -> Expr:
+        return _pad(b, x, widths, fill, [b.axis(a, b.rank(x)) for a in found], mode)
+
+    return over_axes(b, x, axes, padded, ordered=True)
 
 
 def _pad(b: Emitter, x: Expr, pads: Sequence[Dim | int], value: Expr, axes: Sequence[int], mode: str) -> Expr:
@@ -288,28 +303,41 @@ def slice_(
 def slice_10(
     b: Emitter, x: Expr, starts: Expr, ends: Expr, axes: Expr | None = None, steps: Expr | None = None
 ) -> Expr:
+    if axes is None:
+        along = tuple(range(b.known(b.dims_of(starts)[0], "the number of starts")))
+        return _slice_along(b, x, starts, ends, along, steps)
+    return over_axes(b, x, axes, lambda y, along: _slice_along(b, y, starts, ends, along, steps), ordered=True)
+
+
+def _slice_along(b: Emitter, x: Expr, starts: Expr, ends: Expr, along: Sequence[int], steps: Expr | None) -> Expr:
     begin, end = b.positions(starts), b.positions(ends)
-    along = tuple(range(len(begin or ()))) if axes is None else b.ints(axes, "the axes")
     by = (1,) * len(along) if steps is None else b.ints(steps, "the steps")
-    if begin is None or end is None or not len(begin) == len(end) == len(along) == len(by):
-        return _slice(b, x, b.dims(starts, "the starts"), b.dims(ends, "the ends"), along, by)
+    if begin is None or end is None:
+        raise UnsupportedError(f"starts {starts.ty} and ends {ends.ty}: it must be known how many there are")
+    if not len(begin) == len(end) == len(along) == len(by):
+        return _slice(b, x, begin, end, along, by)
     fixed: list[tuple[Dim, Dim, int, int]] = []
     for n, (first, last, axis, step) in enumerate(zip(begin, end, along, by, strict=True)):
         if b.is_known(first) and b.is_known(last):
             fixed.append((first, last, axis, step))
         else:
-            x = _slice_at(b, x, b.take(starts, b.constant(n, "int64"), axis=0), first, last, axis, step)
+            at, to = (b.take(v, b.constant(n, "int64"), axis=0) for v in (starts, ends))
+            x = _slice_at(b, x, (at, first), (to, last), b.axis(axis, b.rank(x)), step)
     return _slice(b, x, *zip(*fixed, strict=True)) if fixed else x
 
 
-def _slice_at(b: Emitter, x: Expr, start: Expr, first: Dim, last: Dim, axis: int, step: int) -> Expr:
-    """The elements from `start` on, which only the data decides; there are `last` - `first` in any case."""
-    axis, length = b.axis(axis, b.rank(x)), simplify(last - first)
-    if step != 1 or not b.is_known(length) or not b.is_within(first, length, b.dims_of(x)[axis]):
-        wanted = "only a part of known extent that certainly lies within the tensor can begin there"
-        raise UnsupportedError(f"the data decides where the slice begins or ends: {wanted}")
-    places = b.add(b.to(start, dt.int64), b.arange(start=0, stop=length, step=1, dtype="int64"))
-    return b.take(x, places, axis=axis, mode="fast")
+def _slice_at(b: Emitter, x: Expr, start: tuple[Expr, Dim], end: tuple[Expr, Dim], axis: int, step: int) -> Expr:
+    """The elements between positions that only the data decides, each as a tensor and as an element of `positions`."""
+    extent, length = b.dims_of(x)[axis], simplify(end[1] - start[1])
+    if step == 1 and b.is_known(length) and b.is_within(start[1], length, extent):
+        places = b.add(b.to(start[0], dt.int64), b.arange(start=0, stop=length, step=1, dtype="int64"))
+        return b.take(x, places, axis=axis, mode="fast")
+    if step == 0:
+        raise ImportModelError("a step is 0")
+    first, last = slice_bounds(b, start[0], end[0], extent, step)
+    if step < 0:
+        x = b.reverse(x, axis=axis)
+    return b.strided_slice(x, begin=(first,), end=(last,), strides=(abs(step),), axes=(axis,))
 
 
 def _slice(
@@ -353,7 +381,9 @@ def trilu(b: Emitter, x: Expr, k: Expr | None = None, *, upper: int = 1) -> Expr
     """The part on and above (below) the k-th diagonal; elsewhere 0."""
     if b.rank(x) < 2:
         raise ImportModelError(f"the input has rank {b.rank(x)}, wanted a matrix or more")
-    diagonal = 0 if k is None else int(b.scalar(k, "k"))
-    row, column = _diagonal(b, x, diagonal)
+    is_known = k is None or b.array(k) is not None
+    row, column = _diagonal(b, x, int(b.scalar(k, "k")) if k is not None and is_known else 0)
+    if k is not None and not is_known:
+        row = b.add(row, b.reshape(k, newshape=()))
     kept = b.greater_equal(column, row) if upper else b.less_equal(column, row)
     return b.where(kept, x, b.like(0, x))

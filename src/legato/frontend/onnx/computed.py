@@ -1,0 +1,91 @@
+"""Numbers of shapes that only the data decides, brought into the form in which they are dims: none is below 0.
+
+What ONNX means by a number below 0 (the rest, from the end, cut off) is computed by the program itself, on tensors of
+int64, before `Emitter.dims` reads the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from legato.arith.expr import Const, const
+from legato.arith.simplify import simplify
+from legato.base import dtype as dt
+from legato.base.errors import UnsupportedError
+from legato.frontend.onnx.emitter import Emitter
+from legato.ir.expr import Expr
+from legato.ir.types import Dim
+
+__all__ = ["new_shape", "range_of", "signed_dims", "slice_bounds"]
+
+
+def _int(b: Emitter, value: int) -> Expr:
+    return b.constant(value, dt.int64)
+
+
+def _stacked(b: Emitter, parts: Sequence[Expr]) -> Expr:
+    return b.concatenate(tuple(b.reshape(p, newshape=(1,)) for p in parts), axis=0)
+
+
+def signed_dims(b: Emitter, x: Expr, what: str) -> tuple[Dim, ...]:
+    """The elements of an integer tensor, which may be below 0, as `Emitter.dims` has them."""
+    known = b.known_dims(x)
+    if known is not None:
+        return known
+    wide, zero = b.to(x, dt.int64), _int(b, 0)
+    above = b.dims(b.maximum(wide, zero), what)
+    below = b.dims(b.maximum(b.negative(wide), zero), what)
+    return tuple(simplify(p - q) for p, q in zip(above, below, strict=True))
+
+
+def new_shape(b: Emitter, x: Expr, shape: Expr, allowzero: bool) -> Expr:
+    """The shape (int64) that `shape` says `x` is to have: an extent of its own for 0, unless `allowzero`, and what is
+    left for -1. Other numbers below 0 stay."""
+    if b.rank(shape) != 1 or not isinstance(count := b.dims_of(shape)[0], Const):
+        raise UnsupportedError(f"the new shape is {shape.ty}: its rank must be known")
+    wanted, rank = b.to(shape, dt.int64), b.rank(x)
+    own = [b.extent(d, dt.int64) for d in b.dims_of(x)[: int(count.value)]]
+    own += [_int(b, 0)] * (int(count.value) - len(own))
+    if not allowzero and rank and own:
+        wanted = b.where(b.equal(wanted, _int(b, 0)), _stacked(b, own), wanted)
+    is_rest = b.equal(wanted, _int(b, -1))
+    others = b.prod(b.where(is_rest, _int(b, 1), wanted), axis=(0,))
+    rest = b.floor_divide(b.extent(simplify(b.product(b.dims_of(x))), dt.int64), others)
+    return b.where(is_rest, rest, wanted)
+
+
+def slice_bounds(b: Emitter, start: Expr, end: Expr, extent: Dim, step: int) -> tuple[Dim, Dim]:
+    """Where a slice of a dimension begins and ends, in 0..extent, for `start` and `end` of rank 0. Where it goes
+    backwards (a step below 0), both are counted from the last element on."""
+    n, zero, one = b.extent(extent, dt.int64), _int(b, 0), _int(b, 1)
+
+    def counted(p: Expr) -> Expr:
+        p = b.to(p, dt.int64)
+        return b.where(b.less(p, zero), b.add(p, n), p)
+
+    first, last = counted(start), counted(end)
+    if step < 0:  # it begins at an element; element -1 is behind the end
+        least, most = _int(b, -1), b.subtract(n, one)
+        first = b.subtract(most, b.maximum(b.minimum(first, most), zero))
+        last = b.subtract(most, b.maximum(b.minimum(last, most), least))
+    bounds = [b.maximum(b.minimum(p, n), zero) for p in (first, last)]
+    begin, stop = b.dims(_stacked(b, bounds), "bounds of a slice")
+    return begin, stop
+
+
+def range_of(b: Emitter, start: Expr, limit: Expr, delta: Expr) -> Expr:
+    """start, start + delta, … up to but without limit, in the dtype of `start`."""
+    dtype = b.dtype(start)
+    if dtype.is_float:
+        wide = [b.cast(v, dtype=dt.float64) for v in (start, limit, delta)]
+        steps = b.ceil(b.divide(b.subtract(wide[1], wide[0]), wide[2]))
+        count = b.cast(b.maximum(steps, b.constant(np.float64(0))), dtype=dt.int64)
+    else:
+        first, last, by = (b.to(v, dt.int64) for v in (start, limit, delta))
+        # Rounded up: -((first - last) // by).
+        count = b.maximum(b.negative(b.floor_divide(b.subtract(first, last), by)), _int(b, 0))
+    (n,) = b.dims(count, "numbers of Range")
+    places = b.arange(start=const(0), stop=n, step=1, dtype=dtype if dtype.is_int else dt.int64)
+    return b.add(start, b.multiply(b.to(places, dtype), delta))

@@ -1,0 +1,118 @@
+"""Operators whose data decides how much they give: what is not zero, what is chosen, what is different."""
+
+from __future__ import annotations
+
+import math
+
+from legato.arith.expr import const, le
+from legato.arith.prove import prove
+from legato.base.dtype import bool_, int64
+from legato.base.errors import ImportModelError, UnsupportedError
+from legato.frontend.onnx.emitter import Emitter
+from legato.ir.expr import Expr
+
+_COLUMNS = 64  # elements that Unique compares of parts: a sort for each
+
+
+def nonzero(b: Emitter, x: Expr) -> Expr:
+    if not b.rank(x):
+        x = b.reshape(x, newshape=(1,))
+    return b.transpose(_where(b, x), axes=(1, 0))
+
+
+def compress(b: Emitter, x: Expr, condition: Expr, *, axis: int | None = None) -> Expr:
+    """The parts along `axis`, or the elements, for which a condition holds; it may be shorter than they are many."""
+    if axis is None:
+        x, axis = b.reshape(x, newshape=(-1,)), 0
+    axis = b.axis(axis, b.rank(x))
+    if b.rank(condition) != 1 or not b.dtype(condition).is_bool:
+        raise ImportModelError(f"the condition is {condition.ty}, wanted a vector of bool")
+    count, extent = b.dims_of(condition)[0], b.dims_of(x)[axis]
+    if not prove(le(count, extent)):
+        places = b.arange(start=const(0), stop=count, step=1, dtype=int64)
+        condition = b.logical_and(condition, b.less(places, b.extent(extent, int64)))
+    return b.take(x, _positions(b, condition), axis=axis, mode="fast")
+
+
+def unique(b: Emitter, x: Expr, *, axis: int | None = None, sorted: int = 1) -> tuple[Expr, Expr, Expr, Expr]:
+    """The different elements, or parts along `axis`, where each is first, which of them each is, and how many there are
+    of each."""
+    if axis is None:
+        x, at = b.reshape(x, newshape=(-1,)), 0
+    else:
+        at = b.axis(axis, b.rank(x))
+    rank = b.rank(x)
+    parts = b.transpose(x, axes=(at, *(d for d in range(rank) if d != at))) if at else x
+    n, *inner = b.dims_of(parts)
+    rows = b.reshape(parts, newshape=(n, b.product(inner)), allowzero=True)
+    zero, places = b.constant(0, int64), b.arange(start=const(0), stop=n, step=1, dtype=int64)
+    order = _row_order(b, rows, places)
+    ascending = _rows(b, rows, order)
+    before = _rows(b, ascending, b.maximum(b.subtract(places, b.constant(1, int64)), zero))
+    differs = b.any(b.not_equal(ascending, before), axis=(1,))
+    is_new = b.logical_or(b.equal(places, zero), differs)
+    first = _rows(b, order, _positions(b, is_new))
+    group = b.subtract(b.cumsum(b.cast(is_new, dtype=int64), axis=0), b.constant(1, int64))
+    number = b.scatter_elements(b.zeros(shape=(n,), dtype=int64), order, group, axis=0)
+    if not sorted:
+        by_place = b.argsort(first, axis=0, dtype=int64)
+        first, number = _rows(b, first, by_place), _rows(b, b.argsort(by_place, axis=0, dtype=int64), number)
+    counts = b.zeros(shape=b.dims_of(first), dtype=int64)
+    counts = b.scatter_elements(counts, number, b.ones(shape=(n,), dtype=int64), axis=0, reduction="add")
+    return b.take(x, first, axis=at, mode="fast"), first, number, counts
+
+
+def _row_order(b: Emitter, rows: Expr, places: Expr) -> Expr:
+    """The subscripts that sort the rows of a matrix, stably: by the last column first."""
+    columns = b.known(b.dims_of(rows)[1], "the number of elements that are compared")
+    if columns > _COLUMNS:
+        raise UnsupportedError(f"parts of {columns} elements are compared, at most {_COLUMNS} can be")
+    order = places
+    for column in reversed(range(columns)):
+        keys = b.take(rows, b.constant(column, int64), axis=1, mode="fast")
+        order = _rows(b, order, b.argsort(_rows(b, keys, order), axis=0, dtype=int64))
+    return order
+
+
+def _rows(b: Emitter, x: Expr, at: Expr) -> Expr:
+    return b.take(x, at, axis=0, mode="fast")
+
+
+def _where(b: Emitter, x: Expr) -> Expr:
+    """The subscripts (int64) of what is not zero, a row for each; their number is a dim of the body from here on."""
+    return b.let("found", b.argwhere(x, dtype=int64))
+
+
+def _positions(b: Emitter, x: Expr) -> Expr:
+    """The same of a vector, as a vector."""
+    flags = x if b.dtype(x) == bool_ else b.cast(x, dtype=bool_)
+    return b.squeeze(_where(b, flags), axis=(1,))
+
+
+def non_max_suppression(
+    b: Emitter,
+    boxes: Expr,
+    scores: Expr,
+    most: Expr | None = None,
+    overlap: Expr | None = None,
+    least: Expr | None = None,
+    *,
+    center_point_box: int = 0,
+) -> Expr:
+    """Without `most` none is kept; without `least` there is no lowest score."""
+    if center_point_box:
+        x, y, width, height = (b.columns(boxes, n, n + 1) for n in range(4))
+        half = b.like(0.5, boxes)
+        dx, dy = b.multiply(width, half), b.multiply(height, half)
+        corners = (b.subtract(y, dy), b.subtract(x, dx), b.add(y, dy), b.add(x, dx))
+        boxes = b.concatenate(corners, axis=2)
+    found = b.vision.all_class_non_max_suppression(
+        boxes, scores, _limit(b, most, b.constant(0, int64)), _limit(b, overlap, b.constant(0.0)),
+        _limit(b, least, b.constant(-math.inf)),
+    )  # fmt: skip
+    (kept,) = b.dims(b.get(found, 1), "boxes")
+    return b.strided_slice(b.get(found, 0), begin=(0,), end=(kept,), strides=(1,), axes=(0,))
+
+
+def _limit(b: Emitter, x: Expr | None, default: Expr) -> Expr:
+    return default if x is None else b.reshape(x, newshape=()) if b.rank(x) else x
