@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import legato.ops  # noqa: F401  # gives operator names their meaning
+from legato.arith.broadcast import broadcast
 from legato.arith.expr import const, fresh
 from legato.base.errors import TypeCheckError
 from legato.base.span import Span
@@ -185,7 +186,7 @@ def test_constraints_of_the_builder() -> None:
     x, y = b.var("x", (n,)), b.var("y", (m,))
     func = b.function([x, y], b.add(x, y))
     (constraint,) = func.attrs["constraints"]
-    assert (constraint.a, constraint.b) == (n, m)
+    assert (constraint.a, constraint.b) == (broadcast(n, m), broadcast(m, n))
     module = Module.from_expr(func)
     assert infer(module) is module
 

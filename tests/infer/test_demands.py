@@ -10,6 +10,7 @@ import pytest
 from legato.base.errors import RunError, TypeCheckError
 from legato.infer.infer import infer
 from legato.interp import evaluate
+from legato.ir.constraint import demanded
 from legato.ir.expr import Function
 from legato.ir.module import Module
 from legato.ir.parser import parse
@@ -30,7 +31,8 @@ def demands(module: Module, name: str = "main") -> list[str]:
     """The equalities that a function checks."""
     func = module[name]
     assert isinstance(func, Function)
-    return [f"{c.a} == {c.b}, {c.what}" for c in func.attrs.get("constraints", ())]
+    found = [(*demanded(c.a, c.b), c.what) for c in func.attrs.get("constraints", ())]
+    return [f"{a} == {b}{otherwise}, {what}" for a, b, otherwise, what in found]
 
 
 def test_a_caller_demands_what_it_cannot_promise() -> None:
@@ -39,8 +41,8 @@ def test_a_caller_demands_what_it_cannot_promise() -> None:
     def @twice(%x: Tensor[(a,), float32], %y: Tensor[(2 * b,), float32]) {{ @add(concatenate((%x, %x)), %y) }}
     def @main(%x: Tensor[(k,), float32], %y: Tensor[(2 * j,), float32]) {{ let %f = @twice; %f(%x, %y) }}
     """)
-    assert demands(module, "add") == ["n == m, add: broadcast dim -1"]
-    assert demands(module, "twice") == ["a * 2 == 2 * b, add: broadcast dim -1"]
+    assert demands(module, "add") == ["n == m, or one of them 1, add: broadcast dim -1"]
+    assert demands(module, "twice") == ["a * 2 == b * 2, add: broadcast dim -1"]
     assert demands(module) == ["k * 2 == j * 2, add: broadcast dim -1"]
     assert evaluate(module, [np.ones(2, F32), np.ones(4, F32)]).tolist() == [2] * 4
     with pytest.raises(RunError, match=r"^add: broadcast dim -1: k \* 2 = 4 and j \* 2 = 6 must be equal$"):
@@ -80,9 +82,9 @@ def test_dims_that_are_new_in_a_function_are_its_own_business() -> None:
     }
     def @main(%x: Tensor[(a,), float32], %y: Tensor[(b,), float32]) { @fit(%x, %y) }
     """)
-    assert demands(module, "fit") == ["n == k, add: broadcast dim -1"]
+    assert demands(module, "fit") == ["n == k, or one of them 1, add: broadcast dim -1"]
     assert demands(module) == []
-    with pytest.raises(RunError, match=r"^add: broadcast dim -1: n = 2 and k = 3 must be equal$"):
+    with pytest.raises(RunError, match=r"^add: broadcast dim -1: n = 2 and k = 3 must be equal, or one of them 1$"):
         evaluate(module, [np.ones(2, F32), np.ones(3, F32)])
 
 
@@ -91,9 +93,9 @@ def test_recursive_calls_are_checked_when_they_run() -> None:
     def @main(%i: int32, %x: Tensor[(n,), float32], %y: Tensor[(m,), float32]) -> Tensor[(n,), float32] {
       if (%i == 0) { %x + %y } else { @main(%i - 1, concatenate((%x, %x)), %y); %x }
     }""")
-    assert demands(module) == ["n == m, add: broadcast dim -1"]
+    assert demands(module) == ["n == m, or one of them 1, add: broadcast dim -1", "d == n, the result of the function"]
     assert evaluate(module, [np.int32(0), np.ones(2, F32), np.ones(2, F32)]).tolist() == [2, 2]
-    with pytest.raises(RunError, match=r"^add: broadcast dim -1: n = 4 and m = 2 must be equal$"):
+    with pytest.raises(RunError, match=r"^add: broadcast dim -1: n = 4 and m = 2 must be equal, or one of them 1$"):
         evaluate(module, [np.int32(1), np.ones(2, F32), np.ones(2, F32)])
 
 
@@ -118,3 +120,15 @@ def test_demands_do_not_grow_without_end() -> None:
     module = read("\n".join(lines))
     assert len(demands(module, "f1")) == 4
     assert len(demands(module, "f11")) <= 32
+
+
+def test_the_result_of_a_local_function_that_is_known_late() -> None:
+    """What waits for an argument's type is typed for each call, with the dims of that call."""
+    module = read("""
+    def @main(%x: Tensor[(n,), float32], %y: Tensor[(m,), float32]) {
+      let %f = fn (%a: Tensor[(k,), float32], %b) { concatenate((%a, %b)) };
+      %f(%x, %y)
+    }""")
+    main = module["main"]
+    assert isinstance(main, Function)
+    assert str(main.body.ty) == "Tensor[(n + m,), float32]"

@@ -240,8 +240,8 @@ def test_a_function_with_constraints_that_gives_a_closure_is_entered() -> None:
     }
     def @main(%x: Tensor[(a,), float32], %y: Tensor[(b,), float32]) { @id(@f(%x, %y)()) }""")
     for program in (mod, first(mod)):
-        with pytest.raises(RunError, match="n = 3 and k = 1 must be equal"):
-            evaluate(program, (np.ones(3, np.float32), np.ones(1, np.float32)))
+        with pytest.raises(RunError, match="n = 3 and k = 2 must be equal"):
+            evaluate(program, (np.ones(3, np.float32), np.ones(2, np.float32)))
 
 
 def test_a_clause_that_is_reached_on_several_ways_keeps_its_constraints() -> None:
@@ -260,8 +260,8 @@ def test_a_clause_that_is_reached_on_several_ways_keeps_its_constraints() -> Non
             args = (np.ones(3, np.float32), np.ones(3, np.float32), np.asarray(c))
             assert same(evaluate(new, args), evaluate(mod, args))
             for program in (mod, new):
-                with pytest.raises(RunError, match="= 3 and m = 1 must be equal"):
-                    evaluate(program, (np.ones(3, np.float32), np.ones(1, np.float32), np.asarray(c)))
+                with pytest.raises(RunError, match="= 3 and m = 2 must be equal"):
+                    evaluate(program, (np.ones(3, np.float32), np.ones(2, np.float32), np.asarray(c)))
 
 
 def test_closures_that_double_in_every_step_stay_values() -> None:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from legato.arith.expr import Var
+from legato.arith.simplify import simplify
 from legato.arith.substitute import variables
 from legato.base.dataclass import dataclass
 from legato.base.errors import TypeCheckError
@@ -20,7 +21,7 @@ from legato.base.span import Span
 from legato.infer.replace import replace_dim
 from legato.infer.site import Scope, Site
 from legato.infer.solver import Solver
-from legato.ir.constraint import Constraint, sides
+from legato.ir.constraint import Constraint, demanded, sides
 from legato.ir.types import Dim, Type, TypeVar
 
 __all__ = ["Demands", "KnownCall"]
@@ -93,14 +94,16 @@ class Demands:
             try:
                 self._solver.same(a, b, Site(c.what, call.span, trial))
             except TypeCheckError:
-                return [], self._fault(call, c, a, b)
+                return [], self._fault(call, c, values)
         known = call.caller.constraints
         return [c for (a, b), c in trial.constraints.items() if (a, b) not in known and (b, a) not in known], None
 
-    def _fault(self, call: KnownCall, c: Constraint, a: Dim, b: Dim) -> TypeCheckError:
-        wanted = self._solver.dim(c.a), self._solver.dim(c.b)
-        left, right = sides(*wanted, [p for p in call.params if isinstance(p, Var)])
-        got = [text if text == str(d) else f"{text} = {d}" for text, d in ((left, a), (right, b))]
+    def _fault(self, call: KnownCall, c: Constraint, values: Mapping[Var, Dim]) -> TypeCheckError:
+        a, b, otherwise = demanded(self._solver.dim(c.a), self._solver.dim(c.b))
+        names = sides(a, b, [p for p in call.params if isinstance(p, Var)])
+        here = [str(simplify(replace_dim(d, values))) for d in (a, b)]
+        got = [name if name == value else f"{name} = {value}" for name, value in zip(names, here, strict=True)]
         where = "" if c.span is None else f" at {c.span}"
         message = f"call of {call.name}: the dims differ, {got[0]} and {got[1]}"
-        return TypeCheckError(message, span=call.span, details=[f"wanted : {left} == {right}, for {c.what}{where}"])
+        wanted = f"wanted : {' == '.join(names)}{otherwise}, for {c.what}{where}"
+        return TypeCheckError(message, span=call.span, details=[wanted])

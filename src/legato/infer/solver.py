@@ -9,7 +9,7 @@ leaves `2 * (m // 2) == m` as a constraint.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from legato.arith.expr import Const, Var, const, fresh, max_, min_
@@ -22,7 +22,7 @@ from legato.base.errors import TypeCheckError
 from legato.infer.holes import DimHole, Hole, dim_vars, show
 from legato.infer.replace import rename_params, replace_vars
 from legato.infer.site import Scope, Site
-from legato.ir.constraint import Constraint, sides
+from legato.ir.constraint import Constraint, demanded, sides
 from legato.ir.types import (
     Dim,
     FuncType,
@@ -182,8 +182,27 @@ class Solver:
             return plain, (), ()
         new = replace_vars(plain, types, dims)
         assert isinstance(new, FuncType)
+        ret = self.resolve(new.ret)
+        if isinstance(ret, Hole) and not any(self.resolve(p) is ret for p in new.params):
+            new = FuncType(new.params, self._instantiated_later(ret, types, dims, scope))
         args = tuple(types[p] if isinstance(p, TypeVar) else dims[p] for p in ty.type_params)
         return new, args, tuple(made)
+
+    def _instantiated_later(
+        self, ret: Hole, types: Mapping[TypeVar, Type], dims: Mapping[Var, Dim], scope: Scope
+    ) -> Type:
+        """What the result of a function, which is not known yet, is in one call of it."""
+        result = Hole(ret.name)
+
+        def again() -> None:
+            known = self.zonk(ret)
+            if isinstance(known, Hole) and not known.failed:
+                known.watchers.append(again)
+            else:
+                self.unify(replace_vars(known, types, dims), result, Site("the result of a function", None, scope))
+
+        ret.watchers.append(again)
+        return result
 
     def existential(self, name: str, hi: int | None, scope: Scope) -> Var:
         """A new dim for an extent that is known only when the program runs."""
@@ -435,8 +454,10 @@ def _too_large() -> TypeCheckError:
 
 
 def _differ(a: Dim, b: Dim) -> _DifferError:
+    a, b, otherwise = demanded(a, b)
     left, right = sides(a, b)
-    return _DifferError(f"the dims differ, {left} and {right}")
+    wanted = f": they must be equal{otherwise}" if otherwise else ""
+    return _DifferError(f"the dims differ, {left} and {right}{wanted}")
 
 
 def _untold(ty: FuncType) -> list[str]:

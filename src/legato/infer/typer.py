@@ -11,7 +11,7 @@ from typing import Any
 
 from legato.arith.expr import Const
 from legato.arith.expr import Var as DimVar
-from legato.arith.substitute import variables
+from legato.arith.substitute import replace, variables
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.errors import TypeCheckError
@@ -380,15 +380,22 @@ def stated_dims(pairs: Iterable[tuple[Type, Type]], made: Sequence[Dim], scope: 
 
 
 def _pair_dims(ty: Type, old: Type) -> Iterator[tuple[DimVar, DimVar]]:
-    """The dims at the same places of two types, where both are plain variables."""
+    """The dims at the same places of two types: variables, also those within the same arithmetic."""
     if isinstance(ty, TensorType) and isinstance(old, TensorType) and ty.rank == old.rank:
-        pairs = zip(ty.shape, old.shape, strict=True)
-        yield from ((d, o) for d, o in pairs if isinstance(d, DimVar) and isinstance(o, DimVar))
+        for d, o in zip(ty.shape, old.shape, strict=True):
+            yield from _pair_variables(d, o)
         return
     kids, olds = ty.children(), old.children()
     if type(ty) is type(old) and len(kids) == len(olds):
         for kid, old_kid in zip(kids, olds, strict=True):
             yield from _pair_dims(kid, old_kid)
+
+
+def _pair_variables(d: Dim, old: Dim) -> Iterator[tuple[DimVar, DimVar]]:
+    """The variables of two dims of which one is the other with other variables."""
+    pairs = list(zip(variables(d), variables(old), strict=False))
+    if replace(d, dict(pairs)) is old:
+        yield from pairs
 
 
 def _hidden(a: Type, b: Type) -> Iterator[tuple[Type, Type]]:

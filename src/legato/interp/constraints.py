@@ -15,7 +15,7 @@ from legato.arith.substitute import variables
 from legato.base.errors import RunError
 from legato.interp.activation import Activation
 from legato.interp.dims import learn
-from legato.ir.constraint import Constraint, sides
+from legato.ir.constraint import Constraint, demanded, sides
 from legato.ir.types import TensorType, TupleType, Type
 
 __all__ = ["awaits", "learn_and_check", "require"]
@@ -28,10 +28,10 @@ def require(env: Activation, constraints: Iterable[Constraint]) -> None:
         if any(v not in env.dims for v in variables(c.a, c.b)):
             waiting.append(c)
             continue
-        a, b = evaluate(c.a, env.dims), evaluate(c.b, env.dims)
-        if a != b:
-            left, right = sides(c.a, c.b, env.dims)
-            raise RunError(f"{c.what}: {_is(left, a)} and {_is(right, b)} must be equal")
+        if evaluate(c.a, env.dims) != evaluate(c.b, env.dims):
+            a, b, otherwise = demanded(c.a, c.b)
+            left, right = map(_is, sides(a, b, env.dims), (evaluate(a, env.dims), evaluate(b, env.dims)))
+            raise RunError(f"{c.what}: {left} and {right} must be equal{otherwise}")
     env.waiting = tuple(waiting)
 
 

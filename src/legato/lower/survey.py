@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from legato.base.dataclass import dataclass
 from legato.base.node import post_order
 from legato.ir import expr as ir
-from legato.ir.constraint import Constraint, sides
+from legato.ir.constraint import Constraint, demanded, sides
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.lower.accesses import call_accesses, known_facts
@@ -35,9 +35,15 @@ def survey(mod: Module) -> Survey:
         facts = known_facts(constraints)
         for call in _computed(func):
             counts.update(a.proof.value for a in call_accesses(call, facts))
-        checks += [(c.what, *sides(c.a, c.b), "" if c.span is None else str(c.span)) for c in constraints]
+        checks += [(c.what, *_sides(c), "" if c.span is None else str(c.span)) for c in constraints]
     counts[Proof.CLAMPED.value] += counts.pop(Proof.OPEN.value, 0)
     return Survey(dict(counts), tuple(dict.fromkeys(checks)))
+
+
+def _sides(c: Constraint) -> tuple[str, str]:
+    a, b, otherwise = demanded(c.a, c.b)
+    left, right = sides(a, b)
+    return left, right + otherwise
 
 
 def _computed(func: ir.Function) -> Iterator[ir.Call]:

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from legato.arith.expr import Const, Expr, const
+from legato.arith.assume import Assumptions, facts_of
+from legato.arith.expr import Const, Expr, const, eq, select
+from legato.arith.prove import provably_different
 from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.ir.op import Fusion, Op, Relation, Sample
@@ -152,8 +154,10 @@ def binary(
         return np.asarray(reference(a, b), a.dtype if result is None else result.numpy)
 
     def build(a: Tensor, b: Tensor, out_type: TensorType) -> Tensor:
+        out = out_type.shape
+
         def body(*i: Expr) -> Expr:
-            return scalar(a[broadcast_index(i, a.shape)], b[broadcast_index(i, b.shape)])
+            return scalar(a[broadcast_index(i, a.shape, out)], b[broadcast_index(i, b.shape, out)])
 
         return compute(out_type.shape, body, name=name)
 
@@ -208,10 +212,20 @@ def _binary_samples(dtypes: DTypeTest, exact: bool, rtol: float) -> list[Sample]
     return found
 
 
-def broadcast_index(out: Sequence[Expr], shape: Sequence[Dim]) -> tuple[Expr, ...]:
-    """The index into a tensor of `shape` for index `out` of what it broadcasts to."""
-    inner = out[len(out) - len(shape) :]
-    return tuple(const(0) if at_most_one(d) else i for i, d in zip(inner, shape, strict=True))
+def broadcast_index(index: Sequence[Expr], shape: Sequence[Dim], out: Sequence[Dim]) -> tuple[Expr, ...]:
+    """The index into a tensor of `shape` for `index` of what it broadcasts to, whose shape is `out`."""
+    skip = len(out) - len(shape)
+    return tuple(_broadcast_subscript(i, d, n) for i, d, n in zip(index[skip:], shape, out[skip:], strict=True))
+
+
+def _broadcast_subscript(i: Expr, d: Dim, out: Dim) -> Expr:
+    if d is out:
+        return i
+    if at_most_one(d):
+        return const(0)
+    if provably_different(d, const(1)) or Assumptions({}, facts_of(eq(d, 1))).nonnegative(1 - out):
+        return i  # where d is 1, so is i's extent
+    return select(eq(d, 1), const(0), i)
 
 
 def broadcast_value(rule: DimRule) -> Callable[..., tuple[Dim, ...] | None]:

@@ -6,11 +6,13 @@ NotYet means "ask me again when more is known": `infer` catches it, so relations
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import NoReturn
 
 from legato.arith.assume import Assumptions, surely_equal
 from legato.arith.bounds import bounds
-from legato.arith.expr import Binary, Const, Op, const, eq, expr, floordiv, max_, select
+from legato.arith.broadcast import broadcast, parts
+from legato.arith.expr import Binary, Const, Op, const, expr, floordiv, max_
 from legato.arith.linear import gather
 from legato.arith.simplify import simplify
 from legato.base.dtype import DType
@@ -19,9 +21,9 @@ from legato.ir._literals import array_of, scalar_text
 from legato.ir.op import Relation
 from legato.ir.types import Dim, TensorType, TupleType, Type
 
-__all__ = ["FLOAT", "INT", "NUMBER", "at_least", "at_most_one", "broadcast_shapes", "common_dtype", "divides",
-           "is_one", "known_dim", "normalize_axes", "normalize_axis", "product", "require_dtype", "require_rank",
-           "same_dtype", "same_shape", "tensor", "tensors"]  # fmt: skip
+__all__ = ["FLOAT", "INT", "NUMBER", "at_least", "at_most_one", "broadcast_shapes", "common_dim", "common_dtype",
+           "divides", "is_one", "known_dim", "normalize_axes", "normalize_axis", "product", "require_dtype",
+           "require_rank", "same_dtype", "same_shape", "stretch", "stretched", "tensor", "tensors"]  # fmt: skip
 
 DTypeTest = Callable[[DType], bool]
 
@@ -173,8 +175,8 @@ def normalize_axes(
 def broadcast_shapes(relation: Relation, *shapes: Sequence[Dim]) -> tuple[Dim, ...]:
     """The shape that all `shapes` broadcast to, by NumPy's rule: aligned at the end, a 1 stretches.
 
-    A dim of at most 1, as min(n, 1), stretches where it is 1 when the program runs. One that may be larger is never
-    taken for a 1: against any other dim but a literal 1 it must be equal.
+    Whether a dim is 1 may be known only when the program runs: n and m broadcast to m where n is 1, else to n, and what
+    is checked is that this is n where m is 1, else m.
     """
     rank = max(map(len, shapes), default=0)
     out: list[Dim] = []
@@ -196,19 +198,57 @@ def _broadcast_dim(relation: Relation, dims: Sequence[Dim], axis: int) -> Dim:
             raise NotYet
         if isinstance(d, Const) and isinstance(result, Const):
             raise relation.fail(f"the shapes do not broadcast: dim {axis} is {result} and {d}")
-        result = _stretched(relation, result, d, f"broadcast dim {axis}")
+        result = stretched(relation, result, d, f"broadcast dim {axis}")
     return result
 
 
-def _stretched(relation: Relation, a: Dim, b: Dim, what: str) -> Dim:
+def stretched(relation: Relation, a: Dim, b: Dim, what: str) -> Dim:
     """The dim that `a` and `b` broadcast to: `b` where `a` is 1, and the other way round."""
-    if not (at_most_one(a) or at_most_one(b)):
+    for whole, other in ((a, b), (b, a)):
+        known = parts(whole)
+        if set(known).issuperset(parts(other)):
+            for n in sorted(known.index(d) for d in parts(other)):
+                _require_fit(relation, reduce(broadcast, known[:n], known[0]), known[n], what)
+            return whole
+    return _require_fit(relation, a, b, what)
+
+
+def _require_fit(relation: Relation, a: Dim, b: Dim, what: str) -> Dim:
+    left, right = _either_way(a, b)
+    if left is a and right is b:
         return relation.same(a, b, what)
-    either = simplify(select(eq(a, 1), b, a)), simplify(select(eq(b, 1), a, b))
-    for d in (a, b):
-        if all(surely_equal(e, d) for e in either):
-            return d
-    return relation.same(*either, what)
+    if left is not right:
+        relation.same(left, right, what)
+    return right if right is b else left
+
+
+def common_dim(a: Dim, b: Dim) -> Dim:
+    """The dim that `a` and `b`, which are equal or one of which is 1, broadcast to."""
+    if set(parts(a)).issuperset(parts(b)):
+        return a
+    left, right = _either_way(a, b)
+    return right if right is b else left
+
+
+def _either_way(a: Dim, b: Dim) -> tuple[Dim, Dim]:
+    """What `a` and `b` broadcast to as the first and as the second of them says; one dim where both say the same.
+
+    Dims that are made of several are not looked into: their proofs have as many cases.
+    """
+    left, right = broadcast(a, b), broadcast(b, a)
+    if len(parts(a)) > 1 or len(parts(b)) > 1:
+        return left, right
+    left, right = (a if surely_equal(left, a) else left), (b if surely_equal(right, b) else right)
+    for d in () if left is a and right is b else (a, b):
+        if surely_equal(left, d) and surely_equal(right, d):
+            return d, d
+    return left, right
+
+
+def stretch(relation: Relation, d: Dim, wanted: Dim, what: str) -> None:
+    """Requires a dim to be `wanted`, or 1; where that is not known, when the program runs."""
+    if not is_one(known_dim(d)):
+        relation.same(_either_way(d, known_dim(wanted))[0], wanted, what)
 
 
 def at_most_one(d: Dim) -> bool:

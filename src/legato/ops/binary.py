@@ -112,7 +112,8 @@ def _power_compute(a: Tensor, b: Tensor, out_type: TensorType) -> Tensor:
     if out_type.dtype.is_float:
 
         def body(*i: Expr) -> Expr:
-            return te.power(a[broadcast_index(i, a.shape)], b[broadcast_index(i, b.shape)])
+            x, y = (t[broadcast_index(i, t.shape, out_type.shape)] for t in (a, b))
+            return te.power(x, y)
 
         return compute(out_type.shape, body, "power")
     (out,) = loops([(out_type.shape, out_type.dtype)], [a, b], lambda out: _power_nest(a, b, out), "power")
@@ -122,7 +123,7 @@ def _power_compute(a: Tensor, b: Tensor, out_type: TensorType) -> Tensor:
 def _power_nest(a: Tensor, b: Tensor, out: Tensor) -> Stmt:
     """For every element, repeated squaring: one step per bit of the exponent."""
     index = tuple(Var(f"i{n}", dt.index, 0) for n in range(len(out.shape)))
-    x, y = a[broadcast_index(index, a.shape)], b[broadcast_index(index, b.shape)]
+    x, y = a[broadcast_index(index, a.shape, out.shape)], b[broadcast_index(index, b.shape, out.shape)]
     state = Buffer(
         "state", (const(3),), out.dtype, scope=Scope.LOCAL
     )  # the result, the base squared, exponent bits left

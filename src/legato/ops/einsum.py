@@ -11,14 +11,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from legato.arith.expr import Expr, const
+from legato.arith.expr import Expr
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
+from legato.infer.holes import is_hole
 from legato.ir.attr_record import Attrs
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, TupleType, Type
-from legato.ops._families import quiet
-from legato.ops._rules import known_dim, same_dtype, tensors
+from legato.ops._families import broadcast_index, quiet
+from legato.ops._rules import common_dim, known_dim, same_dtype, stretched, tensors
 from legato.ops._tensors import Array, accumulator, cast_to, known_int, narrowed, product, tensor_bytes
 from legato.te.tensor import Tensor, compute, reduce
 from legato.tir.expr import cast
@@ -80,21 +81,24 @@ def _parse(equation: str, ranks: Sequence[int]) -> _Equation | str:
 
 
 def _extents(equation: _Equation, shapes: Sequence[Sequence[Dim]], rel: Relation | None) -> Mapping[str, Dim]:
-    """The dim of every label; a dim of 1 in one operand gives way to that in another."""
+    """The dim of every label: what those of the operands broadcast to."""
     found: dict[str, Dim] = {}
     for labels, shape in zip(equation.operands, shapes, strict=True):
         own: dict[str, Dim] = {}
         for label, d in zip(labels, shape, strict=True):
-            if rel is not None and label.startswith("…"):
-                known_dim(d)
             own[label] = d if rel is None or label not in own else rel.same(own[label], d, f"dimension {label!r}")
         for label, d in own.items():
-            known = found.get(label)
-            if known is None or known_int(known) == 1:
-                found[label] = d
-            elif rel is not None and known_int(d) != 1:
-                found[label] = rel.same(known, d, f"dimension {label!r}")
+            found[label] = _common(rel, found[label], d, label) if label in found else d
     return found
+
+
+def _common(rel: Relation | None, a: Dim, b: Dim, label: str) -> Dim:
+    """The dim that those of two operands broadcast to; equal where they are not known yet, if it is a letter's."""
+    if rel is None or a is b or 1 in (known_int(a), known_int(b)):
+        return b if known_int(a) == 1 else a if known_int(b) == 1 else common_dim(a, b)
+    if not label.startswith("…") and (is_hole(a) or is_hole(b)):
+        return rel.same(a, b, f"dimension {label!r}")
+    return stretched(rel, known_dim(a), known_dim(b), f"dimension {label!r}")
 
 
 def _equation(a: EinsumAttrs, ranks: Sequence[int]) -> _Equation:
@@ -129,7 +133,8 @@ def _compute(data: tuple[Tensor, ...], a: EinsumAttrs, out: TensorType) -> Tenso
         at = dict(zip((*equation.result, *equation.summed), index, strict=True))
         value: Expr | None = None
         for x, labels in zip(data, equation.operands, strict=True):
-            element = cast(x[tuple(_subscript(at, label, d) for label, d in zip(labels, x.shape, strict=True))], total)
+            place = broadcast_index([at[k] for k in labels], x.shape, [extents[k] for k in labels])
+            element = cast(x[place], total)
             value = element if value is None else value * element
         assert value is not None
         return value
@@ -137,10 +142,6 @@ def _compute(data: tuple[Tensor, ...], a: EinsumAttrs, out: TensorType) -> Tenso
     if not equation.summed:
         return narrowed(compute(out.shape, term, "einsum"), out.dtype)
     return narrowed(reduce("sum", out.shape, [extents[s] for s in equation.summed], term, "einsum"), out.dtype)
-
-
-def _subscript(at: Mapping[str, Expr], label: str, d: Dim) -> Expr:
-    return const(0) if known_int(d) == 1 else at[label]
 
 
 def _cost(args: Sequence[Type], out: Type, a: EinsumAttrs) -> Cost:

@@ -83,10 +83,9 @@ def _multiply(a: Array, b: Array, dtype: DType) -> Array:
         return cast_to(np.matmul(cast_to(a, total), cast_to(b, total)), dtype)
 
 
-def _batch_index(t: Tensor, batch: Sequence[Expr], own: int) -> tuple[Expr, ...]:
+def _batch_index(t: Tensor, batch: Sequence[Expr], own: int, out: Sequence[Dim]) -> tuple[Expr, ...]:
     """Subscripts into the leading dimensions of `t` (all but the last `own`) for a position in the result's batch."""
-    shape = t.shape[: t.rank - own]
-    return broadcast_index(batch, shape)
+    return broadcast_index(batch, t.shape[: t.rank - own], out[: len(batch)])
 
 
 def _contract(a: Tensor, b: Tensor, out: TensorType, transpose_a: bool, transpose_b: bool) -> Tensor:
@@ -101,8 +100,8 @@ def _contract(a: Tensor, b: Tensor, out: TensorType, transpose_a: bool, transpos
         i = [outer.pop()] if own_a == 2 else []
         left = (k, *i) if transpose_a else (*i, k)
         right = (*j, k) if transpose_b else (k, *j)
-        x = a[(*_batch_index(a, outer, own_a), *left)]
-        y = b[(*_batch_index(b, outer, own_b), *right)]
+        x = a[(*_batch_index(a, outer, own_a, out.shape), *left)]
+        y = b[(*_batch_index(b, outer, own_b, out.shape), *right)]
         return cast(x, total) * cast(y, total)
 
     return narrowed(reduce("sum", out.shape, (extent,), term, "matmul"), out.dtype)

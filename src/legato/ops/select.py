@@ -36,7 +36,7 @@ def _where_type(relation: Relation, condition: Type, x: Type, y: Type) -> Type:
 
 def _where_compute(condition: Tensor, x: Tensor, y: Tensor, out_type: TensorType) -> Tensor:
     def body(*i: Expr) -> Expr:
-        choose, a, b = (t[broadcast_index(i, t.shape)] for t in (condition, x, y))
+        choose, a, b = (t[broadcast_index(i, t.shape, out_type.shape)] for t in (condition, x, y))
         return te.select(choose, a, b)
 
     return compute(out_type.shape, body, "where")

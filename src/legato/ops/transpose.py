@@ -6,15 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from legato.arith.expr import Expr, const, eq, select
-from legato.arith.simplify import simplify
+from legato.arith.expr import Expr, const
 from legato.base.dataclass import dataclass
 from legato.ir.attr_record import Attrs
 from legato.ir.op import Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type, dims
 from legato.ops._families import Array, broadcast_index
 from legato.ops._moving import as_dim, as_int, by_reference
-from legato.ops._rules import at_least, at_most_one, is_one, known_dim, normalize_axis, tensor
+from legato.ops._rules import at_least, is_one, normalize_axis, stretch, tensor
 from legato.te.tensor import Tensor, compute
 
 __all__ = ["BroadcastToAttrs", "RepeatAttrs", "ReverseAttrs", "TileAttrs", "TransposeAttrs"]
@@ -139,10 +138,7 @@ def _broadcast_type(relation: Relation, x: Type, attrs: BroadcastToAttrs) -> Typ
         raise relation.fail(f"data of rank {ty.rank} cannot become rank {len(shape)}")
     offset = len(shape) - ty.rank
     for n, d in enumerate(ty.shape):
-        if not is_one(known_dim(d)):
-            wanted = shape[offset + n]
-            got = select(eq(d, 1), wanted, d) if at_most_one(d) else d
-            relation.same(simplify(got), wanted, f"broadcast dim {offset + n}")
+        stretch(relation, d, shape[offset + n], f"broadcast dim {offset + n}")
     for n, d in enumerate(shape):
         at_least(relation, d, 0, f"dim {n} of the shape")
     return TensorType(shape, ty.dtype)
@@ -153,7 +149,7 @@ def _broadcast_reference(x: Array, attrs: BroadcastToAttrs) -> Array:
 
 
 def _broadcast_compute(x: Tensor, attrs: BroadcastToAttrs, out_type: TensorType) -> Tensor:
-    return compute(out_type.shape, lambda *i: x[broadcast_index(i, x.shape)], "broadcast_to")
+    return compute(out_type.shape, lambda *i: x[broadcast_index(i, x.shape, out_type.shape)], "broadcast_to")
 
 
 broadcast_to = Op(

@@ -16,8 +16,8 @@ import numpy as np
 from legato.base.dataclass import dataclass
 from legato.base.dtype import dtype
 from legato.base.errors import RunError
-from legato.runtime.program import FunctionInfo, Structure, TensorInfo
-from legato.runtime.size import compile_size, names, show
+from legato.runtime.program import Constraint, FunctionInfo, Structure, TensorInfo
+from legato.runtime.size import Size, compile_size, names, show
 from legato.runtime.violation import REPORT
 
 __all__ = ["Plan", "Signature", "fault"]
@@ -120,8 +120,7 @@ class Signature:
         self._check_ranges(env)
         for a, b, constraint in self._constraints:
             if a(env) != b(env):
-                wanted = f"{show(constraint.a)} = {show(constraint.b)}"
-                raise fault(f"{constraint.what}: the sizes do not fit", f"{a(env)} and {b(env)}", wanted)
+                raise self._unfit(constraint, env)
         workspace = self._workspace(env)
         if workspace > MAX_BYTES:
             raise RunError(f"this call's workspace is planned at {workspace} bytes: more than {MAX_BYTES}")
@@ -131,6 +130,12 @@ class Signature:
             outputs=tuple(self._output(i, env) for i in range(len(self.info.outputs))),
             workspace=workspace,
         )
+
+    def _unfit(self, constraint: Constraint, env: list[int]) -> RunError:
+        a, b, otherwise = _demanded(constraint.a, constraint.b)
+        dims = [dim.name for dim in self.info.dims]
+        got = f"{compile_size(a, dims)(env)} and {compile_size(b, dims)(env)}"
+        return fault(f"{constraint.what}: the sizes do not fit", got, f"{show(a)} = {show(b)}{otherwise}")
 
     def _check_sizes(self, shapes: Sequence[Shape], env: list[int]) -> None:
         for tensor, sizes, shape in zip(self.info.inputs, self._sizes, shapes, strict=True):
@@ -173,6 +178,15 @@ class Signature:
 def _source(info: FunctionInfo, name: str) -> tuple[int, int]:
     """The first (input, axis) whose size is the dim itself."""
     return next((i, axis) for i, t in enumerate(info.inputs) for axis, size in enumerate(t.shape) if size == name)
+
+
+def _demanded(a: Size, b: Size) -> tuple[Size, Size, str]:
+    """The sizes that an equality is about, and what else they may be: of what two sizes broadcast to, the two."""
+    if isinstance(a, tuple) and a[0] == "select" and a[1] == ("==", a[3], 1):
+        first, second = a[3], a[2]
+        if b == ("select", ("==", second, 1), first, second) or (isinstance(second, int) and b == second):
+            return first, second, ", or one of them 1"
+    return a, b, ""
 
 
 def _typed(tensor: TensorInfo, shape: Shape) -> str:

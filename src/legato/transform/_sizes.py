@@ -14,6 +14,7 @@ from typing import Final
 from legato.arith.expr import Const, Var, const
 from legato.arith.simplify import simplify
 from legato.base.errors import CompileError
+from legato.ir.constraint import demanded
 from legato.ir.expr import Function, GlobalVar
 from legato.ir.module import Module
 from legato.ir.types import Dim
@@ -109,7 +110,9 @@ def for_sizes(main: Function, sizes: Combination) -> Function:
     for c in made.attrs.get("constraints", ()):
         if isinstance(simplify(c.a - c.b), Const):
             given = ", ".join(f"{name} = {lo}" for name, (lo, hi) in sizes.items() if lo == hi)
-            raise CompileError(f"shapes: {given}: {c.what}: {simplify(c.a)} and {simplify(c.b)} must be equal")
+            a, b, otherwise = demanded(c.a, c.b)
+            fault = f"{simplify(a)} and {simplify(b)} must be equal{otherwise}"
+            raise CompileError(f"shapes: {given}: {c.what}: {fault}")
     return made
 
 

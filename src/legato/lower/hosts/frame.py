@@ -13,7 +13,7 @@ from legato.base.dataclass import dataclass
 from legato.base.errors import UnsupportedError
 from legato.ir import expr as ir
 from legato.ir._dims import free_dims
-from legato.ir.constraint import Constraint, sides
+from legato.ir.constraint import Constraint, demanded, sides
 from legato.ir.types import Type
 from legato.lower.describe import describe_copy
 from legato.lower.functions import LoweredModule
@@ -194,5 +194,7 @@ class Frame:
     def _check(self, c: Constraint) -> Stmt:
         if c.a is c.b and (condition := held(c.a)) is not None:
             return Check(condition, self.program.check(f"out of memory: {c.what}, {c.a} bytes, is beyond 2^63"))
-        left, right = sides(c.a, c.b)
-        return Check(same_size(c.a, c.b), self.program.check(f"{c.what}: {left} and {right} must be equal"))
+        a, b, otherwise = demanded(c.a, c.b)
+        left, right = sides(a, b)
+        fault = f"{c.what}: {left} and {right} must be equal{otherwise}"
+        return Check(same_size(c.a, c.b), self.program.check(fault))

@@ -6,10 +6,11 @@ from collections.abc import Collection, Iterable, Iterator
 
 from legato.arith.expr import Expr, Var
 from legato.arith.prove import prove_equal
+from legato.arith.substitute import substitute, variables
 from legato.base import dtype as dt
 from legato.base.errors import UnsupportedError
 from legato.ir import expr as ir
-from legato.ir.dim_values import dim_values
+from legato.ir.dim_values import dim_pairs, dim_values
 from legato.ir.types import ShapeType, TensorType, TupleType, Type
 from legato.lower.hosts.cells import EXTENT, is_object, leaf_types, rank_of
 from legato.tir.buffer import Buffer, Scope
@@ -75,9 +76,11 @@ def told(pairs: Iterable[tuple[Type, Type | None]], dims: Collection[Var], at: i
     """The values of `dims` for which the first type of every pair is the second; UnsupportedError, at a node, where the
     types do not tell them."""
     found: dict[Var, Expr] = {}
-    for wanted, got in pairs if dims else ():
-        if got is not None:
-            found = {**dim_values(got, wanted, dims), **found}
+    known = [(wanted, got) for wanted, got in pairs if got is not None] if dims else []
+    for wanted, got in known:
+        found = {**dim_values(got, wanted, dims), **found}
+    for wanted, got in known if len(found) < len(dims) else ():
+        found = {**_renamed(got, wanted, [d for d in dims if d not in found]), **found}
     missing = [d.name for d in dims if d not in found]
     if missing:
         raise UnsupportedError(
@@ -86,6 +89,17 @@ def told(pairs: Iterable[tuple[Type, Type | None]], dims: Collection[Var], at: i
             hint="give it a part whose shape has the dim itself as an entry",
         )
     return found
+
+
+def _renamed(got: Type, wanted: Type, dims: Collection[Var]) -> dict[Var, Expr]:
+    """The dims of `wanted` that, with others, are no dim of its shape, where `got` is `wanted` with other names."""
+    for a, b in dim_pairs(got, wanted):
+        names: dict[Var, Expr] = dict(zip(variables(b), variables(a), strict=False))
+        if substitute(b, names) is a and all(v in dims or d is v for v, d in names.items()):
+            new = {v: d for v, d in names.items() if v in dims}
+            if new:
+                return new
+    return {}
 
 
 def instantiate(callee: ir.Function, call: ir.Call) -> list[Expr]:
