@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from legato.arith.assume import surely_equal
+from legato.arith.broadcast import broadcast
 from legato.arith.expr import Const, cdiv, const, lt, max_, select
 from legato.arith.prove import provably_different, prove, prove_equal
 from legato.arith.simplify import simplify
@@ -162,13 +164,13 @@ def expand(b: Emitter, x: Expr, shape: Expr) -> Expr:
     wanted, dims = list(b.dims(shape, "the shape")), list(b.dims_of(x))
     rank = max(len(wanted), len(dims))
     wanted, dims = ([const(1)] * (rank - len(d)) + d for d in (wanted, dims))
-    return b.broadcast(x, [_broadcast_dim(b, d, w) for d, w in zip(dims, wanted, strict=True)])
+    return b.broadcast(x, [_broadcast_dim(d, w) for d, w in zip(dims, wanted, strict=True)])
 
 
-def _broadcast_dim(b: Emitter, own: Dim, wanted: Dim) -> Dim:
-    if b.is_one(own):
-        return wanted
-    return own if b.is_one(wanted) or isinstance(own, Const) else wanted
+def _broadcast_dim(own: Dim, wanted: Dim) -> Dim:
+    """`own` where `wanted` is 1, else `wanted`, which `own` then has to fit."""
+    found = broadcast(wanted, own)
+    return wanted if surely_equal(found, wanted) else found
 
 
 def tile_6(b: Emitter, x: Expr, repeats: Expr) -> Expr:
