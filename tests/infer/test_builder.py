@@ -7,13 +7,15 @@ from textwrap import dedent
 import numpy as np
 import pytest
 
-import legato.ops  # noqa: F401  # gives operator names their meaning
+import legato
+import legato.ops
 from legato.arith.broadcast import broadcast
 from legato.arith.expr import const, fresh
-from legato.base.errors import TypeCheckError
+from legato.base.errors import RunError, TypeCheckError
 from legato.base.span import Span
 from legato.infer.builder import Builder
 from legato.infer.infer import infer
+from legato.interp import evaluate
 from legato.ir.expr import Constant, Expr, Function, GlobalVar, Let, Var
 from legato.ir.module import Module
 from legato.ir.types import FuncType, TensorType, TupleType, scalar_type, tensor_type
@@ -220,3 +222,26 @@ def test_constants() -> None:
     assert b.constant(1.5).ty == scalar_type("float32")
     assert isinstance(b.operands([np.float64(2)])[0], Constant)
     assert b.operands([np.float64(2)])[0].ty == scalar_type("float64")
+
+
+def test_what_a_function_demands_is_kept_whatever_becomes_of_the_node() -> None:
+    """That of a node which nothing uses, too, in both ways to run; a call that is refused demands nothing."""
+    b, n, m, k = Builder(), fresh("n"), fresh("m"), fresh("k")
+    x, y, z = b.var("x", (n, 2)), b.var("y", (m, 2)), b.var("z", (k, 3))
+    with pytest.raises(TypeCheckError):
+        b.add(x, z)
+    b.matmul(x, b.transpose(b.add(x, y)))
+    func = b.function([x, y, z], b.tuple_([b.exp(x), b.exp(y)]))
+    (constraint,) = func.attrs["constraints"]
+    assert (constraint.a, constraint.b) == (broadcast(n, m), broadcast(m, n))
+    module = Module.from_expr(func)
+    assert infer(module) is module
+    exe = legato.compile(module)
+    for rows in (1, 2, 3):
+        args = [np.ones(s, np.float32) for s in ((2, 2), (rows, 2), (5, 3))]
+        for run in (exe, lambda *xs: evaluate(module, xs)):
+            if rows == 3:
+                with pytest.raises(RunError):
+                    run(*args)
+            else:
+                assert np.asarray(run(*args)[1]).shape == (rows, 2)

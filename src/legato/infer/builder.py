@@ -99,7 +99,14 @@ class Builder:
         known = [t for t in types if t is not None]
         if len(known) != len(types) or any(has_holes(t) for t in known):
             return node
-        return node.with_type(self._closed(self._typer.op_call(node, op, known)))
+        demanded = self._typer.scope.constraints
+        before = len(demanded)
+        try:
+            return node.with_type(self._closed(self._typer.op_call(node, op, known)))
+        except TypeCheckError:
+            while len(demanded) > before:
+                demanded.popitem()  # a call that is none asks for nothing
+            raise
 
     def apply(self, callee: Expr, args: Sequence[Expr]) -> Call:
         """The typed call of a function."""

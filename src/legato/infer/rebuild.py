@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from legato.arith.expr import Var as DimVar
+from legato.arith.substitute import variables
 from legato.base.errors import TypeCheckError
 from legato.base.node import post_order
 from legato.infer.holes import Hole, has_holes, is_hole, show
@@ -152,11 +153,10 @@ class Rebuild:
         return Function(params, body, ret, type_params, attrs, ty=ty, span=node.span)
 
     def _attrs(self, node: Function) -> Mapping[str, Any]:
-        solver = self._walk.solver
-        found = tuple(
-            replace(c, a=solver.dim(c.a), b=solver.dim(c.b))
-            for c in self._walk.opened[id(node)].scope.constraints.values()
-        )
+        """Its attributes, with the equalities that it has and that were found, but for those of dims that are gone."""
+        solver, scope = self._walk.solver, self._walk.opened[id(node)].scope
+        known = (replace(c, a=solver.dim(c.a), b=solver.dim(c.b)) for c in scope.constraints.values())
+        found = tuple(c for c in known if scope.dims.issuperset(variables(c.a, c.b)))
         old = node.attrs.get("constraints", ())
         if len(found) == len(old) and set(found) == set(old):  # their order says when each was found, no more
             return node.attrs

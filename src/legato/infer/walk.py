@@ -438,6 +438,7 @@ class Walk:
         own = tuple(dict.fromkeys([*(p for p in variables if p not in outer.dims), *dims]))
         scope = outer.child()
         scope.dims.update(v for v in own if isinstance(v, DimVar))
+        scope.constraints.update({(c.a, c.b): c for c in func.attrs.get("constraints", ())})
         opened_ret = None if ret is None else self.annotation(ret, func.span, "the result")
         found = Opened(params, own, opened_ret, self.solver.hole(f"the result of {name}"), scope)
         self.opened[id(func)] = found
