@@ -115,6 +115,29 @@ kernel @pairs(x: Buffer[(32, 2), float32], y: Buffer[(32, 16), float32]) {
     assert (cost.loads, cost.gathered) == (32, 0)
 
 
+def test_gathers_are_lanes_that_are_far_apart() -> None:
+    """For every small step, wrap and offset: neither neighbours, nor one element, nor all of them in one vector."""
+    for step, wrap, offset in product(range(5), (3, 4, 16, 17, 40), (0, 7)):
+        places = [(lane * step + offset) % wrap for lane in range(16)]
+        is_one_load = len(set(places)) == 1 or max(places) - min(places) < 16
+        cost = cost_of(f"""
+        kernel @f(x: Buffer[(5, 40), float32], y: Buffer[(5, 16), float32]) {{
+          for r in 0..5 {{ vector l: index[0..15] in 0..16 {{ y[r, l] = x[r, (l * {step} + {offset}) % {wrap}]; }} }}
+        }}""")
+        assert cost.gathered == (0 if is_one_load else 5 * 16), (step, wrap, offset)
+        assert cost.loads == (5 if is_one_load else 5 * 16)
+
+
+@pytest.mark.parametrize(
+    ("extents", "wanted"), [(("4", "6"), 6), (("6", "4"), 6), (("n", "4"), "n"), (("4", "n"), 4), (("0", "n"), "n")]
+)
+def test_the_widest_parallel_loop_counts(extents: tuple[str, str], wanted: int | str) -> None:
+    """If that can be told, else the first that is not empty."""
+    loops = "\n".join(f"parallel {v} in 0..{e} {{ y[{v}] = {v}; }}" for v, e in zip("ij", extents, strict=True))
+    cost = cost_of(f"kernel @f(y: Buffer[(n + 6,), index], n: index) {{ {loops} }}")
+    assert str(as_expr(cost.parallel)) == str(wanted)
+
+
 def test_products_of_pairs() -> None:
     cost = cost_of("""
 kernel @dots(x: Buffer[(64,), bfloat16], w: Buffer[(32, 16, 2), bfloat16], y: Buffer[(16,), float32]) {

@@ -39,6 +39,14 @@ kernel @f(a: Buffer[(1,), int32], b: Buffer[(2,), int32]) {
 }
 """
 
+TRIANGLE = """
+kernel @f(x: Buffer[(4,), int32], y: Buffer[(1,), int32]) {
+  for i in 0..4 {
+    for j in 0..i + 1 { y[0] = y[0] + x[j]; }
+  }
+}
+"""
+
 # Program, what is tried on it, and the lines of the message: what is wrong, then, indented, what else there is to say.
 REFUSALS: dict[str, tuple[str, Callable[[Func, dict[str, Any]], object], *tuple[str, ...]]] = {
     "nested_parallel_with_barrier": (
@@ -184,6 +192,11 @@ REFUSALS: dict[str, tuple[str, Callable[[Func, dict[str, Any]], object], *tuple[
         SCAN,
         lambda f, v: s.rfactor(f, v["j"]),
         "rfactor: j does not end in a single update x = x op e",
+    ),
+    "rfactor_triangle": (
+        TRIANGLE,
+        lambda f, v: s.rfactor(f, v["j"]),
+        "rfactor: the extent of j, i + 1, depends on another loop",
     ),
     "partition_unknown": (
         TRANSPOSE,
