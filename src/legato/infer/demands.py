@@ -67,7 +67,8 @@ class Demands:
             if fault is not None:
                 errors.append(fault)
                 continue
-            for c in found[: room.setdefault(id(call.caller), _LIMIT)]:
+            left = room.setdefault(id(call.caller), max(0, _LIMIT - call.caller.given))
+            for c in found[:left]:
                 call.caller.constraints[c.a, c.b] = c
                 room[id(call.caller)] -= 1
         self._calls.clear()

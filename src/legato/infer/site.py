@@ -17,10 +17,12 @@ __all__ = ["Scope", "Site", "place"]
 
 @dataclass(slots=True)
 class Scope:
-    """A function being typed: the dim variables bound in it or around it, and the equalities it must check."""
+    """A function being typed: the dim variables bound in it or around it, and the equalities it must check, of which it
+    had the first `given` before."""
 
     dims: set[Var] = field(default_factory=set)
     constraints: dict[tuple[Dim, Dim], Constraint] = field(default_factory=dict)
+    given: int = 0
 
     def child(self) -> Scope:
         """The scope of a function inside this one."""

@@ -439,6 +439,7 @@ class Walk:
         scope = outer.child()
         scope.dims.update(v for v in own if isinstance(v, DimVar))
         scope.constraints.update({(c.a, c.b): c for c in func.attrs.get("constraints", ())})
+        scope.given = len(scope.constraints)
         opened_ret = None if ret is None else self.annotation(ret, func.span, "the result")
         found = Opened(params, own, opened_ret, self.solver.hole(f"the result of {name}"), scope)
         self.opened[id(func)] = found
