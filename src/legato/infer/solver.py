@@ -182,8 +182,8 @@ class Solver:
             return plain, (), ()
         new = replace_vars(plain, types, dims)
         assert isinstance(new, FuncType)
-        ret = self.resolve(new.ret)
-        if isinstance(ret, Hole) and not any(self.resolve(p) is ret for p in new.params):
+        ret = self.resolve(ty.ret)
+        if isinstance(ret, Hole) and not any(self.resolve(p) is ret for p in ty.params):
             new = FuncType(new.params, self._instantiated_later(ret, types, dims, scope))
         args = tuple(types[p] if isinstance(p, TypeVar) else dims[p] for p in ty.type_params)
         return new, args, tuple(made)
