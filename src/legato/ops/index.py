@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from legato.arith.expr import Expr, const, floordiv, floormod
+from legato.arith.expr import Expr, const, floordiv, floormod, min_
 from legato.base.dataclass import dataclass
 from legato.ir.attr_record import Attrs
 from legato.ir.op import Fusion, Op, Relation, Sample
@@ -155,13 +155,16 @@ class GatherAttrs(Attrs):
 def _gather_relation(rel: Relation, data: Type, indices: Type, a: GatherAttrs) -> Type:
     x, i = tensor(rel, data, "data"), tensor(rel, indices, "indices")
     require_dtype(rel, i, INT, "indices")
-    normalize_axis(rel, a.axis, x.rank)
+    axis = normalize_axis(rel, a.axis, x.rank)
     if x.rank != i.rank:
         raise rel.fail(f"data has rank {x.rank} but indices have rank {i.rank}")
     for d, (extent, asked) in enumerate(zip(x.shape, i.shape, strict=True)):
+        if d == axis:
+            continue
         have, want = known_int(extent), known_int(asked)
-        if d != a.axis % x.rank and have is not None and want is not None and want > have:
+        if have is not None and want is not None and want > have:
             raise rel.fail(f"indices have extent {want} in dimension {d}, where data has {have}")
+        rel.same(min_(asked, extent), asked, f"indices within dimension {d} of data")
     return TensorType(i.shape, x.dtype)
 
 
