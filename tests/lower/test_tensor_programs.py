@@ -55,6 +55,7 @@ PROGRAMS = [
      " for i in 0..n { y[i] = t[9000 - n + i, 0]; }",
      [0, 0, 0, 2]),
     ("for i in 0..n { alloc t: Buffer[(n - 9,), float32, scope=local]; y[i] = 1f; }", "t has an extent below 0"),
+    ("check n < 9 else 1;", [0, 0, 0, 0]),  # though nothing is stored at all
 ]  # fmt: skip
 
 

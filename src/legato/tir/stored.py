@@ -13,15 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
+from functools import reduce
 from typing import Final
 
-from legato.arith.expr import Expr, Var, const, fresh, ne
+from legato.arith.expr import Expr, Var, const, fresh, land, lt, ne
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
-from legato.tir.stmt import Alloc, For, Func, Launch, Object, Stmt, Store, View, block
+from legato.tir.stmt import Alloc, For, Func, If, Launch, Object, Stmt, Store, View, block
 from legato.tir.walk import buffers_read, buffers_written, statements
 
 __all__ = ["Outputs", "marked"]
@@ -90,7 +91,8 @@ def marked(launch: Launch, tested: Launch, outputs: Outputs, fails: Fails) -> St
 
 
 def _each(buffer: Buffer, at: tuple[Var, ...], body: Stmt) -> Stmt:
-    """`body` for each element of a buffer, whose subscripts are `at`."""
+    """`body` for each element of a buffer, whose subscripts are `at`; where there are none it takes no time."""
+    some = reduce(land, (lt(const(0), extent) for extent in buffer.shape), const(True, dt.bool_))
     for var, extent in reversed(list(zip(at, buffer.shape, strict=True))):
         body = For(var, extent, body)
-    return body
+    return If(some, body)

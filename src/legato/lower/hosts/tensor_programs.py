@@ -15,7 +15,6 @@ from legato.tir.schedule._cover import stores_all
 from legato.tir.scratch import with_scratch
 from legato.tir.sealed import filled, sealed
 from legato.tir.stmt import Check, Func, LoopKind, Stmt, block
-from legato.tir.walk import buffers_written
 
 __all__ = ["add_written", "zeros"]
 
@@ -50,9 +49,9 @@ def _with_codes(func: Func, program: HostProgram) -> Func:
 
 
 def _cleared(func: Func) -> frozenset[int]:
-    """The buffers of which the kernel may not store all, or read some before."""
-    buffers, written = [p for p in func.params if isinstance(p, Buffer)], set(buffers_written(func))
-    return frozenset(n for n, b in enumerate(buffers) if b in written and not stores_all(func.body, b))
+    """The buffers of which the kernel may not store all, or read some before; inputs, too."""
+    buffers = [p for p in func.params if isinstance(p, Buffer)]
+    return frozenset(n for n, b in enumerate(buffers) if not stores_all(func.body, b))
 
 
 def zeros(program: HostProgram, written: Written, number: int) -> str:

@@ -49,8 +49,8 @@ def arguments(
             _require_equal(frame, substitute(wanted, values), got, what, out)
     _require_small(frame, func.name, [*dims, *(d for b in given for d in b.shape)], out)
     scratch = [_scratch(frame, b, values, out) for b in written.scratch]
-    for n, b in enumerate([*given, *scratch]):
-        if n in written.cleared and n < len(given):
+    for n, b in enumerate(outs, len(inputs)):
+        if n in written.cleared:
             _clear(frame, written, n, b, dims, out)
     return Launch((*given, *scratch, *dims), func.name)
 
