@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import legato
+from legato.base.config import config
 from legato.base.errors import UnsupportedError
 from legato.codegen.idle import touched
 from legato.tir.parser import parse_func
@@ -21,6 +22,7 @@ EXPRESSIONS = (
 )  # fmt: skip
 
 
+@pytest.mark.skipif(config().bounds, reason="loops that only test are run: 2^40 turns of them do not end")
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_nothing_takes_no_time(expression: str) -> None:
     text = f'#[version = "0.0.5"]\ndef @main(%x: Tensor[(n, m), float32]) {{ {expression} }}'

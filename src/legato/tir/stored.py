@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
-from functools import reduce
 from typing import Final
 
 from legato.arith.expr import Expr, Var, const, fresh, land, lt, ne
@@ -92,7 +91,9 @@ def marked(launch: Launch, tested: Launch, outputs: Outputs, fails: Fails) -> St
 
 def _each(buffer: Buffer, at: tuple[Var, ...], body: Stmt) -> Stmt:
     """`body` for each element of a buffer, whose subscripts are `at`; where there are none it takes no time."""
-    some = reduce(land, (lt(const(0), extent) for extent in buffer.shape), const(True, dt.bool_))
+    some: Expr = const(True, dt.bool_)
+    for extent in buffer.shape:
+        some = land(some, lt(const(0), extent))
     for var, extent in reversed(list(zip(at, buffer.shape, strict=True))):
         body = For(var, extent, body)
     return If(some, body)
