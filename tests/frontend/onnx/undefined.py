@@ -114,8 +114,22 @@ def _no_elements(inputs: Sequence[Array], outputs: Sequence[Array], _: onnx.Node
 def _backwards_from_the_end(inputs: Sequence[Array], outputs: Sequence[Array], _: onnx.NodeProto) -> bool:
     """A slice of negative step whose end is the largest integer: by ONNX that is clamped, and nothing is left; ONNX
     Runtime takes it for the end in either direction."""
-    ends, steps = inputs[2], inputs[4] if len(inputs) > 4 else np.ones(1)
-    return bool(np.any((np.broadcast_to(steps, ends.shape) < 0) & (ends == np.iinfo(ends.dtype).max)))
+    if len(inputs) < 5:
+        return False
+    ends, steps = inputs[2], inputs[4]
+    return bool(np.any((steps < 0) & (ends == np.iinfo(ends.dtype).max)))
+
+
+def _less_than_no_padding(inputs: Sequence[Array], outputs: Sequence[Array], node: onnx.NodeProto) -> bool:
+    """SAME with strides beyond the kernel may ask for a negative padding, of which ONNX says nothing: Legato has none,
+    ONNX Runtime refuses or shifts the windows, the reference shifts them."""
+    a = _attributes(node)
+    if not a.get("auto_pad", b"").startswith(b"SAME"):
+        return False
+    ones = [1] * (inputs[0].ndim - 2)
+    kernel = a.get("kernel_shape") or inputs[1].shape[2:]
+    each = zip(inputs[0].shape[2:], kernel, a.get("strides", ones), a.get("dilations", ones), strict=True)
+    return any((-(-n // s) - 1) * s + (k - 1) * d + 1 < n for n, k, s, d in each)
 
 
 def _by_zero(inputs: Sequence[Array], outputs: Sequence[Array], _: onnx.NodeProto) -> bool:
@@ -144,6 +158,7 @@ _RULES: Mapping[str, Sequence[Rule]] = {
     "Cast": (_cast,), "CastLike": (_cast,), "BitShift": (_shifted_out,), "Pow": (_power,),
     "Div": (_by_zero,), "Mod": (_by_zero,),
     "GlobalAveragePool": (_no_elements,), "Slice": (_backwards_from_the_end,),
+    **dict.fromkeys(("Conv", "MaxPool", "AveragePool", "LpPool"), (_less_than_no_padding,)),
     "ReduceMean": (_nothing,), "ReduceMin": (_nothing,), "ReduceMax": (_nothing,),
     "ReduceLogSum": (_logarithm,), "ReduceLogSumExp": (_logarithm,), "ReduceL2": (_logarithm,),
 }  # fmt: skip
