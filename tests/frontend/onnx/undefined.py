@@ -7,14 +7,16 @@ a value there. And what the reference of the onnx package is known to get wrong.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
 from tests.frontend.onnx.graph_draft import Array, kind_of
 
-__all__ = ["misread", "undefined"]
+__all__ = ["misread", "undefined", "unsteady"]
 
 Rule = Callable[[Sequence[Array], Sequence[Array], onnx.NodeProto], bool]  # inputs, outputs
 
@@ -22,18 +24,45 @@ Rule = Callable[[Sequence[Array], Sequence[Array], onnx.NodeProto], bool]  # inp
 def undefined(graph: onnx.GraphProto, values: Mapping[str, Array]) -> set[str]:
     """The names of values that are not defined, or follow from such. `values` are those of the inputs and outputs."""
     known = {**{t.name: numpy_helper.to_array(t) for t in graph.initializer}, **values}
+    given = _given(graph)
 
     def is_open(node: onnx.NodeProto) -> bool:
         inputs, outputs = ([known[name] for name in names if name] for names in (node.input, node.output))
-        return any(rule(inputs, outputs, node) for rule in _RULES.get(node.op_type, ()))
+        return any(rule(inputs, outputs, node) for rule in _RULES.get(node.op_type, ())) or (
+            node.op_type in _JUMPS and node.input[0] not in given and _near_integers(inputs[0])
+        )
 
     return _following(graph, is_open)
 
 
+def unsteady(graph: onnx.GraphProto, values: Mapping[str, Array]) -> set[str]:
+    """The names of values that no precision bounds: what follows from the sine of a large number that was computed. Its
+    last bits are of the size of the whole result."""
+    given = _given(graph)
+
+    def is_unsteady(node: onnx.NodeProto) -> bool:
+        x = next(iter(node.input), "")
+        if node.op_type not in _PERIODIC or x in given or not values[x].size:
+            return False
+        largest = float(np.max(np.abs(np.nan_to_num(values[x].astype(np.float64), posinf=0, neginf=0))))
+        return largest * float(ml_dtypes.finfo(values[x].dtype).eps) > _STEADY
+
+    return _following(graph, is_unsteady)
+
+
 def misread(proto: onnx.ModelProto) -> set[str]:
     """The names of values for which the reference alone is no judge, and what follows from them."""
-    before_13 = proto.opset_import[0].version < 13
-    return _following(proto.graph, lambda n: n.op_type in _MISREAD or (before_13 and n.op_type in _NEW_AXES))
+    opset = proto.opset_import[0].version
+
+    def is_misread(node: onnx.NodeProto) -> bool:
+        return node.op_type in _MISREAD and _MISREAD[node.op_type](_attributes(node), opset)
+
+    return _following(proto.graph, is_misread)
+
+
+def _attributes(node: onnx.NodeProto) -> Mapping[str, Any]:
+    """The attributes by name; `inputs` is the number of inputs."""
+    return {"inputs": len(node.input), **{a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}}
 
 
 def _following(graph: onnx.GraphProto, starts: Callable[[onnx.NodeProto], bool]) -> set[str]:
@@ -42,6 +71,18 @@ def _following(graph: onnx.GraphProto, starts: Callable[[onnx.NodeProto], bool])
         if not found.isdisjoint(node.input) or starts(node):
             found.update(node.output)
     return found
+
+
+def _given(graph: onnx.GraphProto) -> set[str]:
+    """The names of values that are exact: those of inputs and constants."""
+    return {value.name for value in (*graph.input, *graph.initializer)}
+
+
+def _near_integers(x: Array) -> bool:
+    """Whether rounding may have carried an element over a multiple of 1/2."""
+    wide = 2 * np.nan_to_num(x.astype(np.float64), posinf=0, neginf=0)
+    near = 8 * float(ml_dtypes.finfo(x.dtype).eps) * np.max(np.abs(wide), initial=0)
+    return bool(np.any(np.abs(wide - np.round(wide)) <= near))
 
 
 def _cast(inputs: Sequence[Array], outputs: Sequence[Array], _: onnx.NodeProto) -> bool:
@@ -65,6 +106,32 @@ def _nothing(inputs: Sequence[Array], outputs: Sequence[Array], _: onnx.NodeProt
     return kind_of(outputs[0]) in "iu" and not inputs[0].size
 
 
+def _no_elements(inputs: Sequence[Array], outputs: Sequence[Array], _: onnx.NodeProto) -> bool:
+    """The mean of no elements at all: Legato's pools have 0, the reference NaN, ONNX Runtime refuses."""
+    return not inputs[0].size
+
+
+def _backwards_from_the_end(inputs: Sequence[Array], outputs: Sequence[Array], _: onnx.NodeProto) -> bool:
+    """A slice of negative step whose end is the largest integer: by ONNX that is clamped, and nothing is left; ONNX
+    Runtime takes it for the end in either direction."""
+    if len(inputs) < 5:
+        return False
+    ends, steps = inputs[2], inputs[4]
+    return bool(np.any((steps < 0) & (ends == np.iinfo(ends.dtype).max)))
+
+
+def _less_than_no_padding(inputs: Sequence[Array], outputs: Sequence[Array], node: onnx.NodeProto) -> bool:
+    """SAME with strides beyond the kernel may ask for a negative padding, of which ONNX says nothing: Legato has none,
+    ONNX Runtime refuses or shifts the windows, the reference shifts them."""
+    a = _attributes(node)
+    if not a.get("auto_pad", b"").startswith(b"SAME"):
+        return False
+    ones = [1] * (inputs[0].ndim - 2)
+    kernel = a.get("kernel_shape") or inputs[1].shape[2:]
+    each = zip(inputs[0].shape[2:], kernel, a.get("strides", ones), a.get("dilations", ones), strict=True)
+    return any((-(-n // s) - 1) * s + (k - 1) * d + 1 < n for n, k, s, d in each)
+
+
 def _by_zero(inputs: Sequence[Array], outputs: Sequence[Array], _: onnx.NodeProto) -> bool:
     return kind_of(inputs[1]) in "iu" and not np.all(inputs[1])
 
@@ -83,12 +150,34 @@ def _power(inputs: Sequence[Array], outputs: Sequence[Array], _: onnx.NodeProto)
     return _beyond(exact, outputs[0]) or bool(np.any(np.abs(exact) > 2.0**53))
 
 
+_JUMPS = ("Ceil", "Floor", "Round")  # where another rounding of the operand makes another integer
+_PERIODIC = ("Sin", "Cos", "Tan")
+_STEADY = 2.0**-20
+
 _RULES: Mapping[str, Sequence[Rule]] = {
     "Cast": (_cast,), "CastLike": (_cast,), "BitShift": (_shifted_out,), "Pow": (_power,),
     "Div": (_by_zero,), "Mod": (_by_zero,),
+    "GlobalAveragePool": (_no_elements,), "Slice": (_backwards_from_the_end,),
+    **dict.fromkeys(("Conv", "MaxPool", "AveragePool", "LpPool"), (_less_than_no_padding,)),
     "ReduceMean": (_nothing,), "ReduceMin": (_nothing,), "ReduceMax": (_nothing,),
     "ReduceLogSum": (_logarithm,), "ReduceLogSumExp": (_logarithm,), "ReduceL2": (_logarithm,),
 }  # fmt: skip
 
-_MISREAD = ("GlobalMaxPool",)  # its result has fewer dims than the standard's, but for rank 4
-_NEW_AXES = ("Softmax", "LogSoftmax", "Hardmax")  # before operator set 13 over all dims from the axis on
+_MISREAD: Mapping[str, Callable[[Mapping[str, Any], int], bool]] = {
+    # its result has fewer dims than the standard's, but for rank 4
+    "GlobalMaxPool": lambda a, opset: True,
+    # it goes through as many channels as the batch has images, and leaves the others as they are
+    "LRN": lambda a, opset: True,
+    # before operator set 13 over all dims from the axis on
+    **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), lambda a, opset: opset < 13),
+    # before operator set 14 it takes the attribute `momentum`, which has a default, for training
+    "BatchNormalization": lambda a, opset: opset < 14,
+    # before operator set 13 it inserts one dim after the other, in the order given
+    "Unsqueeze": lambda a, opset: opset < 13 and len(a["axes"]) > 1,
+    # with SAME it rounds extents down, and shifts windows whose stride is beyond the kernel
+    "MaxPool": lambda a, opset: a.get("auto_pad", b"").startswith(b"SAME"),
+    # each group is given the first channels' bias, and is written to one channel
+    "ConvTranspose": lambda a, opset: a.get("group", 1) > 1,
+    # the extent of the result is not rounded before it enters the coordinates
+    "Resize": lambda a, opset: a["coordinate_transformation_mode"] in (b"pytorch_half_pixel", b"align_corners"),
+}
