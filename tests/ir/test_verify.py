@@ -91,7 +91,7 @@ _CONS_OF_OTHER = Constructor("Cons", CONS.inputs, CONS.belongs_to, 0)
         (_CONS_OF_OTHER, "@main: constructor Cons of List is not one of the module's"),
         (Constant(np.zeros(2, "float32")),
          "@main: a constant's array can be written\n  build constants with ir.constant"),
-        (replace(constant([1.0, 2.0]), ty=tensor_type((3,))),
+        (replace(constant(np.ones(2, "float32")), ty=tensor_type((3,))),
          "@main: the type of <Constant: Tensor[(3,), float32]> does not fit its parts\n"
          "  it carries   Tensor[(3,), float32]\n  its parts say Tensor[(2,), float32]"),
         (Dataflow(((Y, RefCreate(X)),), (Y,)), "@main: a dataflow block makes a cell\n  it evaluates <RefCreate>"),
