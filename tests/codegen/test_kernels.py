@@ -11,6 +11,7 @@ from legato.arith.expr import Expr, Var, add, const, floormod, ge, land, lor, lt
 from legato.base import dtype as dt
 from legato.base.errors import InternalError
 from legato.base.target import target
+from legato.codegen.compile import assembly
 from legato.codegen.emit import emit_module
 from legato.tir.buffer import Buffer, Layout, Scope
 from legato.tir.expr import Load, call, cast
@@ -89,12 +90,24 @@ def test_gather_and_scatter_with_data_dependent_indices() -> None:
     check(Func("f", (x, where, got, sent), body), [numbers(40), perm, zeros(2 * L), zeros(40)])
 
 
-def test_masked_gather_reads_active_lanes_only() -> None:
-    x, where, out, i = buffer("x", (10,)), buffer("where", (L,), dt.int64), buffer("out", (L,)), index()
+def masked_gather(dtype: dt.DType) -> Func:
+    """out[i] = x[where[i]] where that is inside."""
+    x, where, out, i = buffer("x", (10,), dtype), buffer("where", (L,), dt.int64), buffer("out", (L,), dtype), index()
     safe = land(ge(at(where, i), 0), lt(at(where, i), 10))
     body = loop(i, L, If(safe, put(out, (i,), at(x, cast(at(where, i), dt.index)))), "vector")
+    return Func("f", (x, where, out), body)
+
+
+@pytest.mark.parametrize("dtype", [dt.float32, dt.float64, dt.float16, dt.int16, dt.uint8])
+def test_masked_gather_reads_active_lanes_only(dtype: dt.DType) -> None:
     wild = np.array([0, 2**40, 3, -(2**40), 9, 1, 10, 5])
-    check(Func("f", (x, where, out), body), [numbers(10), wild, zeros(L)])
+    check(masked_gather(dtype), [numbers(10).astype(dtype.numpy), wild, zeros(L).astype(dtype.numpy)])
+
+
+@pytest.mark.parametrize("dtype", [dt.float32, dt.float16, dt.int16, dt.uint8])
+def test_masked_gather_does_not_branch(dtype: dt.DType) -> None:
+    machine = target("x86-64-v4")
+    assert "\n.LBB" not in assembly(emit_module([masked_gather(dtype)], machine, {}), machine)
 
 
 def test_symbolic_strides() -> None:

@@ -22,6 +22,7 @@ MEMORY_TYPES = {"float16": "i16", "bfloat16": "i16", "float32": "float", "float6
 MEMORY_TYPES |= {f"{sign}int{bits}": f"i{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 _SUFFIX = {"float": "f32", "double": "f64", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64"}
 _WINDOW = 4  # strided lanes are cut out of one wide load up to this many vectors
+_GATHERED = 4  # bytes of the smallest element that machines gather
 _LOCAL_ALIGN = 64
 MAX_STACK = 1 << 20  # bytes of local buffers: STACK_NEEDED of the runtime has room for them, and for frames
 
@@ -41,6 +42,7 @@ class Memory:
         self.private: dict[Buffer, int] = {}
         self.versions: dict[Buffer, int] = {}
         self.stack_bytes = 0  # of local buffers
+        self._zero = ""  # a stack slot
         self._version = 0
         self._kept = kept
         self._loads = self._epoch = 0
@@ -251,12 +253,26 @@ class Memory:
     def _gather(self, ty: str, buffer: Buffer, r: Resolved, mask: Value | None, pointer: Value) -> Value:
         builder, lanes = self.builder, self.builder.lanes
         pointers = self._lane_pointers(buffer, pointer, r)
-        on = "splat (i1 true)" if mask is None else builder.vec(mask)
         full, align = f"<{lanes} x {ty}>", buffer.dtype.bytes
+        if mask is not None and lanes > 1 and align < _GATHERED:
+            pointers, mask = self._guided(pointers, mask), None
+        on = "splat (i1 true)" if mask is None else builder.vec(mask)
         operands = f"<{lanes} x ptr> align {align} {pointers.text}, <{lanes} x i1> {on}, {full} zeroinitializer"
         return builder.effect(
             f"call {full} @llvm.masked.gather.v{lanes}{_SUFFIX[ty]}.v{lanes}p0({operands})", ty, lanes
         )
+
+    def _guided(self, pointers: Value, mask: Value) -> Value:
+        """`pointers` where `mask`, elsewhere pointers to a zero: all may be read. Elements that the machine does not
+        gather are read one by one, and under a mask LLVM makes each of them a branch: so many that it took a minute for
+        a kernel of a few windows."""
+        builder, lanes = self.builder, self.builder.lanes
+        if not self._zero:
+            self._zero = builder.name()
+            builder.allocas += [f"{self._zero} = alloca i64, align 8", f"store i64 0, ptr {self._zero}, align 8"]
+        zero = builder.vec(Value(self._zero, "ptr", 1, 0))
+        choice = f"select <{lanes} x i1> {builder.vec(mask)}, <{lanes} x ptr> {pointers.text}, <{lanes} x ptr> {zero}"
+        return builder.pure(choice, "ptr", lanes, max(pointers.level, mask.level))
 
     def prefetch(self, buffer: Buffer, r: Resolved) -> None:
         """Asks for the memory at offset `r`, of the first lane, to be brought into the core's own caches.
