@@ -93,3 +93,22 @@ def test_a_cast_that_cannot_fail_is_gone() -> None:
     func = next(func for _, func in resolved.graph_functions())
     assert not any(isinstance(node, MatchCast) for node in post_order(func.body))
     assert "k" not in str(resolved).split("{")[1]
+
+
+def test_what_a_branch_demands_of_its_own_dims_is_asked_where_it_is_taken() -> None:
+    mod = infer(
+        legato.parse(
+            HEAD
+            + """def @main(%c: bool, %x: Tensor[(n, m), float32]) {
+  if (%c) { let %y = match_cast(%x, Tensor[(k, l), float32]); sum(squeeze(%y, axis=[0])) } else { 1f }
+}"""
+        )
+    )
+    resolved, exe = ResolveCasts()(mod), legato.compile(mod)
+    yes, no = np.asarray(True), np.asarray(False)
+    for given in ((yes, ones(1, 3)), (no, ones(1, 3)), (no, ones(2, 3))):
+        wanted = flat(evaluate(mod, given))
+        assert flat(evaluate(resolved, given)) == flat(exe(*given)) == wanted
+    for run in (lambda *given: evaluate(mod, given), lambda *given: evaluate(resolved, given), exe):
+        with pytest.raises(RunError, match="squeeze"):
+            run(yes, ones(2, 3))

@@ -17,7 +17,7 @@ from legato.base.dataclass import dataclass
 from legato.base.node import transform
 from legato.ir._dims import free_dims
 from legato.ir.dim_values import dim_pairs, solved
-from legato.ir.expr import Expr, Function, Match, MatchCast
+from legato.ir.expr import Expr, Function, If, Match, MatchCast
 from legato.ir.module import Module
 from legato.ir.scope import pattern_vars, post_order
 from legato.ir.types import Dim
@@ -50,9 +50,10 @@ class ResolveCasts(FunctionPass):
 def _told(func: Function) -> dict[DimVar, Dim]:
     """What the new dims of the casts in `func` stand for, in the order of evaluation.
 
-    A dim that a result or a part of a data type has brought before is not new: there the cast is a check.
+    A dim that a result or a part of a data type has brought before is not new: there the cast is a check. Nor is one in
+    a branch of which an operator there demands something: told, the demand would be one of every call.
     """
-    known = _bound(func)
+    known = _bound(func) | (_demanded(func) & _in_branches(func))
     found: dict[DimVar, Dim] = {}
     for node in post_order(func.body):
         if isinstance(node, MatchCast) and node.value.ty is not None:
@@ -77,6 +78,24 @@ def _bound(func: Function) -> set[DimVar]:
             own = bound_dims(var.ty for c in node.clauses for var in pattern_vars(c.pattern) if var.ty is not None)
             found |= own.difference(free_dims(node.data.ty))
     return found
+
+
+def _demanded(func: Function) -> set[DimVar]:
+    """The dims that constraints are about."""
+    functions = [node for node in post_order(func) if isinstance(node, Function)]
+    return {v for f in functions for c in f.attrs.get("constraints", ()) for v in variables(c.a, c.b)}
+
+
+def _in_branches(func: Function) -> set[DimVar]:
+    """The dims of casts that are reached in some runs only."""
+    branches: list[Expr] = []
+    for node in post_order(func.body):
+        if isinstance(node, If):
+            branches += (node.then, node.orelse)
+        elif isinstance(node, Match):
+            branches += (clause.body for clause in node.clauses)
+    casts = [node.target for branch in branches for node in post_order(branch) if isinstance(node, MatchCast)]
+    return bound_dims(casts)
 
 
 def _without_sure(body: Expr) -> Expr:
