@@ -160,6 +160,19 @@ def inner_functions(x: F, k: int):
 
 
 @relay
+def composed(x: F):
+    compose = lambda f, g: lambda v: f(g(v))  # noqa: E731
+    twice = lambda f: lambda v: f(f(v))  # noqa: E731
+    apply = lambda f, v: f(v)  # noqa: E731
+    return (
+        (lambda f, g: lambda v: f(g(v)))(lambda v: v + 1.0, lambda v: v * 2.0)(x),
+        compose(compose(lambda v: v + 1.0, lambda v: v * 2.0), lambda v: v - 1.0)(x),
+        twice(twice(lambda v: v * 3.0))(x),
+        apply(lambda v: apply(lambda w: w + 4.0, v), x),
+    )
+
+
+@relay
 def numbers(a: int, b: float, c: bool):
     return (
         float(a),
@@ -248,6 +261,7 @@ CASES: list[tuple[ScriptFunction, tuple[Any, ...]]] = [
     (indices, (x23, 1, np.array([1, 0], "int64"))),
     (indices, (x23, -2, np.array([-1, 0], "int64"))),
     (tuples, (x23, 5)),
+    (composed, (x23,)),
     (shapes, (x23,)),
     (shapes, (np.ones((4, 3), "float32"),)),
     (over_tuples, (x23,)),
@@ -299,7 +313,7 @@ def test_a_function_means_what_python_means(case: tuple[ScriptFunction, tuple[An
     assert relay.structural_equal(relay.parse(function.astext()), function.module)
 
 
-COMPILED = [early, nested_loops, found, shapes, helped, long_loop]
+COMPILED = [early, composed, nested_loops, found, shapes, helped, long_loop]
 
 
 @pytest.mark.parametrize("function", COMPILED, ids=lambda f: f.__name__)

@@ -27,7 +27,7 @@ from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.base.errors import InternalError, TypeCheckError
 from legato.base.immutable import Immutable
-from legato.base.lexer import MAX_NUMBER
+from legato.base.limits import MAX_NUMBER
 
 __all__ = ["Binary", "Const", "Expr", "ExprLike", "Op", "Select", "Var", "add", "bitand", "bitor", "bitxor", "cdiv",
            "const", "eq", "expr", "floordiv", "floormod", "fresh", "ge", "gt", "interned", "land", "le", "lnot", "lor",

@@ -32,6 +32,7 @@ from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.base.errors import ParseError
+from legato.base.limits import MAX_NAME, MAX_NUMBER, MAX_TEXT, MAX_TOKENS
 from legato.base.span import Span
 
 __all__ = ["Source", "Token", "has_half", "number", "quote", "tokenize", "unquote"]
@@ -90,8 +91,8 @@ class Lines:
 
 
 _QUOTED = 1000  # characters of a line that an error quotes
-MAX_NUMBER = 400  # characters of a number: the time to convert one grows with their square
-_NAME = r'[A-Za-z0-9_]+(?:/[A-Za-z0-9_]+)*|"(?:[^"\\\n]|\\.)*"'
+# Repeats are possessive (`*+`): nothing is gained by trying fewer, and the engine would keep a note of each.
+_NAME = r'[A-Za-z0-9_]+(?:/[A-Za-z0-9_]+)*+|"(?:[^"\\\n]++|\\.)*+"'
 _TOKENS = re.compile(
     r"""[ \t\r\n]*
     (?:(?P<version>\#\[\s*version\s*=\s*"[^"\n]*"\s*\])
@@ -100,8 +101,8 @@ _TOKENS = re.compile(
               |[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?:bf16|f16|f32|f64|f)(?![A-Za-z0-9_])
               |[0-9]+(?:\.[0-9]+(?:[eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)(?![A-Za-z0-9_]))
     |(?P<int>[0-9]+(?:[iu](?:8|16|32|64)|i)?(?![A-Za-z0-9_]))
-    |(?P<ident>[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*)
-    |(?P<string>"(?:[^"\\\n]|\\.)*")
+    |(?P<ident>[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*+)
+    |(?P<string>"(?:[^"\\\n]++|\\.)*+")
     |(?P<local>%(?:"""
     + _NAME
     + r"""))
@@ -116,6 +117,7 @@ _TOKENS = re.compile(
     re.VERBOSE,
 )
 _PLAIN = frozenset({"ident", "string", "punct"})  # tokens that mean the same everywhere
+_NAMES = frozenset({"ident", "local", "global"})
 _DIGITS = re.compile(r"[0-9]+")
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
 _OPERAND_ENDS = frozenset(")]")
@@ -123,7 +125,10 @@ _OPERANDS = frozenset({"ident", "local", "int", "float"})
 
 
 def tokenize(source: Source, *, arithmetic: bool = False) -> list[Token]:
-    """The tokens of `source`, ended by one of kind eof. ParseError at a character that starts no token."""
+    """The tokens of `source`, ended by one of kind eof. ParseError where no token starts, or a limit is passed."""
+    if len(source.text) > MAX_TEXT:
+        message = f"{source.name} has {len(source.text)} characters, more than the limit of {MAX_TEXT}"
+        raise ParseError(message, hint="keep the weights in a file beside the text")
     return _Lexer(source, arithmetic).run()
 
 
@@ -142,12 +147,14 @@ class _Lexer:
     def run(self) -> list[Token]:
         text, match, pos = self.text, _TOKENS.match, 0
         add, new = self.tokens.append, tuple.__new__  # Token(…) is new(Token, (…)) and one call more
-        while True:
+        for _ in range(MAX_TOKENS + 1):
             found = match(text, pos)
             kind = None if found is None else found.lastgroup
             if found is None or kind is None:
                 raise self._stray(pos)
             start, pos = found.span(kind)
+            if pos - start > MAX_NAME and kind in _NAMES:
+                raise self._long_name(start, pos)
             if kind in _PLAIN:
                 add(new(Token, (kind, text[start:pos], start, pos)))
             elif kind == "local" and not self.arithmetic and not self.squares and text[start + 1] != '"':
@@ -159,6 +166,12 @@ class _Lexer:
                 return self.tokens
             else:
                 pos = self._special(kind, start, pos)
+        message = f"the text has more than {MAX_TOKENS} tokens and comments"
+        raise self.source.error(message, pos, pos, hint="split the program into several modules")
+
+    def _long_name(self, start: int, end: int) -> ParseError:
+        message = f"a name has {end - start} characters, more than the limit of {MAX_NAME}"
+        return self.source.error(message, start, start + 1, hint="give it a shorter name")
 
     def _stray(self, pos: int) -> ParseError:
         pos += len(self.text[pos:]) - len(self.text[pos:].lstrip(" \t\r\n"))

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from legato.base.lexer import MAX_NUMBER, has_half
+from legato.base.lexer import has_half
+from legato.base.limits import MAX_NUMBER, MAX_VALUES
 
 __all__ = ["Bad", "entry_of", "flag", "integer", "items", "load", "mapping", "number", "pick", "shown", "text", "wrong"]
 
@@ -21,7 +22,13 @@ class Bad(Exception):
 
 
 def load(source: str) -> Json:
-    """The JSON value of a text. Bad where it is none, has a name twice in an object, or nests too deeply."""
+    """The JSON value of a text.
+
+    Bad where it is none, has a name twice in an object, nests too deeply, or may have too many values.
+    """
+    values = sum(source.count(c) for c in ",[{")  # each value follows one of these; those within strings count, too
+    if values > MAX_VALUES:
+        raise Bad(f"the JSON has up to {values} values, more than the limit of {MAX_VALUES}: split the program")
     try:
         return json.loads(source, object_pairs_hook=_object, parse_constant=_constant, parse_int=_int)
     except json.JSONDecodeError as error:

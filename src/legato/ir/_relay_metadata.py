@@ -25,7 +25,7 @@ import numpy as np
 from legato.arith.expr import Expr as DimExpr
 from legato.arith.expr import Op, binary, const, fresh
 from legato.base import dtype as dt
-from legato.base.lexer import MAX_NUMBER
+from legato.base.limits import MAX_NUMBER
 from legato.ir._json_checks import Bad, items, mapping, pick, text
 
 __all__ = ["NodeGraph", "is_node_graph"]

@@ -43,7 +43,6 @@ __all__ = [
     "MAX_DIM",
     "MAX_NESTING",
     "MAX_RANK",
-    "MAX_TEXT",
     "MAX_TOTAL",
     "MAX_TYPE",
     "VERSION",
@@ -51,7 +50,6 @@ __all__ = [
 
 FORMAT: Final = "module"
 VERSION: Final = 1
-MAX_TEXT: Final = 1 << 28  # characters
 MAX_NESTING: Final = 100  # of types and attribute values
 MAX_TYPE: Final = 1 << 16  # types and dims inside a type, each counted as often as it occurs
 MAX_DIM: Final = 1 << 14  # the same for a dim

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from legato.base.errors import CompileError, ParseError, TypeCheckError
+from legato.base.limits import MAX_TEXT
 from legato.ir._json_checks import Bad, entry_of, flag, items, load, mapping, number, pick, shown, text, wrong
 from legato.ir._own_ops import Ops, op_table
 from legato.ir.attrs import make_attrs
@@ -24,7 +25,7 @@ from legato.ir.expr import (
     PatternWildcard,
     Var,
 )
-from legato.ir.json_format import FORMAT, MAX_TEXT, VERSION
+from legato.ir.json_format import FORMAT, VERSION
 from legato.ir.json_load_tables import LoadTables, kind_of
 from legato.ir.json_nodes import CLASSES, FIELDS
 from legato.ir.module import GlobalFunc, Module
@@ -56,7 +57,8 @@ def load_json(
     Linear in the length of the text.
     """
     if len(source) > MAX_TEXT:
-        raise ParseError(f"{name} has {len(source)} characters, more than the limit of {MAX_TEXT}")
+        message = f"{name} has {len(source)} characters, more than the limit of {MAX_TEXT}"
+        raise ParseError(message, hint="keep the weights in a file beside it")
     try:
         module = _Loader(op_table(ops), tensors).module(_header(load(source)))
     except Bad as error:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from legato.base.errors import CompileError
+from legato.base.limits import MAX_TEXT
 from legato.ir.expr import (
     Clause,
     Constructor,
@@ -22,7 +23,7 @@ from legato.ir.expr import (
     PatternVar,
     Var,
 )
-from legato.ir.json_format import FORMAT, MAX_TEXT, VERSION
+from legato.ir.json_format import FORMAT, VERSION
 from legato.ir.json_nodes import FIELDS, KINDS
 from legato.ir.json_save_tables import SaveTables
 from legato.ir.module import Module

@@ -61,9 +61,9 @@ metadata as a graph of nodes (`_relay_metadata`), with `meta[tir.SizeVar][0]` as
 value; `T[]` for T; names as in %input.1, %aten::add_0 or %conv-1/w, where they are bound and used as they were bound;
 statements in parentheses and arguments, `(let %x = e; b)`; operators and attributes since renamed (`_relay_ops`).
 
-What is read is not typed: types are those that the text states. Limits: 2**28 characters; types, patterns and
-attribute values nest 100 deep (expressions as deep as memory allows); numbers have at most 400 characters, tensors 64
-dims, functions 65,536 parameters.
+What is read is not typed: types are those that the text states. Limits: 2**28 characters, 2**22 tokens, names of
+65,536 characters (`base.limits`); types, patterns and attribute values nest 100 deep (expressions as deep as memory
+allows); numbers have at most 400 characters, tensors 64 dims, functions 65,536 parameters.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -92,9 +92,8 @@ from legato.ir.printer import VERSION
 from legato.ir.types import GlobalTypeVar, Type, TypeData, TypeVar
 from legato.tir.parser import parse_function
 
-__all__ = ["MAX_TEXT", "parse", "parse_expr", "parse_type"]
+__all__ = ["parse", "parse_expr", "parse_type"]
 
-MAX_TEXT: Final = 1 << 28
 Array = np.ndarray[Any, Any]
 
 
@@ -116,7 +115,7 @@ def parse(
     with the place, for a text that is not in the grammar, names what is not defined, or gives an operator arguments or
     attributes that it does not have.
     """
-    stream = _stream(text, source)
+    stream = HintedStream(text, source)
     if stream.at_kind("version"):
         token = stream.next()
         if token.text != VERSION:
@@ -136,7 +135,7 @@ def parse_expr(
 
     A function that `module` does not have becomes a new GlobalVar. ParseError as `parse` has.
     """
-    stream = _stream(text, source)
+    stream = HintedStream(text, source)
     known = _known(stream, ops, constants)
     if module is not None:
         known.globals = {gv.name: (gv, stream.peek()) for gv in module.functions}
@@ -151,17 +150,11 @@ def parse_expr(
 
 def parse_type(text: str, *, source: str = "<text>", types: Sequence[GlobalTypeVar] = ()) -> Type:
     """The type that `text` describes; `types` are the data types that it may name."""
-    stream = _stream(text, source)
+    stream = HintedStream(text, source)
     parser = TypeParser(stream, {t.name: t for t in types}, lambda: None)
     found = parser.type()
     _expect_end(stream)
     return found
-
-
-def _stream(text: str, source: str) -> HintedStream:
-    if len(text) > MAX_TEXT:
-        raise ParseError(f"{source} has {len(text)} characters, more than the limit of {MAX_TEXT}")
-    return HintedStream(text, source)
 
 
 def _expect_end(stream: TokenStream) -> None:

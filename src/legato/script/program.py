@@ -203,7 +203,11 @@ class Translation:
     def inline(self, frame: Frame, closure: Closure, args: Sequence[Value], keywords: Keywords) -> Value:
         """What a call of an inner function gives, translated where it is called."""
         code = closure.code
-        if len(frame.inlined) >= _NESTED or any(c.node is code.node for c in frame.inlined):
+        given_functions = any(
+            isinstance(v, Closure | Bound) for v in (*closure.taken.values(), *args, *keywords.values())
+        )
+        again = any(c.node is code.node for c in frame.inlined) and not given_functions  # f(g(x)), where g is such an f
+        if again or len(frame.inlined) >= _NESTED:
             hint = "a function that calls itself is decorated with @relay, or annotated"
             raise frame.unsupported(f"{code.name} calls itself", hint)
         self.sources[code.source.name] = code.source
