@@ -18,8 +18,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-import onnxruntime
-
 from tests.damaged import artifacts, commands, onnx_models, programs
 from tests.damaged.forked import ACCEPTED, Attempt, Tried, tried
 
@@ -43,7 +41,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("out/damaged"))
     args = parser.parse_args(argv)
-    onnxruntime.set_default_logger_severity(4)  # it says what is wrong with graphs that are drawn
     out = args.out.absolute()
     wrong = 0
     with tempfile.TemporaryDirectory(prefix="damaged-") as cache:

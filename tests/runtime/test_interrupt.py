@@ -77,7 +77,7 @@ def test_a_handler_of_the_program_keeps_the_signal() -> None:
     code = """
 signal.signal(signal.SIGINT, lambda *_: say("handled"))
 say("ready")
-exe.with_threads(1)(np.zeros((1, 400_000_000), np.uint8))  # launches; the memory is never touched
+exe.with_threads(1)(np.zeros((1, 20_000_000), np.uint8))  # launches
 say("ended")
 """
     assert interrupted(code, name="count") == ["ready", "handled", "ended"]
