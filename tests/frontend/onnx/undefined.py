@@ -36,16 +36,18 @@ def undefined(graph: onnx.GraphProto, values: Mapping[str, Array]) -> set[str]:
 
 
 def unsteady(graph: onnx.GraphProto, values: Mapping[str, Array]) -> set[str]:
-    """The names of values that no precision bounds: what follows from the sine of a large number that was computed. Its
-    last bits are of the size of the whole result."""
+    """The names of values that no precision bounds: what follows from the sine, the tangent near a pole, or the
+    exponential of a number that was computed, and is so large that its last bits move the whole result."""
     given = _given(graph)
 
     def is_unsteady(node: onnx.NodeProto) -> bool:
         x = next(iter(node.input), "")
-        if node.op_type not in _PERIODIC or x in given or not values[x].size:
+        if node.op_type not in _STEEP or x in given:
             return False
-        largest = float(np.max(np.abs(np.nan_to_num(values[x].astype(np.float64), posinf=0, neginf=0))))
-        return largest * float(ml_dtypes.finfo(values[x].dtype).eps) > _STEADY
+        wide, eps = values[x].astype(np.float64), float(ml_dtypes.finfo(values[x].dtype).eps)
+        with np.errstate(all="ignore"):
+            moved = np.abs(wide * _STEEP[node.op_type](wide))
+        return bool(np.max(moved[np.isfinite(moved)], initial=0.0) * eps > max(_STEADY, 4 * eps))
 
     return _following(graph, is_unsteady)
 
@@ -151,7 +153,10 @@ def _power(inputs: Sequence[Array], outputs: Sequence[Array], _: onnx.NodeProto)
 
 
 _JUMPS = ("Ceil", "Floor", "Round")  # where another rounding of the operand makes another integer
-_PERIODIC = ("Sin", "Cos", "Tan")
+_STEEP: Mapping[str, Callable[[Array], Array]] = {  # by how much more than the operand the result moves, of its range
+    **dict.fromkeys(("Sin", "Cos", "Exp", "Sinh", "Cosh"), np.ones_like),
+    "Tan": lambda x: (1 + np.tan(x) ** 2) / np.max(np.abs(np.tan(x)), initial=1e-9),
+}
 _STEADY = 2.0**-20
 
 _RULES: Mapping[str, Sequence[Rule]] = {
