@@ -36,16 +36,18 @@ def undefined(graph: onnx.GraphProto, values: Mapping[str, Array]) -> set[str]:
 
 
 def unsteady(graph: onnx.GraphProto, values: Mapping[str, Array]) -> set[str]:
-    """The names of values that no precision bounds: what follows from the sine of a large number that was computed. Its
-    last bits are of the size of the whole result."""
+    """The names of values that no precision bounds: what follows from the sine, the tangent near a pole, or the
+    exponential of a number that was computed, and is so large that its last bits move the whole result."""
     given = _given(graph)
 
     def is_unsteady(node: onnx.NodeProto) -> bool:
         x = next(iter(node.input), "")
-        if node.op_type not in _PERIODIC or x in given or not values[x].size:
+        if node.op_type not in _STEEP or x in given:
             return False
-        largest = float(np.max(np.abs(np.nan_to_num(values[x].astype(np.float64), posinf=0, neginf=0))))
-        return largest * float(ml_dtypes.finfo(values[x].dtype).eps) > _STEADY
+        wide, eps = values[x].astype(np.float64), float(ml_dtypes.finfo(values[x].dtype).eps)
+        with np.errstate(all="ignore"):
+            moved = np.abs(wide * _STEEP[node.op_type](wide))
+        return bool(np.max(moved[np.isfinite(moved)], initial=0.0) * eps > max(_STEADY, 4 * eps))
 
     return _following(graph, is_unsteady)
 
@@ -132,6 +134,12 @@ def _less_than_no_padding(inputs: Sequence[Array], outputs: Sequence[Array], nod
     return any((-(-n // s) - 1) * s + (k - 1) * d + 1 < n for n, k, s, d in each)
 
 
+def _cancelled(inputs: Sequence[Array], outputs: Sequence[Array], _: onnx.NodeProto) -> bool:
+    """Gelu far below 0 alone: of 1 + erf(x) nothing is left in the peers."""
+    wide = np.abs(outputs[0].astype(np.float64))
+    return bool(np.max(wide, initial=0.0) < 4 * float(ml_dtypes.finfo(outputs[0].dtype).eps))
+
+
 def _by_zero(inputs: Sequence[Array], outputs: Sequence[Array], _: onnx.NodeProto) -> bool:
     return kind_of(inputs[1]) in "iu" and not np.all(inputs[1])
 
@@ -151,13 +159,17 @@ def _power(inputs: Sequence[Array], outputs: Sequence[Array], _: onnx.NodeProto)
 
 
 _JUMPS = ("Ceil", "Floor", "Round")  # where another rounding of the operand makes another integer
-_PERIODIC = ("Sin", "Cos", "Tan")
+_STEEP: Mapping[str, Callable[[Array], Array]] = {  # by how much more than the operand the result moves, of its range
+    **dict.fromkeys(("Sin", "Cos", "Exp", "Sinh", "Cosh"), np.ones_like),
+    "Tan": lambda x: (1 + np.tan(x) ** 2) / np.max(np.abs(np.tan(x)), initial=1e-9),
+}
 _STEADY = 2.0**-20
 
 _RULES: Mapping[str, Sequence[Rule]] = {
     "Cast": (_cast,), "CastLike": (_cast,), "BitShift": (_shifted_out,), "Pow": (_power,),
     "Div": (_by_zero,), "Mod": (_by_zero,),
     "GlobalAveragePool": (_no_elements,), "Slice": (_backwards_from_the_end,),
+    "Gelu": (_cancelled,),
     **dict.fromkeys(("Conv", "MaxPool", "AveragePool", "LpPool"), (_less_than_no_padding,)),
     "ReduceMean": (_nothing,), "ReduceMin": (_nothing,), "ReduceMax": (_nothing,),
     "ReduceLogSum": (_logarithm,), "ReduceLogSumExp": (_logarithm,), "ReduceL2": (_logarithm,),
