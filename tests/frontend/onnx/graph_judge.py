@@ -67,14 +67,15 @@ def _against_peers(
     proto: onnx.ModelProto, feeds: Feeds, native: Sequence[Array], exact: Sequence[Array], loose: set[str], about: str
 ) -> str:
     names = [value.name for value in proto.graph.output]
-    free = loose | undefined(proto.graph, {**feeds, **dict(zip(names, native, strict=True))})
+    values = {**feeds, **dict(zip(names, native, strict=True))}
+    free = loose | undefined(proto.graph, values)
     tested = [n for n, name in enumerate(names) if name not in free]
     wanted = _onnxruntime(proto, feeds)
     if wanted is not None and all(_agree(native[n], exact[n], wanted[n]) for n in tested):
         return "right"
     other = reference_outputs(proto, feeds)
     if wanted is None:
-        apart = misread(proto)
+        apart = misread(proto, values)
         tested = [n for n in tested if names[n] not in apart]
         if other is None:
             return "refused by peers"

@@ -37,6 +37,19 @@ def cases() -> tuple[Any, ...]:
         return tuple(collect_testcases(None))
 
 
+def kinds() -> Mapping[Any, Any]:
+    """A case of each kind: of the same operators, numbers of inputs, and attributes that are given."""
+    found: dict[Any, Any] = {}
+    for case in cases():
+        if "_expanded" not in case.name:  # that spell an operator out in simpler ones
+            nodes = case.model.graph.node
+            key = tuple(
+                (n.op_type, tuple(map(bool, n.input)), tuple(sorted(a.name for a in n.attribute))) for n in nodes
+            )
+            found.setdefault(key, case)
+    return found
+
+
 def outcome(case: Any) -> str | None:
     """None if the case passes, else why not."""
     for inputs, outputs in case.data_sets:
@@ -45,9 +58,7 @@ def outcome(case: Any) -> str | None:
             module = imported(case.model, feeds)
         except UnsupportedError as error:
             return error.details[0] if error.details else error.message
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # overflow in the references is part of some cases
-            result = evaluate(module, [argument(feeds[param.name], param.ty) for param in module["main"].params])
+        result = _run(module, feeds)
         found = result if len(outputs) > 1 else (result,)
         difference = compare(list(leaves(found)), list(leaves([array_of(o) for o in outputs])), case.rtol, case.atol)
         if difference is not None:
@@ -95,18 +106,59 @@ def array_of(value: Any) -> Any:
 
 def imported(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> Module:
     """The model; where shapes follow from small inputs, these are given as constants, as real models have them."""
-    sequences = {v.name for v in model.graph.input if v.type.WhichOneof("value") == "sequence_type"}
-    shapes = {name: [np.shape(item) for item in feeds[name]] for name in sequences}
+    shapes = _shapes(model, feeds)
     with suppress(UnsupportedError):
         return from_onnx(model, shapes=shapes)
+    few = {
+        name: np.asarray(array)
+        for name, array in feeds.items()
+        if isinstance(array, np.ndarray | np.generic) and array.size <= _FEW
+        if array.dtype.kind in "iub" or array.ndim <= 1
+    }
+    return from_onnx(_with_constants(model, few), shapes=shapes)
+
+
+def in_both_ways(case: Any) -> str | None:
+    """None if inputs and initializers give the same results, else the difference; the first input remains an input.
+
+    UnsupportedError where the case is not imported as it is.
+    """
+    for inputs, _ in case.data_sets:
+        feeds = dict(zip((value.name for value in case.model.graph.input), map(array_of, inputs), strict=False))
+        shapes = _shapes(case.model, feeds)
+        constants = {name: np.asarray(a) for name, a in feeds.items() if isinstance(a, np.ndarray | np.generic)}
+        constants.pop(next(iter(feeds), ""), None)
+        if not constants:
+            continue
+        wanted = _run(from_onnx(case.model, shapes=shapes), feeds)
+        try:
+            found = _run(from_onnx(_with_constants(case.model, constants), shapes=shapes), feeds)
+        except UnsupportedError as error:
+            return f"constants are refused: {error}"
+        difference = compare(list(leaves(found)), list(leaves(wanted)), rtol=1e-6, atol=1e-7)
+        if difference is not None:
+            return difference
+    return None
+
+
+def _shapes(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> dict[str, Any]:
+    """The shapes of the elements of sequences."""
+    sequences = {v.name for v in model.graph.input if v.type.WhichOneof("value") == "sequence_type"}
+    return {name: [np.shape(item) for item in feeds[name]] for name in sequences}
+
+
+def _with_constants(model: onnx.ModelProto, constants: Mapping[str, Array]) -> onnx.ModelProto:
     baked = onnx.ModelProto()
     baked.CopyFrom(model)
-    for name, array in feeds.items():
-        if not isinstance(array, np.ndarray | np.generic) or array.size > _FEW:
-            continue
-        if array.dtype.kind in "iub" or array.ndim <= 1:
-            baked.graph.initializer.append(numpy_helper.from_array(np.asarray(array), name))
-    return from_onnx(baked, shapes=shapes)
+    baked.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in constants.items())
+    return baked
+
+
+def _run(module: Module, feeds: Mapping[str, Any]) -> Any:
+    """The results, interpreted."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # overflow in the references is part of some cases
+        return evaluate(module, [argument(feeds[param.name], param.ty) for param in module["main"].params])
 
 
 def compare(found: Sequence[Array], wanted: Sequence[Any], rtol: float, atol: float) -> str | None:

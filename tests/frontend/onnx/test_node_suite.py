@@ -6,10 +6,11 @@ import re
 
 import pytest
 
-from legato.base.errors import LegatoError
-from tests.frontend.onnx.node_suite import cases, outcome
+from legato.base.errors import LegatoError, UnsupportedError
+from tests.frontend.onnx.node_suite import cases, in_both_ways, kinds, outcome
 
 SHARDS = 4
+MOST_KINDS = 300  # of operators, inputs and attributes are imported
 
 PLAIN = r"(?!.*_expanded)"  # the case itself, not the one that spells its operator out in simpler ones
 EXCLUDED = (
@@ -62,3 +63,19 @@ def test_nodes(shard: int) -> None:
             failures.append(f"{case.name}: {found}")
     print(f"node tests, part {shard + 1} of {SHARDS}: {passed} passed, {excluded} excluded")
     assert not failures, "\n".join(failures)
+
+
+def test_inputs_or_initializers() -> None:
+    """What may be a constant gives the same results as one and as an input: shapes, axes, bounds, lengths, weights."""
+    failures: list[str] = []
+    compared = 0
+    for case in kinds().values():
+        try:
+            difference = in_both_ways(case)
+        except UnsupportedError:
+            continue
+        compared += 1
+        if difference is not None:
+            failures.append(f"{case.name}: {difference}")
+    assert not failures, "\n".join(failures)
+    assert compared > MOST_KINDS

@@ -168,6 +168,14 @@ def test_shrink(lambd: float, bias: float) -> None:
     np.testing.assert_array_equal(results(proto, x)[0], peer(proto, x)[0])
 
 
+@pytest.mark.parametrize(("dtype", "lambd", "bias"), [("int32", 0.5, 0.5), ("uint8", 1.5, 1.25), ("int64", -1.5, 0.75)])
+def test_shrink_of_integers(dtype: str, lambd: float, bias: float) -> None:
+    """`bias` and `lambd` are no integers."""
+    x = np.array([5, 1, 0, 3, *([] if dtype == "uint8" else [-1, -2, -5])], dtype)
+    proto = model([helper.make_node("Shrink", ["x"], ["y"], lambd=lambd, bias=bias)], {"x": x})
+    np.testing.assert_array_equal(results(proto, x)[0], peer(proto, x)[0])
+
+
 @pytest.mark.parametrize("op", ["ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMean", "ReduceSumSquare"])
 def test_reductions_of_integers(op: str) -> None:
     x = np.array([[3, 4, 12], [1, 2, 2]], np.int32)

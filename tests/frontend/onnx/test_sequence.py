@@ -7,6 +7,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+import legato
 from legato.base.errors import ImportModelError, RunError
 from legato.frontend.onnx import check, from_onnx
 from legato.interp import evaluate
@@ -46,9 +47,13 @@ def test_positions_that_are_not_there() -> None:
     nodes = [*MAKE, node("SequenceAt", "s p", "y")]
     with pytest.raises(ImportModelError, match="position 3 in a sequence of 3 elements"):
         from_onnx(model(nodes, [value("x", (3, 4))], weights={"p": np.array(3)}))
+    module = from_onnx(model(nodes, [value("x", (3, 4)), P]))
+    exe = legato.compile(module)
     for position in (3, -4):
         with pytest.raises(RunError, match="no clause of match fits"):
-            evaluate(from_onnx(model(nodes, [value("x", (3, 4)), P])), [X, np.array(position)])
+            evaluate(module, [X, np.array(position)])
+        with pytest.raises(RunError, match=r"no clause of match at .*SequenceAt.* fits"):
+            exe(X, np.array(position))
 
 
 PAIRS = helper.make_node("SequenceMap", ["s"], ["y"], body=graph([node("SequenceConstruct", "a a", "b")], "a", "b"))

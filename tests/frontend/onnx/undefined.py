@@ -52,12 +52,16 @@ def unsteady(graph: onnx.GraphProto, values: Mapping[str, Array]) -> set[str]:
     return _following(graph, is_unsteady)
 
 
-def misread(proto: onnx.ModelProto) -> set[str]:
-    """The names of values for which the reference alone is no judge, and what follows from them."""
+def misread(proto: onnx.ModelProto, values: Mapping[str, Array]) -> set[str]:
+    """The names of values for which the reference alone is no judge, and what follows from them. `values` are those of
+    the inputs and outputs."""
     opset = proto.opset_import[0].version
+    known = {**{t.name: numpy_helper.to_array(t) for t in proto.graph.initializer}, **values}
 
     def is_misread(node: onnx.NodeProto) -> bool:
-        return node.op_type in _MISREAD and _MISREAD[node.op_type](_attributes(node), opset)
+        if node.op_type not in _MISREAD:
+            return False
+        return _MISREAD[node.op_type]({**_attributes(node), "dtype": known[node.input[0]].dtype}, opset)
 
     return _following(proto.graph, is_misread)
 
@@ -104,12 +108,27 @@ def _logarithm(inputs: Sequence[Array], outputs: Sequence[Array], _: onnx.NodePr
 
 
 def _nothing(inputs: Sequence[Array], outputs: Sequence[Array], _: onnx.NodeProto) -> bool:
-    """The mean of no integers."""
+    """The largest or smallest of no integers."""
     return kind_of(outputs[0]) in "iu" and not inputs[0].size
 
 
+def _shrunk(inputs: Sequence[Array], outputs: Sequence[Array], node: onnx.NodeProto) -> bool:
+    """Integers of which one may be beyond the dtype when it is shrunk, or is no float64."""
+    (x,), y, bias = inputs, outputs[0], abs(_attributes(node).get("bias", 0.0))
+    if kind_of(x) == "f":
+        return False
+    wide = x.astype(np.float64)
+    return _beyond(wide - bias, y) or _beyond(wide + bias, y) or bool(np.any(np.abs(wide) > 2.0**53))
+
+
+def _carried_on(inputs: Sequence[Array], outputs: Sequence[Array], _: onnx.NodeProto) -> bool:
+    """Numbers that are not finite: ONNX Runtime subtracts what leaves its sliding sum, and so carries NaN on."""
+    return not bool(np.all(np.isfinite(inputs[0].astype(np.float64))))
+
+
 def _no_elements(inputs: Sequence[Array], outputs: Sequence[Array], _: onnx.NodeProto) -> bool:
-    """The mean of no elements at all: Legato's pools have 0, the reference NaN, ONNX Runtime refuses."""
+    """The mean of no elements at all, of which ONNX says that it is not defined: Legato's pools have 0, its reductions
+    NaN as the reference; ONNX Runtime refuses, or has 0."""
     return not inputs[0].size
 
 
@@ -158,6 +177,13 @@ def _power(inputs: Sequence[Array], outputs: Sequence[Array], _: onnx.NodeProto)
     return _beyond(exact, outputs[0]) or bool(np.any(np.abs(exact) > 2.0**53))
 
 
+def _summed(a: Mapping[str, Any], opset: int) -> bool:
+    """bfloat16 is added up in bfloat16, which no judge of rounding knows; the result of integers is as wide as NumPy's
+    sums are."""
+    dtype: np.dtype[Any] = a["dtype"]
+    return dtype == ml_dtypes.bfloat16 or (dtype.kind in "iu" and dtype.itemsize < 8)
+
+
 _JUMPS = ("Ceil", "Floor", "Round")  # where another rounding of the operand makes another integer
 _STEEP: Mapping[str, Callable[[Array], Array]] = {  # by how much more than the operand the result moves, of its range
     **dict.fromkeys(("Sin", "Cos", "Exp", "Sinh", "Cosh"), np.ones_like),
@@ -171,7 +197,8 @@ _RULES: Mapping[str, Sequence[Rule]] = {
     "GlobalAveragePool": (_no_elements,), "Slice": (_backwards_from_the_end,),
     "Gelu": (_cancelled,),
     **dict.fromkeys(("Conv", "MaxPool", "AveragePool", "LpPool"), (_less_than_no_padding,)),
-    "ReduceMean": (_nothing,), "ReduceMin": (_nothing,), "ReduceMax": (_nothing,),
+    "ReduceMean": (_no_elements,), "Shrink": (_shrunk,), "LRN": (_carried_on,),
+    "ReduceMin": (_nothing,), "ReduceMax": (_nothing,),
     "ReduceLogSum": (_logarithm,), "ReduceLogSumExp": (_logarithm,), "ReduceL2": (_logarithm,),
 }  # fmt: skip
 
@@ -180,6 +207,10 @@ _MISREAD: Mapping[str, Callable[[Mapping[str, Any], int], bool]] = {
     "GlobalMaxPool": lambda a, opset: True,
     # it goes through as many channels as the batch has images, and leaves the others as they are
     "LRN": lambda a, opset: True,
+    # it sums powers of signed numbers
+    "LpNormalization": lambda a, opset: bool(a.get("p", 2) % 2),
+    # sums of narrow numbers
+    **dict.fromkeys(("ReduceSumSquare", "ReduceL2", "ReduceLogSum"), _summed),
     # before operator set 13 over all dims from the axis on
     **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), lambda a, opset: opset < 13),
     # before operator set 14 it takes the attribute `momentum`, which has a default, for training

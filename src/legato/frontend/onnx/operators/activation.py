@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from legato.base import dtype as dt
 from legato.frontend.onnx.emitter import Emitter
 from legato.ir.expr import Expr
 
@@ -80,9 +81,14 @@ def thresholded_relu(b: Emitter, x: Expr, *, alpha: float = 1.0) -> Expr:
 
 
 def shrink(b: Emitter, x: Expr, *, bias: float = 0.0, lambd: float = 0.5) -> Expr:
-    """Below -lambd x + bias, else, above lambd, x - bias: for lambd < 0 a number is both, and counts as below."""
+    """Below -lambd x + bias, else, above lambd, x - bias: for lambd < 0 a number is both, and counts as below.
+
+    Integers are computed in float64, since `bias` and `lambd` need not be integers, and truncated.
+    """
+    dtype = b.dtype(x)
+    x = x if dtype.is_float else b.to(x, dt.float64)
     above = b.where(b.greater(x, b.like(lambd, x)), b.subtract(x, b.like(bias, x)), b.like(0, x))
-    return b.where(b.less(x, b.like(-lambd, x)), b.add(x, b.like(bias, x)), above)
+    return b.to(b.where(b.less(x, b.like(-lambd, x)), b.add(x, b.like(bias, x)), above), dtype)
 
 
 # ------------------------------------------------------------------ softmax

@@ -18,6 +18,7 @@ from legato.frontend.onnx.containers import (
     nothing,
     several,
     some,
+    taken_apart,
 )
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.inputs import Dims, contained_type
@@ -79,7 +80,8 @@ def sequence_at(b: Emitter, xs: Expr, position: Expr) -> tuple[Expr]:
     if items is not None and at is not None:
         return (items[_place(at, len(items), len(items) - 1)],)
     xs = as_list(b, xs, "the sequence")
-    return (b.prelude("sequence_at", xs, _position(b, xs, position)),)
+    rest = b.prelude("sequence_from", xs, _position(b, xs, position))
+    return (taken_apart(b, rest, lambda x, _: x, None),)  # the program ends at this node where nothing is there
 
 
 def sequence_insert(b: Emitter, xs: Expr, x: Expr, position: Expr | None = None) -> tuple[Expr]:
