@@ -153,6 +153,11 @@ def _less_than_no_padding(inputs: Sequence[Array], outputs: Sequence[Array], nod
     return any((-(-n // s) - 1) * s + (k - 1) * d + 1 < n for n, k, s, d in each)
 
 
+def _ambiguous(inputs: Sequence[Array], outputs: Sequence[Array], node: onnx.NodeProto) -> bool:
+    """A shape of both 0 and −1 where 0 is an extent: ONNX forbids it."""
+    return bool(_attributes(node).get("allowzero")) and {0, -1} <= set(inputs[1].tolist())
+
+
 def _cancelled(inputs: Sequence[Array], outputs: Sequence[Array], _: onnx.NodeProto) -> bool:
     """Gelu far below 0 alone: of 1 + erf(x) nothing is left in the peers."""
     wide = np.abs(outputs[0].astype(np.float64))
@@ -195,7 +200,7 @@ _RULES: Mapping[str, Sequence[Rule]] = {
     "Cast": (_cast,), "CastLike": (_cast,), "BitShift": (_shifted_out,), "Pow": (_power,),
     "Div": (_by_zero,), "Mod": (_by_zero,),
     "GlobalAveragePool": (_no_elements,), "Slice": (_backwards_from_the_end,),
-    "Gelu": (_cancelled,),
+    "Gelu": (_cancelled,), "Reshape": (_ambiguous,),
     **dict.fromkeys(("Conv", "MaxPool", "AveragePool", "LpPool"), (_less_than_no_padding,)),
     "ReduceMean": (_no_elements,), "Shrink": (_shrunk,), "LRN": (_carried_on,),
     "ReduceMin": (_nothing,), "ReduceMax": (_nothing,),
