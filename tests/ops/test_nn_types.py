@@ -45,6 +45,7 @@ def call_type(name: str, *args: Any, **attrs: Any) -> str:
          "Tensor[(n, 8, 4, 4), float32]"),
         ("nn.global_avg_pool2d", [(N, 8, N, 7)], {}, "Tensor[(n, 8, 1, 1), float32]"),
         ("nn.dense", [(N, 5), (7, 5)], {}, "Tensor[(n, 7), float32]"),
+        ("nn.matmul", [(N, 3, 2, 4), (4, 5)], {}, "Tensor[(n, 3, 2, 5), float32]"),
         ("matmul", [(N, 1, 2, N), (3, N, 5)], {}, "Tensor[(n, 3, 2, 5), float32]"),
         ("take", [(N, 5), ((2, N), "int64")], {"axis": 1}, "Tensor[(n, 2, n), float32]"),
         ("one_hot", [((N,), "int32"), ((), "float32"), ((), "float32")], {"depth": N, "axis": 0},
@@ -96,6 +97,9 @@ def test_weights_get_their_types(
 @pytest.mark.parametrize(
     ("name", "shapes", "attrs", "message"),
     [
+        ("nn.matmul", [(2, 3, 4), (2, 4, 5)], {}, "nn.matmul: the weight must have rank 2, got rank 3"),
+        ("nn.matmul", [(2, 3, 4), (3, 5)], {"transpose_a": True}, "nn.matmul: the data must have rank 2, got rank 3"),
+        ("nn.dense", [(3, 4), (4,)], {}, "nn.dense: the weight must have rank 2, got rank 1"),
         ("nn.conv2d", [(1, 3, 8), (4, 3, 3, 3)], {}, "nn.conv2d: the data of a 2-d convolution has rank 4, got rank 3"),
         ("nn.conv2d", [(1, 4, 8, 8), (4, 3, 3, 3)], {"groups": 3},
          "nn.conv2d: 4 input channels are not divisible by 3 groups"),

@@ -124,7 +124,11 @@ def _nn_matmul_relation(rel: Relation, data: Type, weight: Type, a: MatmulAttrs)
     if data.rank < 1 or (a.transpose_a and data.rank != 2):
         raise rel.fail(f"the data must have rank {'2' if a.transpose_a else '1 or more'}, got rank {data.rank}")
     *outer, k = (data.shape[1], data.shape[0]) if a.transpose_a else data.shape
-    known = weight if isinstance(weight, TensorType) and weight.rank == 2 else None
+    known = weight if isinstance(weight, TensorType) else None
+    if known is not None and known.rank != 2:
+        raise rel.fail(
+            f"the weight must have rank 2, got rank {known.rank}", hint="matmul multiplies stacks of matrices"
+        )
     if known is None and a.units is None:
         return None
     units = known.shape[0 if a.transpose_b else 1] if known is not None and a.units is None else const(a.units or 0)
