@@ -85,8 +85,8 @@ def test_division_by_zero_is_zero() -> None:
         (["**", 1, 2], "unknown operator '**' on 2 operands"),
         (["-", 1, 2, 3], "unknown operator '-' on 3 operands"),
         (["__import__", "os"], "unknown operator '__import__' on 1 operands"),
-        ([["n", 0, 8]], "unknown operator ['n', 0, 8] on 0 operands"),
-        ([["n"], 1, 2], "unknown operator ['n'] on 2 operands"),
+        ([["n", 0, 8]], "got ['n', 0, 8], wanted the name of an operator"),
+        ([["n"], 1, 2], "got ['n'], wanted the name of an operator"),
     ],
 )
 def test_bad_data(data: object, message: str) -> None:

@@ -88,8 +88,10 @@ def _parse(data: object, depth: int, budget: list[int]) -> Size:
     if not isinstance(data, list | tuple) or not data:
         raise SizeError(f"got {data!r}, wanted an integer, a dim's name or [operator, operands…]")
     op, *operands = data
+    if not isinstance(op, str):
+        raise SizeError(f"got {op!r}, wanted the name of an operator")
     arity_ok = len(operands) == 3 if op == _SELECT else len(operands) == 2 or (op in _MANY and len(operands) > 2)
-    if not isinstance(op, str) or (op not in OPERATORS and op != _SELECT) or not arity_ok:
+    if (op not in OPERATORS and op != _SELECT) or not arity_ok:
         raise SizeError(f"unknown operator {op!r} on {len(operands)} operands")
     return (op, *(_parse(operand, depth - 1, budget) for operand in operands))
 
