@@ -13,7 +13,7 @@ from onnx import helper, numpy_helper
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, RuntimeException
 
 import legato
-from legato.base.errors import InternalError, RunError
+from legato.base.errors import InternalError, RunError, UnsupportedError
 from legato.frontend.onnx import from_onnx
 from legato.interp import evaluate
 from legato.ir.expr import Function
@@ -245,3 +245,9 @@ def test_axes_of_other_operators() -> None:
     check(model([node("Squeeze", "x s")], [value("x", (3, 1, 4)), axis]), with_shape(ints(1), ints(-2), x=x))
     cumsum = model([node("CumSum", "x s")], [X_TYPE, value("s", (), "int64")])
     check(cumsum, [{"x": X, "s": np.array(a, np.int64)} for a in (0, 1, -1, 2)])
+
+
+def test_axes_of_which_there_are_too_many_choices() -> None:
+    proto = model([node("ReduceSum", "x s")], [value("x", (1,) * 40), shape(20)])
+    with pytest.raises(UnsupportedError, match="137846528820 choices"):
+        from_onnx(proto)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import combinations, permutations
+from math import comb, perm
 
 import numpy as np
 
@@ -32,11 +33,14 @@ def over_axes(b: Emitter, x: Expr, axes: Expr, make: Make, *, rank: int = 0, ord
     count, rank = b.product(b.dims_of(axes)), rank or b.rank(x)
     if count is const(0) or b.known_dims(axes) is not None:
         return make(x, () if count is const(0) else b.ints(axes, "the axes"))
+    number = int(count.value) if isinstance(count, Const) else -1
+    ways = (perm if ordered else comb)(rank, number) if number >= 0 else 0
+    if not 0 < ways <= _MOST:
+        raise UnsupportedError(
+            f"the data decides the axes, {axes.ty}, of a tensor of rank {rank}: {ways or 'no'} choices"
+        )
     choose = permutations if ordered else combinations
-    choices = list(choose(range(rank), int(count.value))) if isinstance(count, Const) and rank <= _MOST else []
-    if not 0 < len(choices) <= _MOST:
-        raise UnsupportedError(f"the data decides the axes, {axes.ty}, of a tensor of rank {rank}: too many choices")
-    choices = [choice for choice in choices if _is_possible(b, x, choice, make)]
+    choices = [c for c in choose(range(rank), number) if _is_possible(b, x, c, make)]
     if not choices:
         raise UnsupportedError(f"no axes of {x.ty} can be meant")
     flags = _flags(b, axes, rank, np.array(choices, np.int64), ordered)
