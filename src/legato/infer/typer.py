@@ -307,12 +307,8 @@ class Typer:
     def _match_cast(self, node: MatchCast) -> Type:
         """The target; its dims that are new here are bound by the cast, the others are checked when it runs."""
         target = self.solver.open(node.target)
-        holes: dict[DimVar, Dim] = {}
-        for part in walk(target):
-            for d in part.shape if isinstance(part, TensorType) else (isinstance(part, ShapeType) and part.dims) or ():
-                for v in variables(d):
-                    if v not in self.scope.dims and not isinstance(v, DimHole):
-                        holes[v] = self.solver.dim_hole(v.name)
+        new = [v for v in dim_vars(target) if v not in self.scope.dims and not isinstance(v, DimHole)]
+        holes: dict[DimVar, Dim] = {v: self.solver.dim_hole(v.name) for v in new}
         checked = Scope(self.scope.dims)  # equalities that the cast itself checks
         shadow = replace_vars(target, {}, holes)
         got = self.need(node.value, node)

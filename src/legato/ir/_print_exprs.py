@@ -244,10 +244,10 @@ class ExprPrinter:
 
     def _own_dims(self, node: Expr) -> str:
         """The type of a node behind its name, where it has dims of its own that the text uses elsewhere."""
-        new = self._tell(node.target if isinstance(node, MatchCast) else node.ty)
-        return (
-            f": {self._types.type(node.ty)}" if new and node.ty is not None and not isinstance(node, MatchCast) else ""
-        )
+        if isinstance(node, MatchCast):
+            self._tell(node.target)  # which the text states in any case
+            return ""
+        return f": {self._types.type(node.ty)}" if node.ty is not None and self._tell(node.ty) else ""
 
     def _tell(self, ty: Type | None) -> bool:
         """Notes that a type stands where its dims come from; True if the text uses some that it had not named."""

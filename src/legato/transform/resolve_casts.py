@@ -14,6 +14,7 @@ from dataclasses import replace
 from legato.arith.expr import Var as DimVar
 from legato.arith.substitute import substitute, variables
 from legato.base.dataclass import dataclass
+from legato.base.node import post_order as reached
 from legato.base.node import transform
 from legato.ir._dims import free_dims
 from legato.ir.dim_values import dim_pairs, solved
@@ -94,8 +95,7 @@ def _in_branches(func: Function) -> set[DimVar]:
             branches += (node.then, node.orelse)
         elif isinstance(node, Match):
             branches += (clause.body for clause in node.clauses)
-    casts = [node.target for branch in branches for node in post_order(branch) if isinstance(node, MatchCast)]
-    return bound_dims(casts)
+    return bound_dims(node.target for node in reached(branches) if isinstance(node, MatchCast))
 
 
 def _without_sure(body: Expr) -> Expr:

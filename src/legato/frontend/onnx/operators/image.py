@@ -195,11 +195,11 @@ def _resized(b: Emitter, x: Expr, changes: Sequence[_Axis], sampling: _Sampling)
     moved = [n for n, c in enumerate(changes) if c.size is not dims[n] or c.roi != (0.0, 1.0) or c.scale is not None]
     if not moved:
         return x
-    if len(moved) > 3:  # the others behind these
-        first = [c if n in moved[:3] else _Axis(d) for n, (c, d) in enumerate(zip(changes, dims, strict=True))]
-        x = _resized(b, x, first, sampling)
-        rest = [c if n in moved[3:] else _Axis(d) for n, (c, d) in enumerate(zip(changes, b.dims_of(x), strict=True))]
-        return _resized(b, x, rest, sampling)
+    if len(moved) > 3:
+        for some in (moved[:3], moved[3:]):
+            each = enumerate(zip(changes, b.dims_of(x), strict=True))
+            x = _resized(b, x, [c if n in some else _Axis(d) for n, (c, d) in each], sampling)
+        return x
     added = max(3 - len(dims), 2 - (len(dims) - len(moved)), 0)
     for _ in range(added):
         x = b.expand_dims(x, axis=0, num_newaxis=1)
