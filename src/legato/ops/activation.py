@@ -210,8 +210,8 @@ thresholded_relu = _activation(
 # ------------------------------------------------------------------------------- without
 
 relu = _activation(
-    "nn.relu", None, lambda x: np.maximum(x, x.dtype.type(0)), lambda x: max_(x, _lit(0, x)), flops=1, dtypes=NUMBER,
-    doc="max(x, 0); NaN stays NaN.",
+    "nn.relu", None, lambda x: np.where(x < 0, x.dtype.type(0), x), lambda x: max_(x, _lit(0, x)), flops=1,
+    dtypes=NUMBER, doc="max(x, 0); NaN and -0 stay as they are.",
 )  # fmt: skip
 silu = _activation(
     "nn.silu", None, lambda x: x / (1 + np.exp(-x)), lambda x: x / (te.exp(te.neg(x)) + 1), flops=8,

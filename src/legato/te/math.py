@@ -171,10 +171,11 @@ def bitnot(x: Expr) -> Expr:
 
 
 def sign(x: Expr) -> Expr:
-    """-1, 0 or 1; NaN for NaN."""
+    """-1, 0 or 1, 0 for -0; NaN for NaN."""
     zero, one = literal(0, x), literal(1, x)
-    below = zero if x.dtype.kind == "uint" else select(lt(x, zero), literal(-1, x), x if x.dtype.is_float else zero)
-    return select(gt(x, zero), one, below)
+    below = zero if x.dtype.kind == "uint" else select(lt(x, zero), literal(-1, x), zero)
+    found = select(gt(x, zero), one, below)
+    return select(isnan(x), x, found) if x.dtype.is_float else found
 
 
 def truncdiv(a: Expr, b: Expr) -> Expr:
