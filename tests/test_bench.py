@@ -373,7 +373,9 @@ def test_what_is_compiled_takes_no_options_of_compilation(tmp_path: Path, option
     path = tmp_path / "mlp.legato"
     with pytest.raises(CompileError) as error:
         bench(path, rounds=1, block=0.0, **options)
-    assert str(error.value) == f"error: {path} is compiled already: shapes, target and precision are for models"
+    assert (
+        str(error.value) == f"error: {path} is compiled already: shapes, constants, target and precision are for models"
+    )
 
 
 def test_what_cannot_run_is_told(onnx_model: Path) -> None:

@@ -36,6 +36,7 @@ def compile(  # the name that users look for
     *,
     target: str = "host",
     shapes: Mapping[str, int | str | Sequence[int | str | None]] | None = None,
+    constants: Mapping[str, Any] | None = None,
     threads: int | None = None,
     keep: Iterable[str] = (),
     ops: Iterable[Op] = (),
@@ -48,12 +49,12 @@ def compile(  # the name that users look for
 ) -> Executable:
     """The executable of `model`.
 
-    model:   a path to a .onnx, .relay or .json file, an onnx.ModelProto, or a Module; `from_onnx` makes one in which
-             inputs are constants.
+    model:   a path to a .onnx, .relay or .json file, an onnx.ModelProto, or a Module.
     target:  "host", or a level of x86-64 ("x86-64-v2", "x86-64-v3", "x86-64-v4").
     shapes:  shapes of inputs by name, replacing the model's; strings name symbolic dims. By the name of a dim: the
              sizes to compile for, as in {"n": [1, 8, "1..512"]}. There is a body for each, the first that takes the
              sizes of a call runs it, and all have the same weights; other sizes are a RunError.
+    constants: values that inputs have for good, by name: they are no inputs of the executable.
     threads: default number of threads of calls; it does not enter the code, and results do not depend on it.
     keep:    stages whose text `exe.module_after(stage)` shall give: names of passes, "lower", "tir"; "*": all.
     ops:     operators of your own; custom: converters of your own for ONNX operators, by "domain::Op".
@@ -89,7 +90,8 @@ def compile(  # the name that users look for
         sizes,
         config().bounds if bounds is None else bounds,
     )
-    return compile_module(load_model(model, shapes=own, ops=options.ops, custom=custom), options).executable
+    mod = load_model(model, shapes=own, ops=options.ops, custom=custom, constants=constants)
+    return compile_module(mod, options).executable
 
 
 def load(path: str | Path, *, threads: int | None = None, memory_limit: int = 0, ops: Iterable[Op] = ()) -> Executable:

@@ -48,6 +48,7 @@ from legato.runtime.parts import Segment
 from legato.runtime.program import FunctionInfo, HostOpInfo, Program
 from legato.tir.stmt import Func
 from legato.transform._closures import Names
+from legato.transform._constants import with_constants
 from legato.transform._first_order import first_order
 from legato.transform._sizes import combinations, for_sizes, hull, is_choice, without_calls_of_main
 from legato.transform.outline_branches import OutlineBranches
@@ -108,17 +109,22 @@ def load_model(
     shapes: Mapping[str, Sequence[int | str | None]] | None = None,
     ops: Iterable[Op] = (),
     custom: Mapping[str, Callable[..., Any]] | None = None,
+    constants: Mapping[str, Any] | None = None,
 ) -> Module:
     """`model` as a module: a Module itself, what holds one as `module` (a relay.IRModule), the path of a .onnx, .relay
-    or .json file, or an onnx.ModelProto. `shapes` are those of inputs, by name, and sizes of dims."""
+    or .json file, or an onnx.ModelProto. `shapes` are those of inputs, by name, and sizes of dims; `constants` the
+    values of inputs that are none in the module."""
     shapes, sizes = split_shapes(model, shapes)
     if sizes:
         only, *others = combinations(sizes)
-        mod = without_calls_of_main(infer(load_model(model, shapes=shapes, ops=ops, custom=custom)))
+        found = load_model(model, shapes=shapes, ops=ops, custom=custom, constants=constants)
+        mod = without_calls_of_main(infer(found))
         made = for_sizes(main_function(mod), only)
         if others:
             raise CompileError("shapes: a dim has several sizes", hint="these are for programs that are compiled")
         return mod.with_function(mod.var("main"), made)
+    if constants and not is_onnx(model):
+        return with_constants(load_model(model, shapes=shapes, ops=ops, custom=custom), constants)
     model = held if isinstance(held := getattr(model, "module", None), Module) else model
     suffix = Path(model).suffix if isinstance(model, str | Path) else ""
     if isinstance(model, Module):
@@ -140,7 +146,7 @@ def load_model(
     if isinstance(model, str | Path | bytes) or type(model).__name__ == "ModelProto":
         from legato.frontend.onnx import from_onnx
 
-        return from_onnx(cast("str | Path | bytes", model), shapes=shapes, custom=custom)
+        return from_onnx(cast("str | Path | bytes", model), shapes=shapes, custom=custom, constants=constants)
     raise CompileError(
         f"cannot compile a {type(model).__name__}",
         hint="give a path to a .onnx or .relay file, an onnx.ModelProto, or a legato Module",
@@ -151,21 +157,25 @@ def split_shapes(model: object, shapes: Mapping[str, Any] | None) -> tuple[dict[
     """Of `shapes`: those of inputs of `model`, and sizes of dims. Programs in Relay have shapes of their own."""
     require_path(model)
     given = dict(shapes or {})
-    is_onnx = isinstance(model, bytes) or type(model).__name__ == "ModelProto"
-    if isinstance(model, str | Path) and Path(model).suffix not in PROGRAMS:
-        is_onnx = True
     choices = {name for name, value in given.items() if is_choice(value)}
-    if is_onnx and choices:
+    if is_onnx(model) and choices:
         from legato.frontend.onnx.reader import read
 
         choices -= {value.name for value in read(cast("str | Path | bytes", model)).model.graph.input}
-    if not is_onnx and len(choices) < len(given):
+    if not is_onnx(model) and len(choices) < len(given):
         raise CompileError(
             "shapes are given for ONNX models; a program in Relay has its own",
             hint='sizes of its dims can be given: shapes={"n": [1, 8, "1..512"]}',
         )
     sizes = {name: value for name, value in given.items() if name in choices}
     return {name: value for name, value in given.items() if name not in choices}, sizes
+
+
+def is_onnx(model: object) -> bool:
+    """Whether `model` is one of ONNX: a message, a file's content, or a path that is not named as programs are."""
+    if isinstance(model, str | Path):
+        return Path(model).suffix not in PROGRAMS
+    return isinstance(model, bytes) or type(model).__name__ == "ModelProto"
 
 
 def require_path(model: object) -> None:

@@ -26,6 +26,12 @@ def test_dimensions_that_one_loop_walks_along_are_not_divided(extents: tuple[Exp
     assert affine.offset(buffer.offset((*unfused(X * 3 + 2, extents), K))) == {(X,): 24, (): 16, (K,): 1}
 
 
+def test_variables_of_one_value_are_one_term() -> None:
+    affine = Affine(Builder(), lambda _: Value("%i", "i64", 1, 2))
+    (term,) = affine.resolve(affine.offset(X * 3 + K * 5 + 1)).terms
+    assert term[1] == 8
+
+
 def test_a_remainder_without_its_quotient_stays() -> None:
     affine = Affine(Builder(), no_value)
     assert len(affine.offset(X // N * (N * 8) + X % N * 4)) == 2

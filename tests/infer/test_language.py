@@ -155,6 +155,20 @@ def constraints(module: Module) -> list[str]:
     return [f"{c.a} == {c.b}: {c.what}" for c in func.attrs.get("constraints", ())]
 
 
+KINDS = ["int32", "(int32,)", "(int32, int32)", "ref(int32)", "Option[int32]", "List[int32]", "fn (int32) -> int32"]
+
+
+@pytest.mark.parametrize("got", KINDS)
+def test_types_of_different_kinds_differ(got: str) -> None:
+    for wanted in KINDS:
+        text = f"{VERSION}def @main(%x: {got}) -> {wanted} {{ %x }}"
+        if got == wanted:
+            legato.parse(text)
+        else:
+            with pytest.raises(TypeCheckError, match=r"differ|fields against"):
+                legato.parse(text)
+
+
 def test_what_a_division_may_get_wrong_is_checked() -> None:
     module = legato.parse(VERSION + SIGNATURES["an equation of dims is divided"][0])
     assert constraints(module) == ["m == m // 2 * 2: argument 1 of @halves"]

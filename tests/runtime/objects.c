@@ -1,6 +1,6 @@
 /* Objects and deep stacks of the runtime library without Python, to be run under sanitizers: chains, random graphs,
- * growth, limits, graphs built from words and described in words, recursion with callbacks. Ends with status 0 or says what went
- * wrong. */
+ * growth, limits, graphs built from words and described in words, recursion with callbacks. Ends with status 0 or says
+ * what went wrong. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

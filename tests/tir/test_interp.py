@@ -86,6 +86,14 @@ def test_integers_are_the_machines(op: Op, expected: Any) -> None:
     np.testing.assert_array_equal(c, want)
 
 
+@pytest.mark.parametrize(("name", "args", "wanted"), [("pow", (2, 3), 8), ("pow", (3, 2), 9), ("fma", (2, 3, 5), 11)])
+def test_operands_of_intrinsics_have_their_order(name: str, args: tuple[float, ...], wanted: float) -> None:
+    c = np.zeros(1, np.float32)
+    operands = [const(float(a), dt.float32) for a in args]
+    run(Func("f", (out := buffer("c", 1),), Store(out, (const(0),), call(name, *operands))), [c])
+    assert c[0] == wanted
+
+
 @pytest.mark.parametrize("dtype", [dt.float16, dt.bfloat16, dt.float32, dt.float64])
 @pytest.mark.parametrize("op", [Op.ADD, Op.SUB, Op.MUL, Op.DIV, Op.MIN, Op.MAX, Op.LT, Op.EQ])
 def test_floats_round_each_operation(op: Op, dtype: dt.DType) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 
+import legato
 from legato.base.errors import RunError, UnsupportedError
 from legato.infer.infer import infer
 from legato.interp import Data, evaluate
@@ -304,16 +305,54 @@ def test_polymorphic_recursion() -> None:
     ]
 
 
-def test_polymorphic_functions_as_values() -> None:
-    assert refused("""
-    def @both(%f: fn [A](A) -> A, %n: int32) { (%f(%n), %f(True)) }
-    def @main(%n: int32) { @both(@id, %n) }""") == [
-        "unsupported: @id, a polymorphic function, is a value",
-        "  at <text>:4:28",
-        "  hint: wrap it, in each branch that gives it, in a function whose parameters have types: "
-        "fn (%x: …) { @f(%x) }",
-    ]
-    first(typed("def @main(%n: int32) { let %f: fn [A](A) -> A = @id; (%f(%n), %f(True)) }"))
+BOTH = "def @both(%f: fn [A](A) -> A, %n: int32) { (%f(%n), %f(True)) }\n"
+AT_ANY_TYPE = {
+    "a function of the module": f"{BOTH}def @main(%n: int32) {{ @both(@id, %n) }}",
+    "a variable": "def @main(%n: int32) { let %f: fn [A](A) -> A = @id; (%f(%n), %f(True)) }",
+    "a local function": f"{BOTH}def @main(%n: int32) {{ @both(fn [A](%a: A) -> A {{ %a }}, %n) }}",
+    "one that holds values": BOTH + "def @main(%n: int32) { let %p = (%n, 2); "
+    "@both(fn [A](%a: A) -> A { if (%p.0 == %p.1) { %a } else { @id(%a) } }, %n) }",
+    "one that holds one": BOTH + "def @main(%n: int32) { let %f = fn [A](%a: A) -> A { %a }; "
+    "@both(fn [B](%b: B) -> B { %f(%f(%b)) }, %n) }",
+    "passed on": BOTH + "def @again(%g: fn [A](A) -> A, %n: int32) { if (%n <= 0) { @both(%g, %n) } "
+    "else { @again(%g, %n - 1) } }\ndef @main(%n: int32) { @again(@id, %n) }",
+    "over data": "def @all[C](%f: fn [A](A) -> A, %t: Tree[(C, int32)]) -> int32 { match (%t) "
+    "{ Rose(%p, %ts) => %f(%p.1) + %f(@all_of(%f, %ts)) } }\n"
+    "def @all_of[C](%f: fn [A](A) -> A, %ts: List[Tree[(C, int32)]]) -> int32 { match (%ts) "
+    "{ Nil => 0, Cons(%t, %rest) => @all(%f, %t) + @all_of(%f, %rest) } }\n"
+    "def @main(%n: int32) { @all(@id, Rose((True, %n), Cons(Rose((False, 3), Nil), Nil))) }",
+    "numerals": "def @two[A](%f: fn (A) -> A) -> fn (A) -> A { fn (%x: A) { %f(%f(%x)) } }\n"
+    "def @use(%k: fn [A](fn (A) -> A) -> fn (A) -> A, %x: int32) { %k(%k(fn (%y: int32) { 3 * %y }))(%x) }\n"
+    "def @main(%n: int32) { @use(@two, %n) }",
+    "of any size": "def @on(%f: fn [k: ShapeVar](Tensor[(k,), int32]) -> int32, %n: int32) "
+    "{ %f(reshape(%n, newshape=[1])) + %f(stack((%n, %n), axis=0)) }\n"
+    "def @main(%n: int32) { @on(fn [k: ShapeVar](%x: Tensor[(k,), int32]) { sum(%x) }, %n) }",
+}
+
+
+@pytest.mark.parametrize("what", AT_ANY_TYPE)
+def test_parameters_that_are_functions_of_any_type(what: str) -> None:
+    mod = typed(AT_ANY_TYPE[what])
+    new = first(mod)
+    for n in (0, 2, 5):
+        wanted = evaluate(mod, (int32(n),))
+        assert same(evaluate(new, (int32(n),)), wanted)
+        assert same(legato.compile(mod, threads=1)(int32(n)), wanted)
+
+
+def test_functions_of_any_type_that_nobody_knows() -> None:
+    """Which of two, or what data holds, only the running program can tell."""
+    for text in (
+        "def @main(%n: int32) { let %f = if (%n > 0) { fn [A](%a: A, %b: A) -> A { %a } } "
+        "else { fn [A](%a: A, %b: A) -> A { %b } }; (%f(%n, 1), %f(True, False)) }",
+        "type Box { Box(fn [A](A) -> A) }\n"
+        "def @main(%n: int32) { match (Box(fn [A](%a: A) -> A { %a })) { Box(%f) => (%f(%n), %f(True)) } }",
+    ):
+        first_line, *_, hint = refused(text)
+        assert first_line.startswith("unsupported: a polymorphic function is a value that is not known where")
+        assert hint.startswith(
+            "  hint: wrap it, in each branch that gives it, in a function whose parameters have types"
+        )
 
 
 @pytest.mark.parametrize("result", ["(%n,)", "(%f(%n), %f(True))"], ids=["unused", "called"])
@@ -332,7 +371,8 @@ def test_branches_that_are_polymorphic_functions(ty: str) -> None:
     def @g(%x: Tensor[(k,), int32]) {{ negative(%x) }}
     def @main(%c: bool, %x: Tensor[(6,), int32]) {{ let %h{ty} = if (%c) {{ @f }} else {{ @g }}; %h(%x) }}"""
     assert refused(text) == [
-        "unsupported: a polymorphic function is a value: fn [k: ShapeVar](Tensor[(k,), int32]) -> Tensor[(k,), int32]",
+        "unsupported: a polymorphic function is a value that is not known where it is called: "
+        "fn [k: ShapeVar](Tensor[(k,), int32]) -> Tensor[(k,), int32]",
         "  hint: wrap it, in each branch that gives it, in a function whose parameters have types: "
         "fn (%x: …) { @f(%x) }",
     ]

@@ -61,18 +61,34 @@ class Row:
     high: float
 
 
+def functions(text: str) -> dict[str, str]:
+    """The machine code of each function of an assembly file, its constants before it; symbols and labels are numbers,
+    in the order in which the function names them: what a function is called makes no difference."""
+    parts = re.split(r"^\t\.size\t(\S+), .*$", text, flags=re.M)
+    symbols = set(parts[1::2])
+
+    def numbered(body: str) -> str:
+        numbers: dict[str, str] = {}
+
+        def number(found: re.Match[str]) -> str:
+            name = found[0]
+            known = name in symbols or name.startswith(".L")
+            return numbers.setdefault(name, f"<{len(numbers)}>") if known else name
+
+        return re.sub(r"[\w.$]+", number, body)
+
+    return {name: numbered(body) for body, name in zip(parts[:-1:2], parts[1::2], strict=True)}
+
+
 def assembly(tree: Path, model: Path, shapes: str) -> dict[str, str]:
-    """The machine code of each function of a model's program as `tree` makes it, its name left out."""
+    """The machine code of each function of a model's program as `tree` makes it."""
     code = (
         "import sys, json; sys.path.insert(0, sys.argv[1] + '/src')\n"
         "from legato.cli import main; sys.exit(main(sys.argv[2:]))"
     )
     given = [f"--shape={name}={','.join(map(str, dims))}" for name, dims in (json.loads(shapes) or {}).items()]
     command = [sys.executable, "-c", code, str(tree), "compile", str(model), *given, "--emit", "asm"]
-    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    parts = re.split(r"^\t\.type\t(\S+),@function$", text, flags=re.M)
-    return {name: re.sub(r"\S*\b" + re.escape(name) + r"\b\S*", "", body)
-            for name, body in zip(parts[1::2], parts[2::2], strict=True)}  # fmt: skip
+    return functions(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
 class Worker:

@@ -107,6 +107,7 @@ def bench(
     threads: int | None = None,
     target: str = "host",
     shapes: Shapes = None,
+    constants: Mapping[str, Any] | None = None,
     inputs: Mapping[str, Any] | Sequence[Any] | None = None,
     dims: Mapping[str, int] | None = None,
     how: Fill = "random",
@@ -122,6 +123,7 @@ def bench(
 
     vs: names of `engines.PEERS`, of `others`, and `legato-` with a precision: Legato with that.
     others: how to make engines that read no ONNX files, by their name in `vs`.
+    constants: values that inputs have for good, by name; other engines are given them with the inputs.
     inputs: arrays by name or in order; else made up as `runtime.fill` does.
     rounds: blocks per engine within one mode of the machine; block: seconds of each. Legato and the fastest of the
     others (all that may be it) go on until the ratio between them counts, up to `max_rounds`: ten times `rounds` where
@@ -131,10 +133,11 @@ def bench(
     Legato.
     """
     tell = progress or (lambda what: None)
-    makers = _makers(model, vs, {**_variants(model, target, shapes), **(others or {})})
+    fixed = {name: np.asarray(value) for name, value in (constants or {}).items()}
+    makers = _makers(model, vs, {**_variants(model, target, shapes, fixed), **(others or {})}, fixed)
     with tempfile.TemporaryDirectory(prefix="legato-bench-") as scratch:
         try:
-            exe, startup = _ready(model, Path(scratch), threads, target, shapes, precision, tell)
+            exe, startup = _ready(model, Path(scratch), threads, target, shapes, fixed, precision, tell)
             info = exe.program.functions[exe.function]
             given: Feeds = feeds(info, inputs, how, dims=dims, seed=seed)
             field = _Field(given, exe.threads, not info.dims, exe.target, startup)
@@ -151,7 +154,7 @@ def bench(
         agreement = field.agreement()
         if not all(a.agrees for a in agreement.values()) and model.suffix != ".legato":
             tell("interpreting in float64")
-            ours = field.is_exact(load_model(model, shapes=shapes), exe)
+            ours = field.is_exact(load_model(model, shapes=shapes, constants=fixed), exe)
             agreement = {name: a if a.agrees else replace(a, ours=ours) for name, a in agreement.items()}
         probe = fork_join(as_target("host"), field.threads).seconds
         limit = 10 * rounds if max_rounds is None else max_rounds
@@ -247,26 +250,31 @@ class _Field:
         return {other.name: _agreement(outputs, other.call(), max(ours.near, other.near)) for other in others}
 
 
-def _makers(model: Path, vs: Sequence[str], others: Mapping[str, Maker]) -> dict[str, Maker]:
-    """How to make each engine of `vs`; RunError for unknown ones, and for files that they cannot read."""
+def _makers(model: Path, vs: Sequence[str], others: Mapping[str, Maker], constants: Feeds) -> dict[str, Maker]:
+    """How to make each engine of `vs`; RunError for unknown ones, and for files that they cannot read. Those that read
+    the model take `constants` as inputs."""
+
+    def peer(name: str, given: Feeds, threads: int, fixed: bool) -> Engine:
+        return PEERS[name](model, {**given, **constants}, threads, fixed)
+
     makers: dict[str, Maker] = {}
     for name in vs:
         if name not in others and name not in PEERS:
             raise RunError(f"unknown engine {name!r}\n  hint: one of {', '.join([*PEERS, *others])}")
         if name not in others and model.suffix != ".onnx":
             raise RunError(f"{name} reads ONNX models only, not {model}\n  hint: give the .onnx file")
-        makers[name] = others[name] if name in others else partial(PEERS[name], model)
+        makers[name] = others[name] if name in others else partial(peer, name)
     return makers
 
 
-def _variants(model: Path, target: str, shapes: Shapes) -> dict[str, Maker]:
+def _variants(model: Path, target: str, shapes: Shapes, constants: Feeds) -> dict[str, Maker]:
     """Legato with each precision that is not the default, as engines beside it."""
 
     def compiled(precision: Precision, given: Feeds, threads: int, fixed: bool) -> Engine:
         if model.suffix == ".legato":
             raise RunError(f"{model} is compiled already\n  hint: give the model to compare precisions")
         options = CompileOptions(as_target(target), threads, precision=precision)
-        exe = compile_module(load_model(model, shapes=shapes), options).executable
+        exe = compile_module(load_model(model, shapes=shapes, constants=constants), options).executable
         return legato_engine(exe, given, __version__, f"legato-{precision.value}")
 
     wanted = (precision for precision in Precision if precision is not Precision.DEFAULT)
@@ -279,6 +287,7 @@ def _ready(
     threads: int | None,
     target: str,
     shapes: Shapes,
+    constants: Feeds,
     precision: str | None,
     tell: Callable[[str], None],
 ) -> tuple[Executable, Startup]:
@@ -286,13 +295,22 @@ def _ready(
     cold = cached = None
     artifact = model
     if model.suffix == ".legato":
-        if shapes or target != "host" or as_precision(precision) is not Precision.DEFAULT:
-            raise CompileError(f"{model} is compiled already: shapes, target and precision are for models")
+        if shapes or constants or target != "host" or as_precision(precision) is not Precision.DEFAULT:
+            raise CompileError(f"{model} is compiled already: shapes, constants, target and precision are for models")
     else:
         tell("compiling, cold and from the cache")
         artifact = scratch / "model.legato"
+        values = None
+        if constants:
+            np.savez(values := scratch / "constants.npz", **constants)  # type: ignore[arg-type]  # none is allow_pickle
         cold, cached = compile_twice(
-            model, artifact, scratch / "cache", shapes=shapes, target=target, precision=precision
+            model,
+            artifact,
+            scratch / "cache",
+            shapes=shapes,
+            target=target,
+            precision=precision,
+            constants=values,
         )
     tell("loading")
     startup = Startup(cold, cached, load_seconds(artifact))

@@ -23,10 +23,13 @@ import json, sys, time
 start = time.perf_counter()
 job = json.loads(sys.argv[1])
 sys.path.insert(0, job["root"])
-import legato
+import legato, numpy
 from legato.base.errors import LegatoError
 try:
-    exe = legato.compile(job["model"], shapes=job["shapes"], target=job["target"], precision=job["precision"])
+    values = job["constants"] and dict(numpy.load(job["constants"]))
+    exe = legato.compile(
+        job["model"], shapes=job["shapes"], constants=values, target=job["target"], precision=job["precision"]
+    )
 except LegatoError as error:
     sys.exit(str(error))
 seconds = time.perf_counter() - start
@@ -60,14 +63,17 @@ def compile_twice(
     shapes: Mapping[str, Sequence[object]] | None,
     target: str,
     precision: str | None = None,
+    constants: Path | None = None,
 ) -> tuple[float, float]:
     """Seconds to compile `model` to `output`, with a kernel cache in `folder` that is empty at first, and again.
+
+    constants: a .npz file of the values that inputs have for good.
 
     CompileError with the message of the process where it fails.
     """
     job = {
         "root": str(PACKAGE_ROOT), "model": str(model), "output": str(output), "shapes": shapes, "target": target,
-        "precision": precision,
+        "precision": precision, "constants": None if constants is None else str(constants),
     }  # fmt: skip
     environment = {**os.environ, "LEGATO_CACHE_DIR": str(folder)}
     first, second = (_python(COMPILE, [json.dumps(job)], environment) for _ in range(2))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from legato.ir.module import Module
     from legato.runtime.executable import Executable
 
-__all__ = ["OF_MODELS", "add_compile", "add_inputs", "duration", "executable", "is_artifact", "module", "natural",
-           "options", "positive", "read_arrays", "refuse", "require_use_of_inputs", "shapes"]  # fmt: skip
+__all__ = ["OF_MODELS", "add_compile", "add_inputs", "constants", "duration", "executable", "is_artifact", "module",
+           "natural", "options", "positive", "read_arrays", "refuse", "require_use_of_inputs", "shapes"]  # fmt: skip
 
 _LONGEST = 3600  # seconds to measure
 
@@ -30,12 +31,17 @@ SHAPE = (
 )
 
 
-OF_MODELS = ("shape", "target", "precision")  # what only a model can be compiled with
+CONSTANT = (
+    "the value that an input has for good: an array in a .npy file, or a number; it is no input of the program then; "
+    "may be given for each input"
+)
+OF_MODELS = ("shape", "constant", "target", "precision")  # what only a model can be compiled with
 
 
 def add_compile(parser: argparse.ArgumentParser, *, threads: bool = True) -> None:
     """The arguments of `legato.compile`."""
     parser.add_argument("--shape", action="append", default=[], type=_shape, metavar="NAME=DIMS", help=SHAPE)
+    parser.add_argument("--constant", action="append", default=[], type=_constant, metavar="NAME=FILE", help=CONSTANT)
     parser.add_argument(
         "--target", default="host", help="host (default), x86-64-v2, x86-64-v3 or x86-64-v4: the instruction set"
     )
@@ -72,6 +78,16 @@ def _shape(text: str) -> tuple[str, tuple[int | str | None, ...]]:
         raise argparse.ArgumentTypeError(f"got {text!r}, wanted NAME=DIMS such as x=1,3,h,w")
     parts = [part.strip() for part in dims.split(",")] if dims else []
     return name, tuple(int(p) if p.isascii() and p.isdigit() else None if p == "?" else p for p in parts)
+
+
+def _constant(text: str) -> tuple[str, float | str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name or not value:
+        raise argparse.ArgumentTypeError(f"got {text!r}, wanted NAME=FILE such as k=k.npy, or NAME=NUMBER")
+    for number in (int, float):
+        with suppress(ValueError):
+            return name, number(value)
+    return name, value
 
 
 def _dim(text: str) -> tuple[str, int]:
@@ -130,6 +146,19 @@ def shapes(args: argparse.Namespace) -> dict[str, tuple[int | str | None, ...]] 
     return dict(args.shape) or None
 
 
+def constants(args: argparse.Namespace) -> dict[str, Any] | None:
+    """The values of --constant by input; None where none was given. RunError for a file that holds no single array."""
+    found = {name: _array(value) if isinstance(value, str) else value for name, value in args.constant}
+    return found or None
+
+
+def _array(file: str) -> np.ndarray:
+    arrays = read_arrays(Path(file))
+    if isinstance(arrays, dict):
+        raise CompileError(f"{file} holds arrays by name, wanted one", hint="numpy.save makes a .npy file of an array")
+    return arrays[0]
+
+
 def options(args: argparse.Namespace, tell: Tell, keep: Sequence[str] = ()) -> CompileOptions:
     """How the arguments say to compile."""
     from legato.base.precision import precision
@@ -146,7 +175,7 @@ def module(args: argparse.Namespace) -> Module:
     from legato.driver import load_model
     from legato.transform.infer_types import InferTypes
 
-    return InferTypes()(load_model(args.model, shapes=shapes(args)))
+    return InferTypes()(load_model(args.model, shapes=shapes(args), constants=constants(args)))
 
 
 def is_artifact(path: Path) -> bool:
@@ -162,6 +191,7 @@ def executable(args: argparse.Namespace, tell: Tell) -> Executable:
         return legato.compile(
             args.model,
             shapes=shapes(args),
+            constants=constants(args),
             target=args.target,
             threads=args.threads,
             progress=tell,

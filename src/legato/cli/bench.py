@@ -62,6 +62,7 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
         threads=args.threads,
         target=args.target,
         shapes=_arguments.shapes(args),
+        constants=_arguments.constants(args),
         inputs=None if args.input is None else _arguments.read_arrays(args.input),
         dims=dict(args.dim),
         how=args.fill,

@@ -52,7 +52,7 @@ def _digest(path: Path) -> str:
 def _onnx(args: argparse.Namespace) -> dict[str, Any]:
     from legato.frontend.onnx import check
 
-    report = check(args.model, shapes=_arguments.shapes(args))
+    report = check(args.model, shapes=_arguments.shapes(args), constants=_arguments.constants(args))
     return {
         "producer": report.producer,
         "ir_version": report.ir_version,

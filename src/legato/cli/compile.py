@@ -43,7 +43,7 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
     start = time.perf_counter()
     tell("reading")
     shapes, sizes = split_shapes(args.model, _arguments.shapes(args))
-    mod = load_model(args.model, shapes=shapes)
+    mod = load_model(args.model, shapes=shapes, constants=_arguments.constants(args))
     read = time.perf_counter() - start
     compiled = compile_module(mod, replace(_arguments.options(args, tell), sizes=sizes))
     tell("writing")

@@ -54,6 +54,7 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
         args.model,
         None if args.input is None else _arguments.read_arrays(args.input),
         shapes=_arguments.shapes(args),
+        constants=_arguments.constants(args),
         dims=dict(args.dim),
         how=args.fill,
         seed=args.seed,

@@ -36,6 +36,7 @@ def verify(
     inputs: Mapping[str, Any] | Sequence[Any] | None = None,
     *,
     shapes: Mapping[str, Sequence[int | str | None]] | None = None,
+    constants: Mapping[str, Any] | None = None,
     dims: Mapping[str, int] | None = None,
     how: Fill = "random",
     seed: int = 0,
@@ -59,11 +60,11 @@ def verify(
     exactness = as_precision(precision)
     options = CompileOptions(as_target(target), threads, ops=tuple(ops), progress=progress, precision=exactness)
     options = options if bounds is None else replace(options, bounds=bounds)
-    mod = InferTypes()(load_model(model, shapes=shapes, ops=options.ops, custom=custom))
+    mod = InferTypes()(load_model(model, shapes=shapes, ops=options.ops, custom=custom, constants=constants))
     exe = compile_module(mod, options).executable
     given = feeds(exe.program.functions[exe.function], inputs, how, dims=dims, seed=seed)
     tell = progress or _quiet
-    theirs, note = _theirs(model, given, against, tell)
+    theirs, note = _theirs(model, {**given, **_arrays(constants)}, against, tell)
     report = replace(compare(exe, mod, given, theirs=theirs, progress=progress), note=note)
     if report.holds or not bisect:
         return report
@@ -126,6 +127,10 @@ def _output_names(exe: Executable) -> Iterator[str]:
             yield names[part]
         else:
             todo += reversed(part)
+
+
+def _arrays(constants: Mapping[str, Any] | None) -> dict[str, Array]:
+    return {name: np.asarray(value) for name, value in (constants or {}).items()}
 
 
 def _quiet(what: str) -> None:

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from legato.base.errors import RunError
-from legato.interp.dims import fit
+from legato.interp.dims import Dims, fit
 from legato.interp.patterns import is_made_by
 from legato.interp.values import Data, Value
+from legato.ir._dims import free_dims
 from legato.ir.types import FuncType, GlobalTypeVar, TupleType, Type, TypeCall, TypeData, TypeVar
 
 __all__ = ["check_argument"]
 
 
-def check_argument(types: Mapping[GlobalTypeVar, TypeData], ty: Type, value: Value, what: str) -> None:
-    """RunError, naming `what`, where a value of a data type in `value` is not of its type."""
+def check_argument(types: Mapping[GlobalTypeVar, TypeData], dims: Dims, ty: Type, value: Value, what: str) -> None:
+    """RunError, naming `what`, where a value of a data type in `value` is not of its type.
+
+    Tensors in it tell the dims of `ty` that have no value yet; dims of a declaration are each value's own.
+    """
     todo = [(ty, value)]
+    outer = free_dims(ty)
     known: dict[tuple[int, Type], tuple[Type, ...]] = {}
     while todo:
         wanted, part = todo.pop()
@@ -40,7 +45,9 @@ def check_argument(types: Mapping[GlobalTypeVar, TypeData], ty: Type, value: Val
             stands = dict(zip(data.type_vars, args, strict=True))
             fields = known[con.tag, wanted] = tuple(_replaced(t, stands) for t in con.inputs)
         for n, (t, v) in enumerate(zip(fields, part.fields, strict=True)):
-            fit({}, t, v, f"{what}: field {n} of {con.name}")
+            scope = {d: dims[d] for d in outer if d in dims}
+            fit(scope, t, v, f"{what}: field {n} of {con.name}")
+            dims.update({d: scope[d] for d in outer if d in scope})
         todo += zip(fields, part.fields, strict=True)
 
 

@@ -8,7 +8,7 @@ from legato.base.errors import RunError
 from legato.interp.activation import Activation
 from legato.interp.arguments import check_argument
 from legato.interp.calls import Tail, enter
-from legato.interp.constraints import awaits, learn_and_check
+from legato.interp.constraints import awaits, learn_and_check, require
 from legato.interp.context import Context, Observer
 from legato.interp.rules import LEAVES, RULES, Steps
 from legato.interp.values import Closure, Value, as_value
@@ -41,7 +41,8 @@ def evaluate(
     start = enter(context, Closure(func), values, f"@{name}")
     for param, value in zip(func.params, values, strict=True):
         if param.ty is not None and not float64:  # which leaves the floats in data as they are
-            check_argument(module.types, param.ty, value, f"@{name}, %{param.name}")
+            check_argument(module.types, start.env.dims, param.ty, value, f"@{name}, %{param.name}")
+    require(start.env, start.env.waiting)
     with float_environment():
         return _run(context, start)
 

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from legato.arith.expr import const
 from legato.base.dataclass import dataclass
+from legato.base.errors import UnsupportedError
 from legato.ir import expr as ir
 from legato.ir.module import Module
 from legato.lower.hosts.program import HostProgram
 from legato.lower.memory import peak_memory
+from legato.lower.open_dims import open_dims
 from legato.lower.signature import function_info
 from legato.runtime.program import DimInfo, FunctionInfo
 from legato.runtime.size import Size
@@ -41,7 +43,13 @@ def entries(
         assert isinstance(func, ir.Function)
         workspace, is_all = peak_memory(program.functions, program.plans, name)
         return function_info(
-            func, exports[name], workspace, mod.types, is_recursive=not is_all, is_tested=bool(program.tests)
+            func,
+            exports[name],
+            workspace,
+            mod.types,
+            is_recursive=not is_all,
+            is_tested=bool(program.tests),
+            open_dims=open_dims(mod, func),
         )
 
     if bodies is None:
@@ -49,6 +57,11 @@ def entries(
     own = [info(name) for name in bodies.names]
     names = tuple(f"main for {', '.join(map(_told, sizes.items()))}" for sizes in bodies.sizes)
     main = function_info(bodies.main, exports["main"], const(0), mod.types)
+    if main.data_dims:
+        raise UnsupportedError(
+            f"several sizes of {', '.join(main.data_dims)}, which only tensors inside values have",
+            hint="give one size or range, or an input whose shape has the dim itself as an entry",
+        )
     main = replace(main, bodies=names, workspace=_chosen(bodies.sizes, [body.workspace for body in own]))
     return {"main": main, **dict(zip(names, own, strict=True))}
 

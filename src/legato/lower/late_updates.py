@@ -17,11 +17,11 @@ def is_update(value: ir.Expr) -> bool:
     return isinstance(value, ir.Call) and value.op in UPDATES
 
 
-def with_late_updates(bindings: Sequence[Binding]) -> Sequence[Binding]:
+def with_late_updates(bindings: Sequence[Binding]) -> list[Binding]:
     """`bindings` of a block with its updates as late as they may be."""
     waiting = {var: (var, value) for var, value in bindings if is_update(value)}
     if not waiting:
-        return bindings
+        return list(bindings)
     found: list[Binding] = []
     for var, value in bindings:
         if var not in waiting:

@@ -4,22 +4,21 @@ Buffers whose lives do not overlap share memory. A life runs from the first stat
 last; a buffer that is alive anywhere in a loop and defined before it lives to the loop's end. What a kernel computes
 element by element from a buffer that dies there takes over that buffer's memory. Static sizes are placed
 largest first at the lowest free offset (greedy by size, Pisarchyk & Lee, "Efficient memory management for deep neural
-net inference", 2020); symbolic sizes share a slot when the slot is provably as large.
+net inference", 2020), symbolic ones in regions (`lower.regions`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from legato.arith.expr import Const, Expr, cdiv, const, le
-from legato.arith.prove import prove
+from legato.arith.expr import Const, Expr, cdiv, const
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
+from legato.lower.regions import nested
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Load
 from legato.tir.stmt import Alloc, Func, Launch, Stmt, View, While
@@ -216,21 +215,5 @@ def _int(size: Expr) -> int:
 
 
 def _place_symbolic(lives: Sequence[_Life]) -> Plan:
-    slots: list[tuple[Expr, int]] = []  # size, last use
-    slot_of: dict[Buffer, int] = {}
-    fits = cache(_fits)  # few sizes, asked for again and again
-    for life in sorted(lives, key=lambda x: x.first):
-        fit = next((n for n, (size, last) in enumerate(slots) if last < life.first and fits(life.bytes, size)), None)
-        if fit is None:
-            fit = len(slots)
-            slots.append((life.bytes, life.last))
-        slots[fit] = (slots[fit][0], life.last)
-        slot_of.update(dict.fromkeys(life.buffers, fit))
-    starts: list[Expr] = [const(0)]
-    for size, _ in slots:
-        starts.append(simplify(starts[-1] + size))
-    return Plan({b: starts[n] for b, n in slot_of.items()}, starts[-1])
-
-
-def _fits(size: Expr, slot: Expr) -> bool:
-    return size is slot or prove(le(size, slot))
+    starts, size = nested([(life.first, life.last, life.bytes) for life in lives])
+    return Plan({b: start for life, start in zip(lives, starts, strict=True) for b in life.buffers}, size)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from legato.arith.expr import Expr, Var
@@ -19,6 +19,7 @@ from legato.lower.sizes import size_of, unique
 from legato.runtime.datatypes import ObjectInfo
 from legato.runtime.program import Constraint, DimInfo, FunctionInfo, HostOpInfo, Structure, TensorInfo
 from legato.runtime.size import Size
+from legato.runtime.told import data_dims
 from legato.runtime.violation import REPORT
 from legato.tir.bounds import WORDS
 
@@ -33,9 +34,10 @@ def function_info(
     *,
     is_recursive: bool = False,
     is_tested: bool = False,
+    open_dims: Collection[Var] = (),
 ) -> FunctionInfo:
     """The signature of graph function `func`, whose code begins at `offset` of the image; `types` are the module's.
-    is_tested: it has a report for failing tests.
+    is_tested: it has a report for failing tests. open_dims: see `lower.open_dims`.
     """
     dims = function_dims(func)
     names = dict(zip(dims, unique([d.name for d in dims]), strict=True))
@@ -50,7 +52,7 @@ def function_info(
     out_names = unique(func.attrs.get("output_names") or _default_names(len(out_types)))
     named = list(zip(out_names, out_types, strict=True))
     outputs, results, stored = _leaves(named, ("output", "result"), data, names, extents)
-    plain = {d for t in inputs for d in t.shape}
+    plain = {d for t in inputs for d in t.shape} | data_dims(data.infos(), objects)
     missing = [name for name in names.values() if name not in plain]
     if missing:
         raise UnsupportedError(
@@ -82,6 +84,7 @@ def function_info(
         results=results,
         is_recursive=is_recursive,
         extents=tuple(extents.values()),
+        open_dims=tuple(names[d] for d in names if d in open_dims),
     )
 
 

@@ -168,6 +168,8 @@ class Executable:
                 array = ready(array, tensor, kind)
             arrays.append(array)
         shapes = tuple([array.shape for array in arrays])
+        if signature.data_dims:
+            shapes = (*shapes, signature.told(objects))
         plan = self._plans.get(shapes) or self._new_plan(shapes)
         outputs = [_empty(*leaf) for leaf in plan.outputs] if out is None else self._out(plan, arrays, out)
         results = self._invoke(plan, arrays, outputs, objects)

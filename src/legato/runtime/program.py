@@ -16,12 +16,13 @@ from legato.base.precision import Precision
 from legato.runtime.datatypes import MAX_DEPTH, DataInfo, ObjectInfo, data_types, faults, object_infos, without_sizes
 from legato.runtime.reader import Reader
 from legato.runtime.size import Size, SizeError, names, parse_size, show
+from legato.runtime.told import data_dims
 from legato.runtime.violation import REPORT, AccessInfo
 
 __all__ = ["ABI", "FORMAT", "Constraint", "DimInfo", "FunctionInfo", "HostOpInfo", "Program", "Structure",
            "TensorInfo", "Word", "program_from_json"]  # fmt: skip
 
-FORMAT: Final = 7  # of the artifact file and of the JSON in it
+FORMAT: Final = 8  # of the artifact file and of the JSON in it
 ABI: Final = 6  # LG_ABI_VERSION of legato.h
 
 # How outputs are returned: the number of an output (tensors first, then objects), or a tuple of structures.
@@ -91,7 +92,8 @@ class FunctionInfo:
 
     `inputs` and `outputs` are tensors; `objects` are the inputs, and `results` the outputs, that are values of the data
     types `types`, or tensors whose shapes mention `extents`: dims that come with the results. Arguments are given in
-    the order of their words. `is_recursive`: it runs on a stack of its own.
+    the order of their words. `open_dims` are those that only values of `objects` tell and that a call may leave open:
+    without a tensor that has them nothing is computed with them. `is_recursive`: it runs on a stack of its own.
     """
 
     offset: int
@@ -107,7 +109,14 @@ class FunctionInfo:
     results: tuple[ObjectInfo, ...] = ()
     is_recursive: bool = False
     extents: tuple[str, ...] = ()
+    open_dims: tuple[str, ...] = ()
     bodies: tuple[str, ...] = ()  # functions that do the work, each for some sizes: the first that takes a call's
+
+    @property
+    def data_dims(self) -> tuple[str, ...]:
+        """The dims that no tensor input has as a plain size: values of data types tell them."""
+        plain = {size for tensor in self.inputs for size in tensor.shape}
+        return tuple(dim.name for dim in self.dims if dim.name not in plain)
 
     @property
     def arguments(self) -> tuple[TensorInfo | ObjectInfo, ...]:
@@ -178,7 +187,6 @@ def _body_faults(f: FunctionInfo, functions: Mapping[str, FunctionInfo]) -> Iter
 
 def _faults(f: FunctionInfo) -> Iterator[str]:
     dims = [dim.name for dim in f.dims]
-    plain = {size for tensor in f.inputs for size in tensor.shape if isinstance(size, str)}
     sizes = [size for tensor in (*f.inputs, *f.outputs) for size in tensor.shape] + [f.workspace]
     sizes += [size for constraint in f.constraints for size in (constraint.a, constraint.b)]
     for kind, tensors, objects in (("input", f.inputs, f.objects), ("output", f.outputs, f.results)):
@@ -188,7 +196,11 @@ def _faults(f: FunctionInfo) -> Iterator[str]:
         yield from (f"{kind} {t.name!r} has unknown dtype {t.dtype!r}" for t in tensors if t.dtype not in BY_NAME)
     if len(set(dims)) != len(dims):
         yield f"two dims have the same name: {', '.join(dims)}"
-    yield from (f"dim {name!r} is not the plain size of any input" for name in dims if name not in plain)
+    in_values = data_dims(f.types, f.objects)
+    yield from (f"dim {name!r} is not the plain size of any input" for name in f.data_dims if name not in in_values)
+    yield from (f"dim {name!r} may not be left open" for name in f.open_dims if name not in f.data_dims)
+    if f.bodies and f.data_dims:
+        yield f"values tell the dims {', '.join(f.data_dims)} of a program with several bodies"
     yield from filter(None, map(_too_big, sizes))
     yield from (f"{show(size)} mentions unknown dim {n!r}" for size in sizes for n in names(size) if n not in dims)
     count = len(f.outputs) + len(f.results)
@@ -270,6 +282,7 @@ def _function(data: Reader) -> FunctionInfo:
         results=object_infos(data["results"]),
         is_recursive=bool(data["is_recursive"].value),
         extents=tuple(name.text() for name in data["extents"].list()),
+        open_dims=tuple(name.text() for name in data["open_dims"].list()),
         bodies=tuple(name.text() for name in data["bodies"].list()),
     )
 

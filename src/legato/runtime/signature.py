@@ -1,13 +1,14 @@
 """Signatures at work: from the shapes of a call's inputs to the values of dims, checked, and the shapes of outputs.
 
-A dim takes its value from the first input that has it as a plain size; then everything is checked: computed sizes,
-ranges, constraints. What follows from input shapes alone is a `Plan`, made once for each combination of shapes.
+A dim takes its value from the first input that has it as a plain size, or else from the first tensor inside a value of
+a data type that has; then everything is checked: computed sizes, ranges, constraints. What follows from that alone is a
+`Plan`, made once for each combination of shapes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from operator import itemgetter
 from typing import Final
 
@@ -18,6 +19,7 @@ from legato.base.dtype import dtype
 from legato.base.errors import RunError
 from legato.runtime.program import Constraint, FunctionInfo, Structure, TensorInfo
 from legato.runtime.size import Size, compile_size, names, show
+from legato.runtime.told import told
 from legato.runtime.violation import REPORT
 
 __all__ = ["Plan", "Signature", "fault"]
@@ -25,6 +27,7 @@ __all__ = ["Plan", "Signature", "fault"]
 MAX_BYTES: Final = 2**46
 MAX_EXTENT: Final = 2**46  # of an input: products of one dim and what programs multiply it by stay within 64 bits
 Shape = tuple[int, ...]
+_OPEN: Final = -1  # a dim that no tensor of a call has
 _RUN_DEEP, _RUN_OBJECTS = 2, 4  # LG_RUN_DEEP, LG_RUN_OBJECTS
 
 
@@ -82,9 +85,9 @@ class Plan:
 class Signature:
     """A function's signature, ready to be applied to shapes."""
 
-    __slots__ = ("_constraints", "_output_sizes", "_sizes", "_sources", "_workspace", "dim_words", "extent_words",
-                 "flags", "has_objects", "info", "input_words", "object_words", "output_dtypes", "output_words",
-                 "pack", "report_words", "result_words", "tensors")  # fmt: skip
+    __slots__ = ("_constraints", "_output_sizes", "_sizes", "_sources", "_workspace", "data_dims", "dim_words",
+                 "extent_words", "flags", "has_objects", "info", "input_words", "object_words", "output_dtypes",
+                 "output_words", "pack", "report_words", "result_words", "tensors")  # fmt: skip
 
     def __init__(self, info: FunctionInfo) -> None:
         self.info = info
@@ -92,6 +95,7 @@ class Signature:
         self.pack = _packer(info.structure)
         self.tensors = tuple((tensor, dtype(tensor.dtype).numpy) for tensor in info.inputs)
         self.output_dtypes = tuple(dtype(tensor.dtype).numpy for tensor in info.outputs)
+        self.data_dims = info.data_dims
         self._sources = [_source(info, name) for name in dims]
         self._sizes = [[compile_size(size, dims) for size in tensor.shape] for tensor in info.inputs]
         self._output_sizes = [[compile_size(size, dims) for size in tensor.shape] for tensor in info.outputs]
@@ -110,16 +114,32 @@ class Signature:
         self.report_words = tuple((word, int(which)) for word, (kind, which) in words if kind == REPORT)
         self.dim_words = tuple((word, dims.index(str(which))) for word, (kind, which) in words if kind == "dim")
 
+    def told(self, objects: Sequence[object]) -> Shape:
+        """The dims that only values of data types tell, in the order of `data_dims`; -1 where none does, which a call
+        may leave open. RunError where it may not."""
+        info = self.info
+        values = told(info.types, info.objects, objects, self.data_dims)
+        for name, value in zip(self.data_dims, values, strict=True):
+            if value is None and name not in info.open_dims:
+                where = ", ".join(f'"{obj.name}"' for obj in info.objects)
+                raise RunError(
+                    f"dim {name}: no argument tells it, and the program needs it: no tensor in {where} has it"
+                )
+        return tuple([_OPEN if value is None else value for value in values])
+
     def plan(self, shapes: Sequence[Shape]) -> Plan:
-        """The plan for inputs of these shapes; RunError where they do not fit the signature."""
-        for tensor, shape in zip(self.info.inputs, shapes, strict=True):
+        """The plan for inputs of these shapes; RunError where they do not fit the signature. Behind the shapes come the
+        `data_dims`, if there are any."""
+        for tensor, shape in zip(self.info.inputs, shapes, strict=not self.data_dims):
             if len(shape) != len(tensor.shape):
                 raise _wrong_rank(tensor, shape)
-        env = [shapes[tensor][axis] for tensor, axis in self._sources]
+        given = [shapes[tensor][axis] for tensor, axis in self._sources]
+        left = {dim.name for dim, value in zip(self.info.dims, given, strict=True) if value == _OPEN}
+        env = [max(value, 0) for value in given]
         self._check_sizes(shapes, env)
-        self._check_ranges(env)
+        self._check_ranges(env, left)
         for a, b, constraint in self._constraints:
-            if a(env) != b(env):
+            if a(env) != b(env) and left.isdisjoint((*names(constraint.a), *names(constraint.b))):
                 raise self._unfit(constraint, env)
         workspace = self._workspace(env)
         if workspace > MAX_BYTES:
@@ -138,17 +158,26 @@ class Signature:
         return fault(f"{constraint.what}: the sizes do not fit", got, f"{show(a)} = {show(b)}{otherwise}")
 
     def _check_sizes(self, shapes: Sequence[Shape], env: list[int]) -> None:
-        for tensor, sizes, shape in zip(self.info.inputs, self._sizes, shapes, strict=True):
+        for tensor, sizes, shape in zip(self.info.inputs, self._sizes, shapes, strict=not self.data_dims):
             for axis, (size, got) in enumerate(zip(sizes, shape, strict=True)):
                 if size(env) != got:
                     raise self._wrong_size(tensor, axis, shape, env)
 
-    def _check_ranges(self, env: list[int]) -> None:
-        for dim, value, (index, axis) in zip(self.info.dims, env, self._sources, strict=True):
-            if not dim.holds(value) or value > MAX_EXTENT:
+    def _check_ranges(self, env: list[int], left: Collection[str]) -> None:
+        for dim, value, source in zip(self.info.dims, env, self._sources, strict=True):
+            if dim.name not in left and (not dim.holds(value) or value > MAX_EXTENT):
                 wanted = dim.range if value <= MAX_EXTENT else "2^46 at most"
-                tensor = self.info.inputs[index]
-                raise fault(f'input "{tensor.name}": dimension {axis} is out of range', value, wanted)
+                raise fault(f"{self._place(*source)} is out of range", value, wanted)
+
+    def _place(self, index: int, axis: int) -> str:
+        if index < len(self.info.inputs):
+            return f'input "{self.info.inputs[index].name}": dimension {axis}'
+        return f"dim {self.data_dims[axis]} of the tensors in values"
+
+    def _told_by(self, index: int, axis: int) -> str:
+        if index < len(self.info.inputs):
+            return f'dimension {axis} of input "{self.info.inputs[index].name}"'
+        return "of a tensor in a value"
 
     def _wrong_size(self, tensor: TensorInfo, axis: int, shape: Shape, env: list[int]) -> RunError:
         size = tensor.shape[axis]
@@ -156,10 +185,7 @@ class Signature:
         if not isinstance(size, int):
             known = dict(zip((dim.name for dim in self.info.dims), env, strict=True))
             sources = dict(zip(known, self._sources, strict=True))
-            where = [
-                f'{n} = {known[n]} (dimension {sources[n][1]} of input "{self.info.inputs[sources[n][0]].name}")'
-                for n in dict.fromkeys(names(size))
-            ]
+            where = [f"{n} = {known[n]} ({self._told_by(*sources[n])})" for n in dict.fromkeys(names(size))]
             wanted += f" where {', '.join(where)}"
         return fault(f'input "{tensor.name}": wrong size of dimension {axis}', _typed(tensor, shape), wanted)
 
@@ -176,8 +202,9 @@ class Signature:
 
 
 def _source(info: FunctionInfo, name: str) -> tuple[int, int]:
-    """The first (input, axis) whose size is the dim itself."""
-    return next((i, axis) for i, t in enumerate(info.inputs) for axis, size in enumerate(t.shape) if size == name)
+    """The first (input, axis) whose size is the dim itself; behind the inputs: which of the dims that values tell."""
+    found = ((i, axis) for i, t in enumerate(info.inputs) for axis, size in enumerate(t.shape) if size == name)
+    return next(found, None) or (len(info.inputs), info.data_dims.index(name))
 
 
 def _demanded(a: Size, b: Size) -> tuple[Size, Size, str]:

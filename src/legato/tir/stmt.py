@@ -56,8 +56,8 @@ from legato.base.span import Span
 from legato.tir.buffer import Buffer
 
 __all__ = ["FIRST_CHECK", "Alloc", "Barrier", "Block", "Check", "For", "Func", "FuncKind", "HostOp", "If", "Invoke",
-           "Launch", "Let", "LoopKind", "Object", "Open", "Param", "Prefetch", "Release", "Resize", "Retain", "Stmt", "Store",
-           "Switch", "View", "While", "block"]  # fmt: skip
+           "Launch", "Let", "LoopKind", "Object", "Open", "Param", "Prefetch", "Release", "Resize", "Retain", "Stmt",
+           "Store", "Switch", "View", "While", "block"]  # fmt: skip
 
 
 class LoopKind(enum.Enum):
@@ -341,8 +341,8 @@ class Open(Stmt):
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Resize(Stmt):
-    """An object with one reference, whose payload `buffer` names while body runs, and which begins with what the payload
-    of `handle` holds, as far as both reach (host). `Address(buffer)` is its handle.
+    """An object with one reference, whose payload `buffer` names while body runs, and which begins with what the
+    payload of `handle` holds, as far as both reach (host). `Address(buffer)` is its handle.
 
     That reference to `handle`, an object without pointers, is used up. Where it is the only one, the object may become
     the new one where it lies.

@@ -41,11 +41,15 @@ def closure(
     ty: FuncType,
     span: Span | None,
 ) -> Function:
-    """The function of type `ty` that calls `gv` with the values `held` and its own arguments, in A-normal form."""
+    """The function of type `ty` that calls `gv` with the values `held` and its own arguments, in A-normal form.
+
+    `type_args` are those of `gv` but for the last, which are the closure's own type parameters.
+    """
     params = tuple(Var(f"a{n}", ty=p, span=span) for n, p in enumerate(ty.params))
-    call = Call(gv, (*held, *params), None, type_args, ty=ty.ret, span=span)
+    call = Call(gv, (*held, *params), None, (*type_args, *ty.type_params), ty=ty.ret, span=span)
     result = Var("y", ty=ty.ret, span=span)
-    return Function(params, Let(result, call, result, ty=ty.ret, span=span), ty.ret, ty=ty, span=span)
+    body = Let(result, call, result, ty=ty.ret, span=span)
+    return Function(params, body, ty.ret, ty.type_params, ty=ty, span=span)
 
 
 def closure_call(func: Expr) -> Call | None:
@@ -54,7 +58,7 @@ def closure_call(func: Expr) -> Call | None:
     The dims of the function that it calls are those of its parameters or its result: nothing else of it has a place in
     a value.
     """
-    if not isinstance(func, Function) or func.type_params or is_primitive(func):
+    if not isinstance(func, Function) or is_primitive(func):
         return None
     body = func.body
     if isinstance(body, Let) and body.body == body.var:
@@ -63,6 +67,8 @@ def closure_call(func: Expr) -> Call | None:
         return None
     split = len(body.args) - len(func.params)
     held, own = body.args[:split], body.args[split:]
+    if func.type_params != body.type_args[len(body.type_args) - len(func.type_params) :]:
+        return None
     if own != func.params or not all(isinstance(a, Shape) or (isinstance(a, Var) and a not in own) for a in held):
         return None
     callee = body.op.ty

@@ -27,7 +27,10 @@ MAX_HELD: Final = 8  # closures of one key: others are values, or what doubles i
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A closure of a key: what it calls, at which types, and what it holds; None for what is no known closure."""
+    """A closure of a key: what it calls, at which types, and what it holds; None for what is no known closure.
+
+    Type parameters of the closure's own are not among the types: it is called at several.
+    """
 
     gv: GlobalVar
     type_args: tuple[Type | Dim, ...]
@@ -98,7 +101,8 @@ class Requests:
             assert isinstance(call.op, GlobalVar)
             assert isinstance(arg.ty, FuncType)
             inner = call.args[: len(call.args) - len(arg.ty.params)]
-            own = tuple(map_dims(a, dim) if isinstance(a, Type) else dim(a) for a in call.type_args)
+            outer = call.type_args[: len(call.type_args) - len(arg.ty.type_params)]
+            own = tuple(map_dims(a, dim) if isinstance(a, Type) else dim(a) for a in outer)
             return Held(call.op, own, tuple(held(a, depth - 1) for a in inner))
 
         types = {n: map_dims(a, dim) for n, a in enumerate(type_args) if isinstance(a, Type)}
@@ -111,5 +115,5 @@ class Requests:
 def held_types(held: Held) -> list[Type]:
     """The types of what a closure holds, over the dims of its key."""
     assert isinstance(held.gv.ty, FuncType)
-    stands = split(held.gv.ty.type_params, held.type_args)
+    stands = split(held.gv.ty.type_params[: len(held.type_args)], held.type_args)
     return [replace_vars(p, *stands) for p in held.gv.ty.params[: len(held.held)]]

@@ -90,7 +90,7 @@ def row_put(e: Expr) -> tuple[Expr, Expr, Expr] | None:
 
 
 def bare(e: Expr, shape: Sequence[Dim]) -> Expr | None:
-    """What has this shape and holds the elements of `e`, which may have extents of 1 more; None if that is not there."""
+    """What has this shape and holds the elements of `e`, which may have more extents of 1; None if there is none."""
     while True:
         assert isinstance(e.ty, TensorType)
         if e.ty.shape == tuple(shape):

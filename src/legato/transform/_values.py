@@ -144,7 +144,7 @@ def _written(value: Expr, wanted: Type | None, mod: Module, place: Span | None) 
             span=value.span or place,
             hint="wrap it in a function whose parameters have types",
         )
-    if wanted.type_params or not isinstance(value, Var | GlobalVar | Op | Constructor | Function):
+    if not isinstance(value, GlobalVar | Op | Constructor) if wanted.type_params else isinstance(value, Let):
         return value  # a name for it: every use says at which types
     params = tuple(Var(f"a{n}", ty=p, span=value.span) for n, p in enumerate(wanted.params))
     args: tuple[Type | Dim, ...] = ()
@@ -157,4 +157,4 @@ def _written(value: Expr, wanted: Type | None, mod: Module, place: Span | None) 
         args = found
     attrs = default_attrs(value) if isinstance(value, Op) else None
     body = Call(value, params, attrs, args, ty=wanted.ret, span=value.span)
-    return Function(params, body, wanted.ret, ty=wanted, span=value.span)
+    return Function(params, body, wanted.ret, wanted.type_params, ty=wanted, span=value.span)

@@ -17,7 +17,6 @@ from __future__ import annotations
 from legato.arith.expr import Var as DimVar
 from legato.arith.expr import fresh
 from legato.base.dataclass import dataclass
-from legato.base.errors import UnsupportedError
 from legato.base.node import rebuild
 from legato.ir.atoms import is_primitive
 from legato.ir.call_tir import CALL_TIR
@@ -145,12 +144,6 @@ class _Lifter:
         local, lifted = self._scan.by_var[var], self._lifted[var]
         ty = local.node.ty
         assert isinstance(ty, FuncType)
-        if local.node.type_params:
-            raise UnsupportedError(
-                f"%{var.name} is polymorphic and a value: it would have to be of several types at once",
-                span=local.node.span,
-                hint="state its type where it is used as a value, or call it there: fn (%x: …) { … }",
-            )
         made = closure(lifted.gv, lifted.held, _outer(local), ty, local.node.span)
         return Let(var, made, body, ty=body.ty, span=local.node.span)
 

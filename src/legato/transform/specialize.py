@@ -20,6 +20,7 @@ from legato.base.dataclass import dataclass
 from legato.base.errors import UnsupportedError
 from legato.base.graph import components
 from legato.base.node import transform
+from legato.ir.atoms import is_primitive
 from legato.ir.expr import Call, Expr, Function, GlobalVar, Let, Var
 from legato.ir.let import lets
 from legato.ir.module import GlobalFunc, Module
@@ -62,6 +63,7 @@ class Specialize(Pass):
             if new is mod:
                 break
             mod = new
+        _require_no_polymorphic_closure(mod)
         return mod
 
 
@@ -208,8 +210,12 @@ class _Specializer:
                 break
             func = ToANormal().function(inlined, self._mod)
         closures = _closures(func)
-        called = transform(func.body, lambda node: self._call(gv, node, closures) if isinstance(node, Call) else None)
-        body = without_dead(called)
+        of_any_types = {id(c) for v, c in closures.items() if isinstance(v.ty, FuncType) and v.ty.type_params}
+
+        def call(node: Expr) -> Expr | None:
+            return self._call(gv, node, closures) if isinstance(node, Call) and id(node) not in of_any_types else None
+
+        body = without_dead(transform(func.body, call))
         self._require_no_polymorphic_value(body)
         return func if body is func.body else replace(func, body=body)
 
@@ -257,6 +263,18 @@ class _Specializer:
         return call.op in self._origins.for_closures or any(has_function(a.ty) for a in held)
 
 
+def _require_no_polymorphic_closure(mod: Module) -> None:
+    """UnsupportedError for a polymorphic closure that is left: nobody knows what it is where it is called."""
+    for _, func in mod.graph_functions():
+        for node in post_order(func.body):
+            if isinstance(node, Function) and node.type_params and not is_primitive(node):
+                raise UnsupportedError(
+                    f"a polymorphic function is a value that is not known where it is called: {node.ty}",
+                    span=node.span,
+                    hint=WRAP,
+                )
+
+
 def _require_own_types(main: GlobalFunc) -> None:
     """UnsupportedError where @main holds for all types: nothing calls it that would say for which."""
     if not isinstance(main, Function):
@@ -291,7 +309,8 @@ def _resolved(func: Function) -> Function:
             return None
         known = closures[node.op]
         held = known.args[: len(known.args) - len(node.args)]
-        return Call(known.op, (*held, *node.args), None, known.type_args, ty=node.ty, span=node.span)
+        outer = known.type_args[: len(known.type_args) - len(node.type_args)]
+        return Call(known.op, (*held, *node.args), None, (*outer, *node.type_args), ty=node.ty, span=node.span)
 
     body = transform(func.body, call)
     return func if body is func.body else replace(func, body=body)

@@ -3,8 +3,8 @@
     @loop(%i + 1, concatenate((%ys, expand_dims(%y))))         =>      @loop(%i + 1, append(%ys, %y))
     @loop(%i + 1, scatter_nd(%ys, [[%i]], expand_dims(%y)))    =>      @loop(%i + 1, put(%ys, %i, %y))
 
-of a parameter %ys and for the same one, in functions that call themselves. Lowering does what `ir.updates` means without
-a copy where no later use of the old value is left.
+of a parameter %ys and for the same one, in functions that call themselves. Lowering does what `ir.updates` means
+without a copy where no later use of the old value is left.
 """
 
 from __future__ import annotations

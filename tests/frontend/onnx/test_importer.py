@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper
 from typing_extensions import TypeAliasType
 
-from legato.base.errors import ImportModelError, TypeCheckError, UnsupportedError
+from legato.base.errors import CompileError, ImportModelError, TypeCheckError, UnsupportedError
 from legato.base.node import post_order
 from legato.frontend.onnx import check, from_onnx
 from legato.frontend.onnx.emitter import Emitter
@@ -85,6 +86,15 @@ def test_malformed_nodes(node: onnx.NodeProto, text: str) -> None:
     with pytest.raises(ImportModelError) as caught:
         from_onnx(model([node], [value("x", (2, 3))]))
     assert (caught.value.message, str(caught.value.span)) == (text, f"Op_0 ({node.op_type})")
+
+
+@pytest.mark.parametrize("inputs", [[], [""], ["", ""]], ids=len)
+def test_nodes_without_inputs_compile_or_say_what_they_lack(inputs: list[str]) -> None:
+    sample: dict[Any, Any] = {onnx.AttributeProto.INT: 1, onnx.AttributeProto.INTS: [1]}
+    for schema in onnx.defs.get_all_schemas():
+        given = {a.name: sample.get(int(a.type), "") for a in schema.attributes.values() if a.required}
+        with suppress(CompileError):
+            from_onnx(model([helper.make_node(schema.name, inputs, ["y"], domain=schema.domain, **given)], []))
 
 
 def test_custom_operators() -> None:

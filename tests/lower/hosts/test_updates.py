@@ -25,8 +25,8 @@ GROWN = "sum(cumsum(@, axis=0), axis=[0]), shape_of(@)"  # of known extents, and
 class Carried(NamedTuple):
     """What a loop carries: its type, what it is first, and after a turn; what is asked of it in the end.
 
-    `@` stands for it, `k@` for a dim of its own. In a turn there are the counter %i, a row %y, the row before it, %x, and
-    a row of symbolic extent, %v.
+    `@` stands for it, `k@` for a dim of its own. In a turn there are the counter %i, a row %y, the row before it, %x,
+    and a row of symbolic extent, %v.
     """
 
     ty: str

@@ -28,7 +28,6 @@ from legato.frontend.onnx.inputs import (
     Shapes,
     check_declared,
     check_size,
-    constant_input,
     input_types,
 )
 from legato.frontend.onnx.proto import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto
@@ -36,6 +35,7 @@ from legato.frontend.onnx.reader import Source, opsets_of
 from legato.frontend.onnx.report import NCHWC, OPTIMISED, Report, Unsupported, unsupported_error, why_absent
 from legato.frontend.onnx.signature import find, signature
 from legato.frontend.onnx.tensors import element_count, stored_bytes, to_array
+from legato.ir.constant_input import constant_input
 from legato.ir.expr import Expr, Function
 from legato.ir.module import Module
 from legato.ir.types import TensorType, TupleType, Type
@@ -109,7 +109,11 @@ class Importer:
 
     def run(self) -> Function | None:
         """The model as a function; None where an output is unknown."""
-        given = {name: constant_input(name, self._input_types.get(name), v) for name, v in self._constants.items()}
+        if unknown := [name for name in self._constants if name not in self._input_types]:
+            hint = f"its inputs: {', '.join(self._input_types) or 'none'}"
+            raise ImportModelError(f"constants: the model has no input {unknown[0]!r}", hint=hint)
+        types = self._input_types
+        given = {name: constant_input(name, types[name], v, ImportModelError) for name, v in self._constants.items()}
         params = {name: self.b.var(name, ty) for name, ty in self._input_types.items() if name not in given}
         constants = {name: self.b.weight(array, name) for name, array in given.items()}
         outputs = [value.name for value in self.graph.output]

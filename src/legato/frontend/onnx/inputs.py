@@ -12,14 +12,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from legato.arith.expr import Const, Var, const
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.containers import list_type, option_type
 from legato.frontend.onnx.proto import TensorShapeProto, TypeProto, ValueInfoProto
-from legato.frontend.onnx.tensors import MAX_ELEMENTS, Array, element_count, element_type, type_name
+from legato.frontend.onnx.tensors import MAX_ELEMENTS, element_count, element_type, type_name
 from legato.ir.types import Dim, TensorType, TupleType, Type
 
 __all__ = [
@@ -29,7 +28,6 @@ __all__ = [
     "Shapes",
     "check_declared",
     "check_size",
-    "constant_input",
     "contained_type",
     "declared_rank",
     "input_types",
@@ -158,23 +156,6 @@ def _elements(value: ValueInfoProto, items: object, dims: Dims) -> TupleType:
         own = [dims.fresh(f"{value.name}_{n}") if d is None else dims.given(d, f"{where}[{n}]") for d in shape]
         fields.append(TensorType(tuple(own), dtype))
     return TupleType(tuple(fields))
-
-
-def constant_input(name: str, ty: Type | None, value: ArrayLike) -> Array:
-    """The array that input `name`, of type `ty`, always has; ImportModelError where it does not fit."""
-    if not isinstance(ty, TensorType | None):
-        raise ImportModelError(f"constants: input {name!r} is no tensor")
-    if ty is None:
-        raise ImportModelError(f"constants: the model has no input {name!r}")
-    array = np.array(value)
-    if array.dtype != ty.dtype.numpy and np.can_cast(array.dtype, ty.dtype.numpy, "same_kind"):
-        array = array.astype(ty.dtype.numpy)
-    fits = array.ndim == ty.rank and all(
-        d == n for d, n in zip(ty.shape, array.shape, strict=True) if isinstance(d, Const)
-    )
-    if array.dtype != ty.dtype.numpy or not fits:
-        raise ImportModelError(f"constants: {name!r} is {array.dtype}{list(array.shape)}, but the input is {ty}")
-    return array
 
 
 def _overrides(value: ValueInfoProto, items: Sequence[Any], dims: Dims) -> list[Dim | None]:
