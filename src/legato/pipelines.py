@@ -32,6 +32,7 @@ from legato.transform.solve_dims import SolveDims
 from legato.transform.specialize import Specialize
 from legato.transform.to_a_normal import ToANormal
 from legato.transform.to_graph import ToGraph
+from legato.transform.update_in_place import UpdateInPlace
 
 __all__ = ["DEFAULT", "for_bodies", "for_precision"]
 
@@ -63,6 +64,7 @@ DEFAULT: tuple[Pass, ...] = (
     NestConcats(),
     LoopsToScans(),
     # Loops that are left are calls of functions that call themselves.
+    UpdateInPlace(),
     ToANormal(),
     # Every computation is bound once, in the innermost scope that holds its uses.
     SeparateDims(),

@@ -13,7 +13,7 @@ from legato.tir.stmt import Func
 from legato.tir.verify import verify_all
 from tests.codegen import objects
 from tests.codegen.running import build
-from tests.tir.test_objects import LISTS, module
+from tests.tir.test_objects import GROW, LISTS, grown, module
 
 CHAIN = objects.chain()
 
@@ -42,6 +42,11 @@ def test_compiled_is_interpreted(seed: int, n: int) -> None:
 @pytest.mark.parametrize("n", [0, 1, 999, 1000, 1001, 100_000])
 def test_lists(n: int) -> None:
     assert outcome(list(LISTS.values()), "main", np.zeros((), np.int64), n) == (0, [n * (n - 1) // 2])
+
+
+@pytest.mark.parametrize("n", [1, 2, 9, 1000, 100_000])
+def test_an_object_that_grows(n: int) -> None:
+    assert outcome(list(module(GROW).values()), "main", np.zeros((), np.int64), n) == (0, [grown(n)])
 
 
 def test_no_memory_for_an_object() -> None:

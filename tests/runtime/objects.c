@@ -1,6 +1,6 @@
 /* Objects and deep stacks of the runtime library without Python, to be run under sanitizers: chains, random graphs,
- * limits, graphs built from words and described in words, recursion with callbacks. Ends with status 0 or says what went
- * wrong. */
+ * growth, limits, graphs built from words and described in words, recursion with callbacks. Ends with status 0 or says
+ * what went wrong. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -129,6 +129,80 @@ static lg_status grow(lg_call *call, const lg_word *args) {
     }
     release(call, big);
     return LG_OK;
+}
+
+/* ---- objects of another size ---- */
+
+static int64_t resize(lg_call *call, int64_t handle, int64_t bytes) {
+    return (int64_t)(uintptr_t)call->services->resize(call, fields_of(handle), bytes);
+}
+
+/* The bytes of numbers one after the other. */
+static void require_numbers(int64_t handle, int64_t bytes) {
+    require(header_of(handle)->bytes == bytes && header_of(handle)->refs == 1, "headers are whole");
+    for (int64_t i = 0; i < bytes / 4; i++)
+        require(((int32_t *)fields_of(handle))[i] == i, "an object begins with what it held before");
+}
+
+/* An object that grows by four bytes until it has args[0]; args[1] is how many were copied in doing so. */
+static lg_status grows(lg_call *call, const lg_word *args) {
+    int64_t handle = object(call, 0, 0, 0), copied = 0;
+    for (int64_t bytes = 0; bytes < args[0].i; bytes += 4) {
+        int64_t new = resize(call, handle, bytes + 4);
+        if (!new)
+            return LG_MEMORY;
+        copied += new == handle ? 0 : bytes;
+        handle = new;
+        ((int32_t *)fields_of(handle))[bytes / 4] = (int32_t)(bytes / 4);
+    }
+    require_numbers(handle, args[0].i);
+    for (int64_t bytes = args[0].i; bytes; bytes /= 2)
+        require_numbers(handle = resize(call, handle, bytes & ~3ll), bytes & ~3ll);
+    release(call, handle);
+    *(int64_t *)args[1].p = copied;
+    return LG_OK;
+}
+
+/* What others refer to stays as it is. */
+static lg_status shared(lg_call *call, const lg_word *args) {
+    int64_t handle = object(call, args[0].i, 0, 0);
+    for (int64_t i = 0; i < args[0].i / 4; i++)
+        ((int32_t *)fields_of(handle))[i] = (int32_t)i;
+    header_of(handle)->refs++;
+    int64_t other = resize(call, handle, args[0].i + 4);
+    if (!other)
+        return LG_MEMORY;
+    memset((char *)fields_of(other) + args[0].i, 0, 4);
+    ((int32_t *)fields_of(other))[args[0].i / 4] = (int32_t)(args[0].i / 4);
+    require(other != handle, "it is another object");
+    require_numbers(other, args[0].i + 4);
+    require_numbers(handle, args[0].i);
+    require(!resize(call, other, 1ll << 47) && !resize(call, other, -1), "sizes that no object has");
+    release(call, other);
+    release(call, handle);
+    return LG_OK;
+}
+
+static void test_resize(void) {
+    int64_t copied;
+    lg_workspace *workspace = lg_workspace_new(NULL, 0, NULL, NULL);
+    lg_word words[2] = {{.i = 0}, {.p = &copied}};
+    for (words[0].i = 1024; words[0].i <= 4 << 20; words[0].i *= 4) {
+        require(!lg_run(workspace, grows, words, 0, 1, 0), "an object grows");
+        require(copied < 8 * words[0].i + 16384, "and less is copied than eight times its bytes");
+        require(lg_workspace_peak(workspace) < 4 * words[0].i + (4 << 20), "blocks that it has outgrown are given back");
+    }
+    for (words[0].i = 0; words[0].i <= 1 << 20; words[0].i = 4 * words[0].i + 60)
+        require(!lg_run(workspace, shared, words, 0, 1, 0), "a shared object");
+    require(!lg_objects_leaked(workspace), "nothing is left of them");
+    lg_workspace_free(workspace);
+    workspace = lg_workspace_new(NULL, 12 << 20, NULL, NULL);
+    words[0].i = 4 << 20;
+    require(!lg_run(workspace, grows, words, 0, 1, 0), "within the limit");
+    words[0].i = 9 << 20;
+    require(lg_run(workspace, grows, words, 0, 1, 0) == LG_MEMORY, "up to the limit");
+    require(lg_workspace_peak(workspace) <= 12 << 20, "which holds");
+    lg_workspace_free(workspace);
 }
 
 /* ---- random sequences, where memory is scarce ---- */
@@ -370,6 +444,7 @@ int main(void) {
     test_chain_out(workspace);
     lg_workspace_free(workspace);
     test_limits();
+    test_resize();
     test_scarce_memory();
     deep_calls((void *)(96 << 20));
     pthread_create(&threads[0], NULL, deep_calls, (void *)(96 << 20));

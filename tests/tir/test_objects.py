@@ -77,7 +77,35 @@ def module(*texts: str) -> dict[str, Func]:
 LISTS = module(BUILD, SUM, MAIN)
 
 
-@pytest.mark.parametrize("text", [BUILD, SUM, MAIN])
+GROW = """\
+host @main(out: Buffer[(), int64], n: index) {
+  object first: Buffer[(1,), int64], tag=0, pointers=0;
+  first[0] = 1i64;
+  alloc here: Buffer[(), handle, scope=register];
+  alloc kept: Buffer[(), handle, scope=register];
+  alloc i: Buffer[(), int64, scope=register];
+  here[] = address(first);
+  kept[] = here[];
+  retain here[];
+  i[] = 1i64;
+  while i[] < int64(n) {
+    let k: index[1..] = index(i[]);
+    resize more: Buffer[(k + 1,), int64] = here[];
+    more[k] = more[k - 1] + 2i64;
+    more[0] = more[0] + 1i64;
+    here[] = address(more);
+    i[] = i[] + 1i64;
+  }
+  open last: Buffer[(1,), int64] = kept[];
+  open all: Buffer[(n,), int64] = here[];
+  out[] = last[0] * 1000000i64 + all[0] * 1000i64 + all[n - 1];
+  release here[];
+  release kept[];
+}
+"""
+
+
+@pytest.mark.parametrize("text", [BUILD, SUM, MAIN, GROW])
 def test_text_comes_back(text: str) -> None:
     assert show(parse_func(text)) == text
 
@@ -102,6 +130,18 @@ def test_what_a_function_returns_belongs_to_its_caller() -> None:
     assert objects.live == 0
     with pytest.raises(InternalError, match="left 3 objects behind"):
         run(LISTS["build"], [out, 3])
+
+
+def grown(n: int) -> int:
+    """What GROW gives."""
+    return 1_000_000 + 1000 * n + 2 * n - 1
+
+
+@pytest.mark.parametrize("n", [1, 2, 9])
+def test_an_object_grows_and_another_reference_sees_the_old_one(n: int) -> None:
+    out = np.zeros((), np.int64)
+    assert run(module(GROW)["main"], [out, n]) == 0
+    assert out == grown(n)
 
 
 CIRCLE = """
@@ -153,6 +193,12 @@ MISUSE = "host @f(h: handle) {{ {} }}"
         ("check tag(handle(0)) == 0i32 else 3;", "tag of 0, which is no object"),
         ("open c: Buffer[(3,), int64] = h;", "open of 24 bytes of an object of 16 bytes"),
         ("object c: Buffer[(1,), int64], tag=1, pointers=1; release address(c);", "release of -1, which is no object"),
+        ("release h; resize c: Buffer[(1,), int64] = h;", "resize of 16, which is no object"),
+        ("resize c: Buffer[(1,), int64] = h; retain h;", "retain of 16, which is no object"),
+        (
+            "object c: Buffer[(1,), int64], tag=1, pointers=1; resize d: Buffer[(2,), int64] = address(c);",
+            "resize of an object with 1 pointers",
+        ),
     ],
 )
 def test_misuse_is_noticed(body: str, message: str) -> None:
@@ -205,6 +251,7 @@ def test_switch_runs_one_case() -> None:
          "the payload c has no room for 2 pointers"),
         ("host @f(n: index) { object c: Buffer[(n,), int64], tag=0, pointers=1; }",
          "the payload c has no room for 1 pointers"),
+        ("host @f(h: handle) { resize c: Buffer[(2,), int32, scope=local] = h; }", "the payload c must be global"),
         ("host @f(n: index) { object c: Buffer[(2,), int32, scope=local], tag=0, pointers=0; }",
          "the payload c must be global"),
         ("host @f(n: index) { switch n < 2 { } }", "the value has dtype bool, wanted int32 or index"),
@@ -225,6 +272,7 @@ def test_malformed_functions(text: str, message: str) -> None:
     ("text", "message"),
     [
         ("host @f(n: index) { retain n; }", "expected handle, got index"),
+        ("host @f(n: index) { resize c: Buffer[(n,), int64] = n; }", "expected handle, got index"),
         ("host @f(n: index) { check tag(n) == 1i32 else 2; }", "tag takes a handle, got index"),
         ("host @f(n: index) { release address(n); }", "address takes the name of a buffer"),
         ("host @f(n: index) { switch n { 3 } }", "expected `case`, `default` or `}`"),

@@ -1,7 +1,7 @@
 """Statements of host functions: allocation, launches, calls and services, by the ABI of the runtime's header.
 
     lg_call      { services, constants }
-    lg_services  { version, size; launch, push, pop, host_op, poll, barrier, object, end }
+    lg_services  { version, size; launch, push, pop, host_op, poll, barrier, object, end, resize }
 
 Every failing status is returned at once; frames of a function that fails are the runtime's to release.
 """
@@ -30,6 +30,7 @@ from legato.tir.stmt import (
     Object,
     Open,
     Release,
+    Resize,
     Retain,
     Stmt,
     Switch,
@@ -39,7 +40,8 @@ from legato.tir.stmt import (
 
 __all__ = ["HostStatements", "recursive"]
 
-_SERVICES = {"launch": 8, "push": 16, "pop": 24, "host_op": 32, "poll": 40, "object": 56, "end": 64}
+_SERVICES = {"launch": 8, "push": 16, "pop": 24, "host_op": 32, "poll": 40, "object": 56, "end": 64,
+             "resize": 72}  # fmt: skip
 _NO_MEMORY = "1"  # LG_MEMORY
 _TURNS = 1000  # of loops, between two looks at whether the call is to end
 RARELY = "!prof !0"  # a branch that is hardly ever taken: emission defines !0
@@ -94,7 +96,7 @@ class HostStatements(Statements):
                 self._while(stmt)
             case Switch():
                 self._switch(stmt)
-            case Object() | Open():
+            case Object() | Open() | Resize():
                 self._bind_object(stmt)
                 return [stmt.body]
             case Retain(handle):
@@ -135,11 +137,14 @@ class HostStatements(Statements):
         rhs = f"getelementptr i8, ptr {pointer.text}, i64 {offset.text}"
         return self.ev.memory.bind(buffer, self.builder.pure(rhs, "ptr", 1, level), displacement)
 
-    def _bind_object(self, s: Object | Open) -> None:
+    def _bind_object(self, s: Object | Open | Resize) -> None:
         if isinstance(s, Open):
             return self.ev.memory.bind(s.buffer, self.objects.payload(self.ev.value(s.handle)))
         size = self.ev.affine.scaled(self.ev.value(s.buffer.elements()), s.buffer.dtype.bytes)
-        payload = self.objects.new(size, s.tag, s.pointers)
+        if isinstance(s, Resize):
+            payload = self.objects.resized(self.ev.value(s.handle), size)
+        else:
+            payload = self.objects.new(size, s.tag, s.pointers)
         self.fail_if(self.builder.effect(f"icmp eq ptr {payload.text}, null", "i1", 1), _NO_MEMORY)
         return self.ev.memory.bind(s.buffer, payload)
 

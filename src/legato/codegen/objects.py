@@ -56,6 +56,13 @@ class Objects:
             f"call ptr {self.service('object')}(ptr %call, i64 {size.text}, i64 {kind})", "ptr", 1
         )
 
+    def resized(self, handle: Value, size: Value) -> Value:
+        """The payload (ptr) of what the object `handle` becomes with `size` bytes, null if there is no memory."""
+        old = self.payload(handle)
+        return self.builder.effect(
+            f"call ptr {self.service('resize')}(ptr %call, ptr {old.text}, i64 {size.text})", "ptr", 1
+        )
+
     def payload(self, handle: Value) -> Value:
         """The payload (ptr) of the object `handle`."""
         return self.builder.effect(f"inttoptr i64 {handle.text} to ptr", "ptr", 1)

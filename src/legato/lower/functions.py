@@ -37,6 +37,7 @@ from legato.lower.extents import with_extent_checks
 from legato.lower.facts import KernelFacts
 from legato.lower.group import Group, tensor_types
 from legato.lower.joined import is_group, with_cascades
+from legato.lower.late_updates import with_late_updates
 from legato.lower.moves import Cut, Moves
 from legato.lower.pack import Allocate, Packer
 from legato.lower.places import cut_layout
@@ -212,7 +213,7 @@ class _Block:
 
     def lower(self, body: ir.Expr) -> ir.Expr:
         bindings, result = chain(body)
-        bindings = with_cascades(bindings, result, self.groups.is_cascade)
+        bindings = with_late_updates(with_cascades(bindings, result, self.groups.is_cascade))
         groups = {
             var: self._group_of(var, value)
             for var, value in bindings

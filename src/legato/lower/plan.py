@@ -85,12 +85,15 @@ def _lives(
     lives: dict[Buffer, _Life] = {}
     order = list(statements(body))
     end_of = _loop_ends(order)
+    base = {b: within for b, (within, _) in views.items()}
     for time, stmt in enumerate(order):
+        if isinstance(stmt, View):
+            base[stmt.buffer] = base.get(stmt.base, stmt.base)
         if stmt.children():
             used: Sequence[Buffer] = [e.buffer for e in _loads_of(stmt)]
         else:
             used = buffers_used(stmt)
-        for buffer in [views[b][0] if b in views else b for b in used]:
+        for buffer in [base.get(b, b) for b in used]:
             if buffer not in wanted:
                 continue
             life = lives.get(buffer)

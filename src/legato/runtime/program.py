@@ -23,7 +23,7 @@ __all__ = ["ABI", "FORMAT", "Constraint", "DimInfo", "FunctionInfo", "HostOpInfo
            "TensorInfo", "Word", "program_from_json"]  # fmt: skip
 
 FORMAT: Final = 8  # of the artifact file and of the JSON in it
-ABI: Final = 5  # LG_ABI_VERSION of legato.h
+ABI: Final = 6  # LG_ABI_VERSION of legato.h
 
 # How outputs are returned: the number of an output (tensors first, then objects), or a tuple of structures.
 Structure = int | tuple["Structure", ...]

@@ -41,6 +41,7 @@ from legato.tir.stmt import (
     Open,
     Prefetch,
     Release,
+    Resize,
     Retain,
     Stmt,
     Store,
@@ -151,7 +152,7 @@ class _Writer:
             match s:
                 case Block(stmts):
                     pending += reversed(stmts)
-                case Let() | Alloc() | View() | Object() | Open():
+                case Let() | Alloc() | View() | Object() | Open() | Resize():
                     self.binding(s)
                     pending.append(s.body)
                 case Switch():
@@ -182,7 +183,7 @@ class _Writer:
             self.line("else:" if s.cases else "if True:")
             self.body(s.default)
 
-    def binding(self, s: Let | Alloc | View | Object | Open) -> None:
+    def binding(self, s: Let | Alloc | View | Object | Open | Resize) -> None:
         if isinstance(s, Let):
             name, value = self.fresh(s.var.name), self.value(s.value)
             self.vars[s.var] = name
@@ -195,10 +196,12 @@ class _Writer:
             self.line(f"machine.natural({s.buffer.name!r}, [{extents}])")
             self.line(f"{name} = machine.alloc({dtype}, {size})")
             return
-        if isinstance(s, Object | Open):
+        if isinstance(s, Object | Open | Resize):
             handle = self.handles[s.buffer] = self.fresh("handle")
             if isinstance(s, Object):
                 self.line(f"{handle}, {name} = machine.new({dtype}, {size}, {s.tag}, {s.pointers})")
+            elif isinstance(s, Resize):
+                self.line(f"{handle}, {name} = machine.resized({dtype}, {size}, {self.value(s.handle)})")
             else:
                 self.line(f"{handle} = {self.value(s.handle)}")
                 self.line(f"{name} = machine.objects.payload({handle}, {dtype}, {size})")

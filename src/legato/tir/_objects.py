@@ -92,6 +92,17 @@ class Objects:
                 found.payload[:] = _UNDEFINED
                 del self._table[one]
 
+    def resize(self, handle: int, size: int) -> int:
+        """The handle of a new object of `size` bytes that begins with what an object holds, which is released."""
+        old = self._at(handle, "resize")
+        if old.pointers:
+            raise InternalError(f"resize of an object with {old.pointers} pointers")
+        new = self.new(size, old.tag, 0)
+        both = min(size, old.payload.size)
+        self._table[new].payload[:both] = old.payload[:both]
+        self.release(handle)
+        return new
+
     def only_circles(self) -> bool:
         """True if nothing but other objects refers to those there are: no release of theirs was forgotten."""
         held = Counter(kid for handle in self._table for kid in self.pointers(handle))

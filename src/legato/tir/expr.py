@@ -4,7 +4,7 @@
           | Cast(a, dtype)            value conversion; float → int truncates towards zero and saturates, NaN gives 0
           | Call(name, args, dtype)   an intrinsic of `tir.intrinsics` (exp, sqrt, fma, …)
       host functions only:
-          | Address(buffer)           the handle of the object whose payload `buffer` names (of an Object or Open)
+          | Address(buffer)           the handle of the object whose payload `buffer` names (Object, Open, Resize)
           | Tag(handle)               the tag of an object or of a handle without one (`nullary`), as int32
           | Size(handle)              the bytes of an object's payload, as index
 

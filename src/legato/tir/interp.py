@@ -159,6 +159,11 @@ class _Machine:
         handle = self.objects.new(elements * dtype.bytes, tag, pointers)
         return handle, self.objects.payload(handle, dtype, elements)
 
+    def resized(self, dtype: DType, elements: int, handle: int) -> tuple[int, Memory]:
+        """The handle and the payload of what an object becomes with another size."""
+        handle = self.objects.resize(handle, elements * dtype.bytes)
+        return handle, self.objects.payload(handle, dtype, elements)
+
     @staticmethod
     def view(name: str, base: Memory, offset: int, dtype: DType, elements: int) -> Memory:
         """The memory of `base` from byte `offset` on as `elements` of `dtype`."""

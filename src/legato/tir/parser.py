@@ -12,7 +12,7 @@
             | "launch" @name "(" arg,* ")" ";"                 | "invoke" @name "(" arg,* ")" ";"
             | "host_op" int "(" arg,* ")" ";"                  | "barrier" ";"
             | "object" param "," "tag" "=" int "," "pointers" "=" int ";"
-            | "open" param "=" e ";"                           | ("retain" | "release") e ";"
+            | ("open" | "resize") param "=" e ";"              | ("retain" | "release") e ";"
             | "switch" e "{" ("case" int "{" stmt* "}")* ["default" "{" stmt* "}"] "}"
 
 A name means what the innermost block says that binds it. Blocks are on a stack: nesting is limited by memory only.
@@ -49,6 +49,7 @@ from legato.tir.stmt import (
     Open,
     Prefetch,
     Release,
+    Resize,
     Retain,
     Stmt,
     Store,
@@ -284,6 +285,13 @@ class _Parser:
         self._bind(name, buffer)
         self._add(lambda body: Open(buffer, handle, body))
 
+    def _resize(self) -> None:
+        name, buffer = self.head.buffer_param()
+        self.stream.expect("=")
+        handle = self._typed(dt.handle)
+        self._bind(name, buffer)
+        self._add(lambda body: Resize(buffer, handle, body))
+
     def _retain(self) -> None:
         self._add(Retain(self._typed(dt.handle)))
 
@@ -385,6 +393,7 @@ _SIMPLE: dict[str, Callable[[_Parser], None]] = {
     "barrier": _Parser._barrier,
     "object": _Parser._object,
     "open": _Parser._open_object,
+    "resize": _Parser._resize,
     "retain": _Parser._retain,
     "release": _Parser._release,
     "launch": _Parser._launch,

@@ -45,6 +45,7 @@ from legato.tir.stmt import (
     Open,
     Prefetch,
     Release,
+    Resize,
     Retain,
     Stmt,
     Store,
@@ -58,7 +59,7 @@ __all__ = ["KEYWORDS", "RESERVED", "Namer", "show", "show_stmt"]
 
 KEYWORDS = frozenset({"let", "alloc", "view", "share", "if", "else", "while", "check", "at", "in", "launch", "invoke",
                       "host_op", "for", "unroll", "vector", "parallel", "kernel", "host", "constants",
-                      "object", "open", "retain", "release", "switch", "case", "default", "prefetch",
+                      "object", "open", "resize", "retain", "release", "switch", "case", "default", "prefetch",
                       "barrier"})  # fmt: skip
 RESERVED = (
     KEYWORDS
@@ -280,6 +281,8 @@ class _Printer:
                 return f"object {self._param(s.buffer)}, tag={s.tag}, pointers={s.pointers};"
             case Open():
                 return f"open {self._param(s.buffer)} = {text(s.handle)};"
+            case Resize():
+                return f"resize {self._param(s.buffer)} = {text(s.handle)};"
             case Retain() | Release():
                 return f"{'retain' if isinstance(s, Retain) else 'release'} {text(s.handle)};"
             case _:

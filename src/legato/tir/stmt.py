@@ -19,6 +19,7 @@
          | HostOp(index, args)                            runs operator `index` of the artifact by its reference
          | Object(buffer, tag, pointers, body)            a new object; buffer names its payload while body runs
          | Open(buffer, handle, body)                     buffer names the payload of an object while body runs
+         | Resize(buffer, handle, body)                   the same of the object that it becomes with another size
          | Retain(handle) | Release(handle)               one reference more, one less
          | Switch(value, cases, default)                  runs the case of this number, or default if there is none
 
@@ -55,8 +56,8 @@ from legato.base.span import Span
 from legato.tir.buffer import Buffer
 
 __all__ = ["FIRST_CHECK", "Alloc", "Barrier", "Block", "Check", "For", "Func", "FuncKind", "HostOp", "If", "Invoke",
-           "Launch", "Let", "LoopKind", "Object", "Open", "Param", "Prefetch", "Release", "Retain", "Stmt", "Store",
-           "Switch", "View", "While", "block"]  # fmt: skip
+           "Launch", "Let", "LoopKind", "Object", "Open", "Param", "Prefetch", "Release", "Resize", "Retain", "Stmt",
+           "Store", "Switch", "View", "While", "block"]  # fmt: skip
 
 
 class LoopKind(enum.Enum):
@@ -336,6 +337,32 @@ class Open(Stmt):
 
     def with_exprs(self, exprs: tuple[Expr, ...]) -> Stmt:
         return Open(self.buffer, exprs[0], self.body)
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class Resize(Stmt):
+    """An object with one reference, whose payload `buffer` names while body runs, and which begins with what the
+    payload of `handle` holds, as far as both reach (host). `Address(buffer)` is its handle.
+
+    That reference to `handle`, an object without pointers, is used up. Where it is the only one, the object may become
+    the new one where it lies.
+    """
+
+    buffer: Buffer
+    handle: Expr
+    body: Stmt
+
+    def children(self) -> tuple[Stmt, ...]:
+        return (self.body,)
+
+    def with_children(self, children: tuple[Stmt, ...]) -> Stmt:
+        return Resize(self.buffer, self.handle, children[0])
+
+    def exprs(self) -> tuple[Expr, ...]:
+        return (self.handle,)
+
+    def with_exprs(self, exprs: tuple[Expr, ...]) -> Stmt:
+        return Resize(self.buffer, exprs[0], self.body)
 
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)

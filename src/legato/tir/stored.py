@@ -21,7 +21,7 @@ from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
-from legato.tir.stmt import Alloc, For, Func, If, Launch, Object, Stmt, Store, View, block
+from legato.tir.stmt import Alloc, For, Func, If, Launch, Object, Resize, Stmt, Store, View, block
 from legato.tir.walk import buffers_read, buffers_written, statements
 
 __all__ = ["Outputs", "marked"]
@@ -53,7 +53,7 @@ class Outputs:
         arenas: set[Buffer] = set()
         for s in statements(func):
             match s:
-                case Alloc(buffer) | Object(buffer):
+                case Alloc(buffer) | Object(buffer) | Resize(buffer):
                     found.places[buffer] = buffer, const(0)
                     arenas.add(buffer)
                 case View(buffer, base, offset) if base in found.places:

@@ -51,6 +51,7 @@ from legato.tir.stmt import (
     Open,
     Prefetch,
     Release,
+    Resize,
     Retain,
     Stmt,
     Store,
@@ -62,7 +63,7 @@ from legato.tir.walk import BINDERS, buffers_read, buffers_written, loads, loops
 
 __all__ = ["verify", "verify_all"]
 
-_OBJECTS = (Object, Open, Retain, Release)
+_OBJECTS = (Object, Open, Resize, Retain, Release)
 _HOST_ONLY = (While, View, Launch, Invoke, HostOp, Switch, *_OBJECTS)
 _MOST = 65535  # tag and pointers of an object are 16 bits each
 
@@ -91,7 +92,7 @@ class _Verifier:
     scope: set[Var | Buffer] = field(default_factory=set)
     bound: set[Var | Buffer] = field(default_factory=set)
     path: list[Stmt] = field(default_factory=list)
-    payloads: set[Buffer] = field(default_factory=set)  # buffers bound by Object and Open
+    payloads: set[Buffer] = field(default_factory=set)  # buffers bound by Object, Open and Resize
     vectors: int = 0  # VECTOR loops around
 
     def run(self) -> None:
@@ -227,7 +228,7 @@ class _Verifier:
                 self.call(s)
             case Switch():
                 self.switch(s)
-            case Object() | Open() | Retain() | Release():
+            case Object() | Open() | Resize() | Retain() | Release():
                 self.object(s)
             case _:
                 raise self.error(f"{type(s).__name__} is no statement")
@@ -304,10 +305,10 @@ class _Verifier:
 
     # Objects
 
-    def object(self, s: Object | Open | Retain | Release) -> None:
+    def object(self, s: Object | Open | Resize | Retain | Release) -> None:
         if not isinstance(s, Object):
             self.expr(s.handle, dt.handle, "the operand")
-        if isinstance(s, Object | Open):
+        if isinstance(s, Object | Open | Resize):
             self.bind(s.buffer)
             self.buffer(s.buffer)
             self.payloads.add(s.buffer)

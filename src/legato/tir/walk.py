@@ -20,14 +20,29 @@ from legato.base import dtype as dt
 from legato.base.node import transform
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Address, Load, Size, Tag
-from legato.tir.stmt import Alloc, For, Func, HostOp, Invoke, Launch, Let, Object, Open, Prefetch, Stmt, Store, View
+from legato.tir.stmt import (
+    Alloc,
+    For,
+    Func,
+    HostOp,
+    Invoke,
+    Launch,
+    Let,
+    Object,
+    Open,
+    Prefetch,
+    Resize,
+    Stmt,
+    Store,
+    View,
+)
 
 __all__ = ["BINDERS", "bound_buffers", "bound_vars", "buffers_read", "buffers_used", "buffers_written", "expressions",
            "has_load", "loads", "loop_limits", "loop_ranges", "loops", "map_exprs", "replace_buffer",
            "rewrite_loads", "rewrite_loads_in", "statements", "substitute", "transform", "vars_used"]  # fmt: skip
 
 CALLS = (Launch, Invoke, HostOp)
-BINDERS = (Alloc, View, Object, Open)  # of a buffer, while their body runs
+BINDERS = (Alloc, View, Object, Open, Resize)  # of a buffer, while their body runs
 
 
 def statements(root: Stmt | Func) -> Iterator[Stmt]:
@@ -87,7 +102,7 @@ def bound_vars(root: Stmt | Func) -> tuple[Var, ...]:
 
 
 def bound_buffers(root: Stmt | Func) -> tuple[Buffer, ...]:
-    """Buffers bound under `root` by Alloc, View, Object and Open, in program order."""
+    """Buffers bound under `root` by Alloc, View, Object, Open and Resize, in program order."""
     return tuple(s.buffer for s in statements(root) if isinstance(s, BINDERS))
 
 
@@ -178,7 +193,7 @@ def replace_buffer(stmt: Stmt, mapping: Mapping[Buffer, Buffer]) -> Stmt:
 
 
 def _with_buffers(node: Stmt, mapping: Mapping[Buffer, Buffer]) -> Stmt | None:
-    if isinstance(node, Store | Prefetch | Alloc | Object | Open) and node.buffer in mapping:
+    if isinstance(node, Store | Prefetch | Alloc | Object | Open | Resize) and node.buffer in mapping:
         return replace(node, buffer=mapping[node.buffer])
     if isinstance(node, View) and (node.buffer in mapping or node.base in mapping):
         return replace(node, buffer=mapping.get(node.buffer, node.buffer), base=mapping.get(node.base, node.base))

@@ -39,6 +39,7 @@ from legato.ir.op import Op
 from legato.ir.scope import operands, pattern_vars
 from legato.ir.scope import post_order as expr_nodes
 from legato.ir.types import TensorType
+from legato.ir.updates import UPDATES
 
 __all__ = ["Effect", "Effects", "brought_dims", "is_sure"]
 
@@ -179,7 +180,7 @@ class _Behaviour:
                 return Effect.NONE if node.complete else Effect.FAILS
             case Call(op=Op() as op):
                 found = Effect.CELLS if op.stateful else Effect.NONE
-                return found | (Effect.FAILS if op.compute is None else Effect.NONE)
+                return found | (Effect.FAILS if op.compute is None and op not in UPDATES else Effect.NONE)
             case Call(op=Constructor()):
                 return Effect.NONE
             case Call():

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from legato.base.dataclass import dataclass
 from legato.base.node import post_order
 from legato.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Tuple, Var
-from legato.ir.types import TensorType
+from legato.ir.types import Dim, TensorType
+from legato.ir.updates import is_one
 from legato.ops.binary import add
 from legato.ops.compare import less
 from legato.ops.reshape import expand_dims, reshape
 from legato.ops.scatter import scatter_nd
 
-__all__ = ["Loop", "loop_of", "number"]
+__all__ = ["Loop", "bare", "loop_of", "number", "row_put"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,22 +74,30 @@ def number(e: Expr) -> object:
 
 def _part_put(e: Expr, param: Var, counter: Expr) -> Expr | None:
     """What `e` puts into `param` as part number `counter` of its first dimension; None if it is not of this form."""
-    if not isinstance(e, Call) or e.op is not scatter_nd or e.args[0] is not param or e.attrs != type(e.attrs)():
-        return None
-    index, update = e.args[1:]
-    is_index = isinstance(index, Call) and index.op is reshape and index.args[0] is counter and _is_ones(index, 2)
-    if not is_index or not isinstance(update, Call) or update.op not in (reshape, expand_dims):
-        return None
-    (part,) = update.args
-    ty, held = part.ty, param.ty
-    assert isinstance(ty, TensorType)
-    assert isinstance(held, TensorType)
-    return part if ty.shape == held.shape[1:] else None
+    put = row_put(e)
+    return None if put is None or put[0] is not param or put[1] is not counter else put[2]
 
 
-def _is_ones(e: Expr, rank: int) -> bool:
-    ty = e.ty
-    return isinstance(ty, TensorType) and [str(d) for d in ty.shape] == ["1"] * rank
+def row_put(e: Expr) -> tuple[Expr, Expr, Expr] | None:
+    """The tensor, the index and the row, where `e` is a scatter_nd that puts one row into a tensor; else None."""
+    if not isinstance(e, Call) or e.op is not scatter_nd or e.attrs != type(e.attrs)():
+        return None
+    data, index, update = e.args
+    assert isinstance(data.ty, TensorType)
+    assert isinstance(index.ty, TensorType)
+    at, row = bare(index, ()), bare(update, data.ty.shape[1:])
+    return None if row is None or not all(map(is_one, index.ty.shape)) else (data, index if at is None else at, row)
+
+
+def bare(e: Expr, shape: Sequence[Dim]) -> Expr | None:
+    """What has this shape and holds the elements of `e`, which may have more extents of 1; None if there is none."""
+    while True:
+        assert isinstance(e.ty, TensorType)
+        if e.ty.shape == tuple(shape):
+            return e
+        if not isinstance(e, Call) or e.op not in (reshape, expand_dims):
+            return None
+        (e,) = e.args
 
 
 def _is_made_of(e: Expr, params: set[Var]) -> bool:

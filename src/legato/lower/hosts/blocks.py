@@ -14,6 +14,7 @@ from legato.ir.let import Binding, chain
 from legato.ir.op import Op
 from legato.ir.tensor_to_shape import NEGATIVE, TENSOR_TO_SHAPE
 from legato.ir.types import ShapeType, TensorType, Type
+from legato.ir.updates import APPEND, PUT
 from legato.ir.views import JOIN, PART, PartAttrs
 from legato.lower.homes import Homes
 from legato.lower.hosts.body import Body
@@ -25,7 +26,9 @@ from legato.lower.hosts.objects import box, construct, read, ref, write
 from legato.lower.hosts.ownership import Owners
 from legato.lower.hosts.results import Place, known, new_place, registers, store_dims, taken
 from legato.lower.hosts.scalars import compute
+from legato.lower.hosts.updates import append, put
 from legato.lower.hosts.values import Value, flat
+from legato.lower.late_updates import is_update
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
 from legato.tir.stmt import Check, If, View
@@ -38,14 +41,14 @@ def lower_block(frame: Frame, body: ir.Expr, place: Place, out: Body, given: Seq
     bindings, result = chain(body)
     placed, boxed = _place_results(frame, bindings, result, place.value)
     boxed = boxed.union(_boxed(frame, bindings)) - placed.keys()
-    outside = frame.homes, frame.owners, frame.known, frame.out
+    outside = frame.homes, frame.owners, frame.known, frame.out, frame.ends_turn
     frame.homes, frame.owners = Homes(frame.views), Owners.of(frame.borrowed, bindings, result, given, frame.env)
-    frame.out = out
+    frame.out, frame.ends_turn = out, frame.jump is not None and result in frame.jump.calls
     frame.homes.plan(bindings, placed)
     frame.owners.release(out)
     for n, (var, value) in enumerate(bindings):
         frame.owners.now = n
-        if var in boxed and var not in frame.homes.places.of and not frame.late(var.ty):
+        if var in boxed and var not in frame.homes.places.of and not frame.late(var.ty) and not is_update(value):
             placed[var] = _box(frame, var, out)
         if var == result and isinstance(value, ir.If | ir.Match) and frame.late(value.ty):
             _branch(frame, value, place, out)  # its dims come with the result of the block
@@ -58,7 +61,7 @@ def lower_block(frame: Frame, body: ir.Expr, place: Place, out: Body, given: Seq
         if frame.jump is None or result not in frame.jump.calls:
             store_dims(frame, place, result, out)
             _return(frame, list(flat(frame.atom(result))), list(flat(place.value)), out)
-    frame.homes, frame.owners, frame.known, frame.out = outside
+    frame.homes, frame.owners, frame.known, frame.out, frame.ends_turn = outside
 
 
 def _return(frame: Frame, values: Sequence[Buffer], places: Sequence[Buffer], out: Body) -> None:
@@ -165,6 +168,10 @@ def _call(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: Bod
         assert isinstance(source, Buffer)
         assert isinstance(call.attrs, PartAttrs)
         return _part(frame, var, source, call.attrs, out)
+    if call.op is APPEND:
+        return append(frame, var, call, out)
+    if call.op is PUT:
+        return put(frame, var, call, out)
     if call.op is TENSOR_TO_SHAPE:
         return _dims(frame, call, out)
     if isinstance(call.op, Op):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from legato.arith.expr import Expr
 from legato.tir.buffer import Buffer
-from legato.tir.stmt import Alloc, Object, Stmt, block
+from legato.tir.stmt import Alloc, Object, Resize, Stmt, block
 
 __all__ = ["Body"]
 
@@ -42,6 +43,10 @@ class Body:
     def object(self, payload: Buffer, tag: int = 0, pointers: int = 0) -> None:
         """A new object for the rest of the block."""
         self.inside(lambda rest: Object(payload, tag, pointers, rest))
+
+    def resized(self, payload: Buffer, handle: Expr) -> None:
+        """What the object `handle` becomes with another size, for the rest of the block."""
+        self.inside(lambda rest: Resize(payload, handle, rest))
 
     def done(self) -> Stmt:
         """The block."""

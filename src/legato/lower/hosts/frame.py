@@ -34,10 +34,12 @@ __all__ = ["Frame", "Jump"]
 @dataclass(frozen=True, slots=True)
 class Jump:
     """How a function that is a loop calls itself: `calls` are variables bound to such calls, `emit` appends the
-    statements that make the arguments of one the state of the next turn."""
+    statements that make the arguments of one the state of the next turn. `state` are tensors in memory of the loop's
+    own."""
 
     calls: frozenset[ir.Var]
     emit: Callable[[ir.Call, Body], None]
+    state: frozenset[Buffer]
 
 
 @dataclass(slots=True)
@@ -45,7 +47,8 @@ class Frame:
     """One function. `env` maps variables to values.
 
     items: where results of launches are wanted, by their numbers. homes, owners, out: of the block that is being built.
-    jump: if the function is a loop. extents: dims that are values, in registers from the start.
+    jump: if the function is a loop; ends_turn: the block that is being built calls it. extents: dims that are values,
+    in registers from the start.
 
     Dims: `planned` have their values when the function is entered, and memory for what has no others is planned. Others
     are brought in the course of it: `known` are those that have values by now. `waiting` are equalities to be checked
@@ -64,6 +67,7 @@ class Frame:
     owners: Owners = field(init=False)
     out: Body = field(default_factory=Body)
     jump: Jump | None = None
+    ends_turn: bool = False
     planned: frozenset[Var] = frozenset()
     known: frozenset[Var] = frozenset()
     waiting: tuple[Constraint, ...] = ()

@@ -94,7 +94,7 @@ def lower_loop(
         loop.assign(call, stmts)
         stmts.append(Store(running, (), const(True, dt.bool_)))
 
-    frame.jump = Jump(frozenset(calls), emit)
+    frame.jump = Jump(frozenset(calls), emit, frozenset(loop.held))
     body = Body()
     body.append(Store(running, (), const(False, dt.bool_)))
     loop.enter(body)
@@ -104,12 +104,13 @@ def lower_loop(
 
 class _Loop:
     """The state of a function that is a loop: `targets` hold its parameters, `dims` those dims that change. The loop
-    owns the handles `owned`."""
+    owns the handles `owned`, and the memory of the tensors `held`."""
 
     def __init__(self, frame: Frame, func: ir.Function, given: Mapping[Var, Var], out: Body) -> None:
         self.frame, self.func, self.given = frame, func, given
         self.targets: list[Buffer] = []
         self.owned: list[Buffer] = []
+        self.held: list[Buffer] = []
         self.dims = {d: out.register(Buffer(d.name, (), dt.int64, scope=Scope.REGISTER)) for d in given}
         out.extend(Store(register, (), cast(given[d], dt.int64)) for d, register in self.dims.items())
         self.params: list[tuple[ir.Var, list[Buffer]]] = []
@@ -137,6 +138,8 @@ class _Loop:
         scope = Scope.GLOBAL if param.rank else Scope.REGISTER
         copy = self.frame.like(Buffer(param.name, param.shape, param.dtype, param.layout, scope), out)
         out.append(self.frame.copy(param, copy))
+        if copy.rank:
+            self.held.append(copy)
         if copy.dtype == dt.handle:
             out.append(Retain(handle(copy)))
             self.owned.append(copy)

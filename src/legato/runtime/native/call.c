@@ -159,6 +159,10 @@ static void end(lg_call *call, void *payload) {
     lg_heap_end(&((lg_workspace *)call)->heap, payload);
 }
 
+static void *resize(lg_call *call, void *payload, int64_t bytes) {
+    return lg_heap_resize(&((lg_workspace *)call)->heap, payload, bytes);
+}
+
 static const lg_services services = {
     .version = LG_ABI_VERSION,
     .size = sizeof(lg_services),
@@ -170,6 +174,7 @@ static const lg_services services = {
     .barrier = barrier,
     .object = object,
     .end = end,
+    .resize = resize,
 };
 
 /* ---- services of a profiled workspace ---- */
@@ -205,6 +210,7 @@ static const lg_services timed_services = {
     .barrier = barrier,
     .object = object,
     .end = end,
+    .resize = resize,
 };
 
 /* ---- the embedder's side ---- */

@@ -2,6 +2,7 @@
 #include "internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define SMALL 512              /* blocks of cells up to here come in steps of 16 bytes */
 #define MEDIUM 1024            /* all others up to here in steps of 64; beyond, four sizes for each power of two */
@@ -217,6 +218,25 @@ static void release(lg_heap *heap, int64_t handle) {
 void lg_heap_release(lg_heap *heap, const int64_t *handles, int64_t count) {
     for (int64_t i = 0; i < count; i++)
         release(heap, handles[i]);
+}
+
+/* Sizes of classes grow in proportion, so what is copied here while an object grows bit by bit is linear in its bytes. */
+void *lg_heap_resize(lg_heap *heap, void *payload, int64_t bytes) {
+    lg_header *object = (lg_header *)payload - 1;
+    int64_t old = object->bytes, size;
+    bool is_valid = bytes >= 0 && bytes <= MAX_OBJECT, is_last = object->refs == 1;
+    if (is_last && is_valid && class_of(bytes, 0, &size) == class_of(old, 0, &size)) {
+        object->bytes = bytes;
+        return payload;
+    }
+    void *new = lg_heap_object(heap, bytes, object->tag, 0);
+    if (!new)
+        return NULL;
+    memcpy(new, payload, (size_t)(old < bytes ? old : bytes));
+    release(heap, (int64_t)(uintptr_t)payload);
+    if (is_last && bytes >= LARGE)
+        trim(heap); /* blocks that it has outgrown */
+    return new;
 }
 
 /* ---- the end of a call ---- */

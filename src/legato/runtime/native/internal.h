@@ -210,6 +210,9 @@ typedef struct {
 /* The payload of a new object with one reference, or NULL: no memory. */
 void *lg_heap_object(lg_heap *heap, int64_t bytes, int64_t tag, int64_t pointers);
 
+/* What the object with this payload becomes with so many bytes: see lg_services. NULL: no memory. */
+void *lg_heap_resize(lg_heap *heap, void *payload, int64_t bytes);
+
 /* Ends an object whose count has become 0, and what only it refers to. */
 void lg_heap_end(lg_heap *heap, void *payload);
 void lg_heap_release(lg_heap *heap, const int64_t *handles, int64_t count);

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LG_ABI_VERSION 5
+#define LG_ABI_VERSION 6
 
 typedef union {
     void *p;
@@ -81,6 +81,11 @@ typedef struct {
     /* Ends the object with this payload, whose count the caller has just brought to 0, and releases what its handles
      * refer to. */
     void (*end)(lg_call *call, void *payload);
+    /* The payload of an object of `bytes` with one reference that begins with what this payload has, as far as both
+     * reach; behind that its contents are undefined. The object with this payload has no pointers, and one reference
+     * less: it becomes the new one where that was the last, and its block is long enough. Growing by little, again and
+     * again, takes time that is linear in the bytes. On NULL return LG_MEMORY. */
+    void *(*resize)(lg_call *call, void *payload, int64_t bytes);
 } lg_services;
 
 /* One run of a program; made by the runtime. Generated code reads the first two fields only. */
