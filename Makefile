@@ -44,9 +44,10 @@ fuzz-programs: $(VENV)/.dev ## FUZZ=20000 random programs over the whole languag
 fuzz-onnx: $(VENV)/.dev ## FUZZ=10000 random ONNX graphs: compiled as interpreted, and as ONNX Runtime has them
 	LEGATO_FUZZ=$(or $(FUZZ),10000) $(BIN)/python -m pytest -n 2 --timeout 0 tests/frontend/onnx/test_random_graphs.py
 
-bounds: $(VENV)/.dev models ## all that compiles once more, every access to memory tested when it runs; FUZZ=200 random programs for each property
-	LEGATO_BOUNDS=1 LEGATO_FUZZ=$(or $(FUZZ),200) $(BIN)/python -m pytest -n 2 --dist worksteal --timeout 0 \
-	  tests/lower tests/models tests/frontend tests/programs tests/transform tests/codegen
+bounds: $(VENV)/.dev models ## all tests once more, and FUZZ=5000 random programs, every access to memory tested when it is made
+	LEGATO_BOUNDS=1 $(BIN)/python -m pytest -n 2 --dist worksteal --timeout 0
+	LEGATO_BOUNDS=1 LEGATO_FUZZ=$$(($(or $(FUZZ),5000) / 2)) \
+	  $(BIN)/python -m pytest --tx 2*popen --dist each --timeout 0 tests/lower/test_whole_programs.py
 
 mutants: $(VENV)/.dev ## MUTANTS=100000 damaged programs: each is typed or refused, with an error of its own
 	LEGATO_MUTANTS=$(or $(MUTANTS),100000) $(BIN)/python -m pytest -n 2 --timeout 0 tests/errors/test_mutants.py
