@@ -103,3 +103,18 @@ def test_where_a_tensor_is_not_zero() -> None:
       (%w, take(%x, squeeze(%column, axis=[1]), axis=0), sum(%column))
     }}""")
     agree(module, *([x] for x in (X, X % 3, X * 0, X[:0])))
+
+
+def test_results_have_the_names_that_casts_give_their_dims() -> None:
+    text = """
+    def @main(%x: Tensor[(n, 4), float32], %size: Tensor[(2,), int64]) {
+      let %dims = match_cast(tensor_to_shape(%size), Shape[(rows, columns)]);
+      (reshape(%x, newshape=[rows, columns]), match_cast(argwhere(%x), Tensor[(found, 2), int32]))
+    }"""
+    exe = legato.compile(legato.parse(f'#[version = "0.0.5"]\n{text}'), threads=1)
+    assert [str(r) for r in exe.results] == ["output0: float32[rows, columns]", "output1: int32[found, 2]"]
+    given = {"x": np.eye(4, dtype=np.float32), "size": np.array([2, 8])}
+    with pytest.raises(
+        RunError, match="no array can be given for output output0: float32\\[rows, columns\\]: the program"
+    ):
+        exe.run(given, out={"output0": np.zeros((2, 8), np.float32)})

@@ -95,9 +95,15 @@ def check_overlap(info: FunctionInfo, inputs: Sequence[np.ndarray], outs: Sequen
 
 
 def by_name(
-    kind: str, tensors: Sequence[TensorInfo | ObjectInfo], values: Mapping[str, object], *, complete: bool
+    kind: str,
+    tensors: Sequence[TensorInfo | ObjectInfo],
+    values: Mapping[str, object],
+    *,
+    complete: bool,
+    others: Sequence[ObjectInfo] = (),
 ) -> list[object | None]:
-    """`values` in the order of `tensors`, None for absent ones; RunError for unknown and (`complete`) absent ones."""
+    """`values` in the order of `tensors`, None for absent ones; RunError for unknown and (`complete`) absent ones, and
+    for `others`, which are objects that the program makes."""
     known = {tensor.name: tensor for tensor in tensors}
     if not isinstance(values, Mapping):
         raise fault(
@@ -107,6 +113,9 @@ def by_name(
         from difflib import get_close_matches  # only for mistakes
 
         name = next(name for name in values if name not in known)
+        if made := [str(other) for other in others if other.name == name]:
+            hint = "leave it out: what run returns has it"
+            raise RunError(f"no array can be given for {kind} {made[0]}: the program makes it\n  hint: {hint}")
         close = get_close_matches(str(name), known, n=1)
         hint = f"\n  hint: did you mean {close[0]!r}?" if close else ""
         raise RunError(f"no {kind} is called {name!r}; there are {', '.join(map(str, tensors))}{hint}")

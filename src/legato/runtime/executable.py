@@ -144,7 +144,7 @@ class Executable:
         """Outputs by name, for inputs by name; tensors named in `out` are written there (C order, no overlap)."""
         info = self._signature.info
         values = by_name("input", info.arguments, inputs, complete=True)
-        given = by_name("output", info.outputs, out, complete=False) if out else None
+        given = by_name("output", info.outputs, out, complete=False, others=info.results) if out else None
         names = [tensor.name for tensor in info.outputs] + [obj.name for obj in info.results]
         return dict(zip(names, self._call(values, given), strict=True))
 

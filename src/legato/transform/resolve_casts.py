@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from legato.arith.expr import Var as DimVar
+from legato.arith.expr import fresh
 from legato.arith.substitute import substitute, variables
 from legato.base.dataclass import dataclass
 from legato.base.node import post_order as reached
@@ -39,7 +40,7 @@ class ResolveCasts(FunctionPass):
     def function(self, func: Function, mod: Module) -> Function:
         if not any(isinstance(node, MatchCast) for node in post_order(func.body)):
             return func
-        found = _told(func)
+        found = _named(_told(func), _bound(func))
         if found:
             copy = Copy(dims=found).expr(func)
             assert isinstance(copy, Function)
@@ -67,6 +68,15 @@ def _told(func: Function) -> dict[DimVar, Dim]:
         if node.ty is not None:
             known |= bound_dims([node.ty])
     return found
+
+
+def _named(found: dict[DimVar, Dim], bound: set[DimVar]) -> dict[DimVar, Dim]:
+    """`found`, with the names that casts give dims for those dims that operators and calls have brought."""
+    names: dict[DimVar, Dim] = {}
+    for new, value in found.items():
+        if isinstance(value, DimVar) and value not in bound and value not in names:
+            names[value] = fresh(new.name, value.lo, value.hi)
+    return {**{new: substitute(value, names) for new, value in found.items()}, **names}
 
 
 def _bound(func: Function) -> set[DimVar]:
