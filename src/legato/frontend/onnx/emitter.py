@@ -150,6 +150,8 @@ class Emitter(Builder):
         ratios = self._positions.of(x)
         found: list[Dim | None] = [None] * count if ratios is None else [r.whole() for r in ratios.ravel()]
         late = [n for n, d in enumerate(found) if d is None or not self.is_known(d)]
+        if not late:
+            return tuple(d for d in found if d is not None)
         flat = self.reshape(self.to(x, int64), newshape=(count,))
         shape = self.let("dims", self.call(TENSOR_TO_SHAPE, flat if len(late) == count else self.picked(flat, late)))
         assert isinstance(shape.ty, ShapeType)
