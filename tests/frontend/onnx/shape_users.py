@@ -69,11 +69,11 @@ def _expand_keeping(d: Draft) -> None:
     _add(d, "Expand", x, d.add("Where", is_kept, ones, wanted))
 
 
-def _bound(d: Draft, x: str, axis: int) -> str:
+def _bound(d: Draft, x: str, axis: int, step: int) -> str:
     """A start or end of a slice: numbers of any sign, also from an extent back, or out of range."""
     how = d.rng.random()
-    if how < 0.25:
-        return d.constant([d.rng.choice((0, 0, 1, 2, -1, -2, 9, -9, 2**63 - 1))])
+    if how < 0.25:  # of the largest integer and a step below 0, ONNX Runtime has its own idea
+        return d.constant([d.rng.choice((0, 0, 1, 2, -1, -2, 9, -9, 2**63 - 1 if step > 0 else 99))])
     if how < 0.5:
         return d.number(-9, 20)
     if how < 0.7:
@@ -85,8 +85,8 @@ def _slice(d: Draft) -> None:
     x = d.tensor(1)
     rank = d.value(x).ndim
     axes = d.rng.sample(range(rank), d.rng.choice((1, min(2, rank))))
-    starts, ends = (d.listed([_bound(d, x, a) for a in axes]) for _ in range(2))
     steps = [d.rng.choice((1, 1, 1, 2, -1, -2, 3)) for _ in axes]
+    starts, ends = (d.listed([_bound(d, x, a, s) for a, s in zip(axes, steps, strict=True)]) for _ in range(2))
     places = d.constant([a - rank if d.rng.random() < 0.3 else a for a in axes])
     if steps == [1] * len(axes) and d.rng.random() < 0.6:
         _add(d, "Slice", x, starts, ends, places)

@@ -133,6 +133,12 @@ def test_slice(step: int) -> None:
     check(proto, [*cases, {"x": X[:0], "s": ints(0), "e": ints(2)}, {"x": X[:0], "s": ints(-1), "e": ints(-3)}])
 
 
+def test_slice_of_what_has_no_elements() -> None:
+    """Whatever the data says, it begins and ends at 0."""
+    proto = model([node("Slice", "x s e a")], [value("x", ("n", 0)), shape(1)], weights={"e": ints(9), "a": ints(1)})
+    check(proto, with_shape(ints(0), ints(3), ints(-2), x=X[:, :0]))
+
+
 def test_slice_of_known_axes_and_others() -> None:
     steps = [node("Concat", "one s", "b", axis=0), node("Slice", "x b e a t")]
     weights = {"one": ints(1), "e": ints(3, 4), "a": ints(0, 1), "t": ints(1, 1)}

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import random
+from collections.abc import Callable
 from fractions import Fraction
+from itertools import product
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, RuntimeException
 
+import legato
 from legato.arith.evaluate import evaluate as value_at
 from legato.arith.expr import fresh
-from legato.base.errors import ImportModelError, UnsupportedError
+from legato.base.errors import ImportModelError, RunError, UnsupportedError
 from legato.frontend.onnx import from_onnx
 from legato.frontend.onnx.rounding import ceiled, floored
 from legato.interp import evaluate
@@ -142,6 +148,51 @@ def test_codes_of_reshape() -> None:
         with pytest.raises(ImportModelError) as caught:
             from_onnx(model([node], [value("x", ("n", 3, 4))], weights={"s": np.array([code, 4])}))
         assert caught.value.message == f"the new shape is [{code}, 4], wanted extents, 0 or -1"
+
+
+def _reshaped(dims: tuple[str | int, ...], *target: str | int) -> onnx.ModelProto:
+    """x, whose shape is `dims`, in a new shape: numbers, or formulas of one extent."""
+    halves = {"m": ("Mul", 1), "m//2": ("Div", 2), "2m": ("Mul", 2)}
+    nodes = [helper.make_node("Shape", ["x"], ["s"]), helper.make_node("Slice", ["s", "i0", "i1"], ["m"])]
+    weights = {"i0": np.array([dims.index("m")]), "i1": np.array([dims.index("m") + 1])}
+    for k, part in enumerate(target):
+        operator, by = halves.get(str(part), ("", part))
+        weights[f"c{k}"] = np.array([by])
+        nodes.append(helper.make_node(operator or "Identity", ["m", f"c{k}"] if operator else [f"c{k}"], [f"p{k}"]))
+    nodes.append(helper.make_node("Concat", [f"p{k}" for k in range(len(target))], ["t"], axis=0))
+    return model([*nodes, helper.make_node("Reshape", ["x", "t"], ["y"])], [value("x", dims)], weights=weights)
+
+
+@pytest.mark.parametrize(
+    ("dims", "target", "taken"),
+    [
+        (("m",), ("m//2", -1), True),  # a half of one element is none: the one stays
+        (("m",), ("m", -1), False),
+        ((2, "m"), ("m", -1), False),
+        (("m", 3, "m"), ("m", 3, "m"), True),
+        (("m", 3, "m"), ("2m", -1), False),
+        (("k", 6, "m"), ("m", 6, -1), False),
+    ],
+)
+def test_zeros_that_are_computed(dims: tuple[str | int, ...], target: tuple[str | int, ...], taken: bool) -> None:
+    """Of ONNX, a 0 in the new shape means the extent that is there. Never is it another; `taken`: nor refused."""
+    proto = _reshaped(dims, *target)
+    module = from_onnx(proto)
+    exe = legato.compile(module)
+    for m, k in product((0, 1, 2, 5), (0, 1, 2, 5) if "k" in dims else (0,)):
+        x = np.arange(math.prod(shape := [{"m": m, "k": k}.get(str(d), d) for d in dims]), dtype=np.float32)
+        wanted, found, run = (_shape_or_none(f, x.reshape(shape)) for f in (
+            lambda x: ort_outputs(proto, {"x": x})[0], lambda x: evaluate(module, [x]), exe))  # fmt: skip
+        assert found == run
+        assert found == wanted or (found is None and not taken) or wanted is None
+
+
+def _shape_or_none(function: Callable[[Array], Any], x: Array) -> tuple[int, ...] | None:
+    try:
+        found: Array = function(x)
+    except (RunError, Fail, InvalidArgument, RuntimeException):
+        return None
+    return found.shape
 
 
 def test_squeeze_without_axes() -> None:

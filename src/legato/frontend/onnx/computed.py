@@ -10,15 +10,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from legato.arith.expr import Const, const
+from legato.arith.expr import Const, const, eq, ge, select
+from legato.arith.prove import prove
 from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.errors import UnsupportedError
 from legato.frontend.onnx.emitter import Emitter
+from legato.frontend.onnx.ratio import reduced
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
+from legato.ops._rules import sides_of_least
 
-__all__ = ["new_shape", "range_of", "signed_dims", "slice_bounds"]
+__all__ = ["copied_for_zeros", "new_shape", "range_of", "signed_dims", "slice_bounds"]
 
 
 def _int(b: Emitter, value: int) -> Expr:
@@ -54,6 +57,30 @@ def new_shape(b: Emitter, x: Expr, shape: Expr, allowzero: bool) -> Expr:
     others = b.prod(b.where(is_rest, _int(b, 1), wanted), axis=(0,))
     rest = b.floor_divide(b.extent(simplify(b.product(b.dims_of(x))), dt.int64), others)
     return b.where(is_rest, rest, wanted)
+
+
+def copied_for_zeros(b: Emitter, x: Expr, shape: Sequence[Dim]) -> tuple[Dim, ...]:
+    """The new shape of `x`: where an extent of `shape`, a formula, is 0 in a call, that of `x` at its place is meant.
+
+    Most often that one is 0, too. Where an extent of 0 leaves no element of `x` it stays what it is, so that formulas
+    are short: calls in which the other would be meant are refused.
+    """
+    dims, found = b.dims_of(x), list(shape)
+    for n, (own, d) in enumerate(zip(dims, shape, strict=False)):
+        if isinstance(d, Const) or prove(ge(d, 1)) or _is_multiple(own, d):
+            continue
+        if not _is_multiple(b.product(dims), d):
+            found[n] = simplify(select(eq(d, 0), own, d))
+            continue
+        is_least = isinstance(own, Const) and own.value > 0
+        sides = sides_of_least(d, const(1)) if is_least else (simplify(select(eq(d, 0), own, const(0))), const(0))
+        b.require(*sides, f"Reshape: dim {n} of the new shape, of which 0 means {own}")
+    return tuple(found)
+
+
+def _is_multiple(a: Dim, b: Dim) -> bool:
+    """Whether `a` is 0 wherever `b` is, as its factors show."""
+    return isinstance(reduced(a, b)[1], Const)
 
 
 def slice_bounds(b: Emitter, start: Expr, end: Expr, extent: Dim, step: int) -> tuple[Dim, Dim]:

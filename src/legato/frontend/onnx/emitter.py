@@ -20,6 +20,7 @@ from legato.base.span import Span
 from legato.frontend.onnx.ratio import Ratio, Ratios
 from legato.frontend.onnx.tensors import Array
 from legato.infer.builder import Builder
+from legato.infer.site import Site
 from legato.interp import evaluate_op
 from legato.ir.attrs import is_symbolic
 from legato.ir.expr import Call, Constant, Expr, Function, Tuple, Var
@@ -289,6 +290,10 @@ class Emitter(Builder):
         found = tuple(required.pop(key) for key in mine)
         attrs = {"constraints": found} if found else {}
         return Function(tuple(params), body, ty.ret, ty.type_params, attrs, ty=ty, span=self.span)
+
+    def require(self, a: Dim, b: Dim, what: str) -> None:
+        """Requires two dims to be equal, which calls check unless it is known; `what` says in words what for."""
+        self._typer.solver.same(a, b, Site(what, self.span, self._typer.scope))
 
     def trial(self) -> Callable[[], None]:
         """Begins an attempt; what is returned forgets what was found since to be required of dims."""

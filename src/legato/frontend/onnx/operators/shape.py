@@ -16,7 +16,7 @@ from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.axes import over_axes
-from legato.frontend.onnx.computed import new_shape, range_of, signed_dims, slice_bounds
+from legato.frontend.onnx.computed import copied_for_zeros, new_shape, range_of, signed_dims, slice_bounds
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.tensors import element_type
 from legato.ir.expr import Expr
@@ -106,7 +106,7 @@ def reshape(b: Emitter, x: Expr, shape: Expr, *, allowzero: int = 0) -> Expr:
     if known is None:
         computed = b.dims(new_shape(b, x, shape, bool(allowzero)), "extents of the new shape")
         return b.reshape(x, newshape=computed, allowzero=True)
-    codes = tuple(map(_literal, known))
+    codes = tuple(map(_literal, known if allowzero else copied_for_zeros(b, x, known)))
     if any(isinstance(code, int) and code < -1 for code in codes):  # Relay's reshape gives these a meaning
         raise ImportModelError(f"the new shape is [{', '.join(map(str, codes))}], wanted extents, 0 or -1")
     return b.reshape(x, newshape=codes, allowzero=bool(allowzero))
