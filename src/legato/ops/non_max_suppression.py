@@ -189,8 +189,13 @@ all_class_non_max_suppression = Op(
     type_rel=_relation,
     reference=quiet(_reference),
     compute=_compute,
-    samples=(_sample(3, 0.5, 0.0), _sample(2, 0.5, 0.4), _sample(0, 0.5, 0.0), _sample(100, 1.0, -1.0),
-             _sample(3, 0.5, 0.0, "float64")),
+    samples=(
+        _sample(3, 0.5, 0.0),
+        _sample(2, 0.5, 0.4),
+        _sample(0, 0.5, 0.0),
+        _sample(100, 1.0, -1.0),
+        _sample(3, 0.5, 0.0, "float64"),
+    ),
     doc="""(rows, [n]): (batch, class, box) of the n boxes that are kept, class by class, the highest score first, then
 rows of zeros.
 

@@ -146,7 +146,9 @@ def _one() -> TensorProto:
 
 def _counted(d: Draft) -> None:
     """An element, or the extent, of a range of numbers."""
-    r = d.add("Range", d.constant(d.rng.choice((0, 0, 1, -2))), d.scalar(d.number(0)), d.constant(d.rng.choice((1, 1, 2, 3))))
+    r = d.add(
+        "Range", d.constant(d.rng.choice((0, 0, 1, -2))), d.scalar(d.number(0)), d.constant(d.rng.choice((1, 1, 2, 3)))
+    )
     d.numbers.append(d.extent(r, 0))
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -135,6 +135,37 @@ def test_resizing_by_scales(mode: str) -> None:
             assert evaluate(from_onnx(proto), [x]).shape == wanted, formula
 
 
+SCALES: dict[str, Sequence[str | float]] = {
+    "of others": ("n/m", "n/m"), "beside a number": ("m/n", 1.5), "of data": ("data", 0.5), "of itself": ("m/n", "m/n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("scales", SCALES.values(), ids=SCALES)
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+@pytest.mark.parametrize("coordinates", ["asymmetric", "half_pixel"])
+def test_resizing_by_computed_scales(scales: Sequence[str | float], mode: str, coordinates: str) -> None:
+    """Two extents by factors: quotients of extents, what the data says, numbers."""
+    nodes = [helper.make_node("Shape", [v], [f"{v}s"], start=-1) for v in "xw"]
+    nodes += [helper.make_node("Cast", [f"{v}s"], [f"{v}f"], to=TensorProto.FLOAT) for v in "xw"]
+    nodes += [helper.make_node("Div", ["xf", "wf"], ["n/m"]), helper.make_node("Div", ["wf", "xf"], ["m/n"])]
+    numbers = {str(s): np.array([s], np.float32) for s in scales if isinstance(s, float)}
+    nodes += [
+        helper.make_node("Concat", ["ones", *map(str, scales)], ["scales"], axis=0),
+        helper.make_node("Resize", ["x", "", "scales"], ["y"], mode=mode, coordinate_transformation_mode=coordinates),
+    ]
+    inputs = [value("x", (1, 1, "k", "n")), value("w", ("m",)), value("data", (1,))]
+    proto = model(nodes, inputs, weights={**numbers, "ones": np.ones(2, np.float32)})
+    module = from_onnx(proto)
+    exe = legato.compile(module)
+    for k, n, m, data in ((3, 4, 6, 1.5), (5, 3, 2, 2), (4, 9, 2, 0.7), (2, 1, 4, 1)):
+        x = np.random.default_rng(k).standard_normal((1, 1, k, n)).astype(np.float32)
+        feeds = {"x": x, "w": np.zeros(m, np.float32), "data": np.array([data], np.float32)}
+        wanted = ort_outputs(proto, feeds)[0]
+        args = [feeds[t.name] for t in exe.inputs]
+        for found in (evaluate(module, args), exe(*args)):
+            np.testing.assert_allclose(found, wanted, 1e-4, 1e-5)
+
+
 def _type(proto: onnx.ModelProto, shape: tuple[int, ...] | None = None) -> TensorType:
     ty = from_onnx(proto, shapes=None if shape is None else {"x": shape})["main"].body.ty
     assert isinstance(ty, TensorType)
@@ -179,7 +210,7 @@ def test_zeros_that_are_computed(dims: tuple[str | int, ...], target: tuple[str 
     proto = _reshaped(dims, *target)
     module = from_onnx(proto)
     exe = legato.compile(module)
-    for m, k in product((0, 1, 2, 5), (0, 1, 2, 5) if "k" in dims else (0,)):
+    for m, k in itertools.product((0, 1, 2, 5), (0, 1, 2, 5) if "k" in dims else (0,)):
         x = np.arange(math.prod(shape := [{"m": m, "k": k}.get(str(d), d) for d in dims]), dtype=np.float32)
         wanted, found, run = (_shape_or_none(f, x.reshape(shape)) for f in (
             lambda x: ort_outputs(proto, {"x": x})[0], lambda x: evaluate(module, [x]), exe))  # fmt: skip

@@ -220,12 +220,23 @@ class Emitter(Builder):
             raise UnsupportedError(f"{what} are known only at run time")
         return tuple(float(v) for v in found.ravel())
 
-    def ratios(self, x: Expr, what: str) -> tuple[Ratio, ...]:
-        """The elements of `x` as ratios of dims; UnsupportedError where they depend on the data."""
+    def known_ratios(self, x: Expr) -> tuple[Ratio, ...] | None:
+        """The elements of `x` as ratios of dims; None where they depend on the data."""
         found = self._ratios.of(x)
-        if found is None:
-            raise UnsupportedError(f"{what} are known only at run time")
-        return tuple(found.ravel())
+        return None if found is None else tuple(found.ravel())
+
+    def parts(self, x: Expr) -> list[Expr]:
+        """What the vector `x` was put together of, in order."""
+        found: list[Expr] = []
+        stack = [x]
+        while stack:
+            node = stack.pop()
+            is_joined = isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == "concatenate"
+            if isinstance(node, Call) and is_joined and isinstance(node.args[0], Tuple):
+                stack += reversed(node.args[0].fields)
+            else:
+                found.append(node)
+        return found
 
     # ------------------------------------------------------------------ folding of small constants
 
