@@ -89,6 +89,9 @@ def _slice(d: Draft) -> None:
     steps = [d.rng.choice((1, 1, 1, 2, -1, -2, 3)) for _ in axes]
     starts, ends = (d.listed([_bound(d, x, a, s) for a, s in zip(axes, steps, strict=True)]) for _ in range(2))
     places = d.constant([a - rank if d.rng.random() < 0.3 else a for a in axes])
+    if d.rng.random() < 0.1:
+        _add(d, "Slice", x, starts, ends, places, d.listed([d.number() for _ in axes]))
+        return
     if steps == [1] * len(axes) and d.rng.random() < 0.6:
         _add(d, "Slice", x, starts, ends, places)
     else:

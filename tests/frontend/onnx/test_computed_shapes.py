@@ -133,6 +133,19 @@ def test_slice(step: int) -> None:
     check(proto, [*cases, {"x": X[:0], "s": ints(0), "e": ints(2)}, {"x": X[:0], "s": ints(-1), "e": ints(-3)}])
 
 
+def test_slice_by_computed_steps() -> None:
+    proto = model([node("Slice", "x s e a t")], [X_TYPE, shape(1), value("e", (1,), "int64"), value("t", (1,), "int64")],
+                  weights={"a": ints(0)})  # fmt: skip
+    bounds = (-9, -2, 0, 1, 2, 9)
+    check(proto, [{"x": x, "s": ints(a), "e": ints(b), "t": ints(step)}
+                  for a, b in product(bounds, bounds) for step in (1, 2, -1, -3) for x in (X, X[:0])])  # fmt: skip
+    check(proto, [{"x": X, "s": ints(0), "e": ints(3), "t": ints(0)}])
+    steps = [node("Shape", "x", "n", end=1), node("Slice", "x s e a n")]
+    check(
+        model(steps, [X_TYPE, shape(1)], weights={"a": ints(0), "e": ints(9)}), with_shape(ints(0), ints(-1), ints(4))
+    )
+
+
 def test_slice_of_what_has_no_elements() -> None:
     """Whatever the data says, it begins and ends at 0."""
     proto = model([node("Slice", "x s e a")], [value("x", ("n", 0)), shape(1)], weights={"e": ints(9), "a": ints(1)})

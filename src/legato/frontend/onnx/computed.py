@@ -21,7 +21,7 @@ from legato.ir.expr import Expr
 from legato.ir.types import Dim
 from legato.ops._rules import sides_of_least
 
-__all__ = ["copied_for_zeros", "new_shape", "range_of", "signed_dims", "slice_bounds"]
+__all__ = ["copied_for_zeros", "new_shape", "range_of", "signed_dims", "slice_bounds", "slice_places"]
 
 
 def _int(b: Emitter, value: int) -> Expr:
@@ -87,12 +87,7 @@ def slice_bounds(b: Emitter, start: Expr, end: Expr, extent: Dim, step: int) -> 
     """Where a slice of a dimension begins and ends, in 0..extent, for `start` and `end` of rank 0. Where it goes
     backwards (a step below 0), both are counted from the last element on."""
     n, zero, one = b.extent(extent, dt.int64), _int(b, 0), _int(b, 1)
-
-    def counted(p: Expr) -> Expr:
-        p = b.to(p, dt.int64)
-        return b.where(b.less(p, zero), b.add(p, n), p)
-
-    first, last = counted(start), counted(end)
+    first, last = (_counted(b, p, n) for p in (start, end))
     if step < 0:  # it begins at an element; element -1 is behind the end
         least, most = _int(b, -1), b.subtract(n, one)
         first = b.subtract(most, b.maximum(b.minimum(first, most), zero))
@@ -100,6 +95,31 @@ def slice_bounds(b: Emitter, start: Expr, end: Expr, extent: Dim, step: int) -> 
     bounds = [b.maximum(b.minimum(p, n), zero) for p in (first, last)]
     begin, stop = b.dims(_stacked(b, bounds), "bounds of a slice")
     return begin, stop
+
+
+def _counted(b: Emitter, p: Expr, n: Expr) -> Expr:
+    """A position among `n`, which below 0 counts from the end."""
+    p = b.to(p, dt.int64)
+    return b.where(b.less(p, _int(b, 0)), b.add(p, n), p)
+
+
+def slice_places(b: Emitter, start: Expr, end: Expr, step: Expr, extent: Dim) -> Expr:
+    """The positions that a slice takes of a dimension, for a step, too, that is a tensor of rank 0 and not 0."""
+    n, zero, one, step = b.extent(extent, dt.int64), _int(b, 0), _int(b, 1), b.to(step, dt.int64)
+    b.dims(b.subtract(b.abs(step), one), "steps")  # none is 0
+    first, last = (_counted(b, p, n) for p in (start, end))
+    forwards = [b.minimum(b.maximum(p, zero), n) for p in (first, last)]
+    most = b.subtract(n, one)
+    backwards = [b.minimum(b.maximum(p, least), most) for p, least in ((first, zero), (last, _int(b, -1)))]
+    is_forward = b.greater(step, zero)
+    begin, stop = (b.where(is_forward, f, k) for f, k in zip(forwards, backwards, strict=True))
+    (count,) = b.dims(_quotient_up(b, b.subtract(stop, begin), step), "elements of a slice")
+    return b.add(begin, b.multiply(b.arange(start=const(0), stop=count, step=1, dtype=dt.int64), step))
+
+
+def _quotient_up(b: Emitter, x: Expr, by: Expr) -> Expr:
+    """x / by, rounded up, of integers; 0 where that is below 0."""
+    return b.maximum(b.negative(b.floor_divide(b.negative(x), by)), _int(b, 0))
 
 
 def range_of(b: Emitter, start: Expr, limit: Expr, delta: Expr) -> Expr:
@@ -111,8 +131,7 @@ def range_of(b: Emitter, start: Expr, limit: Expr, delta: Expr) -> Expr:
         count = b.cast(b.maximum(steps, b.constant(np.float64(0))), dtype=dt.int64)
     else:
         first, last, by = (b.to(v, dt.int64) for v in (start, limit, delta))
-        # Rounded up: -((first - last) // by).
-        count = b.maximum(b.negative(b.floor_divide(b.subtract(first, last), by)), _int(b, 0))
+        count = _quotient_up(b, b.subtract(last, first), by)
     (n,) = b.dims(count, "numbers of Range")
     places = b.arange(start=const(0), stop=n, step=1, dtype=dtype if dtype.is_int else dt.int64)
     return b.add(start, b.multiply(b.to(places, dtype), delta))
