@@ -134,8 +134,8 @@ def test_slice(step: int) -> None:
 
 
 def test_slice_by_computed_steps() -> None:
-    proto = model([node("Slice", "x s e a t")], [X_TYPE, shape(1), value("e", (1,), "int64"), value("t", (1,), "int64")],
-                  weights={"a": ints(0)})  # fmt: skip
+    inputs = [X_TYPE, shape(1), value("e", (1,), "int64"), value("t", (1,), "int64")]
+    proto = model([node("Slice", "x s e a t")], inputs, weights={"a": ints(0)})
     bounds = (-9, -2, 0, 1, 2, 9)
     check(proto, [{"x": x, "s": ints(a), "e": ints(b), "t": ints(step)}
                   for a, b in product(bounds, bounds) for step in (1, 2, -1, -3) for x in (X, X[:0])])  # fmt: skip
