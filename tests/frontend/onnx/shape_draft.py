@@ -127,14 +127,16 @@ class Draft:
                         call.values.pop(name, None)
             del self.nodes[count:]
 
-    def add(self, operator: str, *reads: str, results: int = 1, **attributes: Any) -> str:
-        """The (first) result of a new node; DroppedError where the first call refuses it, many others do, or it is
-        large."""
+    def add(self, operator: str, *reads: str, results: int = 1, captured: Sequence[str] = (), **attributes: Any) -> str:
+        """The (first) result of a new node, whose graphs read what is `captured`.
+
+        DroppedError where the first call refuses it, many others do, or it is large.
+        """
         name = f"y{len(self.nodes)}"
         names = [name, *(f"{name}{letter}" for letter in "abc"[: results - 1])]
         node = helper.make_node(operator, reads, names, **attributes)
-        found = [self._computed(node, call) for call in self.calls]
-        refused = sum(f is None and all(not r or call.values.get(r, _FAIL) is not None for r in reads)
+        found = [self._computed(node, (*reads, *captured), call) for call in self.calls]
+        refused = sum(f is None and all(not r or call.values.get(r, _FAIL) is not None for r in (*reads, *captured))
                       for f, call in zip(found, self.calls, strict=True))  # fmt: skip
         if found[0] is None or (refused and self.rng.random() < 0.3 * refused):
             raise DroppedError
@@ -146,8 +148,8 @@ class Draft:
             call.values.update(zip(names, arrays or [None] * len(names), strict=True))
         return name
 
-    def _computed(self, node: onnx.NodeProto, call: Call) -> list[Array] | None:
-        given = {name: self.weights.get(name, call.values.get(name)) for name in node.input if name}
+    def _computed(self, node: onnx.NodeProto, reads: Sequence[str], call: Call) -> list[Array] | None:
+        given = {name: self.weights.get(name, call.values.get(name)) for name in reads if name}
         if any(a is None for a in given.values()):
             return None
         feeds = {name: a for name, a in given.items() if a is not None}

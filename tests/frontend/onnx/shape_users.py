@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from onnx import TensorProto
+import onnx
+from onnx import TensorProto, helper
 
 from tests.frontend.onnx.shape_draft import Draft, DroppedError, Maker
 
@@ -149,6 +150,10 @@ def _resize(d: Draft) -> None:
     ]
     if d.rng.random() < 0.4:
         wanted = [d.add("Mul", d.extent(image, n), d.constant([2])) for n in range(2, rank)]
+    if d.opset >= 18 and d.rng.random() < 0.3:
+        policy = {"keep_aspect_ratio_policy": d.rng.choice(("not_larger", "not_smaller"))}
+        _add(d, "Resize", image, "", "", d.listed(wanted), axes=list(range(2, rank)), **policy, **mode)
+        return
     if d.rng.random() < 0.6:
         first = d.add("Slice", d.add("Shape", image), d.constant([0]), d.constant([2]))
         _add(d, "Resize", image, "", "", d.listed([first, *wanted]), **mode)
@@ -157,7 +162,8 @@ def _resize(d: Draft) -> None:
         del mode["coordinate_transformation_mode"]
     scales = [d.constant([1, 1], "float32")]
     for n, size in enumerate(wanted):
-        extent, size = (d.add("Cast", v, to=TensorProto.FLOAT) for v in (d.extent(image, n + 2), size))
+        by = d.extent(image, n + 2) if d.rng.random() < 0.7 else d.number(1)
+        extent, size = (d.add("Cast", v, to=TensorProto.FLOAT) for v in (by, size))
         scales.append(d.add("Div", size, extent))
     if d.rng.random() < 0.4:
         scales[1:] = [d.constant([d.rng.choice((0.5, 2.0, 1.5, 0.3))], "float32") for _ in wanted]
@@ -283,6 +289,19 @@ def _summed(d: Draft) -> None:
     _add(d, "CumSum", x, d.constant(d.rng.randrange(d.value(x).ndim)))
 
 
+def _if(d: Draft) -> None:
+    """One of two tensors, of other extents, by a comparison of numbers."""
+    x = d.tensor(1, kinds="fi")
+    flag = d.add("Squeeze", d.add(d.rng.choice(("Equal", "Less", "Greater")), d.number(), d.number_or(1)))
+    name, branches = f"b{len(d.nodes)}", {}
+    for branch, operator in (("then", d.rng.choice(("Neg", "Concat"))), ("else", d.rng.choice(("Identity", "Abs")))):
+        more = {"axis": d.rng.randrange(d.value(x).ndim)} if operator == "Concat" else {}
+        node = helper.make_node(operator, [x, x] if operator == "Concat" else [x], [f"{name}{branch}"], **more)
+        result = onnx.ValueInfoProto(name=f"{name}{branch}")
+        branches[f"{branch}_branch"] = helper.make_graph([node], branch, [], [result])
+    d.tensors.append(d.add("If", flag, captured=(x,), **branches))
+
+
 # ------------------------------------------------------------------ extents that the data decides
 
 
@@ -337,6 +356,6 @@ def _suppressed(d: Draft) -> None:
 USERS: Sequence[Maker] = (
     _reshape, _reshape, _reshape, _expand, _expand, _expand_keeping, _slice, _slice, _slice, _centre_crop, _pad, _pad,
     _tile, _resize, _resize, _range, _mask, _split, _split_evenly, _top_k, _one_hot, _filled, _broadcast, _broadcast,
-    _concat, _element, _triangle, _moved, _moved, _reduced, _summed, _non_zero, _compress, _unique, _masked,
+    _concat, _element, _triangle, _if, _moved, _moved, _reduced, _summed, _non_zero, _compress, _unique, _masked,
     _suppressed,
 )  # fmt: skip

@@ -106,7 +106,7 @@ def _counted(b: Emitter, p: Expr, n: Expr) -> Expr:
 def slice_places(b: Emitter, start: Expr, end: Expr, step: Expr, extent: Dim) -> Expr:
     """The positions that a slice takes of a dimension, for a step, too, that is a tensor of rank 0 and not 0."""
     n, zero, one, step = b.extent(extent, dt.int64), _int(b, 0), _int(b, 1), b.to(step, dt.int64)
-    b.dims(b.subtract(b.abs(step), one), "steps")  # none is 0
+    b.require(*sides_of_least(b.dim(b.subtract(b.abs(step), one), "steps"), const(0)), "Slice: a step is not 0")
     first, last = (_counted(b, p, n) for p in (start, end))
     forwards = [b.minimum(b.maximum(p, zero), n) for p in (first, last)]
     most = b.subtract(n, one)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
-from fractions import Fraction
 
-from legato.arith.expr import Const, const
+from legato.arith.expr import Const, const, ge, le, max_, select
 from legato.arith.fraction import simplest
+from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.errors import ImportModelError, UnsupportedError
@@ -150,7 +149,7 @@ def _changes(
     if len(wanted) != len(along):
         raise ImportModelError(f"{len(wanted)} sizes for {len(along)} axes")
     if policy != "stretch":
-        return _by_policy(b, x, along, wanted, policy)
+        return _by_policy(b, x, along, wanted, policy) if wanted else [_Axis(d) for d in dims]
     found = [_Axis(d) for d in dims]
     for axis, size in zip(along, wanted, strict=True):
         found[axis] = _Axis(size)
@@ -216,13 +215,19 @@ def _by_policy(b: Emitter, x: Expr, along: Sequence[int], wanted: Sequence[Dim],
     """One factor for all axes: the smallest or the largest of those that the sizes mean."""
     if policy not in ("not_larger", "not_smaller"):
         raise ImportModelError(f"keep_aspect_ratio_policy is {policy!r}, wanted stretch, not_larger or not_smaller")
-    dims = b.dims_of(x)
-    pairs = [(b.known(s, "a size"), b.known(dims[a], "a dimension")) for a, s in zip(along, wanted, strict=True)]
-    choose = min if policy == "not_larger" else max
-    ratio = choose(Fraction(size, extent) for size, extent in pairs)
+    dims, is_wanted = b.dims_of(x), le if policy == "not_larger" else ge
+    over, under = wanted[0], dims[along[0]]
+    for axis, size in zip(along[1:], wanted[1:], strict=True):
+        is_better = is_wanted(size * under, over * dims[axis])
+        over, under = select(is_better, size, over), select(is_better, dims[axis], under)
+    over, under = simplify(over), simplify(under)
     found = [_Axis(d) for d in dims]
-    for axis, (_, extent) in zip(along, pairs, strict=True):
-        found[axis] = _Axis(const(math.floor(extent * ratio + Fraction(1, 2))), float(ratio))
+    for axis in along:
+        size = simplify((dims[axis] * over * 2 + under) // max_(under * 2, const(1)))
+        if isinstance(over, Const) and isinstance(under, Const) and under.value:
+            found[axis] = _Axis(size, float(over.value / under.value))
+        else:
+            found[axis] = _Axis(size, None, (over, under))
     return found
 
 
