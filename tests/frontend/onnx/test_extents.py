@@ -166,6 +166,25 @@ def test_resizing_by_computed_scales(scales: Sequence[str | float], mode: str, c
             np.testing.assert_allclose(found, wanted, 1e-4, 1e-5)
 
 
+@pytest.mark.parametrize("policy", ["not_larger", "not_smaller"])
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+def test_resizing_that_keeps_the_aspect_ratio(policy: str, mode: str) -> None:
+    shape = helper.make_node("Shape", ["w"], ["s"])
+    node = helper.make_node(
+        "Resize", ["x", "", "", "s"], ["y"], mode=mode, axes=[2, 3], keep_aspect_ratio_policy=policy
+    )
+    proto = model([shape, node], [value("x", (1, 1, "h", "k")), value("w", ("a", "b"))], opset=18)
+    module = from_onnx(proto)
+    exe = legato.compile(module)
+    for h, k, a, b in ((3, 5, 7, 4), (4, 4, 2, 6), (9, 3, 3, 3), (2, 7, 5, 1)):
+        x = np.random.default_rng(h).standard_normal((1, 1, h, k)).astype(np.float32)
+        args = [x, np.zeros((a, b), np.float32)]
+        wanted = ort_outputs(proto, dict(zip("xw", args, strict=True)))[0]
+        fixed = from_onnx(proto, shapes={"x": x.shape, "w": (a, b)})
+        for found in (evaluate(module, args), exe(*args), evaluate(fixed, args)):
+            np.testing.assert_allclose(found, wanted, 1e-4, 1e-5)
+
+
 def _type(proto: onnx.ModelProto, shape: tuple[int, ...] | None = None) -> TensorType:
     ty = from_onnx(proto, shapes=None if shape is None else {"x": shape})["main"].body.ty
     assert isinstance(ty, TensorType)
