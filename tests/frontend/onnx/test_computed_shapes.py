@@ -162,6 +162,15 @@ def body(name: str, nodes: Sequence[onnx.NodeProto], inputs: Sequence[onnx.Value
     return helper.make_graph(list(nodes), name, list(inputs), [onnx.ValueInfoProto(name=o) for o in outputs])
 
 
+def test_extents_that_come_with_a_branch_are_numbers_beside_it() -> None:
+    """Where the result of an If is sliced at a computed place, its extent is there first."""
+    then = body("then", [node("Concat", "x x", "a", axis=0)], [], "a")
+    orelse = body("else", [node("Neg", "x", "b")], [], "b")
+    steps = [node("If", "c", "z", then_branch=then, else_branch=orelse), node("Slice", "z s e")]
+    proto = model(steps, [value("c", (), "bool"), X_TYPE, shape(1)], weights={"e": ints(9)})
+    check(proto, [{"c": np.array(c), "x": X, "s": s} for c in (True, False) for s in (ints(-2), ints(1), ints(5))])
+
+
 def test_in_a_branch() -> None:
     then = body("then", [node("Reshape", "x s", "r"), node("Exp", "r", "a")], [], "a")
     orelse = body("else", [node("Transpose", "x", "b")], [], "b")

@@ -286,6 +286,20 @@ class Emitter(Builder):
         self._typer.bound[var] = value
         return var
 
+    def dims_here(self) -> frozenset[DimVar]:
+        """The dims that what comes may mention."""
+        return frozenset(self._typer.scope.dims)
+
+    def settled(self, value: Expr, before: Collection[DimVar]) -> Expr:
+        """`value`, let-bound if dims that were not there `before` come with it: what mentions these comes after."""
+        new = self._typer.scope.dims.difference(before)
+        if not new or isinstance(value, Var) or not isinstance(value.ty, TensorType):
+            return value
+        for var, _ in self._lets[-1]:
+            shape = (var.ty.dims if isinstance(var.ty, ShapeType) else getattr(var.ty, "shape", ())) or ()
+            new.difference_update(variables(*shape))
+        return value if new.isdisjoint(variables(*value.ty.shape)) else self.let("made", value)
+
     def inside(self, bound: list[Binding]) -> None:
         """From here on, `let` adds to `bound`."""
         self._lets[-1] = bound
