@@ -152,9 +152,42 @@ def _counted(d: Draft) -> None:
     d.numbers.append(d.extent(r, 0))
 
 
+def _narrow(d: Draft) -> None:
+    """A step in int32."""
+    a, b = (d.add("Cast", v, to=TensorProto.INT32) for v in _pair(d))
+    result = d.add(d.rng.choice(("Add", "Sub", "Mul", "Div", "Max")), a, b)
+    d.numbers.append(d.add("Cast", result, to=TensorProto.INT64))
+
+
+def _root(d: Draft) -> None:
+    """As position embeddings of square images are found."""
+    root = d.add("Sqrt", d.add("Cast", d.number(0), to=TensorProto.FLOAT))
+    d.numbers.append(d.add("Cast", d.add("Floor", root) if d.rng.random() < 0.5 else root, to=TensorProto.INT64))
+
+
+def _running(d: Draft) -> None:
+    """Where parts of given sizes begin."""
+    d.numbers.append(d.add("CumSum", d.listed([d.number(), d.number(), d.number()]), d.constant(0)))
+
+
+def _replaced(d: Draft) -> None:
+    """A shape with another extent at one place."""
+    shape = d.add("Shape", d.tensor(1))
+    at = d.rng.randrange(d.value(shape).size)
+    if d.rng.random() < 0.5:
+        d.numbers.append(d.add("ScatterElements", shape, d.constant([at]), d.number(), axis=0))
+    else:
+        d.numbers.append(d.add("ScatterND", shape, d.constant([[at]]), d.number()))
+
+
+def _looked_up(d: Draft) -> None:
+    """An element of a table, at a place that is computed."""
+    d.numbers.append(d.add("Gather", d.constant([2, 3, 5, 1, 0, 4, 2, 1]), d.number(-8, 7)))
+
+
 NUMBERS: Sequence[Maker] = (
     extents, extents, extents, *map(_binary, ("Add", "Sub", "Sub", "Mul", "Mul", "Min", "Max")),
     *map(_divided, ("Div", "Div", "Div", "Mod")), *map(_unary, ("Neg", "Abs", "Sign")), _rounded_up, _through_floats,
     _through_floats, _chosen, _chosen, _flag_as_number, _clip, _listed, _cut, _minus_ones_resolved, _counted,
-    *map(_reduced, ("ReduceProd", "ReduceMax", "ReduceMin")),
+    _narrow, _root, _running, _replaced, _looked_up, *map(_reduced, ("ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin")),
 )  # fmt: skip

@@ -179,6 +179,13 @@ def _range(d: Draft) -> None:
     _add(d, "Range", start, limit, step)
 
 
+def _counted(d: Draft) -> None:
+    """A range as it was written before there was one: the places of what is not zero among ones."""
+    value = TensorProto(dims=[1], data_type=TensorProto.INT64, int64_data=[1])
+    ones = d.add("ConstantOfShape", d.number(0, 40), value=value)
+    _add(d, "Squeeze", d.add("NonZero", ones), d.constant([0]))
+
+
 def _mask(d: Draft) -> None:
     """Zeros beyond a length, or below a diagonal, by a range and a comparison."""
     x = d.tensor(1, kinds="f")
@@ -355,7 +362,7 @@ def _suppressed(d: Draft) -> None:
 
 USERS: Sequence[Maker] = (
     _reshape, _reshape, _reshape, _expand, _expand, _expand_keeping, _slice, _slice, _slice, _centre_crop, _pad, _pad,
-    _tile, _resize, _resize, _range, _mask, _split, _split_evenly, _top_k, _one_hot, _filled, _broadcast, _broadcast,
+    _tile, _resize, _resize, _range, _counted, _mask, _split, _split_evenly, _top_k, _one_hot, _filled, _broadcast, _broadcast,
     _concat, _element, _triangle, _if, _moved, _moved, _reduced, _summed, _non_zero, _compress, _unique, _masked,
     _suppressed,
 )  # fmt: skip
