@@ -8,6 +8,7 @@ from random import Random
 
 from tests.frontend.onnx.graph_draft import Graph
 from tests.frontend.onnx.shape_draft import Draft
+from tests.frontend.onnx.shape_found import FOUND
 from tests.frontend.onnx.shape_numbers import NUMBERS, extents
 from tests.frontend.onnx.shape_users import USERS
 
@@ -16,4 +17,4 @@ __all__ = ["draw"]
 
 def draw(seed: int) -> Graph:
     """The graph of a number."""
-    return Draft(Random(seed), seed).graph(extents, (NUMBERS, USERS))
+    return Draft(Random(seed), seed).graph(extents, (NUMBERS, (*USERS, *FOUND)))

@@ -189,5 +189,6 @@ NUMBERS: Sequence[Maker] = (
     extents, extents, extents, *map(_binary, ("Add", "Sub", "Sub", "Mul", "Mul", "Min", "Max")),
     *map(_divided, ("Div", "Div", "Div", "Mod")), *map(_unary, ("Neg", "Abs", "Sign")), _rounded_up, _through_floats,
     _through_floats, _chosen, _chosen, _flag_as_number, _clip, _listed, _cut, _minus_ones_resolved, _counted,
-    _narrow, _root, _running, _replaced, _looked_up, *map(_reduced, ("ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin")),
+    _narrow, _root, _running, _replaced, _looked_up,
+    *map(_reduced, ("ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin")),
 )  # fmt: skip
