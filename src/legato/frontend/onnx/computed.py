@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from legato.arith.expr import Const, const, eq, ge, select
+from legato.arith.expr import Const, const, eq, ge, land, lor, select
 from legato.arith.prove import prove
 from legato.arith.simplify import simplify
 from legato.base import dtype as dt
@@ -63,19 +63,36 @@ def copied_for_zeros(b: Emitter, x: Expr, shape: Sequence[Dim]) -> tuple[Dim, ..
     """The new shape of `x`: where an extent of `shape`, a formula, is 0 in a call, that of `x` at its place is meant.
 
     Most often that one is 0, too. Where an extent of 0 leaves no element of `x` it stays what it is, so that formulas
-    are short: calls in which the other would be meant are refused.
+    are short: calls in which the other would do as well are refused.
     """
     dims, found = b.dims_of(x), list(shape)
+    kept: list[int] = []
     for n, (own, d) in enumerate(zip(dims, shape, strict=False)):
         if isinstance(d, Const) or prove(ge(d, 1)) or _is_multiple(own, d):
             continue
-        if not _is_multiple(b.product(dims), d):
+        if _is_multiple(b.product(dims), d):
+            kept.append(n)
+        else:
             found[n] = simplify(select(eq(d, 0), own, d))
-            continue
-        is_least = isinstance(own, Const) and own.value > 0
-        sides = sides_of_least(d, const(1)) if is_least else (simplify(select(eq(d, 0), own, const(0))), const(0))
+    copied = [select(eq(d, 0), dims[n], d) if n in kept else d for n, d in enumerate(found)]
+    for n in kept:
+        own, others = dims[n], _is_empty([d for m, d in enumerate(copied) if m != n])
+        sides: tuple[Dim, Dim] = (simplify(select(land(eq(found[n], 0), others), own, const(0))), const(0))
+        if isinstance(others, Const) and others.value and isinstance(own, Const):
+            sides = sides_of_least(found[n], const(1))
         b.require(*sides, f"Reshape: dim {n} of the new shape, of which 0 means {own}")
     return tuple(found)
+
+
+def _is_empty(shape: Sequence[Dim]) -> Dim:
+    """Whether the dims leave no elements; with -1 among them, whatever the others say."""
+    if any(isinstance(d, Const) and d.value == -1 for d in shape):
+        return const(True, dt.bool_)
+    empty: Dim = const(False, dt.bool_)
+    for d in shape:
+        if not prove(ge(d, 1)):
+            empty = lor(empty, eq(d, 0))
+    return empty
 
 
 def _is_multiple(a: Dim, b: Dim) -> bool:
