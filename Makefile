@@ -41,8 +41,8 @@ fuzz-language: $(VENV)/.dev ## FUZZ=10000 random programs over the whole languag
 fuzz-programs: $(VENV)/.dev ## FUZZ=20000 random programs over the whole language, compiled: as interpreted, and nothing left of any run
 	LEGATO_FUZZ=$$(($(or $(FUZZ),20000) / 2)) $(BIN)/python -m pytest --tx 2*popen --dist each --timeout 0 tests/lower/test_whole_programs.py
 
-fuzz-onnx: $(VENV)/.dev ## FUZZ=10000 random ONNX graphs: compiled as interpreted, and as ONNX Runtime has them
-	LEGATO_FUZZ=$(or $(FUZZ),10000) $(BIN)/python -m pytest -n 2 --timeout 0 tests/frontend/onnx/test_random_graphs.py
+fuzz-onnx: $(VENV)/.dev ## FUZZ=10000 random ONNX graphs, and as many that compute shapes: compiled as interpreted, and as ONNX Runtime has them
+	LEGATO_FUZZ=$(or $(FUZZ),10000) $(BIN)/python -m pytest -n 2 --timeout 0 tests/frontend/onnx/test_random_graphs.py tests/frontend/onnx/test_shape_arithmetic.py
 
 bounds: $(VENV)/.dev models ## all tests once more, and FUZZ=5000 random programs, every access to memory tested when it is made
 	LEGATO_BOUNDS=1 $(BIN)/python -m pytest -n 2 --dist worksteal --timeout 0

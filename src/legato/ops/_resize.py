@@ -22,7 +22,7 @@ from legato.ops._tensors import Array, as_int, known_int
 from legato.te import math as te
 from legato.tir.expr import cast
 
-__all__ = ["COORDINATES", "METHODS", "ROUNDINGS", "Axis", "Line", "Method", "line", "scaled_extent"]
+__all__ = ["COORDINATES", "METHODS", "ROUNDINGS", "Axis", "Factor", "Line", "Method", "factor", "line", "scaled_extent"]
 
 METHODS = {
     "nearest_neighbor": "nearest", "nearest": "nearest", "linear": "linear", "bilinear": "linear",
@@ -31,6 +31,15 @@ METHODS = {
 ROUNDINGS = ("", "round", "floor", "ceil", "round_prefer_floor", "round_prefer_ceil")
 COORDINATES = ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric", "align_corners", "asymmetric",
                "tf_half_pixel_for_nn", "tf_crop_and_resize")  # fmt: skip
+
+
+Factor = tuple[Dim, Dim]  # a quotient, both above 0
+
+
+def factor(scale: float) -> Factor:
+    """The quotient that a float stands for."""
+    ratio = simplest(scale)
+    return const(ratio.numerator), const(ratio.denominator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,21 +73,20 @@ def _reduced(step: Dim, offset: Dim, den: Dim) -> Line:
     return Line(*(const((k or 0) // divisor) for k in known)) if divisor > 1 else Line(step, offset, den)
 
 
-def line(mode: str, n: Dim, m: Dim, scale: float | None = None, roi: tuple[float, float] = (0.0, 1.0)) -> Line:
+def line(mode: str, n: Dim, m: Dim, scale: Factor | None = None, roi: tuple[float, float] = (0.0, 1.0)) -> Line:
     """Where `m` outputs lie over `n` elements in coordinate transformation `mode` (ONNX's definitions).
 
     `scale` is m/n unless given. `roi` is the range that tf_crop_and_resize covers.
     """
-    ratio = None if scale is None else simplest(scale)
     if mode == "align_corners":
-        if ratio is None:
+        if scale is None:
             return _reduced(n - 1, const(0), max_(m - 1, const(1)))
         # The last of n·scale outputs, a number that need not be whole, lies on the last element.
-        return _reduced((n - 1) * ratio.denominator, const(0), max_(n * ratio.numerator - ratio.denominator, const(1)))
+        return _reduced((n - 1) * scale[1], const(0), max_(n * scale[0] - scale[1], const(1)))
     if mode == "tf_crop_and_resize":
         return _crop(n, m, roi)
     # One output is `step/unit` elements apart: n/m, or the inverse of the scale.
-    step, unit = (n, m) if ratio is None else (const(ratio.denominator), const(ratio.numerator))
+    step, unit = (n, m) if scale is None else (scale[1], scale[0])
     if mode == "asymmetric":
         return _reduced(step, const(0), unit)
     if mode == "tf_half_pixel_for_nn":

@@ -75,10 +75,15 @@ def is_one(d: Dim) -> bool:
 
 def at_least(relation: Relation, d: Dim, least: Dim | int, what: str) -> None:
     """Requires d >= least; where that is not known, when the program runs. `what` names it in the message."""
-    d, least = simplify(known_dim(d)), simplify(expr(least))
+    relation.same(*sides_of_least(known_dim(d), expr(least)), what)
+
+
+def sides_of_least(d: Dim, least: Dim) -> tuple[Dim, Dim]:
+    """The sides of an equality that says that `d` >= `least`."""
+    d, least = simplify(d), simplify(least)
     if isinstance(least, Const) and not isinstance(d, Const):
         d, least = _of_one_atom(d, int(least.value))
-    relation.same(simplify(max_(d, least)), d, what)
+    return simplify(max_(d, least)), d
 
 
 def _of_one_atom(d: Dim, least: int) -> tuple[Dim, Dim]:

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from legato.arith.expr import Expr, const, lor, select
+from legato.arith.expr import Expr, const, expr, lor, max_, select
+from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
@@ -21,7 +22,7 @@ from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._families import quiet
 from legato.ops._indexing import guarded
-from legato.ops._resize import COORDINATES, METHODS, ROUNDINGS, Axis, Method, line, scaled_extent
+from legato.ops._resize import COORDINATES, METHODS, ROUNDINGS, Axis, Factor, Method, factor, line, scaled_extent
 from legato.ops._rules import NUMBER, at_least, require_dtype, require_rank, tensor
 from legato.ops._tensors import (
     Array,
@@ -45,7 +46,8 @@ __all__ = ["Resize1DAttrs", "Resize2DAttrs", "Resize3DAttrs", "Upsampling3DAttrs
 @dataclass(frozen=True, slots=True)
 class Resize2DAttrs(Attrs):
     """`size`: the new extents; `roi`: starts then ends, for tf_crop_and_resize; `scale`: factors to use instead of the
-    ratios of extents; `rounding_method` "" is round for align_corners, else floor."""
+    ratios of extents; `ratio`: the same as quotients, numerators then denominators, both above 0; `rounding_method` ""
+    is round for align_corners, else floor."""
 
     size: tuple[int | Dim, ...]
     roi: tuple[float, ...] = ()
@@ -58,6 +60,7 @@ class Resize2DAttrs(Attrs):
     extrapolation_value: float = 0.0
     out_dtype: DtypeName = ""
     scale: tuple[float, ...] = ()
+    ratio: tuple[int | Dim, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +88,25 @@ def _sizes(a: Resize2DAttrs) -> tuple[Dim, ...]:
     return tuple(const(s) if isinstance(s, int) else s for s in a.size)
 
 
+def _factor(a: Resize2DAttrs, k: int) -> Factor | None:
+    """The factor of the k-th dimension, if one is given."""
+    if a.ratio:
+        over, under = (max_(expr(d), const(1)) for d in (a.ratio[k], a.ratio[k + len(a.size)]))
+        return simplify(over), simplify(under)
+    return factor(a.scale[k]) if a.scale else None
+
+
 def _relation(rank: int, rel: Relation, data: Type, a: Resize2DAttrs) -> Type:
     order = data_order(rel, a.layout, "NC" + spatial_letters(rank), "layout")
     require_choice(rel, "method", a.method, METHODS)
     require_choice(rel, "rounding_method", a.rounding_method, ROUNDINGS)
     require_choice(rel, "coordinate_transformation_mode", a.coordinate_transformation_mode, COORDINATES)
-    if len(a.size) != rank or (a.scale and len(a.scale) != rank) or (a.roi and len(a.roi) != 2 * rank):
-        raise rel.fail(f"size and scale take {rank} numbers and roi {2 * rank}")
+    if (
+        len(a.size) != rank
+        or (a.scale and len(a.scale) != rank)
+        or any(len(v) != 2 * rank for v in (a.roi, a.ratio) if v)
+    ):
+        raise rel.fail(f"size and scale take {rank} numbers, roi and ratio {2 * rank}")
     if any(s <= 0 for s in a.scale) or any(isinstance(s, int) and s < 0 for s in a.size):
         raise rel.fail("sizes must not be negative and scales must be positive")
     ty = tensor(rel, data, "data")
@@ -100,6 +115,8 @@ def _relation(rank: int, rel: Relation, data: Type, a: Resize2DAttrs) -> Type:
     n, c, *_ = order.canonical(ty.shape)
     for size in _sizes(a):
         at_least(rel, size, 0, "size")
+    for part in a.ratio:
+        at_least(rel, expr(part), 1, "ratio")
     return TensorType(order.actual((n, c, *_sizes(a))), result_dtype(a.out_dtype, ty.dtype))
 
 
@@ -110,9 +127,13 @@ def _axes(a: Resize2DAttrs, shape: Sequence[Dim]) -> dict[int, Axis]:
     method = Method(METHODS[a.method], rounding, a.cubic_alpha, bool(a.cubic_exclude))
     spatial = _spatial(a.layout)
     for k, (d, m) in enumerate(zip(spatial, _sizes(a), strict=True)):
-        n, scale = shape[d], a.scale[k] if a.scale else None
+        n, scale = shape[d], _factor(a, k)
         roi = (a.roi[k], a.roi[k + len(spatial)]) if a.roi else (0.0, 1.0)
-        same = n is m and scale in (None, 1.0) and mode not in ("tf_crop_and_resize", "tf_half_pixel_for_nn")
+        same = (
+            n is m
+            and scale in (None, (const(1), const(1)))
+            and mode not in ("tf_crop_and_resize", "tf_half_pixel_for_nn")
+        )
         if not same:
             found[d] = Axis(n, m, line(mode, n, m, scale, roi), method)
     return dict(sorted(found.items(), reverse=True))
@@ -245,6 +266,7 @@ resize2d = _resize(2, Resize2DAttrs, (
     Sample((_X,), _case((5, 3), "half_pixel", "cubic", cubic_exclude=1)),
     Sample((_X,), _case((3, 3), "tf_crop_and_resize", "linear", roi=(-0.25, 0.25, 0.5, 1.5), extrapolation_value=9.0)),
     Sample((_X,), _case((1, 5), "half_pixel", "linear", scale=(0.6, 1.3))),
+    Sample((_X,), _case((4, 5), "half_pixel_symmetric", "linear", ratio=(3, 9, 2, 7))),
     Sample((((1, 3, 3, 1), "uint8"),), {"size": (5, 4), "layout": "NHWC"}),
     Sample((((1, 1, 2, 2), "float16"),), {"size": (3, 2), "out_dtype": "float32"}, rtol=1e-3),
 ))  # fmt: skip

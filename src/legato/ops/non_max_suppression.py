@@ -12,7 +12,7 @@ from legato.ir.op import Op, Relation, Sample
 from legato.ir.types import TensorType, TupleType, Type
 from legato.ops._families import quiet
 from legato.ops._indexing import place
-from legato.ops._rules import INT, require_dtype, require_rank, tensor
+from legato.ops._rules import INT, require_dtype, require_rank, same_dtype, tensor
 from legato.ops._tensors import Array, require_choice
 from legato.ops.sort import sorted_subscripts
 from legato.te.tensor import Tensor, loops
@@ -30,11 +30,11 @@ class AllClassNMSAttrs(Attrs):
     output_format: str = "onnx"
 
 
-def _is_float32(d: dt.DType) -> bool:
-    return d == dt.float32
+def _is_wide(d: dt.DType) -> bool:
+    return d in (dt.float32, dt.float64)
 
 
-_is_float32.__name__ = "float32"
+_is_wide.__name__ = "float32 or float64"
 
 
 def _relation(
@@ -44,7 +44,7 @@ def _relation(
     box, score = tensor(rel, boxes, "boxes"), tensor(rel, scores, "scores")
     for ty, what in ((box, "boxes"), (score, "scores")):
         require_rank(rel, ty, 3, what=what)
-        require_dtype(rel, ty, _is_float32, what)
+        require_dtype(rel, ty, _is_wide, what)
     rel.same(box.shape[2], const(4), "numbers of a box")
     rel.same(box.shape[0], score.shape[0], "batch of boxes and scores")
     rel.same(box.shape[1], score.shape[2], "number of boxes and of scores")
@@ -52,7 +52,10 @@ def _relation(
     for what, limit in limits.items():
         found = tensor(rel, limit, what)
         require_rank(rel, found, 0, what=what)
-        require_dtype(rel, found, INT if limit is most else _is_float32, what)
+        require_dtype(rel, found, INT if limit is most else _is_wide, what)
+        if limit is not most:
+            same_dtype(rel, box, found)
+    same_dtype(rel, box, score)
     batch, classes, count = score.shape
     rows = TensorType((batch * classes * count, const(3)), dt.int64)
     return TupleType((rows, TensorType((const(1),), dt.int64)))
@@ -139,7 +142,7 @@ class _Suppression:
 
     def _overlaps(self, b: Expr, i: Expr, j: Expr) -> Expr:
         """Whether intersection over union of boxes `i` and `j` is above the threshold."""
-        zero = const(0.0, dt.float32)
+        zero = const(0.0, self.boxes.dtype)
 
         def span(box: Expr, k: int) -> tuple[Expr, Expr]:
             p, q = self.boxes[b, box, k], self.boxes[b, box, k + 2]
@@ -174,9 +177,9 @@ _BOXES = np.array([[[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, -0.1, 1, 0.9], [0, 10, 1
 _SCORES = np.array([[[0.9, 0.75, 0.6, 0.95, 0.5, 0.3], [0.1, 0.1, 0.1, 0.1, 0.1, 0.1]]], np.float32)
 
 
-def _sample(most: int, overlap: float, least: float) -> Sample:
-    limits = (np.array(most, np.int64), np.array(overlap, np.float32), np.array(least, np.float32))
-    return Sample((_BOXES, _SCORES, *limits), exact=True)
+def _sample(most: int, overlap: float, least: float, dtype: str = "float32") -> Sample:
+    floats = [np.asarray(v).astype(dtype) for v in (_BOXES, _SCORES, overlap, least)]
+    return Sample((*floats[:2], np.array(most, np.int64), *floats[2:]), exact=True)
 
 
 all_class_non_max_suppression = Op(
@@ -186,7 +189,13 @@ all_class_non_max_suppression = Op(
     type_rel=_relation,
     reference=quiet(_reference),
     compute=_compute,
-    samples=(_sample(3, 0.5, 0.0), _sample(2, 0.5, 0.4), _sample(0, 0.5, 0.0), _sample(100, 1.0, -1.0)),
+    samples=(
+        _sample(3, 0.5, 0.0),
+        _sample(2, 0.5, 0.4),
+        _sample(0, 0.5, 0.0),
+        _sample(100, 1.0, -1.0),
+        _sample(3, 0.5, 0.0, "float64"),
+    ),
     doc="""(rows, [n]): (batch, class, box) of the n boxes that are kept, class by class, the highest score first, then
 rows of zeros.
 

@@ -22,7 +22,7 @@ from tests.frontend.onnx.graph_draft import Array, Graph
 from tests.frontend.onnx.peer import ort_outputs, reference_outputs
 from tests.frontend.onnx.undefined import misread, undefined, unsteady
 
-__all__ = ["outcome"]
+__all__ = ["agree", "onnxruntime", "outcome"]
 
 Feeds = Mapping[str, Array]
 
@@ -70,8 +70,8 @@ def _against_peers(
     values = {**feeds, **dict(zip(names, native, strict=True))}
     free = loose | undefined(proto.graph, values)
     tested = [n for n, name in enumerate(names) if name not in free]
-    wanted = _onnxruntime(proto, feeds)
-    if wanted is not None and all(_agree(native[n], exact[n], wanted[n]) for n in tested):
+    wanted = onnxruntime(proto, feeds)
+    if wanted is not None and all(agree(native[n], exact[n], wanted[n]) for n in tested):
         return "right"
     other = reference_outputs(proto, feeds)
     if wanted is None:
@@ -81,19 +81,21 @@ def _against_peers(
             return "refused by peers"
     for n in tested:
         theirs = [peer[n] for peer in (wanted, other) if peer is not None]
-        right = any(_agree(native[n], exact[n], p) for p in theirs)
+        right = any(agree(native[n], exact[n], p) for p in theirs)
         assert right, f"{names[n]}: interpreted {native[n]}\nONNX Runtime, reference {theirs}\n{about}"
     return "right by the reference alone" if wanted is None else "ONNX Runtime is off"
 
 
-def _onnxruntime(proto: onnx.ModelProto, feeds: Feeds) -> Sequence[Array] | None:
+def onnxruntime(proto: onnx.ModelProto, feeds: Feeds) -> Sequence[Array] | None:
+    """The results; None where ONNX Runtime refuses."""
     try:
         return [np.asarray(a) for a in ort_outputs(proto, feeds)]
     except Exception:  # of its many classes
         return None
 
 
-def _agree(own: Array, wide: Array, theirs: Array) -> bool:
+def agree(own: Array, wide: Array, theirs: Array) -> bool:
+    """Whether a peer has what the interpreter has, which would be `wide` in float64."""
     return (
         own.dtype == theirs.dtype
         and own.shape == theirs.shape

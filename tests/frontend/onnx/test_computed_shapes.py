@@ -133,6 +133,25 @@ def test_slice(step: int) -> None:
     check(proto, [*cases, {"x": X[:0], "s": ints(0), "e": ints(2)}, {"x": X[:0], "s": ints(-1), "e": ints(-3)}])
 
 
+def test_slice_by_computed_steps() -> None:
+    inputs = [X_TYPE, shape(1), value("e", (1,), "int64"), value("t", (1,), "int64")]
+    proto = model([node("Slice", "x s e a t")], inputs, weights={"a": ints(0)})
+    bounds = (-9, -2, 0, 1, 2, 9)
+    check(proto, [{"x": x, "s": ints(a), "e": ints(b), "t": ints(step)}
+                  for a, b in product(bounds, bounds) for step in (1, 2, -1, -3) for x in (X, X[:0])])  # fmt: skip
+    check(proto, [{"x": X, "s": ints(0), "e": ints(3), "t": ints(0)}])
+    steps = [node("Shape", "x", "n", end=1), node("Slice", "x s e a n")]
+    check(
+        model(steps, [X_TYPE, shape(1)], weights={"a": ints(0), "e": ints(9)}), with_shape(ints(0), ints(-1), ints(4))
+    )
+
+
+def test_slice_of_what_has_no_elements() -> None:
+    """Whatever the data says, it begins and ends at 0."""
+    proto = model([node("Slice", "x s e a")], [value("x", ("n", 0)), shape(1)], weights={"e": ints(9), "a": ints(1)})
+    check(proto, with_shape(ints(0), ints(3), ints(-2), x=X[:, :0]))
+
+
 def test_slice_of_known_axes_and_others() -> None:
     steps = [node("Concat", "one s", "b", axis=0), node("Slice", "x b e a t")]
     weights = {"one": ints(1), "e": ints(3, 4), "a": ints(0, 1), "t": ints(1, 1)}
@@ -141,6 +160,15 @@ def test_slice_of_known_axes_and_others() -> None:
 
 def body(name: str, nodes: Sequence[onnx.NodeProto], inputs: Sequence[onnx.ValueInfoProto], *outputs: str) -> Any:
     return helper.make_graph(list(nodes), name, list(inputs), [onnx.ValueInfoProto(name=o) for o in outputs])
+
+
+def test_extents_that_come_with_a_branch_are_numbers_beside_it() -> None:
+    """Where the result of an If is sliced at a computed place, its extent is there first."""
+    then = body("then", [node("Concat", "x x", "a", axis=0)], [], "a")
+    orelse = body("else", [node("Neg", "x", "b")], [], "b")
+    steps = [node("If", "c", "z", then_branch=then, else_branch=orelse), node("Slice", "z s e")]
+    proto = model(steps, [value("c", (), "bool"), X_TYPE, shape(1)], weights={"e": ints(9)})
+    check(proto, [{"c": np.array(c), "x": X, "s": s} for c in (True, False) for s in (ints(-2), ints(1), ints(5))])
 
 
 def test_in_a_branch() -> None:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import random
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, RuntimeException
 
+import legato
 from legato.arith.evaluate import evaluate as value_at
 from legato.arith.expr import fresh
-from legato.base.errors import ImportModelError, UnsupportedError
+from legato.base.errors import ImportModelError, RunError, UnsupportedError
 from legato.frontend.onnx import from_onnx
 from legato.frontend.onnx.rounding import ceiled, floored
 from legato.interp import evaluate
@@ -129,6 +135,56 @@ def test_resizing_by_scales(mode: str) -> None:
             assert evaluate(from_onnx(proto), [x]).shape == wanted, formula
 
 
+SCALES: dict[str, Sequence[str | float]] = {
+    "of others": ("n/m", "n/m"), "beside a number": ("m/n", 1.5), "of data": ("data", 0.5), "of itself": ("m/n", "m/n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("scales", SCALES.values(), ids=SCALES)
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+@pytest.mark.parametrize("coordinates", ["asymmetric", "half_pixel"])
+def test_resizing_by_computed_scales(scales: Sequence[str | float], mode: str, coordinates: str) -> None:
+    """Two extents by factors: quotients of extents, what the data says, numbers."""
+    nodes = [helper.make_node("Shape", [v], [f"{v}s"], start=-1) for v in "xw"]
+    nodes += [helper.make_node("Cast", [f"{v}s"], [f"{v}f"], to=TensorProto.FLOAT) for v in "xw"]
+    nodes += [helper.make_node("Div", ["xf", "wf"], ["n/m"]), helper.make_node("Div", ["wf", "xf"], ["m/n"])]
+    numbers = {str(s): np.array([s], np.float32) for s in scales if isinstance(s, float)}
+    nodes += [
+        helper.make_node("Concat", ["ones", *map(str, scales)], ["scales"], axis=0),
+        helper.make_node("Resize", ["x", "", "scales"], ["y"], mode=mode, coordinate_transformation_mode=coordinates),
+    ]
+    inputs = [value("x", (1, 1, "k", "n")), value("w", ("m",)), value("data", (1,))]
+    proto = model(nodes, inputs, weights={**numbers, "ones": np.ones(2, np.float32)})
+    module = from_onnx(proto)
+    exe = legato.compile(module)
+    for k, n, m, data in ((3, 4, 6, 1.5), (5, 3, 2, 2), (4, 9, 2, 0.7), (2, 1, 4, 1)):
+        x = np.random.default_rng(k).standard_normal((1, 1, k, n)).astype(np.float32)
+        feeds = {"x": x, "w": np.zeros(m, np.float32), "data": np.array([data], np.float32)}
+        wanted = ort_outputs(proto, feeds)[0]
+        args = [feeds[t.name] for t in exe.inputs]
+        for found in (evaluate(module, args), exe(*args)):
+            np.testing.assert_allclose(found, wanted, 1e-4, 1e-5)
+
+
+@pytest.mark.parametrize("policy", ["not_larger", "not_smaller"])
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+def test_resizing_that_keeps_the_aspect_ratio(policy: str, mode: str) -> None:
+    shape = helper.make_node("Shape", ["w"], ["s"])
+    node = helper.make_node(
+        "Resize", ["x", "", "", "s"], ["y"], mode=mode, axes=[2, 3], keep_aspect_ratio_policy=policy
+    )
+    proto = model([shape, node], [value("x", (1, 1, "h", "k")), value("w", ("a", "b"))], opset=18)
+    module = from_onnx(proto)
+    exe = legato.compile(module)
+    for h, k, a, b in ((3, 5, 7, 4), (4, 4, 2, 6), (9, 3, 3, 3), (2, 7, 5, 1)):
+        x = np.random.default_rng(h).standard_normal((1, 1, h, k)).astype(np.float32)
+        args = [x, np.zeros((a, b), np.float32)]
+        wanted = ort_outputs(proto, dict(zip("xw", args, strict=True)))[0]
+        fixed = from_onnx(proto, shapes={"x": x.shape, "w": (a, b)})
+        for found in (evaluate(module, args), exe(*args), evaluate(fixed, args)):
+            np.testing.assert_allclose(found, wanted, 1e-4, 1e-5)
+
+
 def _type(proto: onnx.ModelProto, shape: tuple[int, ...] | None = None) -> TensorType:
     ty = from_onnx(proto, shapes=None if shape is None else {"x": shape})["main"].body.ty
     assert isinstance(ty, TensorType)
@@ -142,6 +198,51 @@ def test_codes_of_reshape() -> None:
         with pytest.raises(ImportModelError) as caught:
             from_onnx(model([node], [value("x", ("n", 3, 4))], weights={"s": np.array([code, 4])}))
         assert caught.value.message == f"the new shape is [{code}, 4], wanted extents, 0 or -1"
+
+
+def _reshaped(dims: tuple[str | int, ...], *target: str | int) -> onnx.ModelProto:
+    """x, whose shape is `dims`, in a new shape: numbers, or formulas of one extent."""
+    halves = {"m": ("Mul", 1), "m//2": ("Div", 2), "2m": ("Mul", 2)}
+    nodes = [helper.make_node("Shape", ["x"], ["s"]), helper.make_node("Slice", ["s", "i0", "i1"], ["m"])]
+    weights = {"i0": np.array([dims.index("m")]), "i1": np.array([dims.index("m") + 1])}
+    for k, part in enumerate(target):
+        operator, by = halves.get(str(part), ("", part))
+        weights[f"c{k}"] = np.array([by])
+        nodes.append(helper.make_node(operator or "Identity", ["m", f"c{k}"] if operator else [f"c{k}"], [f"p{k}"]))
+    nodes.append(helper.make_node("Concat", [f"p{k}" for k in range(len(target))], ["t"], axis=0))
+    return model([*nodes, helper.make_node("Reshape", ["x", "t"], ["y"])], [value("x", dims)], weights=weights)
+
+
+@pytest.mark.parametrize(
+    ("dims", "target", "taken"),
+    [
+        (("m",), ("m//2", -1), True),  # a half of one element is none: the one stays
+        (("m",), ("m", -1), False),
+        ((2, "m"), ("m", -1), False),
+        (("m", 3, "m"), ("m", 3, "m"), True),
+        (("m", 3, "m"), ("2m", -1), False),
+        (("k", 6, "m"), ("m", 6, -1), False),
+    ],
+)
+def test_zeros_that_are_computed(dims: tuple[str | int, ...], target: tuple[str | int, ...], taken: bool) -> None:
+    """Of ONNX, a 0 in the new shape means the extent that is there. Never is it another; `taken`: nor refused."""
+    proto = _reshaped(dims, *target)
+    module = from_onnx(proto)
+    exe = legato.compile(module)
+    for m, k in itertools.product((0, 1, 2, 5), (0, 1, 2, 5) if "k" in dims else (0,)):
+        x = np.arange(math.prod(shape := [{"m": m, "k": k}.get(str(d), d) for d in dims]), dtype=np.float32)
+        wanted, found, run = (_shape_or_none(f, x.reshape(shape)) for f in (
+            lambda x: ort_outputs(proto, {"x": x})[0], lambda x: evaluate(module, [x]), exe))  # fmt: skip
+        assert found == run
+        assert found == wanted or (found is None and not taken) or wanted is None
+
+
+def _shape_or_none(function: Callable[[Array], Any], x: Array) -> tuple[int, ...] | None:
+    try:
+        found: Array = function(x)
+    except (RunError, Fail, InvalidArgument, RuntimeException):
+        return None
+    return found.shape
 
 
 def test_squeeze_without_axes() -> None:

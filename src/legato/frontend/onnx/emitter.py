@@ -20,6 +20,7 @@ from legato.base.span import Span
 from legato.frontend.onnx.ratio import Ratio, Ratios
 from legato.frontend.onnx.tensors import Array
 from legato.infer.builder import Builder
+from legato.infer.site import Site
 from legato.interp import evaluate_op
 from legato.ir.attrs import is_symbolic
 from legato.ir.expr import Call, Constant, Expr, Function, Tuple, Var
@@ -150,6 +151,8 @@ class Emitter(Builder):
         ratios = self._positions.of(x)
         found: list[Dim | None] = [None] * count if ratios is None else [r.whole() for r in ratios.ravel()]
         late = [n for n, d in enumerate(found) if d is None or not self.is_known(d)]
+        if not late:
+            return tuple(d for d in found if d is not None)
         flat = self.reshape(self.to(x, int64), newshape=(count,))
         shape = self.let("dims", self.call(TENSOR_TO_SHAPE, flat if len(late) == count else self.picked(flat, late)))
         assert isinstance(shape.ty, ShapeType)
@@ -217,12 +220,23 @@ class Emitter(Builder):
             raise UnsupportedError(f"{what} are known only at run time")
         return tuple(float(v) for v in found.ravel())
 
-    def ratios(self, x: Expr, what: str) -> tuple[Ratio, ...]:
-        """The elements of `x` as ratios of dims; UnsupportedError where they depend on the data."""
+    def known_ratios(self, x: Expr) -> tuple[Ratio, ...] | None:
+        """The elements of `x` as ratios of dims; None where they depend on the data."""
         found = self._ratios.of(x)
-        if found is None:
-            raise UnsupportedError(f"{what} are known only at run time")
-        return tuple(found.ravel())
+        return None if found is None else tuple(found.ravel())
+
+    def parts(self, x: Expr) -> list[Expr]:
+        """What the vector `x` was put together of, in order."""
+        found: list[Expr] = []
+        stack = [x]
+        while stack:
+            node = stack.pop()
+            is_joined = isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == "concatenate"
+            if isinstance(node, Call) and is_joined and isinstance(node.args[0], Tuple):
+                stack += reversed(node.args[0].fields)
+            else:
+                found.append(node)
+        return found
 
     # ------------------------------------------------------------------ folding of small constants
 
@@ -272,6 +286,20 @@ class Emitter(Builder):
         self._typer.bound[var] = value
         return var
 
+    def dims_here(self) -> frozenset[DimVar]:
+        """The dims that what comes may mention."""
+        return frozenset(self._typer.scope.dims)
+
+    def settled(self, value: Expr, before: Collection[DimVar]) -> Expr:
+        """`value`, let-bound if dims that were not there `before` come with it: what mentions these comes after."""
+        new = self._typer.scope.dims.difference(before)
+        if not new or isinstance(value, Var) or not isinstance(value.ty, TensorType):
+            return value
+        for var, _ in self._lets[-1]:
+            shape = (var.ty.dims if isinstance(var.ty, ShapeType) else getattr(var.ty, "shape", ())) or ()
+            new.difference_update(variables(*shape))
+        return value if new.isdisjoint(variables(*value.ty.shape)) else self.let("made", value)
+
     def inside(self, bound: list[Binding]) -> None:
         """From here on, `let` adds to `bound`."""
         self._lets[-1] = bound
@@ -287,6 +315,10 @@ class Emitter(Builder):
         found = tuple(required.pop(key) for key in mine)
         attrs = {"constraints": found} if found else {}
         return Function(tuple(params), body, ty.ret, ty.type_params, attrs, ty=ty, span=self.span)
+
+    def require(self, a: Dim, b: Dim, what: str) -> None:
+        """Requires two dims to be equal, which calls check unless it is known; `what` says in words what for."""
+        self._typer.solver.same(a, b, Site(what, self.span, self._typer.scope))
 
     def trial(self) -> Callable[[], None]:
         """Begins an attempt; what is returned forgets what was found since to be required of dims."""

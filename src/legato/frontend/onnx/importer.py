@@ -8,13 +8,14 @@ from then on: nodes that need them are passed over, except that an operator with
 from __future__ import annotations
 
 from collections import ChainMap, Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from legato.arith.expr import Var as DimVar
 from legato.base.dataclass import dataclass
 from legato.base.errors import ImportModelError, TypeCheckError, UnsupportedError
 from legato.base.span import Span
@@ -273,10 +274,11 @@ class Importer:
     def _guarded(self, frame: Frame, step: Step, work: Callable[[], None]) -> None:
         """Does `work` for a node. What cannot be converted is listed, and its outputs are unknown."""
         node, name, domain = step.node, frame.prefix + str(step), _domain(step.node.domain)
-        opset = frame.opsets.get(domain, 0)
+        opset, before = frame.opsets.get(domain, 0), self.b.dims_here()
         with self.b.at(Span(name)):
             try:
                 work()
+                self._settle(frame, node, before)
             except UnsupportedError as error:
                 reason = error.message if error.hint is None else f"{error.message} ({error.hint})"
                 self._note(name, node.op_type, domain, reason, opset)
@@ -289,6 +291,11 @@ class Importer:
             else:
                 return
         _bind_values(frame, node, [UNKNOWN] * len(node.output))
+
+    def _settle(self, frame: Frame, node: NodeProto, before: Collection[DimVar]) -> None:
+        for output in node.output:
+            if isinstance(value := frame.names.maps[0].get(output), Expr):
+                frame.names[output] = self.b.settled(value, before)
 
     def _note(self, node: str, operator: str, domain: str, reason: str, opset: int = 0) -> None:
         if domain == NCHWC:

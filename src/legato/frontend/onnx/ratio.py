@@ -31,7 +31,7 @@ from legato.ir.expr import Call, Expr, Tuple
 from legato.ir.op import Op
 from legato.ir.types import Dim, TensorType
 
-__all__ = ["Ratio", "Ratios"]
+__all__ = ["Ratio", "Ratios", "reduced"]
 
 _FEW = 64  # elements
 _ONE: Dim = const(1)
@@ -60,7 +60,7 @@ class Ratio:
     def times(self, other: Ratio, precision: int = 24) -> Ratio | None:
         """The product, rounded; None where that is not known."""
         if self.rounded and _is_power_of_two(other):
-            return Ratio(*_reduced(self.num * other.num, self.den * other.den), self.bits, True, precision)
+            return Ratio(*reduced(self.num * other.num, self.den * other.den), self.bits, True, precision)
         if self.rounded or other.rounded:
             return None if self.rounded or not _is_power_of_two(self) else other.times(self, precision)
         return _made(self.num * other.num, self.den * other.den, self.bits + other.bits, precision)
@@ -137,7 +137,7 @@ def _is_power_of_two(x: Ratio) -> bool:
 
 def _made(num: Dim, den: Dim, bits: int, precision: int) -> Ratio | None:
     """The float of num / den, of which `bits` are enough for `num`."""
-    num, den = _reduced(num, den)
+    num, den = reduced(num, den)
     if isinstance(num, Const) and isinstance(den, Const):
         return _literal(Fraction(int(num.value), int(den.value)), precision)
     if precision and precision < _PRECISION["float32"]:
@@ -181,8 +181,8 @@ def _floor_of(d: Dim) -> tuple[Dim, int]:
     return d, 1
 
 
-def _reduced(num: Dim, den: Dim) -> tuple[Dim, Dim]:
-    """`num / den` without the factors that both have."""
+def reduced(num: Dim, den: Dim) -> tuple[Dim, Dim]:
+    """`num` and `den` without the factors that both have."""
     above, below = factors(simplify(num)), factors(simplify(den))
     for factor in list(below):
         if factor in above and not isinstance(factor, Const):

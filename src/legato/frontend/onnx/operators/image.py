@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
-from fractions import Fraction
 
-from legato.arith.expr import Const, const
+from legato.arith.expr import Const, const, ge, le, max_, select
+from legato.arith.fraction import simplest
+from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.emitter import Emitter
-from legato.frontend.onnx.ratio import Ratio
+from legato.frontend.onnx.ratio import Ratio, reduced
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
 
-_ONE = Ratio.of(1.0)
+_LARGEST, _BITS = 256, 1 << 24  # denominators of factors that the data decides
 _METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
 
 
@@ -34,35 +34,58 @@ class _Sampling:
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """What becomes of one dim: its new extent, the factor if one was given, and the range of tf_crop_and_resize."""
+    """What becomes of one dim: its new extent, the factor if one was given, as a number or else as a quotient, and the
+    range of tf_crop_and_resize."""
 
     size: Dim
     scale: float | None = None
+    ratio: tuple[Dim, Dim] | None = None
     roi: tuple[float, float] = (0.0, 1.0)
+
+    @property
+    def factor(self) -> tuple[Dim, Dim] | None:
+        """The factor as a quotient."""
+        if self.scale is None:
+            return self.ratio
+        exact = simplest(self.scale)
+        return const(exact.numerator), const(exact.denominator)
 
 
 def upsample(b: Emitter, x: Expr, *, mode: str = "nearest", scales: tuple[float, ...]) -> Expr:
-    return _scaled(b, x, [Ratio.of(s) for s in scales], _Sampling(_method(mode)))
+    return _resized(b, x, _by_scales(b, x, range(b.rank(x)), [Ratio.of(s) for s in scales]), _Sampling(_method(mode)))
 
 
 def upsample_9(b: Emitter, x: Expr, scales: Expr, *, mode: str = "nearest") -> Expr:
-    return _scaled(b, x, b.ratios(scales, "the scales"), _Sampling(_method(mode)))
+    return _resized(b, x, _by_scales(b, x, range(b.rank(x)), _scales(b, scales)), _Sampling(_method(mode)))
 
 
 def resize(b: Emitter, x: Expr, scales: Expr, *, mode: str = "nearest") -> Expr:
     """The nearest element is that before, or, along dims that get smaller, that behind."""
-    ratios, sampling = b.ratios(scales, "the scales"), _Sampling(_method(mode))
+    changes, sampling = _by_scales(b, x, range(b.rank(x)), _scales(b, scales)), _Sampling(_method(mode))
     if mode != "nearest":
-        return _scaled(b, x, ratios, sampling)
-    behind, numbers = replace(sampling, rounding="ceil"), [r.number() for r in ratios]
-    y = _scaled(b, x, [_ONE if n is None or n < 1 else r for n, r in zip(numbers, ratios, strict=True)], sampling)
-    y = _scaled(b, y, [_ONE if n is None or n >= 1 else r for n, r in zip(numbers, ratios, strict=True)], behind)
-    for axis in [axis for axis, n in enumerate(numbers) if n is None]:
-        alone = [r if n == axis else _ONE for n, r in enumerate(ratios)]
-        up, down, before = _scaled(b, y, alone, sampling), _scaled(b, y, alone, behind), b.dims_of(y)[axis]
-        is_down = b.less(b.extent(b.dims_of(up)[axis], dt.int64), b.extent(before, dt.int64))
-        y = b.where(is_down, down, up)
+        return _resized(b, x, changes, sampling)
+    behind, dims = replace(sampling, rounding="ceil"), b.dims_of(x)
+    is_down = [_is_below_one(c, d) for c, d in zip(changes, dims, strict=True)]
+    y = _resized(b, x, _chosen(b, x, changes, [down is False for down in is_down]), sampling)
+    y = _resized(b, y, _chosen(b, y, changes, [down is True for down in is_down]), behind)
+    for axis in [axis for axis, down in enumerate(is_down) if down is None]:
+        alone = _chosen(b, y, changes, [n == axis for n in range(len(dims))])
+        over, under = changes[axis].factor or (changes[axis].size, dims[axis])
+        less = b.less(b.extent(over, dt.int64), b.extent(under, dt.int64))
+        y = b.where(less, _resized(b, y, alone, behind), _resized(b, y, alone, sampling))
     return y
+
+
+def _is_below_one(change: _Axis, d: Dim) -> bool | None:
+    """Whether the factor is; None where that is not known."""
+    if change.scale is not None:
+        return change.scale < 1
+    return False if change.size is d and change.ratio is None else None
+
+
+def _chosen(b: Emitter, x: Expr, changes: Sequence[_Axis], which: Sequence[bool]) -> list[_Axis]:
+    """Some of the changes; other dims of `x` stay."""
+    return [c if yes else _Axis(d) for c, d, yes in zip(changes, b.dims_of(x), which, strict=True)]
 
 
 def resize_11(
@@ -103,8 +126,14 @@ def _method(mode: str) -> str:
 # ------------------------------------------------------------------ new extents
 
 
-def _scaled(b: Emitter, x: Expr, scales: Sequence[Ratio], sampling: _Sampling) -> Expr:
-    return _resized(b, x, _by_scales(b.dims_of(x), tuple(range(b.rank(x))), scales), sampling)
+def _scales(b: Emitter, scales: Expr) -> list[Ratio | Expr]:
+    """The factors, each as a quotient of dims or, where only the data decides it, as a tensor of rank 0."""
+    found: list[Ratio | Expr] = []
+    for part in b.parts(scales):
+        known = b.known_ratios(part)
+        count = b.known(b.dims_of(part)[0], "the number of scales")
+        found += known or [b.take(part, b.constant(n, dt.int64), axis=0, mode="fast") for n in range(count)]
+    return found
 
 
 def _changes(
@@ -113,14 +142,14 @@ def _changes(
     """What becomes of each dim; the factors win where both inputs have elements."""
     dims = b.dims_of(x)
     if scales is not None and not _is_empty(b, scales):
-        return _by_scales(dims, along, b.ratios(scales, "the scales"))
+        return _by_scales(b, x, along, _scales(b, scales))
     if sizes is None or _is_empty(b, sizes):
         raise ImportModelError("neither scales nor sizes are given")
     wanted = b.dims(sizes, "the sizes")
     if len(wanted) != len(along):
         raise ImportModelError(f"{len(wanted)} sizes for {len(along)} axes")
     if policy != "stretch":
-        return _by_policy(b, x, along, wanted, policy)
+        return _by_policy(b, x, along, wanted, policy) if wanted else [_Axis(d) for d in dims]
     found = [_Axis(d) for d in dims]
     for axis, size in zip(along, wanted, strict=True):
         found[axis] = _Axis(size)
@@ -131,46 +160,82 @@ def _is_empty(b: Emitter, x: Expr) -> bool:
     return any(isinstance(d, Const) and d.value == 0 for d in b.dims_of(x))
 
 
-def _by_scales(dims: Sequence[Dim], along: Sequence[int], scales: Sequence[Ratio]) -> list[_Axis]:
-    """A factor that is known is kept; one with dims in it only says what the extent is."""
+def _by_scales(b: Emitter, x: Expr, along: Sequence[int], scales: Sequence[Ratio | Expr]) -> list[_Axis]:
+    """What factors make of each dim. One that is new extent / extent is left to the operator."""
+    dims = b.dims_of(x)
     if len(scales) != len(along):
         raise ImportModelError(f"{len(scales)} scales for {len(along)} axes")
-    numbers = [s.number() for s in scales]
+    numbers = [s.number() if isinstance(s, Ratio) else None for s in scales]
     if any(n is not None and n <= 0 for n in numbers):
         raise ImportModelError(f"scales are {numbers}, wanted positive numbers")
     found = [_Axis(d) for d in dims]
     for axis, scale, number in zip(along, scales, numbers, strict=True):
-        if number != 1.0:
-            found[axis] = _Axis(_times(dims[axis], scale), number)
+        if not isinstance(scale, Ratio):
+            found[axis] = _Axis(_times_at(b, dims[axis], scale), None, _quotient_at(b, scale))
+        elif number is not None and number != 1.0:
+            found[axis] = _Axis(_times(b, dims[axis], scale), number)
+        elif number is None:
+            is_ratio_of_extents = reduced(dims[axis] * scale.num, scale.den)[1] is const(1)
+            found[axis] = _Axis(_times(b, dims[axis], scale), None,
+                                None if is_ratio_of_extents else (scale.num, scale.den))  # fmt: skip
     return found
 
 
-def _times(d: Dim, scale: Ratio) -> Dim:
+def _times(b: Emitter, d: Dim, scale: Ratio) -> Dim:
     """The extent that an extent becomes: the product as float32 has it, rounded down."""
     product = Ratio(d).times(scale) if not isinstance(d, Const) else Ratio.of(int(d.value)).times(scale)
     extent = None if product is None else product.floor()
     if extent is None:
-        raise UnsupportedError(f"an extent {d} times a scale: how float32 rounds it is not known")
+        over, under = (b.extent(part, dt.float32) for part in (scale.num, scale.den))
+        return _times_at(b, d, b.divide(over, under))
     return extent
+
+
+def _times_at(b: Emitter, d: Dim, scale: Expr) -> Dim:
+    """The same of a factor that the program computes."""
+    product = b.multiply(b.extent(d, dt.float32), b.to(scale, dt.float32))
+    return b.dim(b.cast(b.floor(product), dtype=dt.int64), "a size")
+
+
+def _quotient_at(b: Emitter, scale: Expr) -> tuple[Dim, Dim]:
+    """The quotient of small integers that a float stands for, or else its first bits."""
+    under = b.arange(start=const(1), stop=const(_LARGEST + 1), step=1, dtype=dt.float32)
+    over = b.round(b.multiply(under, b.to(scale, dt.float32)))
+    is_same = b.equal(b.divide(over, under), b.to(scale, dt.float32))
+    at = b.argmax(b.cast(is_same, dtype=dt.int32), axis=(0,))
+    p, q = (b.take(v, at, axis=0, mode="fast") for v in (over, under))
+    bits = b.constant(float(_BITS))
+    is_exact = b.any(is_same, axis=(0,))
+    p, q = b.where(is_exact, p, b.floor(b.multiply(b.to(scale, dt.float32), bits))), b.where(is_exact, q, bits)
+    over_, under_ = (b.dim(b.cast(v, dtype=dt.int64), "a scale") for v in (p, q))
+    return over_, under_
 
 
 def _by_policy(b: Emitter, x: Expr, along: Sequence[int], wanted: Sequence[Dim], policy: str) -> list[_Axis]:
     """One factor for all axes: the smallest or the largest of those that the sizes mean."""
     if policy not in ("not_larger", "not_smaller"):
         raise ImportModelError(f"keep_aspect_ratio_policy is {policy!r}, wanted stretch, not_larger or not_smaller")
-    dims = b.dims_of(x)
-    pairs = [(b.known(s, "a size"), b.known(dims[a], "a dimension")) for a, s in zip(along, wanted, strict=True)]
-    choose = min if policy == "not_larger" else max
-    ratio = choose(Fraction(size, extent) for size, extent in pairs)
+    dims, is_wanted = b.dims_of(x), le if policy == "not_larger" else ge
+    over, under = wanted[0], dims[along[0]]
+    for axis, size in zip(along[1:], wanted[1:], strict=True):
+        is_better = is_wanted(size * under, over * dims[axis])
+        over, under = select(is_better, size, over), select(is_better, dims[axis], under)
+    over, under = simplify(over), simplify(under)
     found = [_Axis(d) for d in dims]
-    for axis, (_, extent) in zip(along, pairs, strict=True):
-        found[axis] = _Axis(const(math.floor(extent * ratio + Fraction(1, 2))), float(ratio))
+    for axis in along:
+        size = simplify((dims[axis] * over * 2 + under) // max_(under * 2, const(1)))
+        if isinstance(over, Const) and isinstance(under, Const) and under.value:
+            found[axis] = _Axis(size, float(over.value / under.value))
+        else:
+            found[axis] = _Axis(size, None, (over, under))
     return found
 
 
 def _enlarges(dims: Sequence[Dim], changes: Sequence[_Axis]) -> bool:
     """True if no dim gets smaller, as far as is known."""
     for d, change in zip(dims, changes, strict=True):
+        if change.ratio is not None:
+            return False
         known = isinstance(d, Const) and isinstance(change.size, Const) and d.value <= change.size.value
         if not (d is change.size or known if change.scale is None else change.scale >= 1):
             return False
@@ -182,7 +247,7 @@ def _cropped(changes: Sequence[_Axis], along: Sequence[int], roi: Sequence[float
         raise ImportModelError(f"{len(roi)} numbers in the region of interest, wanted {2 * len(along)}")
     found = list(changes)
     for n, axis in enumerate(along):
-        found[axis] = _Axis(found[axis].size, found[axis].scale, (roi[n], roi[n + len(along)]))
+        found[axis] = replace(found[axis], roi=(roi[n], roi[n + len(along)]))
     return found
 
 
@@ -192,7 +257,7 @@ def _cropped(changes: Sequence[_Axis], along: Sequence[int], roi: Sequence[float
 def _resized(b: Emitter, x: Expr, changes: Sequence[_Axis], sampling: _Sampling) -> Expr:
     """The resize of as many dims as there are beside two that keep their extent, of three at a time."""
     dims, changes = list(b.dims_of(x)), list(changes)
-    moved = [n for n, c in enumerate(changes) if c.size is not dims[n] or c.roi != (0.0, 1.0) or c.scale is not None]
+    moved = [n for n, c in enumerate(changes) if c.size is not dims[n] or c.roi != (0.0, 1.0) or c.factor is not None]
     if not moved:
         return x
     if len(moved) > 3:
@@ -209,9 +274,18 @@ def _resized(b: Emitter, x: Expr, changes: Sequence[_Axis], sampling: _Sampling)
         raise UnsupportedError(f"{rank} dimensions at once; 1 to 3 are possible")
     kept = [n for n in range(rank + 2) if n not in moved][:2]
     spatial = [n for n in range(rank + 2) if n not in kept]
-    attrs = _attributes([changes[n] for n in spatial], sampling)
+    attrs = _attributes(_with_factors(b, x, changes, spatial), sampling)
     y = b.call(f"image.resize{rank}d", x, layout=_layout(kept, rank), **attrs)
     return b.squeeze(y, axis=tuple(range(added))) if added else y
+
+
+def _with_factors(b: Emitter, x: Expr, changes: Sequence[_Axis], spatial: Sequence[int]) -> Sequence[_Axis]:
+    """The spatial dims, all with a quotient unless none has a factor, or all that change have a number."""
+    axes, dims = [changes[n] for n in spatial], [b.dims_of(x)[n] for n in spatial]
+    own = [a.factor is None and a.size is not d for a, d in zip(axes, dims, strict=True)]  # new extent / extent
+    if all(a.ratio is None for a in axes) and (not any(own) or all(a.scale is None for a in axes)):
+        return axes
+    return [replace(a, ratio=a.factor or (a.size, d)) for a, d in zip(axes, dims, strict=True)]
 
 
 def _layout(kept: Sequence[int], rank: int) -> str:
@@ -230,7 +304,9 @@ def _attributes(axes: Sequence[_Axis], s: _Sampling) -> dict[str, object]:
         "cubic_exclude": s.cubic_exclude,
         "extrapolation_value": s.extrapolation,
     }
-    if any(a.scale is not None for a in axes):
+    if all(a.ratio for a in axes):
+        found["ratio"] = tuple(a.ratio[part] for part in (0, 1) for a in axes if a.ratio)
+    elif any(a.scale is not None for a in axes):
         found["scale"] = tuple(1.0 if a.scale is None else a.scale for a in axes)
     if s.coordinates == "tf_crop_and_resize":
         found["roi"] = (*(a.roi[0] for a in axes), *(a.roi[1] for a in axes))

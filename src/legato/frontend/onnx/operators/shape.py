@@ -16,7 +16,7 @@ from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.axes import over_axes
-from legato.frontend.onnx.computed import new_shape, range_of, signed_dims, slice_bounds
+from legato.frontend.onnx.computed import copied_for_zeros, new_shape, range_of, signed_dims, slice_bounds, slice_places
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.tensors import element_type
 from legato.ir.expr import Expr
@@ -106,7 +106,7 @@ def reshape(b: Emitter, x: Expr, shape: Expr, *, allowzero: int = 0) -> Expr:
     if known is None:
         computed = b.dims(new_shape(b, x, shape, bool(allowzero)), "extents of the new shape")
         return b.reshape(x, newshape=computed, allowzero=True)
-    codes = tuple(map(_literal, known))
+    codes = tuple(map(_literal, known if allowzero else copied_for_zeros(b, x, known)))
     if any(isinstance(code, int) and code < -1 for code in codes):  # Relay's reshape gives these a meaning
         raise ImportModelError(f"the new shape is [{', '.join(map(str, codes))}], wanted extents, 0 or -1")
     return b.reshape(x, newshape=codes, allowzero=bool(allowzero))
@@ -313,18 +313,22 @@ def slice_10(
 
 def _slice_along(b: Emitter, x: Expr, starts: Expr, ends: Expr, along: Sequence[int], steps: Expr | None) -> Expr:
     begin, end = b.positions(starts), b.positions(ends)
-    by = (1,) * len(along) if steps is None else b.ints(steps, "the steps")
-    if begin is None or end is None:
+    by = (const(1),) * len(along) if steps is None else b.positions(steps)
+    if begin is None or end is None or by is None:
         raise UnsupportedError(f"starts {starts.ty} and ends {ends.ty}: it must be known how many there are")
     if not len(begin) == len(end) == len(along) == len(by):
-        return _slice(b, x, begin, end, along, by)
+        raise ImportModelError(f"{len(begin)} starts, {len(end)} ends, {len(along)} axes and {len(by)} steps")
     fixed: list[tuple[Dim, Dim, int, int]] = []
     for n, (first, last, axis, step) in enumerate(zip(begin, end, along, by, strict=True)):
-        if b.is_known(first) and b.is_known(last):
-            fixed.append((first, last, axis, step))
+        if isinstance(step, Const) and b.is_known(first) and b.is_known(last):
+            fixed.append((first, last, axis, int(step.value)))
+            continue
+        at, to, *each = (b.take(v, b.constant(n, "int64"), axis=0) for v in (starts, ends, steps) if v is not None)
+        axis = b.axis(axis, b.rank(x))
+        if isinstance(step, Const):
+            x = _slice_at(b, x, (at, first), (to, last), axis, int(step.value))
         else:
-            at, to = (b.take(v, b.constant(n, "int64"), axis=0) for v in (starts, ends))
-            x = _slice_at(b, x, (at, first), (to, last), b.axis(axis, b.rank(x)), step)
+            x = b.take(x, slice_places(b, at, to, each[0], b.dims_of(x)[axis]), axis=axis, mode="fast")
     return _slice(b, x, *zip(*fixed, strict=True)) if fixed else x
 
 
