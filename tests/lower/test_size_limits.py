@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import legato
+from legato.base.config import config
 from legato.base.errors import RunError
 from legato.runtime import Executable
 
@@ -41,7 +42,8 @@ def test_in_a_function_that_is_called() -> None:
 
 def test_dims_of_tensors_without_elements() -> None:
     exe = compiled("def @main(%x: Tensor[(n, m), float32]) { sum(%x) }")
-    assert exe(np.empty((1 << 46, 0), np.float32)) == 0
+    rows = 1 << (20 if config().bounds else 46)  # the bounds-checked build walks along all of them
+    assert exe(np.empty((rows, 0), np.float32)) == 0
     with pytest.raises(RunError, match=r'^input "x": dimension 0 is out of range\n.*\n  wanted: 2\^46 at most$'):
         exe(np.empty((1 << 47, 0), np.float32))
 
