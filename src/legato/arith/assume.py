@@ -29,7 +29,7 @@ __all__ = ["Assumptions", "facts_of", "surely_equal"]
 
 _FACTS_USED: Final = 2  # in one proof: a guard and a constraint
 _ROUNDS: Final = 3  # of conclusions from products to factors: from result to operand, say
-_STEPS: Final = 400  # eliminations in one proof: proofs have needed 60
+_STEPS: Final = 150  # eliminations in one proof: proofs have needed 60
 
 
 def facts_of(condition: Expr, holds: bool = True) -> Iterator[Expr]:
@@ -67,7 +67,7 @@ def surely_equal(a: Expr, b: Expr) -> bool:
 class Assumptions:
     """What is known: `axes` run from 0 below their extents (so none is empty), and `facts` are at least 0."""
 
-    __slots__ = ("_axes", "_bounds", "_facts", "_left", "_simplifier")
+    __slots__ = ("_atoms", "_axes", "_bounds", "_cases", "_facts", "_left", "_simplifier")
 
     def __init__(self, axes: Mapping[Var, Expr], facts: Iterable[Expr] = ()) -> None:
         self._axes = dict(axes)
@@ -87,6 +87,8 @@ class Assumptions:
         self._simplifier = Simplifier(ranges, self._axes)
         self._bounds = self._simplifier.bounds
         self._bounds.memo |= {e: pair for e, pair in found.items() if not isinstance(e, Var)}
+        self._atoms: list[frozenset[Expr]] | None = None  # of each fact, where they are asked for
+        self._cases: dict[tuple[Expr, ...], Assumptions] = {}
         self._left = 0
 
     def given(self, *facts: Expr) -> Assumptions:
@@ -120,11 +122,13 @@ class Assumptions:
     def _by_facts(self, e: Expr, uses: int) -> bool:
         if not uses:
             return False
+        if self._atoms is None:
+            self._atoms = [frozenset(_atoms(fact)) for fact in self._facts]
         atoms = set(_atoms(e))
-        for fact in self._facts:
+        for fact, own in zip(self._facts, self._atoms, strict=True):
             if self._left <= 0:
                 return False
-            if atoms.isdisjoint(_atoms(fact)):
+            if atoms.isdisjoint(own):
                 continue
             for m, s in _scales(e, fact):  # e is an integer: at least 0 where m·e is above -m
                 if self._proven(e * m + (m - 1) - fact * s, uses - 1):
@@ -226,7 +230,10 @@ class Assumptions:
         return self._sign(e - 1, 1) or (not isinstance(e, Const) and self._proven(self._simplifier(e - 1), uses))
 
     def _case(self, facts: Sequence[Expr]) -> Assumptions:
-        known = self.given(*facts)
+        key = tuple(facts)
+        known = self._cases.get(key)
+        if known is None:
+            known = self._cases[key] = self.given(*facts)
         known._left = self._left
         return known
 
