@@ -267,6 +267,11 @@ def test_axes_of_a_sum(keep: int) -> None:
     check(proto, with_shape(ints(0, 1), ints(2, 0), ints(-1, -2), ints(1, 5), x=x))
 
 
+def test_axes_that_follow_from_extents() -> None:
+    steps = [node("Shape", "x", "n", end=1), node("ReduceSum", "x n"), node("Unsqueeze", "x n", "z")]
+    check(model(steps, [X_TYPE], ["y", "z"]), [{"x": np.zeros((n, 4), np.float32)} for n in (0, 1, 2, 3)])
+
+
 def test_axes_of_other_operators() -> None:
     axis, x = value("s", (1,), "int64"), X.reshape(3, 1, 4)
     check(model([node("Unsqueeze", "x s")], [X_TYPE, axis]), with_shape(ints(0), ints(1), ints(-1), ints(3)))

@@ -15,6 +15,7 @@ from legato.frontend.onnx.emitter import Emitter
 from legato.ir.expr import Expr
 from legato.ir.let import lets
 from legato.ir.types import Dim, TensorType
+from legato.ops._rules import sides_of_least
 
 __all__ = ["over_axes"]
 
@@ -31,7 +32,8 @@ def over_axes(b: Emitter, x: Expr, axes: Expr, make: Make, *, rank: int = 0, ord
     `make` demands of the extents of `x` is demanded of those axes only. Axes that there are not, or twice, end a call.
     """
     count, rank = b.product(b.dims_of(axes)), rank or b.rank(x)
-    if count is const(0) or b.known_dims(axes) is not None:
+    known = () if count is const(0) else b.known_dims(axes)
+    if known is not None and all(isinstance(d, Const) for d in known):
         return make(x, () if count is const(0) else b.ints(axes, "the axes"))
     number = int(count.value) if isinstance(count, Const) else -1
     ways = (perm if ordered else comb)(rank, number) if number >= 0 else 0
@@ -44,7 +46,8 @@ def over_axes(b: Emitter, x: Expr, axes: Expr, make: Make, *, rank: int = 0, ord
     if not choices:
         raise UnsupportedError(f"no axes of {x.ty} can be meant")
     flags = _flags(b, axes, rank, np.array(choices, np.int64), ordered)
-    b.dims(b.subtract(b.sum(b.cast(flags, dtype=dt.int64)), b.constant(1, dt.int64)), "axes")  # one of them it is
+    surplus = b.dim(b.subtract(b.sum(b.cast(flags, dtype=dt.int64)), b.constant(1, dt.int64)), "axes")
+    b.require(*sides_of_least(surplus, const(0)), "the axes are some that there are")
     *others, result = _branches(b, x, choices, make)
     for n, branch in reversed(list(enumerate(others))):
         result = b.if_(b.take(flags, b.constant(n, dt.int64), axis=0, mode="fast"), branch, result)

@@ -200,7 +200,8 @@ class Emitter(Builder):
             raise UnsupportedError(f"the data decides {what}: it must be known at compile time")
         known = tuple(int(d.value) for d in found if isinstance(d, Const))
         if len(known) != len(found):
-            raise UnsupportedError(f"{what} depends on symbolic dims: it must be known at compile time")
+            hint = next((way for d in found if (way := self.way_out(d, "1"))), None)
+            raise UnsupportedError(f"symbolic dims decide {what}: it must be known at compile time", hint=hint)
         return known
 
     def scalar(self, x: Expr, what: str) -> int | float | bool:
