@@ -26,6 +26,7 @@ from legato.ir.types import TensorType
 from legato.ops import table
 from legato.relay.expr import TupleWrapper
 from legato.relay.op._signatures import RENAMED, RESULTS, SIGNATURES
+from legato.relay.op.computed import computed_attributes, with_dims
 
 __all__ = ["function", "names", "namespace"]
 
@@ -101,6 +102,9 @@ def _parameter(name: str, default: Any) -> Parameter:
 
 
 def _build(record: Op, given: Mapping[str, Any]) -> Any:
+    computed = computed_attributes(record.name, given)
+    if computed:
+        return with_dims(record.name, given, computed, lambda known: _build(record, known))
     argument_names = [a.lstrip("*") for a in record.args]
     args = _arguments(record, [given[a] for a in argument_names if a in given], given)
     attrs = _attributes(record, {k: v for k, v in given.items() if k not in argument_names})
@@ -211,7 +215,7 @@ def _number(record: Op, name: str, value: Any) -> Any:
     if isinstance(value, Expr):
         raise UnsupportedError(
             f"relay.{record.name}: {name} is computed when the program runs",
-            hint="give numbers or dims (relay.ShapeVar): shapes are part of types here",
+            hint="give numbers or dims (relay.ShapeVar); where a shape is meant, a tensor of integers of known shape",
         )
     return value
 
