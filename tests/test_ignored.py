@@ -113,6 +113,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     onnx.save(helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)]), folder / "m.onnx")
     legato.compile(str(folder / "m.onnx")).save(folder / "m.legato")
     np.savez(folder / "x.npz", x=np.ones((3, 4), "float32"))
+    np.save(folder / "x.npy", np.ones((3, 4), "float32"))
     return folder
 
 
@@ -121,7 +122,8 @@ def _stop(*args: Any, **keywords: Any) -> Any:
 
 
 GIVEN = {  # arguments in their shortest form, with another value than by default
-    "shape": "--shape x=3,4", "target": "--target x86-64-v2", "precision": "--precision exact",
+    "shape": "--shape x=3,4", "constant": "--constant x=x.npy", "target": "--target x86-64-v2",
+    "precision": "--precision exact",
     "threads": "--threads 1", "input": "-i x.npz", "fill": "--fill ones", "seed": "--seed 3", "dim": "--dim n=3",
     "output": "-o out.npz", "against": "--against interpreter", "bisect": "--bisect", "after": "--after simplify",
     "types": "--types", "spans": "--spans", "brief": "--brief", "emit": "--emit ir", "rounds": "--rounds 1",
@@ -162,7 +164,7 @@ def test_an_argument_is_read_or_refused(
     """With a model, and with a compiled program in its place. Nothing is measured."""
     for measures in ("legato.bench.bench", "legato.profile.profile", "legato.compare.verify"):
         monkeypatch.setattr(measures, _stop)
-    for name in ("m.onnx", "m.legato", "x.npz"):
+    for name in ("m.onnx", "m.legato", "x.npz", "x.npy"):
         (tmp_path / name).symlink_to(files / name)
     monkeypatch.chdir(tmp_path)
     usual = VERBS[verb].replace("m.onnx", f"m.{kind}").split()
