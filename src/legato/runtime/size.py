@@ -33,7 +33,7 @@ Size = int | str | tuple["Size", ...]
 Evaluator = Callable[[Sequence[int]], int]
 
 MAX_DEPTH: Final = 200
-MAX_NODES: Final = 10_000
+MAX_NODES: Final = 100_000  # extents that broadcasting decides are written out in each size that has them
 MAX_VALUE: Final = 2**63 - 1
 _SHOWN: Final = 200  # characters of a size in an error
 
