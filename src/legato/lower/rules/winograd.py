@@ -209,7 +209,7 @@ def _rounded(job: WinogradJob, number: Expr) -> Expr:
     """Rows of block `number` that register tiles cover."""
     live = job.live(number)
     small, count, start = _rows(job, live)[-1]
-    return live if extent_of(live) is not None else start + count * small
+    return const(job.tiles) if extent_of(live) is not None else start + count * small
 
 
 def _block(job: WinogradJob, target: Target, data: Buffer, front: Sequence[Expr], number: Expr, ob: Expr) -> Stmt:
