@@ -119,8 +119,7 @@ def transform(job: WinogradJob, target: Target, room: Expr | None = None) -> tup
         number, t = unfused(p, (job.blocks, const(job.tiles)))
         return _transformed(job, target, data, (number,), number, t)
 
-    last = job.blocks - 1
-    return data, parallel([simplify(last * job.tiles + _rounded(job, last))], of_tile, threaded=True)
+    return data, parallel([simplify(job.blocks * job.tiles)], of_tile, threaded=True)
 
 
 def multiply(job: WinogradJob, target: Target, data: Tensor) -> Stmt:
