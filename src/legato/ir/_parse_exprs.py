@@ -366,10 +366,11 @@ class ExprParser(LeafParser):
         stream.expect("(")
         cond = yield self.expr()
         stream.expect(")")
+        head = stream.span(first)  # what is said of an `if` is said of its condition; branches have places of their own
         then = yield self._branch()
         stream.expect("else")
         orelse = yield self._if() if stream.at("if") else self._branch()
-        return If(cond, then, orelse, span=stream.span(first))
+        return If(cond, then, orelse, span=head)
 
     def _branch(self) -> Rule:
         """`{ … }`, which may not be run: dims that it introduces hold in it alone."""
@@ -383,6 +384,7 @@ class ExprParser(LeafParser):
         first = stream.next()
         complete = stream.accept("?") is None
         data = self._quick() or (yield self._operand())
+        head = stream.span(first)
         clauses = []
         stream.expect("{")
         while not stream.accept("}"):
@@ -398,7 +400,7 @@ class ExprParser(LeafParser):
             types.release(types_mark)
             if not stream.accept(",") and not stream.at("}"):
                 raise stream.unexpected("`,` or `}`")
-        return Match(data, tuple(clauses), complete, span=stream.span(first))
+        return Match(data, tuple(clauses), complete, span=head)
 
     def _dataflow(self) -> Rule:
         stream = self.stream
