@@ -11,6 +11,7 @@ from legato.transform.canonicalize import Canonicalize
 from legato.transform.cut_padded import CutPadded
 from legato.transform.defunctionalize import Defunctionalize
 from legato.transform.eliminate_common import EliminateCommon
+from legato.transform.expand_calls import ExpandCalls
 from legato.transform.flatten_match import FlattenMatch
 from legato.transform.fold_constant import FoldConstant
 from legato.transform.fold_scale import FoldScale
@@ -39,6 +40,7 @@ __all__ = ["DEFAULT", "for_bodies", "for_precision"]
 DEFAULT: tuple[Pass, ...] = (
     InferTypes(),
     # Every expression is typed from here on; passes type what they make.
+    ExpandCalls(),
     CutPadded(),
     PlaceShared(),
     # Every node that does more than give a value is computed in one place.

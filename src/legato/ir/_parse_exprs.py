@@ -250,7 +250,8 @@ class ExprParser(LeafParser):
                 raise self.stream.error(f"only operators take attributes: {', '.join(attrs)}", at)
             return Call(op, tuple(args), None, type_args, span=span)
         if at.kind == "ident":
-            args, attrs = adapt(at.text, args, attrs)
+            name, args, attrs = adapt(at.text, args, attrs)
+            op = op if name == at.text else self._known.ops.get(name, op)
         if op.text_defaults:
             attrs = {**op.text_defaults, **attrs}
         if op.attrs is not None and attrs:

@@ -1,7 +1,7 @@
 """Calls as older versions of TVM wrote them: operators that have another name or other arguments now.
 
-Everything here is about text only. `RENAMED` gives the operator that a name stands for, `adapt` the arguments and
-attributes of a call that was written under a name.
+Everything here is about text only. `RENAMED` gives the operator that a name stands for, `adapt` the operator,
+arguments and attributes of a call that was written under a name.
 """
 
 from __future__ import annotations
@@ -44,13 +44,32 @@ RENAMED: Final[Mapping[str, str]] = {
 }
 
 
-def adapt(name: str, args: Args, attrs: Attrs) -> tuple[Args, Attrs]:
-    """The arguments and attributes of a call written as `name(args, attrs)`, in the form that the operator has now.
+# Attributes of operators that take tensors in their place; what a text says of them means nothing.
+_COMPUTED: Final[Mapping[str, str]] = {
+    "dyn.broadcast_to": "shape dtype", "dyn.expand_dims": "axis", "dyn.full": "shape", "dyn.image.resize2d": "size roi",
+    "dyn.nn.pad": "pad_width", "dyn.nn.upsampling": "scale_h scale_w", "dyn.nn.upsampling3d": "scale_d scale_h scale_w",
+    "dyn.one_hot": "depth", "dyn.ones": "shape", "dyn.reshape": "newshape", "dyn.squeeze": "axis",
+    "dyn.strided_slice": "begin end strides", "dyn.tile": "reps", "dyn.topk": "k", "dyn.zeros": "shape",
+}  # fmt: skip
+# Operators whose last three arguments were numbers, and the attributes that said them once more.
+_NUMBERS: Final[Mapping[str, str]] = {"arange": "start stop step", "strided_slice": "begin end strides"}
+
+
+def adapt(name: str, args: Args, attrs: Attrs) -> tuple[str, Args, Attrs]:
+    """A call written as `name(args, attrs)` in the form that operators have now: a name, arguments and attributes.
 
     What is in this form already, or cannot be brought into it, stays as it is.
     """
+    if name in _NUMBERS and len(args) > 2 and not all(isinstance(a, Constant) for a in args[-3:]):
+        return f"dyn.{name}", args, _without(attrs, _NUMBERS[name])
+    if name in _COMPUTED:
+        return name, args, _without(attrs, _COMPUTED[name])
     change = _CHANGES.get(name)
-    return (args, attrs) if change is None else change(args, attrs)
+    return (name, args, attrs) if change is None else (name, *change(args, attrs))
+
+
+def _without(attrs: Attrs, names: str) -> Attrs:
+    return {n: v for n, v in attrs.items() if n not in names.split()}
 
 
 def _arange(args: Args, attrs: Attrs) -> tuple[Args, Attrs]:

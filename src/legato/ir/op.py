@@ -106,6 +106,8 @@ class Op(Expr):
     padded:    for results whose extents the data decides: the operator of the same arguments that gives a tuple of them
                in tensors of their largest extents, filled up with zeros, and behind these a vector of int64, the
                extents that the type relation made (`Relation.fresh`), in order. Compiled code cuts its results.
+    expand:    (builder, *arguments, attrs) -> expression: the call by other operators, within lets of the builder. It
+               takes the place of the call in compiled code; a dim that the type relation made is there what it is.
     stateful:  the result is not a function of the arguments alone: never merged, moved or folded.
     text_defaults: attributes that stand for something else than the record's default where a text leaves them out,
                as they do in Relay's text (whose Python functions had other defaults than its records).
@@ -123,6 +125,7 @@ class Op(Expr):
     cost: Callable[[Sequence[TensorType], Type, Any], Cost] | None = None
     narrow: Narrow | Callable[[Any], Narrow] = Narrow.NEVER
     padded: Op | None = None
+    expand: Callable[..., Expr] | None = None
     stateful: bool = False
     text_defaults: Mapping[str, Any] = field(default_factory=dict)
     samples: tuple[Sample, ...] = ()

@@ -1,14 +1,8 @@
-"""Numbers of shapes that only the data decides, brought into the form in which they are dims: none is below 0.
-
-What ONNX means by a number below 0 (the rest, from the end, cut off) is computed by the program itself, on tensors of
-int64, before `Emitter.dims` reads the result.
-"""
+"""Numbers of shapes that only the data decides, as dims: what ONNX means by them, by the arithmetic that all share."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import numpy as np
 
 from legato.arith.expr import Const, const, eq, ge, land, lor, select
 from legato.arith.prove import prove
@@ -19,17 +13,14 @@ from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.ratio import reduced
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
+from legato.ops._computed import counted, new_shape, range_count, signed, slice_bounds, slice_places, stacked
 from legato.ops._rules import sides_of_least
 
-__all__ = ["copied_for_zeros", "new_shape", "range_of", "signed_dims", "slice_bounds", "slice_places"]
+__all__ = ["bounds_of_slice", "copied_for_zeros", "places_of_slice", "range_of", "reshaped_dims", "signed_dims"]
 
 
 def _int(b: Emitter, value: int) -> Expr:
     return b.constant(value, dt.int64)
-
-
-def _stacked(b: Emitter, parts: Sequence[Expr]) -> Expr:
-    return b.concatenate(tuple(b.reshape(p, newshape=(1,)) for p in parts), axis=0)
 
 
 def signed_dims(b: Emitter, x: Expr, what: str) -> tuple[Dim, ...]:
@@ -37,26 +28,16 @@ def signed_dims(b: Emitter, x: Expr, what: str) -> tuple[Dim, ...]:
     known = b.known_dims(x)
     if known is not None:
         return known
-    wide, zero = b.to(x, dt.int64), _int(b, 0)
-    above = b.dims(b.maximum(wide, zero), what)
-    below = b.dims(b.maximum(b.negative(wide), zero), what)
+    above, below = (b.dims(part, what) for part in signed(b, x))
     return tuple(simplify(p - q) for p, q in zip(above, below, strict=True))
 
 
-def new_shape(b: Emitter, x: Expr, shape: Expr, allowzero: bool) -> Expr:
-    """The shape (int64) that `shape` says `x` is to have: an extent of its own for 0, unless `allowzero`, and what is
-    left for -1. Other numbers below 0 stay."""
-    if b.rank(shape) != 1 or not isinstance(count := b.dims_of(shape)[0], Const):
+def reshaped_dims(b: Emitter, x: Expr, shape: Expr, allowzero: bool) -> tuple[Dim, ...]:
+    """The extents that `shape`, which only the data decides, says `x` is to have."""
+    if b.rank(shape) != 1 or not isinstance(b.dims_of(shape)[0], Const):
         raise UnsupportedError(f"the new shape is {shape.ty}: its rank must be known")
-    wanted, rank = b.to(shape, dt.int64), b.rank(x)
-    own = [b.extent(d, dt.int64) for d in b.dims_of(x)[: int(count.value)]]
-    own += [_int(b, 0)] * (int(count.value) - len(own))
-    if not allowzero and rank and own:
-        wanted = b.where(b.equal(wanted, _int(b, 0)), _stacked(b, own), wanted)
-    is_rest = b.equal(wanted, _int(b, -1))
-    others = b.prod(b.where(is_rest, _int(b, 1), wanted), axis=(0,))
-    rest = b.floor_divide(b.extent(simplify(b.product(b.dims_of(x))), dt.int64), others)
-    return b.where(is_rest, rest, wanted)
+    own = stacked(b, [b.extent(d, dt.int64) for d in b.dims_of(x)])
+    return b.dims(new_shape(b, own, shape, allowzero), "extents of the new shape")
 
 
 def copied_for_zeros(b: Emitter, x: Expr, shape: Sequence[Dim]) -> tuple[Dim, ...]:
@@ -100,55 +81,35 @@ def _is_multiple(a: Dim, b: Dim) -> bool:
     return isinstance(reduced(a, b)[1], Const)
 
 
-def slice_bounds(b: Emitter, start: Expr, end: Expr, extent: Dim, step: int) -> tuple[Dim, Dim]:
+def bounds_of_slice(b: Emitter, start: Expr, end: Expr, extent: Dim, step: int) -> tuple[Dim, Dim]:
     """Where a slice of a dimension begins and ends, in 0..extent, for `start` and `end` of rank 0. Where it goes
     backwards (a step below 0), both are counted from the last element on."""
     n, zero, one = b.extent(extent, dt.int64), _int(b, 0), _int(b, 1)
-    first, last = (_counted(b, p, n) for p in (start, end))
     if step < 0:  # it begins at an element; element -1 is behind the end
         least, most = _int(b, -1), b.subtract(n, one)
+        first, last = (counted(b, p, n) for p in (start, end))
         first = b.subtract(most, b.maximum(b.minimum(first, most), zero))
         last = b.subtract(most, b.maximum(b.minimum(last, most), least))
-    bounds = [b.maximum(b.minimum(p, n), zero) for p in (first, last)]
-    begin, stop = b.dims(_stacked(b, bounds), "bounds of a slice")
+        bounds = [b.maximum(b.minimum(p, n), zero) for p in (first, last)]
+    else:
+        bounds = [*slice_bounds(b, start, end, n)]
+    begin, stop = b.dims(stacked(b, bounds), "bounds of a slice")
     return begin, stop
 
 
-def _counted(b: Emitter, p: Expr, n: Expr) -> Expr:
-    """A position among `n`, which below 0 counts from the end."""
-    p = b.to(p, dt.int64)
-    return b.where(b.less(p, _int(b, 0)), b.add(p, n), p)
-
-
-def slice_places(b: Emitter, start: Expr, end: Expr, step: Expr, extent: Dim) -> Expr:
+def places_of_slice(b: Emitter, start: Expr, end: Expr, step: Expr, extent: Dim) -> Expr:
     """The positions that a slice takes of a dimension, for a step, too, that is a tensor of rank 0 and not 0."""
-    n, zero, one, step = b.extent(extent, dt.int64), _int(b, 0), _int(b, 1), b.to(step, dt.int64)
-    b.require(*sides_of_least(b.dim(b.subtract(b.abs(step), one), "steps"), const(0)), "Slice: a step is not 0")
-    first, last = (_counted(b, p, n) for p in (start, end))
-    forwards = [b.minimum(b.maximum(p, zero), n) for p in (first, last)]
-    most = b.subtract(n, one)
-    backwards = [b.minimum(b.maximum(p, least), most) for p, least in ((first, zero), (last, _int(b, -1)))]
-    is_forward = b.greater(step, zero)
-    begin, stop = (b.where(is_forward, f, k) for f, k in zip(forwards, backwards, strict=True))
-    (count,) = b.dims(_quotient_up(b, b.subtract(stop, begin), step), "elements of a slice")
-    return b.add(begin, b.multiply(b.arange(start=const(0), stop=count, step=1, dtype=dt.int64), step))
-
-
-def _quotient_up(b: Emitter, x: Expr, by: Expr) -> Expr:
-    """x / by, rounded up, of integers; 0 where that is below 0."""
-    return b.maximum(b.negative(b.floor_divide(b.negative(x), by)), _int(b, 0))
+    step = b.to(step, dt.int64)
+    off = b.dim(b.subtract(b.abs(step), _int(b, 1)), "steps")
+    b.require(*sides_of_least(off, const(0)), "Slice: a step is not 0")
+    begin, count = slice_places(b, start, end, step, b.extent(extent, dt.int64), least=0)
+    n = b.dim(count, "elements of a slice")
+    return b.add(begin, b.multiply(b.arange(start=const(0), stop=n, step=1, dtype=dt.int64), step))
 
 
 def range_of(b: Emitter, start: Expr, limit: Expr, delta: Expr) -> Expr:
     """start, start + delta, … up to but without limit, in the dtype of `start`."""
     dtype = b.dtype(start)
-    if dtype.is_float:
-        wide = [b.cast(v, dtype=dt.float64) for v in (start, limit, delta)]
-        steps = b.ceil(b.divide(b.subtract(wide[1], wide[0]), wide[2]))
-        count = b.cast(b.maximum(steps, b.constant(np.float64(0))), dtype=dt.int64)
-    else:
-        first, last, by = (b.to(v, dt.int64) for v in (start, limit, delta))
-        count = _quotient_up(b, b.subtract(last, first), by)
-    (n,) = b.dims(count, "numbers of Range")
+    n = b.dim(range_count(b, start, limit, delta), "numbers of Range")
     places = b.arange(start=const(0), stop=n, step=1, dtype=dtype if dtype.is_int else dt.int64)
     return b.add(start, b.multiply(b.to(places, dtype), delta))

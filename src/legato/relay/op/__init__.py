@@ -5,7 +5,7 @@ Parameters and defaults are the original's. Functions are made from the operator
 
 from __future__ import annotations
 
-from legato.relay.op import _functions, algorithm, image, nn, op, reduce, tensor, transform
+from legato.relay.op import _functions, algorithm, dyn, image, nn, op, reduce, tensor, transform
 from legato.relay.op.layout import layout_transform
 from legato.relay.op.like import (
     broadcast_to_like,
@@ -25,6 +25,7 @@ __all__ = [
     "cast_like",
     "collapse_sum_like",
     "collapse_sum_to",
+    "dyn",
     "get",
     "image",
     "layout_transform",

@@ -26,7 +26,7 @@ from legato.ir.types import TensorType
 from legato.ops import table
 from legato.relay.expr import TupleWrapper
 from legato.relay.op._signatures import RENAMED, RESULTS, SIGNATURES
-from legato.relay.op.computed import computed_attributes, with_dims
+from legato.relay.op.computed import PREFIX, dynamic, with_tensors
 
 __all__ = ["function", "names", "namespace"]
 
@@ -102,9 +102,8 @@ def _parameter(name: str, default: Any) -> Parameter:
 
 
 def _build(record: Op, given: Mapping[str, Any]) -> Any:
-    computed = computed_attributes(record.name, given)
-    if computed:
-        return with_dims(record.name, given, computed, lambda known: _build(record, known))
+    record = dynamic(record, given)
+    given = with_tensors(record, given) if record.name.startswith(PREFIX) else given
     argument_names = [a.lstrip("*") for a in record.args]
     args = _arguments(record, [given[a] for a in argument_names if a in given], given)
     attrs = _attributes(record, {k: v for k, v in given.items() if k not in argument_names})
@@ -131,8 +130,9 @@ def _arguments(record: Op, values: Sequence[Any], given: Mapping[str, Any]) -> l
     exprs = Builder().operands([v.astuple() if isinstance(v, TupleWrapper) else v for v in values])
     if record.name == "nn.conv2d":
         exprs[1] = _one_for_each_result(exprs[1], given)
-    if record.name in _SCALARS:
-        at = record.args.index(_SCALARS[record.name])
+    scalar = _SCALARS.get(record.name.removeprefix(PREFIX))
+    if scalar is not None:
+        at = record.args.index(scalar)
         exprs[at] = _scalar(exprs[at], given.get("dtype") or _dtype(exprs[0]))
     return exprs
 
@@ -233,7 +233,7 @@ def _result(record: Op, call: Call, attrs: Mapping[str, Any]) -> Any:
     if record.name == "split":
         parts = attrs["indices_or_sections"]
         size = len(parts) + 1 if isinstance(parts, tuple) else int(parts)
-    elif record.name == "topk" and attrs["ret_type"] == "both":
+    elif record.name.removeprefix(PREFIX) == "topk" and attrs["ret_type"] == "both":
         size = 2
     if record.name == "nn.dropout":
         return TupleWrapper(call, 2)[0]

@@ -1,138 +1,108 @@
-"""Shapes that are computed when the program runs, given to operators as Relay's `dyn.*` operators took them.
+"""Attributes that the program computes: the call is one of the operator `dyn.X` then, as in Relay.
 
-    reshape(x, s)                                     s : Tensor[(2,), int64]
-
-is
-
-    let %s = match_cast(tensor_to_shape(s), Shape[(s0, s1)]);
-    reshape(x, newshape=[s0, s1])
-
-so its elements are dims of the program from there on; their number, which is a rank, has to be known. What they may be
-besides an extent (-1 and 0 of `reshape`, bounds below 0) is computed by operators first. A number below 0 that remains
-is an error of the call.
+reshape(x, s)                        is          dyn.reshape(x, s)                   s : Tensor[(2,), int64]
+reshape(x, (n, 4))                   is          dyn.reshape(x, concatenate((…)))    n : int64
+strided_slice(x, b, [4], axes=[1])   is          dyn.strided_slice(x, b, [4], [1], axes=[1])
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from math import prod
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from legato.arith.expr import Const
-from legato.arith.expr import Var as DimVar
-from legato.base.errors import UnsupportedError
+from legato.arith.expr import Expr as Dim
+from legato.base.errors import TypeCheckError, UnsupportedError
 from legato.infer.builder import Builder
 from legato.ir.expr import Constant, Expr
-from legato.ir.tensor_to_shape import TENSOR_TO_SHAPE
-from legato.ir.types import ShapeType, TensorType
-from legato.relay.expr import TupleWrapper
+from legato.ir.op import Op
+from legato.ir.types import TensorType
+from legato.ops import table
+from legato.ops._computed import stacked
 
-__all__ = ["computed_attributes", "with_dims"]
+__all__ = ["PREFIX", "dynamic", "with_tensors"]
 
-# Attributes that consist of extents, and may therefore be dims that the program computes.
-_EXTENTS: Final[Mapping[str, frozenset[str]]] = {
-    "broadcast_to": frozenset({"shape"}),
-    "full": frozenset({"shape"}),
-    "image.resize2d": frozenset({"size"}),
-    "nn.pad": frozenset({"pad_width"}),
-    "one_hot": frozenset({"depth"}),
-    "ones": frozenset({"shape"}),
-    "reshape": frozenset({"newshape"}),
-    "strided_slice": frozenset({"begin", "end"}),
-    "tile": frozenset({"reps"}),
-    "topk": frozenset({"k"}),
-    "zeros": frozenset({"shape"}),
-}
+PREFIX: Final = "dyn."
+_DEFAULTS: Final[Mapping[str, Any]] = {"strides": [1], "step": 1}  # for None
 
 
-def computed_attributes(op: str, given: Mapping[str, Any]) -> dict[str, Expr]:
-    """Those of `given` that tensors of known shape hold, and that `op` takes as dims."""
-    of = _EXTENTS.get(op, frozenset())
-    return {name: value for name, value in given.items() if name in of and _is_computed(value)}
+def dynamic(record: Op, given: Mapping[str, Any]) -> Op:
+    """The operator that a call is of: `record`, or `dyn.` of it where attributes are computed that this takes."""
+    found = table().get(f"{PREFIX}{record.name}")
+    is_computed = found is not None and any(_is_computed(given.get(a)) for a in _numbers_of(found))
+    return found if found is not None and is_computed else record
+
+
+def _numbers_of(record: Op) -> tuple[str, ...]:
+    """The arguments of `dyn.X` that are attributes of X."""
+    static = table()[record.name.removeprefix(PREFIX)]
+    return tuple(a for a in record.args if a not in static.args)
 
 
 def _is_computed(value: Any) -> bool:
-    if not isinstance(value, Expr) or isinstance(value, Constant) or not isinstance(value.ty, TensorType):
-        return False
-    return value.ty.dtype.is_int and all(isinstance(d, Const) for d in value.ty.shape)
+    if isinstance(value, list | tuple):
+        return any(map(_is_computed, value))
+    return isinstance(value, Expr) and not isinstance(value, Constant)
 
 
-def with_dims(op: str, given: Mapping[str, Any], computed: Mapping[str, Expr], build: Callable[..., Any]) -> Any:
-    """What `build` makes of `given`, with dims for the attributes that are `computed`, inside the lets of these."""
-    b = Builder()
-    results: list[Any] = []
-
-    def body() -> Expr:
-        dims = {name: _dims(b, name, _extents(b, op, name, value, given)) for name, value in computed.items()}
-        results.append(build({**given, **dims}))
-        made = results[0]
-        return made.astuple() if isinstance(made, TupleWrapper) else made
-
-    found = b.body(body)
-    return TupleWrapper(found, results[0].size) if isinstance(results[0], TupleWrapper) else found
-
-
-def _dims(b: Builder, name: str, value: Expr) -> Any:
-    """The elements of `value` as dims, nested as they lie in it: a number, a list, or a list of lists."""
-    assert isinstance(value.ty, TensorType)
-    shape = tuple(int(d.value) for d in value.ty.shape if isinstance(d, Const))
-    count = prod(shape)
-    flat = value if len(shape) == 1 else b.reshape(value, newshape=(count,))
-    dims = [DimVar(f"{name}{n}", lo=0) for n in range(count)]
-    b.let(name, b.match_cast(b.call(TENSOR_TO_SHAPE, flat), ShapeType(tuple(dims))))
-    nested: Any = np.array([None, *dims], object)[1:].reshape(shape).tolist()
-    return nested if isinstance(nested, DimVar) else _tuples(nested)
+def with_tensors(record: Op, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What a call of `dyn.X` is given, with tensors for numbers and lists."""
+    found, b = dict(given), Builder()
+    if record.name == "dyn.arange":
+        return found | _range(b, given)
+    for name in _numbers_of(record):
+        value = given[name]
+        if name == "roi" and value is None:
+            value = np.zeros(2 * int(record.name[-2]), np.float32)
+        dtype = "float32" if name == "roi" or name.startswith("scale") else "int64"
+        found[name] = _tensor(b, record, name, _DEFAULTS.get(name) if value is None else value, dtype)
+    return found
 
 
-def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+def _range(b: Builder, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Bounds and step in the dtype of the result; arange(stop) is arange(0, stop)."""
+    start, stop, step = given["start"], given["stop"], given["step"]
+    if stop is None:
+        start, stop = 0, start
+    ends = {"start": start, "stop": stop, "step": _DEFAULTS["step"] if step is None else step}
+    dtype = given.get("dtype")
+    if dtype is None:
+        return ends
+    return {n: b.cast(v, dtype=dtype) if isinstance(v, Expr) else b.constant(v, dtype) for n, v in ends.items()}
 
 
-def _extents(b: Builder, op: str, name: str, value: Expr, given: Mapping[str, Any]) -> Expr:
-    """`value` with extents for what stands for them: -1 and 0 of a new shape, bounds that count from the end."""
-    if op == "reshape":
-        return _new_shape(b, given["data"], value)
-    if op == "strided_slice":
-        return _bounds(b, name, value, given)
-    return value
+def _tensor(b: Builder, record: Op, name: str, value: Any, dtype: str) -> Any:
+    """A number, a list of such, or an array, which may have expressions and dims in it, as one tensor."""
+    if isinstance(value, Expr):
+        return value
+    flat = [*_leaves(value)]
+    if not any(isinstance(v, Expr | Dim) for v in flat):
+        return b.constant(np.asarray(value, dtype))
+    if any(isinstance(v, Expr) and not isinstance(v.ty, TensorType) for v in flat):
+        hint = "infer types first, or give one tensor of integers"
+        raise UnsupportedError(f"relay.{record.name}: {name} has entries whose type is not known yet", hint=hint)
+    shape = np.shape(_places(value))
+    try:
+        return b.reshape(stacked(b, [_number(b, v) for v in flat]), newshape=shape)
+    except TypeCheckError as error:
+        raise TypeCheckError(f"relay.{record.name}: the entries of {name} are numbers", details=[str(error)]) from error
 
 
-def _new_shape(b: Builder, x: Expr, shape: Expr) -> Expr:
-    """A new shape without 0, which keeps the extent of `x` there, and -1, which is what the others leave."""
-    assert isinstance(shape.ty, TensorType)
-    dtype, rank = "int64", prod(int(d.value) for d in shape.ty.shape if isinstance(d, Const))
-    given = b.cast(shape, dtype=dtype)
-    old = _shape_of(b, x)
-    zero, one = b.constant(0, dtype), b.constant(1, dtype)
-    kept = b.strided_slice(
-        b.concatenate((old, b.zeros(shape=(rank,), dtype=dtype))), begin=(0,), end=(rank,), axes=(0,)
-    )
-    known = b.where(b.equal(given, zero), kept, given)
-    is_rest = b.equal(known, b.constant(-1, dtype))
-    others = b.prod(b.where(is_rest, b.ones(shape=(rank,), dtype=dtype), known))
-    rest = b.floor_divide(b.prod(old), b.maximum(others, one))
-    return b.where(is_rest, b.broadcast_to(rest, shape=(rank,)), known)
+def _number(b: Builder, value: Any) -> Expr:
+    if isinstance(value, Dim):
+        return b.arange(start=value, stop=value + 1, step=1, dtype="int64")
+    return value if isinstance(value, Expr) else b.constant(int(value), "int64")
 
 
-def _bounds(b: Builder, name: str, value: Expr, given: Mapping[str, Any]) -> Expr:
-    """Bounds of a slice, of which those below 0 count from the end, cut to the extents of the data."""
-    steps = given["strides"]
-    listed = () if steps is None else (steps,) if isinstance(steps, int) else tuple(steps)
-    if given["slice_mode"] != "end" or any(not isinstance(s, int) or s < 1 for s in listed):
-        raise UnsupportedError(
-            f"relay.strided_slice: {name} is computed when the program runs, with steps {steps} and slice_mode"
-            f" {given['slice_mode']!r}",
-            hint="give steps above 0 as numbers, and slice_mode 'end'",
-        )
-    assert isinstance(value.ty, TensorType)
-    count = prod(int(d.value) for d in value.ty.shape if isinstance(d, Const))
-    axes = range(count) if given["axes"] is None else given["axes"]
-    ends = b.take(_shape_of(b, given["data"]), b.constant(np.array(tuple(axes), np.int64)), axis=0, mode="wrap")
-    zero, at = b.constant(0, "int64"), b.cast(value, dtype="int64")
-    return b.minimum(b.maximum(b.where(b.less(at, zero), b.add(at, ends), at), zero), ends)
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str):
+        for v in value:
+            yield from _leaves(v)
+    else:
+        yield value
 
 
-def _shape_of(b: Builder, x: Expr) -> Expr:
-    return b.shape_of(x, dtype="int64")
+def _places(value: Any) -> Any:
+    """Lists as they nest, with 0 for what is in them."""
+    return [_places(v) for v in value] if isinstance(value, Sequence | np.ndarray) else 0

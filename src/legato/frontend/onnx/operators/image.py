@@ -15,8 +15,8 @@ from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.ratio import Ratio, reduced
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
+from legato.ops._computed import quotient
 
-_LARGEST, _BITS = 256, 1 << 24  # denominators of factors that the data decides
 _METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
 
 
@@ -198,17 +198,9 @@ def _times_at(b: Emitter, d: Dim, scale: Expr) -> Dim:
 
 
 def _quotient_at(b: Emitter, scale: Expr) -> tuple[Dim, Dim]:
-    """The quotient of small integers that a float stands for, or else its first bits."""
-    under = b.arange(start=const(1), stop=const(_LARGEST + 1), step=1, dtype=dt.float32)
-    over = b.round(b.multiply(under, b.to(scale, dt.float32)))
-    is_same = b.equal(b.divide(over, under), b.to(scale, dt.float32))
-    at = b.argmax(b.cast(is_same, dtype=dt.int32), axis=(0,))
-    p, q = (b.take(v, at, axis=0, mode="fast") for v in (over, under))
-    bits = b.constant(float(_BITS))
-    is_exact = b.any(is_same, axis=(0,))
-    p, q = b.where(is_exact, p, b.floor(b.multiply(b.to(scale, dt.float32), bits))), b.where(is_exact, q, bits)
-    over_, under_ = (b.dim(b.cast(v, dtype=dt.int64), "a scale") for v in (p, q))
-    return over_, under_
+    """The quotient of integers that a float stands for."""
+    over, under = (b.dim(v, "a scale") for v in quotient(b, b.to(scale, dt.float32)))
+    return over, under
 
 
 def _by_policy(b: Emitter, x: Expr, along: Sequence[int], wanted: Sequence[Dim], policy: str) -> list[_Axis]:

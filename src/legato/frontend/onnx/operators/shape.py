@@ -16,7 +16,14 @@ from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.axes import over_axes
-from legato.frontend.onnx.computed import copied_for_zeros, new_shape, range_of, signed_dims, slice_bounds, slice_places
+from legato.frontend.onnx.computed import (
+    bounds_of_slice,
+    copied_for_zeros,
+    places_of_slice,
+    range_of,
+    reshaped_dims,
+    signed_dims,
+)
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.tensors import element_type
 from legato.ir.expr import Expr
@@ -104,7 +111,7 @@ def _diagonal(b: Emitter, x: Expr, k: int) -> tuple[Expr, Expr]:
 def reshape(b: Emitter, x: Expr, shape: Expr, *, allowzero: int = 0) -> Expr:
     known = b.known_dims(shape)
     if known is None:
-        computed = b.dims(new_shape(b, x, shape, bool(allowzero)), "extents of the new shape")
+        computed = reshaped_dims(b, x, shape, bool(allowzero))
         return b.reshape(x, newshape=computed, allowzero=True)
     codes = tuple(map(_literal, known if allowzero else copied_for_zeros(b, x, known)))
     if any(isinstance(code, int) and code < -1 for code in codes):  # Relay's reshape gives these a meaning
@@ -328,7 +335,7 @@ def _slice_along(b: Emitter, x: Expr, starts: Expr, ends: Expr, along: Sequence[
         if isinstance(step, Const):
             x = _slice_at(b, x, (at, first), (to, last), axis, int(step.value))
         else:
-            x = b.take(x, slice_places(b, at, to, each[0], b.dims_of(x)[axis]), axis=axis, mode="fast")
+            x = b.take(x, places_of_slice(b, at, to, each[0], b.dims_of(x)[axis]), axis=axis, mode="fast")
     return _slice(b, x, *zip(*fixed, strict=True)) if fixed else x
 
 
@@ -340,7 +347,7 @@ def _slice_at(b: Emitter, x: Expr, start: tuple[Expr, Dim], end: tuple[Expr, Dim
         return b.take(x, places, axis=axis, mode="fast")
     if step == 0:
         raise ImportModelError("a step is 0")
-    first, last = slice_bounds(b, start[0], end[0], extent, step)
+    first, last = bounds_of_slice(b, start[0], end[0], extent, step)
     if step < 0:
         x = b.reverse(x, axis=axis)
     return b.strided_slice(x, begin=(first,), end=(last,), strides=(abs(step),), axes=(axis,))

@@ -1,0 +1,7 @@
+"""Operators of neural networks whose shapes are tensors."""
+
+from __future__ import annotations
+
+from legato.relay.op._functions import namespace
+
+__getattr__, __dir__ = namespace("dyn.nn.", globals())

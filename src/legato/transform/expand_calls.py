@@ -1,0 +1,53 @@
+"""Calls of operators that are made of others become these.
+
+dyn.tile(%x, %n)                                of type Tensor[(d0, d1), float32]
+    =>
+let %reps = match_cast(tensor_to_shape(%n), Shape[(reps0, reps1)]);
+match_cast(tile(%x, reps=[reps0, reps1]), Tensor[(d0, d1), float32])
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from legato.base.dataclass import dataclass
+from legato.base.node import transform
+from legato.infer.builder import Builder
+from legato.infer.infer import infer
+from legato.ir.expr import Call, Expr, Function
+from legato.ir.module import Module
+from legato.ir.op import Op
+from legato.transform.pass_ import FunctionPass
+
+__all__ = ["ExpandCalls"]
+
+
+@dataclass(frozen=True, slots=True)
+class ExpandCalls(FunctionPass):
+    """Typed module → typed module without calls of operators that `expand`: these call none such."""
+
+    name = "expand-calls"
+
+    def function(self, func: Function, mod: Module) -> Function:
+        body = transform(func.body, _expanded)
+        return func if body is func.body else replace(func, body=body)
+
+    def __call__(self, mod: Module) -> Module:
+        """What the new calls demand of dims, their functions demand of these."""
+        new = FunctionPass.__call__(self, mod)
+        return mod if new is mod else infer(new)
+
+
+def _expanded(node: Expr) -> Expr | None:
+    if not isinstance(node, Call) or not isinstance(node.op, Op) or node.ty is None:
+        return None
+    expand, wanted, attrs = node.op.expand, node.ty, node.op.tail(node.attrs)
+    if expand is None:
+        return None
+    b = Builder(span=node.span)
+
+    def body() -> Expr:
+        made = expand(b, *node.args, *attrs)
+        return made if made.ty == wanted else b.match_cast(made, wanted)
+
+    return b.body(body)
