@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from legato.base import dtype as dt
-from legato.base.errors import TypeCheckError
+from legato.base.errors import RunError, TypeCheckError
 from legato.infer.builder import Builder
 from legato.interp import evaluate_op
 from legato.ir.attrs import make_attrs
@@ -91,10 +91,10 @@ def outcome(op: Op, values: list[Any], attrs: dict[str, Any]) -> Any:
         record = make_attrs(op, attrs)
         b = Builder()
         node = b.call_op(op, [b.var(f"x{n}", type_of(v)) for n, v in enumerate(values)], record)
-    except TypeCheckError as error:
+        with np.errstate(all="ignore"):
+            result = evaluate_op(op, values, record)
+    except (TypeCheckError, RunError) as error:
         return error.message
-    with np.errstate(all="ignore"):
-        result = evaluate_op(op, values, record)
     return str(node.ty), [(v.dtype, v.shape, v.tobytes()) for v in leaves(result)]
 
 

@@ -69,7 +69,7 @@ class Dynamic:
     attrs:   its own attributes, which `op` has, too; None if there are none.
     numbers: (numbers by argument, the operator's own attributes) → attributes of `op`; elements as they lie by default.
     shape:   (relation, types by argument, own attributes) → the type of the result where not all numbers are known;
-             None: that of `op` for new dims.
+             None: that of `op` for new dims, of which `op` demands nothing.
     expand:  (builder, arguments by name, own attributes) → the call by other operators; None: of `op`, for dims.
     extents: the numbers are extents, which may be dims.
     """

@@ -70,7 +70,14 @@ def _tile_shape(rel: Relation, types: Types, own: Any) -> Type:
     return TensorType((*kept, *fresh_dims(rel, "tiled", max(ty.rank, reps) - len(kept))), ty.dtype)
 
 
-broadcast_to = Dynamic(broadcast_to_, ("data", "shape")).record(
+def _broadcast_shape(rel: Relation, types: Types, own: Any) -> Type:
+    ty, count = tensor(rel, types["data"], "data"), known_count(rel, types["shape"], "shape")
+    if count < ty.rank:
+        raise rel.fail(f"a shape of rank {count} for data of rank {ty.rank}")
+    return TensorType(fresh_dims(rel, "shape", count), ty.dtype)
+
+
+broadcast_to = Dynamic(broadcast_to_, ("data", "shape"), shape=_broadcast_shape).record(
     "dyn.broadcast_to",
     samples=(
         Sample((((3, 1), "float32"), _int64(2, 3, 4)), exact=True),
@@ -186,7 +193,15 @@ one_hot = Dynamic(
 ).record(
     "dyn.one_hot",
     samples=(
-        Sample((np.array([0, 2, -1, 7], np.int32), np.float32(5), np.float32(-1), np.array(3, np.int64)), exact=True),
+        Sample(
+            (
+                np.array([0, 2, -1, 7], np.int32),
+                np.array(5, np.float32),
+                np.array(-1, np.float32),
+                np.array(3, np.int64),
+            ),
+            exact=True,
+        ),
     ),
     doc="`on_value` where the position along the new dimension `axis` equals the index, `off_value` elsewhere.",
 )
@@ -212,8 +227,9 @@ def _reshaped(rel: Relation, types: Types, own: DynReshapeAttrs) -> Type | None:
     ty = tensor(rel, types["data"], "data")
     count = known_count(rel, types["newshape"], "newshape")
     known = _resolved(ty.shape, rel.value(1), own.allowzero)
-    shape = fresh_dims(rel, "newshape", count) if known is None else known
-    return reshape_.type_rel(rel, ty, ReshapeAttrs(shape, own.allowzero))
+    if known is None:
+        return TensorType(fresh_dims(rel, "newshape", count), ty.dtype)
+    return reshape_.type_rel(rel, ty, ReshapeAttrs(known, own.allowzero))
 
 
 def _resolved(own: tuple[Dim, ...], value: tuple[Dim, ...] | None, allowzero: bool) -> tuple[Any, ...] | None:

@@ -106,21 +106,24 @@ class DynResize3DAttrs(DynResize2DAttrs):
 _NEAREST = {
     "method": "nearest_neighbor", "coordinate_transformation_mode": "asymmetric", "rounding_method": "floor",
 }  # fmt: skip
-_X = ((1, 2, 3, 4), "float32")
 
 
-def _roi(rank: int) -> Array:
-    return np.zeros(2 * rank, np.float32)
+def _samples(shape: tuple[int, ...], size: tuple[int, ...]) -> tuple[Sample, ...]:
+    """One for each attribute."""
+    new, rank = np.array(size, np.int32), len(size)
+    roi = np.array([-0.25] * rank + [1.5] * rank, np.float32)
+    x = (shape, "float32")
+    return (
+        Sample((x, new, np.zeros(2 * rank, np.float32)), {"method": "cubic", "cubic_alpha": -0.75}),
+        Sample((x, new, np.zeros(2 * rank, np.float32)), {"method": "cubic", "cubic_exclude": 1}),
+        Sample((x, new, roi), {"coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 9.0}),
+        Sample((x, new, roi), _NEAREST, exact=True),
+    )
 
 
-dyn_resize1d = _sized(1, DynResize1DAttrs, (Sample((((1, 2, 5), "float32"), np.array([8]), _roi(1))),))
-dyn_resize2d = _sized(2, DynResize2DAttrs, (
-    Sample((_X, np.array([5, 2]), _roi(2))),
-    Sample((_X, np.array([6, 8], np.int32), _roi(2)), _NEAREST, exact=True),
-))  # fmt: skip
-dyn_resize3d = _sized(3, DynResize3DAttrs, (
-    Sample((((1, 1, 2, 3, 2), "float32"), np.array([3, 3, 4]), _roi(3))),
-))  # fmt: skip
+dyn_resize1d = _sized(1, DynResize1DAttrs, _samples((1, 2, 5), (8,)))
+dyn_resize2d = _sized(2, DynResize2DAttrs, _samples((1, 2, 3, 4), (5, 2)))
+dyn_resize3d = _sized(3, DynResize3DAttrs, _samples((1, 1, 2, 3, 2), (3, 3, 4)))
 
 # ------------------------------------------------------------------ scales
 
@@ -221,10 +224,12 @@ def _upsampling(rank: int, scales: tuple[str, ...], attrs: type, samples: tuple[
     )
 
 
+_X, _TWO = ((1, 2, 3, 4), "float32"), np.array(2, np.float32)
+
 dyn_upsampling = _upsampling(2, ("scale_h", "scale_w"), DynUpsamplingAttrs, (
-    Sample((_X, np.float32(2), np.float32(1.5)), exact=True),
-    Sample((_X, np.float32(0.7), np.float32(2)), {"method": "bilinear", "align_corners": True}),
+    Sample((_X, _TWO, np.array(1.5, np.float32)), exact=True),
+    Sample((_X, np.array(0.7, np.float32), _TWO), {"method": "bilinear", "align_corners": True}),
 ))  # fmt: skip
 dyn_upsampling3d = _upsampling(3, ("scale_d", "scale_h", "scale_w"), DynUpsampling3DAttrs, (
-    Sample((((1, 1, 2, 2, 1), "float32"), np.float32(2), np.float32(1), np.float32(3)), exact=True),
+    Sample((((1, 1, 2, 2, 1), "float32"), _TWO, np.array(1, np.float32), np.array(3, np.float32)), exact=True),
 ))  # fmt: skip

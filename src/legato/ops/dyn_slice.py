@@ -164,9 +164,9 @@ arange = Op(
     reference=quiet(_arange_reference),
     expand=_arange,
     samples=(
-        Sample((np.int64(7), np.int64(-2), np.int64(-3)), exact=True),
-        Sample((np.float32(0.5), np.float32(2), np.float32(0.25))),
-        Sample((np.int32(3), np.int32(3), np.int32(1)), exact=True),
+        Sample((np.array(7, np.int64), np.array(-2, np.int64), np.array(-3, np.int64)), exact=True),
+        Sample((np.array(0.5, np.float32), np.array(2, np.float32), np.array(0.25, np.float32))),
+        Sample((np.array(3, np.int32), np.array(3, np.int32), np.array(1, np.int32)), exact=True),
     ),
     doc="start, start + step, … up to but without stop.",
 )

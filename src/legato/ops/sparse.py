@@ -75,8 +75,8 @@ sparse_to_dense = Op(
     reference=_reference,
     expand=_expand,
     samples=(
-        Sample((_ROWS, ((3,), "float32"), np.float32(-1)), {"output_shape": (3, 2)}, exact=True),
-        Sample((np.array([3, 0], np.int32), ((), "int32"), np.int32(0)), {"output_shape": (5,)}, exact=True),
+        Sample((_ROWS, ((3,), "float32"), np.array(-1, np.float32)), {"output_shape": (3, 2)}, exact=True),
+        Sample((np.array([3, 0], np.int32), ((), "int32"), np.array(0, np.int32)), {"output_shape": (5,)}, exact=True),
     ),
     doc="""`sparse_values` at the places of `sparse_indices`, a row of subscripts for each, `default_value` elsewhere.
 
@@ -96,6 +96,6 @@ dyn_sparse_to_dense = Dynamic(
     expand=_expand_computed,
 ).record(
     "dyn.sparse_to_dense",
-    samples=(Sample((_ROWS, np.array([3, 2]), ((3,), "float32"), np.float32(-1)), exact=True),),
+    samples=(Sample((_ROWS, np.array([3, 2]), ((3,), "float32"), np.array(-1, np.float32)), exact=True),),
     doc="As sparse_to_dense, whose shape is an argument.",
 )

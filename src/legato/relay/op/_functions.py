@@ -33,7 +33,12 @@ __all__ = ["function", "names", "namespace"]
 _LISTED: Final = frozenset({"shape", "newshape", "reps", "begin", "end", "axes", "size", "output_size"})
 _WINDOW: Final = frozenset({"strides", "dilation", "kernel_size", "pool_size", "output_padding"})
 _SCALAR_TYPES: Final[Mapping[str, Callable[[int], Any]]] = {"float": float, "bool": bool}  # scale_h=2, is_ascend=1
-_SCALARS: Final = {"nn.pad": "pad_value", "full": "fill_value"}  # arguments that take the dtype of the result
+# Arguments that take the dtype of the result, where it is not said that of another argument.
+_SCALARS: Final = {
+    "full": ("fill_value", "fill_value"),
+    "nn.pad": ("pad_value", "data"),
+    "sparse_to_dense": ("default_value", "sparse_values"),
+}
 
 
 def names(prefix: str = "") -> tuple[str, ...]:
@@ -132,8 +137,8 @@ def _arguments(record: Op, values: Sequence[Any], given: Mapping[str, Any]) -> l
         exprs[1] = _one_for_each_result(exprs[1], given)
     scalar = _SCALARS.get(record.name.removeprefix(PREFIX))
     if scalar is not None:
-        at = record.args.index(scalar)
-        exprs[at] = _scalar(exprs[at], given.get("dtype") or _dtype(exprs[0]))
+        at, like = map(record.args.index, scalar)
+        exprs[at] = _scalar(exprs[at], given.get("dtype") or _dtype(exprs[like]))
     return exprs
 
 

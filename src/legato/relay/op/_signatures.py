@@ -71,6 +71,7 @@ SIGNATURES: Final[Mapping[str, str]] = {
     "one_hot": "indices, on_value, off_value, depth, axis, dtype",
     "ones": "shape, dtype",
     "sort": "data, axis=-1, is_ascend=1",
+    "sparse_to_dense": "sparse_indices, output_shape, sparse_values, default_value=0",
     "stack": "data, axis",
     "strided_slice": "data, begin, end, strides=None, axes=None, slice_mode='end'",
     "take": "data, indices, axis=None, batch_dims=0, mode='clip'",

@@ -13,6 +13,8 @@ from typing import Any, Final
 import numpy as np
 
 from legato.arith.expr import Expr as Dim
+from legato.base.dtype import DType
+from legato.base.dtype import dtype as as_dtype
 from legato.base.errors import TypeCheckError, UnsupportedError
 from legato.infer.builder import Builder
 from legato.ir.expr import Constant, Expr
@@ -67,9 +69,14 @@ def _range(b: Builder, given: Mapping[str, Any]) -> dict[str, Any]:
         start, stop = 0, start
     ends = {"start": start, "stop": stop, "step": _DEFAULTS["step"] if step is None else step}
     dtype = given.get("dtype")
-    if dtype is None:
-        return ends
-    return {n: b.cast(v, dtype=dtype) if isinstance(v, Expr) else b.constant(v, dtype) for n, v in ends.items()}
+    return ends if dtype is None else {n: _as(b, v, as_dtype(dtype)) for n, v in ends.items()}
+
+
+def _as(b: Builder, value: Any, dtype: DType) -> Any:
+    if not isinstance(value, Expr):
+        return b.constant(value, dtype)
+    is_other = isinstance(value.ty, TensorType) and value.ty.dtype != dtype
+    return b.cast(value, dtype=dtype) if is_other else value
 
 
 def _tensor(b: Builder, record: Op, name: str, value: Any, dtype: str) -> Any:
