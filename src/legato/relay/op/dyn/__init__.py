@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from legato.relay.op._functions import namespace
+from legato.relay.op import _functions
 from legato.relay.op.dyn import image, nn
 
 __all__ = ["image", "nn"]
 
-__getattr__, __dir__ = namespace("dyn.", globals())
+__getattr__, __dir__ = _functions.namespace("dyn.", globals())
