@@ -202,6 +202,20 @@ def test_lists_that_mix_numbers_dims_and_tensors() -> None:
     assert run(f, X, [2, 4]) == X[0:2, 1:4:2].tolist()
 
 
+def test_elements_that_the_data_chooses() -> None:
+    mask, rows = relay.var("m", shape=(3,), dtype="bool"), x()
+    f = relay.Function([rows, mask], relay.take(rows, relay.squeeze(relay.argwhere(mask), 1), 0))
+    assert run(f, X, np.array([True, False, True])) == X[[0, 2]].tolist()
+    some = relay.var("v", shape=(relay.ShapeVar("n"),), dtype="int64")
+    values, first, which, count = relay.unique(some, False)
+    cut = relay.strided_slice(values, [0], count, slice_mode="size")
+    f = relay.Function([some], relay.concatenate([relay.cast(v, "int64") for v in (cut, first, which, count)], 0))
+    assert run(f, [7, 2, 7, 5]) == [7, 2, 5, 0, 1, 3, 0, 1, 0, 2, 3]
+    assert run(f, np.zeros(0, np.int64)) == [0]
+    counted = relay.Function([some], relay.unique(some, return_counts=True)[4])
+    assert run(counted, [7, 2, 7, 5]) == [1, 1, 2]
+
+
 def test_shapes_of_tensors_are_shapes() -> None:
     """What is computed from dims alone has a type that says so, and needs no new ones."""
     n = relay.ShapeVar("n")

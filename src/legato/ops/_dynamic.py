@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from legato.arith.expr import Const, const, ge
+from legato.arith.expr import Const, ge
 from legato.arith.prove import prove
 from legato.base.dataclass import dataclass
 from legato.base.errors import RunError, TypeCheckError
 from legato.ir.attrs import make_attrs
 from legato.ir.expr import Expr
 from legato.ir.op import Op, Relation, Sample
-from legato.ir.types import Dim, TensorType, Type
+from legato.ir.types import Dim, Type
 from legato.ops._computed import as_dims
 from legato.ops._rules import INT, require_dtype, tensor
 from legato.ops._tensors import Array
@@ -27,7 +27,7 @@ from legato.ops._tensors import Array
 if TYPE_CHECKING:
     from legato.infer.builder import Builder
 
-__all__ = ["Dynamic", "evaluated", "fresh_dims", "known_count", "known_numbers"]
+__all__ = ["Dynamic", "Numbers", "evaluated", "fresh_dims", "known_count", "known_numbers", "one"]
 
 Numbers = Mapping[str, tuple[Any, ...]]  # by argument: the elements, row by row
 
@@ -157,9 +157,3 @@ def one(numbers: Sequence[Any], what: str) -> Any:
     if len(numbers) != 1:
         raise TypeCheckError(f"{what} has {len(numbers)} elements, wanted one")
     return numbers[0]
-
-
-def zero_rank(rel: Relation, ty: TensorType, what: str) -> None:
-    """Requires one element."""
-    if any(d is not const(1) for d in ty.shape):
-        raise rel.fail(f"{what} has the type {ty}, wanted one element")

@@ -240,6 +240,8 @@ def _result(record: Op, call: Call, attrs: Mapping[str, Any]) -> Any:
         size = len(parts) + 1 if isinstance(parts, tuple) else int(parts)
     elif record.name.removeprefix(PREFIX) == "topk" and attrs["ret_type"] == "both":
         size = 2
+    elif record.name == "unique":
+        size = 5 if attrs["return_counts"] else 4
     if record.name == "nn.dropout":
         return TupleWrapper(call, 2)[0]
     return call if size is None else TupleWrapper(call, size)

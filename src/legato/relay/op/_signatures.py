@@ -76,6 +76,7 @@ SIGNATURES: Final[Mapping[str, str]] = {
     "strided_slice": "data, begin, end, strides=None, axes=None, slice_mode='end'",
     "take": "data, indices, axis=None, batch_dims=0, mode='clip'",
     "topk": "data, k=1, axis=-1, ret_type='both', is_ascend=False, dtype='int32'",
+    "unique": "data, is_sorted=True, return_counts=False",
     "zeros": "shape, dtype",
 }
 
@@ -83,6 +84,7 @@ SIGNATURES: Final[Mapping[str, str]] = {
 RENAMED: Final[Mapping[tuple[str, str], str]] = {
     ("clip", "a"): "data",
     ("full", "data"): "fill_value",
+    ("unique", "is_sorted"): "sorted",
 }
 
 # Operators that give tuples, of a size that does not depend on their attributes.

@@ -10,6 +10,7 @@ from legato.base.dtype import bool_, int64
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.emitter import Emitter
 from legato.ir.expr import Expr
+from legato.ops._distinct import distinct, positions, rows_at
 
 _COLUMNS = 64  # elements that Unique compares of parts: a sort for each
 
@@ -45,20 +46,8 @@ def unique(b: Emitter, x: Expr, *, axis: int | None = None, sorted: int = 1) -> 
     parts = b.transpose(x, axes=(at, *(d for d in range(rank) if d != at))) if at else x
     n, *inner = b.dims_of(parts)
     rows = b.reshape(parts, newshape=(n, b.product(inner)), allowzero=True)
-    zero, places = b.constant(0, int64), b.arange(start=const(0), stop=n, step=1, dtype=int64)
-    order = _row_order(b, rows, places)
-    ascending = _rows(b, rows, order)
-    before = _rows(b, ascending, b.maximum(b.subtract(places, b.constant(1, int64)), zero))
-    differs = b.any(b.not_equal(ascending, before), axis=(1,))
-    is_new = b.logical_or(b.equal(places, zero), differs)
-    first = _rows(b, order, _positions(b, is_new))
-    group = b.subtract(b.cumsum(b.cast(is_new, dtype=int64), axis=0), b.constant(1, int64))
-    number = b.scatter_elements(b.zeros(shape=(n,), dtype=int64), order, group, axis=0)
-    if not sorted:
-        by_place = b.argsort(first, axis=0, dtype=int64)
-        first, number = _rows(b, first, by_place), _rows(b, b.argsort(by_place, axis=0, dtype=int64), number)
-    counts = b.zeros(shape=b.dims_of(first), dtype=int64)
-    counts = b.scatter_elements(counts, number, b.ones(shape=(n,), dtype=int64), axis=0, reduction="add")
+    order = _row_order(b, rows, b.arange(start=const(0), stop=n, step=1, dtype=int64))
+    first, number, counts = distinct(b, rows, order, bool(sorted))
     return b.take(x, first, axis=at, mode="fast"), first, number, counts
 
 
@@ -70,12 +59,8 @@ def _row_order(b: Emitter, rows: Expr, places: Expr) -> Expr:
     order = places
     for column in reversed(range(columns)):
         keys = b.take(rows, b.constant(column, int64), axis=1, mode="fast")
-        order = _rows(b, order, b.argsort(_rows(b, keys, order), axis=0, dtype=int64))
+        order = rows_at(b, order, b.argsort(rows_at(b, keys, order), axis=0, dtype=int64))
     return order
-
-
-def _rows(b: Emitter, x: Expr, at: Expr) -> Expr:
-    return b.take(x, at, axis=0, mode="fast")
 
 
 def _where(b: Emitter, x: Expr) -> Expr:
@@ -85,8 +70,7 @@ def _where(b: Emitter, x: Expr) -> Expr:
 
 def _positions(b: Emitter, x: Expr) -> Expr:
     """The same of a vector, as a vector."""
-    flags = x if b.dtype(x) == bool_ else b.cast(x, dtype=bool_)
-    return b.squeeze(_where(b, flags), axis=(1,))
+    return positions(b, x if b.dtype(x) == bool_ else b.cast(x, dtype=bool_))
 
 
 def non_max_suppression(
