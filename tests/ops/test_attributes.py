@@ -94,7 +94,7 @@ def outcome(op: Op, values: list[Any], attrs: dict[str, Any]) -> Any:
         with np.errstate(all="ignore"):
             result = evaluate_op(op, values, record)
     except (TypeCheckError, RunError) as error:
-        return error.message
+        return str(error)
     return str(node.ty), [(v.dtype, v.shape, v.tobytes()) for v in leaves(result)]
 
 

@@ -16,7 +16,7 @@ from legato.ir.types import TensorType, TupleType, Type
 from legato.ops._computed import stacked
 from legato.ops._distinct import distinct
 from legato.ops._rules import require_rank, tensor
-from legato.ops._tensors import Array
+from legato.ops._tensors import Array, wide
 
 if TYPE_CHECKING:
     from legato.infer.builder import Builder
@@ -42,7 +42,7 @@ def _relation(rel: Relation, data: Type, a: UniqueAttrs) -> Type:
 
 
 def _reference(data: Array, a: UniqueAttrs) -> tuple[Array, ...]:
-    _, first, number, counts = np.unique(data, True, True, True, equal_nan=False)
+    _, first, number, counts = np.unique(wide(data), True, True, True, equal_nan=False)
     if not a.sorted:
         by_place = np.argsort(first)
         first, counts, number = first[by_place], counts[by_place], np.argsort(by_place)[number.ravel()]
