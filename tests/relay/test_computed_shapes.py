@@ -202,6 +202,19 @@ def test_lists_that_mix_numbers_dims_and_tensors() -> None:
     assert run(f, X, [2, 4]) == X[0:2, 1:4:2].tolist()
 
 
+def test_operators_by_their_own_names() -> None:
+    made = [relay.op.dyn.reshape(x(), vector()), relay.op.dyn.nn.pad(x(), [[0, 1], [1, 0]], 0.0),
+            relay.op.dyn.zeros([2, number()]),
+            relay.op.dyn.image.resize2d(relay.var("i", shape=(1, 1, 4, 4)), [2, 3], None),
+            relay.repeat(x(), number(), 0)]  # fmt: skip
+    names = ["dyn.reshape", "dyn.nn.pad", "dyn.zeros", "dyn.image.resize2d", "dyn.repeat"]
+    assert [e.op.name for e in made] == names
+    assert [str(e.checked_type) for e in made[1:4:2]] == ["Tensor[(4, 5), float32]", "Tensor[(1, 1, 2, 3), float32]"]
+    assert {"reshape", "nn", "image", "arange"} <= set(dir(relay.op.dyn))
+    with pytest.raises(TypeCheckError, match=r"relay\.dyn\.strided_slice: begin is \[0\.5\], wanted integers"):
+        relay.strided_slice(x(), [0.5], vector(count=1))
+
+
 def test_elements_that_the_data_chooses() -> None:
     mask, rows = relay.var("m", shape=(3,), dtype="bool"), x()
     f = relay.Function([rows, mask], relay.take(rows, relay.squeeze(relay.argwhere(mask), 1), 0))

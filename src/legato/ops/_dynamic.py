@@ -21,7 +21,7 @@ from legato.ir.expr import Expr
 from legato.ir.op import Op, Relation, Sample
 from legato.ir.types import Dim, Type
 from legato.ops._computed import as_dims
-from legato.ops._rules import INT, require_dtype, tensor
+from legato.ops._rules import INT, known_dim, require_dtype, tensor
 from legato.ops._tensors import Array
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ def known_count(rel: Relation, ty: Type, what: str) -> int:
     """The number of elements of a tensor of integers, which says a rank and so has to be known."""
     found = tensor(rel, ty, what)
     require_dtype(rel, found, INT, what)
+    for d in found.shape:
+        known_dim(d)
     if not found.is_static:
         hint = "give a tensor of known shape, or say what it is by match_cast"
         raise rel.fail(f"how many elements {what} has is not known: the rank of the result depends on it", hint=hint)
@@ -82,7 +84,7 @@ class Dynamic:
     expand: Callable[..., Expr] | None = None
     extents: bool = True
 
-    def record(self, name: str, samples: tuple[Sample, ...], doc: str, **others: Any) -> Op:
+    def record(self, name: str, samples: tuple[Sample, ...], doc: str) -> Op:
         """The operator."""
         return Op(
             name=name,
@@ -93,7 +95,6 @@ class Dynamic:
             expand=self._expand,
             samples=samples,
             doc=doc,
-            **others,
         )
 
     @property
@@ -120,14 +121,13 @@ class Dynamic:
             attrs = self.attributes(complete, own)
         except TypeCheckError as error:
             raise rel.fail(error.message) from None
-        found: Type | None = self.op.type_rel(rel, *data, attrs)
-        return found
+        return self.op.type_rel(rel, *data, attrs)
 
     def _usable(self, value: Sequence[Any]) -> tuple[Any, ...] | None:
         """Known numbers as attributes: literals, and dims where they are certain to be extents."""
-        literals = tuple(int(d.value) if isinstance(d, Const) else d for d in value)
-        extents = all(isinstance(d, int) or (self.extents and d is not None and prove(ge(d, 0))) for d in literals)
-        return literals if extents else None
+        found = tuple(int(d.value) if isinstance(d, Const) else d for d in value)
+        is_usable = all(isinstance(d, int) or (self.extents and d is not None and prove(ge(d, 0))) for d in found)
+        return found if is_usable else None
 
     def _split(self, given: Sequence[Any]) -> tuple[dict[str, Any], Any]:
         count = len(self.args)

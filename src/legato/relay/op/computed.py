@@ -31,9 +31,13 @@ _DEFAULTS: Final[Mapping[str, Any]] = {"strides": [1], "step": 1}  # for None
 
 def dynamic(record: Op, given: Mapping[str, Any]) -> Op:
     """The operator that a call is of: `record`, or `dyn.` of it where attributes are computed that this takes."""
+    arguments = {a.lstrip("*") for a in record.args}
+    if not any(_is_computed(v) for name, v in given.items() if name not in arguments):
+        return record
     found = table().get(f"{PREFIX}{record.name}")
-    is_computed = found is not None and any(_is_computed(given.get(a)) for a in _numbers_of(found))
-    return found if found is not None and is_computed else record
+    if found is None or not any(_is_computed(given.get(a)) for a in _numbers_of(found)):
+        return record  # which says what it does not take
+    return found
 
 
 def _numbers_of(record: Op) -> tuple[str, ...]:
@@ -84,6 +88,8 @@ def _tensor(b: Builder, record: Op, name: str, value: Any, dtype: str) -> Any:
     if isinstance(value, Expr):
         return value
     flat = [*_leaves(value)]
+    if dtype == "int64" and not all(isinstance(v, Expr | Dim | int | np.integer) for v in flat):
+        raise TypeCheckError(f"relay.{record.name}: {name} is {value}, wanted integers")
     if not any(isinstance(v, Expr | Dim) for v in flat):
         return b.constant(np.asarray(value, dtype))
     if any(isinstance(v, Expr) and not isinstance(v.ty, TensorType) for v in flat):
