@@ -47,6 +47,23 @@ def indices(x: F, i: int, at: Tensor((2,), "int64")):
 
 
 @relay
+def computed_parts(x: F, i: int, at: Tensor((2,), "int64")):
+    rows = x[:, x[1] > 3]
+    return (
+        x[:i],
+        x[i:],
+        x[-i:, 1],
+        x[::-1][:i],
+        x[7:i:-2],
+        x[i:3, at[0] :],
+        x[:i].shape[0],
+        x[x > 2],
+        rows,
+        rows[None, 0],
+    )
+
+
+@relay
 def tuples(x: F, k: int):
     pair = (x, (k, k + 1))
     a, (b, c) = pair
@@ -260,6 +277,7 @@ CASES: list[tuple[ScriptFunction, tuple[Any, ...]]] = [
     *((conditions, args) for args in ((1, 3), (7, 3), (101, 3), (0, 11))),
     (indices, (x23, 1, np.array([1, 0], "int64"))),
     (indices, (x23, -2, np.array([-1, 0], "int64"))),
+    *((computed_parts, (x23, i, np.array([i % 3, 0], "int64"))) for i in (-2, 0, 1, 5)),
     (tuples, (x23, 5)),
     (composed, (x23,)),
     (shapes, (x23,)),
@@ -313,7 +331,7 @@ def test_a_function_means_what_python_means(case: tuple[ScriptFunction, tuple[An
     assert relay.structural_equal(relay.parse(function.astext()), function.module)
 
 
-COMPILED = [early, composed, nested_loops, found, shapes, helped, long_loop]
+COMPILED = [early, composed, computed_parts, nested_loops, found, shapes, helped, long_loop]
 
 
 @pytest.mark.parametrize("function", COMPILED, ids=lambda f: f.__name__)

@@ -7,10 +7,12 @@ from typing import Any, Final
 import numpy as np
 
 from legato.arith.expr import const, ge, lt
-from legato.arith.prove import prove
+from legato.arith.prove import provably_different, prove, prove_equal
 from legato.arith.simplify import simplify
+from legato.base import dtype as dt
 from legato.ir.expr import Expr
-from legato.ir.types import Dim, FuncType, TensorType, TupleType
+from legato.ir.types import Dim, FuncType, TensorType, TupleType, scalar_type
+from legato.ops._computed import stacked
 from legato.script.frame import Frame
 from legato.script.values import Value, describe, is_dynamic, is_foreign, plain
 
@@ -80,6 +82,10 @@ def _of_tuple(frame: Frame, parts: tuple[Value, ...], index: Value) -> Value:
 
 def _of_tensor(frame: Frame, base: Expr, index: tuple[Value, ...]) -> Expr:
     ty = frame.tensor_type(base, "an element")
+    only = index[0] if len(index) == 1 and isinstance(index[0], Expr) else None
+    mask = frame.tensor_type(only, "an index") if only is not None else None
+    if only is not None and mask is not None and mask.dtype.is_bool and mask.rank != 1:
+        return _masked(frame, base, only, mask)
     index = _filled_out(frame, index, ty)
     plan = _Plan(frame, ty)
     for part in index:
@@ -98,6 +104,28 @@ def _filled_out(frame: Frame, index: tuple[Value, ...], ty: TensorType) -> tuple
     rest = (slice(None),) * (ty.rank - used)
     at = next((n for n, i in enumerate(index) if i is ...), len(index))
     return (*index[:at], *rest, *index[at + dots :])
+
+
+def _places(frame: Frame, mask: Expr, extent: Dim) -> Expr:
+    """The subscripts of what is set in a mask of one dim, which has the extent of what it masks."""
+    ty = frame.tensor_type(mask, "a mask")
+    if provably_different(ty.shape[0], extent):
+        raise frame.wrong(f"a mask of {ty.shape[0]} elements for a dim of {extent}")
+    fitting = frame.call("reshape", mask, newshape=(extent,), allowzero=True)
+    found = frame.bind("found", frame.call("argwhere", fitting, dtype=dt.int64))
+    return frame.call("squeeze", found, axis=(1,))
+
+
+def _masked(frame: Frame, base: Expr, mask: Expr, of: TensorType) -> Expr:
+    """The elements, or parts, of `base` for which a mask of its first dims is set."""
+    ty = frame.tensor_type(base, "an element")
+    first = ty.shape[: of.rank]
+    if len(first) < of.rank or not all(map(prove_equal, first, of.shape)):
+        hint = "compute it from the tensor, or state the shapes of both"
+        raise frame.wrong("the mask has other dims than the tensor", hint, [f"mask   : {of}", f"tensor : {ty}"])
+    count = (-1, *ty.shape[of.rank :]) if of.rank else (1, *ty.shape)
+    flat, flags = frame.call("reshape", base, newshape=count), frame.call("reshape", mask, newshape=(-1,))
+    return _of_tensor(frame, flat, (flags,))
 
 
 class _Plan:
@@ -132,9 +160,9 @@ class _Plan:
     def _slice(self, axis: int, part: slice) -> None:
         self.kept.append(True)
         step = 1 if part.step is None else part.step
-        if any(isinstance(b, Expr) for b in (part.start, part.stop, step)):
-            hint = "the length would depend on data; take elements with x[i], or relay.where"
-            raise self.frame.unsupported("a bound of a slice is computed when the program runs", hint)
+        if isinstance(step, Expr):
+            hint = "only its bounds may be; relay.strided_slice takes steps that are tensors"
+            raise self.frame.unsupported("the step of a slice is computed when the program runs", hint)
         if not isinstance(step, int) or step == 0:
             raise self.frame.wrong(f"a slice has the step {step!r}")
         if part.start is None and part.stop is None and step == 1:
@@ -155,12 +183,12 @@ class _Plan:
 
     def _computed(self, axis: int, part: Expr) -> None:
         ty = self.frame.tensor_type(part, "an index")
-        if ty.dtype.is_float or ty.dtype.is_bool:
-            hint = "relay.where(mask, a, b) chooses by a mask" if ty.dtype.is_bool else "cast it to int32"
-            raise self.frame.wrong("an index is a tensor of integers", hint, [f"got : {ty}"])
+        if ty.dtype.is_float or (ty.dtype.is_bool and ty.rank != 1):
+            hint = "cast it to int32" if ty.dtype.is_float else "one of several dims is the only index"
+            raise self.frame.wrong("an index is a tensor of integers, or a mask of one dim", hint, [f"got : {ty}"])
         if self.taken:
             raise self.frame.unsupported("two tensors as indices", "use relay.gather_nd")
-        self.taken[axis] = part
+        self.taken[axis] = _places(self.frame, part, self.ty.shape[axis]) if ty.dtype.is_bool else part
         self.kept += [True] * ty.rank
 
     def build(self, base: Expr) -> Expr:
@@ -168,9 +196,7 @@ class _Plan:
         frame = self.frame
         found = base
         if self.slices:
-            axes = tuple(self.slices)
-            begin, end, strides = zip(*self.slices.values(), strict=True)
-            found = frame.call("strided_slice", found, begin=begin, end=end, strides=strides, axes=axes)
+            found = self._sliced(found)
         for axis, index in self.taken.items():
             found = frame.call("take", found, index, axis=axis, mode="wrap")
         if self.gone:
@@ -180,6 +206,23 @@ class _Plan:
             if not kept:
                 found = frame.call("expand_dims", found, axis=n)
         return found
+
+    def _sliced(self, base: Expr) -> Expr:
+        axes, parts = tuple(self.slices), list(zip(*self.slices.values(), strict=True))
+        if not any(isinstance(b, Expr) for part in parts for b in part):
+            begin, end, strides = parts
+            return self.frame.call("strided_slice", base, begin=begin, end=end, strides=strides, axes=axes)
+        vectors = [stacked(self.frame.builder, [self._bound(b) for b in part]) for part in parts]
+        cut = self.frame.call("dyn.strided_slice", base, *vectors, axes=axes)
+        part: Expr = self.frame.bind("part", cut)  # its extents are dims from here on
+        return part
+
+    def _bound(self, value: Value) -> Expr:
+        bound = self.frame.expr(value, scalar_type(dt.int64))
+        ty = self.frame.tensor_type(bound, "a bound of a slice")
+        if ty.rank or not ty.dtype.is_int:
+            raise self.frame.wrong("a bound of a slice is an integer", details=[f"got : {ty}"])
+        return bound
 
     def _moved(self, axis: int) -> int:
         """Where dim `axis` is after the elements are taken, whose index has dims of its own."""
