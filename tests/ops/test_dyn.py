@@ -10,7 +10,7 @@ import pytest
 
 import legato
 from legato import relay
-from legato.base.errors import RunError
+from legato.base.errors import RunError, TypeCheckError
 from legato.interp import evaluate
 from legato.runtime.executable import Executable
 
@@ -221,6 +221,16 @@ def wanted(peer: Callable[..., Array], args: Sequence[Any]) -> Any:
         return np.asarray(peer(*args))
     except (Refused, ValueError, IndexError):
         return None
+
+
+@pytest.mark.parametrize("name", ["argwhere", "dyn.zeros", "unique"])
+def test_data_decide_extents_in_calls_only(name: str) -> None:
+    text = '#[version = "0.0.5"]\ndef @main(%x: Tensor[(2,), int64]) {{ let %f = {}; %f(%x) }}'
+    with pytest.raises(TypeCheckError, match=f"data decide the extents of what {name} gives: it is no value"):
+        legato.parse(text.format(name))
+    exe = legato.compile(legato.parse(text.format(f"fn (%y: Tensor[(2,), int64]) {{ {name}(%y) }}")), threads=1)
+    got, want = exe(I64(3, 2)), evaluate(legato.parse(text.format(f"fn (%y) {{ {name}(%y) }}")), [I64(3, 2)])
+    np.testing.assert_equal(got, want)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -72,6 +72,10 @@ class OpenCall:
     span: Span | None
 
 
+def _unknown(arg: int) -> None:
+    """The value of an argument of an operator that is not called."""
+
+
 class Typer:
     """Typing rules over a solver. `type_of` gives the type found for an expression so far."""
 
@@ -121,20 +125,26 @@ class Typer:
             raise TypeCheckError(f"{op.name} has attributes without a default: it is no value", span=span, hint=hint)
         attrs = default_attrs(op)
         params = tuple(self.solver.hole(f"{arg.lstrip('*')} of {op.name}") for arg in op.args)
-        return FuncType(params, self._relate(op, attrs, params, span, None, lambda n: None))
+        return FuncType(params, self._relate(op, attrs, params, span, None, None))
 
     def _relate(
-        self, op: Op, attrs: Any, types: Sequence[Type], span: Span | None, old: Type | None, value: ValueOf
+        self, op: Op, attrs: Any, types: Sequence[Type], span: Span | None, old: Type | None, value: ValueOf | None
     ) -> Type:
-        """The answer of an operator's relation; `old` is the type that an earlier inference found."""
+        """The answer of an operator's relation; `old` is the type that an earlier inference found. Without `value` the
+        operator is no callee: each of its calls would have dims of its own that data decide, so it has none."""
         scope, solver = self.scope, self.solver
         result = solver.hole(f"the result of {op.name}")
         open_call = OpenCall(op, types, result, span)
 
         def attempt() -> Type | None:
             known = [solver.zonk(t) for t in types]
-            asker = Asker(solver, op, span, types, scope, value)
+            asker = Asker(solver, op, span, types, scope, value or _unknown)
             found = ask(asker, op, span, known, attrs)
+            if found is not None and asker.made and value is None:
+                hint = "wrap it: fn (…) { " + f"{op.name}(…)" + " }"
+                raise TypeCheckError(
+                    f"data decide the extents of what {op.name} gives: it is no value", span=span, hint=hint
+                )
             if found is None:
                 if any(map(has_failed, known)):
                     return solver.failed()
