@@ -54,6 +54,11 @@ def reshape(x: Array, codes: Array) -> Array:
     return x.reshape(shape)
 
 
+def reshape_to(x: Array, codes: Array) -> Array:
+    check((codes >= -1).all() and not {0, -1} <= {*codes.tolist()})
+    return x.reshape(codes)
+
+
 def broadcast_to(x: Array, shape: Array) -> Array:
     check((shape >= 0).all())
     return np.broadcast_to(x, shape)
@@ -145,6 +150,8 @@ def sparse_to_dense(x: Array, shape: Array) -> Array:
 VECTOR2, SCALAR = "Tensor[(2,), int64]", "int64"
 CASES: dict[str, tuple[str, tuple[str, ...], Any, Draw]] = {
     "reshape": ("dyn.reshape(%x, %a)", (VECTOR2,), reshape, lambda rng, x: [_new_shape(rng, x)]),
+    "reshape with allowzero": ("dyn.reshape(%x, %a, allowzero=True)", (VECTOR2,), reshape_to,
+                               lambda rng, x: [_new_shape(rng, x)]),
     "broadcast_to": (
         "dyn.broadcast_to(%x, %a)", ("Tensor[(3,), int64]",), broadcast_to,
         lambda rng, x: [np.where(rng.random(3) < 0.8, [rng.integers(0, 3), *x.shape], some(rng, 3))],

@@ -81,17 +81,21 @@ def require(b: Builder, holds: Expr, name: str) -> None:
 
 def new_shape(b: Builder, own: Expr, shape: Expr, allowzero: bool) -> Expr:
     """The shape that `shape` says a tensor of extents `own` is to have: an extent of its own for 0, unless
-    `allowzero`, and what is left for -1, once. Other numbers below 0 stay."""
-    wanted = wide(b, shape)
-    rank, count = (int(_length(v)) for v in (own, shape))
-    if not allowzero and count:
-        there = b.strided_slice(own, begin=(0,), end=(min(rank, count),), strides=(1,), axes=(0,)) if rank else own
-        missing = [b.constant(np.full(count - rank, INVALID, np.int64))] if count > rank else []
-        wanted = b.where(b.equal(wanted, _int(b, 0)), b.concatenate((there, *missing), axis=0), wanted)
-    is_rest = b.equal(wanted, _int(b, -1))
-    rest = _rest(b, own, b.where(is_rest, _int(b, 1), wanted))
-    once = b.less_equal(b.sum(b.cast(is_rest, dtype=dt.int64), axis=(0,)), _int(b, 1))
-    return b.where(is_rest, invalid_unless(b, once, rest), wanted)
+    `allowzero`, and what is left for -1, once, and with `allowzero` not beside 0. Other numbers below 0 stay."""
+    wanted, one = wide(b, shape), _int(b, 1)
+    is_rest, is_zero = b.equal(wanted, _int(b, -1)), b.equal(wanted, _int(b, 0))
+    whole, known = own, b.where(is_rest, one, wanted)
+    if not allowzero:  # what is kept is no factor of either side: it may be 0
+        count, rank = _length(wanted), _length(own)
+        wanted = b.where(is_zero, _sized(b, own, count, INVALID), wanted)
+        whole = b.where(_sized(b, is_zero, rank, fill=False), one, own)
+        known = b.where(b.logical_or(is_rest, is_zero), one, wanted)
+    total, others = (b.prod(v, axis=(0,)) for v in (whole, known))
+    marks = b.cast(is_rest, dtype=dt.int64)
+    marks = b.where(is_zero, _int(b, 2), marks) if allowzero else marks
+    part = b.floor_divide(total, others)
+    holds = b.logical_and(b.equal(b.sum(marks, axis=(0,)), one), b.equal(b.multiply(part, others), total))
+    return b.where(is_rest, invalid_unless(b, holds, part), wanted)
 
 
 def _length(x: Expr) -> int:
@@ -99,16 +103,14 @@ def _length(x: Expr) -> int:
     return prod(x.ty.static_shape())
 
 
-def _rest(b: Builder, own: Expr, others: Expr) -> Expr:
-    """What is left of the product of `own` beside `others`. Zeros on both sides cancel; what does not divide has no
-    meaning."""
-    zero, one = _int(b, 0), _int(b, 1)
-    sides = [(b.equal(v, zero), v) for v in (own, others)]
-    total, known = (b.prod(b.where(is_zero, one, v), axis=(0,)) for is_zero, v in sides)
-    empty, left = (b.sum(b.cast(is_zero, dtype=dt.int64), axis=(0,)) for is_zero, _ in sides)
-    part = b.floor_divide(total, known)
-    exact = invalid_unless(b, b.equal(b.multiply(part, known), total), part)
-    return b.where(b.equal(empty, left), exact, zero)
+def _sized(b: Builder, x: Expr, count: int, fill: int) -> Expr:
+    """The first `count` elements of a vector, which is filled up to so many."""
+    assert isinstance(x.ty, TensorType)
+    length = _length(x)
+    if length > count:
+        return b.strided_slice(x, begin=(0,), end=(count,), strides=(1,), axes=(0,))
+    more = b.constant(np.full(count - length, fill, x.ty.dtype.numpy))
+    return b.concatenate((x, more), axis=0) if length < count else x
 
 
 # ------------------------------------------------------------------ slices

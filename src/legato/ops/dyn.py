@@ -211,7 +211,8 @@ one_hot = Dynamic(
 
 @dataclass(frozen=True, slots=True)
 class DynReshapeAttrs(Attrs):
-    """`allowzero`: 0 in the new shape is an extent; else it stands for the input's dim at this place."""
+    """`allowzero`: 0 in the new shape is an extent, beside which there is no -1; else it stands for the input's dim at
+    this place."""
 
     allowzero: bool = False
 
@@ -220,6 +221,8 @@ def _codes(given: Numbers, own: Any) -> dict[str, Any]:
     low = [n for n in given["newshape"] if isinstance(n, int) and n < -1]
     if low:
         raise TypeCheckError(f"a dim is {low[0]}, wanted an extent, 0 or -1")
+    if own.allowzero and {0, -1} <= {*given["newshape"]}:
+        raise TypeCheckError("-1 stands beside 0, which is an extent with allowzero: what is left is not known")
     return {"newshape": given["newshape"]}
 
 
