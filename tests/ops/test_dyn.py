@@ -240,6 +240,14 @@ def test_data_decide_extents_in_calls_only(name: str) -> None:
     np.testing.assert_equal(got, want)
 
 
+@pytest.mark.parametrize("size", [(2**62, 4), (2**62, 0), (2**40, 2**40), (-1, 0)])
+def test_sizes_of_which_there_is_no_array_end_the_call(size: tuple[int, int]) -> None:
+    module = legato.parse('#[version = "0.0.5"]\ndef @main(%s: Tensor[(2,), int64]) { dyn.zeros(%s) }')
+    for run in (legato.compile(module, threads=1), lambda s: evaluate(module, [s])):
+        with pytest.raises(RunError):
+            run(I64(*size))
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_compiled_as_interpreted_as_numpy(name: str) -> None:
     module, (_, _, peer, draw) = program(name), CASES[name]

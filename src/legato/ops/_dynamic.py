@@ -32,10 +32,13 @@ __all__ = ["Dynamic", "Numbers", "evaluated", "fresh_dims", "known_count", "know
 Numbers = Mapping[str, tuple[Any, ...]]  # by argument: the elements, row by row
 
 
-def known_count(rel: Relation, ty: Type, what: str) -> int:
-    """The number of elements of a tensor of integers, which says a rank and so has to be known."""
+def known_count(rel: Relation, ty: Type, what: str, rank: int = 1) -> int:
+    """The number of elements of a tensor of integers, which says a rank and so has to be known. Its own rank is at most
+    `rank`."""
     found = tensor(rel, ty, what)
     require_dtype(rel, found, INT, what)
+    if found.rank > rank:
+        raise rel.fail(f"the {what} has rank {found.rank}, wanted {rank} at most")
     for d in found.shape:
         known_dim(d)
     if not found.is_static:
@@ -74,6 +77,7 @@ class Dynamic:
              None: that of `op` for new dims, of which `op` demands nothing.
     expand:  (builder, arguments by name, own attributes) → the call by other operators; None: of `op`, for dims.
     extents: the numbers are extents, which may be dims.
+    rank:    of the tensors of numbers, at most.
     """
 
     op: Op
@@ -83,6 +87,7 @@ class Dynamic:
     shape: Callable[..., Type | None] | None = None
     expand: Callable[..., Expr] | None = None
     extents: bool = True
+    rank: int = 1
 
     def record(self, name: str, samples: tuple[Sample, ...], doc: str) -> Op:
         """The operator."""
@@ -108,7 +113,7 @@ class Dynamic:
 
     def _relation(self, rel: Relation, *given: Any) -> Type | None:
         types, own = self._split(given)
-        counts = {a: known_count(rel, types[a], a) for a in self._computed}
+        counts = {a: known_count(rel, types[a], a, self.rank) for a in self._computed}
         data = [types[a] for a in self.op.args]
         known = {a: rel.value(self.args.index(a)) for a in self._computed}
         numbers = {a: self._usable(value) for a, value in known.items() if value is not None}

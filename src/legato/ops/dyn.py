@@ -247,7 +247,8 @@ def _resolved(own: tuple[Dim, ...], value: tuple[Dim, ...] | None, allowzero: bo
 
 def _reshape(b: Builder, args: Args, own: DynReshapeAttrs) -> Expr:
     x = args["data"]
-    codes = new_shape(b, b.shape_of(x, dtype=dt.int64), args["newshape"], own.allowzero)
+    flat = b.reshape(args["newshape"], newshape=(-1,))
+    codes = new_shape(b, b.shape_of(x, dtype=dt.int64), flat, own.allowzero)
     return b.reshape(x, newshape=as_dims(b, codes, "newshape"), allowzero=True)
 
 
@@ -369,7 +370,7 @@ def _pairs(given: Numbers, own: Any) -> dict[str, Any]:
 
 def _padded_shape(rel: Relation, types: Types, own: DynPadAttrs) -> Type:
     ty = tensor(rel, types["data"], "data")
-    count = known_count(rel, types["pad_width"], "pad_width")
+    count = known_count(rel, types["pad_width"], "pad_width", 2)
     if count != 2 * ty.rank:
         raise rel.fail(f"pad_width has {count} numbers for rank {ty.rank}, wanted two for each dim")
     pad_.type_rel(rel, ty, types["pad_value"], PadAttrs(((0, 0),) * ty.rank, own.pad_mode))
@@ -388,6 +389,7 @@ def _pad(b: Builder, args: Args, own: DynPadAttrs) -> Expr:
 pad = Dynamic(
     pad_, ("data", "pad_width", "pad_value"), DynPadAttrs, numbers=_pairs, shape=_padded_shape, expand=_pad,
     extents=False,
+    rank=2,
 ).record(
     "dyn.nn.pad",
     samples=(

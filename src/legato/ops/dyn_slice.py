@@ -53,7 +53,7 @@ def _shape(rel: Relation, types: dict[str, Any], own: DynStridedSliceAttrs) -> T
     ty = tensor(rel, types["data"], "data")
     counts = [known_count(rel, types[name], name) for name in ("begin", "end", "strides")]
     axes = range(counts[0]) if own.axes is None else own.axes
-    if len({len(axes), *counts[:2]}) > 1 or counts[2] not in (1, len(axes)):
+    if len({len(axes), *counts[:2]}) > 1 or not counts[2] or counts[2] not in (1, len(axes)):
         raise rel.fail(f"begin, end, strides and axes have {', '.join(map(str, counts))} and {len(axes)} entries")
     if own.slice_mode not in ("end", "size"):
         raise rel.fail(f"slice_mode must be 'end' or 'size', got {own.slice_mode!r}")

@@ -245,7 +245,7 @@ def _expand_type(relation: Relation, x: Type, attrs: ExpandDimsAttrs) -> Type:
 
 def _expand_reference(x: Array, attrs: ExpandDimsAttrs) -> Array:
     at = _position(x.ndim, attrs)
-    return x.reshape(*x.shape[:at], *(1,) * attrs.num_newaxis, *x.shape[at:])
+    return x.reshape((*x.shape[:at], *(1,) * attrs.num_newaxis, *x.shape[at:]))
 
 
 def _expand_compute(x: Tensor, attrs: ExpandDimsAttrs, out_type: TensorType) -> Tensor:
@@ -267,6 +267,7 @@ expand_dims = Op(
         Sample((((2, 3), "float32"),), {"axis": 1}, exact=True),
         Sample((((2, 3), "float32"),), {"axis": -1, "num_newaxis": 2}, exact=True),
         Sample((((), "int64"),), {"axis": 0}, exact=True),
+        Sample((((), "int64"),), {"axis": -1, "num_newaxis": 0}, exact=True),
     ),
     doc="Inserts dims of extent 1.",
 )

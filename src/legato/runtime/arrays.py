@@ -13,9 +13,17 @@ from legato.runtime.datatypes import ObjectInfo
 from legato.runtime.program import FunctionInfo, TensorInfo
 from legato.runtime.signature import fault
 
-__all__ = ["as_array", "by_name", "check_out", "check_overlap", "ready"]
+__all__ = ["as_array", "by_name", "check_out", "check_overlap", "empty", "ready"]
 
 _PROTOCOLS: Final = ("__array_interface__", "__array_struct__", "__array__")
+
+
+def empty(shape: Sequence[int], kind: np.dtype[np.generic]) -> np.ndarray:
+    """An array to be filled. RunError where there is no room, or where NumPy has no such array, also of no elements."""
+    try:
+        return np.empty(shape, kind)
+    except (MemoryError, ValueError) as error:
+        raise RunError(f"out of memory: no room for an output {kind}{list(shape)}") from error
 
 
 def as_array(value: object, name: str) -> np.ndarray:

@@ -16,7 +16,7 @@ import numpy as np
 
 from legato.base.dtype import dtype
 from legato.base.errors import InternalError, RunError
-from legato.runtime.arrays import as_array
+from legato.runtime.arrays import as_array, empty
 from legato.runtime.binding import address, library
 from legato.runtime.datatypes import Cell, ConstructorInfo, DataInfo, Field, ObjectInfo, TensorField
 from legato.runtime.program import FunctionInfo
@@ -70,7 +70,7 @@ class _Part:
         if size != self.size:
             raise InternalError(f"the program made a tensor of {size} bytes, wanted {self.size}: {self.text}")
         if not size:
-            return np.empty(self.shape, self.kind)
+            return empty(self.shape, self.kind)
         return np.ndarray(self.shape, self.kind, memoryview((ctypes.c_char * size).from_address(pointer))).copy()
 
 

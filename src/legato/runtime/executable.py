@@ -18,7 +18,7 @@ from legato.base.errors import ArtifactError, InternalError, InterruptError, Leg
 from legato.base.precision import Precision
 from legato.base.target import missing_features, target
 from legato.runtime import artifact
-from legato.runtime.arrays import as_array, by_name, check_out, check_overlap, ready
+from legato.runtime.arrays import as_array, by_name, check_out, check_overlap, empty, ready
 from legato.runtime.binding import CodeImage, address, library
 from legato.runtime.bodies import choose, ranges
 from legato.runtime.datatypes import ConstructorInfo, ObjectInfo
@@ -171,7 +171,7 @@ class Executable:
         if signature.data_dims:
             shapes = (*shapes, signature.told(objects))
         plan = self._plans.get(shapes) or self._new_plan(shapes)
-        outputs = [_empty(*leaf) for leaf in plan.outputs] if out is None else self._out(plan, arrays, out)
+        outputs = [empty(*leaf) for leaf in plan.outputs] if out is None else self._out(plan, arrays, out)
         results = self._invoke(plan, arrays, outputs, objects)
         return [*outputs, *results] if results else outputs
 
@@ -179,7 +179,7 @@ class Executable:
         """Arrays to write into: those in `out`, checked, and fresh ones for None."""
         info = self._signature.info
         outputs = [
-            _empty(shape, kind) if given is None else check_out(given, tensor, shape, kind)
+            empty(shape, kind) if given is None else check_out(given, tensor, shape, kind)
             for tensor, (shape, kind), given in zip(info.outputs, plan.outputs, out, strict=True)
         ]
         check_overlap(info, arrays, [None if g is None else o for g, o in zip(out, outputs, strict=True)])
@@ -477,13 +477,6 @@ def _leaves(values: Sequence[object]) -> Iterator[object]:
             stack += reversed(value)
         else:
             yield value
-
-
-def _empty(shape: Shape, kind: np.dtype[np.generic]) -> np.ndarray:
-    try:
-        return np.empty(shape, kind)
-    except MemoryError as error:
-        raise RunError(f"out of memory: no room for an output {kind}{list(shape)}") from error
 
 
 def _refuse_op(info: HostOpInfo, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
