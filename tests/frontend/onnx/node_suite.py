@@ -106,7 +106,7 @@ def array_of(value: Any) -> Any:
 
 def imported(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> Module:
     """The model; where shapes follow from small inputs, these are given as constants, as real models have them."""
-    shapes = _shapes(model, feeds)
+    shapes = shapes_of(model, feeds)
     with suppress(UnsupportedError):
         return from_onnx(model, shapes=shapes)
     few = {
@@ -125,7 +125,7 @@ def in_both_ways(case: Any) -> str | None:
     """
     for inputs, _ in case.data_sets:
         feeds = dict(zip((value.name for value in case.model.graph.input), map(array_of, inputs), strict=False))
-        shapes = _shapes(case.model, feeds)
+        shapes = shapes_of(case.model, feeds)
         constants = {name: np.asarray(a) for name, a in feeds.items() if isinstance(a, np.ndarray | np.generic)}
         constants.pop(next(iter(feeds), ""), None)
         if not constants:
@@ -141,7 +141,7 @@ def in_both_ways(case: Any) -> str | None:
     return None
 
 
-def _shapes(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> dict[str, Any]:
+def shapes_of(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> dict[str, Any]:
     """The shapes of the elements of sequences."""
     sequences = {v.name for v in model.graph.input if v.type.WhichOneof("value") == "sequence_type"}
     return {name: [np.shape(item) for item in feeds[name]] for name in sequences}
