@@ -22,7 +22,7 @@ import onnx
 
 import legato
 from legato.base.dataclass import dataclass
-from legato.base.errors import CompileError, LegatoError
+from legato.base.errors import CompileError
 from legato.frontend.onnx import from_onnx
 from legato.interp import evaluate
 from legato.ir.module import Module

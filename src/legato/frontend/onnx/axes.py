@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import combinations, permutations
-from math import comb, perm
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations
+from math import comb
 
 import numpy as np
 
@@ -17,41 +17,83 @@ from legato.ir.let import lets
 from legato.ir.types import Dim, TensorType
 from legato.ops._rules import sides_of_least
 
-__all__ = ["over_axes"]
+__all__ = ["by_axis", "known_axes", "over_axes"]
 
 _MOST = 64  # choices: branches in each other
 
 Make = Callable[[Expr, tuple[int, ...]], Expr]
-Choices = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
 
-def over_axes(b: Emitter, x: Expr, axes: Expr, make: Make, *, rank: int = 0, ordered: bool = False) -> Expr:
+def known_axes(b: Emitter, axes: Expr) -> tuple[int, ...] | None:
+    """The axes that a tensor lists; None where the data decides them, or how many there are."""
+    count = b.product(b.dims_of(axes))
+    if count is const(0):
+        return ()
+    known = b.known_dims(axes)
+    return None if known is None or not all(isinstance(d, Const) for d in known) else b.ints(axes, "the axes")
+
+
+def by_axis(b: Emitter, rank: int, axes: Expr, *rows: Expr) -> tuple[Expr, ...]:
+    """Numbers (int64[rank]) for each axis of a tensor of `rank`: 1 where the vector `axes` lists it, else 0; and for
+    each of `rows`, which have a number for every listed axis, that number, else 0. Axes that there are not, or twice,
+    end a call."""
+    hit, listed = _listed(b, rank, axes)
+    spread = (b.sum(b.where(hit, b.to(row, dt.int64), b.constant(0, dt.int64)), axis=(1,)) for row in rows)
+    _require_axes(b, b.product(b.dims_of(axes)), listed, b.constant(True, dt.bool_))
+    return listed, *spread
+
+
+def _listed(b: Emitter, rank: int, axes: Expr) -> tuple[Expr, Expr]:
+    """Whether each axis (a row) is each of those listed (columns), and, as int64, whether it is one of them."""
+    given = b.reshape(b.to(axes, dt.int64), newshape=(b.product(b.dims_of(axes)),), allowzero=True)
+    given = b.where(b.less(given, b.constant(0, dt.int64)), b.add(given, b.constant(rank, dt.int64)), given)
+    hit = b.equal(b.constant(np.arange(rank).reshape(rank, 1)), given)
+    return hit, b.cast(b.any(hit, axis=(1,)), dtype=dt.int64)
+
+
+def _require_axes(b: Emitter, count: Dim, listed: Expr, is_possible: Expr) -> None:
+    """Requires `count` axes to be listed, and something besides."""
+    number = b.where(is_possible, b.sum(listed, axis=(0,)), b.constant(-1, dt.int64))
+    surplus = b.dim(b.add(number, b.constant(1, dt.int64)), "axes") - 1
+    b.require(*sides_of_least(surplus, count), "the axes are some that there are")
+
+
+def over_axes(b: Emitter, x: Expr, axes: Expr, make: Make, *, rank: int = 0) -> Expr:
     """What `make` gives for `x` and the axes that the tensor `axes` lists, of a tensor of `rank` (0: that of `x`).
 
-    Known axes are given as they are; others counted from the front and, unless they are `ordered`, ascending. What
-    `make` demands of the extents of `x` is demanded of those axes only. Axes that there are not, or twice, end a call.
+    Known axes are given as they are; others counted from the front and ascending. What `make` demands of the extents of
+    `x` is demanded of those axes only. Axes that there are not, or twice, end a call.
     """
-    count, rank = b.product(b.dims_of(axes)), rank or b.rank(x)
-    known = () if count is const(0) else b.known_dims(axes)
-    if known is not None and all(isinstance(d, Const) for d in known):
-        return make(x, () if count is const(0) else b.ints(axes, "the axes"))
-    number = int(count.value) if isinstance(count, Const) else -1
-    ways = (perm if ordered else comb)(rank, number) if number >= 0 else 0
+    known, rank = known_axes(b, axes), rank or b.rank(x)
+    if known is not None:
+        return make(x, known)
+    count = b.product(b.dims_of(axes))
+    choices = [c for c in _choices(rank, count, axes) if _is_possible(b, x, c, make)]
+    if not choices:
+        raise UnsupportedError(f"no axes of {x.ty} can be meant")
+    branches = _branches(b, x, choices, make)
+    if len({b.rank(branch) for branch in branches}) > 1:
+        message = f"the rank of the result depends on how many axes there are, {count}"
+        raise UnsupportedError(message, hint=b.way_out(count, "1"))
+    _, listed = _listed(b, rank, axes)
+    masks = np.array([[int(axis in c) for axis in range(rank)] for c in choices], np.int64).reshape(-1, rank)
+    flags = b.all(b.equal(listed, b.constant(masks)), axis=(1,))
+    _require_axes(b, count, listed, b.any(flags, axis=(0,)))
+    *others, result = branches
+    for n, branch in reversed(list(enumerate(others))):
+        result = b.if_(b.take(flags, b.constant(n, dt.int64), axis=0, mode="fast"), branch, result)
+    return result
+
+
+def _choices(rank: int, count: Dim, axes: Expr) -> Iterator[tuple[int, ...]]:
+    """All that `count` axes of a tensor may be; UnsupportedError where they are too many."""
+    numbers = [int(count.value)] if isinstance(count, Const) else range(rank + 1)
+    ways = sum(comb(rank, number) for number in numbers)
     if not 0 < ways <= _MOST:
         raise UnsupportedError(
             f"the data decides the axes, {axes.ty}, of a tensor of rank {rank}: {ways or 'no'} choices"
         )
-    choose = permutations if ordered else combinations
-    choices = [c for c in choose(range(rank), number) if _is_possible(b, x, c, make)]
-    if not choices:
-        raise UnsupportedError(f"no axes of {x.ty} can be meant")
-    flags = _flags(b, axes, rank, np.array(choices, np.int64), ordered)
-    surplus = b.dim(b.subtract(b.sum(b.cast(flags, dtype=dt.int64)), b.constant(1, dt.int64)), "axes")
-    b.require(*sides_of_least(surplus, const(0)), "the axes are some that there are")
-    *others, result = _branches(b, x, choices, make)
-    for n, branch in reversed(list(enumerate(others))):
-        result = b.if_(b.take(flags, b.constant(n, dt.int64), axis=0, mode="fast"), branch, result)
-    return result
+    return (c for number in numbers for c in combinations(range(rank), number))
 
 
 def _is_possible(b: Emitter, x: Expr, choice: tuple[int, ...], make: Make) -> bool:
@@ -67,24 +109,16 @@ def _is_possible(b: Emitter, x: Expr, choice: tuple[int, ...], make: Make) -> bo
     return True
 
 
-def _flags(b: Emitter, axes: Expr, rank: int, choices: Choices, ordered: bool) -> Expr:
-    """For each of the choices, whether `axes` are these."""
-    given, zero = b.reshape(b.to(axes, dt.int64), newshape=(1, choices.shape[1])), b.constant(0, dt.int64)
-    given = b.where(b.less(given, zero), b.add(given, b.constant(rank, dt.int64)), given)
-    if not ordered:
-        given = b.sort(given, axis=1)
-    return b.all(b.equal(given, b.constant(choices)), axis=(1,))
-
-
 def _branches(b: Emitter, x: Expr, choices: Sequence[tuple[int, ...]], make: Make) -> list[Expr]:
-    """What `make` gives for each choice, all of one type: extents that differ are dims of their own."""
+    """What `make` gives for each choice, all of one type if they have one rank: extents that differ are dims of their
+    own."""
     made = []
     for choice in choices:
         with b.bindings() as bound:
             made.append((bound, make(b.let("x", _opened(b, x, b.dims_of(x))), choice)))
     types = [b.type_of(value) for _, value in made]
-    differ = [len({ty.shape[d] for ty in types}) > 1 for d in range(types[0].rank)]
-    return [lets(bound, _opened(b, value, [d for d, other in zip(b.dims_of(value), differ, strict=True) if other]))
+    differ = [len({ty.shape[d] for ty in types if ty.rank > d}) > 1 for d in range(types[0].rank)]
+    return [lets(bound, _opened(b, value, [d for d, other in zip(b.dims_of(value), differ, strict=False) if other]))
             for bound, value in made]  # fmt: skip
 
 

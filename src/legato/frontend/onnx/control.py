@@ -7,10 +7,11 @@ and returns the values of the node's outputs. So bodies nest without recursion.
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence, Set
 
 from legato.arith.expr import Const, const, fresh, max_
 from legato.arith.expr import Var as DimVar
+from legato.arith.prove import provably_different
 from legato.arith.simplify import simplify
 from legato.arith.substitute import variables
 from legato.base import dtype as dt
@@ -22,6 +23,7 @@ from legato.frontend.onnx.frames import UNKNOWN, Captures, Frame, Unknown, Value
 from legato.frontend.onnx.inputs import check_declared, declared_rank
 from legato.frontend.onnx.loops import Loop, Stack
 from legato.frontend.onnx.proto import AttributeProto, GraphProto
+from legato.infer.holes import dim_vars
 from legato.ir.expr import Expr, Var
 from legato.ir.let import lets
 from legato.ir.types import Dim, TensorType, TupleType, Type
@@ -379,7 +381,7 @@ def _batched(
 ) -> Steps:
     """A Scan of each row of the batch, which is the first axis of all values; `lengths` says how long the rows are."""
     b, i = node.b, node.b.var("row", (), "int64")
-    size = _same([b.dims_of(v)[b.axis(0, b.rank(v))] for v in values], "the extents of the batch")
+    size = _same(b, [b.dims_of(v)[b.axis(0, b.rank(v))] for v in values], "extents of the batch")
     rows = [b.take(captures.kept(v, "x"), i, axis=0) for v in values]
     length = None
     if lengths is not None:
@@ -406,7 +408,7 @@ def _scanned(
     """The last state, and what the rounds yielded; there are `length` rounds, or as many as `read` have parts."""
     b, graph, i = node.b, node.graph("body"), node.b.var("i", (), "int64")
     axes = [b.axis(axis, b.rank(x)) for x, (axis, _) in zip(read, along.inputs, strict=True)]
-    size = _same([b.dims_of(x)[a] for x, a in zip(read, axes, strict=True)], "the extents that Scan goes along")
+    size = _same(b, [b.dims_of(x)[a] for x, a in zip(read, axes, strict=True)], "extents that Scan goes along")
     state = [b.var(f"s{n}", _type(v)) for n, v in enumerate(initial)]
     parts = []
     for x, axis, (_, reverse) in zip(read, axes, along.inputs, strict=True):
@@ -416,20 +418,35 @@ def _scanned(
     found = _known(node, (yield body))
     if found is None:
         return None
-    for var, value in zip(state, found, strict=False):
-        if join(_type(var), _type(value), None, "a value that it changes") != value.ty:
-            raise UnsupportedError(f"a round changes the shape of its state, from {var.ty} to {value.ty}")
+    inside = {d for _, value in body.bound if value.ty is not None for d in dim_vars(value.ty)}
+    after = [_unchanged(b, var, value, inside) for var, value in zip(state, found, strict=False)]
     limit = captures.kept(b.extent(size, dt.int64) if length is None else length, "count")
     made = Loop(b, "scan", state, set(), captures, limit, i)
     stacks = [Stack(size, axis, reverse) for axis, reverse in along.outputs]
     yielded = list(zip(stacks, found[len(state) :], strict=True))
-    return made.close(found[: len(state)], None, yielded, initial, None, body.bound)
+    return made.close(after, None, yielded, initial, None, body.bound)
 
 
-def _same(found: Sequence[Dim], what: str) -> Dim:
-    """The dim that all of `found` are."""
-    if any(simplify(d - found[0]) != const(0) for d in found):
-        raise UnsupportedError(f"{what} are not known to be equal: {', '.join(map(str, dict.fromkeys(found)))}")
+def _unchanged(b: Emitter, var: Var, value: Expr, inside: Set[DimVar]) -> Expr:
+    """The state `var` after a round that makes it `value`; of the dims `inside` the round, only that knows."""
+    ty = join(_type(var), _type(value), None, "a value that it changes")
+    if ty == value.ty:
+        return value
+    pairs = list(zip(ty.shape, b.dims_of(value), strict=True)) if isinstance(ty, TensorType) else []
+    if not pairs or any(provably_different(*pair) for pair in pairs):
+        raise UnsupportedError(f"a round changes the shape of its state, from {var.ty} to {value.ty}")
+    for pair in pairs:
+        if inside.isdisjoint(variables(*pair)):
+            b.require(*pair, "no round changes the shape of the state")
+    return b.match_cast(value, ty)
+
+
+def _same(b: Emitter, found: Sequence[Dim], what: str) -> Dim:
+    """The dim that all of `found` must be."""
+    for d in found[1:]:
+        if provably_different(found[0], d):
+            raise ImportModelError(f"{what} are {', '.join(map(str, dict.fromkeys(found)))}, wanted equal ones")
+        b.require(found[0], d, what)
     return found[0]
 
 

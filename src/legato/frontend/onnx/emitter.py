@@ -11,7 +11,7 @@ import numpy as np
 import legato.ops  # noqa: F401  # gives operators their names
 from legato.arith.expr import Const, const, ge, land, le
 from legato.arith.expr import Var as DimVar
-from legato.arith.prove import prove
+from legato.arith.prove import provably_different, prove, prove_equal
 from legato.arith.substitute import variables
 from legato.base.dtype import DType, int64
 from legato.base.dtype import dtype as as_dtype
@@ -188,10 +188,38 @@ class Emitter(Builder):
 
     def dim(self, x: Expr, what: str) -> Dim:
         """The one element of an integer tensor as a dim, as `dims` has it."""
-        found = self.dims(x, what)
+        found = self.dims(self.single(x, what), what)
         if len(found) != 1:
             raise ImportModelError(f"{what} has {len(found)} elements, wanted one")
         return found[0]
+
+    def single(self, x: Expr, what: str) -> Expr:
+        """`x`, which must have one element: where its extents are symbolic, calls check it."""
+        if self.type_of(x).is_static:
+            return x
+        return self._stated(x, (const(1),) * self.rank(x), what)
+
+    def counted(self, x: Expr, count: Dim, what: str) -> Expr:
+        """The vector `x`, which must have `count` elements, that `what` names: calls check it where it is not known."""
+        if self.rank(x) != 1 or provably_different(self.dims_of(x)[0], count) or prove_equal(self.dims_of(x)[0], count):
+            return x
+        return self._stated(x, (count,), what)
+
+    def agreed(self, x: Expr, shape: Sequence[int | None], what: str) -> Expr:
+        """`x` with the extents that attributes state, None for those of which they say nothing: where its own are
+        symbolic, calls check them. ImportModelError, naming `what`, where they differ."""
+        dims = self.dims_of(x)
+        stated = tuple(own if d is None else const(d) for own, d in zip(dims, shape, strict=True))
+        if any(provably_different(own, d) for own, d in zip(dims, stated, strict=True)):
+            raise ImportModelError(f"{what} is of shape ({', '.join(map(str, dims))}), the attributes state "
+                                   f"({', '.join(map(str, stated))})")  # fmt: skip
+        return x if stated == dims else self._stated(x, stated, f"elements of {what}")
+
+    def _stated(self, x: Expr, shape: Sequence[Dim], what: str) -> Expr:
+        """`x` with dims that its own must equal."""
+        for own, d in zip(self.dims_of(x), shape, strict=True):
+            self.require(own, d, f"the number of {what}")
+        return self.match_cast(x, TensorType(tuple(shape), self.dtype(x)))
 
     def ints(self, x: Expr, what: str) -> tuple[int, ...]:
         """The elements of an integer tensor; UnsupportedError where they are not known at compile time."""
@@ -373,7 +401,7 @@ class Emitter(Builder):
             return self.constant(int(d.value), dtype)
         return self.squeeze(self.arange(start=d, stop=d + 1, step=1, dtype=dtype), axis=(0,))
 
-    def columns(self, x: Expr, begin: int, end: int, step: int = 1) -> Expr:
+    def columns(self, x: Expr, begin: int | Dim, end: int | Dim, step: int = 1) -> Expr:
         """A range of the last dim of `x`."""
         return self.strided_slice(x, begin=(begin,), end=(end,), strides=(step,), axes=(self.rank(x) - 1,))
 

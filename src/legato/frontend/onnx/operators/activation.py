@@ -118,8 +118,8 @@ def hardmax(b: Emitter, x: Expr, *, axis: int = 1) -> Expr:
 def hardmax_13(b: Emitter, x: Expr, *, axis: int = -1) -> Expr:
     """One where the first largest element along `axis` is, else zero."""
     axis = b.axis(axis, b.rank(x))
-    depth = b.sizes(x, "the input")[axis]
-    return b.one_hot(b.argmax(x, axis=(axis,)), b.like(1, x), b.like(0, x), depth=depth, axis=axis, dtype=b.dtype(x))
+    depth, place = b.dims_of(x)[axis], b.argmax(x, axis=(axis,))
+    return b.one_hot(place, b.like(1, x), b.like(0, x), depth=depth, axis=axis, dtype=b.dtype(x))
 
 
 def _on_rows(b: Emitter, x: Expr, axis: int, f: Callable[..., Expr]) -> Expr:

@@ -6,13 +6,16 @@ import math
 
 import numpy as np
 
-from legato.arith.expr import const
+from legato.arith.expr import Const, const, gt, max_
+from legato.arith.prove import provably_different, prove, prove_equal
+from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.errors import ImportModelError
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.tensors import element_type
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
+from legato.ops._rules import sides_of_least
 
 
 def attention(
@@ -45,9 +48,8 @@ def attention(
         k, v = b.concatenate(past_key, k, axis=2), b.concatenate(past_value, v, axis=2)
     present = (k, v)
     q, k, v = b.wide(q), b.wide(_shared(b, q, k)), b.wide(_shared(b, q, v))
-    if scale is None:
-        scale = 1 / math.sqrt(b.known(b.dims_of(q)[3], "the size of a head"))
-    raw = b.matmul(b.multiply(q, b.like(scale, q)), b.transpose(k, axes=(0, 1, 3, 2)))
+    factor = _scale(b, q) if scale is None else b.like(scale, q)
+    raw = b.matmul(b.multiply(q, factor), b.transpose(k, axes=(0, 1, 3, 2)))
     capped = raw if softcap <= 0.0 else b.multiply(b.tanh(b.divide(raw, b.like(softcap, raw))), b.like(softcap, raw))
     allowed = _window(b, q, k, past, nonpad_kv_seqlen, is_causal, left_window_size, right_window_size)
     biased = _biased(b, capped, mask, allowed)
@@ -69,18 +71,30 @@ def _heads(b: Emitter, x: Expr, heads: int | None) -> Expr:
     if b.rank(x) != 3 or not heads:
         raise ImportModelError(f"the number of heads must be given for an input of rank {b.rank(x)}")
     n, length, hidden = b.dims_of(x)
-    size = b.known(hidden, "the hidden size")
-    if size % heads:
-        raise ImportModelError(f"a hidden size of {size} does not divide into {heads} heads")
-    return b.transpose(b.reshape(x, newshape=(n, length, heads, size // heads), allowzero=True), axes=(0, 2, 1, 3))
+    size = simplify(hidden // heads)
+    if provably_different(size * heads, hidden):
+        raise ImportModelError(f"a hidden size of {hidden} does not divide into {heads} heads")
+    return b.transpose(b.reshape(x, newshape=(n, length, heads, size), allowzero=True), axes=(0, 2, 1, 3))
+
+
+def _scale(b: Emitter, q: Expr) -> Expr:
+    """1 / √size of the heads."""
+    size = b.dims_of(q)[3]
+    if isinstance(size, Const):
+        return b.like(1 / math.sqrt(size.value), q)
+    return b.to(b.divide(b.constant(1.0, dt.float64), b.sqrt(b.extent(size, dt.float64))), b.dtype(q))
 
 
 def _shared(b: Emitter, q: Expr, x: Expr) -> Expr:
     """Keys or values, repeated where several heads of the queries share one."""
-    wanted, own = (b.known(b.dims_of(e)[1], "the number of heads") for e in (q, x))
-    if own < 1 or wanted % own:
+    wanted, own = b.dims_of(q)[1], b.dims_of(x)[1]
+    if prove_equal(wanted, own):
+        return x
+    times = simplify(wanted // max_(own, const(1)))
+    if provably_different(times * own, wanted):
         raise ImportModelError(f"{wanted} heads of queries cannot share {own} of keys and values")
-    return x if wanted == own else b.repeat(x, repeats=wanted // own, axis=1)
+    b.require(simplify(times * own), wanted, "queries share the heads of keys and values")
+    return b.repeat(x, repeats=int(times.value) if isinstance(times, Const) else times, axis=1)
 
 
 def _window(
@@ -152,12 +166,14 @@ def rotary_embedding(
     if positions is not None:
         cos, sin = (b.take(table, positions, axis=0, mode="fast") for table in (cos, sin))
     cos, sin = (b.expand_dims(table, axis=1, num_newaxis=1) for table in (cos, sin))
-    size = b.known(b.dims_of(x)[3], "the size of a head")
-    turned = rotary_embedding_dim or size
-    if turned % 2 or turned > size:
+    size = b.dims_of(x)[3]
+    turned = const(rotary_embedding_dim) if rotary_embedding_dim else size
+    half = simplify(turned // 2)
+    if provably_different(half * 2, turned) or prove(gt(turned, size)):
         raise ImportModelError(f"{turned} elements of a head of {size} cannot be turned in pairs")
+    b.require(simplify(half * 2), turned, "elements of a head in pairs")
+    b.require(*sides_of_least(size, turned), "elements of a head that are turned")
     part, rest = b.columns(x, 0, turned), b.columns(x, turned, size)
-    half = turned // 2
     bounds = ((0, turned, 2), (1, turned, 2)) if interleaved else ((0, half, 1), (half, turned, 1))
     first, second = (b.columns(part, *bound) for bound in bounds)
     real = b.subtract(b.multiply(cos, first), b.multiply(sin, second))
@@ -167,7 +183,7 @@ def rotary_embedding(
         part = b.reshape(pairs, newshape=b.dims_of(part), allowzero=True)
     else:
         part = b.concatenate(real, imaginary, axis=3)
-    y = part if turned == size else b.concatenate(part, rest, axis=3)
+    y = part if prove_equal(turned, size) else b.concatenate(part, rest, axis=3)
     return b.reshape(b.transpose(y, axes=(0, 2, 1, 3)), newshape=flat, allowzero=True) if is_flat else y
 
 

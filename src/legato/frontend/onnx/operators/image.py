@@ -56,12 +56,14 @@ def upsample(b: Emitter, x: Expr, *, mode: str = "nearest", scales: tuple[float,
 
 
 def upsample_9(b: Emitter, x: Expr, scales: Expr, *, mode: str = "nearest") -> Expr:
-    return _resized(b, x, _by_scales(b, x, range(b.rank(x)), _scales(b, scales)), _Sampling(_method(mode)))
+    return _resized(
+        b, x, _by_scales(b, x, range(b.rank(x)), _scales(b, _counted(b, x, scales))), _Sampling(_method(mode))
+    )
 
 
 def resize(b: Emitter, x: Expr, scales: Expr, *, mode: str = "nearest") -> Expr:
     """The nearest element is that before, or, along dims that get smaller, that behind."""
-    changes, sampling = _by_scales(b, x, range(b.rank(x)), _scales(b, scales)), _Sampling(_method(mode))
+    changes, sampling = _by_scales(b, x, range(b.rank(x)), _scales(b, _counted(b, x, scales))), _Sampling(_method(mode))
     if mode != "nearest":
         return _resized(b, x, changes, sampling)
     behind, dims = replace(sampling, rounding="ceil"), b.dims_of(x)
@@ -126,6 +128,10 @@ def _method(mode: str) -> str:
 # ------------------------------------------------------------------ new extents
 
 
+def _counted(b: Emitter, x: Expr, scales: Expr) -> Expr:
+    return b.counted(scales, const(b.rank(x)), "scales")
+
+
 def _scales(b: Emitter, scales: Expr) -> list[Ratio | Expr]:
     """The factors, each as a quotient of dims or, where only the data decides it, as a tensor of rank 0."""
     found: list[Ratio | Expr] = []
@@ -141,11 +147,15 @@ def _changes(
 ) -> list[_Axis]:
     """What becomes of each dim; the factors win where both inputs have elements."""
     dims = b.dims_of(x)
+    count = const(len(along))
+    has_sizes = sizes is not None and not _is_empty(b, sizes)
     if scales is not None and not _is_empty(b, scales):
-        return _by_scales(b, x, along, _scales(b, scales))
-    if sizes is None or _is_empty(b, sizes):
+        if not has_sizes or b.type_of(scales).is_static:
+            return _by_scales(b, x, along, _scales(b, b.counted(scales, count, "scales")))
+        b.counted(scales, const(0), "scales beside sizes")
+    if sizes is None or not has_sizes:
         raise ImportModelError("neither scales nor sizes are given")
-    wanted = b.dims(sizes, "the sizes")
+    wanted = b.dims(b.counted(sizes, count, "sizes"), "the sizes")
     if len(wanted) != len(along):
         raise ImportModelError(f"{len(wanted)} sizes for {len(along)} axes")
     if policy != "stretch":

@@ -31,6 +31,7 @@ def _subscripts_first(b: Emitter, indices: Expr) -> Expr:
     rank = b.rank(indices)
     if rank == 0:
         raise ImportModelError("indices have rank 0")
+    b.known(b.dims_of(indices)[-1], "the number of subscripts, on which the rank of the result depends,")
     return indices if rank == 1 else b.transpose(indices, axes=(rank - 1, *range(rank - 1)))
 
 

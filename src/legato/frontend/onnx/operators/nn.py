@@ -94,12 +94,14 @@ def _lowest(dtype: DType) -> float:
     return -math.inf if dtype.is_float else dtype.min
 
 
-def _kernel(b: Emitter, weight: Expr, given: Sequence[int]) -> tuple[int, ...]:
-    """The spatial extents of a weight, which `given` must repeat if it says anything."""
-    found = b.sizes(weight, "the weight")[2:]
+def _with_kernel(b: Emitter, weight: Expr, given: Sequence[int]) -> tuple[Expr, tuple[int, ...]]:
+    """A weight and its spatial extents, which `given`, if it says anything, states again."""
+    if given and len(given) == b.rank(weight) - 2:
+        weight = b.agreed(weight, (None, None, *given), "the weight")
+    found = tuple(b.known(d, "an extent of the weight") for d in b.dims_of(weight)[2:])
     if given and tuple(given) != found:
         raise ImportModelError(f"kernel_shape is {list(given)}, but the weight has {list(found)}")
-    return found
+    return weight, found
 
 
 # ------------------------------------------------------------------ convolutions
@@ -118,7 +120,8 @@ def conv(
     pads: tuple[int, ...] = (),
     strides: tuple[int, ...] = (),
 ) -> Expr:
-    w = _windows(b, x, _kernel(b, weight, kernel_shape), strides, dilations, pads, auto_pad)
+    weight, kernel = _with_kernel(b, weight, kernel_shape)
+    w = _windows(b, x, kernel, strides, dilations, pads, auto_pad)
     x, pads = _surrounded(b, x, w, 0), w.pads
     if min(pads) < 0:  # negative padding cuts off
         x, pads = _padded(b, x, pads), (0,) * len(pads)
@@ -148,7 +151,8 @@ def conv_transpose(
     strides: tuple[int, ...] = (),
 ) -> Expr:
     same = auto_pad in ("SAME_UPPER", "SAME_LOWER")
-    w = _windows(b, x, _kernel(b, weight, kernel_shape), strides, dilations, pads, "NOTSET" if same else auto_pad)
+    weight, kernel = _with_kernel(b, weight, kernel_shape)
+    w = _windows(b, x, kernel, strides, dilations, pads, "NOTSET" if same else auto_pad)
     rank = len(w.kernel)
     extra = output_padding or (0,) * rank
     if len(extra) != rank or len(output_shape) not in (0, rank, rank + 2):

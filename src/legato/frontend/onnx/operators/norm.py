@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from legato.arith.expr import Const
+from legato.arith.prove import provably_different
+from legato.arith.simplify import simplify
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.tensors import element_type
@@ -101,11 +104,12 @@ def group_normalization(
     b: Emitter, x: Expr, scale: Expr, bias: Expr, *, epsilon: float = 1e-5, num_groups: int, stash_type: int = 1
 ) -> Expr:
     """Scale and bias per group."""
-    channels = b.known(b.dims_of(x)[1], "the number of channels")
-    if num_groups < 1 or channels % num_groups:
+    channels = b.dims_of(x)[1]
+    if num_groups < 1 or provably_different(channels // num_groups * num_groups, channels):
         raise ImportModelError(f"{channels} channels do not divide into {num_groups} groups")
-    each = channels // num_groups
-    gamma, beta = (b.repeat(p, repeats=each, axis=0) for p in (scale, bias))
+    each = simplify(channels // num_groups)
+    times = int(each.value) if isinstance(each, Const) else each
+    gamma, beta = (b.repeat(p, repeats=times, axis=0) for p in (scale, bias))
     return group_normalization_21(b, x, gamma, beta, epsilon=epsilon, num_groups=num_groups)
 
 

@@ -227,6 +227,8 @@ def _layer(
     if b.rank(x) != 3 or b.rank(r) != 3:
         raise ImportModelError(f"the input has rank {b.rank(x)} and the weight rank {b.rank(r)}, wanted 3 and 3")
     reverse = _DIRECTIONS[direction]
+    if hidden is not None:
+        r = b.agreed(r, (len(reverse), gates * hidden, hidden), "the recurrent weight")
     directions, _, units = b.sizes(r, "the recurrent weight")
     if directions != len(reverse):
         raise ImportModelError(f"the weight has {directions} directions, but direction is {direction!r}")

@@ -15,7 +15,7 @@ from legato.arith.prove import provably_different, prove, prove_equal
 from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.errors import ImportModelError, UnsupportedError
-from legato.frontend.onnx.axes import over_axes
+from legato.frontend.onnx.axes import by_axis, known_axes, over_axes
 from legato.frontend.onnx.computed import (
     bounds_of_slice,
     copied_for_zeros,
@@ -181,7 +181,7 @@ def _broadcast_dim(own: Dim, wanted: Dim) -> Dim:
 
 
 def tile_6(b: Emitter, x: Expr, repeats: Expr) -> Expr:
-    return b.tile(x, reps=b.dims(repeats, "the repeats"))
+    return b.tile(x, reps=b.dims(b.counted(repeats, const(b.rank(x)), "repeats"), "the repeats"))
 
 
 def depth_to_space(b: Emitter, x: Expr, *, blocksize: int, mode: str = "DCR") -> Expr:
@@ -241,7 +241,7 @@ def split_13(b: Emitter, x: Expr, split: Expr | None = None, *, axis: int = 0, n
     if num_outputs is not None and num_outputs != b.outputs:
         raise ImportModelError(f"num_outputs is {num_outputs}, but the node has {b.outputs}")
     if split is not None:
-        return _parts(b, x, axis, b.dims(split, "the sizes of the parts"))
+        return _parts(b, x, axis, b.dims(b.counted(split, const(b.outputs), "parts"), "the sizes of the parts"))
     if num_outputs is None:
         return _equal_parts(b, x, axis)
     extent = b.dims_of(x)[axis]
@@ -277,14 +277,15 @@ def pad_11(
     fill = b.like(0, x) if value is None else value
     if b.rank(fill):
         fill = b.reshape(fill, newshape=())
-    widths = signed_dims(b, pads, "pads")
-    if axes is None:
-        return _pad(b, x, widths, fill, range(b.rank(x)), mode)
-
-    def padded(x: Expr, found: tuple[int, ...]) -> Expr:
-        return _pad(b, x, widths, fill, [b.axis(a, b.rank(x)) for a in found], mode)
-
-    return over_axes(b, x, axes, padded, ordered=True)
+    rank = b.rank(x)
+    known = tuple(range(rank)) if axes is None else known_axes(b, axes)
+    if known is None and axes is not None:
+        count = b.product(b.dims_of(axes))
+        rows = b.reshape(b.counted(pads, count * 2, "pads"), newshape=(2, count), allowzero=True)
+        _, before, behind = by_axis(b, rank, axes, *(b.take(rows, b.constant(n, dt.int64), axis=0) for n in range(2)))
+        pads, known = b.concatenate(before, behind, axis=0), tuple(range(rank))
+    along = [b.axis(a, rank) for a in known or ()]
+    return _pad(b, x, signed_dims(b, b.counted(pads, const(2 * len(along)), "pads"), "pads"), fill, along, mode)
 
 
 def _pad(b: Emitter, x: Expr, pads: Sequence[Dim | int], value: Expr, axes: Sequence[int], mode: str) -> Expr:
@@ -313,9 +314,18 @@ def slice_10(
     b: Emitter, x: Expr, starts: Expr, ends: Expr, axes: Expr | None = None, steps: Expr | None = None
 ) -> Expr:
     if axes is None:
-        along = tuple(range(b.known(b.dims_of(starts)[0], "the number of starts")))
+        axes = b.arange(start=const(0), stop=b.dims_of(starts)[0], step=1, dtype=dt.int64)
+    along, count = known_axes(b, axes), b.product(b.dims_of(axes))
+    starts, ends = b.counted(starts, count, "starts"), b.counted(ends, count, "ends")
+    steps = None if steps is None else b.counted(steps, count, "steps")
+    if along is not None:
         return _slice_along(b, x, starts, ends, along, steps)
-    return over_axes(b, x, axes, lambda y, along: _slice_along(b, y, starts, ends, along, steps), ordered=True)
+    ones = steps is None or ((known := b.array(steps)) is not None and bool(np.all(known == 1)))
+    listed, first, last, *by = by_axis(b, b.rank(x), axes, starts, ends, *([] if steps is None or ones else [steps]))
+    is_listed = b.cast(listed, dtype=dt.bool_)
+    last = b.where(is_listed, last, b.call("shape_of", x, dtype="int64"))
+    each = b.where(is_listed, by[0], b.constant(1, dt.int64)) if by else None
+    return _slice_along(b, x, first, last, range(b.rank(x)), each)
 
 
 def _slice_along(b: Emitter, x: Expr, starts: Expr, ends: Expr, along: Sequence[int], steps: Expr | None) -> Expr:
