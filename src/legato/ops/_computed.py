@@ -168,14 +168,19 @@ def range_count(b: Builder, start: Expr, limit: Expr, delta: Expr) -> Expr:
     return invalid_unless(b, b.not_equal(by, _int(b, 0)), _quotient_up(b, b.subtract(last, first), by))
 
 
-def quotient(b: Builder, scale: Expr) -> tuple[Expr, Expr]:
-    """The quotient of small integers that a float32 of rank 0 stands for, or else its first bits."""
+def fraction(b: Builder, scale: Expr) -> tuple[Expr, Expr, Expr]:
+    """The quotient of small integers (float32) that a float32 of rank 0 stands for, and whether there is one."""
     under = b.arange(start=const(1), stop=const(LARGEST + 1), step=1, dtype=dt.float32)
     over = b.round(b.multiply(under, scale))
     is_same = b.equal(b.divide(over, under), scale)
     at = b.argmax(b.cast(is_same, dtype=dt.int32), axis=(0,))
     p, q = (b.take(v, at, axis=0, mode="fast") for v in (over, under))
-    bits, is_exact = b.constant(np.float32(PARTS)), b.any(is_same, axis=(0,))
+    return p, q, b.any(is_same, axis=(0,))
+
+
+def quotient(b: Builder, scale: Expr) -> tuple[Expr, Expr]:
+    """The quotient of small integers that a float32 of rank 0 stands for, or else its first bits."""
+    (p, q, is_exact), bits = fraction(b, scale), b.constant(np.float32(PARTS))
     found = b.where(is_exact, p, b.floor(b.multiply(scale, bits))), b.where(is_exact, q, bits)
     over_, under_ = (b.cast(v, dtype=dt.int64) for v in found)
     return invalid_unless(b, b.isfinite(scale), over_), under_

@@ -22,7 +22,8 @@ from legato.ops._tensors import Array, as_int, known_int
 from legato.te import math as te
 from legato.tir.expr import cast
 
-__all__ = ["COORDINATES", "METHODS", "ROUNDINGS", "Axis", "Factor", "Line", "Method", "factor", "line", "scaled_extent"]
+__all__ = ["COORDINATES", "METHODS", "ROUNDINGS", "Axis", "Crop", "Factor", "Line", "Method", "crop", "factor", "line",
+           "scaled_extent"]  # fmt: skip
 
 METHODS = {
     "nearest_neighbor": "nearest", "nearest": "nearest", "linear": "linear", "bilinear": "linear",
@@ -34,12 +35,20 @@ COORDINATES = ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric", "alig
 
 
 Factor = tuple[Dim, Dim]  # a quotient, both above 0
+Crop = tuple[Dim, Dim, Dim]  # where a range begins and ends, in denominators of the third, which is above 0
 
 
 def factor(scale: float) -> Factor:
     """The quotient that a float stands for."""
     ratio = simplest(scale)
     return const(ratio.numerator), const(ratio.denominator)
+
+
+def crop(start: float, end: float) -> Crop:
+    """The range that floats stand for."""
+    first, last = simplest(start), simplest(end)
+    den = math.lcm(first.denominator, last.denominator)
+    return const(int(first * den)), const(int(last * den)), const(den)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +76,16 @@ def scaled_extent(n: Dim, scale: float) -> Dim:
     return floordiv(n * (2 * ratio.numerator) + ratio.denominator, const(2 * ratio.denominator))
 
 
+_WHOLE: Crop = (const(0), const(1), const(1))
+
+
 def _reduced(step: Dim, offset: Dim, den: Dim) -> Line:
     known = [known_int(d) for d in (step, offset, den)]
     divisor = 1 if None in known else math.gcd(*(k or 0 for k in known))
     return Line(*(const((k or 0) // divisor) for k in known)) if divisor > 1 else Line(step, offset, den)
 
 
-def line(mode: str, n: Dim, m: Dim, scale: Factor | None = None, roi: tuple[float, float] = (0.0, 1.0)) -> Line:
+def line(mode: str, n: Dim, m: Dim, scale: Factor | None = None, roi: Crop = _WHOLE) -> Line:
     """Where `m` outputs lie over `n` elements in coordinate transformation `mode` (ONNX's definitions).
 
     `scale` is m/n unless given. `roi` is the range that tf_crop_and_resize covers.
@@ -100,14 +112,12 @@ def line(mode: str, n: Dim, m: Dim, scale: Factor | None = None, roi: tuple[floa
     return _reduced(step * 2, offset, unit * 2)
 
 
-def _crop(n: Dim, m: Dim, roi: tuple[float, float]) -> Line:
-    start, end = (simplest(x) for x in roi)
-    den = math.lcm(start.denominator, end.denominator)
-    first, last = int(start * den), int(end * den)
+def _crop(n: Dim, m: Dim, roi: Crop) -> Line:
+    first, last, den = roi
     one = le(m, 1)
     step = (n - 1) * (last - first)
     offset = select(one, (n - 1) * (first + last), (n - 1) * (m - 1) * first)
-    return _reduced(step, offset, select(one, const(2 * den), (m - 1) * den))
+    return _reduced(step, offset, select(one, den * 2, (m - 1) * den))
 
 
 @dataclass(frozen=True, slots=True)

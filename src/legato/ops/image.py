@@ -22,7 +22,19 @@ from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._families import quiet
 from legato.ops._indexing import guarded
-from legato.ops._resize import COORDINATES, METHODS, ROUNDINGS, Axis, Factor, Method, factor, line, scaled_extent
+from legato.ops._resize import (
+    COORDINATES,
+    METHODS,
+    ROUNDINGS,
+    Axis,
+    Crop,
+    Factor,
+    Method,
+    crop,
+    factor,
+    line,
+    scaled_extent,
+)
 from legato.ops._rules import NUMBER, at_least, require_dtype, require_rank, tensor
 from legato.ops._tensors import (
     Array,
@@ -46,8 +58,9 @@ __all__ = ["Resize1DAttrs", "Resize2DAttrs", "Resize3DAttrs", "Upsampling3DAttrs
 @dataclass(frozen=True, slots=True)
 class Resize2DAttrs(Attrs):
     """`size`: the new extents; `roi`: starts then ends, for tf_crop_and_resize; `scale`: factors to use instead of the
-    ratios of extents; `ratio`: the same as quotients, numerators then denominators, both above 0; `rounding_method` ""
-    is round for align_corners, else floor."""
+    ratios of extents; `ratio`: the same as quotients, numerators then denominators, both above 0; `crop`: `roi` as
+    quotients, the numerators of starts, those of ends, then denominators for both, above 0; `rounding_method` "" is
+    round for align_corners, else floor."""
 
     size: tuple[int | Dim, ...]
     roi: tuple[float, ...] = ()
@@ -61,6 +74,7 @@ class Resize2DAttrs(Attrs):
     out_dtype: DtypeName = ""
     scale: tuple[float, ...] = ()
     ratio: tuple[int | Dim, ...] = ()
+    crop: tuple[int | Dim, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +110,15 @@ def _factor(a: Resize2DAttrs, k: int) -> Factor | None:
     return factor(a.scale[k]) if a.scale else None
 
 
+def _range(a: Resize2DAttrs, k: int) -> Crop:
+    """The range of the k-th dimension that tf_crop_and_resize covers."""
+    rank = len(a.size)
+    if a.crop:
+        first, last, den = (expr(a.crop[n]) for n in (k, k + rank, k + 2 * rank))
+        return first, last, simplify(max_(den, const(1)))
+    return crop(a.roi[k], a.roi[k + rank]) if a.roi else crop(0, 1)
+
+
 def _relation(rank: int, rel: Relation, data: Type, a: Resize2DAttrs) -> Type:
     order = data_order(rel, a.layout, "NC" + spatial_letters(rank), "layout")
     require_choice(rel, "method", a.method, METHODS)
@@ -105,8 +128,9 @@ def _relation(rank: int, rel: Relation, data: Type, a: Resize2DAttrs) -> Type:
         len(a.size) != rank
         or (a.scale and len(a.scale) != rank)
         or any(len(v) != 2 * rank for v in (a.roi, a.ratio) if v)
+        or len(a.crop) not in (0, 3 * rank)
     ):
-        raise rel.fail(f"size and scale take {rank} numbers, roi and ratio {2 * rank}")
+        raise rel.fail(f"size and scale take {rank} numbers, roi and ratio {2 * rank}, crop {3 * rank}")
     if any(s <= 0 for s in a.scale) or any(isinstance(s, int) and s < 0 for s in a.size):
         raise rel.fail("sizes must not be negative and scales must be positive")
     ty = tensor(rel, data, "data")
@@ -117,6 +141,8 @@ def _relation(rank: int, rel: Relation, data: Type, a: Resize2DAttrs) -> Type:
         at_least(rel, size, 0, "size")
     for part in a.ratio:
         at_least(rel, expr(part), 1, "ratio")
+    for part in a.crop[2 * rank :]:
+        at_least(rel, expr(part), 1, "crop")
     return TensorType(order.actual((n, c, *_sizes(a))), result_dtype(a.out_dtype, ty.dtype))
 
 
@@ -128,14 +154,13 @@ def _axes(a: Resize2DAttrs, shape: Sequence[Dim]) -> dict[int, Axis]:
     spatial = _spatial(a.layout)
     for k, (d, m) in enumerate(zip(spatial, _sizes(a), strict=True)):
         n, scale = shape[d], _factor(a, k)
-        roi = (a.roi[k], a.roi[k + len(spatial)]) if a.roi else (0.0, 1.0)
         same = (
             n is m
             and scale in (None, (const(1), const(1)))
             and mode not in ("tf_crop_and_resize", "tf_half_pixel_for_nn")
         )
         if not same:
-            found[d] = Axis(n, m, line(mode, n, m, scale, roi), method)
+            found[d] = Axis(n, m, line(mode, n, m, scale, _range(a, k)), method)
     return dict(sorted(found.items(), reverse=True))
 
 
@@ -222,7 +247,7 @@ _DOC = """data with its {rank} spatial dimensions resized to `size`.
 
 method: nearest_neighbor, linear or cubic (Keys' kernel with `cubic_alpha`; `cubic_exclude` leaves out taps beyond the
 edge, which otherwise repeats). `coordinate_transformation_mode` is ONNX's: half_pixel, pytorch_half_pixel,
-half_pixel_symmetric, align_corners, asymmetric, tf_half_pixel_for_nn, or tf_crop_and_resize with `roi` and
+half_pixel_symmetric, align_corners, asymmetric, tf_half_pixel_for_nn, or tf_crop_and_resize with `roi` (or `crop`) and
 `extrapolation_value`. `rounding_method`, for nearest: round (up at .5), floor, ceil, round_prefer_floor,
 round_prefer_ceil; "" is round for align_corners, else floor."""
 
@@ -265,6 +290,7 @@ resize2d = _resize(2, Resize2DAttrs, (
     Sample((_X,), _case((5, 5), "half_pixel", "cubic", cubic_alpha=-0.75)),
     Sample((_X,), _case((5, 3), "half_pixel", "cubic", cubic_exclude=1)),
     Sample((_X,), _case((3, 3), "tf_crop_and_resize", "linear", roi=(-0.25, 0.25, 0.5, 1.5), extrapolation_value=9.0)),
+    Sample((_X,), _case((3, 1), "tf_crop_and_resize", "linear", crop=(-1, 1, 2, 3, 4, 2), extrapolation_value=9.0)),
     Sample((_X,), _case((1, 5), "half_pixel", "linear", scale=(0.6, 1.3))),
     Sample((_X,), _case((4, 5), "half_pixel_symmetric", "linear", ratio=(3, 9, 2, 7))),
     Sample((((1, 3, 3, 1), "uint8"),), {"size": (5, 4), "layout": "NHWC"}),

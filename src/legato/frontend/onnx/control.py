@@ -7,7 +7,7 @@ and returns the values of the node's outputs. So bodies nest without recursion.
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Generator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 
 from legato.arith.expr import Const, const, fresh, max_
 from legato.arith.expr import Var as DimVar
@@ -427,7 +427,7 @@ def _scanned(
     return made.close(after, None, yielded, initial, None, body.bound)
 
 
-def _unchanged(b: Emitter, var: Var, value: Expr, inside: Set[DimVar]) -> Expr:
+def _unchanged(b: Emitter, var: Var, value: Expr, inside: Collection[DimVar]) -> Expr:
     """The state `var` after a round that makes it `value`; of the dims `inside` the round, only that knows."""
     ty = join(_type(var), _type(value), None, "a value that it changes")
     if ty == value.ty:
@@ -436,7 +436,7 @@ def _unchanged(b: Emitter, var: Var, value: Expr, inside: Set[DimVar]) -> Expr:
     if not pairs or any(provably_different(*pair) for pair in pairs):
         raise UnsupportedError(f"a round changes the shape of its state, from {var.ty} to {value.ty}")
     for pair in pairs:
-        if inside.isdisjoint(variables(*pair)):
+        if not any(d in inside for d in variables(*pair)):
             b.require(*pair, "no round changes the shape of the state")
     return b.match_cast(value, ty)
 

@@ -11,11 +11,13 @@ from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.errors import ImportModelError, UnsupportedError
+from legato.frontend.onnx.computed import signed_dims
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.ratio import Ratio, reduced
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
-from legato.ops._computed import quotient
+from legato.ops._computed import PARTS, fraction, quotient
+from legato.ops._resize import crop
 
 _METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
 
@@ -35,12 +37,12 @@ class _Sampling:
 @dataclass(frozen=True, slots=True)
 class _Axis:
     """What becomes of one dim: its new extent, the factor if one was given, as a number or else as a quotient, and the
-    range of tf_crop_and_resize."""
+    range of tf_crop_and_resize, as numbers or else as two numerators and their denominator."""
 
     size: Dim
     scale: float | None = None
     ratio: tuple[Dim, Dim] | None = None
-    roi: tuple[float, float] = (0.0, 1.0)
+    roi: tuple[float, float] | tuple[Dim, Dim, Dim] = (0.0, 1.0)
 
     @property
     def factor(self) -> tuple[Dim, Dim] | None:
@@ -115,7 +117,9 @@ def resize_11(
     if antialias and mode != "nearest" and not _enlarges(b.dims_of(x), changes):
         raise UnsupportedError("antialias with a factor below 1")
     if coordinate_transformation_mode == "tf_crop_and_resize":
-        changes = _cropped(changes, along, () if roi is None else b.floats(roi, "the region of interest"))
+        if roi is None:
+            raise ImportModelError("tf_crop_and_resize needs a region of interest")
+        changes = _cropped(b, changes, along, b.counted(roi, const(2 * len(along)), "the region of interest"))
     return _resized(b, x, changes, sampling)
 
 
@@ -244,13 +248,31 @@ def _enlarges(dims: Sequence[Dim], changes: Sequence[_Axis]) -> bool:
     return True
 
 
-def _cropped(changes: Sequence[_Axis], along: Sequence[int], roi: Sequence[float]) -> list[_Axis]:
-    if len(roi) != 2 * len(along):
-        raise ImportModelError(f"{len(roi)} numbers in the region of interest, wanted {2 * len(along)}")
-    found = list(changes)
+def _cropped(b: Emitter, changes: Sequence[_Axis], along: Sequence[int], roi: Expr) -> list[_Axis]:
+    count, found = 2 * len(along), list(changes)
+    if b.dims_of(roi) != (const(count),):
+        raise ImportModelError(f"the region of interest is {roi.ty}, wanted {count} numbers")
+    known = b.array(roi)
     for n, axis in enumerate(along):
-        found[axis] = replace(found[axis], roi=(roi[n], roi[n + len(along)]))
+        places = n, n + len(along)
+        if known is not None:
+            start, end = (float(known[place]) for place in places)
+            found[axis] = replace(found[axis], roi=(start, end))
+        else:
+            start_, end_ = (b.take(roi, b.constant(place, dt.int64), axis=0, mode="fast") for place in places)
+            found[axis] = replace(found[axis], roi=_range_at(b, start_, end_))
     return found
+
+
+def _range_at(b: Emitter, start: Expr, end: Expr) -> tuple[Dim, Dim, Dim]:
+    """A range that the program computes: quotients of small integers, or else the first bits of both."""
+    (p, q, is_exact), (r, s, is_exact_too) = (fraction(b, b.to(v, dt.float32)) for v in (start, end))
+    both, bits = b.logical_and(is_exact, is_exact_too), b.constant(float(PARTS))
+    parts = [(b.multiply(p, s), b.floor(b.multiply(b.to(start, dt.float32), bits))),
+             (b.multiply(r, q), b.floor(b.multiply(b.to(end, dt.float32), bits)))]  # fmt: skip
+    numerators = [b.reshape(b.where(both, *part), newshape=(1,)) for part in parts]
+    first, last = signed_dims(b, b.cast(b.concatenate(*numerators, axis=0), dtype=dt.int64), "a range")
+    return first, last, b.dim(b.cast(b.where(both, b.multiply(q, s), bits), dtype=dt.int64), "a range")
 
 
 # ------------------------------------------------------------------ the call
@@ -311,5 +333,9 @@ def _attributes(axes: Sequence[_Axis], s: _Sampling) -> dict[str, object]:
     elif any(a.scale is not None for a in axes):
         found["scale"] = tuple(1.0 if a.scale is None else a.scale for a in axes)
     if s.coordinates == "tf_crop_and_resize":
-        found["roi"] = (*(a.roi[0] for a in axes), *(a.roi[1] for a in axes))
+        if all(len(a.roi) == 2 for a in axes):
+            found["roi"] = tuple(a.roi[part] for part in (0, 1) for a in axes)
+        else:
+            ranges = [a.roi if len(a.roi) == 3 else crop(*a.roi) for a in axes]
+            found["crop"] = tuple(r[part] for part in (0, 1, 2) for r in ranges)
     return found
