@@ -114,7 +114,8 @@ def match(context: Context, env: Activation, node: Match) -> Steps:
                 learn_and_check(env, variable.ty, part)
             return Tail(clause.body, env)
     shown = value.constructor.name if isinstance(value, Data) else type(value).__name__
-    raise RunError(f"no clause of match fits the value {shown}")
+    where = "" if node.span is None else f" at {node.span}"
+    raise RunError(f"no clause of match{where} fits the value {shown}")
 
 
 def tuple_(context: Context, env: Activation, node: Tuple) -> Steps:

@@ -50,7 +50,7 @@ def test_positions_that_are_not_there() -> None:
     module = from_onnx(model(nodes, [value("x", (3, 4)), P]))
     exe = legato.compile(module)
     for position in (3, -4):
-        with pytest.raises(RunError, match="no clause of match fits"):
+        with pytest.raises(RunError, match=r"no clause of match at Op_\d+ \(.*\) fits"):
             evaluate(module, [X, np.array(position)])
         with pytest.raises(RunError, match=r"no clause of match at .*SequenceAt.* fits"):
             exe(X, np.array(position))
@@ -110,7 +110,7 @@ def test_loops_that_carry_sequences(new: int) -> None:
         found = evaluate(module, [at(rounds)[p.name] for p in module["main"].params])
         for got, want in zip(found, ort_outputs(proto, at(rounds)), strict=True):
             np.testing.assert_array_equal(got, want)
-    with pytest.raises(RunError, match="no clause of match fits"):
+    with pytest.raises(RunError, match=r"no clause of match at Op_\d+ \(.*\) fits"):
         evaluate(module, [at(0)[p.name] for p in module["main"].params])
 
 
@@ -158,7 +158,7 @@ def test_optional_values() -> None:
     assert [bool(evaluate(module, [X, np.array(flag)])) for flag in (True, False)] == [True, False]
     module = from_onnx(model([maybe, node("OptionalGetElement", "m", "y")], INPUTS, opset=18))
     np.testing.assert_array_equal(evaluate(module, [X, np.array(True)]), X)
-    with pytest.raises(RunError, match="no clause of match fits the value None"):
+    with pytest.raises(RunError, match=r"no clause of match at .*OptionalGetElement.* fits the value None"):
         evaluate(module, [X, np.array(False)])
 
 

@@ -1,19 +1,22 @@
 """Sequences and optional values, and the common type of values that come from several places.
 
 A sequence whose length is known is a tuple; where it must be one value of several lengths (the state of a loop, the
-result of an If) it is the prelude's `List`, whose elements have one shape. An optional value is the prelude's `Option`.
+result of an If) it is the prelude's `List`, whose elements have one type, in `cells` where their shapes differ. An
+optional value is the prelude's `Option`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cache
 
+from legato.arith.expr import Const, const, fresh
 from legato.arith.expr import Var as DimVar
-from legato.arith.expr import const, fresh
 from legato.base import dtype as dt
 from legato.base.errors import ImportModelError, UnsupportedError
+from legato.frontend.onnx.cells import cell_of, contents, filled, head_of, head_pattern, held
 from legato.frontend.onnx.emitter import Emitter
+from legato.infer.holes import dim_vars
 from legato.ir.expr import (
     Call,
     Clause,
@@ -32,16 +35,22 @@ __all__ = [
     "Free",
     "as_list",
     "coerced",
+    "consed",
     "element_of",
+    "element_type",
     "get_element",
     "has_element",
     "is_list",
     "is_option",
     "join",
     "joined_list",
+    "list_of",
+    "list_of_parts",
     "list_type",
     "map_of",
+    "mapped",
     "nothing",
+    "of_own_shape",
     "option_type",
     "several",
     "some",
@@ -97,6 +106,11 @@ def list_of(items: Sequence[Expr], element: Type) -> Expr:
     return found
 
 
+def consed(b: Emitter, item: Expr, rest: Expr) -> Expr:
+    """A List with one more element at its front."""
+    return _made("Cons", (item, rest), _typed(rest))
+
+
 def some(value: Expr) -> Expr:
     """The optional value that is there."""
     assert value.ty is not None
@@ -115,13 +129,13 @@ def element_of(xs: Expr) -> Type:
 
 
 def as_list(b: Emitter, xs: Expr, what: str) -> Expr:
-    """A sequence as a List; UnsupportedError, naming `what`, where its elements are of several types."""
+    """A sequence as a List; UnsupportedError, naming `what`, where its elements are of several types or ranks."""
     if is_list(xs.ty):
         return xs
     assert isinstance(xs.ty, TupleType)
     if not xs.ty.fields:
         raise ImportModelError(f"{what} has no elements")
-    return coerced(b, xs, _container(xs.ty, xs.ty, xs.ty.fields, what))
+    return coerced(b, xs, _container(b, xs.ty, xs.ty, xs.ty.fields, what))
 
 
 # ------------------------------------------------------------------ taking apart
@@ -130,14 +144,16 @@ def as_list(b: Emitter, xs: Expr, what: str) -> Expr:
 def taken_apart(
     b: Emitter, xs: Expr, there: Callable[..., Expr], otherwise: Callable[[], Expr] | None, ty: Type | None = None
 ) -> Expr:
-    """`there` of what is in an Option, or of the first element of a List and the others; `otherwise` of none.
+    """`there` of what is in an Option, or of the first element of a List and the others; `otherwise` of none. Of a
+    cell, `there` gets the tensor.
 
     Without `otherwise` the program ends where nothing is there. The result is of type `ty`, or of that of `there`.
     """
     names = ("Cons", "Nil") if is_list(xs.ty) else ("Some", "None")
-    fields = [Var("x", ty=element_of(xs))] + ([Var("rest", ty=xs.ty)] if is_list(xs.ty) else [])
-    body = there(*fields)
-    pattern = PatternConstructor(_constructor(names[0]), tuple(PatternVar(v) for v in fields))
+    head, rest = head_of(b, element_of(xs), "x"), [Var("rest", ty=xs.ty)] if is_list(xs.ty) else []
+    body = there(head, *rest)
+    parts = (head_pattern(b, element_of(xs), head), *map(PatternVar, rest))
+    pattern = PatternConstructor(_constructor(names[0]), parts)
     clauses = [Clause(pattern, body)]
     if otherwise is not None:
         clauses.append(Clause(PatternConstructor(_constructor(names[1])), otherwise()))
@@ -154,38 +170,62 @@ def has_element(b: Emitter, x: Expr) -> Expr:
 def get_element(b: Emitter, x: Expr) -> Expr:
     """What an Option holds; the program ends where it is nothing."""
     if isinstance(x, Call) and isinstance(x.op, Constructor) and x.args:
-        return x.args[0]
+        return held(b, x.args[0])
     return taken_apart(b, x, lambda value: value, None)
 
 
 def joined_list(b: Emitter, xs: Expr, axis: int, *, new: bool) -> Expr:
     """The tensors of a List, of which there is one at least, side by side along `axis`, which may be a `new` one."""
     element = element_of(xs)
-    assert isinstance(element, TensorType)
-    shape = list(element.shape)
+    whole = contents(b, element)
+    assert whole is not None
+    shape, is_cell = list(whole.shape), whole != element
     if new:
         shape.insert(axis, const(1))
+    own = [n for n, d in enumerate(shape) if n == axis or (is_cell and not isinstance(d, Const))]
 
-    def tensor(extent: Dim) -> TensorType:
-        return TensorType((*shape[:axis], extent, *shape[axis + 1 :]), element.dtype)
+    def tensor(dim: Callable[[], Dim]) -> TensorType:
+        return TensorType(tuple(dim() if n in own else d for n, d in enumerate(shape)), whole.dtype)
 
     def part(x: Expr) -> Expr:
         return b.expand_dims(x, axis=axis) if new else x
 
-    size = fresh("n", 0)
-    rest, so_far = b.var("rest", list_type(element)), b.var("all", tensor(size))
-    ty = FuncType((rest.ty or element, tensor(size)), tensor(fresh("n", 0)), (size,))
+    def joined(x: Expr) -> Expr:
+        row = part(x)
+        if is_cell:  # which does not say what its extents are
+            wanted = list(b.dims_of(so_far))
+            wanted[axis] = b.dims_of(row)[axis]
+            row = b.match_cast(row, TensorType(tuple(wanted), whole.dtype))
+        return b.concatenate((so_far, row), axis=axis)
+
+    rest, so_far = b.var("rest", list_type(element)), b.var("all", tensor(lambda: fresh("n", 0)))
+    sizes = tuple(d for n, d in enumerate(b.dims_of(so_far)) if n in own and isinstance(d, DimVar))
+    ty = FuncType((list_type(element), b.type_of(so_far)), tensor(lambda: fresh("n", 0)), sizes)
     fn = Var("join", ty=ty)
     body = taken_apart(
         b,
         rest,
-        lambda x, others: b.apply(fn, [others, b.concatenate((so_far, part(x)), axis=axis)]),
+        lambda x, others: b.apply(fn, [others, joined(x)]),
         lambda: so_far,
-        tensor(b.unknown_dim("n")),
+        tensor(lambda: b.unknown_dim("n")),
     )
-    made = b.closed([rest, so_far], body, ty, {size})
+    made = b.closed([rest, so_far], body, ty, set(sizes))
     begin = taken_apart(b, xs, lambda x, others: b.apply(fn, [others, part(x)]), None)
     return lets([(fn, made)], begin)
+
+
+def list_of_parts(b: Emitter, count: Dim, part: Callable[[Expr], Expr]) -> Expr:
+    """The List of what `part` gives for the numbers below `count`; each may have extents of its own."""
+    i, known = b.var("i", (), "int64"), b.dims_here()
+    with b.bindings() as bound:
+        made = of_own_shape(b, part(i), known)
+    so_far = b.var("parts", list_type(_typed(made)))
+    ty = FuncType((_typed(i), _typed(so_far)), _typed(so_far))
+    fn = Var("collect", ty=ty)
+    again = lets(bound, b.apply(fn, [b.subtract(i, b.constant(1, dt.int64)), consed(b, made, so_far)]))
+    body = b.if_(b.less(i, b.constant(0, dt.int64)), so_far, again)
+    last = b.subtract(b.extent(count, dt.int64), b.constant(1, dt.int64))
+    return lets([(fn, b.closed([i, so_far], body, ty, ()))], b.apply(fn, [last, _made("Nil", (), _typed(so_far))]))
 
 
 def map_of(
@@ -197,7 +237,8 @@ def map_of(
     outside: Sequence[Binding],
     bound: Sequence[Binding],
 ) -> Expr:
-    """The tuple of the Lists of `results` for the elements of `lists`, called `heads`; `tails` are those after them.
+    """The tuple of the Lists of `results` for the elements of `lists`, called `heads` (see `head_of`); `tails` are the
+    elements after them.
 
     `outside` has what the results read of the surroundings, `bound` the lets around them. A list that is shorter than
     the first ends the program.
@@ -210,11 +251,26 @@ def map_of(
     body: Expr = lets([*bound, (others, b.apply(fn, tails))], b.tuple_(made))
     none = b.tuple_([_made("Nil", (), ty) for ty in types])
     for n in reversed(range(len(lists))):
-        pattern = PatternConstructor(_constructor("Cons"), (PatternVar(heads[n]), PatternVar(tails[n])))
+        pattern = PatternConstructor(
+            _constructor("Cons"), (head_pattern(b, element_of(lists[n]), heads[n]), PatternVar(tails[n]))
+        )
         clauses = [Clause(pattern, body)] + [Clause(PatternConstructor(_constructor("Nil")), none)] * (n == 0)
         body = Match(params[n], tuple(clauses), n == 0, ty=TupleType(types), span=b.span)
     assert isinstance(fn.ty, FuncType)
     return lets([*outside, (fn, b.closed(params, body, fn.ty, ()))], b.apply(fn, lists))
+
+
+def of_own_shape(b: Emitter, x: Expr, known: Collection[DimVar]) -> Expr:
+    """`x` as an element of a List: in a cell where not all its dims are `known` outside of what makes each element."""
+    ty = _typed(x)
+    cell = None if all(d in known for d in dim_vars(ty)) else cell_of(b, ty, ty)
+    return x if cell is None else filled(b, x, cell)
+
+
+def mapped(b: Emitter, xs: Expr, make: Callable[[Expr], Expr]) -> Expr:
+    """The List of what `make` gives for the elements of a List."""
+    head, tail = head_of(b, element_of(xs), "x"), Var("rest", ty=xs.ty)
+    return b.get(map_of(b, [xs], [head], [tail], [make(head)], (), ()), 0)
 
 
 def _typed(e: Expr) -> Type:
@@ -225,21 +281,37 @@ def _typed(e: Expr) -> Type:
 # ------------------------------------------------------------------ one type for several values
 
 
-def join(a: Type, b: Type, free: Free | None, what: str) -> Type:
-    """The type that values of types `a` and `b` can both be given; UnsupportedError, naming `what`, if there is none.
+def join(b: Emitter, x: Type, y: Type, free: Free | None, what: str) -> Type:
+    """The type that values of types `x` and `y` can both be given; UnsupportedError, naming `what`, if there is none.
 
-    Dims that differ become new ones, which join `free`; without it they are left to the caller as `a` has them.
+    Dims that differ become new ones, which join `free`; without it they are left to the caller as `x` has them.
     """
-    match a, b:
-        case TensorType(), TensorType() if a.rank == b.rank and a.dtype == b.dtype:
-            return TensorType(tuple(_dim(x, y, free) for x, y in zip(a.shape, b.shape, strict=True)), a.dtype)
-        case TupleType(), TupleType() if len(a.fields) == len(b.fields):
-            return TupleType(tuple(join(x, y, free, what) for x, y in zip(a.fields, b.fields, strict=True)))
-        case (TupleType() | TypeCall(), TupleType() | TypeCall()) if is_option(a) == is_option(b):
-            parts = [*_elements(a), *_elements(b)]
-            return _container(a, b, parts, what)
+    match x, y:
+        case TensorType(), TensorType() if x.rank == y.rank and x.dtype == y.dtype:
+            return TensorType(tuple(_dim(d, e, free) for d, e in zip(x.shape, y.shape, strict=True)), x.dtype)
+        case TupleType(), TupleType() if len(x.fields) == len(y.fields):
+            return TupleType(tuple(join(b, t, u, free, what) for t, u in zip(x.fields, y.fields, strict=True)))
+        case (TupleType() | TypeCall(), TupleType() | TypeCall()) if is_option(x) == is_option(y):
+            return _container(b, x, y, [*_elements(x), *_elements(y)], what)
         case _:
-            raise UnsupportedError(f"{what} has several types: {a} and {b}")
+            raise UnsupportedError(f"{what} has several types: {x} and {y}")
+
+
+def element_type(b: Emitter, types: Sequence[Type], what: str) -> Type:
+    """The type that all elements of a List can have, where they are of `types`; UnsupportedError, naming `what`, if
+    there is none."""
+    found = types[0]
+    for ty in types[1:]:
+        if found == ty:
+            continue
+        if contents(b, found) is None or contents(b, ty) is None:
+            found = join(b, found, ty, None, what)
+            continue
+        cell = cell_of(b, found, ty)
+        if cell is None:
+            raise UnsupportedError(several(what, found, ty))
+        found = cell
+    return found
 
 
 def several(what: str, a: Type, b: Type) -> str:
@@ -247,18 +319,11 @@ def several(what: str, a: Type, b: Type) -> str:
     return f"{what}: its length, or a position in it, is known only at run time: its elements cannot be {a} and {b}"
 
 
-def _container(a: Type, b: Type, parts: Sequence[Type], what: str) -> Type:
-    found: Type | None = None
-    for part in parts:
-        if found is None or found == part:
-            found = part
-        elif isinstance(found, TensorType) and isinstance(part, TensorType):
-            raise UnsupportedError(several(what, found, part))
-        else:
-            found = join(found, part, None, what)
-    if found is None:
-        return a
-    return option_type(found) if is_option(a) else list_type(found)
+def _container(b: Emitter, x: Type, y: Type, parts: Sequence[Type], what: str) -> Type:
+    if not parts:
+        return x
+    found = element_type(b, parts, what)
+    return option_type(found) if is_option(x) else list_type(found)
 
 
 def _elements(ty: Type) -> tuple[Type, ...]:
@@ -283,11 +348,15 @@ def _dim(a: Dim, b: Dim, free: Free | None) -> Dim:
 def coerced(b: Emitter, value: Expr, ty: Type) -> Expr:
     """`value` as the type that `join` found for it."""
     own = value.ty
+    if not isinstance(ty, TypeCall):
+        return filled(b, value, ty)
+    element = ty.args[0]
     if is_list(ty) and isinstance(own, TupleType):
-        assert isinstance(ty, TypeCall)
-        element = ty.args[0]
         return list_of([coerced(b, b.get(value, n), element) for n in range(len(own.fields))], element)
-    if is_option(ty) and own != ty and isinstance(value, Call) and isinstance(value.op, Constructor):
-        assert isinstance(ty, TypeCall)
-        return _made(value.op.name, [coerced(b, arg, ty.args[0]) for arg in value.args], ty)
-    return value
+    if own == ty:
+        return value
+    if is_list(ty):
+        return mapped(b, value, lambda x: coerced(b, x, element))
+    if isinstance(value, Call) and isinstance(value.op, Constructor):
+        return _made(value.op.name, [coerced(b, arg, element) for arg in value.args], ty)
+    return taken_apart(b, value, lambda x: _made("Some", [coerced(b, x, element)], ty), lambda: _made("None", (), ty))

@@ -17,13 +17,13 @@ from legato.arith.substitute import variables
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.errors import ImportModelError, UnsupportedError
-from legato.frontend.onnx.containers import Free, coerced, element_of, is_list, join, map_of
+from legato.frontend.onnx.cells import head_of
+from legato.frontend.onnx.containers import Free, coerced, element_of, is_list, join, map_of, of_own_shape
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.frames import UNKNOWN, Captures, Frame, Unknown, Value
 from legato.frontend.onnx.inputs import check_declared, declared_rank
 from legato.frontend.onnx.loops import Loop, Stack
 from legato.frontend.onnx.proto import AttributeProto, GraphProto
-from legato.infer.holes import dim_vars
 from legato.ir.expr import Expr, Var
 from legato.ir.let import lets
 from legato.ir.types import Dim, TensorType, TupleType, Type
@@ -123,7 +123,7 @@ def if_(node: Node) -> Steps:
 def _joined(b: Emitter, n: int, x: Expr, y: Expr, condition: Expr) -> Type:
     """The type of what both branches give for output `n`; where there is none, how to decide what the branch is."""
     try:
-        return join(_type(x), _type(y), None, f"its output number {n + 1}")
+        return join(b, _type(x), _type(y), None, f"its output number {n + 1}")
     except UnsupportedError as error:
         dims = b.value_of(condition) or ()
         hint = next((found for d in variables(*dims) if (found := b.way_out(d, "1", f"{d}:2.."))), None)
@@ -255,7 +255,7 @@ def _rolled(
     node: Node, start: Sequence[Expr], count: Expr | None, first: Expr | None
 ) -> Generator[Frame, list[Value], list[Value] | None]:
     """The loop as a function; None where something in its body cannot be converted."""
-    b, graph, carried = node.b, node.graph("body"), len(start)
+    b, graph, carried, outside = node.b, node.graph("body"), len(start), node.b.dims_here()
     true = b.constant(True, dt.bool_)
     first = true if first is None else _flag(b, first, "the condition")
     count = None if count is None else b.to(_scalar(b, count, "the trip count"), dt.int64)
@@ -274,7 +274,7 @@ def _rolled(
         if values is None:
             return None
         found, narrow = values, types
-        types = [join(a, _type(v), free, "a value that it changes") for a, v in zip(types, found[1:], strict=False)]
+        types = [join(b, a, _type(v), free, "a value that it changes") for a, v in zip(types, found[1:], strict=False)]
         if types == narrow:
             break
     else:
@@ -283,7 +283,7 @@ def _rolled(
     go, parts = _flag(b, found[0], "the condition"), found[carried + 1 :]
     always = b.is_scalar(first, 1) and b.is_scalar(go, 1)
     limit = None if count is None else captures.kept(count, "count")
-    made = Loop(b, "loop", state, free, captures, limit, i, None if always else b.var("go", (), "bool"))
+    made = Loop(b, "loop", state, free, captures, limit, i, None if always else b.var("go", (), "bool"), outside)
     size = most if always else None
     begin = [coerced(b, v, ty) for v, ty in zip(start, types, strict=True)]
     after = [coerced(b, v, ty) for v, ty in zip(found[1:], types, strict=False)]
@@ -380,7 +380,7 @@ def _batched(
     lengths: Expr | None,
 ) -> Steps:
     """A Scan of each row of the batch, which is the first axis of all values; `lengths` says how long the rows are."""
-    b, i = node.b, node.b.var("row", (), "int64")
+    b, i, outside = node.b, node.b.var("row", (), "int64"), node.b.dims_here()
     size = _same(b, [b.dims_of(v)[b.axis(0, b.rank(v))] for v in values], "extents of the batch")
     rows = [b.take(captures.kept(v, "x"), i, axis=0) for v in values]
     length = None
@@ -392,7 +392,7 @@ def _batched(
     if found is None:
         return _unknown(node)
     limit = captures.kept(b.extent(size, dt.int64), "rows")
-    made = Loop(b, "rows", [], set(), captures, limit, i)
+    made = Loop(b, "rows", [], set(), captures, limit, i, None, outside)
     return list[Value](made.close([], None, [(Stack(size), part) for part in found], [], None))
 
 
@@ -406,7 +406,8 @@ def _scanned(
     length: Expr | None,
 ) -> Generator[Frame, list[Value], list[Expr] | None]:
     """The last state, and what the rounds yielded; there are `length` rounds, or as many as `read` have parts."""
-    b, graph, i = node.b, node.graph("body"), node.b.var("i", (), "int64")
+    b, graph, outside = node.b, node.graph("body"), node.b.dims_here()
+    i = b.var("i", (), "int64")
     axes = [b.axis(axis, b.rank(x)) for x, (axis, _) in zip(read, along.inputs, strict=True)]
     size = _same(b, [b.dims_of(x)[a] for x, a in zip(read, axes, strict=True)], "extents that Scan goes along")
     state = [b.var(f"s{n}", _type(v)) for n, v in enumerate(initial)]
@@ -418,25 +419,24 @@ def _scanned(
     found = _known(node, (yield body))
     if found is None:
         return None
-    inside = {d for _, value in body.bound if value.ty is not None for d in dim_vars(value.ty)}
-    after = [_unchanged(b, var, value, inside) for var, value in zip(state, found, strict=False)]
+    after = [_unchanged(b, var, value, outside) for var, value in zip(state, found, strict=False)]
     limit = captures.kept(b.extent(size, dt.int64) if length is None else length, "count")
-    made = Loop(b, "scan", state, set(), captures, limit, i)
+    made = Loop(b, "scan", state, set(), captures, limit, i, None, outside)
     stacks = [Stack(size, axis, reverse) for axis, reverse in along.outputs]
     yielded = list(zip(stacks, found[len(state) :], strict=True))
     return made.close(after, None, yielded, initial, None, body.bound)
 
 
-def _unchanged(b: Emitter, var: Var, value: Expr, inside: Collection[DimVar]) -> Expr:
-    """The state `var` after a round that makes it `value`; of the dims `inside` the round, only that knows."""
-    ty = join(_type(var), _type(value), None, "a value that it changes")
+def _unchanged(b: Emitter, var: Var, value: Expr, outside: Collection[DimVar]) -> Expr:
+    """The state `var` after a round that makes it `value`. What is required of dims `outside` is checked before."""
+    ty = join(b, _type(var), _type(value), None, "a value that it changes")
     if ty == value.ty:
         return value
     pairs = list(zip(ty.shape, b.dims_of(value), strict=True)) if isinstance(ty, TensorType) else []
     if not pairs or any(provably_different(*pair) for pair in pairs):
         raise UnsupportedError(f"a round changes the shape of its state, from {var.ty} to {value.ty}")
     for pair in pairs:
-        if not any(d in inside for d in variables(*pair)):
+        if all(d in outside for d in variables(*pair)):
             b.require(*pair, "no round changes the shape of the state")
     return b.match_cast(value, ty)
 
@@ -469,11 +469,11 @@ def sequence_map(node: Node) -> Steps:
         return (yield from _mapped_items(node, values, len(first.fields)))
     if not is_list(first):
         raise ImportModelError(f"the first input of SequenceMap is of type {first}, wanted a sequence")
-    names, captures = node.inner()
+    (names, captures), known = node.inner(), b.dims_here()
     lists = [n for n, v in enumerate(values) if is_list(v.ty)]
     if any(isinstance(v.ty, TupleType) for v in values):
         raise UnsupportedError("sequences of which some are of known length, others of any")
-    heads = [Var(f"x{n}", ty=element_of(values[n])) for n in lists]
+    heads = [head_of(b, element_of(values[n]), f"x{n}") for n in lists]
     tails = [Var(f"rest{n}", ty=values[n].ty) for n in lists]
     given: list[Value] = [captures.kept(v, "x") for v in values]
     for n, head in zip(lists, heads, strict=True):
@@ -482,6 +482,7 @@ def sequence_map(node: Node) -> Steps:
     found = _known(node, (yield body))
     if found is None:
         return _unknown(node)
+    found = [of_own_shape(b, value, known) for value in found]
     whole = map_of(b, [values[n] for n in lists], heads, tails, found, captures.bound, body.bound)
     return [b.get(whole, n) for n in range(len(found))]
 

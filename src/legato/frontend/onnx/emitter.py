@@ -52,6 +52,7 @@ class Emitter(Builder):
         self._positions = Ratios(self.value_of, self.array, self._symbols)
         self.widened: dict[str, frozenset[tuple[int, int]]] = {}  # (state, axis) that the rounds of a loop change
         self.limits: dict[Var, Dim] = {}  # counters of loops, which are below these
+        self.cells: dict[tuple[tuple[int | None, ...], DType], TypeData] = {}  # see `cells`, by extents and dtype
         self._unknown: set[DimVar] = set()
         self._computed: dict[tuple[int, int], tuple[list[Binding], Expr, tuple[Dim, ...]]] = {}  # by body and tensor
         self._below: dict[DimVar, Dim] = {}  # the same, of their symbols

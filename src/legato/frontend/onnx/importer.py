@@ -164,10 +164,13 @@ class Importer:
             raise self._faults[0][0]
         assert function is not None
         return (
-            link(link(Module.from_expr(function), library("sequence")), library())
+            link(link(link(Module.from_expr(function), self._cells()), library("sequence")), library())
             if self._lists
             else Module.from_expr(function)
         )
+
+    def _cells(self) -> Module:
+        return Module(types={data.header: data for data in self.b.cells.values()})
 
     def report(self) -> Report:
         """What the model is, and everything of it that cannot be compiled."""

@@ -10,14 +10,13 @@ before the loop, and each round writes its part; else it grows by a part in each
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from legato.arith.expr import Var as DimVar
 from legato.arith.expr import const, fresh
 from legato.arith.substitute import variables
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
-from legato.base.errors import UnsupportedError
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.frames import Captures
 from legato.infer.holes import dim_vars
@@ -33,21 +32,40 @@ __all__ = ["Loop", "Stack"]
 class Stack:
     """Where what rounds yield is collected, along `axis`; `size`: how many parts, None if that is unknown.
 
-    With `reverse` the first round writes the last part.
+    With `reverse` the first round writes the last part. `own` are dims of the parts that every round has anew: they are
+    0 before the first one, and must be the same in all.
     """
 
     size: Dim | None
     axis: int = 0
     reverse: bool = False
+    own: frozenset[DimVar] = frozenset()
 
     def start(self, b: Emitter, part: TensorType) -> Expr:
         """The tensor before the first round, its parts along axis 0."""
         size = const(0) if self.size is None else self.size
-        return b.full(b.constant(0, part.dtype), shape=(size, *part.shape), dtype=part.dtype)
+        shape = (const(0) if self._is_own(d) else d for d in part.shape)
+        return b.full(b.constant(0, part.dtype), shape=(size, *shape), dtype=part.dtype)
+
+    def _is_own(self, d: Dim) -> bool:
+        return not self.own.isdisjoint(variables(d))
+
+    def held(self, start: TensorType, part: TensorType, free: set[DimVar]) -> TensorType:
+        """The type of the tensor in the loop; dims of it that rounds change join `free`."""
+        is_free = [self.size is None, *map(self._is_own, part.shape)]
+        shape = tuple(fresh("n", 0) if yes else d for yes, d in zip(is_free, start.shape, strict=True))
+        free.update(d for yes, d in zip(is_free, shape, strict=True) if yes and isinstance(d, DimVar))
+        return TensorType(shape, start.dtype)
 
     def put(self, b: Emitter, stack: Expr, part: Expr, i: Expr) -> Expr:
         """The tensor after round `i`, which yields `part`."""
         row = b.expand_dims(part, axis=0)
+        if any(map(self._is_own, b.dims_of(part))):
+            before = b.match_cast(stack, TensorType((b.dims_of(stack)[0], *b.dims_of(part)), b.dtype(part)))
+            more = b.concatenate((row, before) if self.reverse else (before, row), axis=0)
+            any_shape = [TensorType(tuple(fresh("n", 0) for _ in b.dims_of(row)), b.dtype(part)) for _ in range(2)]
+            is_first = b.equal(i, b.constant(0, dt.int64))
+            return b.if_(is_first, b.match_cast(row, any_shape[0]), b.match_cast(more, any_shape[1]))
         if self.size is None:
             return b.concatenate((row, stack) if self.reverse else (stack, row), axis=0)
         at = b.subtract(b.extent(self.size - 1, dt.int64), i) if self.reverse else i
@@ -64,7 +82,7 @@ class Stack:
 @dataclass(slots=True)
 class Loop:
     """A loop being built. `i` counts its rounds, `state` is what each round makes anew, `free` are the dims in it that
-    differ from round to round.
+    differ from round to round, `outside` those that no round changes.
 
     There are at most `limit` rounds (None: any number); `go` says whether there is another (None: only the limit does).
     """
@@ -77,6 +95,7 @@ class Loop:
     limit: Expr | None
     i: Var
     go: Var | None = None
+    outside: Collection[DimVar] = ()
 
     def close(
         self,
@@ -93,14 +112,11 @@ class Loop:
         inside the lets `bound`; `initial` and `first` are state and `go` before the first round.
         """
         b, free = self.b, set(self.free)
-        changing = {d for _, value in bound if value.ty is not None for d in dim_vars(value.ty)} | free
-        for _, part in parts:
-            if changing & set(variables(*b.dims_of(part))):
-                raise UnsupportedError(f"what each round of it yields has a shape that rounds change: {part.ty}")
+        parts = [(_with_own(b, stack, part, self.outside), part) for stack, part in parts]
         starts = [stack.start(b, b.type_of(part)) for stack, part in parts]
         held = [
-            b.var(f"ys{n}", _held(b.type_of(start), stack, free))
-            for n, (start, (stack, _)) in enumerate(zip(starts, parts, strict=True))
+            b.var(f"ys{n}", stack.held(b.type_of(start), b.type_of(part), free))
+            for n, (start, (stack, part)) in enumerate(zip(starts, parts, strict=True))
         ]
         nexts = [stack.put(b, var, part, self.i) for var, (stack, part) in zip(held, parts, strict=True)]
         with_go = [] if self.go is None else [self.go]
@@ -132,13 +148,10 @@ def _there(value: Expr | None, wanted: Sequence[Var]) -> list[Expr]:
     return [value]
 
 
-def _held(start: TensorType, stack: Stack, free: set[DimVar]) -> TensorType:
-    """The type of a stack in the loop."""
-    if stack.size is not None:
-        return start
-    size = fresh("n", 0)
-    free.add(size)
-    return TensorType((size, *start.shape[1:]), start.dtype)
+def _with_own(b: Emitter, stack: Stack, part: Expr, outside: Collection[DimVar]) -> Stack:
+    """The stack for a part of which rounds may change the dims that are not `outside`."""
+    own = frozenset(d for d in variables(*b.dims_of(part)) if d not in outside)
+    return Stack(None, stack.axis, stack.reverse, own) if own else stack
 
 
 def _type(params: Iterable[Var], results: Iterable[Var], free: set[DimVar]) -> FuncType:

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from legato.arith.expr import Const
+from legato.arith.expr import Const, cdiv, const, expr, lt, max_
+from legato.arith.prove import provably_different, prove
+from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.errors import ImportModelError, UnsupportedError
+from legato.frontend.onnx.cells import contents
+from legato.frontend.onnx.computed import slice_bounds
 from legato.frontend.onnx.containers import (
     as_list,
+    coerced,
+    consed,
     element_of,
+    element_type,
     get_element,
     has_element,
     is_list,
     is_option,
     joined_list,
+    list_of_parts,
+    list_type,
     nothing,
-    several,
     some,
     taken_apart,
 )
@@ -24,7 +32,8 @@ from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.inputs import Dims, contained_type
 from legato.frontend.onnx.proto import TypeProto
 from legato.ir.expr import Expr
-from legato.ir.types import UNIT, TensorType, TupleType
+from legato.ir.types import UNIT, Dim, TupleType
+from legato.ops._rules import sides_of_least
 
 _PARTS = 10_000  # that a tensor is split into
 
@@ -93,12 +102,17 @@ def sequence_insert(b: Emitter, xs: Expr, x: Expr, position: Expr | None = None)
         return (b.tuple_((*items[:n], x, *items[n:])),)
     if items == ():
         return (b.tuple_((x,)),)
-    xs = as_list(b, xs, "the sequence")
-    assert x.ty is not None
-    if element_of(xs) != x.ty:
-        raise UnsupportedError(several("the sequence", element_of(xs), x.ty))
+    xs, x = _with_room(b, xs, x)
     place = b.prelude("sequence_length", xs) if position is None else _position(b, xs, position)
-    return (b.prelude("sequence_insert", xs, place, x),)
+    longer = b.prelude("sequence_from", consed(b, x, xs), place)  # has an element where one more is possible
+    return (taken_apart(b, longer, lambda *_: b.prelude("sequence_insert", xs, place, x), None),)
+
+
+def _with_room(b: Emitter, xs: Expr, x: Expr) -> tuple[Expr, Expr]:
+    """A sequence as a List whose elements are of a type that `x` can have, and `x` as this."""
+    own = xs.ty.fields if isinstance(xs.ty, TupleType) else (element_of(xs),)
+    element = element_type(b, [*own, b.type_of(x)], "the sequence")
+    return coerced(b, xs, list_type(element)), coerced(b, x, element)
 
 
 def sequence_erase(b: Emitter, xs: Expr, position: Expr | None = None) -> tuple[Expr]:
@@ -108,17 +122,19 @@ def sequence_erase(b: Emitter, xs: Expr, position: Expr | None = None) -> tuple[
         n = _place(at, len(items), len(items) - 1)
         return (b.tuple_((*items[:n], *items[n + 1 :])),)
     xs = as_list(b, xs, "the sequence")
-    place = b.constant(-1, dt.int64) if position is None else position
-    return (b.prelude("sequence_erase", xs, _position(b, xs, place)),)
+    place = _position(b, xs, b.constant(-1, dt.int64) if position is None else position)
+    rest = b.prelude("sequence_from", xs, place)
+    return (taken_apart(b, rest, lambda *_: b.prelude("sequence_erase", xs, place), None),)
 
 
 def concat_from_sequence(b: Emitter, xs: Expr, *, axis: int, new_axis: int = 0) -> Expr:
     items = _items(b, xs)
     if items is None:
         element = element_of(xs)
-        if not isinstance(element, TensorType):
+        tensor = contents(b, element)
+        if tensor is None:
             raise UnsupportedError(f"a sequence of {element}")
-        return joined_list(b, xs, b.axis(axis, element.rank + bool(new_axis)), new=bool(new_axis))
+        return joined_list(b, xs, b.axis(axis, tensor.rank + bool(new_axis)), new=bool(new_axis))
     if not items:
         raise ImportModelError("ConcatFromSequence of a sequence without elements")
     place = b.axis(axis, b.rank(items[0]) + bool(new_axis))
@@ -129,33 +145,77 @@ def concat_from_sequence(b: Emitter, xs: Expr, *, axis: int, new_axis: int = 0) 
 def split_to_sequence(
     b: Emitter, x: Expr, split: Expr | None = None, *, axis: int = 0, keepdims: int = 1
 ) -> tuple[Expr]:
+    """A tuple where it is known how many parts there are, else a List. Without `split` their extent is 1."""
     along = b.axis(axis, b.rank(x))
-    sizes = _sizes(b, x, split, along)
-    parts, begin = [], 0
+    sizes = _sizes(b, b.dims_of(x)[along], split)
+    squeezes = split is None and not keepdims
+    if sizes is None:
+        return (_parts_by_position(b, x, split, along, squeezes=squeezes),)
+    parts, begin = list[Expr](), expr(0)
     for size in sizes:
-        part = b.strided_slice(x, begin=(begin,), end=(begin + size,), strides=(1,), axes=(along,))
-        parts.append(b.squeeze(part, axis=(along,)) if split is None and not keepdims else part)
-        begin += size
+        end = simplify(begin + size)
+        part = b.strided_slice(x, begin=(begin,), end=(end,), strides=(1,), axes=(along,))
+        parts.append(b.squeeze(part, axis=(along,)) if squeezes else part)
+        begin = end
     return (b.tuple_(parts),)
 
 
-def _sizes(b: Emitter, x: Expr, split: Expr | None, axis: int) -> tuple[int, ...]:
-    """The extents of the parts along `axis`."""
-    extent = b.dims_of(x)[axis]
+def _sizes(b: Emitter, extent: Dim, split: Expr | None) -> tuple[Dim, ...] | None:
+    """The extents of the parts of an extent, which must add up to it; None where it is not known how many there are."""
     if split is not None and b.rank(split):
-        found = b.ints(split, "how the tensor is split")
-        if min(found, default=0) < 0 or (isinstance(extent, Const) and sum(found) != extent.value):
-            raise ImportModelError(f"parts of extents {list(found)} of an extent of {extent}")
-        return found
-    if not isinstance(extent, Const):
-        raise UnsupportedError(f"the extent that is split is symbolic, {extent}: it must be known")
-    total = int(extent.value)
-    size = 1 if split is None else b.ints(split, "how the tensor is split")[0]
-    if size <= 0:
-        raise ImportModelError(f"parts of extent {size}")
-    if total // size > _PARTS:
-        raise UnsupportedError(f"a sequence of {total // size} parts: {_PARTS} are the most")
-    return (size,) * (total // size) + ((total % size,) if total % size else ())
+        return _given_sizes(b, extent, split) if isinstance(b.dims_of(split)[0], Const) else None
+    each: Dim | None = const(1) if split is None else (b.known_dims(split) or (None,))[0]
+    if isinstance(each, Const) and each.value <= 0:
+        raise ImportModelError(f"parts of extent {each}")
+    if not isinstance(each, Const) or not isinstance(extent, Const):
+        return None
+    count, rest = divmod(int(extent.value), int(each.value))
+    if count > _PARTS:
+        raise UnsupportedError(f"a sequence of {count} parts: {_PARTS} are the most")
+    return (each,) * count + ((const(rest),) if rest else ())
+
+
+def _given_sizes(b: Emitter, extent: Dim, split: Expr) -> tuple[Dim, ...]:
+    found = b.dims(split, "the extents of the parts")
+    total = simplify(sum(found, const(0)))
+    if provably_different(total, extent) or any(prove(lt(size, 0)) for size in found):
+        raise ImportModelError(f"parts of extents {', '.join(map(str, found))} of an extent of {extent}")
+    b.require(total, extent, "extents of the parts")
+    return found
+
+
+def _parts_by_position(b: Emitter, x: Expr, split: Expr | None, axis: int, *, squeezes: bool) -> Expr:
+    """The List of the parts of `x` along `axis`."""
+    whole, extent = b.let("whole", x), b.dims_of(x)[axis]
+    if split is None:
+        end = b.constant(1, dt.int64)
+        return list_of_parts(b, extent, lambda i: _part(b, whole, axis, i, None if squeezes else b.add(i, end)))
+    count, ends, sizes = _ends(b, split, extent)
+    begins, ends = b.let("begins", b.subtract(ends, sizes)), b.let("ends", b.minimum(ends, b.extent(extent, dt.int64)))
+    return list_of_parts(b, count, lambda i: _part(b, whole, axis, *(b.take(v, i, axis=0) for v in (begins, ends))))
+
+
+def _ends(b: Emitter, split: Expr, extent: Dim) -> tuple[Dim, Expr, Expr]:
+    """How many parts there are, where each ends (int64; the last one at `extent` or behind it), how long each is."""
+    split = b.to(split, dt.int64)
+    if not b.rank(split):
+        size = b.dim(split, "the extent of a part")
+        b.require(*sides_of_least(size, const(1)), "the extent of a part")
+        count = simplify(cdiv(extent, max_(size, const(1))))
+        places = b.arange(start=const(1), stop=simplify(count + 1), step=1, dtype=dt.int64)
+        return count, b.multiply(places, split), split
+    below = b.sum(b.cast(b.less(split, b.constant(0, dt.int64)), dtype=dt.int64), axis=(0,))
+    b.require(b.dim(below, "parts"), const(0), "parts of extents below 0")
+    b.require(b.dim(b.sum(split, axis=(0,)), "the extents of the parts"), extent, "extents of the parts")
+    return b.dims_of(split)[0], b.cumsum(split, axis=0), split
+
+
+def _part(b: Emitter, x: Expr, axis: int, begin: Expr, end: Expr | None) -> Expr:
+    """What is between two positions, or, without `end`, at one."""
+    if end is None:
+        return b.take(x, begin, axis=axis, mode="fast")
+    first, last = slice_bounds(b, begin, end, b.dims_of(x)[axis], 1)
+    return b.strided_slice(x, begin=(first,), end=(last,), strides=(1,), axes=(axis,))
 
 
 def optional(b: Emitter, x: Expr | None = None, *, type: TypeProto | None = None) -> tuple[Expr]:
