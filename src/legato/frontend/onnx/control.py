@@ -24,6 +24,7 @@ from legato.frontend.onnx.frames import UNKNOWN, Captures, Frame, Unknown, Value
 from legato.frontend.onnx.inputs import check_declared, declared_rank
 from legato.frontend.onnx.loops import Loop, Stack
 from legato.frontend.onnx.proto import AttributeProto, GraphProto
+from legato.frontend.onnx.report import Unsupported
 from legato.ir.expr import Expr, Var
 from legato.ir.let import lets
 from legato.ir.types import Dim, TensorType, TupleType, Type
@@ -109,15 +110,37 @@ def if_(node: Node) -> Steps:
     right = _known(node, (yield bodies[1]))
     if not isinstance(condition, Expr) or left is None or right is None:
         return _unknown(node)
+    loose = [_several_ranks(b, x, y) for x, y in zip(left, right, strict=True)]
+    left, right = ([_of_rank(b, v, rank) for v, rank in zip(values, loose, strict=True)] for values in (left, right))
     types = [_joined(b, n, x, y, condition) for n, (x, y) in enumerate(zip(left, right, strict=True))]
     branches = [[coerced(b, v, ty) for v, ty in zip(values, types, strict=True)] for values in (left, right)]
     branches = [list(values) for values in zip(*(_open(b, x, y) for x, y in zip(*branches, strict=True)), strict=True)]
     flag = _flag(b, condition, "the condition")
     given = [values[0] if len(types) == 1 else b.tuple_(values) for values in branches]
     made = b.if_(flag, *(lets(body.bound, value) for body, value in zip(bodies, given, strict=True)))
-    if len(types) == 1:
-        return [made]
-    return [b.get(made, n) for n in range(len(types))]
+    results = [made] if len(types) == 1 else [b.get(made, n) for n in range(len(types))]
+    return [
+        r if rank is None else _without_rank(node, n, r) for n, (r, rank) in enumerate(zip(results, loose, strict=True))
+    ]
+
+
+def _several_ranks(b: Emitter, x: Expr, y: Expr) -> int | None:
+    """The higher rank of two tensors of one element, if they have two; None for what has one rank or more elements."""
+    if not (isinstance(x.ty, TensorType) and isinstance(y.ty, TensorType)) or x.ty.rank == y.ty.rank:
+        return None
+    return max(x.ty.rank, y.ty.rank) if all(map(b.is_one, (*x.ty.shape, *y.ty.shape))) else None
+
+
+def _of_rank(b: Emitter, x: Expr, rank: int | None) -> Expr:
+    """`x`; for a rank, as a tensor of one element that has it."""
+    return x if rank is None or rank == b.rank(x) else b.reshape(x, newshape=(1,) * rank)
+
+
+def _without_rank(node: Node, n: int, value: Expr) -> Unknown:
+    """An output of which only the data decides the rank."""
+    reason = f"its output number {n + 1} has the rank that the data decides, at most {node.b.rank(value)}"
+    where = node.b.span.source if node.b.span else ""
+    return Unknown(Unsupported(where, node.operator, "", node.opset, reason), value)
 
 
 def _joined(b: Emitter, n: int, x: Expr, y: Expr, condition: Expr) -> Type:

@@ -13,20 +13,41 @@ from legato.frontend.onnx.proto import AttributeProto
 from legato.frontend.onnx.report import Unsupported
 from legato.ir.expr import Constant, Expr, Var
 from legato.ir.let import Binding
+from legato.ir.types import TensorType
 
-__all__ = ["UNKNOWN", "Captures", "Frame", "FunctionKey", "Unknown", "Value"]
+__all__ = ["UNKNOWN", "Captures", "Frame", "FunctionKey", "Unknown", "Value", "spread"]
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The value of an output that could not be made; `why` is said where something needs it (None: said already)."""
+    """The value of an output that could not be made; `why` is said where something needs it (None: said already).
+
+    `spread` is one of one element whose rank only the data decides, as a tensor of the highest rank that it may have.
+    """
 
     why: Unsupported | None = None
+    spread: Expr | None = None
 
 
 UNKNOWN = Unknown()
 Value = Expr | None | Unknown
+# Operators whose result is the same for any rank that an input of one element has, up to that of another input.
+BROADCASTING = frozenset({
+    "Add", "And", "CastLike", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min", "Mod",
+    "Mul", "Or", "Pow", "Sub", "Sum", "Where", "Xor",
+})  # fmt: skip
 FunctionKey = tuple[str, str, str]
+
+
+def spread(operator: str, values: Sequence[Value]) -> Sequence[Value]:
+    """The inputs of an operator, with those whose rank only the data decides where that does not matter."""
+    loose = [v.spread for v in values if isinstance(v, Unknown) and v.spread is not None]
+    if not loose or operator not in BROADCASTING:
+        return values
+    rank = max((v.ty.rank for v in values if isinstance(v, Expr) and isinstance(v.ty, TensorType)), default=-1)
+    if any(isinstance(v.ty, TensorType) and v.ty.rank > rank for v in loose):
+        return values
+    return [v.spread if isinstance(v, Unknown) and v.spread is not None else v for v in values]
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from legato.base.errors import ImportModelError, TypeCheckError, UnsupportedErro
 from legato.base.span import Span
 from legato.frontend.onnx.control import CONTROL, Node
 from legato.frontend.onnx.emitter import Emitter
-from legato.frontend.onnx.frames import UNKNOWN, Frame, FunctionKey, Unknown, Value
+from legato.frontend.onnx.frames import UNKNOWN, Frame, FunctionKey, Unknown, Value, spread
 from legato.frontend.onnx.graph import Step, reads, schedule, subgraphs
 from legato.frontend.onnx.inputs import (
     Constants,
@@ -316,7 +316,8 @@ class Importer:
             raise UnsupportedError(why_absent(domain, node.op_type))
         schema = signature(converter)
         attributes = schema.convert(self._attributes(frame, node), node.op_type, self.source.folder)
-        inputs = schema.arrange([self._needed(frame.get(name)) for name in node.input], node.op_type)
+        given = spread("" if domain else node.op_type, [frame.get(name) for name in node.input])
+        inputs = schema.arrange([self._needed(value) for value in given], node.op_type)
         if any(isinstance(value, Unknown) for value in inputs):
             _bind_values(frame, node, [UNKNOWN] * len(node.output))
             return

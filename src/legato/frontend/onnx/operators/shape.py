@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from legato.arith.assume import surely_equal
 from legato.arith.broadcast import broadcast
-from legato.arith.expr import Const, cdiv, const, lt, max_, select
+from legato.arith.expr import Const, cdiv, const, eq, lt, max_, select
 from legato.arith.prove import provably_different, prove, prove_equal
 from legato.arith.simplify import simplify
 from legato.base import dtype as dt
@@ -135,11 +135,16 @@ def squeeze(b: Emitter, x: Expr, *, axes: tuple[int, ...] | None = None) -> Expr
 
 
 def _is_one_for_certain(b: Emitter, d: Dim) -> bool:
-    """Whether `d` is 1; UnsupportedError where that is not known, as then the rank of the result is not."""
-    if not b.is_one(d) and not provably_different(d, const(1)):
+    """Whether `d` is 1. Where that is not known, the rank of the result is not: UnsupportedError for a dim of an input;
+    one that is computed must be another."""
+    if b.is_one(d) or provably_different(d, const(1)):
+        return b.is_one(d)
+    hint = b.way_out(d, "1", f"{d}:2..")
+    if hint is not None:
         message = f"without axes, the rank of the result depends on whether the dim {d} is 1"
-        raise UnsupportedError(message, hint=b.way_out(d, "1", f"{d}:2.."))
-    return b.is_one(d)
+        raise UnsupportedError(message, hint=hint)
+    b.require(select(eq(d, 1), const(0), const(1)), const(1), "Squeeze without axes: a computed extent is not 1")
+    return False
 
 
 def squeeze_13(b: Emitter, x: Expr, axes: Expr | None = None) -> Expr:
