@@ -23,8 +23,8 @@ from legato.ir.types import Dim, ShapeType, TensorType
 if TYPE_CHECKING:
     from legato.infer.builder import Builder
 
-__all__ = ["LARGEST", "PARTS", "as_dims", "counted", "invalid_unless", "new_shape", "quotient", "range_count",
-           "require", "signed", "slice_bounds", "slice_places", "stacked", "wide"]  # fmt: skip
+__all__ = ["LARGEST", "PARTS", "as_dims", "counted", "fraction", "invalid_unless", "new_shape", "quotient",
+           "range_count", "require", "signed", "slice_bounds", "slice_places", "stacked", "wide"]  # fmt: skip
 
 INVALID: Final = -2  # what has no meaning; -1 has one in shapes
 LARGEST: Final = 256  # denominators of scales

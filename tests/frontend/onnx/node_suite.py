@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -23,8 +22,6 @@ from legato.ir.types import TupleType, TypeCall, TypeData
 from legato.prelude import library
 
 Array = NDArray[Any]
-
-_FEW = 32  # elements of an input that may be given as a constant
 
 
 @cache
@@ -105,17 +102,8 @@ def array_of(value: Any) -> Any:
 
 
 def imported(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> Module:
-    """The model; where shapes follow from small inputs, these are given as constants, as real models have them."""
-    shapes = shapes_of(model, feeds)
-    with suppress(UnsupportedError):
-        return from_onnx(model, shapes=shapes)
-    few = {
-        name: np.asarray(array)
-        for name, array in feeds.items()
-        if isinstance(array, np.ndarray | np.generic) and array.size <= _FEW
-        if array.dtype.kind in "iub" or array.ndim <= 1
-    }
-    return from_onnx(_with_constants(model, few), shapes=shapes)
+    """The model; all its inputs stay inputs."""
+    return from_onnx(model, shapes=shapes_of(model, feeds))
 
 
 def in_both_ways(case: Any) -> str | None:
@@ -141,7 +129,7 @@ def in_both_ways(case: Any) -> str | None:
     return None
 
 
-def shapes_of(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> dict[str, Any]:
+def shapes_of(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> dict[str, list[tuple[int, ...]]]:
     """The shapes of the elements of sequences."""
     sequences = {v.name for v in model.graph.input if v.type.WhichOneof("value") == "sequence_type"}
     return {name: [np.shape(item) for item in feeds[name]] for name in sequences}

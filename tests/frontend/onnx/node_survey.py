@@ -15,6 +15,7 @@ import re
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
@@ -162,7 +163,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for title, found in both.items():
         print(f"{title}: {told(found)}")
     if args.json:
-        args.json.write_text(json.dumps({t: [f.__dict__ for f in found] for t, found in both.items()}, indent=1))
+        args.json.write_text(json.dumps({t: [asdict(f) for f in found] for t, found in both.items()}, indent=1))
     stated, named = both.values()
     return int(any(f.verdict != "passes" for f in stated) or any(f.verdict == "wrong" for f in named))
 

@@ -52,7 +52,8 @@ def test_shapes_that_depend_on_the_data() -> None:
     with pytest.raises(UnsupportedError) as caught:
         from_onnx(model([node], [value("x", (2, 3)), value("s", ("k",), "int64")]))
     assert caught.value.details == (
-        "r: ai.onnx.Reshape of operator set 17: the new shape is Tensor[(k,), int64]: its rank must be known",
+        "r: ai.onnx.Reshape of operator set 17: the new shape is Tensor[(k,), int64]: its rank must be known "
+        "(say what k is, as in shapes={'s': (1,)})",
     )
 
 

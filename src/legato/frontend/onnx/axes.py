@@ -29,8 +29,9 @@ def known_axes(b: Emitter, axes: Expr) -> tuple[int, ...] | None:
     count = b.product(b.dims_of(axes))
     if count is const(0):
         return ()
-    known = b.known_dims(axes)
-    return None if known is None or not all(isinstance(d, Const) for d in known) else b.ints(axes, "the axes")
+    known = b.known_dims(axes) or ()
+    found = tuple(int(d.value) for d in known if isinstance(d, Const))
+    return found if len(found) == len(known) and known else None
 
 
 def by_axis(b: Emitter, rank: int, axes: Expr, *rows: Expr) -> tuple[Expr, ...]:
@@ -68,7 +69,7 @@ def over_axes(b: Emitter, x: Expr, axes: Expr, make: Make, *, rank: int = 0) -> 
     if known is not None:
         return make(x, known)
     count = b.product(b.dims_of(axes))
-    choices = [c for c in _choices(rank, count, axes) if _is_possible(b, x, c, make)]
+    choices = [c for c in _choices(b, rank, count, axes) if _is_possible(b, x, c, make)]
     if not choices:
         raise UnsupportedError(f"no axes of {x.ty} can be meant")
     branches = _branches(b, x, choices, make)
@@ -85,13 +86,14 @@ def over_axes(b: Emitter, x: Expr, axes: Expr, make: Make, *, rank: int = 0) -> 
     return result
 
 
-def _choices(rank: int, count: Dim, axes: Expr) -> Iterator[tuple[int, ...]]:
+def _choices(b: Emitter, rank: int, count: Dim, axes: Expr) -> Iterator[tuple[int, ...]]:
     """All that `count` axes of a tensor may be; UnsupportedError where they are too many."""
     numbers = [int(count.value)] if isinstance(count, Const) else range(rank + 1)
     ways = sum(comb(rank, number) for number in numbers)
     if not 0 < ways <= _MOST:
         raise UnsupportedError(
-            f"the data decides the axes, {axes.ty}, of a tensor of rank {rank}: {ways or 'no'} choices"
+            f"the data decides the axes, {axes.ty}, of a tensor of rank {rank}: {ways or 'no'} choices",
+            hint=b.constant_way_out(axes),
         )
     return (c for number in numbers for c in combinations(range(rank), number))
 

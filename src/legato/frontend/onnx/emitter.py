@@ -26,6 +26,7 @@ from legato.ir.attrs import is_symbolic
 from legato.ir.expr import Call, Constant, Expr, Function, Tuple, Var
 from legato.ir.let import Binding
 from legato.ir.op import Op
+from legato.ir.scope import operands
 from legato.ir.tensor_to_shape import TENSOR_TO_SHAPE
 from legato.ir.types import Dim, FuncType, ShapeType, TensorType, Type, TypeData, tensor_type
 from legato.ops._tensors import accumulator
@@ -106,6 +107,18 @@ class Emitter(Builder):
                 return f"say what {shape[axis]} is, as in " + " or ".join(shown)
         return None
 
+    def constant_way_out(self, x: Expr) -> str | None:
+        """How a caller gives the first input of the model that `x` depends on its value for good; None if there is none."""
+        stack, seen = [x], set[int]()
+        while stack:
+            node = stack.pop()
+            if isinstance(node, Var) and node.name in self.inputs and node not in self._typer.bound:
+                return f"give it for good: constants={{{node.name!r}: …}}, or --constant {node.name}=FILE"
+            stack += (child for child in operands(node) if id(child) not in seen)
+            stack += [self._typer.bound[node]] if isinstance(node, Var) and node in self._typer.bound else []
+            seen.update(map(id, stack))
+        return None
+
     def axis(self, axis: int, rank: int) -> int:
         """`axis` counted from the front."""
         if not -rank <= axis < rank:
@@ -128,7 +141,8 @@ class Emitter(Builder):
             return known
         count = self.product(self.dims_of(x))
         if not isinstance(count, Const) or count.value > _FOLD:
-            raise UnsupportedError(f"the number of {what} is {count}: it must be known, and at most {_FOLD}")
+            hint = self.way_out(count, "1")
+            raise UnsupportedError(f"the number of {what} is {count}: it must be known, and at most {_FOLD}", hint=hint)
         key = id(self._lets[-1]), id(x)
         if key not in self._computed:
             self._computed[key] = self._lets[-1], x, self._read(x, int(count.value))
@@ -222,33 +236,15 @@ class Emitter(Builder):
             self.require(own, d, f"the number of {what}")
         return self.match_cast(x, TensorType(tuple(shape), self.dtype(x)))
 
-    def ints(self, x: Expr, what: str) -> tuple[int, ...]:
-        """The elements of an integer tensor; UnsupportedError where they are not known at compile time."""
-        found = self.known_dims(x)
-        if found is None:
-            raise UnsupportedError(f"the data decides {what}: it must be known at compile time")
-        known = tuple(int(d.value) for d in found if isinstance(d, Const))
-        if len(known) != len(found):
-            hint = next((way for d in found if (way := self.way_out(d, "1"))), None)
-            raise UnsupportedError(f"symbolic dims decide {what}: it must be known at compile time", hint=hint)
-        return known
-
     def scalar(self, x: Expr, what: str) -> int | float | bool:
         """The one element of `x`; UnsupportedError where it is not known."""
         found = self.array(x)
         if found is None:
-            raise UnsupportedError(f"{what} is known only at run time")
+            raise UnsupportedError(f"{what} is known only at run time", hint=self.constant_way_out(x))
         if found.size != 1:
             raise ImportModelError(f"{what} has {found.size} elements, wanted one")
         number: int | float | bool = found.reshape(()).astype(object).item()
         return number
-
-    def floats(self, x: Expr, what: str) -> tuple[float, ...]:
-        """The elements of `x` as floats; UnsupportedError where they are not known."""
-        found = self.array(x)
-        if found is None:
-            raise UnsupportedError(f"{what} are known only at run time")
-        return tuple(float(v) for v in found.ravel())
 
     def known_ratios(self, x: Expr) -> tuple[Ratio, ...] | None:
         """The elements of `x` as ratios of dims; None where they depend on the data."""
