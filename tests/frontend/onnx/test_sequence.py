@@ -65,16 +65,6 @@ def test_sequences_of_sequences_are_refused(last: onnx.NodeProto) -> None:
     assert listed.reason == "an input that is not a tensor"
 
 
-def test_elements_of_several_shapes() -> None:
-    nodes = [node("Transpose", "x", "t"), node("SequenceConstruct", "x t", "s"), node("SequenceAt", "s p", "y")]
-    agree(model(nodes, [value("x", (3, 4))], weights={"p": np.array(-1)}), {"x": X})
-    (listed,) = check(model(nodes, [value("x", (3, 4)), P])).unsupported
-    assert listed.reason == (
-        "the sequence: its length, or a position in it, is known only at run time: "
-        "its elements cannot be Tensor[(3, 4), float32] and Tensor[(4, 3), float32]"
-    )
-
-
 def test_splitting_and_joining() -> None:
     for split in (None, np.array(2), np.array([1, 2])):
         weights = {} if split is None else {"k": split}

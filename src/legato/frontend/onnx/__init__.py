@@ -14,10 +14,10 @@ own or new:
     def twice(b: Emitter, x: Expr, *, scale: float = 2.0) -> Expr:      keyword-only parameters are the attributes
         return b.multiply(x, scale)
 
-If, Loop and Scan become If and functions that call themselves last (`control`, `loops`; `frames` are their bodies). A
-loop of few rounds is unrolled where its types change from round to round. A sequence of known length is a tuple, one of
-any length the prelude's List, an optional value its Option (`containers`); `shapes` may list the shapes of a sequence's
-elements, which makes its length known.
+If, Loop and Scan become If and functions that call themselves last (`control`, `scans`, `loops`; `frames` are their
+`bodies`). A loop of few rounds is unrolled where its types change from round to round. A sequence of known length is a
+tuple, one of any length the prelude's List, whose elements are in `cells` where their shapes differ; an optional value
+is its Option (`containers`). `shapes` may list the shapes of a sequence's elements, which makes its length known.
 
 How a model becomes a module: `reader` parses the file; `graph` orders and checks its nodes; `importer` walks them and
 asks `signature` for the converter of each, which lies in a file of `operators`; converters write with `emitter`, whose

@@ -142,15 +142,22 @@ def as_list(b: Emitter, xs: Expr, what: str) -> Expr:
 
 
 def taken_apart(
-    b: Emitter, xs: Expr, there: Callable[..., Expr], otherwise: Callable[[], Expr] | None, ty: Type | None = None
+    b: Emitter,
+    xs: Expr,
+    there: Callable[..., Expr],
+    otherwise: Callable[[], Expr] | None,
+    ty: Type | None = None,
+    head: Var | None = None,
 ) -> Expr:
     """`there` of what is in an Option, or of the first element of a List and the others; `otherwise` of none. Of a
     cell, `there` gets the tensor.
 
     Without `otherwise` the program ends where nothing is there. The result is of type `ty`, or of that of `there`.
+    `head` is the variable for the element, if there is one already (`head_of`).
     """
     names = ("Cons", "Nil") if is_list(xs.ty) else ("Some", "None")
-    head, rest = head_of(b, element_of(xs), "x"), [Var("rest", ty=xs.ty)] if is_list(xs.ty) else []
+    head = head_of(b, element_of(xs), "x") if head is None else head
+    rest = [Var("rest", ty=xs.ty)] if is_list(xs.ty) else []
     body = there(head, *rest)
     parts = (head_pattern(b, element_of(xs), head), *map(PatternVar, rest))
     pattern = PatternConstructor(_constructor(names[0]), parts)
@@ -198,6 +205,7 @@ def joined_list(b: Emitter, xs: Expr, axis: int, *, new: bool) -> Expr:
             row = b.match_cast(row, TensorType(tuple(wanted), whole.dtype))
         return b.concatenate((so_far, row), axis=axis)
 
+    head = head_of(b, element, "x")  # its dims are older than those of the function, as when its text is read
     rest, so_far = b.var("rest", list_type(element)), b.var("all", tensor(lambda: fresh("n", 0)))
     sizes = tuple(d for n, d in enumerate(b.dims_of(so_far)) if n in own and isinstance(d, DimVar))
     ty = FuncType((list_type(element), b.type_of(so_far)), tensor(lambda: fresh("n", 0)), sizes)
@@ -208,6 +216,7 @@ def joined_list(b: Emitter, xs: Expr, axis: int, *, new: bool) -> Expr:
         lambda x, others: b.apply(fn, [others, joined(x)]),
         lambda: so_far,
         tensor(lambda: b.unknown_dim("n")),
+        head,
     )
     made = b.closed([rest, so_far], body, ty, set(sizes))
     begin = taken_apart(b, xs, lambda x, others: b.apply(fn, [others, part(x)]), None)

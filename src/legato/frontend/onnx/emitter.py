@@ -108,7 +108,7 @@ class Emitter(Builder):
         return None
 
     def constant_way_out(self, x: Expr) -> str | None:
-        """How a caller gives the first input of the model that `x` depends on its value for good; None if there is none."""
+        """How a caller gives the first input that `x` depends on its value for good; None if there is none."""
         stack, seen = [x], set[int]()
         while stack:
             node = stack.pop()

@@ -19,7 +19,8 @@ from legato.arith.expr import Var as DimVar
 from legato.base.dataclass import dataclass
 from legato.base.errors import ImportModelError, TypeCheckError, UnsupportedError
 from legato.base.span import Span
-from legato.frontend.onnx.control import CONTROL, Node
+from legato.frontend.onnx.bodies import Node
+from legato.frontend.onnx.control import CONTROL
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.frames import UNKNOWN, Frame, FunctionKey, Unknown, Value, spread
 from legato.frontend.onnx.graph import Step, reads, schedule, subgraphs
