@@ -14,7 +14,7 @@ export LEGATO_MODELS ?= $(CURDIR)/.models
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test quick fuzz fuzz-language fuzz-programs fuzz-onnx bounds mutants damaged faults isa lint sanitize bench models clean
+.PHONY: help venv demo test quick fuzz fuzz-language fuzz-programs fuzz-onnx bounds mutants damaged faults survey isa lint sanitize bench models clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -54,6 +54,9 @@ mutants: $(VENV)/.dev ## MUTANTS=100000 damaged programs: each is typed or refus
 
 damaged: $(VENV)/.dev ## FILES=20000 damaged files a kind (ONNX, text, JSON, artifacts with their checksums made again), COMMANDS=1000 command lines: no crash, no untyped error, 10 s and 2 GB each
 	$(BIN)/python -m tests.damaged --files $(or $(FILES),20000) --commands $(or $(COMMANDS),1000) $(DAMAGED)
+
+survey: $(VENV)/.dev ## the official ONNX cases without constants, then with a name for every extent: what passes, what is refused and why (SURVEY=--compiled)
+	$(BIN)/python -m tests.frontend.onnx.node_survey $(SURVEY)
 
 faults: $(VENV)/.dev ## small faults in the sources, each against the tests of its area: the share that they see (FAULTS="--areas infer=2" for some)
 	$(BIN)/python -m tools.faults --json out/faults.json $(FAULTS)
