@@ -160,3 +160,11 @@ def test_squeeze_of_a_computed_extent() -> None:
     assert exe(CUBE[:1], ints(2)).shape == (2, 3, 4)
     with pytest.raises(RunError, match="Squeeze without axes: a computed extent is not 1"):
         exe(CUBE[:1], ints(1))
+
+
+def test_what_must_be_a_constant_is_named() -> None:
+    nodes = [node("Cast", "t", "flag", to=9), helper.make_node("Dropout", ["x", "", "flag"], ["y"])]
+    (found,) = report(model(nodes, [value("x", ("m", 4)), value("t", (), "int64")])).unsupported
+    assert found.reason == (
+        "training_mode is known only at run time (give it for good: constants={'t': …}, or --constant t=FILE)"
+    )
