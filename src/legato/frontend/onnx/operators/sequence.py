@@ -10,7 +10,7 @@ from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.cells import contents
-from legato.frontend.onnx.computed import slice_bounds
+from legato.frontend.onnx.computed import bounds_of_slice
 from legato.frontend.onnx.containers import (
     as_list,
     coerced,
@@ -214,7 +214,7 @@ def _part(b: Emitter, x: Expr, axis: int, begin: Expr, end: Expr | None) -> Expr
     """What is between two positions, or, without `end`, at one."""
     if end is None:
         return b.take(x, begin, axis=axis, mode="fast")
-    first, last = slice_bounds(b, begin, end, b.dims_of(x)[axis], 1)
+    first, last = bounds_of_slice(b, begin, end, b.dims_of(x)[axis], 1)
     return b.strided_slice(x, begin=(first,), end=(last,), strides=(1,), axes=(axis,))
 
 
