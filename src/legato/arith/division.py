@@ -9,6 +9,7 @@ With k > 0 a literal and a sum a = k·W + P (W: the terms that k divides, P: the
     (x % m) % k = x % k                              where k divides m
     k·(x // k) + x % k = x                           x - k·(x // k) = x % k
     k·(x // k % m) + x % k = x % (k·m)
+    x + (-x) % k = k·((x + k - 1) // k)              x padded to a multiple of k
 
 A negative literal is turned around: a // -k = -a // k, a % -k = -(-a % k). A symbolic divisor n is treated like a
 literal where it provably is not 0 (then products with the factor n are what it divides).
@@ -26,7 +27,7 @@ from legato.arith.poly import expand
 if TYPE_CHECKING:
     from legato.arith.simplify import Simplifier
 
-__all__ = ["floordiv", "floormod", "join"]
+__all__ = ["floordiv", "floormod", "join", "without"]
 
 
 def floordiv(s: Simplifier, a: Expr, b: Expr) -> Expr:
@@ -158,11 +159,11 @@ def _centred(c: int, k: int) -> int:
     return c if 2 * c <= k else c - k
 
 
-def join(terms: Terms) -> int:
+def join(s: Simplifier, terms: Terms) -> int:
     """Joins quotients with their remainders in `terms`, in place; returns what is to be added to the constant."""
     while _join_digits(terms):
         pass
-    offset = 0
+    offset = _join_padding(s, terms)
     for t in list(terms):
         x, k = _divided(t, Op.FLOORDIV)
         c = terms.get(t, 0)
@@ -195,6 +196,28 @@ def _join_digits(terms: Terms) -> bool:
             add_scaled(terms, {both: 1}, c // k)
             return True
     return False
+
+
+def _join_padding(s: Simplifier, terms: Terms) -> int:
+    """Joins x and (-x) % k, the padding of x, in place; returns what is to be added to the constant."""
+    offset = 0
+    for t in list(terms):
+        y, k = _divided(t, Op.FLOORMOD)
+        c = terms.get(t, 0)
+        if not k or not c:
+            continue
+        inner, total = gather(y)
+        x = {u: terms.get(u, 0) // c for u in inner}
+        if next(iter(x.values())) < 0 or not all(
+            x[u] and x[u] * c == terms[u] and (x[u] + a) % k == 0 for u, a in inner.items()
+        ):
+            continue
+        for u in (t, *inner):
+            del terms[u]
+        padded, more = _quotient(s, x, k - 1 - total, k)  # of x - total
+        add_scaled(terms, padded, c * k)
+        offset += c * (k * more + total)
+    return offset
 
 
 def _is_subtracted(terms: Terms, inner: Terms, c: int, k: int) -> bool:
@@ -248,7 +271,7 @@ def _split(a: Sum, b: Expr) -> tuple[Sum, Sum]:
         parts = factors(only)
         terms, total, whole_total = a[0], a[1], 0
     for t, c in terms.items():
-        left = _without(factors(t), parts)
+        left = without(factors(t), parts)
         if left is None or c % scale:
             part[t] = part.get(t, 0) + c
         elif left:
@@ -258,7 +281,7 @@ def _split(a: Sum, b: Expr) -> tuple[Sum, Sum]:
     return (whole, whole_total), ({t: c for t, c in part.items() if c}, total)
 
 
-def _without(parts: list[Expr], removed: list[Expr]) -> list[Expr] | None:
+def without(parts: list[Expr], removed: list[Expr]) -> list[Expr] | None:
     """`parts` less `removed`, or None if one is missing."""
     left = list(parts)
     for r in removed:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from math import lcm
 
 from legato.arith import compare, division
 from legato.arith.bounds import Bounds
@@ -157,7 +158,7 @@ class Simplifier:
                 add_scaled(out, inner, c)
                 total += c * offset
         if divisions:
-            total += division.join(out)
+            total += division.join(self, out)
         return build(out, total)
 
     def _binary(self, op: Op, a: Expr, b: Expr) -> Expr:
@@ -185,8 +186,20 @@ def multiply(s: Simplifier, a: Expr, b: Expr) -> Expr:
         parts += factors(build({t: c // g for t, c in terms.items()}, total // g))
     if not coefficient or not parts:
         return const(coefficient)
+    parts = _without_exact_quotients(parts)
     whole = product(parts)
     return build({whole: coefficient}) if len(parts) > 1 else build(*_scaled_sum(whole, coefficient))
+
+
+def _without_exact_quotients(parts: list[Expr]) -> list[Expr]:
+    """The factors of a product in which (x·y // y)·y is x·y."""
+    for q in parts:
+        if type(q) is Binary and q.op is Op.FLOORDIV and type(q.b) is not Const:
+            divisor = factors(q.b)
+            others = division.without([p for p in parts if p is not q], divisor)
+            if others is not None and division.without(factors(q.a), divisor) is not None:
+                return [*others, *[p for p in parts if p is q][1:], *factors(q.a)]
+    return parts
 
 
 def _scaled_sum(e: Expr, c: int) -> Sum:
@@ -235,16 +248,51 @@ def _at_most(s: Simplifier, low: Expr, high: Expr, depth: int) -> bool:
     terms, total = gather(high)
     other, offset = gather(low)
     add_scaled(terms, other, -1)
-    if s.nonnegative(terms, total - offset):
+    return _is_nonnegative(s, {t: c for t, c in terms.items() if c}, total - offset, depth)
+
+
+def _is_nonnegative(s: Simplifier, terms: Terms, total: int, depth: int) -> bool:
+    if s.nonnegative(terms, total) or s.nonnegative(*_below_quotients(terms, total)):
         return True
     if not depth:
         return False
-    for e, op, enough in ((low, Op.MIN, any), (low, Op.MAX, all), (high, Op.MAX, any), (high, Op.MIN, all)):
-        if type(e) is Binary and e.op is op:
-            pairs = [(x, high) if e is low else (low, x) for x in (e.a, e.b)]
-            if enough(_at_most(s, x, y, depth - 1) for x, y in pairs):
+    for t, c in terms.items():
+        if type(t) is Binary and (t.op is Op.MIN or t.op is Op.MAX):
+            enough = any if (t.op is Op.MIN) == (c < 0) else all  # -min(a, b) is at least -a
+            if enough(_is_nonnegative(s, *_with(terms, total, t, x), depth - 1) for x in (t.a, t.b)):
                 return True
     return False
+
+
+def _with(terms: Terms, total: int, old: Expr, new: Expr) -> Sum:
+    """The sum with `new` for its term `old`."""
+    out = dict(terms)
+    c = out.pop(old)
+    inner, offset = gather(new)
+    add_scaled(out, inner, c)
+    return {t: k for t, k in out.items() if k}, total + c * offset
+
+
+def _below_quotients(terms: Terms, total: int) -> Sum:
+    """A sum without quotients by literals that is at least 0 only where the given one is: for x // k, of which
+    x - k + 1 <= k·(x // k) <= x, these multiples of k."""
+    quotients: dict[Expr, tuple[Expr, int]] = {}
+    for t in terms:
+        if type(t) is Binary and t.op is Op.FLOORDIV and type(t.b) is Const:
+            quotients[t] = t.a, int(t.b.value)
+    divisors = [k for _, k in quotients.values()]
+    if not divisors or min(divisors) <= 0:
+        return terms, total
+    scale = lcm(*divisors)
+    out: Terms = {}
+    total = total * scale + scale - 1  # of an integer: it is at least 0 where the multiple is above -scale
+    for t, c in terms.items():
+        x, k = quotients.get(t, (t, 1))
+        inner, offset = ({t: 1}, 0) if x is t else gather(x)
+        share = c * scale // k
+        add_scaled(out, inner, share)
+        total += share * (offset - (k - 1 if c > 0 else 0))
+    return {t: c for t, c in out.items() if c}, total
 
 
 _RULES: Mapping[Op, Callable[[Simplifier, Expr, Expr], Expr]] = {

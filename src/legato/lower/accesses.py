@@ -17,7 +17,7 @@ from functools import reduce
 from typing import Any
 
 from legato.arith.assume import Assumptions
-from legato.arith.expr import Expr, Select, Var, const, land, le, max_, select
+from legato.arith.expr import Expr, Select, Var, const, land, le, max_, min_, select
 from legato.arith.linear import factors
 from legato.arith.poly import expand
 from legato.arith.simplify import simplify
@@ -28,6 +28,7 @@ from legato.ir import expr as ir
 from legato.ir.constraint import Constraint
 from legato.ir.op import Op
 from legato.ir.types import TensorType, TupleType, Type
+from legato.lower.extents import MOST
 from legato.te.access import CLAMP, Access, Proof, accesses
 from legato.te.tensor import Tensor, placeholder
 from legato.tir.expr import Load
@@ -67,8 +68,10 @@ def _open(group: ir.Function, facts: Sequence[Expr]) -> Iterator[tuple[Access, i
 
 
 def known_facts(constraints: Iterable[Constraint]) -> tuple[Expr, ...]:
-    """The equalities of a function as expressions that are at least 0."""
-    return tuple(e for c in constraints for e in (c.a - c.b, c.b - c.a))
+    """The equalities of a function as expressions that are at least 0. That tensors have at most `MOST` elements says
+    nothing of subscripts, and is said of nearly every tensor: proofs go without it."""
+    stated = [c for c in constraints if c.b is not min_(c.a, const(MOST))]
+    return tuple(e for c in stated for e in (c.a - c.b, c.b - c.a))
 
 
 def call_accesses(call: ir.Call, facts: Sequence[Expr] = ()) -> Iterator[Access]:

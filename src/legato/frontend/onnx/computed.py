@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from legato.arith.expr import Const, const, eq, ge, land, lor, select
+from legato.arith.expr import Binary, Const, Op, const, eq, ge, land, lor, select
 from legato.arith.prove import prove
 from legato.arith.simplify import simplify
 from legato.base import dtype as dt
@@ -78,7 +78,9 @@ def _is_empty(shape: Sequence[Dim]) -> Dim:
 
 
 def _is_multiple(a: Dim, b: Dim) -> bool:
-    """Whether `a` is 0 wherever `b` is, as its factors show."""
+    """Whether `a` is 0 wherever `b` is, as its factors show; x·y // y is 0 where x·y is."""
+    if isinstance(b, Binary) and b.op is Op.FLOORDIV and reduced(b.a, b.b)[1] is const(1):
+        b = b.a
     return isinstance(reduced(a, b)[1], Const)
 
 
