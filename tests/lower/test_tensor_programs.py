@@ -61,10 +61,13 @@ PROGRAMS = [
 
 @pytest.mark.parametrize(("body", "wanted"), PROGRAMS)
 def test_a_program_is_safe_whatever_it_does(body: str, wanted: Any) -> None:
-    mod = module(body)
-    assert outcome(legato.compile(mod), vector(4)) == wanted
-    assert outcome(legato.compile(mod, bounds=True), vector(4)) == wanted
+    mod, out = module(body), np.full(4, 7, np.float32)
     assert outcome(evaluate, mod, [vector(4)]) == wanted
+    for exe in (legato.compile(mod), legato.compile(mod, bounds=True)):
+        assert outcome(exe, vector(4)) == wanted
+        outcome(lambda e=exe: e.run({"x": vector(4)}, out={"output": out}))
+        assert out.tolist() == ([7] * 4 if isinstance(wanted, str) else wanted)
+        out[:] = 7
 
 
 # Results of @main(%x, %c), where %0 may be needed by nothing, on one path, or in a closure.

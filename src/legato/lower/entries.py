@@ -11,11 +11,12 @@ from legato.base.dataclass import dataclass
 from legato.base.errors import UnsupportedError
 from legato.ir import expr as ir
 from legato.ir.module import Module
+from legato.lower.deferred import why_deferred
 from legato.lower.hosts.program import HostProgram
 from legato.lower.memory import peak_memory
 from legato.lower.open_dims import open_dims
 from legato.lower.signature import function_info
-from legato.runtime.program import DimInfo, FunctionInfo
+from legato.runtime.program import Deferred, DimInfo, FunctionInfo
 from legato.runtime.size import Size
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def entries(
         func = mod[name]
         assert isinstance(func, ir.Function)
         workspace, is_all = peak_memory(program.functions, program.plans, name)
-        return function_info(
+        found = function_info(
             func,
             exports[name],
             workspace,
@@ -51,6 +52,7 @@ def entries(
             is_tested=bool(program.tests),
             open_dims=open_dims(mod, func),
         )
+        return replace(found, deferred=_deferred(program, name, found))
 
     if bodies is None:
         return {"main": info("main")}
@@ -62,8 +64,16 @@ def entries(
             f"several sizes of {', '.join(main.data_dims)}, which only tensors inside values have",
             hint="give one size or range, or an input whose shape has the dim itself as an entry",
         )
-    main = replace(main, bodies=names, workspace=_chosen(bodies.sizes, [body.workspace for body in own]))
+    deferred = {d.output: d for body in own for d in body.deferred}
+    workspace = _chosen(bodies.sizes, [body.workspace for body in own])
+    main = replace(main, bodies=names, workspace=workspace, deferred=tuple(deferred.values()))
     return {"main": main, **dict(zip(names, own, strict=True))}
+
+
+def _deferred(program: HostProgram, name: str, info: FunctionInfo) -> tuple[Deferred, ...]:
+    outputs = {word: int(which) for word, (kind, which) in enumerate(info.words) if kind == "output"}
+    found = why_deferred(program, name, list(outputs), has_results=bool(info.results))
+    return tuple(Deferred(outputs[word], why) for word, why in found.items())
 
 
 def _told(dim: tuple[str, Range]) -> str:

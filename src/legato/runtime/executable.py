@@ -141,7 +141,10 @@ class Executable:
         return self._signature.pack(self._call(inputs))
 
     def run(self, inputs: Mapping[str, object], *, out: Mapping[str, np.ndarray] | None = None) -> dict[str, Any]:
-        """Outputs by name, for inputs by name; tensors named in `out` are written there (C order, no overlap)."""
+        """Outputs by name, for inputs by name; tensors named in `out` are written there (C order, no overlap).
+
+        A call that fails leaves them as they are, unless it was interrupted.
+        """
         info = self._signature.info
         values = by_name("input", info.arguments, inputs, complete=True)
         given = by_name("output", info.outputs, out, complete=False, others=info.results) if out else None
@@ -171,9 +174,25 @@ class Executable:
         if signature.data_dims:
             shapes = (*shapes, signature.told(objects))
         plan = self._plans.get(shapes) or self._new_plan(shapes)
-        outputs = [empty(*leaf) for leaf in plan.outputs] if out is None else self._out(plan, arrays, out)
+        if out is not None:
+            return self._call_into(plan, arrays, objects, out)
+        outputs = [empty(*leaf) for leaf in plan.outputs]
         results = self._invoke(plan, arrays, outputs, objects)
         return [*outputs, *results] if results else outputs
+
+    def _call_into(
+        self, plan: Plan, arrays: list[np.ndarray], objects: Sequence[object], out: Sequence[object]
+    ) -> list[Any]:
+        """All outputs, as `_call` gives them, in the arrays of `out`; what is `deferred` is copied there at the end."""
+        outputs = self._out(plan, arrays, out)
+        late = [n for n in self._signature.deferred if out[n] is not None]
+        apart = list(outputs)
+        for n in late:
+            apart[n] = _empty(*plan.outputs[n])
+        results = self._invoke(plan, arrays, apart, objects)
+        for n in late:
+            outputs[n][...] = apart[n]
+        return [*outputs, *results]
 
     def _out(self, plan: Plan, arrays: Sequence[np.ndarray], out: Sequence[object]) -> list[np.ndarray]:
         """Arrays to write into: those in `out`, checked, and fresh ones for None."""
@@ -321,6 +340,12 @@ class Executable:
     def outputs(self) -> tuple[TensorInfo, ...]:
         """Name, dtype and shape of each output."""
         return self._signature.info.outputs
+
+    @property
+    def deferred(self) -> dict[str, str]:
+        """The outputs that may be written while a call can still fail, with what it may fail for: an array that `run`
+        is given for one is written when the call has succeeded, from memory of its own."""
+        return {self.outputs[d.output].name: d.why for d in self._signature.info.deferred}
 
     @property
     def arguments(self) -> tuple[TensorInfo | ObjectInfo, ...]:

@@ -19,10 +19,10 @@ from legato.runtime.size import Size, SizeError, names, parse_size, show
 from legato.runtime.told import data_dims
 from legato.runtime.violation import REPORT, AccessInfo
 
-__all__ = ["ABI", "FORMAT", "Constraint", "DimInfo", "FunctionInfo", "HostOpInfo", "Program", "Structure",
+__all__ = ["ABI", "FORMAT", "Constraint", "Deferred", "DimInfo", "FunctionInfo", "HostOpInfo", "Program", "Structure",
            "TensorInfo", "Word", "program_from_json"]  # fmt: skip
 
-FORMAT: Final = 8  # of the artifact file and of the JSON in it
+FORMAT: Final = 9  # of the artifact file and of the JSON in it
 ABI: Final = 6  # LG_ABI_VERSION of legato.h
 
 # How outputs are returned: the number of an output (tensors first, then objects), or a tuple of structures.
@@ -87,13 +87,22 @@ class Constraint:
 
 
 @dataclass(frozen=True, slots=True)
+class Deferred:
+    """A tensor output, by its number, that may be written while the call can still fail, and for what."""
+
+    output: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class FunctionInfo:
     """An entry point: where its code begins in the image, its signature, and the order of its arguments in words.
 
     `inputs` and `outputs` are tensors; `objects` are the inputs, and `results` the outputs, that are values of the data
     types `types`, or tensors whose shapes mention `extents`: dims that come with the results. Arguments are given in
     the order of their words. `open_dims` are those that only values of `objects` tell and that a call may leave open:
-    without a tensor that has them nothing is computed with them. `is_recursive`: it runs on a stack of its own.
+    without a tensor that has them nothing is computed with them. `is_recursive`: it runs on a stack of its own. Memory
+    that the caller gives for the outputs `deferred` is written when the call has succeeded.
     """
 
     offset: int
@@ -111,6 +120,7 @@ class FunctionInfo:
     extents: tuple[str, ...] = ()
     open_dims: tuple[str, ...] = ()
     bodies: tuple[str, ...] = ()  # functions that do the work, each for some sizes: the first that takes a call's
+    deferred: tuple[Deferred, ...] = ()
 
     @property
     def data_dims(self) -> tuple[str, ...]:
@@ -206,6 +216,7 @@ def _faults(f: FunctionInfo) -> Iterator[str]:
     count = len(f.outputs) + len(f.results)
     if sorted(_leaves(f.structure)) != list(range(count)):
         yield f"the output structure {f.structure} does not list each of {count} outputs once"
+    yield from (f"there is no output {d.output} to be deferred" for d in f.deferred if d.output >= len(f.outputs))
     yield from faults(f.types, (*f.objects, *f.results), (*dims, *f.extents))
     yield from (f"{o.name!r} is an input without a data type" for o in f.objects if not isinstance(o.data, int))
     yield from _word_faults(f, dims)
@@ -284,6 +295,7 @@ def _function(data: Reader) -> FunctionInfo:
         extents=tuple(name.text() for name in data["extents"].list()),
         open_dims=tuple(name.text() for name in data["open_dims"].list()),
         bodies=tuple(name.text() for name in data["bodies"].list()),
+        deferred=tuple(Deferred(d["output"].int(), d["why"].text()) for d in data["deferred"].list()),
     )
 
 

@@ -85,9 +85,9 @@ class Plan:
 class Signature:
     """A function's signature, ready to be applied to shapes."""
 
-    __slots__ = ("_constraints", "_output_sizes", "_sizes", "_sources", "_workspace", "data_dims", "dim_words",
-                 "extent_words", "flags", "has_objects", "info", "input_words", "object_words", "output_dtypes",
-                 "output_words", "pack", "report_words", "result_words", "tensors")  # fmt: skip
+    __slots__ = ("_constraints", "_output_sizes", "_sizes", "_sources", "_workspace", "data_dims", "deferred",
+                 "dim_words", "extent_words", "flags", "has_objects", "info", "input_words", "object_words",
+                 "output_dtypes", "output_words", "pack", "report_words", "result_words", "tensors")  # fmt: skip
 
     def __init__(self, info: FunctionInfo) -> None:
         self.info = info
@@ -96,6 +96,7 @@ class Signature:
         self.tensors = tuple((tensor, dtype(tensor.dtype).numpy) for tensor in info.inputs)
         self.output_dtypes = tuple(dtype(tensor.dtype).numpy for tensor in info.outputs)
         self.data_dims = info.data_dims
+        self.deferred = tuple([deferred.output for deferred in info.deferred])
         self._sources = [_source(info, name) for name in dims]
         self._sizes = [[compile_size(size, dims) for size in tensor.shape] for tensor in info.inputs]
         self._output_sizes = [[compile_size(size, dims) for size in tensor.shape] for tensor in info.outputs]

@@ -194,8 +194,9 @@ class _HostOp:
         results = self._run(info, inputs)
         if len(results) != len(outputs):
             raise RunError(f"gave {len(results)} results; its type has {len(outputs)}")
-        for out, result in zip(outputs, results, strict=True):
-            _store(out, np.asarray(result))
+        made = [_checked(np.asarray(result), out) for out, result in zip(outputs, results, strict=True)]
+        for out, result in zip(outputs, made, strict=True):
+            out[...] = result
 
 
 def _view(pointer: int, shape: tuple[int, ...], kind: np.dtype[np.generic]) -> np.ndarray:
@@ -209,7 +210,8 @@ def _view(pointer: int, shape: tuple[int, ...], kind: np.dtype[np.generic]) -> n
     return np.frombuffer(memoryview(data), kind).reshape(shape)
 
 
-def _store(out: np.ndarray, result: np.ndarray) -> None:
+def _checked(result: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """`result`, which is to be stored in `out`."""
     if result.shape != out.shape or result.dtype != out.dtype:
         raise RunError(f"gave {result.dtype}{list(result.shape)}; its type says {out.dtype}{list(out.shape)}")
-    out[...] = result
+    return result
