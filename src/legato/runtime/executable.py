@@ -10,11 +10,11 @@ from pathlib import Path
 from signal import SIGINT, default_int_handler
 from threading import get_ident, main_thread
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from legato.base.errors import ArtifactError, InternalError, InterruptError, LegatoError, PlatformError, RunError
+from legato.base.errors import ArtifactError, InternalError, PlatformError, RunError
 from legato.base.precision import Precision
 from legato.base.target import missing_features, target
 from legato.runtime import artifact
@@ -28,8 +28,8 @@ from legato.runtime.parts import Constants, Parts, join_constants
 from legato.runtime.program import HostOpInfo, Program, TensorInfo
 from legato.runtime.signature import Plan, Shape, Signature
 from legato.runtime.size import Formula
-from legato.runtime.violation import violation
-from legato.runtime.workspace import Failure, HostRunner, Keeper, Workspace, host_callback
+from legato.runtime.status import MEMORY, Room, error_of
+from legato.runtime.workspace import HostRunner, Keeper, Workspace, host_callback
 
 if TYPE_CHECKING:
     from legato.runtime.kernels import KernelInfo
@@ -38,8 +38,7 @@ __all__ = ["Executable", "load"]
 
 MAX_PLANS: Final = 256  # combinations of input shapes whose plans are kept
 
-# lg_status and the flags of lg_run
-_OK, _MEMORY, _INTERRUPT, _HOST_OP, _DEPTH, _CHECK = 0, 1, 2, 3, 4, 256
+# flags of lg_run
 _RUN_SIGINT, _RUN_FLUSH = 1, 8
 
 
@@ -278,13 +277,13 @@ class Executable:
             )  # fmt: skip
             failure = workspace.failures.pop() if workspace.failures else None
             report = tuple(workspace.report) if status else ()
-            refused = workspace.refused() if status == _MEMORY else (0, 0)
+            refused = workspace.refused() if status == MEMORY else (0, 0)
             if signature.has_objects and not status:
                 results = call.results()
         finally:
             self._keep(workspace, plan.workspace)
         if status:
-            self._fail(status, failure, plan, report, refused)
+            raise error_of(status, self.program, Room(*refused, plan.workspace, self._limit), failure, report)
         return results
 
     def _new_workspace(self) -> Workspace:
@@ -299,34 +298,6 @@ class Executable:
             self._callback,
             self._signature.report_words,
         )
-
-    def _fail(
-        self, status: int, failure: Failure | None, plan: Plan, report: Sequence[int], refused: tuple[int, int]
-    ) -> NoReturn:
-        """Raise what `status` stands for."""
-        checks, tests = self.program.checks, self.program.tests
-        if status == _INTERRUPT:
-            raise InterruptError("interrupted by Ctrl-C")
-        if status == _HOST_OP and failure is not None:
-            error = _host_error(*failure)
-            raise error from (None if error is failure[1] else failure[1])
-        if status == _MEMORY:
-            raise RunError(self._memory_message(plan, *refused))
-        if status == _DEPTH:
-            raise RunError("calls nest too deeply: the recursion of the program does not end, or too late")
-        if _CHECK <= status < _CHECK + len(checks):
-            raise RunError(checks[status - _CHECK])
-        if _CHECK + len(checks) <= status < _CHECK + len(checks) + len(tests):
-            raise violation(tests, status - _CHECK - len(checks), report)
-        raise InternalError(f"native code returned the unknown status {status}")
-
-    def _memory_message(self, plan: Plan, refused: int, beside: int) -> str:
-        need = f"out of memory: no room for {refused} bytes of workspace beside {beside} in use"
-        if plan.workspace and plan.workspace != refused:
-            need += f"; {plan.workspace} were planned"
-        if not self._limit:
-            return need
-        return f"{need}; memory_limit is {self._limit}\n  hint: smaller inputs, or a higher limit"
 
     # ------------------------------------------------------------------------------------------------ facts
 
@@ -509,12 +480,3 @@ def _refuse_op(info: HostOpInfo, inputs: Sequence[np.ndarray]) -> Sequence[np.nd
         "it has no native code and is run by its reference, which was not given\n"
         "  hint: load the artifact with legato.load, in an installation that has the compiler"
     )
-
-
-def _host_error(op: str, failure: BaseException) -> BaseException:
-    if isinstance(failure, KeyboardInterrupt):
-        return InterruptError("interrupted by Ctrl-C")
-    if not isinstance(failure, Exception):  # SystemExit and the like: whoever raised it knows what for
-        return failure
-    kind = "" if isinstance(failure, LegatoError) else f"{type(failure).__name__}: "
-    return RunError(f"operator {op} failed: {kind}{failure}")
