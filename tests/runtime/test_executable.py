@@ -209,7 +209,8 @@ def test_constraint() -> None:
     constraint = Constraint(("%", "n", 4), 0, "reshape of %3")
     exe = passing([tensor("x", "float32", "n")], ["n"], constraints=(constraint,))
     assert message_of(exe, np.zeros(6, np.float32)) == (
-        "reshape of %3: the sizes do not fit\n  got:    2 and 0\n  wanted: n % 4 = 0"
+        "reshape of %3: the sizes do not fit\n  got:    2 and 0\n"
+        '  wanted: n % 4 = 0 where n = 6 (dimension 0 of input "x")'
     )
 
 
@@ -230,11 +231,14 @@ def test_wrong_names() -> None:
 def test_impossible_output() -> None:
     info = function("scale", [tensor("x", "float32", "n")], [tensor("y", "float32", ("-", "n", 3))], ["n"])
     exe = executable(of=program(functions={"main": info}))
-    assert message_of(exe, X[:1]) == 'output "y" would have the shape (-2,): float32[n - 3] with n = 1'
+    assert message_of(exe, X[:1]) == (
+        'output "y" would have the shape (-2,): float32[n - 3] where n = 1 (dimension 0 of input "x")'
+    )
     info = function("scale", [tensor("x", "int8", "n")], [tensor("y", "float32", ("*", "n", 2**50))], ["n"])
     exe = executable(of=program(functions={"main": info}))
     assert message_of(exe, np.zeros(1, np.int8)) == (
-        'output "y" would have the shape (1125899906842624,): more than 70368744177664 bytes'
+        'output "y" would have the shape (1125899906842624,): more than 70368744177664 bytes: '
+        'float32[n*1125899906842624] where n = 1 (dimension 0 of input "x")'
     )
     info = function("scale", [tensor("x", "int8", "n")], [tensor("y", "float32", ("*", "n", 2**43))], ["n"])
     exe = executable(of=program(functions={"main": info}))

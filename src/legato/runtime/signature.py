@@ -8,7 +8,7 @@ a data type that has; then everything is checked: computed sizes, ranges, constr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from operator import itemgetter
 from typing import Final
 
@@ -144,7 +144,8 @@ class Signature:
                 raise self._unfit(constraint, env)
         workspace = self._workspace(env)
         if workspace > MAX_BYTES:
-            raise RunError(f"this call's workspace is planned at {workspace} bytes: more than {MAX_BYTES}")
+            where = self._where([self.info.workspace], env)
+            raise RunError(f"this call's workspace is planned at {workspace} bytes: more than {MAX_BYTES}{where}")
         return Plan(
             env=tuple(env),
             dims=tuple((word, env[dim]) for word, dim in self.dim_words),
@@ -156,7 +157,8 @@ class Signature:
         a, b, otherwise = _demanded(constraint.a, constraint.b)
         dims = [dim.name for dim in self.info.dims]
         got = f"{compile_size(a, dims)(env)} and {compile_size(b, dims)(env)}"
-        return fault(f"{constraint.what}: the sizes do not fit", got, f"{show(a)} = {show(b)}{otherwise}")
+        wanted = f"{show(a)} = {show(b)}{otherwise}{self._where((a, b), env)}"
+        return fault(f"{constraint.what}: the sizes do not fit", got, wanted)
 
     def _check_sizes(self, shapes: Sequence[Shape], env: list[int]) -> None:
         for tensor, sizes, shape in zip(self.info.inputs, self._sizes, shapes, strict=not self.data_dims):
@@ -181,24 +183,27 @@ class Signature:
         return "of a tensor in a value"
 
     def _wrong_size(self, tensor: TensorInfo, axis: int, shape: Shape, env: list[int]) -> RunError:
-        size = tensor.shape[axis]
-        wanted = tensor.type
-        if not isinstance(size, int):
-            known = dict(zip((dim.name for dim in self.info.dims), env, strict=True))
-            sources = dict(zip(known, self._sources, strict=True))
-            where = [f"{n} = {known[n]} ({self._told_by(*sources[n])})" for n in dict.fromkeys(names(size))]
-            wanted += f" where {', '.join(where)}"
+        wanted = tensor.type + self._where([tensor.shape[axis]], env)
         return fault(f'input "{tensor.name}": wrong size of dimension {axis}', _typed(tensor, shape), wanted)
+
+    def _where(self, sizes: Iterable[Size], env: Sequence[int]) -> str:
+        """What the dims of sizes are, and which inputs tell them."""
+        known = {d.name: n for n, d in enumerate(self.info.dims)}
+        told = [
+            f"{name} = {env[known[name]]} ({self._told_by(*self._sources[known[name]])})"
+            for name in dict.fromkeys(n for size in sizes if not isinstance(size, int) for n in names(size))
+        ]
+        return f" where {', '.join(told)}" if told else ""
 
     def _output(self, index: int, env: list[int]) -> tuple[Shape, np.dtype[np.generic]]:
         tensor, kind = self.info.outputs[index], self.output_dtypes[index]
         shape = tuple(size(env) for size in self._output_sizes[index])
         if any(extent < 0 for extent in shape):
-            values = zip((dim.name for dim in self.info.dims), env, strict=True)
-            dims = ", ".join(f"{name} = {value}" for name, value in values)
-            raise RunError(f'output "{tensor.name}" would have the shape {shape}: {tensor.type} with {dims}')
+            where = self._where(tensor.shape, env)
+            raise RunError(f'output "{tensor.name}" would have the shape {shape}: {tensor.type}{where}')
         if math.prod(shape) * kind.itemsize > MAX_BYTES:
-            raise RunError(f'output "{tensor.name}" would have the shape {shape}: more than {MAX_BYTES} bytes')
+            what = f'output "{tensor.name}" would have the shape {shape}: more than {MAX_BYTES} bytes'
+            raise RunError(f"{what}: {tensor.type}{self._where(tensor.shape, env)}")
         return shape, kind
 
 
