@@ -71,11 +71,13 @@ def _told(func: Function) -> dict[DimVar, Dim]:
 
 
 def _named(found: dict[DimVar, Dim], bound: set[DimVar]) -> dict[DimVar, Dim]:
-    """`found`, with the names that casts give dims for those dims that operators and calls have brought."""
-    names: dict[DimVar, Dim] = {}
-    for new, value in found.items():
-        if isinstance(value, DimVar) and value not in bound and value not in names:
-            names[value] = fresh(new.name, value.lo, value.hi)
+    """`found`, with the names that casts give dims, the last one each, for those that operators and calls have
+    brought."""
+    names = {
+        value: fresh(new.name, value.lo, value.hi)
+        for new, value in found.items()
+        if isinstance(value, DimVar) and value not in bound
+    }
     return {**{new: substitute(value, names) for new, value in found.items()}, **names}
 
 

@@ -32,6 +32,7 @@ from legato.frontend.onnx.inputs import (
     check_size,
     input_types,
 )
+from legato.frontend.onnx.naming import with_names
 from legato.frontend.onnx.proto import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto
 from legato.frontend.onnx.reader import Source, opsets_of
 from legato.frontend.onnx.report import NCHWC, OPTIMISED, Report, Unsupported, unsupported_error, why_absent
@@ -146,8 +147,12 @@ class Importer:
         for declared, value in zip(self.graph.output, results, strict=True):
             if isinstance(value, Expr):
                 check_declared(declared, value.ty)
+        is_whole = not self.unsupported and not self._faults and len(known) == len(outputs)
+        if is_whole:
+            known = with_names(self.b, known, self.graph.output, self._input_types)
+            results = [*known]
         self.outputs = {n: v.ty if isinstance(v, Expr) else None for n, v in zip(outputs, results, strict=True)}
-        if self.unsupported or self._faults or len(known) != len(outputs):
+        if not is_whole:
             return None
         body = known[0] if len(known) == 1 else self.b.tuple_(known)
         called = [text for name, value in zip(outputs, known, strict=True) for text in _result_names(name, value.ty)]

@@ -29,6 +29,7 @@ __all__ = [
     "check_declared",
     "check_size",
     "contained_type",
+    "declared_name",
     "declared_rank",
     "input_types",
     "value_type",
@@ -214,6 +215,13 @@ def declared_rank(value: ValueInfoProto) -> int | None:
     """The rank that a value is declared to have; None if nothing is said of it."""
     found = _declared(value)
     return None if found is None else len(found)
+
+
+def declared_name(value: ValueInfoProto, axis: int) -> str | None:
+    """What the file calls a dim of a value; None where it has no name there."""
+    found = _declared(value) or ()
+    named = axis < len(found) and found[axis].dim_param not in _UNNAMED
+    return _identifier(found[axis].dim_param) if named else None
 
 
 def check_declared(value: ValueInfoProto, ty: Type | None) -> None:
