@@ -177,7 +177,7 @@ def test_bytes_are_drawn_from_their_whole_range() -> None:
 @pytest.mark.parametrize(
     ("dims", "message"),
     [
-        ({"q": 1}, "there is no dim 'q'\n  hint: the dims are m, n"),
+        ({"q": 1}, "'q' is not a dim of an input\n  hint: the inputs' dims are m, n"),
         ({"n": 4}, "dim n: got 4, wanted 1 <= n <= 3"),
     ],
 )

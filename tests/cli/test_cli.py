@@ -85,7 +85,8 @@ def test_wrong_usage(arguments: tuple[str, ...], call: Any) -> None:
             "no inputs; wanted x: float32[n, 4], w: float32[3, 4]\n  hint: -i FILE.npz, or --fill random"),
         (("run", "mlp.relay", "-i", "none.npz"), "none.npz: No such file or directory"),
         (("run", "mlp.relay", "-i", "mlp.relay"), "mlp.relay holds no arrays: wanted a .npz or .npy file"),
-        (("run", "mlp.relay", "--fill", "ones", "--dim", "m=2"), "there is no dim 'm'\n  hint: the dims are n"),
+        (("run", "mlp.relay", "--fill", "ones", "--dim", "m=2"),
+         "'m' is not a dim of an input\n  hint: the inputs' dims are n"),
         (("show", "mlp.relay", "--after", "lunch"), f"there is no stage 'lunch'\n  hint: one of "
             f"{', '.join(dict.fromkeys(p.name for p in DEFAULT))}, lower, tir"),
         (("verify", "mlp.relay", "--bisect", "-o", "a.txt"), "the reproducer is a .relay file; -o names a.txt"),

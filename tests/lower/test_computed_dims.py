@@ -12,6 +12,7 @@ import legato
 from legato.base.errors import InternalError, RunError, TypeCheckError
 from legato.interp import evaluate
 from legato.ir.module import Module
+from legato.runtime.fill import feeds
 
 HEAD = '#[version = "0.0.5"]\n'
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -105,16 +106,37 @@ def test_where_a_tensor_is_not_zero() -> None:
     agree(module, *([x] for x in (X, X % 3, X * 0, X[:0])))
 
 
+NAMED = f"""{HEAD}
+def @main(%x: Tensor[(n, 4), float32], %size: Tensor[(2,), int64]) {{
+  let %dims = match_cast(tensor_to_shape(%size), Shape[(rows, columns)]);
+  (reshape(%x, newshape=[rows, columns]), exp(%x), match_cast(argwhere(%x), Tensor[(hits, 2), int32]), Some(%x))
+}}"""
+
+
 def test_results_have_the_names_that_casts_give_their_dims() -> None:
-    text = """
-    def @main(%x: Tensor[(n, 4), float32], %size: Tensor[(2,), int64]) {
-      let %dims = match_cast(tensor_to_shape(%size), Shape[(rows, columns)]);
-      (reshape(%x, newshape=[rows, columns]), match_cast(argwhere(%x), Tensor[(found, 2), int32]))
-    }"""
-    exe = legato.compile(legato.parse(f'#[version = "0.0.5"]\n{text}'), threads=1)
-    assert [str(r) for r in exe.results] == ["output0: float32[rows, columns]", "output1: int32[found, 2]"]
-    given = {"x": np.eye(4, dtype=np.float32), "size": np.array([2, 8])}
-    with pytest.raises(
-        RunError, match="no array can be given for output output0: float32\\[rows, columns\\]: the program"
-    ):
-        exe.run(given, out={"output0": np.zeros((2, 8), np.float32)})
+    exe = legato.compile(legato.parse(NAMED), threads=1)
+    outputs = ["output0: float32[rows, columns]", "output1: float32[n, 4]", "output2: int32[hits, 2]"]
+    assert [str(leaf) for leaf in exe.outputs] == outputs
+    assert [str(leaf).split(":")[0] for leaf in exe.results] == ["output0", "output1", "output2", "output3"]
+    with pytest.raises(RunError, match="'hits' is computed by the program\n  hint: the inputs' dims are n"):
+        feeds(exe.program.functions["main"], None, dims={"hits": 2})
+
+
+def test_arrays_for_results_whose_shapes_are_computed() -> None:
+    exe = legato.compile(legato.parse(NAMED), threads=1)
+    given = {"x": np.eye(4, dtype=np.float32), "size": ints(2, 8)}
+    fresh = exe.run(given)
+    right = {"output0": np.zeros((2, 8), np.float32), "output1": np.zeros((4, 4), np.float32),
+             "output2": np.zeros((4, 2), np.int32)}  # fmt: skip
+    got = exe.run(given, out=right)
+    assert list(got) == list(fresh)
+    for name, array in right.items():
+        assert got[name] is array
+        np.testing.assert_array_equal(array, fresh[name])
+    for name, shape in (("output0", (16, 1)), ("output0", (16,)), ("output2", (3, 2))):
+        wrong = {**{n: np.full_like(a, 7) for n, a in right.items()}, name: np.full(shape, 7, right[name].dtype)}
+        with pytest.raises(RunError, match=f'out "{name}": wrong shape or dtype'):
+            exe.run(given, out=wrong)
+        assert all((a == 7).all() for a in wrong.values())
+    with pytest.raises(RunError, match=r"no array can be given for output output3: Option.*: the program makes it"):
+        exe.run(given, out={"output3": np.zeros(3)})

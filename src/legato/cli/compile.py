@@ -62,7 +62,7 @@ def _facts(output: Path, compiled: Compiled, total: float, stages: dict[str, flo
         "precision": exe.precision.value,
         "threads": exe.threads,
         "inputs": [str(leaf) for leaf in exe.arguments],
-        "outputs": [str(leaf) for leaf in (*exe.outputs, *exe.results)],
+        "outputs": [str(leaf) for leaf in exe.results],
         "peak_memory": str(exe.peak_memory),
         "kernels": exe.stats["kernels"],
         "compiled": compiled.compiled,

@@ -33,8 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, tell: Tell) -> Answer:
     """Runs, writes the outputs, describes them."""
+    from legato.runtime.datatypes import ObjectInfo
     from legato.runtime.fill import feeds
-    from legato.runtime.values import Data
 
     _arguments.require_use_of_inputs(args)
     exe = _arguments.executable(args, tell)
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
     start = time.perf_counter()
     outputs = exe.run(arrays)
     taken = time.perf_counter() - start
-    values = {r.name: r for r in exe.results if isinstance(outputs[r.name], Data)}
+    values = {r.name: r for r in exe.results if isinstance(r, ObjectInfo)}
     if args.output is not None and values:
         raise RunError(f"{args.output} cannot hold values of data types: {', '.join(map(str, values.values()))}")
     if args.output is not None:

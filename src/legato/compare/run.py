@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from legato.compare.report import Report, judge, near_of, nearness
 from legato.driver import CompileOptions, compile_module, load_model
 from legato.ir.module import Module
 from legato.ir.op import Op
+from legato.runtime.datatypes import ObjectInfo
 from legato.runtime.executable import Executable
 from legato.runtime.fill import Fill, feeds
 from legato.transform.infer_types import InferTypes
@@ -87,7 +88,7 @@ def compare(
     `exe` was compiled with bfloat16, 1/20 of the range is allowed, or twice the error that the interpreter makes with
     the same factors rounded. RunError for a program that gives values of data types.
     """
-    values = [str(result) for result in exe.results if isinstance(result.data, int)]
+    values = [str(result) for result in exe.results if isinstance(result, ObjectInfo)]
     if values:
         raise RunError(f"values of data types are not compared: {', '.join(values)}")
     tell = progress or _quiet
@@ -106,7 +107,7 @@ def compare(
     if exe.precision is Precision.BFLOAT16:
         tell("interpreting with rounded factors")
         rounded = interpret(LowPrecision()(ToGraph()(mod)), arrays, float64=False)
-    each = zip(_output_names(exe), got, exact, peers, native, rounded, strict=True)
+    each = zip((leaf.name for leaf in exe.results), got, exact, peers, native, rounded, strict=True)
     outputs = tuple(
         judge(name, ours, right, peer, native=None if theirs is None else own, near=near, rounded=narrow)
         for name, ours, right, peer, own, narrow in each
@@ -115,18 +116,6 @@ def compare(
     hosted = exe.stats.get("host_operators", 0)
     assert isinstance(hosted, int)
     return Report(outputs, "interpreter" if theirs is None else "onnxruntime", hosted)
-
-
-def _output_names(exe: Executable) -> Iterator[str]:
-    """The names of the outputs, in the order in which a call gives them."""
-    names = [info.name for infos in (exe.outputs, exe.results) for info in infos]
-    todo = [exe.program.functions[exe.function].structure]
-    while todo:
-        part = todo.pop()
-        if isinstance(part, int):
-            yield names[part]
-        else:
-            todo += reversed(part)
 
 
 def _arrays(constants: Mapping[str, Any] | None) -> dict[str, Array]:

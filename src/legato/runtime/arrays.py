@@ -8,10 +8,11 @@ from typing import Final
 import numpy as np
 
 from legato.base.arrays import materialized
+from legato.base.dtype import dtype
 from legato.base.errors import RunError
 from legato.runtime.datatypes import ObjectInfo
 from legato.runtime.program import FunctionInfo, TensorInfo
-from legato.runtime.signature import fault
+from legato.runtime.signature import Shape, fault
 
 __all__ = ["as_array", "by_name", "check_out", "check_overlap", "empty", "ready"]
 
@@ -56,28 +57,34 @@ def _kind(value: object) -> str:
     return cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__.partition('.')[0]}.{cls.__name__}"
 
 
-def ready(array: np.ndarray, tensor: TensorInfo, dtype: np.dtype[np.generic]) -> np.ndarray:
-    """`array` contiguous and aligned, copied if it was not; RunError if its dtype is another than `dtype`."""
-    if array.dtype != dtype:
-        if array.dtype.newbyteorder() == dtype:
-            return np.ascontiguousarray(array, dtype).reshape(array.shape)
-        got = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
+def _typed(kind: object, shape: Shape) -> str:
+    return f"{kind}[{', '.join(map(str, shape))}]"
+
+
+def ready(array: np.ndarray, tensor: TensorInfo, kind: np.dtype[np.generic]) -> np.ndarray:
+    """`array` contiguous and aligned, copied if it was not; RunError if its dtype is another than `kind`."""
+    if array.dtype != kind:
+        if array.dtype.newbyteorder() == kind:
+            return np.ascontiguousarray(array, kind).reshape(array.shape)
         hint = f"x.astype({tensor.dtype!r}) converts it"
-        raise fault(f'input "{tensor.name}": wrong dtype', got, tensor.type, hint)
+        raise fault(f'input "{tensor.name}": wrong dtype', _typed(array.dtype, array.shape), tensor.type, hint)
     flags = array.flags
     if flags.c_contiguous and flags.aligned:
         return array
     return np.array(array, order="C", copy=True)
 
 
-def check_out(out: object, tensor: TensorInfo, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> np.ndarray:
-    """`out`, if the output `tensor` of this shape can be written into it; else RunError."""
-    what = f'out "{tensor.name}"'
-    wanted = f"{tensor.dtype}[{', '.join(map(str, shape))}]"
+def check_out(out: object, leaf: TensorInfo | ObjectInfo, shape: Shape | None) -> np.ndarray:
+    """`out`, if the output `leaf` of this shape (None: not known yet) can be written into it; else RunError."""
+    if isinstance(leaf, ObjectInfo):
+        hint = "leave it out: what run returns has it"
+        raise RunError(f"no array can be given for output {leaf}: the program makes it\n  hint: {hint}")
+    what, wanted = f'out "{leaf.name}"', leaf.type if shape is None else _typed(leaf.dtype, shape)
     if not isinstance(out, np.ndarray):
         raise fault(f"{what}: not a NumPy array", _kind(out), wanted)
-    if out.dtype != dtype or out.shape != shape:
-        raise fault(f"{what}: wrong shape or dtype", f"{out.dtype}[{', '.join(map(str, out.shape))}]", wanted)
+    fits = out.ndim == len(leaf.shape) if shape is None else out.shape == shape
+    if out.dtype != dtype(leaf.dtype).numpy or not fits:
+        raise fault(f"{what}: wrong shape or dtype", _typed(out.dtype, out.shape), wanted)
     if not out.flags.c_contiguous or not out.flags.aligned:
         raise fault(f"{what}: not contiguous", f"strides of {out.strides} bytes", f"{wanted} in C order, aligned")
     if isinstance(out, np.ma.MaskedArray):
@@ -90,7 +97,7 @@ def check_out(out: object, tensor: TensorInfo, shape: tuple[int, ...], dtype: np
 def check_overlap(info: FunctionInfo, inputs: Sequence[np.ndarray], outs: Sequence[np.ndarray | None]) -> None:
     """RunError if an array to write into (None: none was given) shares memory with an input or with another one."""
     taken = [(f'input "{tensor.name}"', array) for tensor, array in zip(info.inputs, inputs, strict=True)]
-    for tensor, out in zip(info.outputs, outs, strict=True):
+    for tensor, out in zip(info.returned, outs, strict=True):
         if out is None:
             continue
         for other, array in taken:
@@ -108,10 +115,8 @@ def by_name(
     values: Mapping[str, object],
     *,
     complete: bool,
-    others: Sequence[ObjectInfo] = (),
 ) -> list[object | None]:
-    """`values` in the order of `tensors`, None for absent ones; RunError for unknown and (`complete`) absent ones, and
-    for `others`, which are objects that the program makes."""
+    """`values` in the order of `tensors`, None for absent ones; RunError for unknown and (`complete`) absent ones."""
     known = {tensor.name: tensor for tensor in tensors}
     if not isinstance(values, Mapping):
         raise fault(
@@ -121,9 +126,6 @@ def by_name(
         from difflib import get_close_matches  # only for mistakes
 
         name = next(name for name in values if name not in known)
-        if made := [str(other) for other in others if other.name == name]:
-            hint = "leave it out: what run returns has it"
-            raise RunError(f"no array can be given for {kind} {made[0]}: the program makes it\n  hint: {hint}")
         close = get_close_matches(str(name), known, n=1)
         hint = f"\n  hint: did you mean {close[0]!r}?" if close else ""
         raise RunError(f"no {kind} is called {name!r}; there are {', '.join(map(str, tensors))}{hint}")

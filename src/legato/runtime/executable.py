@@ -144,11 +144,11 @@ class Executable:
 
         A call that fails leaves them as they are, unless it was interrupted.
         """
-        info = self._signature.info
+        info, signature = self._signature.info, self._signature
         values = by_name("input", info.arguments, inputs, complete=True)
-        given = by_name("output", info.outputs, out, complete=False, others=info.results) if out else None
-        names = [tensor.name for tensor in info.outputs] + [obj.name for obj in info.results]
-        return dict(zip(names, self._call(values, given), strict=True))
+        given = by_name("output", signature.returned, out, complete=False) if out else None
+        outputs = self._call(values, given)
+        return {name: outputs[n] for name, n in signature.named}
 
     def _call(self, inputs: Sequence[object], out: Sequence[object] | None = None) -> list[Any]:
         """All outputs for all inputs, tensors before other values; `out`: arrays to write into, None for fresh ones.
@@ -182,26 +182,31 @@ class Executable:
     def _call_into(
         self, plan: Plan, arrays: list[np.ndarray], objects: Sequence[object], out: Sequence[object]
     ) -> list[Any]:
-        """All outputs, as `_call` gives them, in the arrays of `out`; what is `deferred` is copied there at the end."""
-        outputs = self._out(plan, arrays, out)
-        late = [n for n in self._signature.deferred if out[n] is not None]
-        apart = list(outputs)
-        for n in late:
-            apart[n] = _empty(*plan.outputs[n])
-        results = self._invoke(plan, arrays, apart, objects)
-        for n in late:
-            outputs[n][...] = apart[n]
-        return [*outputs, *results]
-
-    def _out(self, plan: Plan, arrays: Sequence[np.ndarray], out: Sequence[object]) -> list[np.ndarray]:
-        """Arrays to write into: those in `out`, checked, and fresh ones for None."""
-        info = self._signature.info
+        """All outputs, as `_call` gives them, in the arrays of `out`. What is deferred is copied there at the end, and
+        so are tensors whose shapes only the call tells."""
+        signature = self._signature
+        shapes = [*(shape for shape, _ in plan.outputs), *[None] * len(signature.info.results)]
+        into = self._checked(out, shapes)
+        check_overlap(signature.info, arrays, into)
         outputs = [
-            empty(shape, kind) if given is None else check_out(given, tensor, shape, kind)
-            for tensor, (shape, kind), given in zip(info.outputs, plan.outputs, out, strict=True)
+            empty(*leaf) if array is None or n in signature.deferred else array
+            for n, (leaf, array) in enumerate(zip(plan.outputs, into, strict=False))
         ]
-        check_overlap(info, arrays, [None if g is None else o for g, o in zip(out, outputs, strict=True)])
-        return outputs
+        made = [*outputs, *self._invoke(plan, arrays, outputs, objects)]
+        self._checked(into, [None if array is None else made[n].shape for n, array in enumerate(into)])
+        for n, array in enumerate(into):
+            if array is not None and array is not made[n]:
+                array[...] = made[n]
+                made[n] = array
+        return made
+
+    def _checked(self, out: Sequence[object], shapes: Sequence[Shape | None]) -> list[np.ndarray | None]:
+        """The arrays in `out`, each for an output of that shape, None: not known yet."""
+        leaves = self._signature.returned
+        return [
+            None if array is None else check_out(array, leaf, shape)
+            for array, leaf, shape in zip(out, leaves, shapes, strict=True)
+        ]
 
     def _apart(self, inputs: Sequence[object]) -> tuple[Sequence[object], Sequence[object]]:
         """The inputs that are tensors, and those that are values of data types."""
@@ -309,24 +314,25 @@ class Executable:
 
     @property
     def outputs(self) -> tuple[TensorInfo, ...]:
-        """Name, dtype and shape of each output."""
-        return self._signature.info.outputs
+        """Name, dtype and shape of each output that is a tensor, in order; a dim that no input has is one that the
+        program computes."""
+        return tuple(leaf for leaf in self.results if isinstance(leaf, TensorInfo))
+
+    @property
+    def results(self) -> tuple[TensorInfo | ObjectInfo, ...]:
+        """What a call gives, in order: `outputs`, and values of data types."""
+        return tuple(self._signature.returned[n] for n in self._signature.info.order)
 
     @property
     def deferred(self) -> dict[str, str]:
         """The outputs that may be written while a call can still fail, with what it may fail for: an array that `run`
         is given for one is written when the call has succeeded, from memory of its own."""
-        return {self.outputs[d.output].name: d.why for d in self._signature.info.deferred}
+        return {self._signature.returned[d.output].name: d.why for d in self._signature.info.deferred}
 
     @property
     def arguments(self) -> tuple[TensorInfo | ObjectInfo, ...]:
         """What a call takes, in order: `inputs`, and values of data types."""
         return replace(self._signature.info, inputs=self.inputs).arguments
-
-    @property
-    def results(self) -> tuple[ObjectInfo, ...]:
-        """The outputs that are values of data types, or tensors whose shapes only a call tells."""
-        return self._signature.info.results
 
     @property
     def constructors(self) -> dict[str, ConstructorInfo]:
@@ -386,7 +392,7 @@ class Executable:
         return self.program.stages[stage]
 
     def __repr__(self) -> str:
-        sides = (self._signature.info.arguments, (*self.outputs, *self.results))
+        sides = (self._signature.info.arguments, self.results)
         arrow = " -> ".join(", ".join(map(str, leaves)) for leaves in sides)
         return f"<executable {self.function}({arrow}) for {self.target}, {self.threads} threads>"
 

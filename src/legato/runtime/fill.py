@@ -36,7 +36,7 @@ def fill(
     valid indices of whatever there is. RunError for dims that the function does not have, values out of their range or
     too large, and where none are found that fit the function.
     """
-    values = _solved(info, _values(info.dims, dims or {}), [dim.name in (dims or {}) for dim in info.dims])
+    values = _solved(info, _values(info, dims or {}), [dim.name in (dims or {}) for dim in info.dims])
     names = [dim.name for dim in info.dims]
     shapes = [tuple(compile_size(s, names)(values) for s in tensor.shape) for tensor in info.inputs]
     made_up = [f"{name} = {n}" for name, n in zip(names, values, strict=True) if name not in (dims or {})]
@@ -169,12 +169,15 @@ def _fitting(dim: DimInfo, equality: _Equality, values: Sequence[int], at: int, 
     return None
 
 
-def _values(dims: Sequence[DimInfo], given: Mapping[str, int]) -> list[int]:
-    known = {dim.name for dim in dims}
+def _values(info: FunctionInfo, given: Mapping[str, int]) -> list[int]:
+    known = {dim.name for dim in info.dims}
     for name in given:
         if name not in known:
-            raise RunError(f"there is no dim {name!r}\n  hint: the dims are {', '.join(sorted(known)) or 'all fixed'}")
-    return [_value(dim, given.get(dim.name)) for dim in dims]
+            what = "computed by the program" if name in info.extents else "not a dim of an input"
+            raise RunError(
+                f"{name!r} is {what}\n  hint: the inputs' dims are {', '.join(sorted(known)) or 'all fixed'}"
+            )
+    return [_value(dim, given.get(dim.name)) for dim in info.dims]
 
 
 def _value(dim: DimInfo, given: int | None) -> int:

@@ -134,6 +134,16 @@ class FunctionInfo:
         of: dict[str, Sequence[TensorInfo | ObjectInfo]] = {"input": self.inputs, "object": self.objects}
         return tuple(of[kind][int(which)] for kind, which in self.words if kind in of)
 
+    @property
+    def returned(self) -> tuple[TensorInfo | ObjectInfo, ...]:
+        """All outputs: tensors, and behind them the `results`, as a call's words have them."""
+        return (*self.outputs, *map(_as_tensor, self.results))
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The numbers of the outputs in the order in which they are returned."""
+        return tuple(_leaves(self.structure))
+
 
 @dataclass(frozen=True, slots=True)
 class HostOpInfo:
@@ -249,7 +259,13 @@ def _leaves(structure: Structure) -> Iterator[int]:
         if isinstance(node, int):
             yield node
         else:
-            stack += node
+            stack += reversed(node)
+
+
+def _as_tensor(result: ObjectInfo) -> TensorInfo | ObjectInfo:
+    """A result, as a tensor where it is one: its dims are among the function's `extents`, too."""
+    data = result.data
+    return result if isinstance(data, int) else TensorInfo(result.name, data.dtype, data.shape)
 
 
 def program_from_json(data: Reader, source: str = "", stages: Mapping[str, str] | None = None) -> Program:

@@ -86,8 +86,9 @@ class Signature:
     """A function's signature, ready to be applied to shapes."""
 
     __slots__ = ("_constraints", "_output_sizes", "_sizes", "_sources", "_workspace", "data_dims", "deferred",
-                 "dim_words", "extent_words", "flags", "has_objects", "info", "input_words", "object_words",
-                 "output_dtypes", "output_words", "pack", "report_words", "result_words", "tensors")  # fmt: skip
+                 "dim_words", "extent_words", "flags", "has_objects", "info", "input_words", "named", "object_words",
+                 "output_dtypes", "output_words", "pack", "report_words", "result_words", "returned",
+                 "tensors")  # fmt: skip
 
     def __init__(self, info: FunctionInfo) -> None:
         self.info = info
@@ -96,6 +97,8 @@ class Signature:
         self.tensors = tuple((tensor, dtype(tensor.dtype).numpy) for tensor in info.inputs)
         self.output_dtypes = tuple(dtype(tensor.dtype).numpy for tensor in info.outputs)
         self.data_dims = info.data_dims
+        self.returned = info.returned
+        self.named = [(info.returned[n].name, n) for n in info.order]
         self.deferred = tuple([deferred.output for deferred in info.deferred])
         self._sources = [_source(info, name) for name in dims]
         self._sizes = [[compile_size(size, dims) for size in tensor.shape] for tensor in info.inputs]

@@ -284,3 +284,24 @@ def test_axes_of_which_there_are_too_many_choices() -> None:
     proto = model([node("ReduceSum", "x s")], [value("x", (1,) * 40), shape(20)])
     with pytest.raises(UnsupportedError, match="137846528820 choices"):
         from_onnx(proto)
+
+
+def test_computed_dims_are_called_as_the_file_declares_them() -> None:
+    """Not where an input's dim, or another computed one, has the name: that they are equal is not for sure."""
+    nodes = [
+        node("NonZero", "x", "z"),
+        node("Transpose", "z", "t"),
+        node("Reshape", "x s", "r"),
+        node("Relu", "r", "q"),
+    ]
+    proto = model([*nodes, node("Neg", "x", "e")], [X_TYPE, shape(2)])
+    proto.graph.ClearField("output")
+    proto.graph.output.extend([
+        value("t", ("hits", "axes"), "int64"), value("e", ("m", 4)), value("r", ("rows", "n")), value("q", ("a", "b")),
+        value("z", ("c", "rows"), "int64"),
+    ])  # fmt: skip
+    exe = legato.compile(proto)
+    assert [str(o) for o in exe.outputs] == [
+        "t: int64[hits, 2]", "e: float32[n, 4]", "r: float32[rows, b]", "q: float32[rows, b]", "z: int64[2, hits]",
+    ]  # fmt: skip
+    check(proto, with_shape(ints(2, 6), ints(4, 3), ints(5, 5)))
