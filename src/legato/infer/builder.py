@@ -33,6 +33,7 @@ from legato.ir.expr import (
     Call,
     Constant,
     Constructor,
+    Dataflow,
     Expr,
     Function,
     If,
@@ -48,7 +49,7 @@ from legato.ir.expr import (
 )
 from legato.ir.let import lets
 from legato.ir.op import Op
-from legato.ir.types import Dim, FuncType, TensorType, Type, TypeData, dims, tensor_type
+from legato.ir.types import Dim, FuncType, TensorType, TupleType, Type, TypeData, dims, tensor_type
 
 __all__ = ["Builder"]
 
@@ -209,6 +210,13 @@ class Builder:
     def match_cast(self, value: Expr, target: Type) -> MatchCast:
         """`value` checked to have type `target` when it runs; binds the dims that are new in it."""
         return self._simple(MatchCast(value, target, span=self.span))
+
+    def dataflow(self, bindings: Sequence[tuple[Var, Expr]], outputs: Sequence[Expr]) -> Dataflow:
+        """The bindings in order, all of them pure; the value is the tuple of outputs."""
+        types = [o.ty for o in outputs]
+        known = tuple(t for t in types if t is not None)
+        ty = TupleType(known) if len(known) == len(types) else None
+        return Dataflow(tuple(bindings), tuple(outputs), ty=ty, span=self.span)
 
     def _simple(self, node: E) -> E:
         if any(c.ty is None for c in node.children()):

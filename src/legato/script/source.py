@@ -12,7 +12,7 @@ from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError, UnsupportedError
 from legato.base.span import Span
 
-__all__ = ["Code", "Source", "Syntax", "names_around", "read"]
+__all__ = ["Code", "Source", "Syntax", "names_around", "parsed", "read"]
 
 Syntax = ast.FunctionDef | ast.Lambda
 _MISSING: Final = object()
@@ -89,7 +89,7 @@ def read(function: Any) -> Code:
 def _definition(source: Source, function: Any) -> ast.FunctionDef:
     """The definition of `function` in its file."""
     first = function.__code__.co_firstlineno
-    for node in ast.walk(_parsed(source.text)):
+    for node in ast.walk(parsed(source.text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == function.__name__:
             if first not in (node.lineno, *(d.lineno for d in node.decorator_list)):
                 continue
@@ -101,7 +101,8 @@ def _definition(source: Source, function: Any) -> ast.FunctionDef:
 
 
 @lru_cache(maxsize=16)
-def _parsed(text: str) -> ast.Module:
+def parsed(text: str) -> ast.Module:
+    """The syntax tree of a text of Python."""
     return ast.parse(text)
 
 

@@ -1,0 +1,252 @@
+"""Expressions of scripts: Python's syntax, evaluated here rather than by Python.
+
+Names mean what the script binds, and what is around it. Operators and calls are those of the values: `x[i] + 1` of a
+buffer is a scalar expression, `x + y` of tensors a call. Nothing of Python runs but the functions that names stand for,
+so that a script in a text, which can name nothing but `I`, `R` and `T`, runs no code of its author's.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from types import ModuleType
+from typing import Any, Final
+
+from legato.arith.expr import Expr, Var
+from legato.base import dtype as dt
+from legato.base.errors import CompileError, LegatoError, ParseError, TypeCheckError, UnsupportedError
+from legato.script.modules.scalars import as_index
+from legato.script.source import Source
+
+__all__ = ["Evaluator", "Outer"]
+
+Outer = Callable[[str], Any]  # what a name around a script means; LookupError where it means nothing
+
+_BINARY: Final[dict[type[ast.AST], str]] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
+    ast.LShift: "<<", ast.RShift: ">>", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.MatMult: "@",
+    ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
+    ast.And: "and", ast.Or: "or",
+}  # fmt: skip
+_UNARY: Final[dict[type[ast.AST], str]] = {ast.USub: "-", ast.UAdd: "+", ast.Not: "not", ast.Invert: "~"}
+_NUMBERS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "/": lambda a, b: a / b,
+    "//": lambda a, b: a // b, "%": lambda a, b: a % b, "<<": lambda a, b: a << b, ">>": lambda a, b: a >> b,
+    "&": lambda a, b: a & b, "|": lambda a, b: a | b, "^": lambda a, b: a ^ b,
+    "==": lambda a, b: a == b, "!=": lambda a, b: a != b, "<": lambda a, b: a < b, "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b, ">=": lambda a, b: a >= b, "and": lambda a, b: a and b, "or": lambda a, b: a or b,
+}  # fmt: skip
+_MOST_SHIFT: Final = 1 << 12  # bits: a number of the script's is not to fill the memory
+
+
+class Evaluator:
+    """Evaluates the expressions of one function of a script; kinds of functions give values their operators.
+
+    names: what the script has bound so far. Errors have the place of the smallest expression that is wrong.
+    """
+
+    def __init__(self, source: Source, outer: Outer) -> None:
+        self.source = source
+        self.outer = outer
+        self.names: dict[str, Any] = {}
+        self.dims: dict[str, Var] = {}  # by the names that shapes give them
+
+    # ------------------------------------------------------------------ what kinds of functions decide
+
+    def binary(self, op: str, a: Any, b: Any) -> Any:
+        """`a op b` of two values of which one is no Python number."""
+        raise TypeCheckError(f"`{op}` of {self.described(a)} and {self.described(b)} has no meaning here")
+
+    def unary(self, op: str, a: Any) -> Any:
+        """`op a` of a value that is no Python number."""
+        raise TypeCheckError(f"`{op}` of {self.described(a)} has no meaning here")
+
+    def item(self, value: Any, index: Any) -> Any:
+        """`value[index]` of what is no Python sequence; index is a tuple where there are several."""
+        raise TypeCheckError(f"{self.described(value)} has no elements")
+
+    def member(self, value: Any, name: str) -> Any:
+        """`value.name` of what is no module or namespace."""
+        raise TypeCheckError(f"{self.described(value)} has no {name}")
+
+    def call(self, function: Any, args: list[Any], keywords: dict[str, Any]) -> Any:
+        """`function(…)`."""
+        return function(*args, **keywords)
+
+    def described(self, value: Any) -> str:
+        """A value, in words."""
+        return f"{value!r}" if isinstance(value, int | float | str) else f"a {type(value).__name__}"
+
+    def dim(self, d: Any) -> Expr:
+        """An extent: a number, an expression of dims, or the text of one, in which new names are new dims."""
+        if isinstance(d, str):
+            tree = ast.parse(d, mode="eval").body
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Name) and not isinstance(self.names.get(node.id), Expr):
+                    self.names[node.id] = self.dims.setdefault(node.id, Var(node.id, dt.index, 0))
+            d = self.value(tree)
+        if isinstance(d, int) and d < 0:
+            raise TypeCheckError(f"a dim is {d}, wanted at least 0")
+        return as_index(d, "a dim")
+
+    # ------------------------------------------------------------------ places
+
+    @contextmanager
+    def at(self, node: ast.AST) -> Iterator[None]:
+        """Errors raised inside have the place of `node`; what Python raises of a value is a typed error there."""
+        try:
+            yield
+        except CompileError as error:
+            if error.span is None:
+                error.span = self.source.span(node)
+            self.source.quote(error)
+            raise
+        except LegatoError:
+            raise
+        except RecursionError as error:
+            raise self.error(node, "this nests too deeply", kind=UnsupportedError) from error
+        except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+            raise self.error(node, str(error) or type(error).__name__) from error
+
+    def error(
+        self, node: ast.AST, message: str, hint: str | None = None, *, kind: type[CompileError] = ParseError
+    ) -> CompileError:
+        """The error for a part of the script."""
+        error = kind(message, span=self.source.span(node), hint=hint)
+        self.source.quote(error)
+        return error
+
+    # ------------------------------------------------------------------ expressions
+
+    def value(self, node: ast.expr) -> Any:
+        """What an expression stands for."""
+        rule = _RULES.get(type(node))
+        if rule is None:
+            raise self.error(node, f"{type(node).__name__} has no meaning in a script", kind=UnsupportedError)
+        with self.at(node):
+            return rule(self, node)
+
+    def _constant(self, node: ast.Constant) -> Any:
+        return node.value
+
+    def _name(self, node: ast.Name) -> Any:
+        if node.id in self.names:
+            return self.names[node.id]
+        try:
+            return self.outer(node.id)
+        except LookupError:
+            close = get_close_matches(node.id, [n for n in self.names if not n.startswith("_")], 1)
+            hint = f"did you mean {close[0]}?" if close else None
+            raise self.error(node, f"nothing is called {node.id} here", hint) from None
+
+    def _attribute(self, node: ast.Attribute) -> Any:
+        value = self.value(node.value)
+        if isinstance(value, ModuleType):
+            found = getattr(value, node.attr, None) if node.attr in _public(value) else None
+            if found is None:
+                close = get_close_matches(node.attr, _public(value), 1)
+                hint = f"did you mean {close[0]}?" if close else None
+                raise self.error(node, f"{_short(value)} has no {node.attr}", hint)
+            return found
+        return self.member(value, node.attr)
+
+    def _call(self, node: ast.Call) -> Any:
+        function = self.value(node.func)
+        args: list[Any] = []
+        for a in node.args:
+            args += self.value(a.value) if isinstance(a, ast.Starred) else (self.value(a),)
+        keywords: dict[str, Any] = {}
+        for k in node.keywords:
+            if k.arg is None:
+                keywords |= self.value(k.value)
+            else:
+                keywords[k.arg] = self.value(k.value)
+        return self.call(function, args, keywords)
+
+    def _subscript(self, node: ast.Subscript) -> Any:
+        value = self.value(node.value)
+        index = self.value(node.slice)
+        if isinstance(value, tuple | list | dict | str) and isinstance(index, int | str | slice):
+            return value[index]  # type: ignore[index]
+        return self.item(value, index)
+
+    def _slice(self, node: ast.Slice) -> slice:
+        return slice(*(None if e is None else self.value(e) for e in (node.lower, node.upper, node.step)))
+
+    def _sequence(self, node: ast.Tuple | ast.List) -> Any:
+        found: list[Any] = []
+        for e in node.elts:
+            found += self.value(e.value) if isinstance(e, ast.Starred) else (self.value(e),)
+        return tuple(found) if isinstance(node, ast.Tuple) else found
+
+    def _dict(self, node: ast.Dict) -> dict[Any, Any]:
+        if None in node.keys:
+            raise self.error(node, "** in a dictionary has no meaning in a script", kind=UnsupportedError)
+        return {self.value(k): self.value(v) for k, v in zip(node.keys, node.values, strict=True) if k is not None}
+
+    def _binary(self, node: ast.BinOp) -> Any:
+        """A chain of operators is read from its first operand on: sums have any length."""
+        chain: list[ast.BinOp] = []
+        left: ast.expr = node
+        while isinstance(left, ast.BinOp):
+            chain.append(left)
+            left = left.left
+        found = self.value(left)
+        for step in reversed(chain):
+            with self.at(step):
+                found = self._operate(_BINARY[type(step.op)], found, self.value(step.right))
+        return found
+
+    def _compare(self, node: ast.Compare) -> Any:
+        operands = [self.value(node.left), *map(self.value, node.comparators)]
+        found: Any = True
+        for op, a, b in zip(node.ops, operands, operands[1:], strict=False):
+            text = _BINARY.get(type(op))
+            if text is None:
+                raise self.error(node, f"{type(op).__name__} has no meaning in a script", kind=UnsupportedError)
+            one = self._operate(text, a, b)
+            found = one if found is True else self._operate("and", found, one)
+        return found
+
+    def _logic(self, node: ast.BoolOp) -> Any:
+        first, *rest = map(self.value, node.values)
+        for other in rest:
+            first = self._operate(_BINARY[type(node.op)], first, other)
+        return first
+
+    def _unary(self, node: ast.UnaryOp) -> Any:
+        a, op = self.value(node.operand), _UNARY[type(node.op)]
+        if isinstance(a, int | float):
+            return {"-": lambda: -a, "+": lambda: +a, "not": lambda: not a, "~": lambda: ~a}[op]()  # type: ignore[operator]
+        return self.unary(op, a)
+
+    def _operate(self, op: str, a: Any, b: Any) -> Any:
+        plain = isinstance(a, int | float | str) and isinstance(b, int | float | str)
+        sequences = op == "+" and type(a) is type(b) and isinstance(a, tuple | list)
+        if not plain and not sequences:
+            return self.binary(op, a, b)
+        if op in ("**", "<<") and not (isinstance(b, float) or 0 <= int(b) <= _MOST_SHIFT):
+            raise TypeCheckError(f"{a} {op} {b} is too large a number")
+        if op == "**":
+            return a**b
+        return _NUMBERS[op](a, b)
+
+
+_RULES: Final[dict[type[ast.AST], Callable[[Any, Any], Any]]] = {
+    ast.Constant: Evaluator._constant, ast.Name: Evaluator._name, ast.Attribute: Evaluator._attribute,
+    ast.Call: Evaluator._call, ast.Subscript: Evaluator._subscript, ast.Slice: Evaluator._slice,
+    ast.Tuple: Evaluator._sequence, ast.List: Evaluator._sequence, ast.Dict: Evaluator._dict,
+    ast.BinOp: Evaluator._binary, ast.Compare: Evaluator._compare, ast.BoolOp: Evaluator._logic,
+    ast.UnaryOp: Evaluator._unary,
+}  # fmt: skip
+
+
+def _public(module: ModuleType) -> list[str]:
+    return list(getattr(module, "__all__", None) or (n for n in dir(module) if not n.startswith("_")))
+
+
+def _short(module: ModuleType) -> str:
+    """A module as scripts call it."""
+    return getattr(module, "SCRIPT_NAME", module.__name__)

@@ -1,0 +1,422 @@
+"""`@R.function`: a Python function read as a function of the graph.
+
+    @R.function
+    def main(x: R.Tensor(("n", 784), "float32")) -> R.Tensor(("n", 784), "float32"):
+        with R.dataflow():
+            y = R.nn.relu(x)                          let %gv = dataflow { let %y = nn.relu(%x); output(%y) };
+            R.output(y)                       ⇒       %gv.0
+        return y
+
+An assignment binds what it computes. A dataflow block is a `Dataflow` node, whose outputs are the only names of it that
+are known behind it. A name in a shape and the same name assigned `T.int64()` are one dim.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from legato.arith.expr import Expr as Dim
+from legato.base.dataclass import dataclass
+from legato.base.errors import TypeCheckError, UnsupportedError
+from legato.infer.builder import Builder
+from legato.infer.holes import dim_vars, has_holes
+from legato.ir.expr import Expr, Function, GlobalVar, Var, constant
+from legato.ir.let import lets
+from legato.ir.types import FuncType, TensorType, Type
+from legato.script.modules import scalars
+from legato.script.modules.evaluate import Evaluator, Outer
+from legato.script.modules.forms import NewVar
+from legato.script.modules.operators import OPERATORS, OpForm
+from legato.script.modules.tir_calls import TensorCall
+from legato.script.modules.types import type_of
+from legato.script.source import Source
+
+__all__ = ["Dataflows", "Declared", "FunctionAttributes", "GraphReader", "MatchCastForm", "ModuleNames", "Outputs",
+           "declared", "graph_function"]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Dataflows:
+    """`R.dataflow()`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """`R.output(…)`."""
+
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionAttributes:
+    """`R.func_attr({…})`."""
+
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class MatchCastForm:
+    """`R.match_cast(value, type)`."""
+
+    value: Any
+    form: Any
+
+
+class ModuleNames:
+    """The functions of a module, as a script names them through its class."""
+
+    def __init__(self, functions: Mapping[str, GlobalVar]) -> None:
+        self._functions = functions
+
+    def __getattr__(self, name: str) -> GlobalVar:
+        found = self._functions.get(name)
+        if found is None:
+            known = ", ".join(self._functions)
+            raise TypeCheckError(f"the module has no function {name}", hint=f"it has {known}")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """The head of a function: its parameters, result type, and the dims that these name."""
+
+    params: tuple[Var, ...]
+    ret: Type | None
+    names: Mapping[str, Any]
+
+    @property
+    def ty(self) -> FuncType | None:
+        """The function's type, where the annotations tell it all."""
+        types = [p.ty for p in self.params]
+        if self.ret is None or has_holes(self.ret) or any(t is None or has_holes(t) for t in types):
+            return None
+        known = tuple(t for t in types if t is not None)
+        return FuncType(known, self.ret, tuple(dict.fromkeys(v for t in known for v in dim_vars(t))))
+
+
+def declared(reader: Evaluator, node: ast.FunctionDef) -> Declared:
+    """The head of a function. CompileError where its annotations are none."""
+    given = node.args
+    if given.vararg or given.kwarg or given.kwonlyargs or given.defaults:
+        raise reader.error(node, "parameters of a graph function have no defaults, and no stars")
+    params = []
+    for arg in (*given.posonlyargs, *given.args):
+        ty = None if arg.annotation is None else _annotation(reader, arg.annotation)
+        params.append(Var(arg.arg, ty=ty, span=reader.source.span(arg)))
+    ret = None if node.returns is None else _annotation(reader, node.returns)
+    return Declared(tuple(params), ret, dict(reader.names))
+
+
+def _annotation(reader: Evaluator, node: ast.expr) -> Type | None:
+    with reader.at(node):
+        ty = type_of(reader.value(node), reader.dim)
+    return None if has_holes(ty) else ty
+
+
+def graph_function(
+    source: Source, node: ast.FunctionDef, outer: Outer, scope: Mapping[str, Any] | None = None,
+    attrs: Mapping[str, Any] | None = None,
+) -> Function:  # fmt: skip
+    """The function, untyped or typed in parts, that a function of a script says; `scope`: names that it may use."""
+    reader = GraphReader(source, outer)
+    reader.names |= scope or {}
+    with reader.at(node):
+        return reader.function(node, attrs or {})
+
+
+class GraphReader(Evaluator):
+    """Reads one function, and the functions in it."""
+
+    def __init__(self, source: Source, outer: Outer, builder: Builder | None = None) -> None:
+        super().__init__(source, outer)
+        self.b = builder or Builder()
+        self.outputs: list[tuple[str, Any]] | None = None  # of the dataflow block that is open
+        self.attrs: dict[str, Any] = {}
+
+    def function(self, node: ast.FunctionDef, attrs: Mapping[str, Any]) -> Function:
+        """A function of the module, or one inside of a function."""
+        head = declared(self, node)
+        self.names |= {p.name: p for p in head.params}
+        for p in head.params:
+            if p.ty is not None:
+                self.b.var(p.name, p.ty)  # its dims are in scope
+        self.attrs = dict(attrs)
+        with self.b.bindings() as bound:
+            result = self.body(node.body)
+        if result is None:
+            raise self.error(node, f"{node.name} returns nothing", "return … at its end")
+        dims = dict.fromkeys(v for p in head.params if p.ty is not None for v in dim_vars(p.ty))
+        span = self.source.span(node)
+        return Function(head.params, lets(bound, result), head.ret, tuple(dims), self.attrs, span=span)
+
+    # ------------------------------------------------------------------ values
+
+    def binary(self, op: str, a: Any, b: Any) -> Any:
+        if not isinstance(a, Expr) and not isinstance(b, Expr):
+            return scalars.binary(op, a, b)
+        name = _OPERATORS.get(op)
+        if name is None:
+            raise UnsupportedError(f"`{op}` of tensors has no meaning in a script")
+        return OPERATORS[name](self.b, a, b)
+
+    def unary(self, op: str, a: Any) -> Any:
+        if isinstance(a, Dim):
+            return scalars.unary(op, a)
+        if op != "-":
+            return super().unary(op, a)
+        return OPERATORS["negative"](self.b, a)
+
+    def item(self, value: Any, index: Any) -> Any:
+        if isinstance(value, Expr) and isinstance(index, int):
+            return self.b.get(value, index)
+        return super().item(value, index)
+
+    def member(self, value: Any, name: str) -> Any:
+        if isinstance(value, Expr):
+            if name == "shape" and isinstance(value.ty, TensorType):
+                return value.ty.shape
+            if name == "dtype" and isinstance(value.ty, TensorType):
+                return str(value.ty.dtype)
+            if name == "astype":
+                return lambda dtype: OPERATORS["astype"](self.b, value, dtype)
+            raise TypeCheckError(f"a tensor has no {name}")
+        return getattr(value, name)
+
+    def call(self, function: Any, args: list[Any], keywords: dict[str, Any]) -> Any:
+        with self.b.at(self.b.span):
+            if isinstance(function, OpForm):
+                return function.apply(self.b, args, keywords)
+            if isinstance(function, TensorCall):
+                return function.apply(self, args, keywords)
+            if isinstance(function, Expr):
+                if keywords:
+                    raise TypeCheckError(f"a function of the graph takes no names, got {', '.join(keywords)}")
+                return self.b.call(function, *args)
+        return function(*args, **keywords)
+
+    def value(self, node: ast.expr) -> Any:
+        with self.b.at(self.source.span(node)):
+            return super().value(node)
+
+    def described(self, value: Any) -> str:
+        return f"a tensor of {value.ty}" if isinstance(value, Expr) else super().described(value)
+
+    def expr(self, value: Any) -> Expr:
+        """A value as an expression of the graph."""
+        if isinstance(value, Expr):
+            return value
+        if isinstance(value, tuple | list):
+            return self.b.tuple_([self.expr(v) for v in value])
+        if isinstance(value, bool | int | float | np.ndarray | np.generic):
+            return constant(np.asarray(value), None, self.b.span)
+        raise TypeCheckError(f"{self.described(value)} is no value of the graph")
+
+    # ------------------------------------------------------------------ statements
+
+    def body(self, stmts: Sequence[ast.stmt]) -> Expr | None:
+        """The result of statements, whose bindings go to the open body; None where nothing is returned."""
+        for n, s in enumerate(stmts):
+            with self.at(s), self.b.at(self.source.span(s)):
+                if isinstance(s, ast.Return):
+                    if n + 1 < len(stmts):
+                        raise self.error(stmts[n + 1], "nothing is reached behind a return")
+                    return self.b.tuple_([]) if s.value is None else self.expr(self.value(s.value))
+                if isinstance(s, ast.If):
+                    result = self._if(s, stmts[n + 1 :])
+                    if result is not None:
+                        return result
+                else:
+                    self._statement(s)
+        return None
+
+    def _statement(self, s: ast.stmt) -> None:
+        match s:
+            case ast.Assign(targets=[target]):
+                self._assign(target, self.value(s.value))
+            case ast.AnnAssign(value=value) if value is not None:
+                self._annotated(s.target, s.annotation, self.value(value))
+            case ast.With(items=[ast.withitem(context_expr=context)]):
+                if not isinstance(self.value(context), Dataflows):
+                    raise self.error(context, "a graph function has no such block", "with R.dataflow():")
+                self._dataflow(s)
+            case ast.FunctionDef():
+                self._local(s)
+            case ast.Expr():
+                self._expression(self.value(s.value))
+            case ast.Pass():
+                pass
+            case ast.For() | ast.While():
+                hint = "a function that calls itself, or R.if"
+                raise self.error(s, "a graph function has no loops", hint, kind=UnsupportedError)
+            case _:
+                raise self.error(s, f"{type(s).__name__} has no meaning in a graph function", kind=UnsupportedError)
+
+    def _assign(self, target: ast.expr, value: Any) -> None:
+        if isinstance(target, ast.Tuple | ast.List):
+            self._unpack(target, value)
+        elif isinstance(target, ast.Name):
+            self._bind(target.id, value)
+        else:
+            raise self.error(target, "nothing can be assigned to this: tensors do not change", kind=UnsupportedError)
+
+    def _unpack(self, target: ast.Tuple | ast.List, value: Any) -> None:
+        count = len(target.elts)
+        if isinstance(value, Expr):
+            whole = self._named("_", value)
+            value = [self.b.get(whole, i) for i in range(count)]
+        if not isinstance(value, tuple | list) or len(value) != count:
+            raise TypeCheckError(f"{count} names for {self.described(value)}")
+        for t, v in zip(target.elts, value, strict=True):
+            self._assign(t, v)
+
+    def _bind(self, name: str, value: Any) -> None:
+        match value:
+            case NewVar():
+                if not isinstance(self.names.get(name), Dim):
+                    self.dim(name)
+            case MatchCastForm(value=given, form=form):
+                target = type_of(form, self.dim)
+                self.names[name] = self._named(name, self.b.match_cast(self.expr(given), target))
+            case Expr() if not isinstance(value, GlobalVar):
+                self.names[name] = self._named(name, value)
+            case tuple() | list() if any(isinstance(v, Expr) for v in value):
+                self.names[name] = self._named(name, self.expr(value))
+            case _:
+                self.names[name] = value
+
+    def _named(self, name: str, value: Expr) -> Var:
+        return self.b.let(name, value)
+
+    def _annotated(self, target: ast.expr, annotation: ast.expr, value: Any) -> None:
+        if not isinstance(target, ast.Name):
+            raise self.error(target, "an annotation is of a name")
+        ty = _annotation(self, annotation)
+        if isinstance(value, MatchCastForm):
+            self._bind(target.id, value)
+            return
+        made = self.expr(value)
+        var = Var(target.id, ty=ty or made.ty, span=self.b.span)
+        self.names[target.id] = self.b.let(var, made)
+
+    def _expression(self, value: Any) -> None:
+        match value:
+            case Outputs(values=values):
+                if self.outputs is None:
+                    raise TypeCheckError("R.output stands in a dataflow block")
+                names = {id(v): n for n, v in self.names.items()}
+                self.outputs += [(names.get(id(v), ""), v) for v in values]
+            case FunctionAttributes(values=values):
+                self.attrs |= values
+            case str() | None:
+                pass  # a docstring
+            case MatchCastForm(value=given, form=form):
+                self._named("_", self.b.match_cast(self.expr(given), type_of(form, self.dim)))
+            case Expr():
+                self._named("_", value)
+            case _:
+                raise TypeCheckError(f"{self.described(value)} is computed and not used")
+
+    def _dataflow(self, s: ast.With) -> None:
+        if self.outputs is not None:
+            raise self.error(s, "a dataflow block is inside another one")
+        self.outputs = []
+        try:
+            with self.scope(), self.b.bindings() as bound:
+                if self.body(s.body) is not None:
+                    raise self.error(s, "a dataflow block returns nothing: R.output names its results")
+                outputs = self.outputs
+        finally:
+            self.outputs = None
+        if not outputs:
+            raise self.error(s, "the dataflow block has no R.output")
+        for name, value in outputs:
+            if not name or not isinstance(value, Expr):
+                raise self.error(s, "R.output names variables of the block")
+        block = self.b.let("gv", self.b.dataflow(bound, [v for _, v in outputs]))
+        for i, (name, _) in enumerate(outputs):
+            self.names[name] = self.b.get(block, i)
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Names bound inside are forgotten; dims are not."""
+        before = dict(self.names)
+        try:
+            yield
+        finally:
+            self.names = before | self.dims
+
+    # ------------------------------------------------------------------ branches, functions
+
+    def _if(self, s: ast.If, rest: Sequence[ast.stmt]) -> Expr | None:
+        """A choice; its value where both branches return."""
+        cond = self.value(s.test)
+        if isinstance(cond, bool):
+            return self.body(s.body if cond else s.orelse)
+        if not s.orelse:
+            raise self.error(s, "an if has an else: both give the values that are used behind it")
+        names = [n for n in _assigned(s.body) if n in _assigned(s.orelse)]
+        returned = [_returns(b) for b in (s.body, s.orelse)]
+        if any(returned) and not all(returned):
+            raise self.error(s, "one branch returns, the other does not")
+        if all(returned) and rest:
+            raise self.error(rest[0], "nothing is reached behind a return")
+        if not any(returned) and not names:
+            raise self.error(s, "the branches assign no name in common")
+        branches = [self._branch(b, [] if all(returned) else names) for b in (s.body, s.orelse)]
+        made = self.b.if_(self.expr(cond), *branches)
+        if all(returned):
+            return made
+        self._results(names, made)
+        return None
+
+    def _branch(self, stmts: Sequence[ast.stmt], names: Sequence[str]) -> Expr:
+        with self.scope(), self.b.bindings() as bound:
+            result = self.body(stmts)
+            if result is None:
+                values = [self.expr(self.names[n]) for n in names]
+                result = values[0] if len(values) == 1 else self.b.tuple_(values)
+        return lets(bound, result)
+
+    def _results(self, names: Sequence[str], made: Expr) -> None:
+        if len(names) == 1:
+            self.names[names[0]] = self._named(names[0], made)
+            return
+        whole = self._named("_", made)
+        for i, n in enumerate(names):
+            self.names[n] = self._named(n, self.b.get(whole, i))
+
+    def _local(self, node: ast.FunctionDef) -> None:
+        """A function inside a function, which may call itself."""
+        inner = GraphReader(self.source, self.outer, self.b)
+        inner.names, inner.dims = dict(self.names), dict(self.dims)
+        head = declared(inner, node)
+        var = Var(node.name, ty=head.ty, span=self.source.span(node))
+        inner.names = {**self.names, node.name: var}
+        made = inner.function(node, {})
+        self.names[node.name] = self.b.let(var, made)
+
+
+_OPERATORS: dict[str, str] = {
+    "+": "add", "-": "subtract", "*": "multiply", "/": "divide", "//": "floor_divide", "%": "mod", "**": "power",
+    "@": "matmul", "==": "equal", "!=": "not_equal", "<": "less", "<=": "less_equal", ">": "greater",
+    ">=": "greater_equal",
+}  # fmt: skip
+
+
+def _assigned(stmts: Sequence[ast.stmt]) -> list[str]:
+    """Names that statements assign, in their order."""
+    found = (n for s in stmts for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+    return list(dict.fromkeys(n.id for n in found))
+
+
+def _returns(stmts: Sequence[ast.stmt]) -> bool:
+    last = stmts[-1] if stmts else None
+    if isinstance(last, ast.If):
+        return _returns(last.body) and _returns(last.orelse)
+    return isinstance(last, ast.Return)
+

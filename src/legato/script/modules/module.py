@@ -1,0 +1,230 @@
+"""`@I.ir_module`, `@R.function`, `@T.prim_func`: from Python's objects, or a text, to functions and modules.
+
+A function of its own becomes a loop program or a typed function at once. In a class they wait for the class, through
+which they name each other.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from typing import Any, Final
+
+from legato.base.dataclass import dataclass
+from legato.base.errors import CompileError, ParseError, UnsupportedError
+from legato.infer.infer import infer, infer_function
+from legato.ir.expr import GlobalVar
+from legato.ir.module import GlobalFunc, Module
+from legato.script.modules.evaluate import Evaluator, Outer
+from legato.script.modules.graph import ModuleNames, declared, graph_function
+from legato.script.modules.tensor import tensor_function
+from legato.script.source import Source, names_around, parsed, read
+
+__all__ = ["Waiting", "function", "ir_module", "module_from_text", "prim_func"]
+
+_MARKS: Final = {"prim_func": "T", "function": "R"}  # decorators by their last name
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A function of a class, which is read with the class. `kind`: "T" or "R"."""
+
+    function: Any
+    kind: str
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        hint = "write @I.ir_module above the class"
+        raise CompileError(f"{self.function.__name__} is part of a class that is no module", hint=hint)
+
+
+def prim_func(function: Any = None, *, private: bool = False, s_tir: bool = True, **odd: Any) -> Any:
+    """`@T.prim_func` above a function: a loop program (`Func`). In a class, a program of its module."""
+    _refuse(odd, "T.prim_func")
+    if function is None:
+        return lambda f: prim_func(f, private=private)
+    if _is_in_class(function):
+        return Waiting(function, "T")
+    code = read(function)
+    assert isinstance(code.node, ast.FunctionDef)
+    return tensor_function(code.source, code.node, code.outer)
+
+
+def function(function_: Any = None, *, private: bool = False, pure: bool = True, **odd: Any) -> Any:
+    """`@R.function` above a function: a typed function of the graph. In a class, a function of its module."""
+    _refuse(odd, "R.function")
+    attrs = _attributes(private, pure)
+    if function_ is None:
+        return lambda f: function(f, private=private, pure=pure)
+    if _is_in_class(function_):
+        return Waiting(function_, "R", attrs)
+    code = read(function_)
+    assert isinstance(code.node, ast.FunctionDef)
+    return _typed(lambda: infer_function(graph_function(code.source, code.node, code.outer, attrs=attrs)), code.source)
+
+
+def _attributes(private: Any, pure: Any) -> dict[str, Any]:
+    return ({"private": True} if private else {}) | ({} if pure else {"pure": False})
+
+
+def _refuse(odd: Mapping[str, Any], where: str) -> None:
+    for name, value in odd.items():
+        if value not in (None, False):
+            raise UnsupportedError(f"{where} has no option {name}={value!r}")
+
+
+def _is_in_class(function_: Any) -> bool:
+    around = getattr(function_, "__qualname__", "").split(".")[:-1]
+    return bool(around) and around[-1] != "<locals>"
+
+
+def ir_module(cls: Any) -> Module:
+    """`@I.ir_module` above a class: the module of its functions.
+
+    CompileError, with the line of the script, for what is wrong in any of them.
+    """
+    if not inspect.isclass(cls):
+        raise UnsupportedError(f"@I.ir_module takes a class, got a {type(cls).__name__}")
+    waiting = {name: w for name, w in vars(cls).items() if isinstance(w, Waiting)}
+    source, node = _class(cls)
+    return _module(source, node, _names_around(cls, waiting))
+
+
+def _names_around(cls: type, waiting: Mapping[str, Waiting]) -> Outer:
+    """What names mean in the functions of a class: what is around each of them, or around the class."""
+    around = [names_around(w.function) for w in waiting.values()]
+    globals_ = vars(sys.modules[cls.__module__]) if cls.__module__ in sys.modules else {}
+
+    def outer(name: str) -> Any:
+        for one in around:
+            try:
+                return one(name)
+            except LookupError:
+                continue
+        if name in globals_:
+            return globals_[name]
+        raise LookupError(name)
+
+    return outer
+
+
+def _class(cls: Any) -> tuple[Source, ast.ClassDef]:
+    try:
+        lines, first = inspect.findsource(cls)
+    except (OSError, TypeError) as error:
+        hint = "scripts are read from their files; legato.script.parse reads a text"
+        raise UnsupportedError(f"the source of {cls.__name__} cannot be read: {error}", hint=hint) from error
+    source = Source(inspect.getsourcefile(cls) or "<script>", "".join(lines))
+    found = [n for n in ast.walk(parsed(source.text)) if isinstance(n, ast.ClassDef) and n.name == cls.__name__]
+    if not found:
+        raise UnsupportedError(f"{cls.__name__} is not written with `class` in {source.name}")
+    return source, min(found, key=lambda n: abs(n.lineno - 1 - first))
+
+
+def module_from_text(text: str, names: Mapping[str, Any], source_name: str = "<script>") -> Module:
+    """The module, or the functions, of a script in a text. `names` are those that it may use: `I`, `R` and `T`.
+
+    Imports of these are read over; nothing of the text is run. CompileError for anything else.
+    """
+    source = Source(source_name, text)
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise _syntax(error, source) from None
+
+    def outer(name: str) -> Any:
+        return names[name]
+
+    classes = [n for n in tree.body if isinstance(n, ast.ClassDef)]
+    functions = [n for n in tree.body if isinstance(n, ast.FunctionDef)]
+    odd = [n for n in tree.body if not isinstance(n, ast.ClassDef | ast.FunctionDef | ast.Import | ast.ImportFrom)]
+    odd = [n for n in odd if not (isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant))]
+    if odd or len(classes) > 1 or (classes and functions) or not (classes or functions):
+        where = odd[0] if odd else tree.body[-1] if tree.body else None
+        error = ParseError("a script is one class under @I.ir_module, or functions",
+                           span=None if where is None else source.span(where))  # fmt: skip
+        source.quote(error)
+        raise error
+    if classes:
+        return _module(source, classes[0], outer)
+    return _module_of(source, functions, outer, "")
+
+
+def _syntax(error: Exception, source: Source) -> ParseError:
+    from legato.base.span import Span
+
+    line, column = getattr(error, "lineno", None) or 1, getattr(error, "offset", None) or 1
+    found = ParseError(getattr(error, "msg", None) or str(error) or "this nests too deeply",
+                       span=Span(source.name, line, column, line, column + 1))  # fmt: skip
+    source.quote(found)
+    return found
+
+
+def _module(source: Source, node: ast.ClassDef, outer: Outer) -> Module:
+    functions = [s for s in node.body if isinstance(s, ast.FunctionDef)]
+    for s in node.body:
+        plain = isinstance(s, ast.FunctionDef | ast.Pass) or (isinstance(s, ast.Expr) and _is_head(s.value))
+        if not plain:
+            error = UnsupportedError(f"{type(s).__name__} in a module: it has functions only", span=source.span(s))
+            source.quote(error)
+            raise error
+    return _module_of(source, functions, outer, node.name)
+
+
+def _is_head(e: ast.expr) -> bool:
+    """A docstring, or `I.module_attrs({…})` and its kin."""
+    return isinstance(e, ast.Constant | ast.Call)
+
+
+def _module_of(source: Source, nodes: list[ast.FunctionDef], outer: Outer, name: str) -> Module:
+    reader = Evaluator(source, outer)
+    kinds = [_kind(reader, n) for n in nodes]
+    if len({n.name for n in nodes}) < len(nodes):
+        twice = next(n for i, n in enumerate(nodes) if n.name in {m.name for m in nodes[:i]})
+        raise reader.error(twice, f"two functions are called {twice.name}")
+    made: dict[GlobalVar, GlobalFunc] = {}
+    declared_: dict[str, GlobalVar] = {}
+    for node, (kind, _) in zip(nodes, kinds, strict=True):
+        declared_[node.name] = GlobalVar(node.name, ty=_type(source, node, outer) if kind == "R" else None)
+    names = ModuleNames(declared_)
+    scope: dict[str, Any] = {name: names} if name else dict(declared_)
+    for node, (kind, attrs) in zip(nodes, kinds, strict=True):
+        gv = declared_[node.name]
+        if kind == "T":
+            made[gv] = tensor_function(source, node, outer)
+        else:
+            made[gv] = graph_function(source, node, outer, scope, attrs)
+    return _typed(lambda: infer(Module(made)), source)
+
+
+def _typed(run: Callable[[], Any], source: Source) -> Any:
+    try:
+        return run()
+    except CompileError as error:
+        for one in (error, *error.others):
+            source.quote(one)
+        raise
+
+
+def _type(source: Source, node: ast.FunctionDef, outer: Outer) -> Any:
+    return declared(Evaluator(source, outer), node).ty
+
+
+def _kind(reader: Evaluator, node: ast.FunctionDef) -> tuple[str, dict[str, Any]]:
+    """ "T" or "R", with the attributes that the decorator gives."""
+    if len(node.decorator_list) != 1:
+        raise reader.error(node, f"{node.name} has no decorator", "@R.function or @T.prim_func")
+    mark = node.decorator_list[0]
+    called = mark.func if isinstance(mark, ast.Call) else mark
+    last = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+    if last not in _MARKS:
+        raise reader.error(mark, f"@{ast.unparse(mark)} is no decorator of a module's function",
+                           "@R.function or @T.prim_func", kind=UnsupportedError)  # fmt: skip
+    given = {k.arg: reader.value(k.value) for k in mark.keywords} if isinstance(mark, ast.Call) else {}
+    if last == "prim_func":
+        return "T", {}
+    return "R", _attributes(given.get("private", False), given.get("pure", True))
+

@@ -1,0 +1,166 @@
+"""`R`: the names of graph functions in scripts. `from legato.script import relax as R`
+
+    @R.function
+    def main(x: R.Tensor(("n", 784), "float32"), w: R.Tensor((784, 10), "float32")) -> R.Tensor(("n", 10), "float32"):
+        with R.dataflow():
+            y = R.nn.relu(R.matmul(x, w))
+            R.output(y)
+        return y
+
+Operators have Relax's names and parameters; `R.op` has the language's own (`R.op.nn.dense(x, w)`).
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from legato.arith.expr import Expr as Dim
+from legato.base import dtype as dt
+from legato.base.errors import TypeCheckError
+from legato.ir import expr as ir
+from legato.ir.types import dims
+from legato.script.modules.forms import ScalarType
+from legato.script.modules.graph import Dataflows, FunctionAttributes, MatchCastForm, Outputs
+from legato.script.modules.module import function
+from legato.script.modules.operators import OPERATORS, OpForm
+from legato.script.modules.tir_calls import TensorCall, call_tir_form
+from legato.script.modules.types import AnyForm, CallableForm, PrimForm, ShapeForm, TensorForm, TupleForm
+
+if TYPE_CHECKING:
+    from typing import Any
+
+SCRIPT_NAME: Final = "R"
+_sequence: Final = tuple  # Python's: `tuple` is that of the graph here
+
+# ---------------------------------------------------------------------- annotations
+
+
+def Tensor(shape: Any = None, dtype: Any = None, ndim: int | None = None, **odd: Any) -> TensorForm:
+    """A tensor: `R.Tensor(("n", 4), "float32")`, `R.Tensor("float32", ndim=2)`; without a dtype, inferred."""
+    if isinstance(shape, str):
+        shape, dtype = None, shape
+    if odd.pop("vdevice", None) is not None or odd:
+        raise TypeCheckError("R.Tensor takes a shape, a dtype and ndim")
+    extents = shape.dims if isinstance(shape, ir.Shape) else shape
+    kind = None if dtype is None else dtype.dtype if isinstance(dtype, ScalarType) else dt.dtype(dtype)
+    return TensorForm(None if extents is None else _sequence(extents), kind, ndim if ndim != -1 else None)
+
+
+def Tuple(*fields: Any) -> TupleForm:
+    """A tuple."""
+    if len(fields) == 1 and isinstance(fields[0], _sequence | list):
+        fields = _sequence(fields[0])
+    return TupleForm(_sequence(fields))
+
+
+def Shape(values: Any = None, ndim: int = -1) -> ShapeForm:
+    """A shape as a value."""
+    return ShapeForm(None if values is None else _sequence(values), None if ndim == -1 else ndim)
+
+
+def Prim(dtype: Any = None, value: Any = None) -> PrimForm:
+    """A scalar."""
+    return PrimForm(dt.dtype(dtype or "int64"))
+
+
+def Callable(params: Any = None, ret: Any = None, purity: bool = True, **_: Any) -> CallableForm | AnyForm:
+    """A function; without parameters, any."""
+    return AnyForm() if params is None else CallableForm(_sequence(params), ret)
+
+
+Object = AnyForm()
+
+# ---------------------------------------------------------------------- statements
+
+
+def dataflow() -> Dataflows:
+    """A block of pure bindings."""
+    return Dataflows()
+
+
+def output(*values: Any) -> Outputs:
+    """The results of a dataflow block."""
+    return Outputs(values)
+
+
+def func_attr(attrs: Any) -> FunctionAttributes:
+    """Attributes of the function."""
+    return FunctionAttributes(dict(attrs))
+
+
+def match_cast(value: Any, struct_info: Any) -> MatchCastForm:
+    """`value`, checked when it runs to have a type; dims that are new in it are bound."""
+    return MatchCastForm(value, struct_info)
+
+
+call_tir = TensorCall("call_tir", call_tir_form)
+
+# ---------------------------------------------------------------------- values
+
+
+def const(value: object, dtype: object = None) -> ir.Expr:
+    """A constant: a number, a list of numbers, or an array. Floats are float32, integers int32."""
+    array = np.asarray(value)
+    if dtype is None and not isinstance(value, np.ndarray | np.generic):
+        dtype = {"f": "float32", "i": "int32"}.get(array.dtype.kind)
+    return ir.constant(array, None if dtype is None else dt.dtype(dtype))
+
+
+def shape(values: Any) -> ir.Shape:
+    """Dims as a value."""
+    return ir.Shape(dims([v if isinstance(v, Dim) else int(v) for v in values]))
+
+
+def prim_value(value: Any) -> ir.Expr:
+    """A scalar: int64, float64 or bool."""
+    return ir.constant(np.asarray(value))
+
+
+def tuple(*fields: ir.Expr) -> ir.Tuple:
+    """A tuple of values."""
+    return ir.Tuple(fields)
+
+
+# ---------------------------------------------------------------------- operators
+
+
+class _Names:
+    """`R.nn`: the operators whose names begin so."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+
+    def __getattr__(self, name: str) -> OpForm:
+        if f"{self._prefix}.{name}" not in OPERATORS:
+            close = get_close_matches(f"{self._prefix}.{name}", OPERATORS, 1)
+            hint = f"did you mean R.{close[0]}?" if close else None
+            raise TypeCheckError(f"R.{self._prefix} has no {name}", hint=hint)
+        return OpForm(f"{self._prefix}.{name}")
+
+
+class _Exact:
+    """`R.op`: the language's operators, with their own attributes."""
+
+    def __getattr__(self, name: str) -> OpForm:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return OpForm(name, exact=True)
+
+
+nn, op = _Names("nn"), _Exact()
+_FORMS: Final = (
+    "Any", "Callable", "Object", "Prim", "Shape", "Tensor", "Tuple", "call_tir", "const", "dataflow", "func_attr",
+    "function", "match_cast", "nn", "op", "output", "prim_value", "shape", "tuple",
+)  # fmt: skip
+__all__ = [*_FORMS, *(name for name in OPERATORS if "." not in name)]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Any":  # what annotations of this file need under its name
+        return Object
+    if name in OPERATORS and "." not in name:
+        return OpForm(name)
+    raise AttributeError(f"R has no {name}")
