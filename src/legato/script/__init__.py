@@ -21,8 +21,26 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from legato.script.annotations import Tensor
 from legato.script.decorate import ScriptFunction, relay
 from legato.script.model import ScriptModel, relay_model
 
-__all__ = ["ScriptFunction", "ScriptModel", "Tensor", "relay", "relay_model"]
+if TYPE_CHECKING:
+    from legato.ir.module import Module
+
+__all__ = ["ScriptFunction", "ScriptModel", "Tensor", "parse", "relay", "relay_model"]
+
+
+def parse(text: str, source: str = "<script>") -> Module:
+    """The module of a script in a text: a class under `@I.ir_module`, or functions under `@R.function`, `@T.prim_func`.
+
+    The text can name `I`, `R` and `T`, and what it defines; nothing of it is run. CompileError, with the place, for what
+    is wrong in it.
+    """
+    from legato.script import ir, relax, tir  # on use: who decorates functions needs no parser
+    from legato.script.modules.module import module_from_text
+
+    names = {"I": ir, "R": relax, "T": tir, "range": range}
+    return module_from_text(text, names, source)

@@ -1,14 +1,14 @@
 """`I`: the names of modules in scripts. `from legato.script import ir as I`
 
-    @I.ir_module
-    class Module:
-        @T.prim_func
-        def kernel(…): …
+@I.ir_module
+class Module:
+    @T.prim_func
+    def kernel(…): …
 
-        @R.function
-        def main(x: R.Tensor(("n",), "float32")):
-            cls = Module
-            return R.call_tir(cls.kernel, (x,), out_sinfo=R.Tensor(("n",), "float32"))
+    @R.function
+    def main(x: R.Tensor(("n",), "float32")):
+        cls = Module
+        return R.call_tir(cls.kernel, (x,), out_sinfo=R.Tensor(("n",), "float32"))
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from legato.ir import expr as ir
 from legato.ir.types import dims
 from legato.script.modules.forms import ScalarType
 from legato.script.modules.graph import Dataflows, FunctionAttributes, MatchCastForm, Outputs
-from legato.script.modules.module import function
+from legato.script.modules.module import function as function
 from legato.script.modules.operators import OPERATORS, OpForm
 from legato.script.modules.tir_calls import TensorCall, call_tir_form
 from legato.script.modules.types import AnyForm, CallableForm, PrimForm, ShapeForm, TensorForm, TupleForm
@@ -101,7 +101,7 @@ call_tir = TensorCall("call_tir", call_tir_form)
 # ---------------------------------------------------------------------- values
 
 
-def const(value: object, dtype: object = None) -> ir.Expr:
+def const(value: Any, dtype: Any = None) -> ir.Expr:
     """A constant: a number, a list of numbers, or an array. Floats are float32, integers int32."""
     array = np.asarray(value)
     if dtype is None and not isinstance(value, np.ndarray | np.generic):
@@ -155,7 +155,7 @@ _FORMS: Final = (
     "Any", "Callable", "Object", "Prim", "Shape", "Tensor", "Tuple", "call_tir", "const", "dataflow", "func_attr",
     "function", "match_cast", "nn", "op", "output", "prim_value", "shape", "tuple",
 )  # fmt: skip
-__all__ = [*_FORMS, *(name for name in OPERATORS if "." not in name)]  # noqa: PLE0604
+__all__ = [*_FORMS, *(name for name in OPERATORS if "." not in name)]
 
 
 def __getattr__(name: str) -> Any:

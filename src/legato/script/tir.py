@@ -20,6 +20,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, Final, NoReturn
 
+from ml_dtypes import finfo
+
 from legato.arith import expr as arith
 from legato.arith.expr import Expr, const
 from legato.base import dtype as dt
@@ -45,6 +47,128 @@ from legato.script.modules.module import prim_func
 from legato.tir.buffer import Scope
 from legato.tir.expr import call
 from legato.tir.stmt import LoopKind
+
+__all__ = [
+    "EQ",
+    "GE",
+    "GT",
+    "LE",
+    "LT",
+    "NE",
+    "Add",
+    "And",
+    "Buffer",
+    "Cast",
+    "Div",
+    "FloorDiv",
+    "FloorMod",
+    "Max",
+    "Min",
+    "Mul",
+    "Not",
+    "Or",
+    "Select",
+    "Sub",
+    "abs",
+    "acos",
+    "acosh",
+    "add",
+    "alloc_buffer",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "axis",
+    "bfloat16",
+    "bitwise_and",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
+    "block",
+    "block_attr",
+    "bool",
+    "boolean",
+    "call_extern",
+    "call_intrin",
+    "call_packed",
+    "cast",
+    "ceil",
+    "ceildiv",
+    "cos",
+    "cosh",
+    "div_float",
+    "erf",
+    "evaluate",
+    "exp",
+    "exp2",
+    "exp10",
+    "fabs",
+    "float16",
+    "float32",
+    "float64",
+    "floor",
+    "floordiv",
+    "floormod",
+    "func_attr",
+    "grid",
+    "handle",
+    "if_then_else",
+    "indexdiv",
+    "indexmod",
+    "infinity",
+    "init",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "isinf",
+    "isnan",
+    "likely",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "match_buffer",
+    "max",
+    "max_value",
+    "min",
+    "min_value",
+    "multiply",
+    "nearbyint",
+    "parallel",
+    "pow",
+    "power",
+    "prim_func",
+    "reads",
+    "round",
+    "rsqrt",
+    "sblock",
+    "sblock_alloc_buffer",
+    "sblock_attr",
+    "serial",
+    "shift_left",
+    "shift_right",
+    "sigmoid",
+    "sin",
+    "sinh",
+    "sqrt",
+    "subtract",
+    "tan",
+    "tanh",
+    "thread_binding",
+    "trunc",
+    "truncdiv",
+    "truncmod",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "unroll",
+    "var",
+    "vectorized",
+    "where",
+    "writes",
+]  # fmt: skip
 
 SCRIPT_NAME: Final = "T"
 
@@ -117,7 +241,9 @@ def grid(*extents: Any) -> Loops:
 def _loops(kind: LoopKind) -> Callable[..., Loops]:
     def loops(begin: Any, end: Any = None, *, annotations: Any = None, step: Any = None) -> Loops:
         if annotations:
-            raise UnsupportedError("annotations of a loop", hint="T.parallel, T.vectorized and T.unroll say how it runs")
+            raise UnsupportedError(
+                "annotations of a loop", hint="T.parallel, T.vectorized and T.unroll say how it runs"
+            )
         first, last = (0, begin) if end is None else (begin, end)
         return Loops((first,), (last,), kind, 1 if step is None else step)
 
@@ -270,7 +396,7 @@ def truncdiv(a: Any, b: Any) -> Expr:
 def truncmod(a: Any, b: Any) -> Expr:
     """What `truncdiv` leaves: with the sign of `a`."""
     a, b = scalars.join(a, b)
-    return a - b * truncdiv(a, b)
+    return arith.sub(a, arith.mul(b, truncdiv(a, b)))
 
 
 def _intrinsic(name: str) -> Callable[[Any], Expr]:
@@ -350,9 +476,8 @@ def max_value(dtype: Any) -> Expr:
 
 def _limit(dtype: dt.DType, sign: int) -> Expr:
     if dtype.is_float:
-        import ml_dtypes
-
-        return const(sign * float(ml_dtypes.finfo(dtype.numpy).max), dtype)
+        largest: Any = finfo(dtype.numpy)  # type: ignore[no-untyped-call]
+        return const(sign * float(largest.max), dtype)
     return const(dtype.max if sign > 0 else dtype.min, dtype)
 
 
@@ -374,10 +499,3 @@ def call_extern(dtype: Any, name: Any = "", *_: Any) -> NoReturn:
 
 
 call_packed = call_intrin = call_extern
-
-__all__ = [name for name in dir() if not name.startswith("_") and name not in (
-    "annotations", "Any", "Callable", "Final", "Mapping", "NoReturn", "Sequence", "SimpleNamespace", "Scope", "Loops",
-    "Allocation", "Attributes", "Axes", "BlockForm", "BufferForm", "Domain", "Expr", "Guarded", "Handle", "InitForm",
-    "LoopKind", "NewVar", "Regions", "ScalarType", "Viewed", "TypeCheckError", "UnsupportedError", "arith", "call",
-    "const", "dt", "math", "scalars",
-)]  # fmt: skip

@@ -78,7 +78,8 @@ class Block:
         while rest and self._is_head(rest[0]):
             rest.pop(0)
         body = self.reader.body(rest)
-        self._check(body, before)
+        if not self.reader.faults:
+            self._check(body, before)
         if self.init is not None:
             body = block(If(self._first(), self.init), body)
         return self._placed(body)
@@ -160,7 +161,9 @@ class Block:
         """The loop whose variable, moved to where it begins, a value is."""
         if not isinstance(value, Expr):
             return None
-        return next((loop for loop in self.place.loops if loop.var in variables(value) and _is_moved(value, loop)), None)
+        return next(
+            (loop for loop in self.place.loops if loop.var in variables(value) and _is_moved(value, loop)), None
+        )
 
     @staticmethod
     def _begin(loop: For, value: Expr) -> Expr:
@@ -172,13 +175,13 @@ class Block:
         own = set(bound_buffers(body))
         stores = [s for s in statements(body) if isinstance(s, Store) and s.buffer not in own]
         told = _told(body)
+        self._check_twice()
         for s in stores:
             used = {w for i in s.indices for v in variables(i) for w in told.get(v, {v})}
             for a in self.axes:
                 self._check_axis(a, s, a.var in used)
         if self.init is None and any(a.kind == "R" for a in self.axes):
             self._check_begun(body, {s.buffer for s in stores} - before)
-        self._check_twice()
         self._check_regions(body, stores, own)
 
     def _check_axis(self, a: Axis, s: Store, is_used: bool) -> None:
@@ -279,4 +282,3 @@ def _buffer(region: Any) -> Buffer:
     if not isinstance(found, Buffer):
         raise TypeCheckError("T.reads and T.writes take regions of buffers: X[i, 0:n]")
     return found
-

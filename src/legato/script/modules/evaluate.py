@@ -8,7 +8,7 @@ so that a script in a text, which can name nothing but `I`, `R` and `T`, runs no
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from types import ModuleType
@@ -20,7 +20,7 @@ from legato.base.errors import CompileError, LegatoError, ParseError, TypeCheckE
 from legato.script.modules.scalars import as_index
 from legato.script.source import Source
 
-__all__ = ["Evaluator", "Outer"]
+__all__ = ["Consequence", "Evaluator", "Outer", "assigned", "raise_all"]
 
 Outer = Callable[[str], Any]  # what a name around a script means; LookupError where it means nothing
 
@@ -38,7 +38,17 @@ _NUMBERS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "==": lambda a, b: a == b, "!=": lambda a, b: a != b, "<": lambda a, b: a < b, "<=": lambda a, b: a <= b,
     ">": lambda a, b: a > b, ">=": lambda a, b: a >= b, "and": lambda a, b: a and b, "or": lambda a, b: a or b,
 }  # fmt: skip
+_SIGNS: Final[dict[str, Callable[[Any], Any]]] = {
+    "-": lambda a: -a, "+": lambda a: +a, "not": lambda a: not a, "~": lambda a: ~a,
+}  # fmt: skip
 _MOST_SHIFT: Final = 1 << 12  # bits: a number of the script's is not to fill the memory
+
+
+class Consequence(CompileError):
+    """Of a fault that has been told already: a name means nothing because what was assigned to it is wrong."""
+
+
+_WRONG: Final = object()  # what such a name stands for
 
 
 class Evaluator:
@@ -52,6 +62,7 @@ class Evaluator:
         self.outer = outer
         self.names: dict[str, Any] = {}
         self.dims: dict[str, Var] = {}  # by the names that shapes give them
+        self.faults: list[CompileError] = []  # of statements that were passed over
 
     # ------------------------------------------------------------------ what kinds of functions decide
 
@@ -110,6 +121,17 @@ class Evaluator:
         except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
             raise self.error(node, str(error) or type(error).__name__) from error
 
+    @contextmanager
+    def keeping(self, stmt: ast.stmt) -> Iterator[None]:
+        """A statement that is wrong is passed over: its fault is kept, and what it assigns is known to be wrong."""
+        try:
+            with self.at(stmt):
+                yield
+        except CompileError as error:
+            if not isinstance(error, Consequence):
+                self.faults.append(error)
+            self.names |= dict.fromkeys(assigned([stmt]), _WRONG)
+
     def error(
         self, node: ast.AST, message: str, hint: str | None = None, *, kind: type[CompileError] = ParseError
     ) -> CompileError:
@@ -133,7 +155,10 @@ class Evaluator:
 
     def _name(self, node: ast.Name) -> Any:
         if node.id in self.names:
-            return self.names[node.id]
+            found = self.names[node.id]
+            if found is _WRONG:
+                raise Consequence(f"{node.id} is wrong")
+            return found
         try:
             return self.outer(node.id)
         except LookupError:
@@ -154,16 +179,26 @@ class Evaluator:
 
     def _call(self, node: ast.Call) -> Any:
         function = self.value(node.func)
+        values = self.each([*node.args, *(k.value for k in node.keywords)])
         args: list[Any] = []
-        for a in node.args:
-            args += self.value(a.value) if isinstance(a, ast.Starred) else (self.value(a),)
+        for a, value in zip(node.args, values, strict=False):
+            args += value if isinstance(a, ast.Starred) else (value,)
         keywords: dict[str, Any] = {}
-        for k in node.keywords:
-            if k.arg is None:
-                keywords |= self.value(k.value)
-            else:
-                keywords[k.arg] = self.value(k.value)
+        for k, value in zip(node.keywords, values[len(node.args) :], strict=True):
+            keywords |= value if k.arg is None else {k.arg: value}
         return self.call(function, args, keywords)
+
+    def each(self, nodes: Sequence[ast.expr]) -> list[Any]:
+        """The values of expressions; where several are wrong, all of that is told."""
+        found: list[Any] = []
+        faults: list[CompileError] = []
+        for node in nodes:
+            try:
+                found.append(self.value(node.value if isinstance(node, ast.Starred) else node))
+            except CompileError as error:
+                faults.append(error)
+        raise_all([e for e in faults if not isinstance(e, Consequence)] or faults)
+        return found
 
     def _subscript(self, node: ast.Subscript) -> Any:
         value = self.value(node.value)
@@ -177,8 +212,8 @@ class Evaluator:
 
     def _sequence(self, node: ast.Tuple | ast.List) -> Any:
         found: list[Any] = []
-        for e in node.elts:
-            found += self.value(e.value) if isinstance(e, ast.Starred) else (self.value(e),)
+        for e, value in zip(node.elts, self.each(node.elts), strict=True):
+            found += value if isinstance(e, ast.Starred) else (value,)
         return tuple(found) if isinstance(node, ast.Tuple) else found
 
     def _dict(self, node: ast.Dict) -> dict[Any, Any]:
@@ -219,7 +254,7 @@ class Evaluator:
     def _unary(self, node: ast.UnaryOp) -> Any:
         a, op = self.value(node.operand), _UNARY[type(node.op)]
         if isinstance(a, int | float):
-            return {"-": lambda: -a, "+": lambda: +a, "not": lambda: not a, "~": lambda: ~a}[op]()  # type: ignore[operator]
+            return _SIGNS[op](a)
         return self.unary(op, a)
 
     def _operate(self, op: str, a: Any, b: Any) -> Any:
@@ -241,6 +276,19 @@ _RULES: Final[dict[type[ast.AST], Callable[[Any, Any], Any]]] = {
     ast.BinOp: Evaluator._binary, ast.Compare: Evaluator._compare, ast.BoolOp: Evaluator._logic,
     ast.UnaryOp: Evaluator._unary,
 }  # fmt: skip
+
+
+def assigned(stmts: Sequence[ast.stmt]) -> list[str]:
+    """The names that statements assign, in their order."""
+    found = (n for s in stmts for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+    return list(dict.fromkeys(n.id for n in found))
+
+
+def raise_all(faults: Sequence[CompileError]) -> None:
+    """Raises the first of faults, with the others."""
+    found = [one for error in faults for one in (error, *error.others)]
+    if found:
+        raise found[0].with_others(found[1:])
 
 
 def _public(module: ModuleType) -> list[str]:

@@ -29,7 +29,7 @@ from legato.ir.expr import Expr, Function, GlobalVar, Var, constant
 from legato.ir.let import lets
 from legato.ir.types import FuncType, TensorType, Type
 from legato.script.modules import scalars
-from legato.script.modules.evaluate import Evaluator, Outer
+from legato.script.modules.evaluate import Consequence, Evaluator, Outer, assigned, raise_all
 from legato.script.modules.forms import NewVar
 from legato.script.modules.operators import OPERATORS, OpForm
 from legato.script.modules.tir_calls import TensorCall
@@ -148,6 +148,7 @@ class GraphReader(Evaluator):
         self.attrs = dict(attrs)
         with self.b.bindings() as bound:
             result = self.body(node.body)
+        raise_all(self.faults)
         if result is None:
             raise self.error(node, f"{node.name} returns nothing", "return … at its end")
         dims = dict.fromkeys(v for p in head.params if p.ty is not None for v in dim_vars(p.ty))
@@ -221,7 +222,7 @@ class GraphReader(Evaluator):
     def body(self, stmts: Sequence[ast.stmt]) -> Expr | None:
         """The result of statements, whose bindings go to the open body; None where nothing is returned."""
         for n, s in enumerate(stmts):
-            with self.at(s), self.b.at(self.source.span(s)):
+            with self.keeping(s), self.b.at(self.source.span(s)):
                 if isinstance(s, ast.Return):
                     if n + 1 < len(stmts):
                         raise self.error(stmts[n + 1], "nothing is reached behind a return")
@@ -251,7 +252,7 @@ class GraphReader(Evaluator):
             case ast.Pass():
                 pass
             case ast.For() | ast.While():
-                hint = "a function that calls itself, or R.if"
+                hint = "a function that calls itself, with an if"
                 raise self.error(s, "a graph function has no loops", hint, kind=UnsupportedError)
             case _:
                 raise self.error(s, f"{type(s).__name__} has no meaning in a graph function", kind=UnsupportedError)
@@ -332,6 +333,8 @@ class GraphReader(Evaluator):
                 outputs = self.outputs
         finally:
             self.outputs = None
+        if self.faults:
+            raise Consequence("the block is wrong")
         if not outputs:
             raise self.error(s, "the dataflow block has no R.output")
         for name, value in outputs:
@@ -359,7 +362,7 @@ class GraphReader(Evaluator):
             return self.body(s.body if cond else s.orelse)
         if not s.orelse:
             raise self.error(s, "an if has an else: both give the values that are used behind it")
-        names = [n for n in _assigned(s.body) if n in _assigned(s.orelse)]
+        names = [n for n in assigned(s.body) if n in assigned(s.orelse)]
         returned = [_returns(b) for b in (s.body, s.orelse)]
         if any(returned) and not all(returned):
             raise self.error(s, "one branch returns, the other does not")
@@ -377,6 +380,8 @@ class GraphReader(Evaluator):
     def _branch(self, stmts: Sequence[ast.stmt], names: Sequence[str]) -> Expr:
         with self.scope(), self.b.bindings() as bound:
             result = self.body(stmts)
+            if self.faults:
+                raise Consequence("the branch is wrong")
             if result is None:
                 values = [self.expr(self.names[n]) for n in names]
                 result = values[0] if len(values) == 1 else self.b.tuple_(values)
@@ -408,15 +413,8 @@ _OPERATORS: dict[str, str] = {
 }  # fmt: skip
 
 
-def _assigned(stmts: Sequence[ast.stmt]) -> list[str]:
-    """Names that statements assign, in their order."""
-    found = (n for s in stmts for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
-    return list(dict.fromkeys(n.id for n in found))
-
-
 def _returns(stmts: Sequence[ast.stmt]) -> bool:
     last = stmts[-1] if stmts else None
     if isinstance(last, ast.If):
         return _returns(last.body) and _returns(last.orelse)
     return isinstance(last, ast.Return)
-

@@ -11,20 +11,21 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError, ParseError, UnsupportedError
 from legato.infer.infer import infer, infer_function
 from legato.ir.expr import GlobalVar
 from legato.ir.module import GlobalFunc, Module
-from legato.script.modules.evaluate import Evaluator, Outer
+from legato.script.modules.evaluate import Evaluator, Outer, raise_all
 from legato.script.modules.graph import ModuleNames, declared, graph_function
 from legato.script.modules.tensor import tensor_function
 from legato.script.source import Source, names_around, parsed, read
 
 __all__ = ["Waiting", "function", "ir_module", "module_from_text", "prim_func"]
 
+T = TypeVar("T")
 _MARKS: Final = {"prim_func": "T", "function": "R"}  # decorators by their last name
 
 
@@ -62,8 +63,9 @@ def function(function_: Any = None, *, private: bool = False, pure: bool = True,
     if _is_in_class(function_):
         return Waiting(function_, "R", attrs)
     code = read(function_)
-    assert isinstance(code.node, ast.FunctionDef)
-    return _typed(lambda: infer_function(graph_function(code.source, code.node, code.outer, attrs=attrs)), code.source)
+    node = code.node
+    assert isinstance(node, ast.FunctionDef)
+    return _typed(lambda: infer_function(graph_function(code.source, node, code.outer, attrs=attrs)), code.source)
 
 
 def _attributes(private: Any, pure: Any) -> dict[str, Any]:
@@ -144,13 +146,21 @@ def module_from_text(text: str, names: Mapping[str, Any], source_name: str = "<s
     odd = [n for n in odd if not (isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant))]
     if odd or len(classes) > 1 or (classes and functions) or not (classes or functions):
         where = odd[0] if odd else tree.body[-1] if tree.body else None
-        error = ParseError("a script is one class under @I.ir_module, or functions",
+        wrong = ParseError("a script is one class under @I.ir_module, or functions",
                            span=None if where is None else source.span(where))  # fmt: skip
-        source.quote(error)
-        raise error
+        source.quote(wrong)
+        raise wrong
     if classes:
+        _require_mark(source, classes[0])
         return _module(source, classes[0], outer)
     return _module_of(source, functions, outer, "")
+
+
+def _require_mark(source: Source, node: ast.ClassDef) -> None:
+    if [ast.unparse(d).split("(")[0] for d in node.decorator_list] != ["I.ir_module"]:
+        error = ParseError(f"the class {node.name} is no module", span=source.span(node), hint="@I.ir_module above it")
+        source.quote(error)
+        raise error
 
 
 def _syntax(error: Exception, source: Source) -> ParseError:
@@ -191,16 +201,21 @@ def _module_of(source: Source, nodes: list[ast.FunctionDef], outer: Outer, name:
         declared_[node.name] = GlobalVar(node.name, ty=_type(source, node, outer) if kind == "R" else None)
     names = ModuleNames(declared_)
     scope: dict[str, Any] = {name: names} if name else dict(declared_)
+    faults: list[CompileError] = []
     for node, (kind, attrs) in zip(nodes, kinds, strict=True):
-        gv = declared_[node.name]
-        if kind == "T":
-            made[gv] = tensor_function(source, node, outer)
-        else:
-            made[gv] = graph_function(source, node, outer, scope, attrs)
+        try:
+            made[declared_[node.name]] = (
+                tensor_function(source, node, outer)
+                if kind == "T"
+                else graph_function(source, node, outer, scope, attrs)
+            )
+        except CompileError as error:
+            faults.append(error)
+    raise_all(faults)
     return _typed(lambda: infer(Module(made)), source)
 
 
-def _typed(run: Callable[[], Any], source: Source) -> Any:
+def _typed(run: Callable[[], T], source: Source) -> T:
     try:
         return run()
     except CompileError as error:
@@ -227,4 +242,3 @@ def _kind(reader: Evaluator, node: ast.FunctionDef) -> tuple[str, dict[str, Any]
     if last == "prim_func":
         return "T", {}
     return "R", _attributes(given.get("private", False), given.get("pure", True))
-

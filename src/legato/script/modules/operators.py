@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from legato.arith.expr import Const
 from legato.base.dataclass import dataclass
 from legato.base.dtype import dtype as as_dtype
 from legato.base.errors import CompileError, TypeCheckError, UnsupportedError
@@ -225,7 +226,13 @@ def _triangle(upper: bool) -> Rule:
 
 
 def _topk(
-    b: Builder, data: Any, k: Any = 1, axis: int = -1, ret_type: str = "both", largest: bool = True, dtype: Any = "int32"
+    b: Builder,
+    data: Any,
+    k: Any = 1,
+    axis: int = -1,
+    ret_type: str = "both",
+    largest: bool = True,
+    dtype: Any = "int32",
 ) -> Expr:
     return b.call("topk", data, k=k, axis=axis, ret_type=ret_type, is_ascend=not largest, dtype=as_dtype(dtype))
 
@@ -248,7 +255,8 @@ def _conv(dims: int, transposed: bool = False) -> Rule:
 
     def rule(
         b: Builder, data: Any, weight: Any, strides: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
-        data_layout: str = own[0], kernel_layout: str = own[1], out_layout: Any = None, out_dtype: Any = None, **more: Any,
+        data_layout: str = own[0], kernel_layout: str = own[1], out_layout: Any = None,
+        out_dtype: Any = None, **more: Any,
     ) -> Expr:  # fmt: skip
         attrs = dict(zip(("strides", "dilation"), (_repeated(v, dims) for v in (strides, dilation)), strict=True))
         if out_dtype:
@@ -310,7 +318,14 @@ def _norm_axes(x: Any, axes: Any) -> tuple[int, ...]:
 
 
 def _layer_norm(
-    b: Builder, data: Any, gamma: Any, beta: Any, axes: Any, epsilon: float = 1e-5, center: bool = True, scale: bool = True
+    b: Builder,
+    data: Any,
+    gamma: Any,
+    beta: Any,
+    axes: Any,
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
 ) -> Expr:
     own = _norm_axes(data, axes)
     if len(own) == 1:
@@ -333,7 +348,16 @@ def _batch_norm(
     if training:
         raise UnsupportedError("batch_norm with training=True", hint="its inference form, with training=False")
     return b.call(
-        "nn.batch_norm", data, gamma, beta, moving_mean, moving_var, axis=axis, epsilon=epsilon, center=center, scale=scale
+        "nn.batch_norm",
+        data,
+        gamma,
+        beta,
+        moving_mean,
+        moving_var,
+        axis=axis,
+        epsilon=epsilon,
+        center=center,
+        scale=scale,
     )
 
 
@@ -359,8 +383,11 @@ def _attention(b: Builder, query: Any, key: Any, value: Any, bias: Any = None, s
         raise UnsupportedError(f"attention with {min(k for k, v in more.items() if v is not None)}")
     q, k, v = (_permute(b, t, (0, 2, 1, 3)) for t in (query, key, value))
     width = query.ty.shape[-1] if isinstance(query.ty, TensorType) else None
-    factor = scale if scale is not None else 1 / float(np.sqrt(int(width)))  # type: ignore[arg-type]
-    scores = b.call("multiply", b.call("matmul", q, _permute(b, k, (0, 1, 3, 2))), float(factor))
+    if scale is None:
+        if not isinstance(width, Const):
+            raise TypeCheckError("attention without a scale, over heads of unknown width", hint="scale=…")
+        scale = 1 / np.sqrt(int(width.value))
+    scores = b.call("multiply", b.call("matmul", q, _permute(b, k, (0, 1, 3, 2))), float(scale))
     scores = scores if bias is None else b.call("add", scores, bias)
     return _permute(b, b.call("matmul", b.call("nn.softmax", scores, axis=-1), v), (0, 2, 1, 3))
 

@@ -1,8 +1,8 @@
 """Scalar expressions of tensor programs as scripts write them: operands of different dtypes meet in one.
 
-    a number of Python              takes the dtype of the other operand; a float makes an integer beside it float32
-    an index (dims, loop variables) becomes float beside a float; an integer of memory becomes an index beside it
-    two of a kind                   take the wider one; an integer beside a float becomes that float
+a number of Python              takes the dtype of the other operand; a float makes an integer beside it float32
+an index (dims, loop variables) becomes float beside a float; an integer of memory becomes an index beside it
+two of a kind                   take the wider one; an integer beside a float becomes that float
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ def binary(op: str, a: Any, b: Any) -> Expr:
         return COMPARED[op](a, b)
     if op == "/":
         if not a.dtype.is_float:
-            raise TypeCheckError(f"`/` of {a.dtype}", hint="// rounds down, T.truncdiv towards zero; or cast to a float")
+            raise TypeCheckError(
+                f"`/` of {a.dtype}", hint="// rounds down, T.truncdiv towards zero; or cast to a float"
+            )
         return arith.truediv(a, b)
     if op == "**":
         return call("pow", *(_float(x) for x in (a, b)))

@@ -17,11 +17,12 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from legato.arith.expr import Const, Expr, Var, const, floordiv
+from legato.arith.substitute import variables
 from legato.base import dtype as dt
 from legato.base.errors import CompileError, TypeCheckError, UnsupportedError
 from legato.script.modules import scalars
 from legato.script.modules.blocks import Block, Place
-from legato.script.modules.evaluate import Evaluator, Outer
+from legato.script.modules.evaluate import Evaluator, Outer, raise_all
 from legato.script.modules.forms import (
     Allocation,
     Attributes,
@@ -36,7 +37,7 @@ from legato.script.modules.forms import (
 from legato.script.source import Source
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
-from legato.tir.stmt import Alloc, Check, For, Func, If, Let, Stmt, Store, block
+from legato.tir.stmt import Alloc, Check, For, Func, If, Let, LoopKind, Stmt, Store, block
 from legato.tir.verify import verify
 
 __all__ = ["TensorReader", "tensor_function"]
@@ -78,10 +79,11 @@ class TensorReader(Evaluator):
         """The whole function, verified."""
         self._parameters()
         body = self.body(self.node.body)
+        raise_all(self.faults)
         params = [self._parameter(name, p) for name, p in self.params.items()]
         buffers = [p for p in params if isinstance(p, Buffer)]
         named = [d for d in self._named(params) if d not in params]
-        ordered = (*buffers, *(p for p in params if isinstance(p, Var)), *named)
+        ordered: tuple[Buffer | Var, ...] = (*buffers, *(p for p in params if isinstance(p, Var)), *named)
         func = Func(self.node.name, ordered, body, span=self.source.span(self.node))
         verify(func)
         return func
@@ -108,7 +110,9 @@ class TensorReader(Evaluator):
         if isinstance(form, ScalarType) and form.dtype.is_int:
             return Var(name, dt.index)
         if isinstance(form, ScalarType):
-            raise UnsupportedError(f"parameter {name} is a scalar of {form.dtype}", hint="pass a tensor: T.Buffer((), …)")
+            raise UnsupportedError(
+                f"parameter {name} is a scalar of {form.dtype}", hint="pass a tensor: T.Buffer((), …)"
+            )
         raise TypeCheckError(f"{self.described(form)} is no annotation of a parameter")
 
     def _parameter(self, name: str, p: Buffer | Var | Handle) -> Buffer | Var:
@@ -119,8 +123,6 @@ class TensorReader(Evaluator):
 
     def _named(self, params: Sequence[Buffer | Var]) -> list[Var]:
         """The dims of the shapes of parameters, in the order in which they are named."""
-        from legato.arith.substitute import variables
-
         shapes = (d for p in params if isinstance(p, Buffer) for d in p.shape)
         return list(dict.fromkeys(v for d in shapes for v in variables(d)))
 
@@ -180,8 +182,11 @@ class TensorReader(Evaluator):
 
     def body(self, stmts: Sequence[ast.stmt]) -> Stmt:
         """Statements in order; what they bind is known to those behind them, and no longer than the body."""
+        items: list[Item] = []
         with self.scope():
-            items = [item for s in stmts for item in self._statement(s)]
+            for s in stmts:
+                with self.keeping(s):
+                    items += self._statement(s)
         return joined(items)
 
     @contextmanager
@@ -194,32 +199,31 @@ class TensorReader(Evaluator):
             self.names = before
 
     def _statement(self, s: ast.stmt) -> Iterator[Item]:
-        with self.at(s):
-            match s:
-                case ast.Assign(targets=[target]):
-                    yield from self._assign(target, self.value(s.value), s)
-                case ast.AnnAssign(value=value) if value is not None:
-                    yield from self._declare(s.target, self.value(s.annotation), self.value(value))
-                case ast.AugAssign():
-                    yield from self._augment(s)
-                case ast.For():
-                    yield self._for(s)
-                case ast.With(items=[ast.withitem()]):
-                    yield self._with(s)
-                case ast.If():
-                    yield self._if(s)
-                case ast.Assert():
-                    yield self._assert(s)
-                case ast.Expr():
-                    yield from self._expression(s.value)
-                case ast.Pass():
-                    pass
-                case ast.While():
-                    hint = "a for loop with a bound, and an if inside"
-                    raise self.error(s, "a tensor program has no while", hint, kind=UnsupportedError)
-                case _:
-                    what = type(s).__name__
-                    raise self.error(s, f"{what} has no meaning in a tensor program", kind=UnsupportedError)
+        match s:
+            case ast.Assign(targets=[target]):
+                yield from self._assign(target, self.value(s.value), s)
+            case ast.AnnAssign(value=value) if value is not None:
+                yield from self._declare(s.target, self.value(s.annotation), self.value(value))
+            case ast.AugAssign():
+                yield from self._augment(s)
+            case ast.For():
+                yield self._for(s)
+            case ast.With(items=[ast.withitem()]):
+                yield self._with(s)
+            case ast.If():
+                yield self._if(s)
+            case ast.Assert():
+                yield self._assert(s)
+            case ast.Expr():
+                yield from self._expression(s.value)
+            case ast.Pass():
+                pass
+            case ast.While():
+                hint = "a for loop with a bound, and an if inside"
+                raise self.error(s, "a tensor program has no while", hint, kind=UnsupportedError)
+            case _:
+                what = type(s).__name__
+                raise self.error(s, f"{what} has no meaning in a tensor program", kind=UnsupportedError)
 
     def _assign(self, target: ast.expr, value: Any, s: ast.stmt) -> Iterator[Item]:
         if isinstance(target, ast.Tuple | ast.List):
@@ -293,7 +297,9 @@ class TensorReader(Evaluator):
         index = self.value(target.slice)
         indices = self._subscripts(buffer, index if isinstance(index, tuple) else (index,))
         self.stored.add(buffer)
-        return Store(buffer, indices, scalars.converted(self._scalar(value), buffer.dtype, f"what is stored in {buffer.name}"))
+        return Store(
+            buffer, indices, scalars.converted(self._scalar(value), buffer.dtype, f"what is stored in {buffer.name}")
+        )
 
     def _if(self, s: ast.If) -> Stmt:
         cond = self._scalar(self.value(s.test))
@@ -387,8 +393,6 @@ def joined(items: Sequence[Item]) -> Stmt:
 
 
 def _range(args: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...], Any, int]:
-    from legato.tir.stmt import LoopKind
-
     begin, end = (0, args[0]) if len(args) == 1 else args[:2]
     step = args[2] if len(args) > 2 else 1
     if not isinstance(step, int) or step < 1:
@@ -402,4 +406,3 @@ def _loading(target: ast.expr) -> ast.expr:
     if isinstance(target, ast.Subscript):
         return ast.Subscript(target.value, target.slice, ast.Load())
     return target
-

@@ -1,7 +1,7 @@
 """Annotations of graph functions: what `R.Tensor(…)` and its kin say, and the types that they stand for.
 
-    R.Tensor(("n", 784), "float32")   R.Tensor("float32", ndim=2)   R.Tuple(…)   R.Shape(["n"])   R.Prim("int64")
-    R.Callable((…), …)   R.Object, R.Any, R.Tensor() and what else leaves something open: inferred
+R.Tensor(("n", 784), "float32")   R.Tensor("float32", ndim=2)   R.Tuple(…)   R.Shape(["n"])   R.Prim("int64")
+R.Callable((…), …)   R.Object, R.Any, R.Tensor() and what else leaves something open: inferred
 """
 
 from __future__ import annotations
@@ -76,15 +76,12 @@ def type_of(form: Any, dim: Callable[[Any], Expr]) -> Type:
             return HoleType()
         case TensorForm(shape=None, ndim=None):
             return HoleType()
-        case TensorForm(shape=None, dtype=dtype, ndim=int(ndim)):
-            return TensorType(tuple(Var(f"d{i}", dt.index, 0) for i in range(ndim)), dtype)
-        case TensorForm(shape=shape, dtype=dtype):
-            assert shape is not None and dtype is not None
-            return TensorType(tuple(map(dim, shape)), dtype)
+        case TensorForm(shape=shape, dtype=dt.DType() as dtype, ndim=ndim):
+            return TensorType(_anonymous(ndim) if shape is None else tuple(map(dim, shape)), dtype)
         case TupleForm(fields=fields):
             return TupleType(tuple(type_of(f, dim) for f in fields))
         case ShapeForm(dims=None, ndim=ndim):
-            return ShapeType(None if ndim is None else tuple(Var(f"d{i}", dt.index, 0) for i in range(ndim)))
+            return ShapeType(None if ndim is None else _anonymous(ndim))
         case ShapeForm(dims=dims):
             assert dims is not None
             return ShapeType(tuple(map(dim, dims)))
@@ -96,4 +93,11 @@ def type_of(form: Any, dim: Callable[[Any], Expr]) -> Type:
             return HoleType()
         case Type():
             return form
-    raise TypeCheckError(f"a {type(form).__name__} is no annotation", hint='R.Tensor(("n", 4), "float32"), R.Tuple(…), …')
+    raise TypeCheckError(
+        f"a {type(form).__name__} is no annotation", hint='R.Tensor(("n", 4), "float32"), R.Tuple(…), …'
+    )
+
+
+def _anonymous(ndim: int | None) -> tuple[Expr, ...]:
+    """Dims that nothing names."""
+    return tuple(Var(f"d{i}", dt.index, 0) for i in range(ndim or 0))
