@@ -36,8 +36,8 @@ __all__ = ["ScriptFunction", "ScriptModel", "Tensor", "parse", "relay", "relay_m
 def parse(text: str, source: str = "<script>") -> Module:
     """The module of a script in a text: a class under `@I.ir_module`, or functions under `@R.function`, `@T.prim_func`.
 
-    The text can name `I`, `R` and `T`, and what it defines; nothing of it is run. CompileError, with the place, for what
-    is wrong in it.
+    The text can name `I`, `R` and `T`, and what it defines; nothing of it is run. CompileError, with the places, for
+    what is wrong in it.
     """
     from legato.script import ir, relax, tir  # on use: who decorates functions needs no parser
     from legato.script.modules.module import module_from_text
