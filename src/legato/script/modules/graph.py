@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from legato.arith.expr import Expr as Dim
+from legato.arith.expr import Var as DimVar
 from legato.base.dataclass import dataclass
 from legato.base.errors import TypeCheckError, UnsupportedError
 from legato.infer.builder import Builder
@@ -83,11 +84,11 @@ class ModuleNames:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """The head of a function: its parameters, result type, and the dims that these name."""
+    """The head of a function: its parameters, result type, and the dims that these are the first to name."""
 
     params: tuple[Var, ...]
     ret: Type | None
-    names: Mapping[str, Any]
+    dims: tuple[DimVar, ...]
 
     @property
     def ty(self) -> FuncType | None:
@@ -95,8 +96,7 @@ class Declared:
         types = [p.ty for p in self.params]
         if self.ret is None or has_holes(self.ret) or any(t is None or has_holes(t) for t in types):
             return None
-        known = tuple(t for t in types if t is not None)
-        return FuncType(known, self.ret, tuple(dict.fromkeys(v for t in known for v in dim_vars(t))))
+        return FuncType(tuple(t for t in types if t is not None), self.ret, self.dims)
 
 
 def declared(reader: Evaluator, node: ast.FunctionDef) -> Declared:
@@ -104,12 +104,14 @@ def declared(reader: Evaluator, node: ast.FunctionDef) -> Declared:
     given = node.args
     if given.vararg or given.kwarg or given.kwonlyargs or given.defaults:
         raise reader.error(node, "parameters of a graph function have no defaults, and no stars")
+    outer = set(reader.dims.values())
     params = []
     for arg in (*given.posonlyargs, *given.args):
         ty = None if arg.annotation is None else _annotation(reader, arg.annotation)
         params.append(Var(arg.arg, ty=ty, span=reader.source.span(arg)))
     ret = None if node.returns is None else _annotation(reader, node.returns)
-    return Declared(tuple(params), ret, dict(reader.names))
+    found = dict.fromkeys(v for p in params if p.ty is not None for v in dim_vars(p.ty))
+    return Declared(tuple(params), ret, tuple(v for v in found if v not in outer))
 
 
 def _annotation(reader: Evaluator, node: ast.expr) -> Type | None:
@@ -138,9 +140,9 @@ class GraphReader(Evaluator):
         self.outputs: list[tuple[str, Any]] | None = None  # of the dataflow block that is open
         self.attrs: dict[str, Any] = {}
 
-    def function(self, node: ast.FunctionDef, attrs: Mapping[str, Any]) -> Function:
-        """A function of the module, or one inside of a function."""
-        head = declared(self, node)
+    def function(self, node: ast.FunctionDef, attrs: Mapping[str, Any], head: Declared | None = None) -> Function:
+        """A function of the module, or one inside of a function, whose head has been read."""
+        head = head or declared(self, node)
         self.names |= {p.name: p for p in head.params}
         for p in head.params:
             if p.ty is not None:
@@ -151,9 +153,8 @@ class GraphReader(Evaluator):
         raise_all(self.faults)
         if result is None:
             raise self.error(node, f"{node.name} returns nothing", "return … at its end")
-        dims = dict.fromkeys(v for p in head.params if p.ty is not None for v in dim_vars(p.ty))
         span = self.source.span(node)
-        return Function(head.params, lets(bound, result), head.ret, tuple(dims), self.attrs, span=span)
+        return Function(head.params, lets(bound, result), head.ret, head.dims, self.attrs, span=span)
 
     # ------------------------------------------------------------------ values
 
@@ -401,8 +402,8 @@ class GraphReader(Evaluator):
         inner.names, inner.dims = dict(self.names), dict(self.dims)
         head = declared(inner, node)
         var = Var(node.name, ty=head.ty, span=self.source.span(node))
-        inner.names = {**self.names, node.name: var}
-        made = inner.function(node, {})
+        inner.names |= {node.name: var}
+        made = inner.function(node, {}, head)
         self.names[node.name] = self.b.let(var, made)
 
 
