@@ -26,7 +26,7 @@ from legato.script.modules.forms import ScalarType
 from legato.script.modules.graph import Dataflows, FunctionAttributes, MatchCastForm, Outputs
 from legato.script.modules.module import function as function
 from legato.script.modules.operators import OPERATORS, OpForm
-from legato.script.modules.tir_calls import TensorCall, call_tir_form
+from legato.script.modules.tir_calls import TensorCall, call_tir_form, call_tir_inplace_form
 from legato.script.modules.types import AnyForm, CallableForm, PrimForm, ShapeForm, TensorForm, TupleForm
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ def match_cast(value: Any, struct_info: Any) -> MatchCastForm:
 
 
 call_tir = TensorCall("call_tir", call_tir_form)
+call_tir_inplace = TensorCall("call_tir_inplace", call_tir_inplace_form)
 
 # ---------------------------------------------------------------------- values
 
@@ -152,8 +153,8 @@ class _Exact:
 
 nn, op = _Names("nn"), _Exact()
 _FORMS: Final = (
-    "Any", "Callable", "Object", "Prim", "Shape", "Tensor", "Tuple", "call_tir", "const", "dataflow", "func_attr",
-    "function", "match_cast", "nn", "op", "output", "prim_value", "shape", "tuple",
+    "Any", "Callable", "Object", "Prim", "Shape", "Tensor", "Tuple", "call_tir", "call_tir_inplace", "const",
+    "dataflow", "func_attr", "function", "match_cast", "nn", "op", "output", "prim_value", "shape", "tuple",
 )  # fmt: skip
 __all__ = [*_FORMS, *(name for name in OPERATORS if "." not in name)]
 

@@ -191,3 +191,35 @@ def test_meta_programming() -> None:
 
     assert "if" not in str(scaled)
     assert "X[i] + (X[i] + X[i])" in str(scaled)
+
+
+IN_PLACE = """
+@I.ir_module
+class Module:
+    @T.prim_func
+    def update(X: T.Buffer(("n",), "float32"), W: T.Buffer(("n",), "float32"), S: T.Buffer((), "float32")):
+        n = T.int64()
+        for i in KIND(n):
+            X[i] = X[i] * W[i] + T.float32(i)
+        for i in KIND(1):
+            S[()] = 3.0
+
+    @R.function
+    def main(x: R.Tensor(("n",), "float32"), w: R.Tensor(("n",), "float32")):
+        n = T.int64()
+        out = R.call_tir_inplace(Module.update, (x, w), [0, -1],
+                                 out_sinfo=[R.Tensor((n,), "float32"), R.Tensor((), "float32")])
+        return (out[0], x, out[1])
+"""
+
+
+@pytest.mark.parametrize("kind", ["range", "T.serial", "T.parallel"])
+def test_calls_in_place_leave_their_arguments(kind: str) -> None:
+    mod = parse(IN_PLACE.replace("KIND", kind))
+    x, w = np.arange(5, dtype=np.float32), np.full(5, 2, np.float32)
+    for run in (legato.compile(mod), lambda *a: evaluate(mod, [*a])):
+        found = [np.asarray(a) for a in run(x, w)]
+        np.testing.assert_array_equal(found[0], np.arange(5) * 3)
+        np.testing.assert_array_equal(found[1], x)
+        np.testing.assert_array_equal(found[2], 3)
+    np.testing.assert_array_equal(x, np.arange(5))

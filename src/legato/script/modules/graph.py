@@ -32,13 +32,14 @@ from legato.ir.types import FuncType, TensorType, Type
 from legato.script.modules import scalars
 from legato.script.modules.evaluate import Consequence, Evaluator, Outer, assigned, raise_all
 from legato.script.modules.forms import NewVar
+from legato.script.modules.names import ModuleNames
 from legato.script.modules.operators import OPERATORS, OpForm
 from legato.script.modules.tir_calls import TensorCall
 from legato.script.modules.types import type_of
 from legato.script.source import Source
 
-__all__ = ["Dataflows", "Declared", "FunctionAttributes", "GraphReader", "MatchCastForm", "ModuleNames", "Outputs",
-           "declared", "graph_function"]  # fmt: skip
+__all__ = ["Dataflows", "Declared", "FunctionAttributes", "GraphReader", "MatchCastForm", "Outputs", "declared",
+           "graph_function"]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,20 +67,6 @@ class MatchCastForm:
 
     value: Any
     form: Any
-
-
-class ModuleNames:
-    """The functions of a module, as a script names them through its class."""
-
-    def __init__(self, functions: Mapping[str, GlobalVar]) -> None:
-        self._functions = functions
-
-    def __getattr__(self, name: str) -> GlobalVar:
-        found = self._functions.get(name)
-        if found is None:
-            known = ", ".join(self._functions)
-            raise TypeCheckError(f"the module has no function {name}", hint=f"it has {known}")
-        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +109,10 @@ def _annotation(reader: Evaluator, node: ast.expr) -> Type | None:
 
 def graph_function(
     source: Source, node: ast.FunctionDef, outer: Outer, scope: Mapping[str, Any] | None = None,
-    attrs: Mapping[str, Any] | None = None,
+    attrs: Mapping[str, Any] | None = None, module: ModuleNames | None = None,
 ) -> Function:  # fmt: skip
     """The function, untyped or typed in parts, that a function of a script says; `scope`: names that it may use."""
-    reader = GraphReader(source, outer)
+    reader = GraphReader(source, outer, module=module)
     reader.names |= scope or {}
     with reader.at(node):
         return reader.function(node, attrs or {})
@@ -134,8 +121,11 @@ def graph_function(
 class GraphReader(Evaluator):
     """Reads one function, and the functions in it."""
 
-    def __init__(self, source: Source, outer: Outer, builder: Builder | None = None) -> None:
+    def __init__(
+        self, source: Source, outer: Outer, builder: Builder | None = None, module: ModuleNames | None = None
+    ) -> None:
         super().__init__(source, outer)
+        self.module = module or ModuleNames({})
         self.b = builder or Builder()
         self.outputs: list[tuple[str, Any]] | None = None  # of the dataflow block that is open
         self.attrs: dict[str, Any] = {}
@@ -398,7 +388,7 @@ class GraphReader(Evaluator):
 
     def _local(self, node: ast.FunctionDef) -> None:
         """A function inside a function, which may call itself."""
-        inner = GraphReader(self.source, self.outer, self.b)
+        inner = GraphReader(self.source, self.outer, self.b, self.module)
         inner.names, inner.dims = dict(self.names), dict(self.dims)
         head = declared(inner, node)
         var = Var(node.name, ty=head.ty, span=self.source.span(node))

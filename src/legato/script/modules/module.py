@@ -19,7 +19,8 @@ from legato.infer.infer import infer, infer_function
 from legato.ir.expr import GlobalVar
 from legato.ir.module import GlobalFunc, Module
 from legato.script.modules.evaluate import Evaluator, Outer, raise_all
-from legato.script.modules.graph import ModuleNames, declared, graph_function
+from legato.script.modules.graph import declared, graph_function
+from legato.script.modules.names import ModuleNames, programs_of
 from legato.script.modules.tensor import tensor_function
 from legato.script.source import Source, names_around, parsed, read
 
@@ -201,18 +202,20 @@ def _module_of(source: Source, nodes: list[ast.FunctionDef], outer: Outer, name:
         declared_[node.name] = GlobalVar(node.name, ty=_type(source, node, outer) if kind == "R" else None)
     names = ModuleNames(declared_)
     scope: dict[str, Any] = {name: names} if name else dict(declared_)
+    programs = programs_of(names)
     faults: list[CompileError] = []
-    for node, (kind, attrs) in zip(nodes, kinds, strict=True):
+    for node, (kind, attrs) in sorted(zip(nodes, kinds, strict=True), key=lambda pair: pair[1][0] != "T"):
+        gv = declared_[node.name]
         try:
-            made[declared_[node.name]] = (
-                tensor_function(source, node, outer)
-                if kind == "T"
-                else graph_function(source, node, outer, scope, attrs)
-            )
+            if kind == "T":
+                made[gv] = programs[gv] = tensor_function(source, node, outer)
+            else:
+                made[gv] = graph_function(source, node, outer, scope, attrs, names)
         except CompileError as error:
             faults.append(error)
     raise_all(faults)
-    return _typed(lambda: infer(Module(made)), source)
+    order = [*(declared_[n.name] for n in nodes), *(gv for gv in programs if gv not in made)]
+    return _typed(lambda: infer(Module({gv: made.get(gv) or programs[gv] for gv in order})), source)
 
 
 def _typed(run: Callable[[], T], source: Source) -> T:

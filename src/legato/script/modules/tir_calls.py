@@ -12,12 +12,15 @@ from legato.ir.call_tir import call_tir
 from legato.ir.expr import Expr, GlobalVar, Shape
 from legato.ir.types import TensorType, Type
 from legato.script.modules import scalars
+from legato.script.modules.names import global_of, programs_of
 from legato.script.modules.types import type_of
+from legato.tir.destination import with_copies
+from legato.tir.stmt import Func
 
 if TYPE_CHECKING:
     from legato.script.modules.graph import GraphReader
 
-__all__ = ["TensorCall", "call_tir_form"]
+__all__ = ["TensorCall", "call_tir_form", "call_tir_inplace_form"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +39,46 @@ def call_tir_form(
     reader: GraphReader, kernel: Any, args: Any, out_sinfo: Any = None, tir_vars: Any = None, *, out_ty: Any = None
 ) -> Expr:
     """The call of `kernel` on the tensors `args`; outputs of type `out_sinfo` are allocated, and are its result."""
-    if not isinstance(kernel, GlobalVar):
-        raise TypeCheckError(f"{reader.described(kernel)} is no tensor program of the module", hint="cls.name")
-    given = args if isinstance(args, tuple | list) else (args,)
-    form = out_ty if out_sinfo is None else out_sinfo
+    _program(reader, kernel)
+    out = _out(reader, out_ty if out_sinfo is None else out_sinfo)
+    return call_tir(kernel, _args(reader, args), out, _dims(tir_vars), span=reader.b.span)
+
+
+def call_tir_inplace_form(
+    reader: GraphReader, kernel: Any, args: Any, inplace_indices: Any, out_sinfo: Any = None, tir_vars: Any = None, *,
+    out_ty: Any = None,
+) -> Expr:  # fmt: skip
+    """The call of a `kernel` that stores to some of the tensors `args`: output number i is what it makes of argument
+    number `inplace_indices[i]`, or memory of its own where that is -1. The arguments themselves stay as they are."""
+    program = _program(reader, kernel)
+    given = _args(reader, args)
+    places = tuple(inplace_indices) if isinstance(inplace_indices, tuple | list) else (inplace_indices,)
+    out = _out(reader, out_ty if out_sinfo is None else out_sinfo)
+    if len(out) != len(places):
+        raise TypeCheckError(f"{len(out)} results for {len(places)} of inplace_indices")
+    name = "_".join([kernel.name, "of", *(str(p) if p >= 0 else "new" for p in places)])
+    called = global_of(reader.module, name)
+    programs_of(reader.module).setdefault(called, with_copies(program, len(given), places, name))
+    return call_tir(called, given, out, _dims(tir_vars), span=reader.b.span)
+
+
+def _program(reader: GraphReader, kernel: Any) -> Func:
+    found = programs_of(reader.module).get(kernel) if isinstance(kernel, GlobalVar) else None
+    if found is None:
+        what = f"@{kernel.name}" if isinstance(kernel, GlobalVar) else reader.described(kernel)
+        raise TypeCheckError(f"{what} is no tensor program of the module", hint="cls.name")
+    return found
+
+
+def _args(reader: GraphReader, args: Any) -> list[Expr]:
+    return [reader.expr(a) for a in (args if isinstance(args, tuple | list) else (args,))]
+
+
+def _out(reader: GraphReader, form: Any) -> list[TensorType]:
     if form is None:
-        raise TypeCheckError("R.call_tir is not told what it gives", hint='out_sinfo=R.Tensor((n, 4), "float32")')
+        raise TypeCheckError("the call is not told what it gives", hint='out_sinfo=R.Tensor((n, 4), "float32")')
     forms = form if isinstance(form, tuple | list) else (form,)
-    out = [_tensor(type_of(f, reader.dim)) for f in forms]
-    return call_tir(kernel, [reader.expr(a) for a in given], out, _dims(tir_vars), span=reader.b.span)
+    return [_tensor(type_of(f, reader.dim)) for f in forms]
 
 
 def _tensor(ty: Type) -> TensorType:
