@@ -19,6 +19,7 @@ from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
 from legato.tir.schedule._cover import uncovered
 from legato.tir.stmt import Alloc, For, Func, If, LoopKind, Stmt, Store, block
+from legato.tir.threads import settled
 from legato.tir.verify import verify
 from legato.tir.walk import bound_buffers, copy_buffer, loops, replace_buffer, statements
 
@@ -33,6 +34,7 @@ _EXPANDED = (LoopKind.UNROLL, LoopKind.VECTOR)
 
 def sealed(func: Func) -> Func:
     """`func`, which is any kernel, as described above; VerifyError where it is ill-formed."""
+    func = settled(func)
     verify(func)
     _require_small(func)
     body = replace_buffer(func.body, {b: _in_memory(b) for b in _misplaced(func)})

@@ -38,6 +38,7 @@ from legato.script.source import Source
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
 from legato.tir.stmt import Alloc, Check, For, Func, If, Let, LoopKind, Stmt, Store, block
+from legato.tir.threads import settled
 from legato.tir.verify import verify
 
 __all__ = ["TensorReader", "tensor_function"]
@@ -85,7 +86,7 @@ class TensorReader(Evaluator):
         named = [d for d in self._named(params) if d not in params]
         ordered: tuple[Buffer | Var, ...] = (*buffers, *(p for p in params if isinstance(p, Var)), *named)
         func = Func(self.node.name, ordered, body, span=self.source.span(self.node))
-        verify(func)
+        verify(settled(func))
         return func
 
     # ------------------------------------------------------------------ parameters
