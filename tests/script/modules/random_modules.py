@@ -1,8 +1,8 @@
 """Random modules of both levels, as scripts: graph functions that call random tensor programs with symbolic dims.
 
 A program takes X (n), W (n × m) and an int32 vector K (n), and gives Y, of a shape over n and m. Its statements are
-maps, reductions in blocks, shifts that a guard or a select keeps inside, subscripts that data tells, temporaries, cells, and
-loops of every kind; some subscripts are not kept inside, so that calls fail where the interpreter says so.
+maps, reductions in blocks, shifts that a guard or a select keeps inside, subscripts that data tells, temporaries,
+cells, and loops of every kind; some subscripts are not kept inside, so that calls fail where the interpreter says so.
 """
 
 from __future__ import annotations
@@ -144,7 +144,8 @@ class _Kernel:
         name = f"s{len(self.lines)}"
         self.lines += [
             self.loops(", ".join(axes)).replace("T.parallel", "range"), f"    {name}: T.float32 = {self.constant()}",
-            f"    for k in range({self.luck.choice(['m', '3', 'n'])}):", f"        {name} = {name} + {self.number(axes, 1)}",
+            f"    for k in range({self.luck.choice(['m', '3', 'n'])}):",
+            f"        {name} = {name} + {self.number(axes, 1)}",
             f"    {self.place(axes)} = {name}",
         ]  # fmt: skip
 
