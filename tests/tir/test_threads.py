@@ -33,6 +33,9 @@ BODIES = [
     ("check n < 5000 else 0; parallel i in 0..n { y[i] = x[i]; }", 1, 0),
     ("check n < 5000 else 0; for i in 0..n { y[i] = x[i]; } parallel i in 0..n { y[i] = y[i] * 2f; }", 0, 0),
     ("alloc s: Buffer[(1,), float32, scope=local]; parallel i in 0..n { s[0] = x[i]; y[i] = s[0]; }", 0, 0),
+    ("for i in 0..n { y[i] = x[i]; } barrier; for i in 0..n { y[i] = y[i] * 2f; }", 0, 0),  # all threads would run it
+    ("parallel i in 0..n { y[i] = x[i]; } barrier; parallel i in 0..n { y[n - 1 - i] = y[n - 1 - i] * 2f; }", 2, 1),
+    ("parallel i in 0..n { y[i] = x[i]; } barrier; if 0 < n { parallel i in 0..n { y[0] = y[0] + x[i]; } }", 2, 1),
     ("if 3 < n { for i in 0..n { y[i] = x[i]; } parallel i in 0..n { y[i] = y[i] + 1f; } }", 0, 0),
 ]  # fmt: skip
 

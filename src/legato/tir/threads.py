@@ -33,15 +33,13 @@ _KINDS = (LoopKind.PARALLEL, LoopKind.VECTOR)
 
 def settled(func: Func) -> Func:
     """`func` with the loop kinds that its meaning allows; the same object where it has these."""
-    if not any(s.kind in _KINDS for s in loops(func)):
-        return func
     serial = set(_dependent(func.body))
     func = _with_serial(func, lambda s: s in serial)
-    if not _is_divided(func) or _fits(func):
-        return func
-    apart = None if _may_leave(func) else _apart(func.body)
-    made = None if apart is None else func.with_body(apart)
-    return made if made is not None and _fits(made) else _with_serial(func, lambda s: s.kind is LoopKind.PARALLEL)
+    if _is_divided(func) and not _fits(func):
+        apart = None if _may_leave(func) else _apart(func.body)
+        made = None if apart is None else func.with_body(apart)
+        func = made if made is not None and _fits(made) else _with_serial(func, lambda s: s.kind is LoopKind.PARALLEL)
+    return func if _is_divided(func) else func.with_body(_without_barriers(func.body))
 
 
 def _with_serial(func: Func, chosen: Callable[[For], bool]) -> Func:
@@ -52,6 +50,11 @@ def _with_serial(func: Func, chosen: Callable[[For], bool]) -> Func:
         return replace(s, kind=LoopKind.SERIAL) if isinstance(s, For) and s.var in changed else None
 
     return func.with_body(transform(func.body, step)) if changed else func
+
+
+def _without_barriers(body: Stmt) -> Stmt:
+    """What one thread runs, which waits for nobody: with a Barrier all threads would run it."""
+    return transform(body, lambda s: block() if isinstance(s, Barrier) else None)
 
 
 def _dependent(body: Stmt) -> Iterator[For]:
@@ -117,7 +120,7 @@ def _apart(body: Stmt) -> Stmt | None:
         inner = None if has_load(body.value) else _apart(body.body)
         return None if inner is None else Let(body.var, body.value, inner)
     if isinstance(body, Block):
-        parts = [_apart(s) for s in body.stmts]
+        parts = [_apart(s) for s in body.stmts if not isinstance(s, Barrier)]
         if None in parts:
             return None
         pairs = [p for part in parts if part is not None for p in (Barrier(), part)]
