@@ -21,26 +21,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from legato.script.annotations import Tensor
 from legato.script.decorate import ScriptFunction, relay
 from legato.script.model import ScriptModel, relay_model
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from legato.ir.expr import Function
     from legato.ir.module import Module
+    from legato.tir.stmt import Func
 
-__all__ = ["ScriptFunction", "ScriptModel", "Tensor", "parse", "relay", "relay_model"]
+__all__ = ["ScriptFunction", "ScriptModel", "Tensor", "parse", "relay", "relay_model", "show"]
 
 
-def parse(text: str, source: str = "<script>") -> Module:
+def parse(text: str, source: str = "<script>", *, constants: Mapping[str, Any] | None = None) -> Module:
     """The module of a script in a text: a class under `@I.ir_module`, or functions under `@R.function`, `@T.prim_func`.
 
-    The text can name `I`, `R` and `T`, and what it defines; nothing of it is run. CompileError, with the places, for
-    what is wrong in it.
+    The text can name `I`, `R` and `T`, and what it defines; nothing of it is run. constants: the arrays that it only
+    names (`R.meta`), as `show` collects them. CompileError, with the places, for what is wrong in it.
     """
     from legato.script import ir, relax, tir  # on use: who decorates functions needs no parser
     from legato.script.modules.module import module_from_text
 
     names = {"I": ir, "R": relax, "T": tir, "range": range}
-    return module_from_text(text, names, source)
+    return module_from_text(text, names, source, constants)
+
+
+def show(program: Module | Func | Function) -> str:
+    """A module, or a function of it, as a script: `parse` of it is alpha-equal (to the typed module).
+
+    UnsupportedError for what scripts do not have: data types, matches, cells, type parameters but dims, dims that data
+    decides and the text names, host functions. `str(program)` is the text of any program.
+    """
+    from legato.script.modules.print_module import show as show_script  # on use, as above
+
+    return show_script(program)

@@ -16,12 +16,18 @@ from __future__ import annotations
 from typing import Any, Final
 
 from legato.ir.module import Module
+from legato.script.modules.module import ModuleAttributes
 from legato.script.modules.module import ir_module as _ir_module
 
 SCRIPT_NAME: Final = "I"
-__all__ = ["ir_module"]
+__all__ = ["ir_module", "module_attrs"]
 
 
 def ir_module(cls: Any = None, **_: Any) -> Module | Any:
     """`@I.ir_module` above a class: the module of its functions."""
     return _ir_module if cls is None else _ir_module(cls)
+
+
+def module_attrs(attrs: Any) -> ModuleAttributes:
+    """Attributes of the module."""
+    return ModuleAttributes(dict(attrs))

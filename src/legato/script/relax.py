@@ -12,22 +12,23 @@ Operators have Relax's names and parameters; `R.op` has the language's own (`R.o
 
 from __future__ import annotations
 
+import math
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from legato.arith.expr import Expr as Dim
 from legato.base import dtype as dt
 from legato.base.errors import TypeCheckError
 from legato.ir import expr as ir
-from legato.ir.types import dims
+from legato.script.modules import values
 from legato.script.modules.forms import ScalarType
-from legato.script.modules.graph import Dataflows, FunctionAttributes, MatchCastForm, Outputs
+from legato.script.modules.graph import Dataflows, FunctionAttributes, LetForm, Outputs, Sequences
 from legato.script.modules.module import function as function
 from legato.script.modules.operators import OPERATORS, OpForm
-from legato.script.modules.tir_calls import TensorCall, call_tir_form, call_tir_inplace_form
+from legato.script.modules.tir_calls import call_tir_form, call_tir_inplace_form
 from legato.script.modules.types import AnyForm, CallableForm, PrimForm, ShapeForm, TensorForm, TupleForm
+from legato.script.modules.values import ReaderCall
 
 if TYPE_CHECKING:
     from typing import Any
@@ -66,9 +67,11 @@ def Prim(dtype: Any = None, value: Any = None) -> PrimForm:
     return PrimForm(dt.dtype(dtype or "int64"))
 
 
-def Callable(params: Any = None, ret: Any = None, purity: bool = True, **_: Any) -> CallableForm | AnyForm:
-    """A function; without parameters, any."""
-    return AnyForm() if params is None else CallableForm(_sequence(params), ret)
+def Callable(
+    params: Any = None, ret: Any = None, purity: bool = True, *, dims: Any = (), **_: Any
+) -> CallableForm | AnyForm:
+    """A function; without parameters, any. dims: those that each of its calls has anew."""
+    return AnyForm() if params is None else CallableForm(_sequence(params), ret, _sequence(dims))
 
 
 Object = AnyForm()
@@ -81,9 +84,9 @@ def dataflow() -> Dataflows:
     return Dataflows()
 
 
-def output(*values: Any) -> Outputs:
+def output(*results: Any) -> Outputs:
     """The results of a dataflow block."""
-    return Outputs(values)
+    return Outputs(results)
 
 
 def func_attr(attrs: Any) -> FunctionAttributes:
@@ -91,28 +94,32 @@ def func_attr(attrs: Any) -> FunctionAttributes:
     return FunctionAttributes(dict(attrs))
 
 
-def match_cast(value: Any, struct_info: Any) -> MatchCastForm:
-    """`value`, checked when it runs to have a type; dims that are new in it are bound."""
-    return MatchCastForm(value, struct_info)
+def let(value: Any) -> LetForm:
+    """What is assigned this is bound, where assignments name nodes: in a function of the form "graph"."""
+    return LetForm(value)
 
 
-call_tir = TensorCall("call_tir", call_tir_form)
-call_tir_inplace = TensorCall("call_tir_inplace", call_tir_inplace_form)
+def seq() -> Sequences:
+    """A block of bindings with one result, which `as` names: `with R.seq() as x:`."""
+    return Sequences()
+
+
+# `R.match_cast(value, type)`: checked when it runs to have a type; dims that are new in it are bound.
+match_cast = ReaderCall("match_cast", values.match_cast)
+call_tir = ReaderCall("call_tir", call_tir_form)
+call_tir_inplace = ReaderCall("call_tir_inplace", call_tir_inplace_form)
 
 # ---------------------------------------------------------------------- values
 
 
 def const(value: Any, dtype: Any = None) -> ir.Expr:
     """A constant: a number, a list of numbers, or an array. Floats are float32, integers int32."""
-    array = np.asarray(value)
+    if isinstance(value, ir.Constant):
+        return value
+    data = np.asarray(value)
     if dtype is None and not isinstance(value, np.ndarray | np.generic):
-        dtype = {"f": "float32", "i": "int32"}.get(array.dtype.kind)
-    return ir.constant(array, None if dtype is None else dt.dtype(dtype))
-
-
-def shape(values: Any) -> ir.Shape:
-    """Dims as a value."""
-    return ir.Shape(dims([v if isinstance(v, Dim) else int(v) for v in values]))
+        dtype = {"f": "float32", "i": "int32"}.get(data.dtype.kind)
+    return ir.constant(data, None if dtype is None else dt.dtype(dtype))
 
 
 def prim_value(value: Any) -> ir.Expr:
@@ -120,9 +127,25 @@ def prim_value(value: Any) -> ir.Expr:
     return ir.constant(np.asarray(value))
 
 
-def tuple(*fields: ir.Expr) -> ir.Tuple:
-    """A tuple of values."""
-    return ir.Tuple(fields)
+def array(data: Any, shape: Any = None, dtype: Any = None) -> np.ndarray[Any, Any]:
+    """An array: the one of a constant, or that of the bytes that a text has in base 64."""
+    if isinstance(data, ir.Constant):
+        return data.data
+    return values.decoded(data, _sequence(shape), dt.dtype(dtype))
+
+
+def dtype(name: str) -> dt.DType:
+    """A dtype, as an attribute has it."""
+    return dt.dtype(name)
+
+
+shape = ReaderCall("shape", values.shape)  # dims as a value
+tuple = ReaderCall("tuple", values.tuple_)  # a tuple of values
+meta = ReaderCall("meta", values.meta)  # a constant whose array is beside the text: `parse(text, constants=…)`
+type = ReaderCall("type", values.type_)  # a type, as an attribute has it
+constraint = ReaderCall("constraint", values.constraint)  # an equality of dims that is checked when the program runs
+inf: Final = math.inf
+nan: Final = math.nan
 
 
 # ---------------------------------------------------------------------- operators
@@ -150,11 +173,15 @@ class _Exact:
             raise AttributeError(name)
         return OpForm(name, exact=True)
 
+    def __getitem__(self, name: str) -> OpForm:
+        return OpForm(name, exact=True)
+
 
 nn, op = _Names("nn"), _Exact()
 _FORMS: Final = (
-    "Any", "Callable", "Object", "Prim", "Shape", "Tensor", "Tuple", "call_tir", "call_tir_inplace", "const",
-    "dataflow", "func_attr", "function", "match_cast", "nn", "op", "output", "prim_value", "shape", "tuple",
+    "Any", "Callable", "Object", "Prim", "Shape", "Tensor", "Tuple", "array", "call_tir", "call_tir_inplace", "const",
+    "constraint", "dataflow", "dtype", "func_attr", "function", "inf", "let", "match_cast", "meta", "nan", "nn", "op",
+    "output", "prim_value", "seq", "shape", "tuple", "type",
 )  # fmt: skip
 __all__ = [*_FORMS, *(name for name in OPERATORS if "." not in name)]
 

@@ -32,21 +32,26 @@ from legato.script.modules.forms import (
     Attributes,
     Axes,
     BlockForm,
+    Bounded,
     BufferForm,
+    CheckForm,
     Domain,
     Guarded,
     Handle,
     InitForm,
+    LetForm,
     Loops,
+    MetaVar,
     NewVar,
     Regions,
     ScalarType,
     Viewed,
 )
 from legato.script.modules.module import prim_func
-from legato.tir.buffer import Scope
-from legato.tir.expr import call
-from legato.tir.stmt import LoopKind
+from legato.tir.buffer import Layout, Scope
+from legato.tir.expr import Load, call
+from legato.tir.intrinsics import INTRINSICS
+from legato.tir.stmt import Barrier, LoopKind, Prefetch
 
 __all__ = [
     "EQ",
@@ -74,11 +79,13 @@ __all__ = [
     "acosh",
     "add",
     "alloc_buffer",
+    "apply",
     "asin",
     "asinh",
     "atan",
     "atanh",
     "axis",
+    "barrier",
     "bfloat16",
     "bitwise_and",
     "bitwise_not",
@@ -88,12 +95,14 @@ __all__ = [
     "block_attr",
     "bool",
     "boolean",
+    "bounded",
     "call_extern",
     "call_intrin",
     "call_packed",
     "cast",
     "ceil",
     "ceildiv",
+    "check",
     "cos",
     "cosh",
     "div_float",
@@ -113,6 +122,7 @@ __all__ = [
     "grid",
     "handle",
     "if_then_else",
+    "index",
     "indexdiv",
     "indexmod",
     "infinity",
@@ -121,8 +131,10 @@ __all__ = [
     "int16",
     "int32",
     "int64",
+    "intrinsic",
     "isinf",
     "isnan",
+    "let",
     "likely",
     "log",
     "log1p",
@@ -131,6 +143,7 @@ __all__ = [
     "match_buffer",
     "max",
     "max_value",
+    "meta_var",
     "min",
     "min_value",
     "multiply",
@@ -138,6 +151,7 @@ __all__ = [
     "parallel",
     "pow",
     "power",
+    "prefetch",
     "prim_func",
     "reads",
     "round",
@@ -185,14 +199,27 @@ class _Buffer:
     """`T.Buffer(shape, dtype)`, also `T.Buffer[shape, dtype]`."""
 
     def __call__(self, shape: Any, dtype: Any = "float32", *, scope: str = "global", **layout: Any) -> BufferForm:
+        own = {name: layout.pop(name) for name in _LAYOUT if name in layout}
         odd = [name for name, value in layout.items() if value not in _USUAL.get(name, (None,))]
         if odd:
-            raise UnsupportedError(f"a buffer with {odd[0]}={layout[odd[0]]!r}", hint="buffers are dense, in rows")
-        return BufferForm(_shape(shape), _dtype(dtype), _scope(scope))
+            hint = "buffers are dense, in rows"
+            raise UnsupportedError(f"a buffer with {odd[0]}={layout[odd[0]]!r}", hint=hint)
+        extents = _shape(shape)
+        return BufferForm(extents, _dtype(dtype), _scope(scope), _layout(len(extents), **own) if own else None)
 
     def __getitem__(self, given: Any) -> BufferForm:
         shape, *dtype = given if isinstance(given, tuple) and isinstance(given[0], tuple) else (given,)
         return self(shape, *dtype)
+
+
+_LAYOUT: Final = ("order", "halo", "halo_value", "pad")
+
+
+def _layout(rank: int, order: Any = None, halo: Any = (), halo_value: Any = 0.0, pad: Any = ()) -> Layout:
+    """How a buffer lies in memory; see `tir.buffer.Layout`."""
+    return Layout(
+        tuple(range(rank) if order is None else order), tuple(map(tuple, halo)), float(halo_value), tuple(pad)
+    )
 
 
 _USUAL: Final[Mapping[str, tuple[Any, ...]]] = {
@@ -239,13 +266,15 @@ def grid(*extents: Any) -> Loops:
 
 
 def _loops(kind: LoopKind) -> Callable[..., Loops]:
-    def loops(begin: Any, end: Any = None, *, annotations: Any = None, step: Any = None) -> Loops:
+    def loops(
+        begin: Any, end: Any = None, *, annotations: Any = None, step: Any = None, bounds: Any = (0, None)
+    ) -> Loops:
         if annotations:
             raise UnsupportedError(
                 "annotations of a loop", hint="T.parallel, T.vectorized and T.unroll say how it runs"
             )
         first, last = (0, begin) if end is None else (begin, end)
-        return Loops((first,), (last,), kind, 1 if step is None else step)
+        return Loops((first,), (last,), kind, 1 if step is None else step, bounds)
 
     return loops
 
@@ -254,6 +283,23 @@ serial = _loops(LoopKind.SERIAL)
 parallel = _loops(LoopKind.PARALLEL)
 vectorized = _loops(LoopKind.VECTOR)
 unroll = _loops(LoopKind.UNROLL)
+
+
+def barrier() -> Barrier:
+    """No thread goes on before all have come here."""
+    return Barrier()
+
+
+def prefetch(place: Any) -> Prefetch:
+    """Says that an element, `X[i, j]`, will be read soon."""
+    if not isinstance(place, Load):
+        raise TypeCheckError("T.prefetch takes an element of a buffer: T.prefetch(X[i, j])")
+    return Prefetch(place.buffer, place.indices)
+
+
+def check(condition: Any, code: Any, message: str = "") -> CheckForm:
+    """Ends the program with the status `code` where the condition does not hold; `with` it, what reports that."""
+    return CheckForm(condition, code, message)
 
 
 def thread_binding(*_: Any, **__: Any) -> NoReturn:
@@ -322,6 +368,7 @@ axis = SimpleNamespace(spatial=_axis("S"), S=_axis("S"), reduce=_axis("R"), R=_a
 
 # ---------------------------------------------------------------------- scalars
 
+index = ScalarType(dt.index)
 int8, int16, int32, int64 = map(ScalarType, (dt.int8, dt.int16, dt.int32, dt.int64))
 uint8, uint16, uint32, uint64 = map(ScalarType, (dt.uint8, dt.uint16, dt.uint32, dt.uint64))
 float16, float32, float64, bfloat16 = map(ScalarType, (dt.float16, dt.float32, dt.float64, dt.bfloat16))
@@ -332,6 +379,38 @@ bool = boolean
 def var(dtype: Any = "int32", name: str = "") -> NewVar:
     """A new dim."""
     return NewVar(_dtype(dtype))
+
+
+def bounded(lo: Any = 0, hi: Any = None) -> Bounded:
+    """The annotation of an index parameter that is at least `lo` and at most `hi`; None where that is not known."""
+    return Bounded(lo, hi)
+
+
+def let(value: Any, *, bounds: Any = (None, None)) -> LetForm:
+    """A variable of the program, which is evaluated once; `bounds`: its least and largest value, if known."""
+    return LetForm(value, bounds)
+
+
+def meta_var(value: Any) -> MetaVar:
+    """A name for an expression in the script alone: it stands for the expression wherever it is used."""
+    return MetaVar(value)
+
+
+def apply(op: str, a: Any, b: Any) -> Expr:
+    """The operator `op` of loop programs (`T.apply("&", a, b)`) on operands of one dtype, as they are."""
+    a, b = scalars.as_scalar(a), scalars.as_scalar(b)
+    if op not in {o.value for o in arith.Op} or a.dtype != b.dtype:
+        raise TypeCheckError(f"T.apply({op!r}) of {a.dtype} and {b.dtype}")
+    return arith.binary(arith.Op(op), a, b)
+
+
+def intrinsic(name: str, *args: Any) -> Expr:
+    """The intrinsic `name` of loop programs on scalars, as they are: exp, fma, neg, …"""
+    operands = [scalars.as_scalar(a) for a in args]
+    record = INTRINSICS.get(name)
+    if record is None or record.arity != len(operands):
+        raise TypeCheckError(f"there is no intrinsic {name!r} of {len(operands)} arguments")
+    return call(name, *operands)
 
 
 def Cast(dtype: Any, value: Any) -> Expr:

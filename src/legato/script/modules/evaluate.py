@@ -8,7 +8,7 @@ so that a script in a text, which can name nothing but `I`, `R` and `T`, runs no
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from types import ModuleType
@@ -62,6 +62,7 @@ class Evaluator:
         self.outer = outer
         self.names: dict[str, Any] = {}
         self.dims: dict[str, Var] = {}  # by the names that shapes give them
+        self.bounds: Mapping[str, Any] = {}  # (least, largest) of dims by name, where that is not (0, None)
         self.faults: list[CompileError] = []  # of statements that were passed over
 
     # ------------------------------------------------------------------ what kinds of functions decide
@@ -90,13 +91,20 @@ class Evaluator:
         """A value, in words."""
         return f"{value!r}" if isinstance(value, int | float | str) else f"a {type(value).__name__}"
 
+    def new_dim(self, name: str) -> Var:
+        """The dim that is called so, made on first sight."""
+        return self.dims.setdefault(name, Var(name, dt.index, *self.bounds.get(name, (0, None))))
+
     def dim(self, d: Any) -> Expr:
         """An extent: a number, an expression of dims, or the text of one, in which new names are new dims."""
         if isinstance(d, str):
             tree = ast.parse(d, mode="eval").body
+            functions = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Attribute)}  # T in T.min(n, 4)
             for node in ast.walk(tree):
-                if isinstance(node, ast.Name) and not isinstance(self.names.get(node.id), Expr):
-                    self.names[node.id] = self.dims.setdefault(node.id, Var(node.id, dt.index, 0))
+                if id(node) in functions or not isinstance(node, ast.Name):
+                    continue
+                if not isinstance(self.names.get(node.id), Expr):
+                    self.names[node.id] = self.new_dim(node.id)
             d = self.value(tree)
         if isinstance(d, int) and d < 0:
             raise TypeCheckError(f"a dim is {d}, wanted at least 0")

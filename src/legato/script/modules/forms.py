@@ -9,11 +9,12 @@ from legato.arith.expr import Expr
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.base.errors import UnsupportedError
-from legato.tir.buffer import Scope
+from legato.tir.buffer import Layout, Scope
 from legato.tir.stmt import LoopKind
 
-__all__ = ["Allocation", "Attributes", "Axes", "BlockForm", "BufferForm", "Domain", "Guarded", "Handle", "InitForm",
-           "Loops", "NewVar", "Regions", "ScalarType", "Viewed"]  # fmt: skip
+__all__ = ["Allocation", "Attributes", "Axes", "BlockForm", "Bounded", "BufferForm", "CheckForm", "Domain",
+           "Guarded", "Handle", "InitForm", "LetForm", "Loops", "MetaVar", "NewVar", "Regions",
+           "ScalarType", "Viewed"]  # fmt: skip
 
 
 class Handle:
@@ -30,6 +31,7 @@ class BufferForm:
     shape: tuple[Any, ...]
     dtype: DType
     scope: Scope = Scope.GLOBAL
+    layout: Layout | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,38 @@ class NewVar:
 
 
 @dataclass(frozen=True, slots=True)
+class Bounded:
+    """`T.bounded(lo, hi)`: the annotation of an index parameter; both included, None where nothing is known."""
+
+    lo: int | None
+    hi: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class MetaVar:
+    """`T.meta_var(value)`: a name of the script for an expression; the program has none."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class LetForm:
+    """`T.let(value, bounds=(lo, hi))`: a variable of the program, also for a literal."""
+
+    value: Any
+    bounds: tuple[int | None, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckForm:
+    """`T.check(condition, code, message)`."""
+
+    cond: Any
+    code: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Loops:
     """`T.grid(…)`, `T.parallel(…)`, `range(…)`: begins and ends of loops, from outermost to innermost."""
 
@@ -62,6 +96,7 @@ class Loops:
     ends: tuple[Any, ...]
     kind: LoopKind = LoopKind.SERIAL
     step: int = 1
+    bounds: tuple[int | None, int | None] = (0, None)  # of the variable, from 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from legato.base.dataclass import dataclass
 from legato.base.errors import TypeCheckError, UnsupportedError
 from legato.infer.builder import Builder
 from legato.infer.holes import dim_vars, has_holes
-from legato.ir.expr import Expr, Function, GlobalVar, Var, constant
+from legato.ir.expr import Expr, Function, GlobalVar, Tuple, TupleGetItem, Var, constant
 from legato.ir.let import lets
 from legato.ir.types import FuncType, TensorType, Type
 from legato.script.modules import scalars
@@ -34,17 +35,22 @@ from legato.script.modules.evaluate import Consequence, Evaluator, Outer, assign
 from legato.script.modules.forms import NewVar
 from legato.script.modules.names import ModuleNames
 from legato.script.modules.operators import OPERATORS, OpForm
-from legato.script.modules.tir_calls import TensorCall
 from legato.script.modules.types import type_of
+from legato.script.modules.values import ReaderCall
 from legato.script.source import Source
 
-__all__ = ["Dataflows", "Declared", "FunctionAttributes", "GraphReader", "MatchCastForm", "Outputs", "declared",
-           "graph_function"]  # fmt: skip
+__all__ = ["Dataflows", "Declared", "FunctionAttributes", "GraphReader", "LetForm", "Options", "Outputs", "Sequences",
+           "declared", "graph_function"]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Dataflows:
     """`R.dataflow()`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sequences:
+    """`R.seq()`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +68,39 @@ class FunctionAttributes:
 
 
 @dataclass(frozen=True, slots=True)
-class MatchCastForm:
-    """`R.match_cast(value, type)`."""
+class LetForm:
+    """`R.let(value)`: what is assigned it is bound, in a function of the form "graph"."""
 
     value: Any
-    form: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What `@R.function(…)` says.
+
+    attrs: attributes (private, pure). is_graph: an assignment names a node; `R.let` binds. is_let: of a function inside
+    of such a function, that it is bound. name: what it is called, if not as in the script. dims: type parameters that
+    come first. bounds: (least, largest) of dims, by name. constants: arrays that `R.meta` names.
+    """
+
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    is_graph: bool = False
+    is_let: bool = False
+    name: str | None = None
+    dims: tuple[str, ...] = ()
+    bounds: Mapping[str, Any] = field(default_factory=dict)
+    constants: Mapping[str, Any] | None = None
+
+    @staticmethod
+    def of(
+        *, private: Any = False, pure: Any = True, form: str = "let", let: bool = False, name: str | None = None,
+        dims: Any = (), bounds: Any = None,
+    ) -> Options:  # fmt: skip
+        """The options that the keywords of the decorator stand for."""
+        if form not in ("let", "graph"):
+            raise TypeCheckError(f"a function of form {form!r}", hint='"let", or "graph": an assignment names a node')
+        attrs = ({"private": True} if private else {}) | ({} if pure else {"pure": False})
+        return Options(attrs, form == "graph", let, name, tuple(dims), dict(bounds or {}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +120,21 @@ class Declared:
         return FuncType(tuple(t for t in types if t is not None), self.ret, self.dims)
 
 
-def declared(reader: Evaluator, node: ast.FunctionDef) -> Declared:
+def declared(reader: Evaluator, node: ast.FunctionDef, options: Options) -> Declared:
     """The head of a function. CompileError where its annotations are none."""
     given = node.args
+    outer = frozenset(reader.dims.values())
+    reader.bounds = {**reader.bounds, **options.bounds}
+    listed = tuple(reader.new_dim(name) for name in options.dims)
+    reader.names |= {v.name: v for v in listed}
     if given.vararg or given.kwarg or given.kwonlyargs or given.defaults:
         raise reader.error(node, "parameters of a graph function have no defaults, and no stars")
-    outer = set(reader.dims.values())
     params = []
     for arg in (*given.posonlyargs, *given.args):
         ty = None if arg.annotation is None else _annotation(reader, arg.annotation)
         params.append(Var(arg.arg, ty=ty, span=reader.source.span(arg)))
     ret = None if node.returns is None else _annotation(reader, node.returns)
-    found = dict.fromkeys(v for p in params if p.ty is not None for v in dim_vars(p.ty))
+    found = dict.fromkeys((*listed, *(v for p in params if p.ty is not None for v in dim_vars(p.ty))))
     return Declared(tuple(params), ret, tuple(v for v in found if v not in outer))
 
 
@@ -109,13 +146,13 @@ def _annotation(reader: Evaluator, node: ast.expr) -> Type | None:
 
 def graph_function(
     source: Source, node: ast.FunctionDef, outer: Outer, scope: Mapping[str, Any] | None = None,
-    attrs: Mapping[str, Any] | None = None, module: ModuleNames | None = None,
+    options: Options | None = None, module: ModuleNames | None = None,
 ) -> Function:  # fmt: skip
     """The function, untyped or typed in parts, that a function of a script says; `scope`: names that it may use."""
     reader = GraphReader(source, outer, module=module)
     reader.names |= scope or {}
     with reader.at(node):
-        return reader.function(node, attrs or {})
+        return reader.function(node, options or Options())
 
 
 class GraphReader(Evaluator):
@@ -129,15 +166,17 @@ class GraphReader(Evaluator):
         self.b = builder or Builder()
         self.outputs: list[tuple[str, Any]] | None = None  # of the dataflow block that is open
         self.attrs: dict[str, Any] = {}
+        self.options = Options()
 
-    def function(self, node: ast.FunctionDef, attrs: Mapping[str, Any], head: Declared | None = None) -> Function:
+    def function(self, node: ast.FunctionDef, options: Options, head: Declared | None = None) -> Function:
         """A function of the module, or one inside of a function, whose head has been read."""
-        head = head or declared(self, node)
+        self.options = options
+        head = head or declared(self, node, options)
         self.names |= {p.name: p for p in head.params}
         for p in head.params:
             if p.ty is not None:
                 self.b.var(p.name, p.ty)  # its dims are in scope
-        self.attrs = dict(attrs)
+        self.attrs = dict(options.attrs)
         with self.b.bindings() as bound:
             result = self.body(node.body)
         raise_all(self.faults)
@@ -165,6 +204,8 @@ class GraphReader(Evaluator):
 
     def item(self, value: Any, index: Any) -> Any:
         if isinstance(value, Expr) and isinstance(index, int):
+            if self.options.is_graph and isinstance(value, Tuple) and 0 <= index < len(value.fields):
+                return TupleGetItem(value, index, ty=value.fields[index].ty, span=self.b.span)
             return self.b.get(value, index)
         return super().item(value, index)
 
@@ -183,7 +224,7 @@ class GraphReader(Evaluator):
         with self.b.at(self.b.span):
             if isinstance(function, OpForm):
                 return function.apply(self.b, args, keywords)
-            if isinstance(function, TensorCall):
+            if isinstance(function, ReaderCall):
                 return function.apply(self, args, keywords)
             if isinstance(function, Expr):
                 if keywords:
@@ -232,10 +273,14 @@ class GraphReader(Evaluator):
                 self._assign(target, self.value(s.value))
             case ast.AnnAssign(value=value) if value is not None:
                 self._annotated(s.target, s.annotation, self.value(value))
-            case ast.With(items=[ast.withitem(context_expr=context)]):
-                if not isinstance(self.value(context), Dataflows):
+            case ast.With(items=[ast.withitem(context_expr=context, optional_vars=target)]):
+                form = self.value(context)
+                if not isinstance(form, Dataflows | Sequences):
                     raise self.error(context, "a graph function has no such block", "with R.dataflow():")
-                self._dataflow(s)
+                if target is not None and not isinstance(target, ast.Name):
+                    raise self.error(target, "a block has one name")
+                block = self._seq if isinstance(form, Sequences) else self._dataflow
+                block(s, None if target is None else target.id)
             case ast.FunctionDef():
                 self._local(s)
             case ast.Expr():
@@ -271,29 +316,28 @@ class GraphReader(Evaluator):
             case NewVar():
                 if not isinstance(self.names.get(name), Dim):
                     self.dim(name)
-            case MatchCastForm(value=given, form=form):
-                target = type_of(form, self.dim)
-                self.names[name] = self._named(name, self.b.match_cast(self.expr(given), target))
-            case Expr() if not isinstance(value, GlobalVar):
+            case LetForm(value=given):
+                self.names[name] = self.b.let(name, self.expr(given))
+            case Expr() if not isinstance(value, GlobalVar) or self.options.is_graph:
                 self.names[name] = self._named(name, value)
             case tuple() | list() if any(isinstance(v, Expr) for v in value):
                 self.names[name] = self._named(name, self.expr(value))
             case _:
                 self.names[name] = value
 
-    def _named(self, name: str, value: Expr) -> Var:
-        return self.b.let(name, value)
+    def _named(self, name: str, value: Expr) -> Expr:
+        return value if self.options.is_graph else self.b.let(name, value)
 
     def _annotated(self, target: ast.expr, annotation: ast.expr, value: Any) -> None:
         if not isinstance(target, ast.Name):
             raise self.error(target, "an annotation is of a name")
         ty = _annotation(self, annotation)
-        if isinstance(value, MatchCastForm):
-            self._bind(target.id, value)
-            return
-        made = self.expr(value)
-        var = Var(target.id, ty=ty or made.ty, span=self.b.span)
-        self.names[target.id] = self.b.let(var, made)
+        made = self.expr(value.value if isinstance(value, LetForm) else value)
+        ty = ty or made.ty
+        if self.options.is_graph and not isinstance(value, LetForm):
+            self.names[target.id] = made.with_type(ty)
+        else:
+            self.names[target.id] = self.b.let(self.b.var(target.id, ty), made)
 
     def _expression(self, value: Any) -> None:
         match value:
@@ -306,14 +350,28 @@ class GraphReader(Evaluator):
                 self.attrs |= values
             case str() | None:
                 pass  # a docstring
-            case MatchCastForm(value=given, form=form):
-                self._named("_", self.b.match_cast(self.expr(given), type_of(form, self.dim)))
             case Expr():
-                self._named("_", value)
+                self.b.let("_", value)
             case _:
                 raise TypeCheckError(f"{self.described(value)} is computed and not used")
 
-    def _dataflow(self, s: ast.With) -> None:
+    def _seq(self, s: ast.With, name: str | None) -> None:
+        """Bindings and a result, as one value."""
+        if name is None:
+            raise self.error(s, "the value of R.seq() has a name", "with R.seq() as x:")
+        outer, self.outputs = self.outputs, []
+        try:
+            with self.scope(), self.b.bindings() as bound:
+                if self.body(s.body) is not None or len(self.outputs) != 1:
+                    raise self.error(s, "R.seq() has one result: R.output(…) at its end")
+                ((_, result),) = self.outputs
+        finally:
+            self.outputs = outer
+        if self.faults:
+            raise Consequence("the block is wrong")
+        self.names[name] = self._named(name, lets(bound, self.expr(result)))
+
+    def _dataflow(self, s: ast.With, whole: str | None) -> None:
         if self.outputs is not None:
             raise self.error(s, "a dataflow block is inside another one")
         self.outputs = []
@@ -328,6 +386,10 @@ class GraphReader(Evaluator):
             raise Consequence("the block is wrong")
         if not outputs:
             raise self.error(s, "the dataflow block has no R.output")
+        if whole is not None:
+            made = self.b.dataflow(bound, [self.expr(v) for _, v in outputs])
+            self.names[whole] = self._named(whole, made)
+            return
         for name, value in outputs:
             if not name or not isinstance(value, Expr):
                 raise self.error(s, "R.output names variables of the block")
@@ -376,6 +438,8 @@ class GraphReader(Evaluator):
             if result is None:
                 values = [self.expr(self.names[n]) for n in names]
                 result = values[0] if len(values) == 1 else self.b.tuple_(values)
+                if bound and bound[-1][0] is result:  # the last assignment gives the value
+                    result = bound.pop()[1]
         return lets(bound, result)
 
     def _results(self, names: Sequence[str], made: Expr) -> None:
@@ -388,13 +452,23 @@ class GraphReader(Evaluator):
 
     def _local(self, node: ast.FunctionDef) -> None:
         """A function inside a function, which may call itself."""
+        options = replace(self._options(node), constants=self.options.constants)
         inner = GraphReader(self.source, self.outer, self.b, self.module)
-        inner.names, inner.dims = dict(self.names), dict(self.dims)
-        head = declared(inner, node)
+        inner.names, inner.dims, inner.bounds = dict(self.names), dict(self.dims), self.bounds
+        head = declared(inner, node, options)
+        if self.options.is_graph and not options.is_let:
+            self.names[node.name] = inner.function(node, options, head)
+            return
         var = Var(node.name, ty=head.ty, span=self.source.span(node))
         inner.names |= {node.name: var}
-        made = inner.function(node, {}, head)
+        made = inner.function(node, options, head)
         self.names[node.name] = self.b.let(var, made)
+
+    def _options(self, node: ast.FunctionDef) -> Options:
+        """What the decorator of a function inside a function says; its form is that of the function around it."""
+        mark = node.decorator_list[0] if node.decorator_list else None
+        given = {k.arg: self.value(k.value) for k in mark.keywords if k.arg} if isinstance(mark, ast.Call) else {}
+        return replace(Options.of(**given), is_graph=self.options.is_graph)
 
 
 _OPERATORS: dict[str, str] = {

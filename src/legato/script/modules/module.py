@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from legato.base.dataclass import dataclass
@@ -19,12 +19,12 @@ from legato.infer.infer import infer, infer_function
 from legato.ir.expr import GlobalVar
 from legato.ir.module import GlobalFunc, Module
 from legato.script.modules.evaluate import Evaluator, Outer, raise_all
-from legato.script.modules.graph import declared, graph_function
+from legato.script.modules.graph import GraphReader, Options, declared, graph_function
 from legato.script.modules.names import ModuleNames, programs_of
 from legato.script.modules.tensor import tensor_function
 from legato.script.source import Source, names_around, parsed, read
 
-__all__ = ["Waiting", "function", "ir_module", "module_from_text", "prim_func"]
+__all__ = ["ModuleAttributes", "Waiting", "function", "ir_module", "module_from_text", "prim_func"]
 
 T = TypeVar("T")
 _MARKS: Final = {"prim_func": "T", "function": "R"}  # decorators by their last name
@@ -32,45 +32,61 @@ _MARKS: Final = {"prim_func": "T", "function": "R"}  # decorators by their last 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A function of a class, which is read with the class. `kind`: "T" or "R"."""
+    """A function of a class, which is read with the class."""
 
     function: Any
-    kind: str
-    attrs: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, *_: Any, **__: Any) -> Any:
         hint = "write @I.ir_module above the class"
         raise CompileError(f"{self.function.__name__} is part of a class that is no module", hint=hint)
 
 
-def prim_func(function: Any = None, *, private: bool = False, s_tir: bool = True, **odd: Any) -> Any:
-    """`@T.prim_func` above a function: a loop program (`Func`). In a class, a program of its module."""
+@dataclass(frozen=True, slots=True)
+class ModuleAttributes:
+    """`I.module_attrs({…})`."""
+
+    values: Mapping[str, Any]
+
+
+def prim_func(
+    function: Any = None, *, private: bool = False, s_tir: bool = True, name: str | None = None, reorder: bool = True,
+    **odd: Any,
+) -> Any:  # fmt: skip
+    """`@T.prim_func` above a function: a loop program (`Func`). In a class, a program of its module.
+
+    name: what it is called, where that is no name of Python. reorder: index parameters go behind the buffers.
+    """
     _refuse(odd, "T.prim_func")
     if function is None:
-        return lambda f: prim_func(f, private=private)
+        return lambda f: prim_func(f, private=private, name=name, reorder=reorder)
     if _is_in_class(function):
-        return Waiting(function, "T")
+        return Waiting(function)
     code = read(function)
     assert isinstance(code.node, ast.FunctionDef)
-    return tensor_function(code.source, code.node, code.outer)
+    return tensor_function(code.source, code.node, code.outer, name=name, reorder=reorder)
 
 
-def function(function_: Any = None, *, private: bool = False, pure: bool = True, **odd: Any) -> Any:
-    """`@R.function` above a function: a typed function of the graph. In a class, a function of its module."""
-    _refuse(odd, "R.function")
-    attrs = _attributes(private, pure)
+def function(function_: Any = None, **options: Any) -> Any:
+    """`@R.function` above a function: a typed function of the graph. In a class, a function of its module.
+
+    The options are `private`, `pure`, and those of `Options`: `form`, `name`, `dims`, `bounds`.
+    """
+    given = _options(options)
     if function_ is None:
-        return lambda f: function(f, private=private, pure=pure)
+        return lambda f: function(f, **options)
     if _is_in_class(function_):
-        return Waiting(function_, "R", attrs)
+        return Waiting(function_)
     code = read(function_)
     node = code.node
     assert isinstance(node, ast.FunctionDef)
-    return _typed(lambda: infer_function(graph_function(code.source, node, code.outer, attrs=attrs)), code.source)
+    return _typed(lambda: infer_function(graph_function(code.source, node, code.outer, options=given)), code.source)
 
 
-def _attributes(private: Any, pure: Any) -> dict[str, Any]:
-    return ({"private": True} if private else {}) | ({} if pure else {"pure": False})
+def _options(given: Mapping[str, Any]) -> Options:
+    """The options of `@R.function`; UnsupportedError for one that there is not."""
+    known = {k: v for k, v in given.items() if k in ("private", "pure", "form", "let", "name", "dims", "bounds")}
+    _refuse({k: v for k, v in given.items() if k not in known}, "R.function")
+    return Options.of(**known)
 
 
 def _refuse(odd: Mapping[str, Any], where: str) -> None:
@@ -127,9 +143,12 @@ def _class(cls: Any) -> tuple[Source, ast.ClassDef]:
     return source, min(found, key=lambda n: abs(n.lineno - 1 - first))
 
 
-def module_from_text(text: str, names: Mapping[str, Any], source_name: str = "<script>") -> Module:
+def module_from_text(
+    text: str, names: Mapping[str, Any], source_name: str = "<script>", constants: Mapping[str, Any] | None = None
+) -> Module:
     """The module, or the functions, of a script in a text. `names` are those that it may use: `I`, `R` and `T`.
 
+    constants: the arrays that it only names.
     Imports of these are read over; nothing of the text is run. CompileError for anything else.
     """
     source = Source(source_name, text)
@@ -153,8 +172,8 @@ def module_from_text(text: str, names: Mapping[str, Any], source_name: str = "<s
         raise wrong
     if classes:
         _require_mark(source, classes[0])
-        return _module(source, classes[0], outer)
-    return _module_of(source, functions, outer, "")
+        return _module(source, classes[0], outer, constants)
+    return _module_of(source, functions, outer, "", constants=constants)
 
 
 def _require_mark(source: Source, node: ast.ClassDef) -> None:
@@ -174,7 +193,9 @@ def _syntax(error: Exception, source: Source) -> ParseError:
     return found
 
 
-def _module(source: Source, node: ast.ClassDef, outer: Outer) -> Module:
+def _module(
+    source: Source, node: ast.ClassDef, outer: Outer, constants: Mapping[str, Any] | None = None
+) -> Module:  # fmt: skip
     functions = [s for s in node.body if isinstance(s, ast.FunctionDef)]
     for s in node.body:
         plain = isinstance(s, ast.FunctionDef | ast.Pass) or (isinstance(s, ast.Expr) and _is_head(s.value))
@@ -182,7 +203,8 @@ def _module(source: Source, node: ast.ClassDef, outer: Outer) -> Module:
             error = UnsupportedError(f"{type(s).__name__} in a module: it has functions only", span=source.span(s))
             source.quote(error)
             raise error
-    return _module_of(source, functions, outer, node.name)
+    heads = [s.value for s in node.body if isinstance(s, ast.Expr) and isinstance(s.value, ast.Call)]
+    return _module_of(source, functions, outer, node.name, heads, constants)
 
 
 def _is_head(e: ast.expr) -> bool:
@@ -190,32 +212,42 @@ def _is_head(e: ast.expr) -> bool:
     return isinstance(e, ast.Constant | ast.Call)
 
 
-def _module_of(source: Source, nodes: list[ast.FunctionDef], outer: Outer, name: str) -> Module:
+def _module_of(
+    source: Source, nodes: list[ast.FunctionDef], outer: Outer, name: str, heads: Sequence[ast.expr] = (),
+    constants: Mapping[str, Any] | None = None,
+) -> Module:  # fmt: skip
     reader = Evaluator(source, outer)
+    attrs: dict[str, Any] = {}
+    for head in heads:
+        found = reader.value(head)
+        attrs |= found.values if isinstance(found, ModuleAttributes) else {}
     kinds = [_kind(reader, n) for n in nodes]
     if len({n.name for n in nodes}) < len(nodes):
         twice = next(n for i, n in enumerate(nodes) if n.name in {m.name for m in nodes[:i]})
         raise reader.error(twice, f"two functions are called {twice.name}")
     made: dict[GlobalVar, GlobalFunc] = {}
     declared_: dict[str, GlobalVar] = {}
-    for node, (kind, _) in zip(nodes, kinds, strict=True):
-        declared_[node.name] = GlobalVar(node.name, ty=_type(source, node, outer) if kind == "R" else None)
+    for node, (kind, options) in zip(nodes, kinds, strict=True):
+        ty = declared(GraphReader(source, outer), node, _options(options)).ty if kind == "R" else None
+        declared_[node.name] = GlobalVar(options.get("name") or node.name, ty=ty)
     names = ModuleNames(declared_)
     scope: dict[str, Any] = {name: names} if name else dict(declared_)
     programs = programs_of(names)
     faults: list[CompileError] = []
-    for node, (kind, attrs) in sorted(zip(nodes, kinds, strict=True), key=lambda pair: pair[1][0] != "T"):
+    for node, (kind, options) in sorted(zip(nodes, kinds, strict=True), key=lambda pair: pair[1][0] != "T"):
         gv = declared_[node.name]
         try:
             if kind == "T":
-                made[gv] = programs[gv] = tensor_function(source, node, outer)
+                name_, reorder = options.get("name"), options.get("reorder", True)
+                made[gv] = programs[gv] = tensor_function(source, node, outer, name=name_, reorder=reorder)
             else:
-                made[gv] = graph_function(source, node, outer, scope, attrs, names)
+                given = replace(_options(options), constants=constants)
+                made[gv] = graph_function(source, node, outer, scope, given, names)
         except CompileError as error:
             faults.append(error)
     raise_all(faults)
     order = [*(declared_[n.name] for n in nodes), *(gv for gv in programs if gv not in made)]
-    return _typed(lambda: infer(Module({gv: made.get(gv) or programs[gv] for gv in order})), source)
+    return _typed(lambda: infer(Module({gv: made.get(gv) or programs[gv] for gv in order}, attrs=attrs)), source)
 
 
 def _typed(run: Callable[[], T], source: Source) -> T:
@@ -227,12 +259,8 @@ def _typed(run: Callable[[], T], source: Source) -> T:
         raise
 
 
-def _type(source: Source, node: ast.FunctionDef, outer: Outer) -> Any:
-    return declared(Evaluator(source, outer), node).ty
-
-
 def _kind(reader: Evaluator, node: ast.FunctionDef) -> tuple[str, dict[str, Any]]:
-    """ "T" or "R", with the attributes that the decorator gives."""
+    """ "T" or "R", with the options that the decorator gives."""
     if len(node.decorator_list) != 1:
         raise reader.error(node, f"{node.name} has no decorator", "@R.function or @T.prim_func")
     mark = node.decorator_list[0]
@@ -241,7 +269,5 @@ def _kind(reader: Evaluator, node: ast.FunctionDef) -> tuple[str, dict[str, Any]
     if last not in _MARKS:
         raise reader.error(mark, f"@{ast.unparse(mark)} is no decorator of a module's function",
                            "@R.function or @T.prim_func", kind=UnsupportedError)  # fmt: skip
-    given = {k.arg: reader.value(k.value) for k in mark.keywords} if isinstance(mark, ast.Call) else {}
-    if last == "prim_func":
-        return "T", {}
-    return "R", _attributes(given.get("private", False), given.get("pure", True))
+    given = {k.arg: reader.value(k.value) for k in mark.keywords if k.arg} if isinstance(mark, ast.Call) else {}
+    return _MARKS[last], given

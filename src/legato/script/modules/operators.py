@@ -18,6 +18,8 @@ from legato.base.dataclass import dataclass
 from legato.base.dtype import dtype as as_dtype
 from legato.base.errors import CompileError, TypeCheckError, UnsupportedError
 from legato.infer.builder import Builder
+from legato.ir import sugar
+from legato.ir._own_ops import op_table
 from legato.ir.expr import Expr, Shape, constant
 from legato.ir.types import TensorType
 
@@ -35,7 +37,10 @@ class OpForm:
 
     def apply(self, b: Builder, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """The call. CompileError where the arguments do not fit."""
-        rule = partial(b.call, self.name) if self.exact else partial(OPERATORS[self.name], b)
+        if self.exact:
+            rule = partial(b.call, sugar.operators().get(self.name) or op_table({}).get(self.name) or self.name)
+        else:
+            rule = partial(OPERATORS[self.name], b)
         try:
             return rule(*args, **keywords)
         except TypeError as error:  # Python's, of arguments that the rule does not have

@@ -27,9 +27,13 @@ from legato.script.modules.forms import (
     Allocation,
     Attributes,
     BlockForm,
+    Bounded,
     BufferForm,
+    CheckForm,
     Handle,
+    LetForm,
     Loops,
+    MetaVar,
     NewVar,
     ScalarType,
     Viewed,
@@ -51,11 +55,16 @@ _MEMBERS: Final[dict[str, Callable[[Buffer], Any]]] = {
 Item = Stmt | Callable[[Stmt], Stmt]  # a statement, or what takes the rest of the body into itself
 
 
-def tensor_function(source: Source, node: ast.FunctionDef, outer: Outer) -> Func:
-    """The loop program that a function of a script says. CompileError, with the place, for what is wrong in it."""
+def tensor_function(
+    source: Source, node: ast.FunctionDef, outer: Outer, *, name: str | None = None, reorder: bool = True
+) -> Func:
+    """The loop program that a function of a script says. CompileError, with the place, for what is wrong in it.
+
+    name: what it is called, if not as in the script. reorder: index parameters go behind the buffers.
+    """
     reader = TensorReader(source, node, outer)
     try:
-        return reader.function()
+        return reader.function(name or node.name, reorder)
     except CompileError as error:
         if error.span is None:
             error.span = source.span(node)
@@ -76,16 +85,18 @@ class TensorReader(Evaluator):
         stores = (n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
         self.assigned = Counter(stores)
 
-    def function(self) -> Func:
+    def function(self, name: str, reorder: bool) -> Func:
         """The whole function, verified."""
         self._parameters()
         body = self.body(self.node.body)
         raise_all(self.faults)
-        params = [self._parameter(name, p) for name, p in self.params.items()]
+        params = [self._parameter(given, p) for given, p in self.params.items()]
         buffers = [p for p in params if isinstance(p, Buffer)]
         named = [d for d in self._named(params) if d not in params]
         ordered: tuple[Buffer | Var, ...] = (*buffers, *(p for p in params if isinstance(p, Var)), *named)
-        func = Func(self.node.name, ordered, body, span=self.source.span(self.node))
+        if not reorder:
+            ordered = (*params, *named)
+        func = Func(name, ordered, body, span=self.source.span(self.node))
         verify(settled(func))
         return func
 
@@ -99,21 +110,37 @@ class TensorReader(Evaluator):
             if arg.annotation is None:
                 hint = "T.handle, T.Buffer(shape, dtype), or an integer: T.int64"
                 raise self.error(arg, f"parameter {arg.arg} has no annotation", hint)
-            form = self.value(arg.annotation)
-            with self.at(arg.annotation):
+        args = [(arg, arg.annotation) for arg in (*given.posonlyargs, *given.args) if arg.annotation is not None]
+        in_shapes = _quoted([annotation for _, annotation in args])
+        for arg, annotation in args:  # dims first: shapes of earlier parameters may name later ones
+            if _may_be_scalar(annotation):
+                form = self.value(annotation)
+                with self.at(annotation):
+                    if isinstance(form, ScalarType | Bounded):
+                        var = self._scalar_parameter(arg.arg, form, arg.arg in in_shapes)
+                        self.names[arg.arg] = self.dims[arg.arg] = var
+        for arg, annotation in args:
+            form = self.value(annotation)
+            with self.at(annotation):
                 self.names[arg.arg] = self.params[arg.arg] = self._annotated(arg.arg, form)
+
+    @staticmethod
+    def _scalar_parameter(name: str, form: ScalarType | Bounded, is_dim: bool) -> Var:
+        if isinstance(form, Bounded):
+            return Var(name, dt.index, form.lo, form.hi)
+        if not form.dtype.is_int and form.dtype != dt.index:
+            raise UnsupportedError(
+                f"parameter {name} is a scalar of {form.dtype}", hint="pass a tensor: T.Buffer((), …)"
+            )
+        return Var(name, dt.index, 0 if is_dim else None)
 
     def _annotated(self, name: str, form: Any) -> Buffer | Var | Handle:
         if isinstance(form, BufferForm):
             return self.buffer(name, form)
         if isinstance(form, Handle):
             return Handle()
-        if isinstance(form, ScalarType) and form.dtype.is_int:
-            return Var(name, dt.index)
-        if isinstance(form, ScalarType):
-            raise UnsupportedError(
-                f"parameter {name} is a scalar of {form.dtype}", hint="pass a tensor: T.Buffer((), …)"
-            )
+        if isinstance(form, ScalarType | Bounded):
+            return self.dims[name]
         raise TypeCheckError(f"{self.described(form)} is no annotation of a parameter")
 
     def _parameter(self, name: str, p: Buffer | Var | Handle) -> Buffer | Var:
@@ -130,7 +157,7 @@ class TensorReader(Evaluator):
     def buffer(self, name: str, form: BufferForm) -> Buffer:
         """The buffer that a form describes; names of dims that are new stand for new ones."""
         shape = tuple(self.dim(d) for d in form.shape)
-        return Buffer(name, shape, form.dtype, scope=form.scope)
+        return Buffer(name, shape, form.dtype, form.layout, form.scope)
 
     # ------------------------------------------------------------------ values
 
@@ -247,6 +274,12 @@ class TensorReader(Evaluator):
             case Allocation(form=form):
                 buffer = self.names[name] = self.buffer(name, form)
                 yield lambda rest: Alloc(buffer, rest)
+            case MetaVar(value=given):
+                self.names[name] = scalars.as_scalar(given)
+            case LetForm(value=given, bounds=(lo, hi)):
+                e = scalars.as_scalar(given)
+                var = self.names[name] = Var(name, e.dtype, lo, hi)
+                yield lambda rest: Let(var, e, rest)
             case NewVar():
                 self.names[name] = self.dims.setdefault(name, Var(name, dt.index, 0))
             case Expr() if not isinstance(value, Const) or self.assigned[name] > 1:
@@ -325,6 +358,8 @@ class TensorReader(Evaluator):
                 pass  # a docstring
             case Stmt():
                 yield value
+            case CheckForm(cond=cond, code=code, message=message):
+                yield Check(scalars.logical(cond, "the condition"), code, message)
             case _:
                 raise TypeCheckError(f"{self.described(value)} is computed and not used")
 
@@ -354,7 +389,7 @@ class TensorReader(Evaluator):
 
     def _loop(self, name: str, begin: Any, end: Any, loops: Loops) -> For:
         first, last = scalars.as_index(self._scalar(begin), "a begin"), scalars.as_index(self._scalar(end), "an end")
-        var = Var(name, dt.index, 0)
+        var = Var(name, dt.index, *loops.bounds)
         extent = last - first if loops.step == 1 else floordiv(last - first + (loops.step - 1), const(loops.step))
         self.names[name] = first + var * loops.step
         return For(var, extent, block(), loops.kind)
@@ -364,6 +399,8 @@ class TensorReader(Evaluator):
         form = self.value(item.context_expr)
         if isinstance(form, Loops):  # `with T.grid(m, n) as (i, j)` of older scripts
             raise self.error(s, "a loop is written with for")
+        if isinstance(form, CheckForm):
+            return Check(scalars.logical(form.cond, "the condition"), form.code, form.message, self.body(s.body))
         if not isinstance(form, BlockForm) or item.optional_vars is not None:
             raise self.error(item.context_expr, f"{self.described(form)} is no block")
         with self.scope():
@@ -387,10 +424,31 @@ class Cell:
 
 def joined(items: Sequence[Item]) -> Stmt:
     """Statements in order, with what holds to the end of the body around what follows it."""
-    done: list[Stmt] = []
+    done: list[Stmt] = []  # last first
     for item in reversed(items):
-        done = [item, *done] if isinstance(item, Stmt) else [item(block(*done))]
-    return block(*done)
+        if isinstance(item, Stmt):
+            done.append(item)
+        else:
+            done = [item(block(*reversed(done)))]
+    return block(*reversed(done))
+
+
+def _may_be_scalar(annotation: ast.expr) -> bool:
+    """Whether an annotation may say an index parameter; it names no dims then."""
+    called = annotation.func if isinstance(annotation, ast.Call) else annotation
+    return isinstance(called, ast.Attribute) and (called is annotation or called.attr == "bounded")
+
+
+def _quoted(annotations: Sequence[ast.expr]) -> set[str]:
+    """The names in the texts of dims."""
+    texts = (n.value for a in annotations for n in ast.walk(a) if isinstance(n, ast.Constant) and type(n.value) is str)
+    found: set[str] = set()
+    for text in texts:
+        try:
+            found |= {n.id for n in ast.walk(ast.parse(text, mode="eval")) if isinstance(n, ast.Name)}
+        except SyntaxError:
+            continue  # told where the annotation is read
+    return found
 
 
 def _range(args: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...], Any, int]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from legato.arith.expr import Expr as Dim
-from legato.base.dataclass import dataclass
 from legato.base.errors import TypeCheckError
 from legato.ir.call_tir import call_tir
 from legato.ir.expr import Expr, GlobalVar, Shape
-from legato.ir.types import TensorType, Type
+from legato.ir.types import TensorType, TupleType, Type
 from legato.script.modules import scalars
 from legato.script.modules.names import global_of, programs_of
 from legato.script.modules.types import type_of
@@ -20,28 +18,21 @@ from legato.tir.stmt import Func
 if TYPE_CHECKING:
     from legato.script.modules.graph import GraphReader
 
-__all__ = ["TensorCall", "call_tir_form", "call_tir_inplace_form"]
-
-
-@dataclass(frozen=True, slots=True)
-class TensorCall:
-    """A way to call tensor programs; `rule` gets the reader and what is written."""
-
-    name: str
-    rule: Callable[..., Expr]
-
-    def apply(self, reader: GraphReader, args: Sequence[Any], keywords: dict[str, Any]) -> Expr:
-        """The call."""
-        return self.rule(reader, *args, **keywords)
+__all__ = ["call_tir_form", "call_tir_inplace_form"]
 
 
 def call_tir_form(
-    reader: GraphReader, kernel: Any, args: Any, out_sinfo: Any = None, tir_vars: Any = None, *, out_ty: Any = None
-) -> Expr:
+    reader: GraphReader, kernel: Any, args: Any, out_sinfo: Any = None, tir_vars: Any = None, *, out_ty: Any = None,
+    operators: Any = (),
+) -> Expr:  # fmt: skip
     """The call of `kernel` on the tensors `args`; outputs of type `out_sinfo` are allocated, and are its result."""
     _program(reader, kernel)
     out = _out(reader, out_ty if out_sinfo is None else out_sinfo)
-    return call_tir(kernel, _args(reader, args), out, _dims(tir_vars), span=reader.b.span)
+    if isinstance(args, Expr) and isinstance(args.ty, TupleType):  # the tuple of them
+        call = call_tir(kernel, [], out, _dims(tir_vars), operators=operators, span=reader.b.span)
+        return call.with_children((call.op, kernel, args))
+    given = _args(reader, args)
+    return call_tir(kernel, given, out, _dims(tir_vars), operators=operators, span=reader.b.span)
 
 
 def call_tir_inplace_form(

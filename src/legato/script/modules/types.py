@@ -55,6 +55,7 @@ class CallableForm:
 
     params: tuple[Any, ...]
     ret: Any
+    dims: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +88,9 @@ def type_of(form: Any, dim: Callable[[Any], Expr]) -> Type:
             return ShapeType(tuple(map(dim, dims)))
         case PrimForm(dtype=dtype):
             return scalar_type(dtype)
-        case CallableForm(params=params, ret=ret):
-            return FuncType(tuple(type_of(p, dim) for p in params), type_of(ret, dim))
+        case CallableForm(params=params, ret=ret, dims=own):
+            bound = tuple(v for v in map(dim, own) if isinstance(v, Var))
+            return FuncType(tuple(type_of(p, dim) for p in params), type_of(ret, dim), bound)
         case AnyForm():
             return HoleType()
         case Type():

@@ -1,0 +1,84 @@
+"""Lines of a script, names in it, and what Python allows of them."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from typing import Any, Final
+
+from legato.base.errors import UnsupportedError
+
+__all__ = ["INDENT", "Lines", "Names", "is_identifier"]
+
+INDENT: Final = "    "
+_MOST_LEVELS: Final = 96  # of Python's 100 levels of indentation
+_RESERVED: Final = frozenset({*keyword.kwlist, "I", "R", "T", "cls", "Module", "range", "print"})
+_FOREIGN: Final = re.compile(r"[^A-Za-z0-9_]+")
+
+
+class Lines:
+    """Lines with their indentation."""
+
+    def __init__(self, depth: int = 0) -> None:
+        self.depth = depth
+        self.lines: list[str] = []
+
+    def add(self, text: str, depth: int | None = None) -> None:
+        """A line. UnsupportedError where Python allows no such indentation."""
+        depth = self.depth if depth is None else depth
+        if depth > _MOST_LEVELS:
+            raise UnsupportedError(
+                f"a script nests no deeper than {_MOST_LEVELS} levels", hint="str(module) is the text of any program"
+            )
+        self.lines.append(INDENT * depth + text)
+
+    def listed(self, head: str, items: list[str], tail: str, depth: int | None = None) -> None:
+        """`head(items)tail`, on several lines where it is long."""
+        line = f"{head}({', '.join(items)}){tail}"
+        depth = self.depth if depth is None else depth
+        if len(line) + len(INDENT) * depth <= 110 or not items:
+            self.add(line, depth)
+            return
+        self.add(f"{head}(", depth)
+        for item in items:
+            self.add(f"{item},", depth + 1)
+        self.add(f"){tail}", depth)
+
+
+class Names:
+    """A unique identifier for each thing that is asked about, made from its name."""
+
+    def __init__(self) -> None:
+        self._given: dict[Any, str] = {}
+        self._taken: set[str] = set(_RESERVED)
+        self._next: dict[str, int] = {}
+
+    def __call__(self, named: Any) -> str:
+        found = self._given.get(named)
+        if found is None:
+            found = self._given[named] = self.new(named.name)
+        return found
+
+    def __contains__(self, named: object) -> bool:
+        return named in self._given
+
+    def give(self, named: Any, name: str) -> None:
+        """`named` is called `name`, which `new` gave."""
+        self._given[named] = name
+
+    def new(self, hint: str) -> str:
+        """An identifier like `hint`. Linear in the number of names, however many clash."""
+        base = _FOREIGN.sub("_", hint) or "x"
+        if base[0].isdigit():
+            base = f"_{base}"
+        name, count = base, self._next.get(base, 1)
+        while name in self._taken:
+            name, count = f"{base}_{count}", count + 1
+        self._next[base] = count
+        self._taken.add(name)
+        return name
+
+
+def is_identifier(name: str) -> bool:
+    """Whether a function of a script can have this name as it is."""
+    return name.isidentifier() and name.isascii() and name not in _RESERVED and not name.startswith("_")
