@@ -34,7 +34,7 @@ def test_ci_runs_the_test_command() -> None:
 
 PYTHON = {
     "README": blocks("python"),
-    **{page: blocks("python", (ROOT / f"docs/{page}.md").read_text()) for page in ("operators", "shapes")},
+    **{page: blocks("python", (ROOT / f"docs/{page}.md").read_text()) for page in ("operators", "relax", "shapes")},
 }
 
 
