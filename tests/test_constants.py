@@ -100,7 +100,7 @@ def test_benchmarks_give_constants_to_other_engines(
         ("s", "wanted NAME=FILE such as k=k.npy, or NAME=NUMBER"),
         ("s=missing.npy", "missing.npy"),
         ("s=two.npz", "two.npz holds arrays by name, wanted one"),
-        ("s=3", "constants: 's' is int64[], but the input is Tensor[(2,), int64]"),
+        ("s=3", "--constant: 's' is int64[], but the input is Tensor[(2,), int64]"),
     ],
 )
 def test_wrong_arguments(

@@ -155,7 +155,7 @@ def test_weights_are_there_once() -> None:
         ({"n": "9..3"}, "shapes['n']: the range '9..3' is empty"),
         (
             {"n": []},
-            "shapes['n']: no size is given\n  hint: give sizes and ranges: [1, 8, \"1..512\"]",
+            "shapes['n']: no size is given\n  hint: give sizes and ranges, as in shapes={'n': [1, 8, '1..512']}",
         ),
         (
             {"n": list(range(1, 9)), "m": list(range(1, 9))},
@@ -165,7 +165,7 @@ def test_weights_are_there_once() -> None:
         (
             {"n": ["h", 4]},
             "shapes are given for ONNX models; a program in Relay has its own\n"
-            '  hint: sizes of its dims can be given: shapes={"n": [1, 8, "1..512"]}',
+            "  hint: sizes of its dims can be given: shapes={'n': [1, 8, '1..512']}",
         ),
     ],
 )

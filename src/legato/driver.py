@@ -23,6 +23,7 @@ from legato.base.errors import CompileError, UnsupportedError, quoting
 from legato.base.lexer import has_half
 from legato.base.node import post_order
 from legato.base.precision import Precision
+from legato.base.spelling import option, written
 from legato.base.target import Target
 from legato.codegen.link import Image, link
 from legato.infer.infer import infer, infer_text
@@ -121,7 +122,8 @@ def load_model(
         mod = without_calls_of_main(infer(found))
         made = for_sizes(main_function(mod), only)
         if others:
-            raise CompileError("shapes: a dim has several sizes", hint="these are for programs that are compiled")
+            message = f"{option('shapes')}: a dim has several sizes"
+            raise CompileError(message, hint="these are for programs that are compiled")
         return mod.with_function(mod.var("main"), made)
     if constants and not is_onnx(model):
         return with_constants(load_model(model, shapes=shapes, ops=ops, custom=custom), constants)
@@ -165,7 +167,7 @@ def split_shapes(model: object, shapes: Mapping[str, Any] | None) -> tuple[dict[
     if not is_onnx(model) and len(choices) < len(given):
         raise CompileError(
             "shapes are given for ONNX models; a program in Relay has its own",
-            hint='sizes of its dims can be given: shapes={"n": [1, 8, "1..512"]}',
+            hint=f"sizes of its dims can be given: {written('shapes', 'n', [1, 8, '1..512'])}",
         )
     sizes = {name: value for name, value in given.items() if name in choices}
     return {name: value for name, value in given.items() if name not in choices}, sizes
@@ -453,7 +455,7 @@ class ByReference:
     def __call__(self, info: HostOpInfo, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         op = self._known.get(info.op)
         if op is None:
-            raise UnsupportedError(f"the program needs operator {info.op!r}", hint="pass it as ops=[…] to load")
+            raise UnsupportedError(f"the program needs operator {info.op!r}", hint="load it in Python, with ops=[…]")
         attrs = attrs_from_json(op, info.attrs)
         with np.errstate(all="ignore"):
             value = op.reference(*inputs, *op.tail(attrs))

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from legato._version import __version__
 from legato.base.errors import InternalError, LegatoError, UnsupportedError
+from legato.base.spelling import command_line
 from legato.cli import bench, cache, check, compile, doctor, profile, run, show, verify
 from legato.cli._answer import BUG, FAULT, INTERRUPTED, NO, YES, Answer, Tell
 from legato.cli._files import require_own_outputs
@@ -92,7 +93,7 @@ def _parser(is_json: bool = False) -> argparse.ArgumentParser:
 
 def _run(args: argparse.Namespace) -> int:
     try:
-        with _progress(args.json) as tell:
+        with _progress(args.json) as tell, command_line():
             require_own_outputs(args)
             answer: Answer = args.run(args, tell)
     except KeyboardInterrupt:

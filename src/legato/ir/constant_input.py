@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from legato.arith.expr import Const
 from legato.base.errors import CompileError
+from legato.base.spelling import option
 from legato.ir.types import TensorType, Type
 
 __all__ = ["constant_input"]
@@ -19,7 +20,7 @@ def constant_input(
 ) -> np.ndarray[Any, Any]:
     """The array that input `name`, of type `ty`, always has; `error` where it does not fit."""
     if not isinstance(ty, TensorType):
-        raise error(f"constants: input {name!r} is no tensor")
+        raise error(f"{option('constants')}: input {name!r} is no tensor")
     array = np.array(value)
     if array.dtype != ty.dtype.numpy and np.can_cast(array.dtype, ty.dtype.numpy, "same_kind"):
         array = array.astype(ty.dtype.numpy)
@@ -27,5 +28,5 @@ def constant_input(
         d == n for d, n in zip(ty.shape, array.shape, strict=True) if isinstance(d, Const)
     )
     if array.dtype != ty.dtype.numpy or not fits:
-        raise error(f"constants: {name!r} is {array.dtype}{list(array.shape)}, but the input is {ty}")
+        raise error(f"{option('constants')}: {name!r} is {array.dtype}{list(array.shape)}, but the input is {ty}")
     return array

@@ -10,6 +10,7 @@ import numpy as np
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType, dtype
 from legato.base.errors import RunError
+from legato.base.spelling import ELLIPSIS, written
 from legato.runtime.arrays import as_array
 from legato.runtime.program import DimInfo, FunctionInfo, TensorInfo
 from legato.runtime.signature import Signature
@@ -48,7 +49,8 @@ def fill(
     except RunError as error:
         if not made_up:
             raise
-        hint = f"{', '.join(made_up)} by default; give what fits with --dim NAME=N, in Python with dims"
+        name = next(name for name in names if name not in (dims or {}))
+        hint = f"{', '.join(made_up)} by default; give what fits, as in {written('dims', name, ELLIPSIS)}"
         raise RunError(f"{error}\n  hint: {hint}") from error
 
 

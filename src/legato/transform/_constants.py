@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from legato.arith.expr import Var
 from legato.base.errors import CompileError
+from legato.base.spelling import option
 from legato.infer.infer import infer
 from legato.ir.constant_input import constant_input
 from legato.ir.expr import Function, constant
@@ -38,7 +39,8 @@ def with_constants(mod: Module, constants: Mapping[str, ArrayLike]) -> Module:
     types = {p.name: p.ty for p in main.params}
     if unknown := [name for name in constants if name not in types]:
         raise CompileError(
-            f"constants: the program has no input {unknown[0]!r}", hint=f"its inputs: {', '.join(types) or 'none'}"
+            f"{option('constants')}: the program has no input {unknown[0]!r}",
+            hint=f"its inputs: {', '.join(types) or 'none'}",
         )
     arrays = {name: constant_input(name, types[name], value) for name, value in constants.items()}
     main = for_sizes(main, _sizes(types, arrays))
@@ -56,5 +58,5 @@ def _sizes(types: Mapping[str, Type | None], arrays: Mapping[str, Array]) -> Com
         assert isinstance(ty, TensorType)
         for dim, n in zip(ty.shape, array.shape, strict=True):
             if isinstance(dim, Var) and found.setdefault(dim.name, (n, n)) != (n, n):
-                raise CompileError(f"constants: {dim.name} is {found[dim.name][0]} and {n} (in {name!r})")
+                raise CompileError(f"{option('constants')}: {dim.name} is {found[dim.name][0]} and {n} (in {name!r})")
     return found

@@ -14,6 +14,7 @@ from typing import Final
 from legato.arith.expr import Const, Var, const
 from legato.arith.simplify import simplify
 from legato.base.errors import CompileError
+from legato.base.spelling import option, written
 from legato.ir.constraint import demanded
 from legato.ir.expr import Function, GlobalVar
 from legato.ir.module import Module
@@ -44,7 +45,8 @@ def combinations(sizes: Mapping[str, object]) -> tuple[Combination, ...]:
     count = math.prod(map(len, choices.values()))
     if count > MAX_COMBINATIONS:
         raise CompileError(
-            f"shapes: {count} combinations of sizes, but {MAX_COMBINATIONS} at most are compiled into one program",
+            f"{option('shapes')}: {count} combinations of sizes, but {MAX_COMBINATIONS} at most are compiled into one "
+            "program",
             hint="a range serves all sizes in it",
         )
     return tuple(dict(zip(choices, found, strict=True)) for found in product(*choices.values()))
@@ -53,7 +55,8 @@ def combinations(sizes: Mapping[str, object]) -> tuple[Combination, ...]:
 def _choices(name: str, value: object) -> list[Range]:
     items = [value] if isinstance(value, int | str) or not isinstance(value, Sequence) else list(value)
     if not items:
-        raise CompileError(f"shapes[{name!r}]: no size is given", hint='give sizes and ranges: [1, 8, "1..512"]')
+        hint = f"give sizes and ranges, as in {written('shapes', name, [1, 8, '1..512'])}"
+        raise CompileError(f"{option('shapes', name)}: no size is given", hint=hint)
     return [_range(name, item) for item in items]
 
 
@@ -62,10 +65,10 @@ def _range(name: str, item: object) -> Range:
         return item, item
     match = _RANGE.fullmatch(item) if isinstance(item, str) else None
     if match is None:
-        raise CompileError(f"shapes[{name!r}]: got {item!r}, wanted a size or a range such as '1..512'")
+        raise CompileError(f"{option('shapes', name)}: got {item!r}, wanted a size or a range such as '1..512'")
     lo, hi = match.groups()
     if hi and int(hi) < int(lo or 0):
-        raise CompileError(f"shapes[{name!r}]: the range {item!r} is empty")
+        raise CompileError(f"{option('shapes', name)}: the range {item!r} is empty")
     return int(lo or 0), int(hi) if hi else None
 
 
@@ -105,14 +108,14 @@ def for_sizes(main: Function, sizes: Combination) -> Function:
             hint = f"its dims: {', '.join(by_name) or 'none'}"
             if any(p.name == name for p in main.params):
                 raise CompileError("shapes are given for ONNX models; a program in Relay has its own", hint=hint)
-            raise CompileError(f"shapes: the program has no input and no dim {name!r}", hint=hint)
+            raise CompileError(f"{option('shapes')}: the program has no input and no dim {name!r}", hint=hint)
     made = with_dims(main, {by_name[name]: _dim(by_name[name], ends) for name, ends in sizes.items()})
     for c in made.attrs.get("constraints", ()):
         if isinstance(simplify(c.a - c.b), Const):
             given = ", ".join(f"{name} = {lo}" for name, (lo, hi) in sizes.items() if lo == hi)
             a, b, otherwise = demanded(c.a, c.b)
             fault = f"{simplify(a)} and {simplify(b)} must be equal{otherwise}"
-            raise CompileError(f"shapes: {given}: {c.what}: {fault}")
+            raise CompileError(f"{option('shapes')}: {given}: {c.what}: {fault}")
     return made
 
 
@@ -124,5 +127,5 @@ def _dim(v: Var, ends: Range) -> Dim:
     if lo < own[0] or (own[1] is not None and lo > own[1]) or (hi is not None and hi < lo):
         limit = f"{own[0]} <= {v.name}" + ("" if own[1] is None else f" <= {own[1]}")
         wanted = str(ends[0]) if ends[0] == ends[1] else f"{ends[0]}..{'' if ends[1] is None else ends[1]}"
-        raise CompileError(f"shapes[{v.name!r}]: {wanted} is out of the program's own range, {limit}")
+        raise CompileError(f"{option('shapes', v.name)}: {wanted} is out of the program's own range, {limit}")
     return const(lo) if lo == hi else Var(v.name, v.dtype, lo, hi)

@@ -75,7 +75,7 @@ def over_axes(b: Emitter, x: Expr, axes: Expr, make: Make, *, rank: int = 0) -> 
     branches = _branches(b, x, choices, make)
     if len({b.rank(branch) for branch in branches}) > 1:
         message = f"the rank of the result depends on how many axes there are, {count}"
-        raise UnsupportedError(message, hint=b.way_out(count, "1"))
+        raise UnsupportedError(message, hint=b.way_out(count, 1))
     _, listed = _listed(b, rank, axes)
     masks = np.array([[int(axis in c) for axis in range(rank)] for c in choices], np.int64).reshape(-1, rank)
     flags = b.all(b.equal(listed, b.constant(masks)), axis=(1,))
@@ -93,7 +93,7 @@ def _choices(b: Emitter, rank: int, count: Dim, axes: Expr) -> Iterator[tuple[in
     if not 0 < ways <= _MOST:
         raise UnsupportedError(
             f"the data decides the axes, {axes.ty}, of a tensor of rank {rank}: {ways or 'no'} choices",
-            hint=b.constant_way_out(axes),
+            hint=b.way_to_know(axes),
         )
     return (c for number in numbers for c in combinations(range(rank), number))
 

@@ -35,7 +35,7 @@ def signed_dims(b: Emitter, x: Expr, what: str) -> tuple[Dim, ...]:
 def reshaped_dims(b: Emitter, x: Expr, shape: Expr, allowzero: bool) -> tuple[Dim, ...]:
     """The extents that `shape`, which only the data decides, says `x` is to have."""
     if b.rank(shape) != 1 or not isinstance(b.dims_of(shape)[0], Const):
-        hint = b.way_out(b.product(b.dims_of(shape)), "1")
+        hint = b.way_out(b.product(b.dims_of(shape)), 1)
         raise UnsupportedError(f"the new shape is {shape.ty}: its rank must be known", hint=hint)
     own = stacked(b, [b.extent(d, dt.int64) for d in b.dims_of(x)])
     return b.dims(new_shape(b, own, shape, allowzero), "extents of the new shape")

@@ -104,7 +104,7 @@ def _joined(b: Emitter, n: int, x: Expr, y: Expr, condition: Expr) -> Type:
         return join(b, type_of(x), type_of(y), None, f"its output number {n + 1}")
     except UnsupportedError as error:
         dims = b.value_of(condition) or ()
-        hint = next((found for d in variables(*dims) if (found := b.way_out(d, "1", f"{d}:2.."))), None)
+        hint = next((found for d in variables(*dims) if (found := b.way_out(d, 1, f"{d}:2.."))), None)
         raise UnsupportedError(error.message, hint=error.hint or hint) from None
 
 

@@ -17,6 +17,7 @@ from legato.base.dtype import DType, int64
 from legato.base.dtype import dtype as as_dtype
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.base.span import Span
+from legato.base.spelling import ELLIPSIS, written
 from legato.frontend.onnx.ratio import Ratio, Ratios
 from legato.frontend.onnx.tensors import Array
 from legato.infer.builder import Builder
@@ -26,7 +27,6 @@ from legato.ir.attrs import is_symbolic
 from legato.ir.expr import Call, Constant, Expr, Function, Tuple, Var
 from legato.ir.let import Binding
 from legato.ir.op import Op
-from legato.ir.scope import operands
 from legato.ir.tensor_to_shape import TENSOR_TO_SHAPE
 from legato.ir.types import Dim, FuncType, ShapeType, TensorType, Type, TypeData, tensor_type
 from legato.ops._tensors import accumulator
@@ -82,16 +82,17 @@ class Emitter(Builder):
         """The dims of `x`, which must be literals."""
         found = tuple(int(d.value) for d in self.dims_of(x) if isinstance(d, Const))
         if len(found) != self.rank(x):
-            raise UnsupportedError(f"{what} of shape {self.type_of(x)}: its dimensions must be known")
+            message = f"{what} of shape {self.type_of(x)}: its dimensions must be known"
+            raise UnsupportedError(message, hint=self.way_out(self.product(self.dims_of(x)), 1))
         return found
 
     def known(self, d: Dim, what: str) -> int:
         """A dim that must be a literal."""
         if not isinstance(d, Const):
-            raise UnsupportedError(f"{what} is symbolic: it must be known", hint=self.way_out(d, "1"))
+            raise UnsupportedError(f"{what} is symbolic: it must be known", hint=self.way_out(d, 1))
         return int(d.value)
 
-    def way_out(self, d: Dim, *items: str) -> str | None:
+    def way_out(self, d: Dim, *items: int | str) -> str | None:
         """How a caller says that a dim of an input in `d` is the number, or the name with its range, that `items` are.
 
         None where no input has such a dim.
@@ -101,23 +102,28 @@ class Emitter(Builder):
             shape = ty.shape if isinstance(ty, TensorType) else ()
             axis = next((n for n, e in enumerate(shape) if e in own), None)
             if axis is not None:
-                said = [[repr(int(i)) if i.isdigit() else repr(i)] for i in items]
-                shapes = [", ".join(["None"] * axis + item + ["None"] * (len(shape) - axis - 1)) for item in said]
-                shown = [f"shapes={{{name!r}: ({text}{',' * (len(shape) == 1)})}}" for text in shapes]
-                return f"say what {shape[axis]} is, as in " + " or ".join(shown)
+                rest = (None,) * (len(shape) - axis - 1)
+                shown = [written("shapes", name, ((None,) * axis + (item, *rest))) for item in items]
+                return f"say what {shape[axis]} is, as in {' or '.join(shown)}"
         return None
 
-    def constant_way_out(self, x: Expr) -> str | None:
-        """How a caller gives the first input that `x` depends on its value for good; None if there is none."""
-        stack, seen = [x], set[int]()
-        while stack:
-            node = stack.pop()
-            if isinstance(node, Var) and node.name in self.inputs and node not in self._typer.bound:
-                return f"give it for good: constants={{{node.name!r}: …}}, or --constant {node.name}=FILE"
-            stack += (child for child in operands(node) if id(child) not in seen)
-            stack += [self._typer.bound[node]] if isinstance(node, Var) and node in self._typer.bound else []
-            seen.update(map(id, stack))
-        return None
+    def way_to_know(self, x: Expr) -> str | None:
+        """How a caller gives the inputs that decide `x` their values for good; None where these are no integers."""
+        met, todo, found = set[int](), [x], dict[str, Type | None]()
+        while todo:
+            node = todo.pop()
+            if id(node) in met:
+                continue
+            met.add(id(node))
+            if isinstance(node, Var) and node in self._typer.bound:
+                todo.append(self._typer.bound[node])
+            elif isinstance(node, Var) and node.name in self.inputs:
+                found[node.name] = node.ty
+            todo += node.children()
+        if not found or not all(isinstance(ty, TensorType) and not ty.dtype.is_float for ty in found.values()):
+            return None
+        given = " and ".join(written("constants", name, ELLIPSIS) for name in found)
+        return f"give what decides it for good, as in {given}"
 
     def axis(self, axis: int, rank: int) -> int:
         """`axis` counted from the front."""
@@ -141,8 +147,8 @@ class Emitter(Builder):
             return known
         count = self.product(self.dims_of(x))
         if not isinstance(count, Const) or count.value > _FOLD:
-            hint = self.way_out(count, "1")
-            raise UnsupportedError(f"the number of {what} is {count}: it must be known, and at most {_FOLD}", hint=hint)
+            message = f"the number of {what} is {count}: it must be known, and at most {_FOLD}"
+            raise UnsupportedError(message, hint=self.way_out(count, 1))
         key = id(self._lets[-1]), id(x)
         if key not in self._computed:
             self._computed[key] = self._lets[-1], x, self._read(x, int(count.value))
@@ -240,7 +246,7 @@ class Emitter(Builder):
         """The one element of `x`; UnsupportedError where it is not known."""
         found = self.array(x)
         if found is None:
-            raise UnsupportedError(f"{what} is known only at run time", hint=self.constant_way_out(x))
+            raise UnsupportedError(f"{what} is known only at run time", hint=self.way_to_know(x))
         if found.size != 1:
             raise ImportModelError(f"{what} has {found.size} elements, wanted one")
         number: int | float | bool = found.reshape(()).astype(object).item()

@@ -19,6 +19,7 @@ from legato.arith.expr import Var as DimVar
 from legato.base.dataclass import dataclass
 from legato.base.errors import ImportModelError, TypeCheckError, UnsupportedError
 from legato.base.span import Span
+from legato.base.spelling import option
 from legato.frontend.onnx.bodies import Node
 from legato.frontend.onnx.control import CONTROL
 from legato.frontend.onnx.emitter import Emitter
@@ -114,7 +115,7 @@ class Importer:
         """The model as a function; None where an output is unknown."""
         if unknown := [name for name in self._constants if name not in self._input_types]:
             hint = f"its inputs: {', '.join(self._input_types) or 'none'}"
-            raise ImportModelError(f"constants: the model has no input {unknown[0]!r}", hint=hint)
+            raise ImportModelError(f"{option('constants')}: the model has no input {unknown[0]!r}", hint=hint)
         types = self._input_types
         given = {name: constant_input(name, types[name], v, ImportModelError) for name, v in self._constants.items()}
         params = {name: self.b.var(name, ty) for name, ty in self._input_types.items() if name not in given}

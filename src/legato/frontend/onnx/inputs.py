@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from legato.arith.expr import Const, Var, const
 from legato.base.errors import ImportModelError, UnsupportedError
+from legato.base.spelling import ELLIPSIS, option, written
 from legato.frontend.onnx.containers import list_type, option_type
 from legato.frontend.onnx.proto import TensorShapeProto, TypeProto, ValueInfoProto
 from legato.frontend.onnx.tensors import MAX_ELEMENTS, element_count, element_type, type_name
@@ -109,7 +110,7 @@ def input_types(
     unknown = [name for name in shapes if name not in {value.name for value in values}]
     if unknown:
         hint = "it has " + ", ".join(value.name for value in values)
-        raise ImportModelError(f"shapes: the model has no input {', '.join(map(repr, unknown))}", hint=hint)
+        raise ImportModelError(f"{option('shapes')}: the model has no input {', '.join(map(repr, unknown))}", hint=hint)
     tensors = [value for value in values if value.type.WhichOneof("value") in (None, "tensor_type")]
     overrides = {v.name: _overrides(v, shapes[v.name], dims) for v in tensors if v.name in shapes}
     found: dict[str, Type] = {}
@@ -136,7 +137,7 @@ def contained_type(proto: TypeProto, what: str, dims: Dims) -> Type:
     if kind != "tensor_type":
         raise UnsupportedError(f"{what} is a {(kind or 'value').removesuffix('_type').replace('_', ' ')}, not a tensor")
     if not proto.tensor_type.HasField("shape"):
-        hint = "give a shape for each element of a sequence: shapes={'xs': [(2, 3), (2, 3)]}"
+        hint = f"give a shape for each element of a sequence: {written('shapes', 'xs', [(2, 3), (2, 3)])}"
         raise UnsupportedError(f"{what}: the shape of its elements is not declared", hint=hint)
     dtype = element_type(proto.tensor_type.elem_type, what)
     return TensorType(tuple(_own(d, "d", dims) for d in proto.tensor_type.shape.dim), dtype)
@@ -144,7 +145,7 @@ def contained_type(proto: TypeProto, what: str, dims: Dims) -> Type:
 
 def _elements(value: ValueInfoProto, items: object, dims: Dims) -> TupleType:
     """A sequence of known length: `items` are the shapes of its elements."""
-    where = f"shapes[{value.name!r}]"
+    where = option("shapes", value.name)
     if value.type.WhichOneof("value") != "sequence_type":
         raise ImportModelError(f"{where}: the input is no tensor and no sequence")
     if isinstance(items, str) or not isinstance(items, Sequence) or any(isinstance(i, str) for i in items):
@@ -160,7 +161,7 @@ def _elements(value: ValueInfoProto, items: object, dims: Dims) -> TupleType:
 
 
 def _overrides(value: ValueInfoProto, items: Sequence[Any], dims: Dims) -> list[Dim | None]:
-    where = f"shapes[{value.name!r}]"
+    where = option("shapes", value.name)
     if isinstance(items, str) or not isinstance(items, Sequence):
         raise ImportModelError(f"{where}: got {items!r}, wanted one item per dimension")
     declared = _declared(value)
@@ -191,7 +192,9 @@ def value_type(value: ValueInfoProto, dims: Dims, overrides: Sequence[Dim | None
     dtype = element_type(value.type.tensor_type.elem_type, what)
     declared = _declared(value)
     if declared is None and overrides is None:
-        raise ImportModelError(f"{what} has no shape", hint=f"give one: shapes={{{value.name!r}: (1, 'n', …)}}")
+        raise ImportModelError(
+            f"{what} has no shape", hint=f"give one: {written('shapes', value.name, (1, 'n', ELLIPSIS))}"
+        )
     own = [_own(dim, f"{value.name}_{axis}", dims) for axis, dim in enumerate(declared or ())]
     given = overrides or [None] * len(own)
     shape = tuple(

@@ -139,7 +139,7 @@ def _is_one_for_certain(b: Emitter, d: Dim) -> bool:
     one that is computed must be another."""
     if b.is_one(d) or provably_different(d, const(1)):
         return b.is_one(d)
-    hint = b.way_out(d, "1", f"{d}:2..")
+    hint = b.way_out(d, 1, f"{d}:2..")
     if hint is not None:
         message = f"without axes, the rank of the result depends on whether the dim {d} is 1"
         raise UnsupportedError(message, hint=hint)
