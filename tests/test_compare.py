@@ -198,7 +198,7 @@ def test_defaults_that_do_not_fit_are_told() -> None:
         feeds(info, None, dims={"n": 6, "m": 4})
     assert str(error.value) == (
         "reshape: number of elements: the sizes do not fit\n  got:    4 and 6\n"
-        '  wanted: m = n where m = 4 (dimension 0 of input "y"), n = 6 (dimension 0 of input "x")\n'
+        '  wanted: m = n, where m = 4 (dimension 0 of input "y"), n = 6 (dimension 0 of input "x")\n'
         "  hint: k = 4 by default; give what fits, as in dims={'k': …}"
     )
     assert feeds(info, None, dims={"n": 6})["y"].shape == (6, 2, 4)  # m is what fits

@@ -124,7 +124,7 @@ def test_sizes_that_there_is_no_body_for() -> None:
     assert [tensor.where for tensor in exe.inputs] == ["n = 1 or n = 8", "2 <= m <= 4 or m = 7"]
     assert message(RunError, exe, floats(5, 4), floats(5, 4)) == (
         "the program was not compiled for these sizes\n"
-        "  got:    n = 5, m = 5\n"
+        '  got:    n = 5 (dimension 0 of input "x"), m = 5 (dimension 0 of input "y")\n'
         "  wanted: n = 1, 2 <= m <= 4; n = 1, m = 7; n = 8, 2 <= m <= 4; n = 8, m = 7"
     )
     assert message(RunError, exe, floats(9, 4), floats(5, 4)) == (

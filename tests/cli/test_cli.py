@@ -16,7 +16,7 @@ from onnx import TensorProto, helper
 
 import legato
 from legato import cli
-from legato.base.errors import InternalError, PlatformError, UnsupportedError
+from legato.base.errors import InternalError, PlatformError
 from legato.base.precision import Precision
 from legato.cli._answer import Answer, rows, seconds, size
 from legato.compare import Culprit, OutputReport, Report
@@ -60,32 +60,6 @@ def test_wrong_usage(arguments: tuple[str, ...], call: Any) -> None:
     done = call(*arguments)
     assert done.code == 2
     assert done.err.startswith("usage: legato")
-
-
-@pytest.mark.parametrize(
-    ("node", "python", "command"),
-    [
-        (helper.make_node("Squeeze", ["x"], ["y"]),
-         "shapes={'x': (1, None)} or shapes={'x': ('n:2..', None)}", "--shape x=1,? or --shape x=n:2..,?"),
-        (helper.make_node("SplitToSequence", ["x", "parts"], ["y"], axis=1),
-         "constants={'parts': …}", "--constant parts=…"),
-    ],
-)  # fmt: skip
-def test_hints_are_written_as_whoever_reads_them_writes(
-    node: onnx.NodeProto, python: str, command: str, call: Any
-) -> None:
-    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ("n", 4))]
-    inputs += [helper.make_tensor_value_info(name, TensorProto.INT64, (2,)) for name in node.input[1:]]
-    length = helper.make_node("SequenceLength", ["y"], ["z"])
-    nodes, output = ([node], "y") if node.op_type == "Squeeze" else ([node, length], "z")
-    graph = helper.make_graph(nodes, "g", inputs, [onnx.ValueInfoProto(name=output)])
-    onnx.save(helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)]), "model.onnx")
-    with pytest.raises(UnsupportedError) as error:
-        legato.compile("model.onnx")
-    assert python in str(error.value)
-    done = call("compile", "model.onnx", "-o", "model.legato")
-    assert done.code == 1
-    assert done.err.strip() == f"legato: {error.value}".replace(python, command)
 
 
 @pytest.mark.parametrize(

@@ -334,7 +334,7 @@ def test_sizes_that_must_be_equal() -> None:
     with pytest.raises(RunError) as error:
         exe(floats(3, 4), floats(2, 4))
     assert str(error.value) == (
-        "add: broadcast dim -2: the sizes do not fit\n  got:    3 and 2\n  wanted: n = m, or one of them 1 "
+        "add: broadcast dim -2: the sizes do not fit\n  got:    3 and 2\n  wanted: n = m, or one of them 1, "
         'where n = 3 (dimension 0 of input "x"), m = 2 (dimension 0 of input "y")'
     )
 
@@ -350,7 +350,7 @@ def test_sizes_that_must_be_equal_in_a_called_function() -> None:
     for choice in (True, False):  # a branch is typed whether it is taken or not, as if the body stood there
         with pytest.raises(RunError) as error:
             exe(flag(choice), floats(3), floats(2))
-        message = "add: broadcast dim -1: the sizes do not fit\n  got:    3 and 2\n  wanted: n = m, or one of them 1 "
+        message = "add: broadcast dim -1: the sizes do not fit\n  got:    3 and 2\n  wanted: n = m, or one of them 1, "
         assert str(error.value).startswith(message)
 
 

@@ -210,7 +210,7 @@ def test_constraint() -> None:
     exe = passing([tensor("x", "float32", "n")], ["n"], constraints=(constraint,))
     assert message_of(exe, np.zeros(6, np.float32)) == (
         "reshape of %3: the sizes do not fit\n  got:    2 and 0\n"
-        '  wanted: n % 4 = 0 where n = 6 (dimension 0 of input "x")'
+        '  wanted: n % 4 = 0, where n = 6 (dimension 0 of input "x")'
     )
 
 

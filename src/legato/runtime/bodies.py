@@ -33,16 +33,13 @@ def _takes(body: FunctionInfo, shapes: Sequence[Shape]) -> bool:
 
 
 def _untaken(info: FunctionInfo, bodies: Sequence[FunctionInfo], shapes: Sequence[Shape]) -> RunError:
-    got = {
-        size: shape[axis]
-        for tensor, shape in zip(info.inputs, shapes, strict=True)
-        for axis, size in enumerate(tensor.shape)
-        if isinstance(size, str)
-    }
+    got: dict[str, str] = {}
+    for tensor, shape in zip(info.inputs, shapes, strict=True):
+        for axis, size in enumerate(tensor.shape):
+            if isinstance(size, str):
+                got.setdefault(size, f'{size} = {shape[axis]} (dimension {axis} of input "{tensor.name}")')
     wanted = "; ".join(dict.fromkeys(", ".join(_sizes(info, body).values()) for body in bodies))
-    return fault(
-        "the program was not compiled for these sizes", ", ".join(f"{n} = {v}" for n, v in got.items()), wanted
-    )
+    return fault("the program was not compiled for these sizes", ", ".join(got.values()), wanted)
 
 
 def _sizes(info: FunctionInfo, body: FunctionInfo) -> dict[str, str]:

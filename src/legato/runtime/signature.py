@@ -18,7 +18,7 @@ from legato.base.dataclass import dataclass
 from legato.base.dtype import dtype
 from legato.base.errors import RunError
 from legato.runtime.program import Constraint, FunctionInfo, Structure, TensorInfo
-from legato.runtime.size import Size, compile_size, names, show
+from legato.runtime.size import Size, SizeOverflow, compile_size, names, show
 from legato.runtime.told import told
 from legato.runtime.violation import REPORT
 
@@ -140,10 +140,17 @@ class Signature:
         given = [shapes[tensor][axis] for tensor, axis in self._sources]
         left = {dim.name for dim, value in zip(self.info.dims, given, strict=True) if value == _OPEN}
         env = [max(value, 0) for value in given]
+        try:
+            return self._plan(shapes, env, left)
+        except SizeOverflow as error:
+            raise RunError(f"{error}{self._where([error.size], env)}") from None
+
+    def _plan(self, shapes: Sequence[Shape], env: list[int], left: Collection[str]) -> Plan:
+        """The plan for these values of the dims, of which a call leaves some open."""
         self._check_sizes(shapes, env)
         self._check_ranges(env, left)
         for a, b, constraint in self._constraints:
-            if a(env) != b(env) and left.isdisjoint((*names(constraint.a), *names(constraint.b))):
+            if a(env) != b(env) and {*names(constraint.a), *names(constraint.b)}.isdisjoint(left):
                 raise self._unfit(constraint, env)
         workspace = self._workspace(env)
         if workspace > MAX_BYTES:
@@ -160,7 +167,7 @@ class Signature:
         a, b, otherwise = _demanded(constraint.a, constraint.b)
         dims = [dim.name for dim in self.info.dims]
         got = f"{compile_size(a, dims)(env)} and {compile_size(b, dims)(env)}"
-        wanted = f"{show(a)} = {show(b)}{otherwise}{self._where((a, b), env)}"
+        wanted = f"{show(a)} = {show(b)}{otherwise}," + self._where((a, b), env)
         return fault(f"{constraint.what}: the sizes do not fit", got, wanted)
 
     def _check_sizes(self, shapes: Sequence[Shape], env: list[int]) -> None:

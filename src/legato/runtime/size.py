@@ -22,6 +22,7 @@ __all__ = [
     "Formula",
     "Size",
     "SizeError",
+    "SizeOverflow",
     "combine",
     "compile_size",
     "names",
@@ -133,14 +134,21 @@ def compile_size(size: Size, dims: Sequence[str]) -> Evaluator:
     return _within_bounds(value, size) if op in _GROWING else value
 
 
+class SizeOverflow(RunError):
+    """A size, or a part of one, that 64 bits do not hold."""
+
+    def __init__(self, size: Size) -> None:
+        text = show(size)
+        shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+        super().__init__(f"out of memory: the size {shown} is beyond 2^63")
+        self.size = size
+
+
 def _within_bounds(evaluate: Evaluator, size: Size) -> Evaluator:
     def checked(env: Sequence[int]) -> int:
         value = evaluate(env)
         if abs(value) > MAX_VALUE:
-            text = show(size)
-            raise RunError(
-                f"out of memory: the size {text if len(text) <= _SHOWN else text[:_SHOWN] + '…'} is beyond 2^63 here"
-            )
+            raise SizeOverflow(size)
         return value
 
     return checked

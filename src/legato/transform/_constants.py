@@ -43,7 +43,7 @@ def with_constants(mod: Module, constants: Mapping[str, ArrayLike]) -> Module:
             hint=f"its inputs: {', '.join(types) or 'none'}",
         )
     arrays = {name: constant_input(name, types[name], value) for name, value in constants.items()}
-    main = for_sizes(main, _sizes(types, arrays))
+    main = for_sizes(main, _sizes(types, arrays), "constants")
     bound = {p: constant(arrays[p.name]) for p in main.params if p.name in arrays}
     kept = tuple(p for p in main.params if p not in bound)
     new = replace(main, params=kept, body=substitute(main.body, bound), type_params=(), ty=None)

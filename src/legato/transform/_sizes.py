@@ -95,10 +95,11 @@ def without_calls_of_main(mod: Module) -> Module:
     return mod.with_functions({**functions, inner: functions[main]})
 
 
-def for_sizes(main: Function, sizes: Combination) -> Function:
+def for_sizes(main: Function, sizes: Combination, by: str = "shapes") -> Function:
     """`main` (typed) for dims of these sizes, fixed where a range is one number.
 
-    CompileError for dims that it does not have, and for sizes that its own ranges or constraints exclude.
+    CompileError for dims that it does not have, and for sizes that its own ranges or constraints exclude; `by` is the
+    option that has said them.
     """
     by_name: dict[str, Var] = {}
     for v in (p for p in main.type_params if isinstance(p, Var)):
@@ -109,17 +110,17 @@ def for_sizes(main: Function, sizes: Combination) -> Function:
             if any(p.name == name for p in main.params):
                 raise CompileError("shapes are given for ONNX models; a program in Relay has its own", hint=hint)
             raise CompileError(f"{option('shapes')}: the program has no input and no dim {name!r}", hint=hint)
-    made = with_dims(main, {by_name[name]: _dim(by_name[name], ends) for name, ends in sizes.items()})
+    made = with_dims(main, {by_name[name]: _dim(by_name[name], ends, by) for name, ends in sizes.items()})
     for c in made.attrs.get("constraints", ()):
         if isinstance(simplify(c.a - c.b), Const):
             given = ", ".join(f"{name} = {lo}" for name, (lo, hi) in sizes.items() if lo == hi)
             a, b, otherwise = demanded(c.a, c.b)
             fault = f"{simplify(a)} and {simplify(b)} must be equal{otherwise}"
-            raise CompileError(f"{option('shapes')}: {given}: {c.what}: {fault}")
+            raise CompileError(f"{option(by)}: {given}: {c.what}: {fault}")
     return made
 
 
-def _dim(v: Var, ends: Range) -> Dim:
+def _dim(v: Var, ends: Range, by: str) -> Dim:
     lo, hi = ends
     own = v.lo or 0, v.hi
     lo = lo if lo == hi else max(lo, own[0])
@@ -127,5 +128,5 @@ def _dim(v: Var, ends: Range) -> Dim:
     if lo < own[0] or (own[1] is not None and lo > own[1]) or (hi is not None and hi < lo):
         limit = f"{own[0]} <= {v.name}" + ("" if own[1] is None else f" <= {own[1]}")
         wanted = str(ends[0]) if ends[0] == ends[1] else f"{ends[0]}..{'' if ends[1] is None else ends[1]}"
-        raise CompileError(f"{option('shapes', v.name)}: {wanted} is out of the program's own range, {limit}")
+        raise CompileError(f"{option(by, v.name)}: {wanted} is out of the program's own range, {limit}")
     return const(lo) if lo == hi else Var(v.name, v.dtype, lo, hi)
