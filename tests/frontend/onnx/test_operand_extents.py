@@ -166,5 +166,5 @@ def test_what_must_be_a_constant_is_named() -> None:
     nodes = [node("Cast", "t", "flag", to=9), helper.make_node("Dropout", ["x", "", "flag"], ["y"])]
     (found,) = report(model(nodes, [value("x", ("m", 4)), value("t", (), "int64")])).unsupported
     assert found.reason == (
-        "training_mode is known only at run time (give it for good: constants={'t': …}, or --constant t=FILE)"
+        "training_mode is known only at run time (give what decides it for good, as in constants={'t': …})"
     )
