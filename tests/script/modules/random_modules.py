@@ -88,7 +88,7 @@ class _Kernel:
         return self.luck.choice(wild * 3 + safe + (odd if self.luck.random() < 0.1 else []))
 
     def constant(self) -> str:
-        return self.luck.choice(["0.5", "1", "T.float32(-2)", "3.0"])
+        return self.luck.choice(["0.5", "1.0", "T.float32(-2)", "3.0"])
 
     def condition(self, axes: list[str]) -> str:
         i = axes[0]
