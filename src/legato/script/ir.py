@@ -23,8 +23,8 @@ SCRIPT_NAME: Final = "I"
 __all__ = ["ir_module", "module_attrs"]
 
 
-def ir_module(cls: Any = None, **_: Any) -> Module | Any:
-    """`@I.ir_module` above a class: the module of its functions."""
+def ir_module(cls: Any = None, *, check_well_formed: bool = True, s_tir: bool = True) -> Module | Any:
+    """`@I.ir_module` above a class: the module of its functions, which is checked in any case."""
     return _ir_module if cls is None else _ir_module(cls)
 
 

@@ -22,6 +22,7 @@ from legato.base import dtype as dt
 from legato.base.errors import TypeCheckError
 from legato.ir import expr as ir
 from legato.script.modules import values
+from legato.script.modules.evaluate import Namespace
 from legato.script.modules.forms import ScalarType
 from legato.script.modules.graph import Dataflows, FunctionAttributes, LetForm, Outputs, Sequences
 from legato.script.modules.module import function as function
@@ -64,13 +65,13 @@ def Shape(values: Any = None, ndim: int = -1) -> ShapeForm:
 
 def Prim(dtype: Any = None, value: Any = None) -> PrimForm:
     """A scalar."""
+    if value is not None:
+        raise TypeCheckError("R.Prim takes a dtype; a value that is known is a dim: R.Shape([n])")
     return PrimForm(dt.dtype(dtype or "int64"))
 
 
-def Callable(
-    params: Any = None, ret: Any = None, purity: bool = True, *, dims: Any = (), **_: Any
-) -> CallableForm | AnyForm:
-    """A function; without parameters, any. dims: those that each of its calls has anew."""
+def Callable(params: Any = None, ret: Any = None, purity: bool = True, *, dims: Any = ()) -> CallableForm | AnyForm:
+    """A function; without parameters, any. dims: those that each of its calls has anew. (Purity is inferred.)"""
     return AnyForm() if params is None else CallableForm(_sequence(params), ret, _sequence(dims))
 
 
@@ -151,7 +152,7 @@ nan: Final = math.nan
 # ---------------------------------------------------------------------- operators
 
 
-class _Names:
+class _Names(Namespace):
     """`R.nn`: the operators whose names begin so."""
 
     def __init__(self, prefix: str) -> None:
@@ -165,7 +166,7 @@ class _Names:
         return OpForm(f"{self._prefix}.{name}")
 
 
-class _Exact:
+class _Exact(Namespace):
     """`R.op`: the language's operators, with their own attributes."""
 
     def __getattr__(self, name: str) -> OpForm:

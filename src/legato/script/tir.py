@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from types import SimpleNamespace
 from typing import Any, Final, NoReturn
 
 from ml_dtypes import finfo
@@ -27,6 +26,7 @@ from legato.arith.expr import Expr, const
 from legato.base import dtype as dt
 from legato.base.errors import TypeCheckError, UnsupportedError
 from legato.script.modules import scalars
+from legato.script.modules.evaluate import Namespace
 from legato.script.modules.forms import (
     Allocation,
     Attributes,
@@ -47,144 +47,28 @@ from legato.script.modules.forms import (
     ScalarType,
     Viewed,
 )
-from legato.script.modules.module import prim_func
+from legato.script.modules.module import prim_func as prim_func
 from legato.tir.buffer import Layout, Scope
 from legato.tir.expr import Load, call
 from legato.tir.intrinsics import INTRINSICS
 from legato.tir.stmt import Barrier, LoopKind, Prefetch
 
-__all__ = [
-    "EQ",
-    "GE",
-    "GT",
-    "LE",
-    "LT",
-    "NE",
-    "Add",
-    "And",
-    "Buffer",
-    "Cast",
-    "Div",
-    "FloorDiv",
-    "FloorMod",
-    "Max",
-    "Min",
-    "Mul",
-    "Not",
-    "Or",
-    "Select",
-    "Sub",
-    "abs",
-    "acos",
-    "acosh",
-    "add",
-    "alloc_buffer",
-    "apply",
-    "asin",
-    "asinh",
-    "atan",
-    "atanh",
-    "axis",
-    "barrier",
-    "bfloat16",
-    "bitwise_and",
-    "bitwise_not",
-    "bitwise_or",
-    "bitwise_xor",
-    "block",
-    "block_attr",
-    "bool",
-    "boolean",
-    "bounded",
-    "call_extern",
-    "call_intrin",
-    "call_packed",
-    "cast",
-    "ceil",
-    "ceildiv",
-    "check",
-    "cos",
-    "cosh",
-    "div_float",
-    "erf",
-    "evaluate",
-    "exp",
-    "exp2",
-    "exp10",
-    "fabs",
-    "float16",
-    "float32",
-    "float64",
-    "floor",
-    "floordiv",
-    "floormod",
-    "func_attr",
-    "grid",
-    "handle",
-    "if_then_else",
-    "index",
-    "indexdiv",
-    "indexmod",
-    "infinity",
-    "init",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "intrinsic",
-    "isinf",
-    "isnan",
-    "let",
-    "likely",
-    "log",
-    "log1p",
-    "log2",
-    "log10",
-    "match_buffer",
-    "max",
-    "max_value",
-    "meta_var",
-    "min",
-    "min_value",
-    "multiply",
-    "nearbyint",
-    "parallel",
-    "pow",
-    "power",
-    "prefetch",
-    "prim_func",
-    "reads",
-    "round",
-    "rsqrt",
-    "sblock",
-    "sblock_alloc_buffer",
-    "sblock_attr",
-    "serial",
-    "shift_left",
-    "shift_right",
-    "sigmoid",
-    "sin",
-    "sinh",
-    "sqrt",
-    "subtract",
-    "tan",
-    "tanh",
-    "thread_binding",
-    "trunc",
-    "truncdiv",
-    "truncmod",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "unroll",
-    "var",
-    "vectorized",
-    "where",
-    "writes",
-]  # fmt: skip
-
 SCRIPT_NAME: Final = "T"
+_NAMES: Final = (
+    "Add", "And", "Buffer", "Cast", "Div", "EQ", "FloorDiv", "FloorMod", "GE", "GT", "LE", "LT", "Max", "Min",
+    "Mul", "NE", "Not", "Or", "Select", "Sub", "abs", "acos", "acosh", "add", "alloc_buffer", "apply", "asin",
+    "asinh", "atan", "atanh", "axis", "barrier", "bfloat16", "bitwise_and", "bitwise_not", "bitwise_or",
+    "bitwise_xor", "block", "block_attr", "bool", "boolean", "bounded", "call_extern", "call_intrin", "call_packed",
+    "cast", "ceil", "ceildiv", "check", "cos", "cosh", "div_float", "erf", "evaluate", "exp", "exp10", "exp2",
+    "fabs", "float16", "float32", "float64", "floor", "floordiv", "floormod", "func_attr", "grid", "handle",
+    "if_then_else", "index", "indexdiv", "indexmod", "infinity", "init", "int16", "int32", "int64", "int8",
+    "intrinsic", "isinf", "isnan", "let", "likely", "log", "log10", "log1p", "log2", "match_buffer", "max",
+    "max_value", "meta_var", "min", "min_value", "multiply", "nearbyint", "parallel", "pow", "power", "prefetch",
+    "prim_func", "reads", "round", "rsqrt", "sblock", "sblock_alloc_buffer", "sblock_attr", "serial", "shift_left",
+    "shift_right", "sigmoid", "sin", "sinh", "sqrt", "subtract", "tan", "tanh", "thread_binding", "trunc",
+    "truncdiv", "truncmod", "uint16", "uint32", "uint64", "uint8", "unroll", "var", "vectorized", "where", "writes",
+)  # fmt: skip
+__all__ = [*_NAMES]
 
 # ---------------------------------------------------------------------- buffers
 
@@ -352,6 +236,15 @@ def func_attr(attrs: Mapping[str, Any]) -> Attributes:
     return Attributes(True, attrs)
 
 
+class _Axis(Namespace):
+    """`T.axis`: the axes of a block."""
+
+    def __init__(self) -> None:
+        self.spatial = self.S = _axis("S")
+        self.reduce = self.R = _axis("R")
+        self.remap = _remap
+
+
 def _axis(kind: str) -> Callable[[Any, Any], Domain]:
     def axis(domain: Any, value: Any) -> Domain:
         begin, end = domain if isinstance(domain, tuple | list) else (0, domain)
@@ -364,7 +257,7 @@ def _remap(kinds: str, values: Any) -> Axes:
     return Axes(kinds, tuple(values) if isinstance(values, tuple | list) else (values,))
 
 
-axis = SimpleNamespace(spatial=_axis("S"), S=_axis("S"), reduce=_axis("R"), R=_axis("R"), remap=_remap)
+axis = _Axis()
 
 # ---------------------------------------------------------------------- scalars
 
@@ -423,7 +316,7 @@ def cast(value: Any, dtype: Any) -> Expr:
     return scalars.as_type(value, _dtype(dtype))
 
 
-def if_then_else(condition: Any, a: Any, b: Any, *_: Any) -> Expr:
+def if_then_else(condition: Any, a: Any, b: Any) -> Expr:
     """`a` where the condition holds, else `b`: only that is computed."""
     first, second = scalars.join(a, b)
     return arith.select(scalars.logical(condition, "the condition"), first, second)
@@ -479,7 +372,7 @@ def truncmod(a: Any, b: Any) -> Expr:
 
 
 def _intrinsic(name: str) -> Callable[[Any], Expr]:
-    def function(a: Any, *_: Any) -> Expr:
+    def function(a: Any) -> Expr:
         e = scalars.as_scalar(a)
         if not e.dtype.is_float:
             raise TypeCheckError(f"T.{name} of {e.dtype}", hint='T.Cast("float32", …) converts it')
@@ -573,8 +466,7 @@ def evaluate(value: Any) -> None:
 
 def call_extern(dtype: Any, name: Any = "", *_: Any) -> NoReturn:
     """A function of C."""
-    raise UnsupportedError("T.call_extern: a tensor program calls nothing outside of itself",
-                           hint="R.call_dps_packed calls a function from the graph")  # fmt: skip
+    raise UnsupportedError("T.call_extern: a tensor program calls nothing outside of itself")
 
 
 call_packed = call_intrin = call_extern

@@ -53,7 +53,7 @@ from legato.tir.stmt import (
     View,
     While,
 )
-from legato.tir.walk import BINDERS
+from legato.tir.walk import BINDERS, flat
 
 __all__ = ["KEYWORDS", "RESERVED", "Namer", "show", "show_stmt"]
 
@@ -235,7 +235,7 @@ class _Printer:
 
     def _block(self, s: Block, depth: int) -> list[tuple[Stmt | str, int]]:
         out: list[tuple[Stmt | str, int]] = []
-        stmts = _flat(s)
+        stmts = flat(s)
         for n, stmt in enumerate(stmts):
             if isinstance(stmt, _BINDERS) and n + 1 < len(stmts):  # it ends before the block does
                 out += [("{", depth), (stmt, depth + 1), ("}", depth)]
@@ -327,16 +327,3 @@ class _Printer:
                 stands_for[e] = Var(f"x{self.shared}", e.dtype)
                 self.lines.append("  " * depth + f"share {self.names(stands_for[e])} = {line};")
         return text
-
-
-def _flat(s: Block) -> list[Stmt]:
-    """The statements of a block and of the blocks in it."""
-    out: list[Stmt] = []
-    todo: list[Stmt] = [s]
-    while todo:
-        stmt = todo.pop()
-        if isinstance(stmt, Block):
-            todo += reversed(stmt.stmts)
-        else:
-            out.append(stmt)
-    return out

@@ -22,6 +22,7 @@ from legato.tir.buffer import Buffer
 from legato.tir.expr import Address, Load, Size, Tag
 from legato.tir.stmt import (
     Alloc,
+    Block,
     For,
     Func,
     HostOp,
@@ -38,7 +39,7 @@ from legato.tir.stmt import (
 )
 
 __all__ = ["BINDERS", "bound_buffers", "bound_vars", "buffers_read", "buffers_used", "buffers_written", "expressions",
-           "has_load", "loads", "loop_limits", "loop_ranges", "loops", "map_exprs", "replace_buffer",
+           "flat", "has_load", "loads", "loop_limits", "loop_ranges", "loops", "map_exprs", "replace_buffer",
            "rewrite_loads", "rewrite_loads_in", "statements", "substitute", "transform", "vars_used"]  # fmt: skip
 
 CALLS = (Launch, Invoke, HostOp)
@@ -200,3 +201,16 @@ def _with_buffers(node: Stmt, mapping: Mapping[Buffer, Buffer]) -> Stmt | None:
     if isinstance(node, CALLS) and any(a in mapping for a in node.args if isinstance(a, Buffer)):
         return replace(node, args=tuple(mapping.get(a, a) if isinstance(a, Buffer) else a for a in node.args))
     return None
+
+
+def flat(s: Block) -> list[Stmt]:
+    """The statements of a block and of the blocks in it."""
+    out: list[Stmt] = []
+    todo: list[Stmt] = [s]
+    while todo:
+        stmt = todo.pop()
+        if isinstance(stmt, Block):
+            todo += reversed(stmt.stmts)
+        else:
+            out.append(stmt)
+    return out

@@ -1,8 +1,10 @@
 """Expressions of scripts: Python's syntax, evaluated here rather than by Python.
 
 Names mean what the script binds, and what is around it. Operators and calls are those of the values: `x[i] + 1` of a
-buffer is a scalar expression, `x + y` of tensors a call. Nothing of Python runs but the functions that names stand for,
-so that a script in a text, which can name nothing but `I`, `R` and `T`, runs no code of its author's.
+buffer is a scalar expression, `x + y` of tensors a call. Nothing of Python runs but the functions that names stand for.
+A script in a text runs no code of its author's: it can name nothing but `I`, `R` and `T` (`TextNames`), of their values
+it reaches those members that are meant to be (`Namespace`, and what `member` gives of tensors and buffers), and numbers
+and sequences that it computes stay small.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from legato.base.errors import CompileError, LegatoError, ParseError, TypeCheckE
 from legato.script.modules.scalars import as_index
 from legato.script.source import Source
 
-__all__ = ["Consequence", "Evaluator", "Outer", "assigned", "raise_all"]
+__all__ = ["Consequence", "Evaluator", "Namespace", "Outer", "TextNames", "assigned", "raise_all"]
 
 Outer = Callable[[str], Any]  # what a name around a script means; LookupError where it means nothing
 
@@ -41,7 +43,22 @@ _NUMBERS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 _SIGNS: Final[dict[str, Callable[[Any], Any]]] = {
     "-": lambda a: -a, "+": lambda a: +a, "not": lambda a: not a, "~": lambda a: ~a,
 }  # fmt: skip
-_MOST_SHIFT: Final = 1 << 12  # bits: a number of the script's is not to fill the memory
+_MOST_BITS: Final = 1 << 12  # of a number, and
+_MOST_ITEMS: Final = 1 << 16  # of a sequence: what a script computes is not to fill the memory
+
+
+class TextNames:
+    """What a script in a text may name."""
+
+    def __init__(self, names: Mapping[str, Any]) -> None:
+        self._names = names
+
+    def __call__(self, name: str) -> Any:
+        return self._names[name]
+
+
+class Namespace:
+    """What scripts reach members of by name, but for those that begin with `_`."""
 
 
 class Consequence(CompileError):
@@ -80,11 +97,16 @@ class Evaluator:
         raise TypeCheckError(f"{self.described(value)} has no elements")
 
     def member(self, value: Any, name: str) -> Any:
-        """`value.name` of what is no module or namespace."""
+        """`value.name` of what is no module: of a text's values, that of a namespace."""
+        is_namespace = isinstance(value, Namespace) and not name.startswith("_")
+        if is_namespace or not isinstance(self.outer, TextNames):
+            return getattr(value, name)
         raise TypeCheckError(f"{self.described(value)} has no {name}")
 
     def call(self, function: Any, args: list[Any], keywords: dict[str, Any]) -> Any:
         """`function(…)`."""
+        if function is range:
+            raise UnsupportedError("range is for the loops of tensor programs")
         return function(*args, **keywords)
 
     def described(self, value: Any) -> str:
@@ -211,8 +233,8 @@ class Evaluator:
     def _subscript(self, node: ast.Subscript) -> Any:
         value = self.value(node.value)
         index = self.value(node.slice)
-        if isinstance(value, tuple | list | dict | str) and isinstance(index, int | str | slice):
-            return value[index]  # type: ignore[index]
+        if isinstance(value, dict) or (isinstance(value, tuple | list | str) and isinstance(index, int | slice)):
+            return value[index]
         return self.item(value, index)
 
     def _slice(self, node: ast.Slice) -> slice:
@@ -266,15 +288,25 @@ class Evaluator:
         return self.unary(op, a)
 
     def _operate(self, op: str, a: Any, b: Any) -> Any:
-        plain = isinstance(a, int | float | str) and isinstance(b, int | float | str)
-        sequences = op == "+" and type(a) is type(b) and isinstance(a, tuple | list)
-        if not plain and not sequences:
-            return self.binary(op, a, b)
-        if op in ("**", "<<") and not (isinstance(b, float) or 0 <= int(b) <= _MOST_SHIFT):
-            raise TypeCheckError(f"{a} {op} {b} is too large a number")
-        if op == "**":
-            return a**b
-        return _NUMBERS[op](a, b)
+        if isinstance(a, int | float) and isinstance(b, int | float):
+            return self._number(op, a, b)
+        if type(a) is type(b) and isinstance(a, str | tuple | list) and op in ("+", "==", "!="):
+            if len(a) + len(b) > _MOST_ITEMS:
+                raise TypeCheckError(f"a sequence of more than {_MOST_ITEMS} items")
+            return _NUMBERS[op](a, b)
+        return self.binary(op, a, b)
+
+    @staticmethod
+    def _number(op: str, a: Any, b: Any) -> Any:
+        """A number that fits into `_MOST_BITS`."""
+        whole = isinstance(a, int) and isinstance(b, int)
+        grows = {"**": lambda: a.bit_length() * b, "<<": lambda: a.bit_length() + b}
+        if whole and op in grows and not 0 <= grows[op]() <= _MOST_BITS:
+            raise TypeCheckError(f"{a} {op} {b} is no number of at most {_MOST_BITS} bits")
+        found = a**b if op == "**" else _NUMBERS[op](a, b)
+        if isinstance(found, int) and found.bit_length() > _MOST_BITS:
+            raise TypeCheckError(f"a number of more than {_MOST_BITS} bits")
+        return found
 
 
 _RULES: Final[dict[type[ast.AST], Callable[[Any, Any], Any]]] = {

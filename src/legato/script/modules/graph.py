@@ -33,7 +33,7 @@ from legato.ir.types import FuncType, TensorType, Type
 from legato.script.modules import scalars
 from legato.script.modules.evaluate import Consequence, Evaluator, Outer, assigned, raise_all
 from legato.script.modules.forms import NewVar
-from legato.script.modules.names import ModuleNames
+from legato.script.modules.names import Members
 from legato.script.modules.operators import OPERATORS, OpForm
 from legato.script.modules.types import type_of
 from legato.script.modules.values import ReaderCall
@@ -146,10 +146,10 @@ def _annotation(reader: Evaluator, node: ast.expr) -> Type | None:
 
 def graph_function(
     source: Source, node: ast.FunctionDef, outer: Outer, scope: Mapping[str, Any] | None = None,
-    options: Options | None = None, module: ModuleNames | None = None,
+    options: Options | None = None, members: Members | None = None,
 ) -> Function:  # fmt: skip
     """The function, untyped or typed in parts, that a function of a script says; `scope`: names that it may use."""
-    reader = GraphReader(source, outer, module=module)
+    reader = GraphReader(source, outer, members=members)
     reader.names |= scope or {}
     with reader.at(node):
         return reader.function(node, options or Options())
@@ -159,10 +159,10 @@ class GraphReader(Evaluator):
     """Reads one function, and the functions in it."""
 
     def __init__(
-        self, source: Source, outer: Outer, builder: Builder | None = None, module: ModuleNames | None = None
+        self, source: Source, outer: Outer, builder: Builder | None = None, members: Members | None = None
     ) -> None:
         super().__init__(source, outer)
-        self.module = module or ModuleNames({})
+        self.members = members or Members({})
         self.b = builder or Builder()
         self.outputs: list[tuple[str, Any]] | None = None  # of the dataflow block that is open
         self.attrs: dict[str, Any] = {}
@@ -218,19 +218,18 @@ class GraphReader(Evaluator):
             if name == "astype":
                 return lambda dtype: OPERATORS["astype"](self.b, value, dtype)
             raise TypeCheckError(f"a tensor has no {name}")
-        return getattr(value, name)
+        return super().member(value, name)
 
     def call(self, function: Any, args: list[Any], keywords: dict[str, Any]) -> Any:
-        with self.b.at(self.b.span):
-            if isinstance(function, OpForm):
-                return function.apply(self.b, args, keywords)
-            if isinstance(function, ReaderCall):
-                return function.apply(self, args, keywords)
-            if isinstance(function, Expr):
-                if keywords:
-                    raise TypeCheckError(f"a function of the graph takes no names, got {', '.join(keywords)}")
-                return self.b.call(function, *args)
-        return function(*args, **keywords)
+        if isinstance(function, OpForm):
+            return function.apply(self.b, args, keywords)
+        if isinstance(function, ReaderCall):
+            return function.apply(self, args, keywords)
+        if isinstance(function, Expr):
+            if keywords:
+                raise TypeCheckError(f"a function of the graph takes no names, got {', '.join(keywords)}")
+            return self.b.call(function, *args)
+        return super().call(function, args, keywords)
 
     def value(self, node: ast.expr) -> Any:
         with self.b.at(self.source.span(node)):
@@ -453,7 +452,7 @@ class GraphReader(Evaluator):
     def _local(self, node: ast.FunctionDef) -> None:
         """A function inside a function, which may call itself."""
         options = replace(self._options(node), constants=self.options.constants)
-        inner = GraphReader(self.source, self.outer, self.b, self.module)
+        inner = GraphReader(self.source, self.outer, self.b, self.members)
         inner.names, inner.dims, inner.bounds = dict(self.names), dict(self.dims), self.bounds
         head = declared(inner, node, options)
         if self.options.is_graph and not options.is_let:

@@ -15,12 +15,13 @@ from typing import Any, Final, TypeVar
 
 from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError, ParseError, UnsupportedError
+from legato.base.span import Span
 from legato.infer.infer import infer, infer_function
 from legato.ir.expr import GlobalVar
 from legato.ir.module import GlobalFunc, Module
-from legato.script.modules.evaluate import Evaluator, Outer, raise_all
+from legato.script.modules.evaluate import Evaluator, Outer, TextNames, raise_all
 from legato.script.modules.graph import GraphReader, Options, declared, graph_function
-from legato.script.modules.names import ModuleNames, programs_of
+from legato.script.modules.names import Members, ModuleNames
 from legato.script.modules.tensor import tensor_function
 from legato.script.source import Source, names_around, parsed, read
 
@@ -157,9 +158,7 @@ def module_from_text(
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise _syntax(error, source) from None
 
-    def outer(name: str) -> Any:
-        return names[name]
-
+    outer = TextNames(names)
     classes = [n for n in tree.body if isinstance(n, ast.ClassDef)]
     functions = [n for n in tree.body if isinstance(n, ast.FunctionDef)]
     odd = [n for n in tree.body if not isinstance(n, ast.ClassDef | ast.FunctionDef | ast.Import | ast.ImportFrom)]
@@ -184,8 +183,6 @@ def _require_mark(source: Source, node: ast.ClassDef) -> None:
 
 
 def _syntax(error: Exception, source: Source) -> ParseError:
-    from legato.base.span import Span
-
     line, column = getattr(error, "lineno", None) or 1, getattr(error, "offset", None) or 1
     found = ParseError(getattr(error, "msg", None) or str(error) or "this nests too deeply",
                        span=Span(source.name, line, column, line, column + 1))  # fmt: skip
@@ -220,7 +217,9 @@ def _module_of(
     attrs: dict[str, Any] = {}
     for head in heads:
         found = reader.value(head)
-        attrs |= found.values if isinstance(found, ModuleAttributes) else {}
+        if not isinstance(found, ModuleAttributes):
+            raise reader.error(head, "a module has functions and I.module_attrs({…})", kind=UnsupportedError)
+        attrs |= found.values
     kinds = [_kind(reader, n) for n in nodes]
     if len({n.name for n in nodes}) < len(nodes):
         twice = next(n for i, n in enumerate(nodes) if n.name in {m.name for m in nodes[:i]})
@@ -230,24 +229,23 @@ def _module_of(
     for node, (kind, options) in zip(nodes, kinds, strict=True):
         ty = declared(GraphReader(source, outer), node, _options(options)).ty if kind == "R" else None
         declared_[node.name] = GlobalVar(options.get("name") or node.name, ty=ty)
-    names = ModuleNames(declared_)
-    scope: dict[str, Any] = {name: names} if name else dict(declared_)
-    programs = programs_of(names)
+    members = Members(declared_)
+    scope: dict[str, Any] = {name: ModuleNames(members)} if name else dict(declared_)
     faults: list[CompileError] = []
     for node, (kind, options) in sorted(zip(nodes, kinds, strict=True), key=lambda pair: pair[1][0] != "T"):
         gv = declared_[node.name]
         try:
             if kind == "T":
                 name_, reorder = options.get("name"), options.get("reorder", True)
-                made[gv] = programs[gv] = tensor_function(source, node, outer, name=name_, reorder=reorder)
+                made[gv] = members.programs[gv] = tensor_function(source, node, outer, name=name_, reorder=reorder)
             else:
                 given = replace(_options(options), constants=constants)
-                made[gv] = graph_function(source, node, outer, scope, given, names)
+                made[gv] = graph_function(source, node, outer, scope, given, members)
         except CompileError as error:
             faults.append(error)
     raise_all(faults)
-    order = [*(declared_[n.name] for n in nodes), *(gv for gv in programs if gv not in made)]
-    return _typed(lambda: infer(Module({gv: made.get(gv) or programs[gv] for gv in order}, attrs=attrs)), source)
+    functions = {gv: made[gv] for gv in declared_.values()} | members.programs
+    return _typed(lambda: infer(Module(functions, attrs=attrs)), source)
 
 
 def _typed(run: Callable[[], T], source: Source) -> T:

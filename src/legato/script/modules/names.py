@@ -6,32 +6,43 @@ from collections.abc import Mapping
 
 from legato.base.errors import TypeCheckError
 from legato.ir.expr import GlobalVar
+from legato.script.modules.evaluate import Namespace
 from legato.tir.stmt import Func
 
-__all__ = ["ModuleNames", "global_of", "programs_of"]
+__all__ = ["Members", "ModuleNames"]
 
 
-class ModuleNames:
-    """The functions of a module, as a script names them through its class; `programs` are the tensor programs, of which
-    calls may add some."""
+class Members:
+    """The functions of a module by their names in the script; `programs` are its tensor programs, of which calls may
+    add some."""
 
     def __init__(self, functions: Mapping[str, GlobalVar]) -> None:
-        self._functions = dict(functions)
-        self._programs: dict[GlobalVar, Func] = {}
+        self.functions = dict(functions)
+        self.programs: dict[GlobalVar, Func] = {}
+        self._made: dict[object, GlobalVar] = {}
+
+    def made(self, key: object, hint: str) -> tuple[GlobalVar, bool]:
+        """The global variable of the program that stands for `key`, and whether it is new; called like `hint`."""
+        known = self._made.get(key)
+        if known is not None:
+            return known, False
+        taken = {gv.name for gv in (*self.functions.values(), *self._made.values())}
+        name, count = hint, 1
+        while name in taken:
+            name, count = f"{hint}_{count}", count + 1
+        self._made[key] = GlobalVar(name)
+        return self._made[key], True
+
+
+class ModuleNames(Namespace):
+    """The functions of a module, as a script names them through its class."""
+
+    def __init__(self, members: Members) -> None:
+        self._members = members
 
     def __getattr__(self, name: str) -> GlobalVar:
-        found = self._functions.get(name)
+        found = self._members.functions.get(name)
         if found is None:
-            known = ", ".join(self._functions)
+            known = ", ".join(self._members.functions)
             raise TypeCheckError(f"the module has no function {name}", hint=f"it has {known}")
         return found
-
-
-def programs_of(names: ModuleNames) -> dict[GlobalVar, Func]:
-    """The tensor programs of a module, to be added to."""
-    return names._programs
-
-
-def global_of(names: ModuleNames, name: str) -> GlobalVar:
-    """The global variable called `name`; a new one where there is none."""
-    return names._functions.setdefault(name, GlobalVar(name))

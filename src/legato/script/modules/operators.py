@@ -22,6 +22,7 @@ from legato.ir import sugar
 from legato.ir._own_ops import op_table
 from legato.ir.expr import Expr, Shape, constant
 from legato.ir.types import TensorType
+from legato.script.modules.evaluate import Namespace
 
 __all__ = ["OPERATORS", "OpForm"]
 
@@ -29,7 +30,7 @@ Rule = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
-class OpForm:
+class OpForm(Namespace):
     """`R.add`: an operator that a script calls. exact: an operator of the language with its own attributes (`R.op`)."""
 
     name: str
@@ -124,9 +125,10 @@ def _broadcast(b: Builder, x: Any, shape: Any) -> Expr:
 
 
 def _expand(b: Builder, x: Any, axis: Any) -> Expr:
+    found: Expr = x
     for a in sorted(_axes(axis) or ()):
-        x = b.call("expand_dims", x, axis=a, num_newaxis=1)
-    return x  # type: ignore[no-any-return]
+        found = b.call("expand_dims", found, axis=a, num_newaxis=1)
+    return found
 
 
 def _squeeze(b: Builder, x: Any, axis: Any = None) -> Expr:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import keyword
-import re
 from typing import Any, Final
 
 from legato.base.errors import UnsupportedError
+from legato.tir.printer import Namer
 
 __all__ = ["INDENT", "Lines", "Names", "is_identifier"]
 
 INDENT: Final = "    "
 _MOST_LEVELS: Final = 96  # of Python's 100 levels of indentation
 _RESERVED: Final = frozenset({*keyword.kwlist, "I", "R", "T", "cls", "Module", "range", "print"})
-_FOREIGN: Final = re.compile(r"[^A-Za-z0-9_]+")
 
 
 class Lines:
@@ -45,38 +44,22 @@ class Lines:
         self.add(f"){tail}", depth)
 
 
-class Names:
+class Names(Namer):
     """A unique identifier for each thing that is asked about, made from its name."""
 
     def __init__(self) -> None:
-        self._given: dict[Any, str] = {}
-        self._taken: set[str] = set(_RESERVED)
-        self._next: dict[str, int] = {}
-
-    def __call__(self, named: Any) -> str:
-        found = self._given.get(named)
-        if found is None:
-            found = self._given[named] = self.new(named.name)
-        return found
+        super().__init__(_RESERVED)
 
     def __contains__(self, named: object) -> bool:
-        return named in self._given
+        return named in self._names
 
     def give(self, named: Any, name: str) -> None:
         """`named` is called `name`, which `new` gave."""
-        self._given[named] = name
+        self._names[named] = name
 
     def new(self, hint: str) -> str:
-        """An identifier like `hint`. Linear in the number of names, however many clash."""
-        base = _FOREIGN.sub("_", hint) or "x"
-        if base[0].isdigit():
-            base = f"_{base}"
-        name, count = base, self._next.get(base, 1)
-        while name in self._taken:
-            name, count = f"{base}_{count}", count + 1
-        self._next[base] = count
-        self._taken.add(name)
-        return name
+        """An identifier like `hint`, of nothing yet."""
+        return self.bind(object(), hint)
 
 
 def is_identifier(name: str) -> bool:

@@ -36,7 +36,7 @@ from legato.tir.stmt import (
     Stmt,
     Store,
 )
-from legato.tir.walk import vars_used
+from legato.tir.walk import flat, vars_used
 
 __all__ = ["show_tensor"]
 
@@ -156,7 +156,7 @@ class _Printer:
 
     def _block(self, s: Block, depth: int) -> list[Step]:
         """Statements in order; of those that hold to the end of a block, all but the last get a block of their own."""
-        stmts = _flat(s)
+        stmts = flat(s)
         out: list[Step] = []
         for n, stmt in enumerate(stmts):
             if isinstance(stmt, Let | Alloc) and n + 1 < len(stmts):
@@ -227,19 +227,6 @@ def _nest(s: For) -> list[For]:
             break
         found.append(s)
     return found
-
-
-def _flat(s: Block) -> list[Stmt]:
-    """The statements of a block and of the blocks in it."""
-    out: list[Stmt] = []
-    todo: list[Stmt] = [s]
-    while todo:
-        stmt = todo.pop()
-        if isinstance(stmt, Block):
-            todo += reversed(stmt.stmts)
-        else:
-            out.append(stmt)
-    return out
 
 
 def _layout(layout: Layout) -> list[str]:

@@ -188,7 +188,9 @@ class TensorReader(Evaluator):
             return lambda dtype: scalars.as_type(self._scalar(value), dt.dtype(dtype))
         if isinstance(value, Expr) and name == "dtype":
             return str(value.dtype)
-        return getattr(value, name) if not isinstance(value, Expr | Buffer | Cell) else super().member(value, name)
+        if isinstance(value, Expr | Buffer | Cell):
+            raise TypeCheckError(f"{self.described(value)} has no {name}")
+        return super().member(value, name)
 
     def call(self, function: Any, args: list[Any], keywords: dict[str, Any]) -> Any:
         if function is range:

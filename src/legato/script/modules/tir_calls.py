@@ -10,7 +10,6 @@ from legato.ir.call_tir import call_tir
 from legato.ir.expr import Expr, GlobalVar, Shape
 from legato.ir.types import TensorType, TupleType, Type
 from legato.script.modules import scalars
-from legato.script.modules.names import global_of, programs_of
 from legato.script.modules.types import type_of
 from legato.tir.destination import with_copies
 from legato.tir.stmt import Func
@@ -47,14 +46,15 @@ def call_tir_inplace_form(
     out = _out(reader, out_ty if out_sinfo is None else out_sinfo)
     if len(out) != len(places):
         raise TypeCheckError(f"{len(out)} results for {len(places)} of inplace_indices")
-    name = "_".join([kernel.name, "of", *(str(p) if p >= 0 else "new" for p in places)])
-    called = global_of(reader.module, name)
-    programs_of(reader.module).setdefault(called, with_copies(program, len(given), places, name))
+    hint = "_".join([kernel.name, "of", *(str(p) if p >= 0 else "new" for p in places)])
+    called, is_new = reader.members.made((kernel, len(given), places), hint)
+    if is_new:
+        reader.members.programs[called] = with_copies(program, len(given), places, called.name)
     return call_tir(called, given, out, _dims(tir_vars), span=reader.b.span)
 
 
 def _program(reader: GraphReader, kernel: Any) -> Func:
-    found = programs_of(reader.module).get(kernel) if isinstance(kernel, GlobalVar) else None
+    found = reader.members.programs.get(kernel) if isinstance(kernel, GlobalVar) else None
     if found is None:
         what = f"@{kernel.name}" if isinstance(kernel, GlobalVar) else reader.described(kernel)
         raise TypeCheckError(f"{what} is no tensor program of the module", hint="cls.name")

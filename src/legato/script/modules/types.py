@@ -13,6 +13,7 @@ from legato.arith.expr import Expr, Var
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.errors import TypeCheckError
+from legato.ir.kinds import MAX_RANK
 from legato.ir.types import FuncType, HoleType, ShapeType, TensorType, TupleType, Type, scalar_type
 
 __all__ = ["AnyForm", "CallableForm", "PrimForm", "ShapeForm", "TensorForm", "TupleForm", "type_of"]
@@ -102,4 +103,6 @@ def type_of(form: Any, dim: Callable[[Any], Expr]) -> Type:
 
 def _anonymous(ndim: int | None) -> tuple[Expr, ...]:
     """Dims that nothing names."""
+    if not 0 <= (ndim or 0) <= MAX_RANK:
+        raise TypeCheckError(f"a tensor of rank {ndim}, wanted 0 to {MAX_RANK}")
     return tuple(Var(f"d{i}", dt.index, 0) for i in range(ndim or 0))
