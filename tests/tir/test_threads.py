@@ -36,6 +36,10 @@ BODIES = [
     ("for i in 0..n { y[i] = x[i]; } barrier; for i in 0..n { y[i] = y[i] * 2f; }", 0, 0),  # all threads would run it
     ("parallel i in 0..n { y[i] = x[i]; } barrier; parallel i in 0..n { y[n - 1 - i] = y[n - 1 - i] * 2f; }", 2, 1),
     ("parallel i in 0..n { y[i] = x[i]; } barrier; if 0 < n { parallel i in 0..n { y[0] = y[0] + x[i]; } }", 2, 1),
+    ("parallel i in 0..n { y[i] = x[i]; } parallel i in 0..n { y[n - 1 - i] = 2f; }", 2, 1),  # the same elements
+    ("parallel i in 0..n { y[i] = x[i]; } if 0 < n { if y[0] < 1f { parallel i in 0..n { y[i] = 5f; } } }", 0, 0),
+    ("parallel i in 0..n { y[i] = x[i]; } for k in 0..min(3, n) { if y[k] < 9f { parallel i in 0..n { y[i] = 5f; } } }",
+     0, 0),
     ("if 3 < n { for i in 0..n { y[i] = x[i]; } parallel i in 0..n { y[i] = y[i] + 1f; } }", 0, 0),
 ]  # fmt: skip
 

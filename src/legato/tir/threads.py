@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import combinations
 
 from legato.arith.expr import Const, Var, const
 from legato.arith.substitute import variables
@@ -23,8 +24,8 @@ from legato.tir.buffer import Scope
 from legato.tir.prove_access import prove_accesses
 from legato.tir.schedule._dependence import blamed, private
 from legato.tir.stmt import Alloc, Barrier, Block, Check, For, Func, Let, LoopKind, Stmt, block
-from legato.tir.verify import verify
-from legato.tir.walk import buffers_read, buffers_written, has_load, loops, statements
+from legato.tir.verify import may_meet, verify
+from legato.tir.walk import buffers_read, buffers_written, loads, loops, statements
 
 __all__ = ["settled"]
 
@@ -33,8 +34,9 @@ _KINDS = (LoopKind.PARALLEL, LoopKind.VECTOR)
 
 def settled(func: Func) -> Func:
     """`func` with the loop kinds that its meaning allows; the same object where it has these."""
-    serial = set(_dependent(func.body))
-    func = _with_serial(func, lambda s: s in serial)
+    if any(s.kind in _KINDS for s in loops(func)):
+        serial = set(_dependent(func.body))
+        func = _with_serial(func, lambda s: s in serial)
     if _is_divided(func) and not _fits(func):
         apart = None if _may_leave(func) else _apart(func.body)
         made = None if apart is None else func.with_body(apart)
@@ -92,7 +94,29 @@ def _fits(func: Func) -> bool:
         verify(func)
     except VerifyError:
         return False
+    parallel = [s for s in loops(func) if s.kind is LoopKind.PARALLEL]
+    both = (pair for pair in combinations(parallel, 2) if _store_to_one(*pair))
+    if _decides(func) or any(may_meet(func.body, *pair) for pair in both):
+        return False
     return not any(_meets_itself(s) for s in loops(func) if s.kind is LoopKind.SERIAL)
+
+
+def _store_to_one(a: For, b: For) -> bool:
+    """Whether two loops store to the same memory of all threads."""
+    return any(buffer.scope is Scope.GLOBAL for buffer in {*buffers_written(a)}.intersection(buffers_written(b)))
+
+
+def _decides(func: Func) -> bool:
+    """Whether what the program stores is read outside of parallel loops, where each thread would see some of it."""
+    stored = {b for b in buffers_written(func) if b.scope is Scope.GLOBAL}
+    todo: list[Stmt] = [func.body]
+    while todo:
+        s = todo.pop()
+        if any(x.buffer in stored for e in s.exprs() for x in loads(e)):
+            return True
+        if not (isinstance(s, For) and s.kind is LoopKind.PARALLEL):
+            todo += s.children()
+    return False
 
 
 def _meets_itself(loop: For) -> bool:
@@ -117,7 +141,7 @@ def _apart(body: Stmt) -> Stmt | None:
         inner = _apart(body.body) if body.buffer.scope is Scope.GLOBAL else None
         return None if inner is None else Alloc(body.buffer, inner)
     if isinstance(body, Let):
-        inner = None if has_load(body.value) else _apart(body.body)
+        inner = _apart(body.body)
         return None if inner is None else Let(body.var, body.value, inner)
     if isinstance(body, Block):
         parts = [_apart(s) for s in body.stmts if not isinstance(s, Barrier)]

@@ -61,7 +61,7 @@ from legato.tir.stmt import (
 )
 from legato.tir.walk import BINDERS, buffers_read, buffers_written, loads, loops, statements
 
-__all__ = ["verify", "verify_all"]
+__all__ = ["may_meet", "verify", "verify_all"]
 
 _OBJECTS = (Object, Open, Resize, Retain, Release)
 _HOST_ONLY = (While, View, Launch, Invoke, HostOp, Switch, *_OBJECTS)
@@ -349,7 +349,7 @@ class _Verifier:
         for n, one in enumerate(parallel):
             for m, other in enumerate(parallel):
                 shared = [b.name for b in buffers_read(other) if b in written[one]]
-                if n != m and shared and _may_meet(self.func.body, one, other):
+                if n != m and shared and may_meet(self.func.body, one, other):
                     self.path.append(other)
                     message = f"the parallel loop over {other.var.name} reads {shared[0]}"
                     raise self.error(f"{message}, which the one over {one.var.name} writes")
@@ -373,7 +373,7 @@ class _Verifier:
             todo += [(child, inside) for child in s.children()]
 
 
-def _may_meet(body: Stmt, one: For, other: For) -> bool:
+def may_meet(body: Stmt, one: For, other: For) -> bool:
     """Whether threads may be in both loops at once: on some way from one to the other there is no Barrier.
 
     A loop around them may have no iterations, or several: it is left out, and gone through twice.
