@@ -8,7 +8,7 @@ arguments become attributes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from inspect import signature
 from typing import Any, Final
 
 import numpy as np
@@ -39,14 +39,14 @@ class OpForm(Namespace):
     def apply(self, b: Builder, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """The call. CompileError where the arguments do not fit."""
         if self.exact:
-            rule = partial(b.call, sugar.operators().get(self.name) or op_table({}).get(self.name) or self.name)
-        else:
-            rule = partial(OPERATORS[self.name], b)
+            record = sugar.operators().get(self.name) or op_table({}).get(self.name) or self.name
+            return b.call(record, *args, **keywords)
+        rule = OPERATORS[self.name]
         try:
-            return rule(*args, **keywords)
-        except TypeError as error:  # Python's, of arguments that the rule does not have
-            message = str(error).replace("<lambda>()", "it").split("() ")[-1]
-            raise TypeCheckError(f"R.{self.name}: {message}") from error
+            signature(rule).bind(b, *args, **keywords)
+        except TypeError as error:
+            raise TypeCheckError(f"R.{self.name}: {error}") from None
+        return rule(b, *args, **keywords)
 
     def __call__(self, *_: Any, **__: Any) -> Any:
         raise CompileError(f"R.{self.name} is called in a script only", hint="write it in a function under @R.function")
