@@ -52,7 +52,7 @@ bounds: $(VENV)/.dev models ## all tests once more, and FUZZ=5000 random program
 mutants: $(VENV)/.dev ## MUTANTS=100000 damaged programs: each is typed or refused, with an error of its own
 	LEGATO_MUTANTS=$(or $(MUTANTS),100000) $(BIN)/python -m pytest -n 2 --timeout 0 tests/errors/test_mutants.py
 
-damaged: $(VENV)/.dev ## FILES=20000 damaged files a kind (ONNX, text, JSON, artifacts with their checksums made again), COMMANDS=1000 command lines: no crash, no untyped error, 10 s and 2 GB each
+damaged: $(VENV)/.dev ## FILES=20000 damaged files a kind (ONNX, text, JSON, scripts, artifacts with their checksums made again), COMMANDS=1000 command lines: no crash, no untyped error, 10 s and 2 GB each
 	$(BIN)/python -m tests.damaged --files $(or $(FILES),20000) --commands $(or $(COMMANDS),1000) $(DAMAGED)
 
 survey: $(VENV)/.dev ## the official ONNX cases without constants, then with a name for every extent: what passes, what is refused and why (SURVEY=--compiled)

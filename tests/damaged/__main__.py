@@ -1,6 +1,7 @@
 """Damaged files and odd command lines by the thousand.
 
-    python -m tests.damaged [--files N] [--commands N] [--kinds onnx,nodes,text,json,artifact,command] [--first SEED]
+    python -m tests.damaged [--files N] [--commands N] [--first SEED]
+                            [--kinds onnx,nodes,text,json,script,artifact,command]
                             [--jobs N] [--out FOLDER]
 
 Of each kind so many are made, and each is compiled, loaded or run in a process that may use 2 GB and 10 s of the
@@ -18,7 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.damaged import artifacts, commands, onnx_models, programs
+from tests.damaged import artifacts, commands, onnx_models, programs, scripts
 from tests.damaged.forked import ACCEPTED, Attempt, Tried, tried
 
 KINDS: Final[dict[str, tuple[Attempt, Callable[[], object]]]] = {  # and what is made once, before processes are
@@ -26,6 +27,7 @@ KINDS: Final[dict[str, tuple[Attempt, Callable[[], object]]]] = {  # and what is
     "nodes": (onnx_models.attempt_node_test, onnx_models.small_cases),
     "text": (programs.attempt_text, lambda: None),
     "json": (programs.attempt_json, programs.saved),
+    "script": (scripts.attempt, lambda: None),
     "artifact": (artifacts.attempt, artifacts.made),
     "command": (commands.attempt, commands.contents),
 }

@@ -20,7 +20,7 @@ from tests.frontend.onnx.random_graphs import draw
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("kind", ["onnx", "text", "json", "artifact", "command"])
+@pytest.mark.parametrize("kind", ["onnx", "text", "json", "script", "artifact", "command"])
 def test_some_of_each_kind(kind: str, tmp_path: Path) -> None:
     arguments = ["--kinds", kind, "--files", "40", "--commands", "40", "--jobs", "1", "--out", str(tmp_path)]
     done = subprocess.run([sys.executable, "-m", "tests.damaged", *arguments], cwd=ROOT, capture_output=True, text=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -123,8 +124,18 @@ def dtype(name: str | DType | np.dtype[np.generic] | type) -> DType:
     """The DType called `name` (a string, a DType, or what NumPy takes as a dtype); TypeCheckError if there is none."""
     if isinstance(name, DType):
         return name
-    text = name if isinstance(name, str) else np.dtype(name).name
+    text = name if isinstance(name, str) else _numpy_name(name)
     found = BY_NAME.get(text)
     if found is None:
         raise TypeCheckError(f"unknown dtype {text!r}", hint="one of " + ", ".join(BY_NAME))
     return found
+
+
+def _numpy_name(given: Any) -> str:
+    """The name of what NumPy takes as a dtype; None, which it takes for float64, is none."""
+    try:
+        if given is not None:
+            return str(np.dtype(given).name)
+    except (TypeError, ValueError):
+        pass
+    raise TypeCheckError(f"a {type(given).__name__} is no dtype", hint="one of " + ", ".join(BY_NAME))

@@ -100,6 +100,8 @@ class _Kernel:
                 f"n > {i} + m",
                 f"not {i} == 0",
                 f"{i} > 0 and {i} < m or n == 1",
+                f"{self.load(axes)} < 0.5",
+                f"not {self.load(axes)} >= 0.25 or {i} == 1",
             ]
         )
 

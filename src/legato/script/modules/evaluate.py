@@ -13,6 +13,7 @@ import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
+from inspect import signature
 from types import ModuleType
 from typing import Any, Final
 
@@ -216,7 +217,11 @@ class Evaluator:
         keywords: dict[str, Any] = {}
         for k, value in zip(node.keywords, values[len(node.args) :], strict=True):
             keywords |= value if k.arg is None else {k.arg: value}
-        return self.call(function, args, keywords)
+        try:
+            return self.call(function, args, keywords)
+        except TypeError as error:
+            misfit = _misfit(ast.unparse(node.func), function, args, keywords)
+            raise misfit or error from None
 
     def each(self, nodes: Sequence[ast.expr]) -> list[Any]:
         """The values of expressions; where several are wrong, all of that is told."""
@@ -329,6 +334,22 @@ def raise_all(faults: Sequence[CompileError]) -> None:
     found = [one for error in faults for one in (error, *error.others)]
     if found:
         raise found[0].with_others(found[1:])
+
+
+def _misfit(name: str, function: Any, args: list[Any], keywords: dict[str, Any]) -> TypeCheckError | None:
+    """What is wrong with the arguments of a call by its signature, in words without Python's objects."""
+    if not callable(function):
+        return TypeCheckError(f"{name} is called, and is no function")
+    try:
+        takes = signature(function)
+    except (TypeError, ValueError):
+        return None
+    try:
+        takes.bind(*args, **keywords)
+    except TypeError as error:
+        names = ", ".join(p.name for p in takes.parameters.values() if p.kind is not p.VAR_KEYWORD)
+        return TypeCheckError(f"{name}: {error}", hint=f"{name}({names})")
+    return None
 
 
 def _public(module: ModuleType) -> list[str]:

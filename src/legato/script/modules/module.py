@@ -154,7 +154,7 @@ def module_from_text(
     """
     source = Source(source_name, text)
     try:
-        tree = ast.parse(text)
+        tree = ast.parse(text, source_name)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise _syntax(error, source) from None
 
