@@ -52,3 +52,13 @@ def test_dims_of_tensors_without_elements() -> None:
 def test_what_cannot_be_too_large_is_not_checked(body: str) -> None:
     exe = compiled(f"def @main(%x: Tensor[(n, 64), float32]) {{ {body} }}")
     assert exe.program.functions["main"].constraints == ()
+
+
+def test_the_smaller_of_a_dim_and_a_number_is_no_more_than_the_dim() -> None:
+    exe = compiled("""
+    def @main[n: ShapeVar](%x: Tensor[(n,), float32], %k: Tensor[(1,), int64]) {
+      let %dims: Shape[(d,)] = tensor_to_shape(%k);
+      strided_slice(%x, begin=[dim[min(d, 9223372036854775807)]], end=[n], axes=[0])
+    }""")
+    assert exe(ones(3), np.array([1])).shape == (2,)
+    assert exe(ones(3), np.array([1 << 60])).shape == (0,)

@@ -176,7 +176,7 @@ def test_resizing_that_keeps_the_aspect_ratio(policy: str, mode: str) -> None:
     proto = model([shape, node], [value("x", (1, 1, "h", "k")), value("w", ("a", "b"))], opset=18)
     module = from_onnx(proto)
     exe = legato.compile(module)
-    for h, k, a, b in ((3, 5, 7, 4), (4, 4, 2, 6), (9, 3, 3, 3), (2, 7, 5, 1)):
+    for h, k, a, b in ((3, 5, 7, 4), (4, 4, 2, 6), (9, 3, 3, 3), (2, 7, 5, 1), (0, 1, 0, 2), (1, 0, 2, 0)):
         x = np.random.default_rng(h).standard_normal((1, 1, h, k)).astype(np.float32)
         args = [x, np.zeros((a, b), np.float32)]
         wanted = ort_outputs(proto, dict(zip("xw", args, strict=True)))[0]

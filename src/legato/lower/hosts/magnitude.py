@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import Final
 
-from legato.arith.expr import Binary, Const, Expr, Op, Select, add, const, eq, land, le, max_, mul, truediv
+from legato.arith.expr import Binary, Const, Expr, Op, Select, Var, add, const, eq, land, le, max_, min_, mul, truediv
 from legato.arith.substitute import nodes
 from legato.base import dtype as dt
 from legato.tir.buffer import Buffer
@@ -76,6 +76,11 @@ def _leaf(e: Expr) -> Expr:
     return const(float(abs(int(e.value))), dt.float64) if isinstance(e, Const) else cast(e, dt.float64)
 
 
+def _is_natural(e: Expr) -> bool:
+    """Whether `e` is a number or variable that is not negative: what is computed may be, when bits were lost."""
+    return e.value >= 0 if isinstance(e, Const) else isinstance(e, Var) and e.lo is not None and e.lo >= 0
+
+
 def _bound(op: Op, a: Expr, b: Expr, known: dict[Expr, Expr]) -> Expr:
     x, y = known[a], known[b]
     match op:
@@ -83,6 +88,8 @@ def _bound(op: Op, a: Expr, b: Expr, known: dict[Expr, Expr]) -> Expr:
             return add(x, y)
         case Op.MUL:
             return mul(x, y)
+        case Op.MIN if _is_natural(a) or _is_natural(b):  # no more than the other one, whose sign it may have
+            return min_(x, y) if _is_natural(a) and _is_natural(b) else y if _is_natural(a) else x
         case Op.MIN | Op.MAX:
             return max_(x, y)  # of the smaller, too: it may be negative
         case Op.FLOORDIV:

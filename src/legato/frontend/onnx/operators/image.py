@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from legato.arith.expr import Const, const, ge, le, max_, select
+from legato.arith.expr import Const, const, eq, ge, le, max_, select
 from legato.arith.fraction import simplest
 from legato.arith.simplify import simplify
 from legato.base import dtype as dt
@@ -218,18 +218,23 @@ def _quotient_at(b: Emitter, scale: Expr) -> tuple[Dim, Dim]:
 
 
 def _by_policy(b: Emitter, x: Expr, along: Sequence[int], wanted: Sequence[Dim], policy: str) -> list[_Axis]:
-    """One factor for all axes: the smallest or the largest of those that the sizes mean."""
+    """One factor for all axes: the smallest or the largest of those that the sizes mean, 1 of an empty axis (which
+    the specification leaves open; ONNX Runtime's choice)."""
     if policy not in ("not_larger", "not_smaller"):
         raise ImportModelError(f"keep_aspect_ratio_policy is {policy!r}, wanted stretch, not_larger or not_smaller")
     dims, is_wanted = b.dims_of(x), le if policy == "not_larger" else ge
-    over, under = wanted[0], dims[along[0]]
-    for axis, size in zip(along[1:], wanted[1:], strict=True):
-        is_better = is_wanted(size * under, over * dims[axis])
-        over, under = select(is_better, size, over), select(is_better, dims[axis], under)
+    factors = [
+        (select(eq(dims[axis], const(0)), const(1), size), max_(dims[axis], const(1)))
+        for axis, size in zip(along, wanted, strict=True)
+    ]
+    over, under = factors[0]
+    for size, d in factors[1:]:
+        is_better = is_wanted(size * under, over * d)
+        over, under = select(is_better, size, over), select(is_better, d, under)
     over, under = simplify(over), simplify(under)
     found = [_Axis(d) for d in dims]
     for axis in along:
-        size = simplify((dims[axis] * over * 2 + under) // max_(under * 2, const(1)))
+        size = simplify((dims[axis] * over * 2 + under) // (under * 2))
         if isinstance(over, Const) and isinstance(under, Const) and under.value:
             found[axis] = _Axis(size, float(over.value / under.value))
         else:
