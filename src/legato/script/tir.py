@@ -25,7 +25,6 @@ from legato.arith import expr as arith
 from legato.arith.expr import Expr, const
 from legato.base import dtype as dt
 from legato.base.errors import TypeCheckError, UnsupportedError
-from legato.script.modules import scalars
 from legato.script.modules.evaluate import Namespace
 from legato.script.modules.forms import (
     Allocation,
@@ -48,6 +47,7 @@ from legato.script.modules.forms import (
     Viewed,
 )
 from legato.script.modules.module import prim_func as prim_func
+from legato.tir import scalars
 from legato.tir.buffer import Layout, Scope
 from legato.tir.expr import Load, call
 from legato.tir.intrinsics import INTRINSICS

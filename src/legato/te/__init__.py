@@ -1,1 +1,20 @@
-"""Tensor expressions."""
+"""Tensor expressions. `from legato import te` has the names of `tvm.te`, which `te.names` defines."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("_"):
+        raise AttributeError(f"te has no {name}")
+    return getattr(import_module("legato.te.names"), name)  # on use: the compiler needs none of them
+
+
+def __dir__() -> list[str]:
+    found: list[str] = import_module("legato.te.names").__all__
+    return found

@@ -24,8 +24,8 @@ from legato.arith.substitute import variables
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.errors import TypeCheckError
-from legato.script.modules import scalars
 from legato.script.modules.forms import Attributes, Axes, Domain, Guarded, InitForm, Regions
+from legato.tir import scalars
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Load
 from legato.tir.stmt import For, If, Let, Stmt, Store, block

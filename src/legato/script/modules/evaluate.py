@@ -20,8 +20,8 @@ from typing import Any, Final
 from legato.arith.expr import Expr, Var
 from legato.base import dtype as dt
 from legato.base.errors import CompileError, LegatoError, ParseError, TypeCheckError, UnsupportedError
-from legato.script.modules.scalars import as_index
 from legato.script.source import Source
+from legato.tir.scalars import as_index
 
 __all__ = ["Consequence", "Evaluator", "Namespace", "Outer", "TextNames", "assigned", "raise_all"]
 

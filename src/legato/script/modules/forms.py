@@ -159,6 +159,6 @@ class ScalarType:
     dtype: DType
 
     def __call__(self, value: Any = None) -> Expr | NewVar:
-        from legato.script.modules.scalars import as_type
+        from legato.tir.scalars import as_type
 
         return NewVar(self.dtype) if value is None else as_type(value, self.dtype)

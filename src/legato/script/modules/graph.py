@@ -30,7 +30,6 @@ from legato.infer.holes import dim_vars, has_holes
 from legato.ir.expr import Expr, Function, GlobalVar, Tuple, TupleGetItem, Var, constant
 from legato.ir.let import lets
 from legato.ir.types import FuncType, TensorType, Type
-from legato.script.modules import scalars
 from legato.script.modules.evaluate import Consequence, Evaluator, Outer, assigned, raise_all
 from legato.script.modules.forms import NewVar
 from legato.script.modules.names import Members
@@ -38,6 +37,7 @@ from legato.script.modules.operators import OPERATORS, OpForm
 from legato.script.modules.types import type_of
 from legato.script.modules.values import ReaderCall
 from legato.script.source import Source
+from legato.tir import scalars
 
 __all__ = ["Dataflows", "Declared", "FunctionAttributes", "GraphReader", "LetForm", "Options", "Outputs", "Sequences",
            "declared", "graph_function"]  # fmt: skip

@@ -20,7 +20,6 @@ from legato.arith.expr import Const, Expr, Var, const, floordiv
 from legato.arith.substitute import variables
 from legato.base import dtype as dt
 from legato.base.errors import CompileError, TypeCheckError, UnsupportedError
-from legato.script.modules import scalars
 from legato.script.modules.blocks import Block, Place
 from legato.script.modules.evaluate import Evaluator, Outer, raise_all
 from legato.script.modules.forms import (
@@ -39,6 +38,7 @@ from legato.script.modules.forms import (
     Viewed,
 )
 from legato.script.source import Source
+from legato.tir import scalars
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
 from legato.tir.stmt import Alloc, Check, For, Func, If, Let, LoopKind, Stmt, Store, block

@@ -9,8 +9,8 @@ from legato.base.errors import TypeCheckError
 from legato.ir.call_tir import call_tir
 from legato.ir.expr import Expr, GlobalVar, Shape
 from legato.ir.types import TensorType, TupleType, Type
-from legato.script.modules import scalars
 from legato.script.modules.types import type_of
+from legato.tir import scalars
 from legato.tir.destination import with_copies
 from legato.tir.stmt import Func
 

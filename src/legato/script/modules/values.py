@@ -15,8 +15,8 @@ from legato.base.errors import CompileError, TypeCheckError
 from legato.ir.constraint import Constraint
 from legato.ir.expr import Constant, Expr, constant
 from legato.ir.types import Type
-from legato.script.modules import scalars
 from legato.script.modules.types import type_of
+from legato.tir import scalars
 
 if TYPE_CHECKING:
     from legato.script.modules.graph import GraphReader
