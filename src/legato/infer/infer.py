@@ -26,6 +26,7 @@ from legato.ir.op import Op
 from legato.ir.purity import Purity, effects_in_dataflow
 from legato.ir.scope import bound_twice, misplaced, place
 from legato.ir.types import FuncType, GlobalTypeVar, Type, TypeData, TypeVar, free_type_vars, walk
+from legato.tir.stmt import Func
 
 __all__ = ["infer", "infer_function", "infer_text"]
 
@@ -41,10 +42,7 @@ def infer(module: Module) -> Module:
     state = Walk(module.types)
     functions = dict(module.graph_functions())
     _raise(_data_type_faults(module.types))
-    for gv, program in module.functions.items():
-        if not isinstance(program, Function):
-            state.globals[gv] = state.solver.hole(gv.name)
-            state.programs[gv] = program
+    _open_programs(state, {gv: f for gv, f in module.functions.items() if not isinstance(f, Function)})
     new: dict[GlobalVar, GlobalFunc] = {}
     for group in _groups(functions):
         _infer_group(state, {gv: functions[gv] for gv in group})
@@ -86,11 +84,17 @@ def _misstated(stated: Type, node: Expr) -> TypeCheckError:
 
 
 def infer_function(
-    func: Function, *, types: Sequence[TypeData] = (), globals_: Mapping[GlobalVar, Type] | None = None
+    func: Function,
+    *,
+    types: Sequence[TypeData] = (),
+    globals_: Mapping[GlobalVar, Type] | None = None,
+    programs: Mapping[GlobalVar, Func] | None = None,
 ) -> Function:
-    """`func` typed on its own; `globals_` are the types of the global functions that it names."""
+    """`func` typed on its own; `globals_` are the types of the functions that it names, `programs` those that are loop
+    programs."""
     state = Walk({t.header: t for t in types})
     state.globals.update(globals_ or {})
+    _open_programs(state, programs or {})
     roots: list[Expr] = [func]
     for node in post_order(roots):
         if isinstance(node, GlobalVar) and node not in state.globals and node.ty is not None:
@@ -101,6 +105,12 @@ def infer_function(
         state.errors += _effects(alone)
     _raise(state.errors)
     return Rebuild(state).function(func)
+
+
+def _open_programs(state: Walk, programs: Mapping[GlobalVar, Func]) -> None:
+    for gv, program in programs.items():
+        state.globals[gv] = state.solver.hole(gv.name)
+        state.programs[gv] = program
 
 
 def _data_type_faults(types: Mapping[GlobalTypeVar, TypeData]) -> list[TypeCheckError]:

@@ -47,6 +47,27 @@ class Operators(Immutable):
     def __rtruediv__(self, other: Any) -> Expr:
         return sugar.apply("divide", other, self)
 
+    def __floordiv__(self, other: Any) -> Expr:
+        return sugar.apply("floor_divide", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Expr:
+        return sugar.apply("floor_divide", other, self)
+
+    def __mod__(self, other: Any) -> Expr:
+        return sugar.apply("mod", self, other)
+
+    def __rmod__(self, other: Any) -> Expr:
+        return sugar.apply("mod", other, self)
+
+    def __pow__(self, other: Any) -> Expr:
+        return sugar.apply("power", self, other)
+
+    def __rpow__(self, other: Any) -> Expr:
+        return sugar.apply("power", other, self)
+
+    def __matmul__(self, other: Any) -> Expr:
+        return sugar.apply("matmul", self, other)
+
     def __neg__(self) -> Expr:
         return sugar.apply("negative", self)
 

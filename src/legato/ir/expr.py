@@ -84,6 +84,11 @@ class Expr(Operators):
             )
         return self.ty
 
+    @property
+    def struct_info(self) -> Type:
+        """`checked_type`, as older versions of Relax call it."""
+        return self.checked_type
+
     def astext(self, show_meta_data: bool = True) -> str:
         """This expression as text; `show_meta_data`: with the section that holds constants."""
         from legato.ir.printer import show  # the printer walks the classes defined here
@@ -389,6 +394,11 @@ class Shape(Expr):
     """Dims as a value of ShapeType."""
 
     dims: tuple[Dim, ...]
+
+    @property
+    def values(self) -> tuple[Dim, ...]:
+        """`dims`, as Relax calls them."""
+        return self.dims
 
 
 @dataclass(frozen=True, eq=False, slots=True)

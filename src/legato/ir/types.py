@@ -94,6 +94,11 @@ class TensorType(Type):
         return len(self.shape)
 
     @property
+    def ndim(self) -> int:
+        """`rank`, as Relax calls it."""
+        return len(self.shape)
+
+    @property
     def is_static(self) -> bool:
         """True if every dim is a literal."""
         return all(isinstance(d, Const) for d in self.shape)
@@ -215,6 +220,16 @@ class ShapeType(Type):
     """The type of a shape value; `dims` is None where not even the rank is known."""
 
     dims: tuple[Dim, ...] | None = None
+
+    @property
+    def values(self) -> tuple[Dim, ...] | None:
+        """`dims`, as Relax calls them."""
+        return self.dims
+
+    @property
+    def ndim(self) -> int:
+        """Number of dims, -1 where it is not known; as Relax calls it."""
+        return -1 if self.dims is None else len(self.dims)
 
 
 @dataclass(frozen=True, slots=True)

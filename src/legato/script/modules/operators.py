@@ -24,7 +24,7 @@ from legato.ir.expr import Expr, Shape, constant
 from legato.ir.types import TensorType
 from legato.script.modules.evaluate import Namespace
 
-__all__ = ["OPERATORS", "OpForm"]
+__all__ = ["OPERATORS", "OpForm", "applied"]
 
 Rule = Callable[..., Any]
 
@@ -41,12 +41,7 @@ class OpForm(Namespace):
         if self.exact:
             record = sugar.operators().get(self.name) or op_table({}).get(self.name) or self.name
             return b.call(record, *args, **keywords)
-        rule = OPERATORS[self.name]
-        try:
-            signature(rule).bind(b, *args, **keywords)
-        except TypeError as error:
-            raise TypeCheckError(f"R.{self.name}: {error}") from None
-        return rule(b, *args, **keywords)
+        return applied(b, f"R.{self.name}", OPERATORS[self.name], args, keywords)
 
     def __call__(self, *_: Any, **__: Any) -> Any:
         raise CompileError(f"R.{self.name} is called in a script only", hint="write it in a function under @R.function")
@@ -55,6 +50,15 @@ class OpForm(Namespace):
         if name.startswith("_") or not self.exact:
             raise AttributeError(name)
         return OpForm(f"{self.name}.{name}", exact=True)
+
+
+def applied(b: Builder, shown: str, rule: Rule, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    """The call that `rule` makes; `shown` is what errors call it. TypeCheckError where the arguments do not fit."""
+    try:
+        signature(rule).bind(b, *args, **keywords)
+    except TypeError as error:
+        raise TypeCheckError(f"{shown}: {error}") from None
+    return rule(b, *args, **keywords)
 
 
 def _numbers(given: Any) -> Any:

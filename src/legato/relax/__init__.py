@@ -1,0 +1,63 @@
+"""Relax as its users know it: `from legato import relax`.
+
+    bb = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((te.var("n"), 784), "float32"))
+    with bb.function("main", [x]):
+        bb.emit_func_output(bb.emit(relax.op.nn.relu(x)))
+    mod = bb.get()
+
+Nodes, types, modules and passes are Legato's own; this package gives them Relax's names and constructors, both those of
+newer versions (`TensorType`, `ty`) and of older ones (`TensorStructInfo`, `struct_info`). What differs from the
+original is said where it does, and in docs/relax.md.
+"""
+
+from __future__ import annotations
+
+from legato.relax import op
+from legato.relax.block_builder import BlockBuilder
+from legato.relax.expr import (
+    Call,
+    Constant,
+    DataflowVar,
+    DataTypeImm,
+    Expr,
+    ExternFunc,
+    Function,
+    GlobalVar,
+    If,
+    PrimValue,
+    ShapeExpr,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+    Var,
+    const,
+    get_shape_of,
+    prim_value,
+)
+from legato.relax.op import call_tir
+from legato.relax.ty import (
+    AnyType,
+    FuncStructInfo,
+    FuncType,
+    ObjectStructInfo,
+    ObjectType,
+    PrimStructInfo,
+    PrimType,
+    ShapeStructInfo,
+    ShapeType,
+    StructInfo,
+    TensorStructInfo,
+    TensorType,
+    TupleStructInfo,
+    TupleType,
+    Type,
+)
+
+__all__ = [
+    "AnyType", "BlockBuilder", "Call", "Constant", "DataTypeImm", "DataflowVar", "Expr", "ExternFunc", "FuncStructInfo",
+    "FuncType", "Function", "GlobalVar", "If", "ObjectStructInfo", "ObjectType", "PrimStructInfo", "PrimType",
+    "PrimValue", "ShapeExpr", "ShapeStructInfo", "ShapeType", "StringImm", "StructInfo", "TensorStructInfo",
+    "TensorType", "Tuple", "TupleGetItem", "TupleStructInfo", "TupleType", "Type", "Var", "call_tir", "const",
+    "get_shape_of", "op", "prim_value",
+]  # fmt: skip
