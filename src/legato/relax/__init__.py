@@ -13,7 +13,7 @@ original is said where it does, and in docs/relax.md.
 
 from __future__ import annotations
 
-from legato.relax import op
+from legato.relax import nd, op
 from legato.relax.block_builder import BlockBuilder
 from legato.relax.expr import (
     Call,
@@ -35,6 +35,7 @@ from legato.relax.expr import (
     get_shape_of,
     prim_value,
 )
+from legato.relax.nd import cpu
 from legato.relax.op import call_tir
 from legato.relax.ty import (
     AnyType,
@@ -53,11 +54,12 @@ from legato.relax.ty import (
     TupleType,
     Type,
 )
+from legato.relax.vm import VirtualMachine, VMExecutable, build
 
 __all__ = [
     "AnyType", "BlockBuilder", "Call", "Constant", "DataTypeImm", "DataflowVar", "Expr", "ExternFunc", "FuncStructInfo",
     "FuncType", "Function", "GlobalVar", "If", "ObjectStructInfo", "ObjectType", "PrimStructInfo", "PrimType",
     "PrimValue", "ShapeExpr", "ShapeStructInfo", "ShapeType", "StringImm", "StructInfo", "TensorStructInfo",
-    "TensorType", "Tuple", "TupleGetItem", "TupleStructInfo", "TupleType", "Type", "Var", "call_tir", "const",
-    "get_shape_of", "op", "prim_value",
+    "TensorType", "Tuple", "TupleGetItem", "TupleStructInfo", "TupleType", "Type", "VMExecutable", "Var",
+    "VirtualMachine", "build", "call_tir", "const", "cpu", "get_shape_of", "nd", "op", "prim_value",
 ]  # fmt: skip
