@@ -34,6 +34,7 @@ PROVEN = [
     "for i in 0..n { if 0 < m { y[i] = x[i, index(k[i]) % m]; } }",
     "for i in 0..n { y[i] = select(y[i] < 2.5f, 0f, select(1f < y[i] or y[i] == 0f, 1f, 2f)); }",
     "if 2 <= n { y[select(p < 3, 0, 1)] = 1f; }",
+    "for i in 0..n { if 0 < m { y[i] = select(0f < x[i, 0], 0f, x[i, 0]); } }",
     "for i in 0..n { prefetch x[i + 9, 0]; }",
     "alloc t: Buffer[(n + 1,), float32, scope=local]; for i in 0..n { t[i + 1] = 1f; }",
 ]

@@ -178,8 +178,8 @@ class _Known:
     def _negated(e: Expr) -> list[Expr]:
         if isinstance(e, Binary) and e.op is Op.OR:
             return [negation(e.a), negation(e.b)]
-        says_nothing = not isinstance(e, Binary) or e.a.dtype.is_bool or e.a.dtype.is_float  # of an index
-        return [] if says_nothing else [negation(e)]
+        is_open = not isinstance(e, Binary) or e.a.dtype.is_bool or e.a.dtype.is_float  # of floats nothing follows
+        return [] if is_open else [negation(e)]
 
     def _compared(self, e: Binary) -> list[Fact | None]:
         a, b = _as_index(e.a), _as_index(e.b)
