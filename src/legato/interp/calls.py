@@ -108,7 +108,7 @@ def _call_tir(context: Context, env: Activation, args: Sequence[Value], attrs: C
     if fault is not None:
         raise RunError(f"call_tir: {fault}")
     outs = [np.zeros([dim_value(d, env.dims) for d in t.shape], t.dtype.numpy) for t in attrs.out]
-    buffers = [np.ascontiguousarray(a, p.dtype.numpy) for a, p in zip(inputs, func.params, strict=False)]
+    buffers = [np.asarray(a, p.dtype.numpy, order="C") for a, p in zip(inputs, func.params, strict=False)]
     dims = _program_dims(func, [dim_value(d, env.dims) for d in attrs.dims], [a.shape for a in (*buffers, *outs)])
     tested, tests = _tested(func)
     report = np.full(WORDS, -1)
