@@ -26,7 +26,6 @@ from legato.base.node import post_order, transform
 from legato.infer.builder import Builder
 from legato.infer.holes import dim_vars
 from legato.infer.infer import infer, infer_function
-from legato.ir.call_tir import call_tir
 from legato.ir.expr import Call, Expr, Function, GlobalVar, Tuple, TupleGetItem, Var
 from legato.ir.let import lets
 from legato.ir.module import GlobalFunc, Module
@@ -36,7 +35,7 @@ from legato.ir.visit import substitute
 from legato.relax.expr import as_expr
 from legato.relax.te_calls import te_call
 from legato.relax.ty import as_type
-from legato.tir.equal import program_key
+from legato.te.calls import Programs
 from legato.tir.stmt import Func
 
 __all__ = ["BlockBuilder"]
@@ -68,11 +67,10 @@ class BlockBuilder:
         given = getattr(mod, "module", mod) or Module()
         self._types, self._attrs = given.types, given.attrs
         self._functions: dict[GlobalVar, GlobalFunc] = dict(given.functions)
-        self._programs = {program_key(f): gv for gv, f in given.functions.items() if isinstance(f, Func)}
+        self._programs = Programs(given.functions)
         self._globals: dict[GlobalVar, Type] = {
             gv: f.ty for gv, f in given.graph_functions() if f.ty is not None
         }  # fmt: skip
-        self._names = {gv.name for gv in given.functions}
         self._values: dict[Var, Expr] = {}
         self._b = Builder()
         self._open: _Function | None = None
@@ -182,8 +180,9 @@ class BlockBuilder:
         """
         name = keywords.pop("primfunc_name_hint", None) or getattr(func, "__name__", "te").strip("<>")
         keywords.pop("primfunc_attrs", None)
-        found = te_call(func, args, keywords, name)
-        return call_tir(self.add_func(found.func, name), found.args, found.out, found.dims)
+        made = te_call(self._programs, func, args, keywords, name)
+        self._functions |= self._programs.made
+        return made
 
     def normalize(self, expr: Expr) -> Expr:
         """`expr`, typed where the types of what it is made of are known."""
@@ -209,10 +208,7 @@ class BlockBuilder:
 
     def get_unique_name(self, name_prefix: str) -> str:
         """`name_prefix`, or that with a number, where a function of the module is called so."""
-        name, count = name_prefix, 1
-        while name in self._names:
-            name, count = f"{name_prefix}{count}", count + 1
-        return name
+        return self._programs.new_name(name_prefix)
 
     # ------------------------------------------------------------------ functions
 
@@ -235,13 +231,8 @@ class BlockBuilder:
         """The global variable of a function that is added; of an equal tensor program that is there already."""
         if isinstance(func, Function):
             return self._define(func_name, func)
-        key = program_key(func)
-        if key in self._programs:
-            return self._programs[key]
-        gv = GlobalVar(self.get_unique_name(func_name))
-        self._names.add(gv.name)
-        self._programs[key] = gv
-        self._functions[gv] = replace(func, name=gv.name)
+        gv = self._programs.add(func, func_name)
+        self._functions |= self._programs.made
         return gv
 
     def update_func(self, gv: GlobalVar, updated_func: GlobalFunc) -> None:
@@ -253,7 +244,7 @@ class BlockBuilder:
     def _define(self, name: str, func: Function) -> GlobalVar:
         gv = GlobalVar(self.get_unique_name(name))
         self._functions[gv] = self._inferred(gv, func)
-        self._names.add(gv.name)
+        self._programs.taken.add(gv.name)
         return gv
 
     def _inferred(self, gv: GlobalVar, func: GlobalFunc) -> GlobalFunc:

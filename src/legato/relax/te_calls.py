@@ -5,34 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from legato.arith.expr import Expr as Dim
-from legato.arith.expr import Var as DimVar
-from legato.arith.simplify import simplify
-from legato.base.dataclass import dataclass
 from legato.base.errors import TypeCheckError
-from legato.ir.call_tir import program_dims
-from legato.ir.expr import Expr, Shape, Tuple
+from legato.ir.expr import Call, Expr, Shape, Tuple
 from legato.ir.types import TensorType
 from legato.te import names as te
-from legato.te.programs import program
+from legato.te.calls import Programs
 from legato.te.tensor import Tensor, placeholder
-from legato.tir.stmt import Func
 
-__all__ = ["TeCall", "te_call"]
-
-
-@dataclass(frozen=True, slots=True)
-class TeCall:
-    """A tensor program with what a call of it has: inputs, types of outputs, and dims that these do not tell."""
-
-    func: Func
-    args: tuple[Expr, ...]
-    out: tuple[TensorType, ...]
-    dims: tuple[Dim, ...]
+__all__ = ["te_call"]
 
 
-def te_call(function: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any], name: str) -> TeCall:
-    """The tensor program of what `function` gives for tensors in place of the expressions among its arguments.
+def te_call(
+    programs: Programs, function: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any], name: str
+) -> Call:
+    """The call of the tensor program of what `function` gives for tensors in place of the expressions among its
+    arguments; the program is called like `name`.
 
     Lists and tuples of expressions are lists of tensors, a shape is the list of its dims; anything else is passed on.
     TypeCheckError where an expression is no tensor, or the result no tensor, or several of them.
@@ -44,10 +31,7 @@ def te_call(function: Callable[..., Any], args: Sequence[Any], keywords: Mapping
     odd = [t for t in outputs if not isinstance(t, Tensor)]
     if odd or not outputs:
         raise TypeCheckError(f"{name} gives {odd[0] if odd else 'nothing'!r}, wanted tensors", hint="te.compute(…)")
-    func, dims = program(name, [t for _, t in inputs], outputs)
-    shapes = [t.shape for t in (*(t for _, t in inputs), *outputs)]
-    out = tuple(TensorType(tuple(simplify(d) for d in t.shape), t.dtype) for t in outputs)
-    return TeCall(func, tuple(e for e, _ in inputs), out, () if _are_told(func, shapes, dims) else dims)
+    return programs.call(name, [e for e, _ in inputs], [t for _, t in inputs], outputs)
 
 
 def _given(value: Any, inputs: list[tuple[Expr, Tensor]]) -> Any:
@@ -69,9 +53,3 @@ def _given(value: Any, inputs: list[tuple[Expr, Tensor]]) -> Any:
     made = placeholder(getattr(value, "name", None) or f"input{len(inputs)}", value.ty.shape, value.ty.dtype)
     inputs.append((value, made))
     return te.Tensor(made)
-
-
-def _are_told(func: Func, shapes: Sequence[Sequence[Dim]], dims: Sequence[DimVar]) -> bool:
-    """Whether the shapes of inputs and outputs tell the dims of `func`."""
-    found = program_dims(func, (), shapes)
-    return not isinstance(found, str) and [found[p] for p in func.params if isinstance(p, DimVar)] == list(dims)

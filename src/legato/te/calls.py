@@ -1,0 +1,71 @@
+"""Tensor expressions as calls of tensor programs: each program once, whatever calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from legato.arith.expr import Expr as Dim
+from legato.arith.expr import Var as DimVar
+from legato.arith.simplify import simplify
+from legato.ir.call_tir import call_tir, program_dims
+from legato.ir.expr import Call, Expr, GlobalVar
+from legato.ir.module import GlobalFunc
+from legato.ir.types import TensorType
+from legato.te.programs import program
+from legato.te.tensor import Tensor
+from legato.tir.equal import program_key
+from legato.tir.stmt import Func
+
+__all__ = ["Programs"]
+
+
+class Programs:
+    """The tensor programs of a module whose functions are `functions`; `made` are those that were added.
+
+    taken: names that no program may have, which grows with them.
+    """
+
+    def __init__(self, functions: Mapping[GlobalVar, GlobalFunc]) -> None:
+        self.taken = {gv.name for gv in functions}
+        self.made: dict[GlobalVar, Func] = {}
+        self._known = {program_key(f): gv for gv, f in functions.items() if isinstance(f, Func)}
+
+    def new_name(self, hint: str) -> str:
+        """`hint`, or that with a number."""
+        name, count = hint, 1
+        while name in self.taken:
+            name, count = f"{hint}{count}", count + 1
+        return name
+
+    def add(self, func: Func, hint: str) -> GlobalVar:
+        """The global variable of `func`, or of an equal program; called like `hint`."""
+        key = program_key(func)
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        gv = self._known[key] = GlobalVar(self.new_name(hint))
+        self.taken.add(gv.name)
+        self.made[gv] = replace(func, name=gv.name)
+        return gv
+
+    def call(
+        self, hint: str, args: Iterable[Expr], inputs: Sequence[Tensor], outputs: Sequence[Tensor],
+        out: Sequence[TensorType] | None = None, operators: Sequence[str] = (),
+    ) -> Call:  # fmt: skip
+        """The call, on `args`, of the program that computes `outputs` from `inputs`.
+
+        out: the types of its results, where these are known otherwise than from the tensors.
+        """
+        func, dims = program(hint, inputs, outputs)
+        gv = self.add(func, hint)
+        types = out or [TensorType(tuple(simplify(d) for d in t.shape), t.dtype) for t in outputs]
+        shapes = [t.shape for t in (*inputs, *types)]
+        stated = () if _are_told(func, shapes, dims) else dims
+        return call_tir(gv, list(args), types, stated, operators=operators)
+
+
+def _are_told(func: Func, shapes: Sequence[Sequence[Dim]], dims: Sequence[DimVar]) -> bool:
+    """Whether the shapes of inputs and outputs tell the dims of `func`."""
+    found = program_dims(func, (), shapes)
+    return not isinstance(found, str) and [found[p] for p in func.params if isinstance(p, DimVar)] == list(dims)
