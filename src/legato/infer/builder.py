@@ -118,7 +118,8 @@ class Builder:
             return node
         result, type_args = self._typer.apply(node, ty, known)
         self._solver.run()
-        solved = tuple(self._solver.zonk(t) if isinstance(t, Type) else self._solver.dim(t) for t in type_args)
+        given = [t for t in type_args if isinstance(t, Type) or not isinstance(callee, Constructor)]
+        solved = tuple(self._solver.zonk(t) if isinstance(t, Type) else self._solver.dim(t) for t in given)
         if any(has_holes(a) if isinstance(a, Type) else is_hole(a) for a in solved):
             return node  # what it is used for may say more
         return Call(callee, tuple(args), None, solved, ty=self._closed(result), span=self.span)
@@ -170,6 +171,10 @@ class Builder:
         ty = shape if isinstance(shape, Type) else tensor_type([self._as_dim(d) for d in shape], dtype)
         self._typer.scope.dims.update(dim_vars(ty))
         return Var(name, ty=ty, span=self.span)
+
+    def has_new_dims(self, ty: Type) -> bool:
+        """Whether a type names dims that nothing has named so far: those of a value that data decides."""
+        return not self._typer.scope.dims.issuperset(dim_vars(ty))
 
     @staticmethod
     def _as_dim(d: ExprLike) -> Dim | int:

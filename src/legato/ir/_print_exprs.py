@@ -58,7 +58,7 @@ from legato.ir.op import Op
 from legato.ir.scope import Scope, operands, pattern_vars, place
 from legato.ir.types import Dim, TensorType, Type, TypeVar
 
-__all__ = ["Context", "ExprPrinter"]
+__all__ = ["Context", "ExprPrinter", "used_dims"]
 
 _LEAVES: Final = (Var, GlobalVar, Constant, Constructor, Op, Shape)
 _NESTED: Final = (Let, Function, If, Match, Dataflow)
@@ -240,7 +240,7 @@ class ExprPrinter:
     @cached_property
     def _wanted(self) -> frozenset[DimVar]:
         """The dims that the text uses; asked for where there are dims."""
-        return frozenset(_used_dims(self._place.order))
+        return frozenset(used_dims(self._place.order))
 
     def _own_dims(self, node: Expr) -> str:
         """The type of a node behind its name, where it has dims of its own that the text uses elsewhere."""
@@ -433,7 +433,7 @@ class ExprPrinter:
         return f"[{', '.join(texts)}]"
 
 
-def _used_dims(nodes: Sequence[Expr]) -> Iterator[DimVar]:
+def used_dims(nodes: Sequence[Expr]) -> Iterator[DimVar]:
     """The dims in the text of nodes, but for the types of let variables, which are those of their values."""
     for node in nodes:
         match node:

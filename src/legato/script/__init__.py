@@ -28,7 +28,7 @@ from legato.script.decorate import ScriptFunction, relay
 from legato.script.model import ScriptModel, relay_model
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, MutableMapping
 
     from legato.ir.expr import Function
     from legato.ir.module import Module
@@ -50,12 +50,14 @@ def parse(text: str, source: str = "<script>", *, constants: Mapping[str, Any] |
     return module_from_text(text, names, source, constants)
 
 
-def show(program: Module | Func | Function) -> str:
+def show(program: Module | Func | Function, constants: MutableMapping[str, Any] | None = None) -> str:
     """A module, or a function of it, as a script: `parse` of it is alpha-equal (to the typed module).
 
-    UnsupportedError for what scripts do not have: data types, matches, cells, type parameters but dims, dims that data
-    decides and the text names, host functions. `str(program)` is the text of any program.
+    constants: a dictionary that arrays of more than 16 elements go to, by the names that the script has for them;
+    `parse` takes it. Without it they stand in the script.
+    UnsupportedError for what scripts do not have: host functions, and what nests deeper than Python's blocks do.
+    `str(program)` is the text of any program.
     """
     from legato.script.modules.print_module import show as show_script  # on use, as above
 
-    return show_script(program)
+    return show_script(program, constants)

@@ -21,14 +21,26 @@ import numpy as np
 from legato.base import dtype as dt
 from legato.base.errors import TypeCheckError
 from legato.ir import expr as ir
+from legato.ir.types import Kind
 from legato.script.modules import values
 from legato.script.modules.evaluate import Namespace
 from legato.script.modules.forms import ScalarType
-from legato.script.modules.graph import Dataflows, FunctionAttributes, LetForm, Outputs, Sequences
+from legato.script.modules.graph_forms import Dataflows, FunctionAttributes, LetForm, Outputs, Partial, Sequences
 from legato.script.modules.module import function as function
 from legato.script.modules.operators import OPERATORS, OpForm
 from legato.script.modules.tir_calls import call_tir_form, call_tir_inplace_form
-from legato.script.modules.types import AnyForm, CallableForm, PrimForm, ShapeForm, TensorForm, TupleForm
+from legato.script.modules.types import (
+    AnyForm,
+    CallableForm,
+    DataForm,
+    DataTypeForm,
+    PrimForm,
+    RefForm,
+    ShapeForm,
+    TensorForm,
+    TupleForm,
+    TypeVarForm,
+)
 from legato.script.modules.values import ReaderCall
 
 if TYPE_CHECKING:
@@ -70,9 +82,40 @@ def Prim(dtype: Any = None, value: Any = None) -> PrimForm:
     return PrimForm(dt.dtype(dtype or "int64"))
 
 
-def Callable(params: Any = None, ret: Any = None, purity: bool = True, *, dims: Any = ()) -> CallableForm | AnyForm:
-    """A function; without parameters, any. dims: those that each of its calls has anew. (Purity is inferred.)"""
-    return AnyForm() if params is None else CallableForm(_sequence(params), ret, _sequence(dims))
+def Callable(
+    params: Any = None, ret: Any = None, purity: bool = True, *, type_params: Any = ()
+) -> CallableForm | AnyForm:
+    """A function; without parameters, any. type_params: dims by name and type variables that each of its calls has
+    anew. (Purity is inferred.)"""
+    return AnyForm() if params is None else CallableForm(_sequence(params), ret, _sequence(type_params))
+
+
+def Ref(value: Any) -> RefForm:
+    """A cell that holds a `value`."""
+    return RefForm(value)
+
+
+def TypeVar(name: str, kind: str = "Type") -> TypeVarForm:
+    """A type variable of the function, or of the data type."""
+    return TypeVarForm(name, Kind(kind))
+
+
+def Data(name: str, args: Any = None) -> DataForm:
+    """A data type of the module, applied to types where it takes some."""
+    return DataForm(name, None if args is None else _sequence(args))
+
+
+def data_type(
+    constructors: Any, type_params: Any = (), *, name: str | None = None, names: Any = None, bounds: Any = None,
+    extern: bool = False,
+) -> DataTypeForm:  # fmt: skip
+    """The definition of a data type, in a module's class: `List = R.data_type({"Nil": (), "Cons": (…)}, (…))`.
+
+    constructors: by their names, the types of what each holds. name, names: what it and constructors are called, by
+    their names here, where that is no name of Python.
+    """
+    held = {key: _sequence(types) for key, types in dict(constructors).items()}
+    return DataTypeForm(held, _sequence(type_params), name, dict(names or {}), dict(bounds or {}), extern)
 
 
 Object = AnyForm()
@@ -98,6 +141,11 @@ def func_attr(attrs: Any) -> FunctionAttributes:
 def let(value: Any) -> LetForm:
     """What is assigned this is bound, where assignments name nodes: in a function of the form "graph"."""
     return LetForm(value)
+
+
+def partial(value: Any) -> Partial:
+    """What a match looks at that has no case for some values: `match R.partial(x):`."""
+    return Partial(value)
 
 
 def seq() -> Sequences:
@@ -140,6 +188,9 @@ def dtype(name: str) -> dt.DType:
     return dt.dtype(name)
 
 
+ref = ReaderCall("ref", values.ref)  # a new cell
+ref_read = ReaderCall("ref_read", values.ref_read)  # what a cell holds
+ref_write = ReaderCall("ref_write", values.ref_write)  # sets a cell
 shape = ReaderCall("shape", values.shape)  # dims as a value
 tuple = ReaderCall("tuple", values.tuple_)  # a tuple of values
 meta = ReaderCall("meta", values.meta)  # a constant whose array is beside the text: `parse(text, constants=…)`
@@ -180,9 +231,10 @@ class _Exact(Namespace):
 
 nn, op = _Names("nn"), _Exact()
 _FORMS: Final = (
-    "Any", "Callable", "Object", "Prim", "Shape", "Tensor", "Tuple", "array", "call_tir", "call_tir_inplace", "const",
-    "constraint", "dataflow", "dtype", "func_attr", "function", "inf", "let", "match_cast", "meta", "nan", "nn", "op",
-    "output", "prim_value", "seq", "shape", "tuple", "type",
+    "Any", "Callable", "Data", "Object", "Prim", "Ref", "Shape", "Tensor", "Tuple", "TypeVar", "array", "call_tir",
+    "call_tir_inplace", "const", "constraint", "data_type", "dataflow", "dtype", "func_attr", "function", "inf", "let",
+    "match_cast", "meta", "nan", "nn", "op", "output", "partial", "prim_value", "ref", "ref_read", "ref_write", "seq",
+    "shape", "tuple", "type",
 )  # fmt: skip
 __all__ = [*_FORMS, *(name for name in OPERATORS if "." not in name)]
 

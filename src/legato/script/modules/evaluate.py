@@ -10,6 +10,7 @@ and sequences that it computes stay small.
 from __future__ import annotations
 
 import ast
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -78,8 +79,8 @@ class Evaluator:
     def __init__(self, source: Source, outer: Outer) -> None:
         self.source = source
         self.outer = outer
-        self.names: dict[str, Any] = {}
-        self.dims: dict[str, Var] = {}  # by the names that shapes give them
+        self.names: ChainMap[str, Any] = ChainMap()  # of blocks, innermost first
+        self.dims: ChainMap[str, Var] = ChainMap()  # by the names that shapes give them; of functions, innermost first
         self.bounds: Mapping[str, Any] = {}  # (least, largest) of dims by name, where that is not (0, None)
         self.faults: list[CompileError] = []  # of statements that were passed over
 
@@ -132,6 +133,15 @@ class Evaluator:
         if isinstance(d, int) and d < 0:
             raise TypeCheckError(f"a dim is {d}, wanted at least 0")
         return as_index(d, "a dim")
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Names bound inside are forgotten."""
+        self.names = self.names.new_child()
+        try:
+            yield
+        finally:
+            self.names = self.names.parents
 
     # ------------------------------------------------------------------ places
 

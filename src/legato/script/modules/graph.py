@@ -14,119 +14,65 @@ are known behind it. A name in a shape and the same name assigned `T.int64()` ar
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field, replace
-from typing import Any
+from dataclasses import replace
+from itertools import islice
+from typing import Any, cast
 
 import numpy as np
 
 from legato.arith.expr import Expr as Dim
 from legato.arith.expr import Var as DimVar
-from legato.base.dataclass import dataclass
 from legato.base.errors import TypeCheckError, UnsupportedError
 from legato.infer.builder import Builder
 from legato.infer.holes import dim_vars, has_holes
-from legato.ir.expr import Expr, Function, GlobalVar, Tuple, TupleGetItem, Var, constant
+from legato.ir.expr import (
+    Call,
+    Clause,
+    Constructor,
+    Expr,
+    Function,
+    GlobalVar,
+    Match,
+    Tuple,
+    TupleGetItem,
+    Var,
+    constant,
+)
 from legato.ir.let import lets
-from legato.ir.types import FuncType, TensorType, Type
+from legato.ir.scope import operands, pattern_vars
+from legato.ir.types import TensorType, Type, TypeVar, free_type_vars
 from legato.script.modules.evaluate import Consequence, Evaluator, Outer, assigned, raise_all
 from legato.script.modules.forms import NewVar
+from legato.script.modules.graph_forms import (
+    Dataflows,
+    Declared,
+    FunctionAttributes,
+    LetForm,
+    Options,
+    Outputs,
+    Partial,
+    Sequences,
+)
 from legato.script.modules.names import Members
-from legato.script.modules.operators import OPERATORS, OpForm
-from legato.script.modules.types import type_of
+from legato.script.modules.operators import OPERATORS, OpForm, own_operator
+from legato.script.modules.patterns import read_pattern
+from legato.script.modules.types import DataForm, TypeVarForm, type_of, type_parameters, unnamed
 from legato.script.modules.values import ReaderCall
 from legato.script.source import Source
 from legato.tir import scalars
 
-__all__ = ["Dataflows", "Declared", "FunctionAttributes", "GraphReader", "LetForm", "Options", "Outputs", "Sequences",
-           "declared", "graph_function"]  # fmt: skip
+__all__ = ["GraphReader", "declared", "graph_function"]
 
 
-@dataclass(frozen=True, slots=True)
-class Dataflows:
-    """`R.dataflow()`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sequences:
-    """`R.seq()`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outputs:
-    """`R.output(…)`."""
-
-    values: tuple[Any, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class FunctionAttributes:
-    """`R.func_attr({…})`."""
-
-    values: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class LetForm:
-    """`R.let(value)`: what is assigned it is bound, in a function of the form "graph"."""
-
-    value: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What `@R.function(…)` says.
-
-    attrs: attributes (private, pure). is_graph: an assignment names a node; `R.let` binds. is_let: of a function inside
-    of such a function, that it is bound. name: what it is called, if not as in the script. dims: type parameters that
-    come first. bounds: (least, largest) of dims, by name. constants: arrays that `R.meta` names.
-    """
-
-    attrs: Mapping[str, Any] = field(default_factory=dict)
-    is_graph: bool = False
-    is_let: bool = False
-    name: str | None = None
-    dims: tuple[str, ...] = ()
-    bounds: Mapping[str, Any] = field(default_factory=dict)
-    constants: Mapping[str, Any] | None = None
-
-    @staticmethod
-    def of(
-        *, private: Any = False, pure: Any = True, form: str = "let", let: bool = False, name: str | None = None,
-        dims: Any = (), bounds: Any = None,
-    ) -> Options:  # fmt: skip
-        """The options that the keywords of the decorator stand for."""
-        if form not in ("let", "graph"):
-            raise TypeCheckError(f"a function of form {form!r}", hint='"let", or "graph": an assignment names a node')
-        attrs = ({"private": True} if private else {}) | ({} if pure else {"pure": False})
-        return Options(attrs, form == "graph", let, name, tuple(dims), dict(bounds or {}))
-
-
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """The head of a function: its parameters, result type, and the dims that these are the first to name."""
-
-    params: tuple[Var, ...]
-    ret: Type | None
-    dims: tuple[DimVar, ...]
-
-    @property
-    def ty(self) -> FuncType | None:
-        """The function's type, where the annotations tell it all."""
-        types = [p.ty for p in self.params]
-        if self.ret is None or has_holes(self.ret) or any(t is None or has_holes(t) for t in types):
-            return None
-        return FuncType(tuple(t for t in types if t is not None), self.ret, self.dims)
-
-
-def declared(reader: Evaluator, node: ast.FunctionDef, options: Options) -> Declared:
+def declared(reader: GraphReader, node: ast.FunctionDef, options: Options) -> Declared:
     """The head of a function. CompileError where its annotations are none."""
     given = node.args
-    outer = frozenset(reader.dims.values())
     reader.bounds = {**reader.bounds, **options.bounds}
-    listed = tuple(reader.new_dim(name) for name in options.dims)
-    reader.names |= {v.name: v for v in listed}
+    listed = type_parameters(options.type_params, reader.new_dim, reader.named_type)
+    reader.names |= {v.name: v for v in listed if isinstance(v, DimVar)}
     if given.vararg or given.kwarg or given.kwonlyargs or given.defaults:
         raise reader.error(node, "parameters of a graph function have no defaults, and no stars")
     params = []
@@ -134,13 +80,19 @@ def declared(reader: Evaluator, node: ast.FunctionDef, options: Options) -> Decl
         ty = None if arg.annotation is None else _annotation(reader, arg.annotation)
         params.append(Var(arg.arg, ty=ty, span=reader.source.span(arg)))
     ret = None if node.returns is None else _annotation(reader, node.returns)
-    found = dict.fromkeys((*listed, *(v for p in params if p.ty is not None for v in dim_vars(p.ty))))
-    return Declared(tuple(params), ret, tuple(v for v in found if v not in outer))
+    own = {*reader.dims.maps[0].values(), *reader.type_vars.maps[0].values()}
+    found = dict.fromkeys((*listed, *(v for p in params if p.ty is not None for v in _variables(p.ty))))
+    return Declared(tuple(params), ret, tuple(v for v in found if v in own))
 
 
-def _annotation(reader: Evaluator, node: ast.expr) -> Type | None:
+def _variables(ty: Type) -> Iterator[TypeVar | DimVar]:
+    yield from dim_vars(ty)
+    yield from free_type_vars(ty)
+
+
+def _annotation(reader: GraphReader, node: ast.expr) -> Type | None:
     with reader.at(node):
-        ty = type_of(reader.value(node), reader.dim)
+        ty = reader.type(reader.value(node))
     return None if has_holes(ty) else ty
 
 
@@ -163,7 +115,8 @@ class GraphReader(Evaluator):
     ) -> None:
         super().__init__(source, outer)
         self.members = members or Members({})
-        self.b = builder or Builder()
+        self.b = builder or Builder(types=tuple(self.members.types.values()))
+        self.type_vars: ChainMap[str, TypeVar] = ChainMap()  # of functions, innermost first
         self.outputs: list[tuple[str, Any]] | None = None  # of the dataflow block that is open
         self.attrs: dict[str, Any] = {}
         self.options = Options()
@@ -183,9 +136,20 @@ class GraphReader(Evaluator):
         if result is None:
             raise self.error(node, f"{node.name} returns nothing", "return … at its end")
         span = self.source.span(node)
-        return Function(head.params, lets(bound, result), head.ret, head.dims, self.attrs, span=span)
+        return Function(head.params, lets(bound, result), head.ret, head.type_params, self.attrs, span=span)
 
     # ------------------------------------------------------------------ values
+
+    def type(self, form: Any) -> Type:
+        """The type that an annotation stands for."""
+        return type_of(form, self.dim, self.named_type)
+
+    def named_type(self, form: TypeVarForm | DataForm) -> Type:
+        """The type variable of a name, made on first sight, or the data type of the module that is called so."""
+        if isinstance(form, DataForm):
+            header = self.members.headers.get(form.name)
+            return unnamed(form) if header is None else header
+        return self.type_vars.setdefault(form.name, TypeVar(form.name, form.kind))
 
     def binary(self, op: str, a: Any, b: Any) -> Any:
         if not isinstance(a, Expr) and not isinstance(b, Expr):
@@ -226,10 +190,18 @@ class GraphReader(Evaluator):
         if isinstance(function, ReaderCall):
             return function.apply(self, args, keywords)
         if isinstance(function, Expr):
+            type_args = keywords.pop("type_args", ())
             if keywords:
                 raise TypeCheckError(f"a function of the graph takes no names, got {', '.join(keywords)}")
-            return self.b.call(function, *args)
+            return self._applied(function, [self.expr(a) if isinstance(a, OpForm) else a for a in args], type_args)
         return super().call(function, args, keywords)
+
+    def _applied(self, function: Expr, args: Sequence[Any], type_args: Sequence[Any]) -> Expr:
+        """A call of a function; type_args: of its type parameters, where the arguments do not tell them."""
+        if not type_args:
+            return self.b.call(function, *args)
+        given = [self.type(t) if _is_type(t) else self.dim(t) for t in type_args]
+        return Call(function, tuple(self.b.operands(args)), None, tuple(given), span=self.b.span)
 
     def value(self, node: ast.expr) -> Any:
         with self.b.at(self.source.span(node)):
@@ -244,6 +216,8 @@ class GraphReader(Evaluator):
             return value
         if isinstance(value, tuple | list):
             return self.b.tuple_([self.expr(v) for v in value])
+        if isinstance(value, OpForm) and value.exact:
+            return own_operator(value.name)
         if isinstance(value, bool | int | float | np.ndarray | np.generic):
             return constant(np.asarray(value), None, self.b.span)
         raise TypeCheckError(f"{self.described(value)} is no value of the graph")
@@ -258,8 +232,9 @@ class GraphReader(Evaluator):
                     if n + 1 < len(stmts):
                         raise self.error(stmts[n + 1], "nothing is reached behind a return")
                     return self.b.tuple_([]) if s.value is None else self.expr(self.value(s.value))
-                if isinstance(s, ast.If):
-                    result = self._if(s, stmts[n + 1 :])
+                if isinstance(s, ast.If | ast.Match):
+                    rest = stmts[n + 1 :]
+                    result = self._if(s, rest) if isinstance(s, ast.If) else self._match(s, rest)
                     if result is not None:
                         return result
                 else:
@@ -283,9 +258,9 @@ class GraphReader(Evaluator):
             case ast.FunctionDef():
                 self._local(s)
             case ast.Expr():
-                self._expression(self.value(s.value))
-            case ast.Pass():
-                pass
+                self._expression(s.value)
+            case ast.AnnAssign(value=None) | ast.Pass():
+                pass  # the first states the type of a variable of a pattern, where that is read
             case ast.For() | ast.While():
                 hint = "a function that calls itself, with an if"
                 raise self.error(s, "a graph function has no loops", hint, kind=UnsupportedError)
@@ -317,7 +292,7 @@ class GraphReader(Evaluator):
                     self.dim(name)
             case LetForm(value=given):
                 self.names[name] = self.b.let(name, self.expr(given))
-            case Expr() if not isinstance(value, GlobalVar) or self.options.is_graph:
+            case Expr() if not isinstance(value, GlobalVar | Constructor) or self.options.is_graph:
                 self.names[name] = self._named(name, value)
             case tuple() | list() if any(isinstance(v, Expr) for v in value):
                 self.names[name] = self._named(name, self.expr(value))
@@ -332,19 +307,25 @@ class GraphReader(Evaluator):
             raise self.error(target, "an annotation is of a name")
         ty = _annotation(self, annotation)
         made = self.expr(value.value if isinstance(value, LetForm) else value)
+        if ty is not None and operands(made) and self.b.has_new_dims(ty):
+            made = made.with_type(ty)  # the dims of the value are called so
         ty = ty or made.ty
         if self.options.is_graph and not isinstance(value, LetForm):
+            if ty is not None:
+                self.b.var(target.id, ty)  # its dims are in scope
             self.names[target.id] = made.with_type(ty)
         else:
             self.names[target.id] = self.b.let(self.b.var(target.id, ty), made)
 
-    def _expression(self, value: Any) -> None:
+    def _expression(self, node: ast.expr) -> None:
+        value = self.value(node)
         match value:
             case Outputs(values=values):
                 if self.outputs is None:
                     raise TypeCheckError("R.output stands in a dataflow block")
-                names = {id(v): n for n, v in self.names.items()}
-                self.outputs += [(names.get(id(v), ""), v) for v in values]
+                given = node.args if isinstance(node, ast.Call) else []
+                names = [a.id if isinstance(a, ast.Name) else "" for a in given]
+                self.outputs += zip(names, values, strict=False)
             case FunctionAttributes(values=values):
                 self.attrs |= values
             case str() | None:
@@ -371,7 +352,8 @@ class GraphReader(Evaluator):
         self.names[name] = self._named(name, lets(bound, self.expr(result)))
 
     def _dataflow(self, s: ast.With, whole: str | None) -> None:
-        if self.outputs is not None:
+        outer = self.outputs
+        if outer is not None and whole is None:
             raise self.error(s, "a dataflow block is inside another one")
         self.outputs = []
         try:
@@ -380,7 +362,7 @@ class GraphReader(Evaluator):
                     raise self.error(s, "a dataflow block returns nothing: R.output names its results")
                 outputs = self.outputs
         finally:
-            self.outputs = None
+            self.outputs = outer
         if self.faults:
             raise Consequence("the block is wrong")
         if not outputs:
@@ -399,11 +381,11 @@ class GraphReader(Evaluator):
     @contextmanager
     def scope(self) -> Iterator[None]:
         """Names bound inside are forgotten; dims are not."""
-        before = dict(self.names)
-        try:
+        own = cast("dict[str, DimVar]", self.dims.maps[0])
+        known = len(own)
+        with super().scope():
             yield
-        finally:
-            self.names = before | self.dims
+        self.names |= {name: own[name] for name in islice(reversed(own), len(own) - known)}
 
     # ------------------------------------------------------------------ branches, functions
 
@@ -414,23 +396,46 @@ class GraphReader(Evaluator):
             return self.body(s.body if cond else s.orelse)
         if not s.orelse:
             raise self.error(s, "an if has an else: both give the values that are used behind it")
-        names = [n for n in assigned(s.body) if n in assigned(s.orelse)]
-        returned = [_returns(b) for b in (s.body, s.orelse)]
+        return self._choice(s, [s.body, s.orelse], lambda ends: self.b.if_(self.expr(cond), *ends), rest)
+
+    def _match(self, s: ast.Match, rest: Sequence[ast.stmt]) -> Expr | None:
+        """A choice by what a value of a data type is; its value where all cases return."""
+        subject = self.value(s.subject)
+        complete = not isinstance(subject, Partial)
+        data = self.expr(subject.value if isinstance(subject, Partial) else subject)
+        patterns = [read_pattern(self, case, data.ty) for case in s.cases]
+
+        def made(ends: Sequence[Expr]) -> Expr:
+            clauses = tuple(Clause(p, e) for p, e in zip(patterns, ends, strict=True))
+            return Match(data, clauses, complete, span=self.b.span)
+
+        bound = [list(pattern_vars(p)) for p in patterns]
+        return self._choice(s, [case.body for case in s.cases], made, rest, bound)
+
+    def _choice(
+        self, s: ast.stmt, bodies: Sequence[Sequence[ast.stmt]], made: Callable[[Sequence[Expr]], Expr],
+        rest: Sequence[ast.stmt], bound: Sequence[Sequence[Var]] = ((), ()),
+    ) -> Expr | None:  # fmt: skip
+        """The value of a choice that returns. One that does not assigns the names that all of its branches do; a match
+        with one case, those of its last statement."""
+        names = _given(bodies)
+        returned = [_returns(b) for b in bodies]
         if any(returned) and not all(returned):
             raise self.error(s, "one branch returns, the other does not")
         if all(returned) and rest:
             raise self.error(rest[0], "nothing is reached behind a return")
         if not any(returned) and not names:
             raise self.error(s, "the branches assign no name in common")
-        branches = [self._branch(b, [] if all(returned) else names) for b in (s.body, s.orelse)]
-        made = self.b.if_(self.expr(cond), *branches)
+        wanted = [] if all(returned) else names
+        found = made([self._branch(body, wanted, own) for body, own in zip(bodies, bound, strict=True)])
         if all(returned):
-            return made
-        self._results(names, made)
+            return found
+        self._results(names, found)
         return None
 
-    def _branch(self, stmts: Sequence[ast.stmt], names: Sequence[str]) -> Expr:
+    def _branch(self, stmts: Sequence[ast.stmt], names: Sequence[str], own: Sequence[Var] = ()) -> Expr:
         with self.scope(), self.b.bindings() as bound:
+            self.names |= {v.name: v for v in own}
             result = self.body(stmts)
             if self.faults:
                 raise Consequence("the branch is wrong")
@@ -453,7 +458,8 @@ class GraphReader(Evaluator):
         """A function inside a function, which may call itself."""
         options = replace(self._options(node), constants=self.options.constants)
         inner = GraphReader(self.source, self.outer, self.b, self.members)
-        inner.names, inner.dims, inner.bounds = dict(self.names), dict(self.dims), self.bounds
+        inner.names, inner.dims, inner.bounds = self.names.new_child(), self.dims.new_child(), self.bounds
+        inner.type_vars = self.type_vars.new_child()
         head = declared(inner, node, options)
         if self.options.is_graph and not options.is_let:
             self.names[node.name] = inner.function(node, options, head)
@@ -470,6 +476,26 @@ class GraphReader(Evaluator):
         return replace(Options.of(**given), is_graph=self.options.is_graph)
 
 
+def _given(bodies: Sequence[Sequence[ast.stmt]]) -> list[str]:
+    """The names that a choice without a return gives values to."""
+    if len(bodies) > 1:
+        found = [assigned(body) for body in bodies]
+        return [n for n in found[0] if all(n in other for other in found[1:])]
+    match bodies[0][-1] if bodies else None:
+        case ast.If(body=body, orelse=orelse):
+            return _given([body, orelse])
+        case ast.Match(cases=cases):
+            return _given([c.body for c in cases])
+        case None:
+            return []
+        case last:
+            return assigned([last])
+
+
+def _is_type(form: Any) -> bool:
+    return not isinstance(form, int | str | Dim)
+
+
 _OPERATORS: dict[str, str] = {
     "+": "add", "-": "subtract", "*": "multiply", "/": "divide", "//": "floor_divide", "%": "mod", "**": "power",
     "@": "matmul", "==": "equal", "!=": "not_equal", "<": "less", "<=": "less_equal", ">": "greater",
@@ -481,4 +507,6 @@ def _returns(stmts: Sequence[ast.stmt]) -> bool:
     last = stmts[-1] if stmts else None
     if isinstance(last, ast.If):
         return _returns(last.body) and _returns(last.orelse)
+    if isinstance(last, ast.Match):
+        return all(_returns(case.body) for case in last.cases)
     return isinstance(last, ast.Return)

@@ -19,10 +19,13 @@ from legato.base.span import Span
 from legato.infer.infer import infer, infer_function
 from legato.ir.expr import GlobalVar
 from legato.ir.module import GlobalFunc, Module
+from legato.script.modules.data_types import data_types
 from legato.script.modules.evaluate import Evaluator, Outer, TextNames, raise_all
-from legato.script.modules.graph import GraphReader, Options, declared, graph_function
+from legato.script.modules.graph import GraphReader, declared, graph_function
+from legato.script.modules.graph_forms import Options
 from legato.script.modules.names import Members, ModuleNames
 from legato.script.modules.tensor import tensor_function
+from legato.script.modules.types import DataTypeForm
 from legato.script.source import Source, names_around, parsed, read
 
 __all__ = ["ModuleAttributes", "Waiting", "function", "ir_module", "module_from_text", "prim_func"]
@@ -70,7 +73,7 @@ def prim_func(
 def function(function_: Any = None, **options: Any) -> Any:
     """`@R.function` above a function: a typed function of the graph. In a class, a function of its module.
 
-    The options are `private`, `pure`, and those of `Options`: `form`, `name`, `dims`, `bounds`.
+    The options are `private`, `pure`, and those of `Options`: `form`, `name`, `type_params`, `bounds`.
     """
     given = _options(options)
     if function_ is None:
@@ -85,7 +88,7 @@ def function(function_: Any = None, **options: Any) -> Any:
 
 def _options(given: Mapping[str, Any]) -> Options:
     """The options of `@R.function`; UnsupportedError for one that there is not."""
-    known = {k: v for k, v in given.items() if k in ("private", "pure", "form", "let", "name", "dims", "bounds")}
+    known = {k: v for k, v in given.items() if k in ("private", "pure", "form", "let", "name", "type_params", "bounds")}
     _refuse({k: v for k, v in given.items() if k not in known}, "R.function")
     return Options.of(**known)
 
@@ -195,31 +198,41 @@ def _module(
 ) -> Module:  # fmt: skip
     functions = [s for s in node.body if isinstance(s, ast.FunctionDef)]
     for s in node.body:
-        plain = isinstance(s, ast.FunctionDef | ast.Pass) or (isinstance(s, ast.Expr) and _is_head(s.value))
-        if not plain:
-            error = UnsupportedError(f"{type(s).__name__} in a module: it has functions only", span=source.span(s))
+        is_head = isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant | ast.Call)
+        if not (is_head or isinstance(s, ast.FunctionDef | ast.Pass) or _defines(s)):
+            message = f"{type(s).__name__} in a module: it has functions and data types only"
+            error = UnsupportedError(message, span=source.span(s))
             source.quote(error)
             raise error
-    heads = [s.value for s in node.body if isinstance(s, ast.Expr) and isinstance(s.value, ast.Call)]
+    heads = [s for s in node.body if _defines(s) or (isinstance(s, ast.Expr) and isinstance(s.value, ast.Call))]
     return _module_of(source, functions, outer, node.name, heads, constants)
 
 
-def _is_head(e: ast.expr) -> bool:
-    """A docstring, or `I.module_attrs({…})` and its kin."""
-    return isinstance(e, ast.Constant | ast.Call)
+def _defines(s: ast.stmt) -> bool:
+    """`List = R.data_type(…)`."""
+    return isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name) and isinstance(s.value, ast.Call)
 
 
 def _module_of(
-    source: Source, nodes: list[ast.FunctionDef], outer: Outer, name: str, heads: Sequence[ast.expr] = (),
+    source: Source, nodes: list[ast.FunctionDef], outer: Outer, name: str, heads: Sequence[ast.stmt] = (),
     constants: Mapping[str, Any] | None = None,
 ) -> Module:  # fmt: skip
     reader = Evaluator(source, outer)
     attrs: dict[str, Any] = {}
+    forms: dict[str, DataTypeForm] = {}
     for head in heads:
-        found = reader.value(head)
-        if not isinstance(found, ModuleAttributes):
-            raise reader.error(head, "a module has functions and I.module_attrs({…})", kind=UnsupportedError)
-        attrs |= found.values
+        assert isinstance(head, ast.Expr | ast.Assign)
+        found = reader.value(head.value)
+        target = head.targets[0] if isinstance(head, ast.Assign) else None
+        if isinstance(found, DataTypeForm) and isinstance(target, ast.Name):
+            forms[target.id] = found
+        elif isinstance(found, ModuleAttributes) and target is None:
+            attrs |= found.values
+        else:
+            hint = "List = R.data_type({…}), I.module_attrs({…})"
+            raise reader.error(head, "a module has functions, data types and attributes", hint, kind=UnsupportedError)
+    with reader.at(heads[0] if heads else ast.Pass(lineno=1, col_offset=0)):
+        types = data_types(forms)
     kinds = [_kind(reader, n) for n in nodes]
     if len({n.name for n in nodes}) < len(nodes):
         twice = next(n for i, n in enumerate(nodes) if n.name in {m.name for m in nodes[:i]})
@@ -227,9 +240,10 @@ def _module_of(
     made: dict[GlobalVar, GlobalFunc] = {}
     declared_: dict[str, GlobalVar] = {}
     for node, (kind, options) in zip(nodes, kinds, strict=True):
-        ty = declared(GraphReader(source, outer), node, _options(options)).ty if kind == "R" else None
+        reader_ = GraphReader(source, outer, members=Members({}, types))
+        ty = declared(reader_, node, _options(options)).ty if kind == "R" else None
         declared_[node.name] = GlobalVar(options.get("name") or node.name, ty=ty)
-    members = Members(declared_)
+    members = Members(declared_, types)
     scope: dict[str, Any] = {name: ModuleNames(members)} if name else dict(declared_)
     faults: list[CompileError] = []
     for node, (kind, options) in sorted(zip(nodes, kinds, strict=True), key=lambda pair: pair[1][0] != "T"):
@@ -245,7 +259,9 @@ def _module_of(
             faults.append(error)
     raise_all(faults)
     functions = {gv: made[gv] for gv in declared_.values()} | members.programs
-    return _typed(lambda: infer(Module(functions, attrs=attrs)), source)
+    return _typed(
+        lambda: infer(Module(functions, {data.header: data for data in members.types.values()}, attrs)), source
+    )
 
 
 def _typed(run: Callable[[], T], source: Source) -> T:

@@ -1,13 +1,14 @@
 """Relax's operators by their names, as calls of the language's operators.
 
 `OPERATORS` maps the name behind `R.` to a function of a builder and the arguments of a script. Most have the name and
-the operands of an operator of the language (`_SAME`); the rest say how their
+the operands of an operator of the language (`SAME`); the rest say how their
 arguments become attributes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from inspect import signature
 from typing import Any, Final
 
@@ -21,10 +22,11 @@ from legato.infer.builder import Builder
 from legato.ir import sugar
 from legato.ir._own_ops import op_table
 from legato.ir.expr import Expr, Shape, constant
+from legato.ir.op import Op
 from legato.ir.types import TensorType
 from legato.script.modules.evaluate import Namespace
 
-__all__ = ["OPERATORS", "OpForm", "applied"]
+__all__ = ["OPERATORS", "SAME", "OpForm", "applied", "own_operator"]
 
 Rule = Callable[..., Any]
 
@@ -39,8 +41,7 @@ class OpForm(Namespace):
     def apply(self, b: Builder, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """The call. CompileError where the arguments do not fit."""
         if self.exact:
-            record = sugar.operators().get(self.name) or op_table({}).get(self.name) or self.name
-            return b.call(record, *args, **keywords)
+            return b.call(own_operator(self.name), *args, **keywords)
         return applied(b, f"R.{self.name}", OPERATORS[self.name], args, keywords)
 
     def __call__(self, *_: Any, **__: Any) -> Any:
@@ -59,6 +60,17 @@ def applied(b: Builder, shown: str, rule: Rule, args: Sequence[Any], keywords: M
     except TypeError as error:
         raise TypeCheckError(f"{shown}: {error}") from None
     return rule(b, *args, **keywords)
+
+
+def own_operator(name: str) -> Op:
+    """The language's operator that has this very name."""
+    found = sugar.operators().get(name) or op_table({}).get(name)
+    if found is None:
+        close = get_close_matches(name, list(sugar.operators()), 3)
+        raise TypeCheckError(
+            f"no operator is called {name!r}", hint=f"did you mean {', '.join(close)}?" if close else None
+        )
+    return found
 
 
 def _numbers(given: Any) -> Any:
@@ -419,7 +431,7 @@ def _gelu(approximate: bool) -> Rule:
     return lambda b, data: b.call("nn.gelu", data, approximate="tanh" if approximate else "none")
 
 
-_SAME: Final = (
+SAME: Final = (
     "abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atanh", "bitwise_and", "bitwise_not", "bitwise_or",
     "bitwise_xor", "ceil", "cos", "cosh", "divide", "equal", "erf", "exp", "floor", "floor_divide", "floor_mod",
     "greater", "greater_equal", "isfinite", "isinf", "isnan", "left_shift", "less", "less_equal", "log",
@@ -429,7 +441,7 @@ _SAME: Final = (
 )  # fmt: skip
 
 OPERATORS: Final[Mapping[str, Rule]] = {
-    **{name: _same(name) for name in _SAME},
+    **{name: _same(name) for name in SAME},
     **{name: _reduction(name) for name in ("sum", "mean", "max", "min", "prod")},
     **{name: _arg(name) for name in ("argmax", "argmin")},
     **{name: _cumulative(name) for name in ("cumsum", "cumprod")},

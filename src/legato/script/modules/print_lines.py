@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import keyword
+from collections.abc import Sequence
 from typing import Any, Final
 
 from legato.base.errors import UnsupportedError
 from legato.tir.printer import Namer
 
-__all__ = ["INDENT", "Lines", "Names", "is_identifier"]
+__all__ = ["HINT", "INDENT", "Lines", "Names", "is_identifier", "quoted"]
 
 INDENT: Final = "    "
+HINT: Final = "str(module) is the text of any program"  # of errors for what a script cannot hold
 _MOST_LEVELS: Final = 96  # of Python's 100 levels of indentation
 _RESERVED: Final = frozenset({*keyword.kwlist, "I", "R", "T", "cls", "Module", "range", "print"})
+
+
+def quoted(text: str) -> str:
+    """A string literal."""
+    found = repr(text)
+    return f'"{found[1:-1]}"' if found.startswith("'") and '"' not in found else found
 
 
 class Lines:
@@ -26,12 +34,10 @@ class Lines:
         """A line. UnsupportedError where Python allows no such indentation."""
         depth = self.depth if depth is None else depth
         if depth > _MOST_LEVELS:
-            raise UnsupportedError(
-                f"a script nests no deeper than {_MOST_LEVELS} levels", hint="str(module) is the text of any program"
-            )
+            raise UnsupportedError(f"a script nests no deeper than {_MOST_LEVELS} levels", hint=HINT)
         self.lines.append(INDENT * depth + text)
 
-    def listed(self, head: str, items: list[str], tail: str, depth: int | None = None) -> None:
+    def listed(self, head: str, items: Sequence[str], tail: str, depth: int | None = None) -> None:
         """`head(items)tail`, on several lines where it is long."""
         line = f"{head}({', '.join(items)}){tail}"
         depth = self.depth if depth is None else depth

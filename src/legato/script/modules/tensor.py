@@ -13,7 +13,6 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any, Final
 
 from legato.arith.expr import Const, Expr, Var, const, floordiv
@@ -218,15 +217,6 @@ class TensorReader(Evaluator):
                 with self.keeping(s):
                     items += self._statement(s)
         return joined(items)
-
-    @contextmanager
-    def scope(self) -> Iterator[None]:
-        """Names bound inside are forgotten."""
-        before = dict(self.names)
-        try:
-            yield
-        finally:
-            self.names = before
 
     def _statement(self, s: ast.stmt) -> Iterator[Item]:
         match s:

@@ -9,7 +9,6 @@ from legato.base.errors import TypeCheckError
 from legato.ir.call_tir import call_tir
 from legato.ir.expr import Expr, GlobalVar, Shape
 from legato.ir.types import TensorType, TupleType, Type
-from legato.script.modules.types import type_of
 from legato.tir import scalars
 from legato.tir.destination import with_copies
 from legato.tir.stmt import Func
@@ -69,7 +68,7 @@ def _out(reader: GraphReader, form: Any) -> list[TensorType]:
     if form is None:
         raise TypeCheckError("the call is not told what it gives", hint='out_sinfo=R.Tensor((n, 4), "float32")')
     forms = form if isinstance(form, tuple | list) else (form,)
-    return [_tensor(type_of(f, reader.dim)) for f in forms]
+    return [_tensor(reader.type(f)) for f in forms]
 
 
 def _tensor(ty: Type) -> TensorType:

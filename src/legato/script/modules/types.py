@@ -1,12 +1,14 @@
 """Annotations of graph functions: what `R.Tensor(…)` and its kin say, and the types that they stand for.
 
 R.Tensor(("n", 784), "float32")   R.Tensor("float32", ndim=2)   R.Tuple(…)   R.Shape(["n"])   R.Prim("int64")
-R.Callable((…), …)   R.Object, R.Any, R.Tensor() and what else leaves something open: inferred
+R.Callable((…), …)   R.Ref(…)   R.TypeVar("a")   R.Data("List", (…))
+R.Object, R.Any, R.Tensor() and what else leaves something open: inferred
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field
 from typing import Any
 
 from legato.arith.expr import Expr, Var
@@ -14,9 +16,22 @@ from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.errors import TypeCheckError
 from legato.ir.kinds import MAX_RANK
-from legato.ir.types import FuncType, HoleType, ShapeType, TensorType, TupleType, Type, scalar_type
+from legato.ir.types import (
+    FuncType,
+    HoleType,
+    Kind,
+    RefType,
+    ShapeType,
+    TensorType,
+    TupleType,
+    Type,
+    TypeCall,
+    TypeVar,
+    scalar_type,
+)
 
-__all__ = ["AnyForm", "CallableForm", "PrimForm", "ShapeForm", "TensorForm", "TupleForm", "type_of"]
+__all__ = ["AnyForm", "CallableForm", "DataForm", "DataTypeForm", "PrimForm", "RefForm", "ShapeForm", "TensorForm",
+           "TupleForm", "TypeVarForm", "type_of", "type_parameters", "unnamed"]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +71,45 @@ class CallableForm:
 
     params: tuple[Any, ...]
     ret: Any
-    dims: tuple[str, ...] = ()
+    type_params: tuple[str | TypeVarForm, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RefForm:
+    """`R.Ref(value)`: a cell."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class TypeVarForm:
+    """`R.TypeVar("a")`: a type that each call chooses."""
+
+    name: str
+    kind: Kind = Kind.TYPE
+
+
+@dataclass(frozen=True, slots=True)
+class DataForm:
+    """`R.Data("List", (R.TypeVar("a"),))`: a data type of the module; args: None where it takes none."""
+
+    name: str
+    args: tuple[Any, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DataTypeForm:
+    """`R.data_type({"Nil": (), …})`: the definition of a data type: types of what its constructors hold, by name.
+
+    name, names: what the type and constructors are called that have other names in the script.
+    """
+
+    constructors: Mapping[str, tuple[Any, ...]]
+    type_params: tuple[TypeVarForm, ...] = ()
+    name: str | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
+    bounds: Mapping[str, Any] = field(default_factory=dict)
+    extern: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,31 +120,37 @@ class AnyForm:
         return self
 
 
-def type_of(form: Any, dim: Callable[[Any], Expr]) -> Type:
-    """The type that an annotation stands for; `dim` makes dims of what shapes are written with.
+def unnamed(form: TypeVarForm | DataForm) -> Type:
+    """What names of types mean where there are none."""
+    raise TypeCheckError(f"nothing says what type {form.name} is", hint="a data type is defined in a module's class")
+
+
+def type_of(form: Any, dim: Callable[[Any], Expr], named: Callable[[TypeVarForm | DataForm], Type] = unnamed) -> Type:
+    """The type that an annotation stands for; `dim` makes dims of what shapes are written with, `named` gives the type
+    variable or the data type that has a name.
 
     HoleType, or one inside, where the annotation leaves something to inference. TypeCheckError for no annotation.
     """
     form = form() if isinstance(form, type(lambda: 0)) else form
     match form:
-        case TensorForm(dtype=None):
-            return HoleType()
-        case TensorForm(shape=None, ndim=None):
-            return HoleType()
-        case TensorForm(shape=shape, dtype=dt.DType() as dtype, ndim=ndim):
-            return TensorType(_anonymous(ndim) if shape is None else tuple(map(dim, shape)), dtype)
+        case TensorForm():
+            return _tensor(form, dim)
         case TupleForm(fields=fields):
-            return TupleType(tuple(type_of(f, dim) for f in fields))
-        case ShapeForm(dims=None, ndim=ndim):
-            return ShapeType(None if ndim is None else _anonymous(ndim))
-        case ShapeForm(dims=dims):
-            assert dims is not None
-            return ShapeType(tuple(map(dim, dims)))
+            return TupleType(tuple(type_of(f, dim, named) for f in fields))
+        case ShapeForm(dims=given, ndim=ndim):
+            unknown = None if ndim is None else _anonymous(ndim)
+            return ShapeType(unknown if given is None else tuple(map(dim, given)))
         case PrimForm(dtype=dtype):
             return scalar_type(dtype)
-        case CallableForm(params=params, ret=ret, dims=own):
-            bound = tuple(v for v in map(dim, own) if isinstance(v, Var))
-            return FuncType(tuple(type_of(p, dim) for p in params), type_of(ret, dim), bound)
+        case CallableForm(params=params, ret=ret, type_params=own):
+            bound = type_parameters(own, dim, named)
+            return FuncType(tuple(type_of(p, dim, named) for p in params), type_of(ret, dim, named), bound)
+        case RefForm(value=value):
+            return RefType(type_of(value, dim, named))
+        case TypeVarForm() | DataForm(args=None):
+            return named(form)
+        case DataForm(args=tuple(args)):
+            return TypeCall(named(form), tuple(type_of(a, dim, named) for a in args))
         case AnyForm():
             return HoleType()
         case Type():
@@ -99,6 +158,20 @@ def type_of(form: Any, dim: Callable[[Any], Expr]) -> Type:
     raise TypeCheckError(
         f"a {type(form).__name__} is no annotation", hint='R.Tensor(("n", 4), "float32"), R.Tuple(…), …'
     )
+
+
+def _tensor(form: TensorForm, dim: Callable[[Any], Expr]) -> Type:
+    if form.dtype is None or (form.shape is None and form.ndim is None):
+        return HoleType()
+    return TensorType(_anonymous(form.ndim) if form.shape is None else tuple(map(dim, form.shape)), form.dtype)
+
+
+def type_parameters(
+    forms: Iterable[str | TypeVarForm], dim: Callable[[Any], Expr], named: Callable[[TypeVarForm | DataForm], Type]
+) -> tuple[TypeVar | Var, ...]:
+    """Dims by their names, and type variables."""
+    found = [dim(f) if isinstance(f, str) else type_of(f, dim, named) for f in forms]
+    return tuple(p for p in found if isinstance(p, TypeVar | Var))
 
 
 def _anonymous(ndim: int | None) -> tuple[Expr, ...]:

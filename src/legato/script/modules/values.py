@@ -15,13 +15,13 @@ from legato.base.errors import CompileError, TypeCheckError
 from legato.ir.constraint import Constraint
 from legato.ir.expr import Constant, Expr, constant
 from legato.ir.types import Type
-from legato.script.modules.types import type_of
 from legato.tir import scalars
 
 if TYPE_CHECKING:
     from legato.script.modules.graph import GraphReader
 
-__all__ = ["ReaderCall", "constraint", "decoded", "match_cast", "meta", "shape", "tuple_", "type_"]
+__all__ = ["ReaderCall", "constraint", "decoded", "match_cast", "meta", "ref", "ref_read", "ref_write",
+           "shape", "tuple_", "type_"]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,22 @@ class ReaderCall:
 
 def match_cast(reader: GraphReader, value: Any, struct_info: Any) -> Expr:
     """`value`, checked when it runs to have a type; dims that are new in it are bound."""
-    return reader.b.match_cast(reader.expr(value), type_of(struct_info, reader.dim))
+    return reader.b.match_cast(reader.expr(value), reader.type(struct_info))
+
+
+def ref(reader: GraphReader, value: Any) -> Expr:
+    """A new cell that holds `value`."""
+    return reader.b.ref(reader.expr(value))
+
+
+def ref_read(reader: GraphReader, cell: Any) -> Expr:
+    """What a cell holds."""
+    return reader.b.read(reader.expr(cell))
+
+
+def ref_write(reader: GraphReader, cell: Any, value: Any) -> Expr:
+    """Sets a cell; the result is the unit value."""
+    return reader.b.write(reader.expr(cell), reader.expr(value))
 
 
 def shape(reader: GraphReader, values: Any) -> Expr:
@@ -57,7 +72,7 @@ def tuple_(reader: GraphReader, *fields: Any) -> Expr:
 
 def type_(reader: GraphReader, form: Any) -> Type:
     """The type that an annotation stands for."""
-    return type_of(form, reader.dim)
+    return reader.type(form)
 
 
 def constraint(reader: GraphReader, a: Any, b: Any, what: str) -> Constraint:
