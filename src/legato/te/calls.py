@@ -60,7 +60,7 @@ class Programs:
         func, dims = program(hint, inputs, outputs)
         gv = self.add(func, hint)
         types = out or [TensorType(tuple(simplify(d) for d in t.shape), t.dtype) for t in outputs]
-        shapes = [t.shape for t in (*inputs, *types)]
+        shapes = [*(t.shape for t in inputs), *(t.shape for t in types)]
         stated = () if _are_told(func, shapes, dims) else dims
         return call_tir(gv, list(args), types, stated, operators=operators)
 

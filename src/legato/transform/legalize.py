@@ -93,9 +93,7 @@ def _program(call: Call, params: Sequence[Var], body: Expr, hint: str, programs:
         values[p] = tuple(leaves) if isinstance(p.ty, TupleType) else leaves[0]
         inputs += leaves
     found = computed(body, values)
-    outputs = found if isinstance(found, tuple) else (found,)
-    if not all(isinstance(t, Tensor) for t in outputs):
-        return None
+    outputs = [t for t in (found if isinstance(found, tuple) else (found,)) if isinstance(t, Tensor)]
     if isinstance(call.op, Function) and CLAMP in call.op.attrs:
         clamp(outputs)
     for n, t in enumerate(outputs):
