@@ -13,6 +13,9 @@ original is said where it does, and in docs/relax.md.
 
 from __future__ import annotations
 
+import typing
+from importlib import import_module
+
 from legato.relax import nd, op
 from legato.relax.block_builder import BlockBuilder
 from legato.relax.expr import (
@@ -54,7 +57,10 @@ from legato.relax.ty import (
     TupleType,
     Type,
 )
-from legato.relax.vm import VirtualMachine, VMExecutable, build
+
+if typing.TYPE_CHECKING:
+    from legato.relax import transform
+    from legato.relax.vm import VirtualMachine, VMExecutable, build
 
 __all__ = [
     "AnyType", "BlockBuilder", "Call", "Constant", "DataTypeImm", "DataflowVar", "Expr", "ExternFunc", "FuncStructInfo",
@@ -62,4 +68,19 @@ __all__ = [
     "PrimValue", "ShapeExpr", "ShapeStructInfo", "ShapeType", "StringImm", "StructInfo", "TensorStructInfo",
     "TensorType", "Tuple", "TupleGetItem", "TupleStructInfo", "TupleType", "Type", "VMExecutable", "Var",
     "VirtualMachine", "build", "call_tir", "const", "cpu", "get_shape_of", "nd", "op", "prim_value",
+    "transform",
 ]  # fmt: skip
+
+_ON_USE: typing.Final = {"VMExecutable": "vm", "VirtualMachine": "vm", "build": "vm", "transform": ""}
+
+
+def __getattr__(name: str) -> typing.Any:
+    where = _ON_USE.get(name)
+    if where is None:
+        raise AttributeError(f"relax has no {name}")
+    found = import_module(f"legato.relax.{where or name}")
+    return getattr(found, name) if where else found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ON_USE})

@@ -15,10 +15,10 @@ from legato.ir.expr import Function
 from legato.ir.module import Module
 from legato.relay.module import IRModule
 
-__all__ = ["FunctionPass", "ModulePass", "Pass", "PassContext", "PassInfo", "PrintIR", "function_pass",
-           "module_pass"]  # fmt: skip
+__all__ = ["FunctionPass", "ModulePass", "Pass", "PassContext", "PassInfo", "PrintIR", "function_pass", "module_pass",
+           "pass_of"]  # fmt: skip
 
-CONFIGS: Final[tuple[str, ...]] = ("relay.FuseOps.max_depth",)
+CONFIGS: Final[tuple[str, ...]] = ("relay.FuseOps.max_depth", "relax.FuseOps.max_depth")
 _SKIPPED: Final = ("Compiler", "Extern", "SkipOptimization")  # attributes of functions that function passes leave alone
 
 
@@ -186,7 +186,7 @@ def module_pass(
     traceable: bool = False,
 ) -> Any:
     """A decorator: a function (mod, context) -> mod, or a class with such a method `transform_module`, as a pass."""
-    return _decorate(ModulePass, "transform_module", pass_func, opt_level, name, required, traceable)
+    return pass_of(ModulePass, "transform_module", pass_func, opt_level, name, required, traceable)
 
 
 def function_pass(
@@ -197,10 +197,10 @@ def function_pass(
     traceable: bool = False,
 ) -> Any:
     """A decorator: a function (func, mod, context) -> func, or a class with such a method `transform_function`."""
-    return _decorate(FunctionPass, "transform_function", pass_func, opt_level, name, required, traceable)
+    return pass_of(FunctionPass, "transform_function", pass_func, opt_level, name, required, traceable)
 
 
-def _decorate(
+def pass_of(
     kind: type[Any],
     method: str,
     pass_func: Any,
@@ -209,6 +209,7 @@ def _decorate(
     required: Sequence[str] | None,
     traceable: bool,
 ) -> Any:
+    """`pass_func`, or a class with `method`, as a pass of this kind; without either, the decorator that makes one."""
     if opt_level is None:
         raise CompileError("a pass needs its opt_level", hint="write @function_pass(opt_level=1)")
     level = opt_level

@@ -18,6 +18,7 @@ from legato.ir.types import GlobalTypeVar, TypeData
 from legato.ir.visit import free_vars, rename_globals
 from legato.relay.analysis.types import free_type_vars
 from legato.relay.expr import as_expr, require_closed
+from legato.tir.stmt import Func
 
 __all__ = ["IRModule"]
 
@@ -81,12 +82,16 @@ class IRModule:
         return self.module[self.get_global_var(var) if isinstance(var, str) else var]
 
     def __setitem__(self, var: str | GlobalVar | GlobalTypeVar, val: Any) -> None:
-        """Defines a function (an expression becomes one without parameters) or a data type.
+        """Defines a function (an expression becomes one without parameters), a tensor program, or a data type.
 
         VerifyError for a function that uses variables which it does not bind, and for a second function of one name.
         """
         if isinstance(var, GlobalTypeVar):
             self.module = replace(self.module, types={**self.module.types, var: val})
+            return
+        if isinstance(val, Func):
+            key = self._var(var)
+            self.module = self.module.with_function(key, replace(val, name=key.name))
             return
         found = as_expr(val)
         func = found if isinstance(found, Function) else Function((), found)

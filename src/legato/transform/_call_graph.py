@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from legato.base.graph import components
-from legato.ir.expr import Call, GlobalVar
+from legato.ir.expr import Call, Expr, GlobalVar
 from legato.ir.module import Module
 from legato.ir.scope import post_order
 
-__all__ = ["broken", "callees", "reachable_from", "values"]
+__all__ = ["broken", "callees", "reachable_from", "reopened", "values"]
 
 Calls = Mapping[GlobalVar, Iterable[GlobalVar]]
 
@@ -34,6 +35,11 @@ def values(mod: Module) -> set[GlobalVar]:
             found.update(n for n in operands if isinstance(n, GlobalVar))
         found.update(n for n in (func.body,) if isinstance(n, GlobalVar))
     return found
+
+
+def reopened(call: Call, args: Iterable[Expr]) -> Call:
+    """The call on `args`, whose type is to be inferred again: that of the function has changed."""
+    return replace(call, op=call.op.with_type(None), args=tuple(args), type_args=(), ty=None)
 
 
 def reachable_from(roots: Iterable[GlobalVar], calls: Calls) -> set[GlobalVar]:

@@ -18,7 +18,7 @@ from legato.ir.expr import Call, Expr, Function, GlobalVar
 from legato.ir.module import GlobalFunc, Module
 from legato.ir.scope import post_order
 from legato.ir.visit import free_vars
-from legato.transform._call_graph import values
+from legato.transform._call_graph import reopened, values
 from legato.transform._effects import Effects
 from legato.transform.pass_ import Pass
 
@@ -66,8 +66,7 @@ def _without(gv: GlobalVar, func: GlobalFunc, unused: dict[GlobalVar, set[int]])
     for node in post_order(func.body):
         made = rebuild(node, new)
         if isinstance(made, Call) and isinstance(made.op, GlobalVar) and made.op in unused:
-            args = tuple(a for n, a in enumerate(made.args) if n not in unused[made.op])
-            made = replace(made, args=args, op=made.op.with_type(None), type_args=(), ty=None)
+            made = reopened(made, (a for n, a in enumerate(made.args) if n not in unused[made.op]))
         new[id(node)] = made
     body = new[id(func.body)]
     params = tuple(p for n, p in enumerate(func.params) if n not in unused.get(gv, ()))
