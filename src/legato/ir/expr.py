@@ -25,7 +25,7 @@ id, so a typed rebuild of `%x` is still `%x`. Every expression has a type `ty` (
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import field, fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
@@ -36,6 +36,7 @@ from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.errors import TypeCheckError
 from legato.base.immutable import Immutable
+from legato.base.scripts import script_of
 from legato.base.span import Span
 from legato.ir._operators import Operators
 from legato.ir.types import Dim, GlobalTypeVar, TupleType, Type, TypeVar, tensor_type
@@ -203,6 +204,10 @@ class Function(Expr):
 
     def with_children(self, children: tuple[Any, ...]) -> Expr:
         return replace(self, params=children[:-1], body=children[-1])
+
+    def script(self, constants: MutableMapping[str, Any] | None = None) -> str:
+        """This function as a script; see `legato.script.show`."""
+        return script_of(self, constants)
 
     def with_attr(self, name: str, value: Any) -> Function:
         """This function with attribute `name`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError, VerifyError
 from legato.base.immutable import Immutable
+from legato.base.scripts import print_script, script_of
 from legato.ir.expr import Expr, Function, GlobalVar
 from legato.ir.types import GlobalTypeVar, TypeData
 from legato.tir.stmt import Func
@@ -73,6 +74,14 @@ class Module(Immutable):
         """This module with exactly these functions; the same object where nothing differs."""
         same = len(functions) == len(self.functions) and all(self.functions.get(k) is v for k, v in functions.items())
         return self if same else replace(self, functions=functions)
+
+    def script(self, constants: MutableMapping[str, Any] | None = None) -> str:
+        """This module as a script; see `legato.script.show`."""
+        return script_of(self, constants)
+
+    def show(self) -> None:
+        """Prints this module as a script: in colours on a terminal."""
+        print_script(self)
 
     def __str__(self) -> str:
         from legato.ir.printer import show  # the printer walks the classes defined here

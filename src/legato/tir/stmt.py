@@ -48,10 +48,12 @@ Nodes are immutable and compared by identity. `tir.interp` defines the meaning.
 from __future__ import annotations
 
 import enum
-from typing import Final
+from collections.abc import MutableMapping
+from typing import Any, Final
 
 from legato.arith.expr import Expr, Var
 from legato.base.dataclass import dataclass
+from legato.base.scripts import print_script, script_of
 from legato.base.span import Span
 from legato.tir.buffer import Buffer
 
@@ -476,6 +478,14 @@ class Func:
         if body is self.body:
             return self
         return Func(self.name, self.params, body, self.kind, self.constants, self.span)
+
+    def script(self, constants: MutableMapping[str, Any] | None = None) -> str:
+        """This function as a script; see `legato.script.show`."""
+        return script_of(self, constants)
+
+    def show(self) -> None:
+        """Prints this function as a script: in colours on a terminal."""
+        print_script(self)
 
     def __str__(self) -> str:
         from legato.tir.printer import show  # the printer walks the classes defined here

@@ -442,7 +442,9 @@ class GraphReader(Evaluator):
             if result is None:
                 values = [self.expr(self.names[n]) for n in names]
                 result = values[0] if len(values) == 1 else self.b.tuple_(values)
-                if bound and bound[-1][0] is result:  # the last assignment gives the value
+                if (
+                    bound and bound[-1][0] is result and not self.options.is_graph
+                ):  # the last assignment gives the value
                     result = bound.pop()[1]
         return lets(bound, result)
 

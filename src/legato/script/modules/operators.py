@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from inspect import signature
+from functools import cache
+from inspect import Signature, signature
 from typing import Any, Final
 
 import numpy as np
@@ -56,10 +57,15 @@ class OpForm(Namespace):
 def applied(b: Builder, shown: str, rule: Rule, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     """The call that `rule` makes; `shown` is what errors call it. TypeCheckError where the arguments do not fit."""
     try:
-        signature(rule).bind(b, *args, **keywords)
+        _signature(rule).bind(b, *args, **keywords)
     except TypeError as error:
         raise TypeCheckError(f"{shown}: {error}") from None
     return rule(b, *args, **keywords)
+
+
+@cache
+def _signature(rule: Rule) -> Signature:
+    return signature(rule)
 
 
 def own_operator(name: str) -> Op:

@@ -39,6 +39,8 @@ class Spelling:
 def relax_spelling(call: Call) -> Spelling | None:
     """How Relax's names say the call of an operator; None where they do not."""
     op = call.op
+    if isinstance(op, Op) and op.name in _PLAIN and call.attrs is None:
+        return Spelling(op.name, call.args, {})  # its rule gives the operands to the operator
     for name, arguments in SPELT.get(op.name, ()) if isinstance(op, Op) else ():
         found = _spelling(call, name, arguments)
         if _reads_as(found, call):
@@ -163,6 +165,7 @@ _CONV: Final = _named("strides", "padding", "dilation", "groups", "data_layout",
 _POOL: Final = _named("pool_size", "strides", "padding", "dilation", "ceil_mode", "layout")
 _GROUPS: Final = _named("num_groups", "epsilon", "center", "scale", channel_axis="axis")
 _DIMS: Final = (1, 2, 3)
+_PLAIN: Final = frozenset(SAME)
 
 
 def _is_descending(attrs: Any) -> bool:
