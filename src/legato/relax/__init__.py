@@ -16,8 +16,9 @@ from __future__ import annotations
 import typing
 from importlib import import_module
 
-from legato.relax import nd, op
+from legato.relax import expr_functor, nd, op
 from legato.relax.block_builder import BlockBuilder
+from legato.relax.blocks import Binding, BindingBlock, DataflowBlock, MatchCast, SeqExpr, VarBinding, seq_of
 from legato.relax.expr import (
     Call,
     Constant,
@@ -38,6 +39,7 @@ from legato.relax.expr import (
     get_shape_of,
     prim_value,
 )
+from legato.relax.expr_functor import PyExprMutator, PyExprVisitor
 from legato.relax.nd import cpu
 from legato.relax.op import call_tir
 from legato.relax.ty import (
@@ -63,12 +65,13 @@ if typing.TYPE_CHECKING:
     from legato.relax.vm import VirtualMachine, VMExecutable, build
 
 __all__ = [
-    "AnyType", "BlockBuilder", "Call", "Constant", "DataTypeImm", "DataflowVar", "Expr", "ExternFunc", "FuncStructInfo",
-    "FuncType", "Function", "GlobalVar", "If", "ObjectStructInfo", "ObjectType", "PrimStructInfo", "PrimType",
-    "PrimValue", "ShapeExpr", "ShapeStructInfo", "ShapeType", "StringImm", "StructInfo", "TensorStructInfo",
+    "AnyType", "Binding", "BindingBlock", "BlockBuilder", "Call", "Constant", "DataTypeImm", "DataflowBlock",
+    "DataflowVar", "Expr", "ExternFunc", "FuncStructInfo", "FuncType", "Function", "GlobalVar", "If", "MatchCast",
+    "ObjectStructInfo", "ObjectType", "PrimStructInfo", "PrimType", "PrimValue", "PyExprMutator", "PyExprVisitor",
+    "SeqExpr", "ShapeExpr", "ShapeStructInfo", "ShapeType", "StringImm", "StructInfo", "TensorStructInfo",
     "TensorType", "Tuple", "TupleGetItem", "TupleStructInfo", "TupleType", "Type", "VMExecutable", "Var",
-    "VirtualMachine", "build", "call_tir", "const", "cpu", "get_shape_of", "nd", "op", "prim_value",
-    "transform",
+    "VarBinding", "VirtualMachine", "build", "call_tir", "const", "cpu", "expr_functor", "get_shape_of", "nd", "op",
+    "prim_value", "seq_of", "transform",
 ]  # fmt: skip
 
 _ON_USE: typing.Final = {"VMExecutable": "vm", "VirtualMachine": "vm", "build": "vm", "transform": ""}

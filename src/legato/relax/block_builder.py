@@ -15,23 +15,24 @@ The module is the language's own, the same that the script of it gives.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field, replace
 from typing import Any
 
 from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError, TypeCheckError
-from legato.base.node import post_order, transform
+from legato.base.node import post_order, rebuild
 from legato.infer.builder import Builder
 from legato.infer.holes import dim_vars
 from legato.infer.infer import infer, infer_function
-from legato.ir.expr import Call, Expr, Function, GlobalVar, Tuple, TupleGetItem, Var
+from legato.ir.expr import Call, Expr, Function, GlobalVar, If, Tuple, TupleGetItem, Var
 from legato.ir.let import lets
 from legato.ir.module import GlobalFunc, Module
 from legato.ir.op import Op
 from legato.ir.types import Type
 from legato.ir.visit import substitute
+from legato.relax.blocks import Binding
 from legato.relax.expr import as_expr
 from legato.relax.te_calls import te_call
 from legato.relax.ty import as_type
@@ -43,9 +44,11 @@ __all__ = ["BlockBuilder"]
 
 @dataclass(slots=True)
 class _Block:
-    """A dataflow block that is open: its outputs, each with the variable that stands for it behind the block."""
+    """A dataflow block that is open: its variables, and those of them that are outputs, each with the variable that it
+    becomes inside."""
 
-    outputs: dict[Var, Var] = field(default_factory=dict)  # outside → inside
+    own: set[Var] = field(default_factory=set)
+    outputs: dict[Var, Var] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -72,6 +75,7 @@ class BlockBuilder:
             gv: f.ty for gv, f in given.graph_functions() if f.ty is not None
         }  # fmt: skip
         self._values: dict[Var, Expr] = {}
+        self.count = 0  # of bindings that were made
         self._b = Builder()
         self._open: _Function | None = None
         self._block: _Block | None = None
@@ -125,7 +129,8 @@ class BlockBuilder:
         if not block.outputs:
             raise CompileError("the dataflow block has no output", hint="bb.emit_output(…) at its end")
         inside: dict[Var, Expr] = {**block.outputs}
-        own = [(v, substitute(e, inside)) for v, e in bound]
+        values = substitute(Tuple(tuple(e for _, e in bound)), inside)  # all at once: shared nodes stay shared
+        own = list(zip((block.outputs.get(v, v) for v, _ in bound), values.children(), strict=True))
         whole = self._b.let("gv", self._b.dataflow(own, list(block.outputs.values())))
         scope.fields.update({out: self._b.get(whole, n) for n, out in enumerate(block.outputs)})
 
@@ -135,6 +140,21 @@ class BlockBuilder:
         if self._open.made is not None:
             raise CompileError(f"{what} behind the result of function {self._open.name}")
         return self._open
+
+    def body(self, make: Callable[[], Any], params: Sequence[Var] | None = None) -> Expr:
+        """An expression inside of what `make` emits, which gives its result: of a branch, or of a function of `params`,
+        outside of all others."""
+        outer, self._open = self._open, _Function("a body", (), {}, [])
+        block, self._block = self._block, None
+        if params is not None and outer is None:
+            self._b = Builder(types=tuple(self._types.values()))
+        try:
+            self._declared(params or ())
+            with self._b.bindings() as bound:
+                result = as_expr(make())
+            return substitute(lets(bound, result), self._open.fields)
+        finally:
+            self._open, self._block = outer, block
 
     def current_block_is_dataflow(self) -> bool:
         """Whether a dataflow block is open."""
@@ -146,8 +166,19 @@ class BlockBuilder:
         """Binds a value; the variable that stands for it."""
         self._scope("a binding")
         value = self.normalize(as_expr(expr))
-        var = self._b.let(name_hint or ("lv" if self._block is not None else "gv"), value)
+        return self._bound(name_hint or ("lv" if self._block is not None else "gv"), value)
+
+    def emit_normalized(self, binding: Binding) -> None:
+        """Binds the very variable of a binding."""
+        self._scope("a binding")
+        self._bound(binding.var, binding.bound)
+
+    def _bound(self, name: str | Var, value: Expr) -> Var:
+        var = self._b.let(name, value)
+        self.count += 1
         self._values[var] = value
+        if self._block is not None:
+            self._block.own.add(var)
         return var
 
     def match_cast(self, value: Any, ty: Any = None, name_hint: str = "", *, struct_info: Any = None) -> Var:
@@ -155,17 +186,13 @@ class BlockBuilder:
         return self.emit(self._b.match_cast(as_expr(value), as_type(struct_info if ty is None else ty)), name_hint)
 
     def emit_output(self, output: Any, name_hint: str = "") -> Var:
-        """Binds a value that is known behind the dataflow block, too."""
+        """Binds a value that is known behind the dataflow block, too; a variable of the block is that itself."""
         if self._block is None:
             raise CompileError("an output outside of a dataflow block", hint="with bb.dataflow():")
         value = as_expr(output)
-        is_bound = isinstance(value, Var) and value in self._values and value not in self._block.outputs.values()
-        inner = value if is_bound else self.emit(value, name_hint)
-        assert isinstance(inner, Var)
-        outer = Var(name_hint or "gv", ty=inner.ty)
-        self._block.outputs[outer] = inner
-        self._values[outer] = self._values[inner]
-        return outer
+        var = value if isinstance(value, Var) and value in self._block.own else self.emit(value, name_hint or "gv")
+        self._block.outputs.setdefault(var, Var(var.name, ty=var.ty))
+        return var
 
     def emit_te(self, func: Callable[..., Any], *args: Any, **keywords: Any) -> Var:
         """Binds a call of a function of te tensors, see `call_te`; `name_hint` names the variable."""
@@ -186,7 +213,11 @@ class BlockBuilder:
 
     def normalize(self, expr: Expr) -> Expr:
         """`expr`, typed where the types of what it is made of are known."""
-        return expr if expr.ty is not None else transform(expr, self._typed)
+        new: dict[int, Expr] = {}
+        for node in post_order([expr], lambda n: n.ty is None):
+            made = rebuild(node, new) if node.ty is None else node
+            new[id(node)] = self._typed(made) or made
+        return new[id(expr)]
 
     def _typed(self, node: Expr) -> Expr | None:
         match node:
@@ -200,6 +231,8 @@ class BlockBuilder:
                 return self._b.get(node.value, node.index)
             case Tuple(ty=None):
                 return self._b.tuple_(node.fields)
+            case If(ty=None):
+                return self._b.if_(node.cond, node.then, node.orelse)
         return None
 
     def lookup_binding(self, var: Var) -> Expr | None:
