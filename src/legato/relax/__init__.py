@@ -61,7 +61,7 @@ from legato.relax.ty import (
 )
 
 if typing.TYPE_CHECKING:
-    from legato.relax import transform
+    from legato.relax import analysis, transform
     from legato.relax.vm import VirtualMachine, VMExecutable, build
 
 __all__ = [
@@ -70,11 +70,11 @@ __all__ = [
     "ObjectStructInfo", "ObjectType", "PrimStructInfo", "PrimType", "PrimValue", "PyExprMutator", "PyExprVisitor",
     "SeqExpr", "ShapeExpr", "ShapeStructInfo", "ShapeType", "StringImm", "StructInfo", "TensorStructInfo",
     "TensorType", "Tuple", "TupleGetItem", "TupleStructInfo", "TupleType", "Type", "VMExecutable", "Var",
-    "VarBinding", "VirtualMachine", "build", "call_tir", "const", "cpu", "expr_functor", "get_shape_of", "nd", "op",
-    "prim_value", "seq_of", "transform",
+    "VarBinding", "VirtualMachine", "analysis", "build", "call_tir", "const", "cpu", "expr_functor", "get_shape_of",
+    "nd", "op", "prim_value", "seq_of", "transform",
 ]  # fmt: skip
 
-_ON_USE: typing.Final = {"VMExecutable": "vm", "VirtualMachine": "vm", "build": "vm", "transform": ""}
+_ON_USE: typing.Final = {"analysis": "", "VMExecutable": "vm", "VirtualMachine": "vm", "build": "vm", "transform": ""}
 
 
 def __getattr__(name: str) -> typing.Any:
