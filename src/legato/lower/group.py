@@ -73,8 +73,10 @@ def _flat(value: Value) -> Iterator[Tensor]:
 def _write_literals(outputs: tuple[Tensor, ...]) -> None:
     """Stages that read scalar constants have them as literals: what a pad is filled with is seen to be 0."""
     order = stages(outputs)
-    scalars = [(t, t.stage.body) for t in order if isinstance(t.stage, te.Stage) and not t.rank]
-    literals: dict[Buffer, Expr] = {t: body for t, body in scalars if isinstance(body, Const)}
+    scalars = [(t, t.stage) for t in order if isinstance(t.stage, te.Stage) and not t.rank]
+    literals: dict[Buffer, Expr] = {
+        t: stage.body for t, stage in scalars if isinstance(stage.body, Const) and stage.reduction is None
+    }
     if not literals:
         return
     for t in order:
