@@ -26,6 +26,7 @@ from legato.transform.nest_concats import NestConcats
 from legato.transform.outline_branches import OutlineBranches
 from legato.transform.pass_ import Pass
 from legato.transform.place_shared import PlaceShared
+from legato.transform.read_programs import ReadPrograms
 from legato.transform.resolve_casts import ResolveCasts
 from legato.transform.separate_dims import SeparateDims
 from legato.transform.simplify import Simplify
@@ -71,6 +72,7 @@ DEFAULT: tuple[Pass, ...] = (
     # Every computation is bound once, in the innermost scope that holds its uses.
     SeparateDims(),
     # So is every dim.
+    ReadPrograms(),
     Fuse(),
 )
 

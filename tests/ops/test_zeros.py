@@ -39,7 +39,7 @@ def call(op: Op) -> Function | None:
 ELEMENTWISE = [
     op.name
     for op in table().values()
-    if op.fusion <= Fusion.BROADCAST and op.compute is not None and not has_required(op)
+    if op.compute is not None and not has_required(op) and op.fuses(default_attrs(op)) <= Fusion.BROADCAST
     if len(op.args) <= 2 and not any(a.startswith("*") for a in op.args) and call(op)
 ]
 

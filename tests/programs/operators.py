@@ -245,7 +245,7 @@ def examples() -> tuple[Example, ...]:
             parts = tuple(_part(a) for a in node.args)
             if node.ty is not None and all(map(_is_small, [node.ty, *_types(parts)])):
                 floats = any(t.dtype.is_float for t in _types(parts) if isinstance(t, TensorType))
-                smooth = op.fusion in (Fusion.INJECTIVE, Fusion.CONTRACTION) or not floats
+                smooth = op.fuses(node.attrs) in (Fusion.INJECTIVE, Fusion.CONTRACTION) or not floats
                 found.append(Example(op, parts, node.attrs, node.ty, smooth))
     return tuple(found)
 

@@ -101,6 +101,7 @@ class Op(Expr):
     compute:   (*te tensors, attrs, out_type) -> te tensor or tuple of them; None: run by its reference.
     value:     (*symbolic values or None, attrs, *arg types) -> symbolic value: for shape arithmetic on small integers.
     grad:      (builder, call, dy) -> gradients of the arguments.
+    fusion:    how it may join others in one kernel, or that as a function of attrs.
     cost:      (arg_types, out_type, attrs) -> Cost; None: one flop per output element.
     narrow:    what it does where data may be held in 16 bits, or that as a function of attrs.
     padded:    for results whose extents the data decides: the operator of the same arguments that gives a tuple of them
@@ -121,7 +122,7 @@ class Op(Expr):
     compute: Callable[..., Tensor | tuple[Tensor, ...]] | None = None
     value: Callable[..., tuple[Dim, ...] | None] | None = None
     grad: Callable[..., Sequence[Expr]] | None = None
-    fusion: Fusion = Fusion.OPAQUE
+    fusion: Fusion | Callable[[Any], Fusion] = Fusion.OPAQUE
     cost: Callable[[Sequence[TensorType], Type, Any], Cost] | None = None
     narrow: Narrow | Callable[[Any], Narrow] = Narrow.NEVER
     padded: Op | None = None
@@ -130,6 +131,10 @@ class Op(Expr):
     text_defaults: Mapping[str, Any] = field(default_factory=dict)
     samples: tuple[Sample, ...] = ()
     doc: str = ""
+
+    def fuses(self, attrs: Any) -> Fusion:
+        """How a call with `attrs` may join others."""
+        return self.fusion if isinstance(self.fusion, Fusion) else self.fusion(attrs)
 
     def tail(self, attrs: Any) -> tuple[Any, ...]:
         """What follows the arguments where a rule of this record is called: `attrs`, or nothing if there are none."""

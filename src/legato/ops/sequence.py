@@ -85,8 +85,8 @@ def _step(text: str) -> _Step:
 def is_step(node: Expr) -> bool:
     """True for what a step may be made of: calls of operators that are stages, and what these need."""
     match node:
-        case Call(op=Op(compute=rule, fusion=fusion, stateful=False)):
-            return rule is not None and fusion <= Fusion.CONTRACTION
+        case Call(op=Op(compute=rule, stateful=False) as op):
+            return rule is not None and op.fuses(node.attrs) <= Fusion.CONTRACTION
         case Constant() | Op() | Tuple() | TupleGetItem() | Var() | Let():
             return True
         case _:

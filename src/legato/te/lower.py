@@ -16,6 +16,7 @@ from legato.te.tensor import COMBINERS, Axis, Loops, Stage, Tensor
 from legato.tir.expr import Load
 from legato.tir.expr import identity as neutral
 from legato.tir.stmt import Alloc, For, Func, Stmt, Store, block
+from legato.tir.walk import bound_vars, vars_used
 
 __all__ = ["identity", "nest", "to_tir"]
 
@@ -23,8 +24,8 @@ __all__ = ["identity", "nest", "to_tir"]
 def to_tir(outputs: Sequence[Tensor], inputs: Sequence[Tensor], name: str) -> Func:
     """The kernel that computes `outputs` from `inputs`.
 
-    Parameters: the inputs, the outputs, then the variables that the shapes use, in order of appearance. An output that
-    is an input, or is asked for twice, is copied.
+    Parameters: the inputs, the outputs, then the dims that shapes and stages use, in order of appearance. An
+    output that is an input, or is asked for twice, is copied.
     """
     results: list[Tensor] = []
     for t in outputs:
@@ -35,7 +36,9 @@ def to_tir(outputs: Sequence[Tensor], inputs: Sequence[Tensor], name: str) -> Fu
         if t not in results:
             body = Alloc(t, body)
     tensors = (*inputs, *results, *order)
-    dims = tuple(v for v in dict.fromkeys(variables(*(d for t in tensors for d in t.shape))))
+    dims = dict.fromkeys(variables(*(d for t in tensors for d in t.shape)))
+    bound = set(bound_vars(body))
+    dims |= dict.fromkeys(v for v in vars_used(body) if v not in bound)
     return Func(name, (*inputs, *results, *dims), body)
 
 

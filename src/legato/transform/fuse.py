@@ -99,7 +99,7 @@ class _Node:
 
 def _kind(value: Expr) -> Fusion:
     if isinstance(value, Call) and isinstance(value.op, Op) and value.op.compute is not None and not value.op.stateful:
-        return value.op.fusion
+        return value.op.fuses(value.attrs)
     return Fusion.OPAQUE
 
 
@@ -322,10 +322,9 @@ class _Block:
     def _is_of_data(self, node: _Node) -> bool:
         """True if no operand may be weights, which are packed, and each part of them is best used for all rows: neither
         a constant, nor a matrix without a batch."""
-        value = self.bindings[node.position][1]
-        assert isinstance(value, Call)
-        batched = all(isinstance(a.ty, TensorType) and a.ty.rank > 2 for a in value.args)
-        return batched and not any(isinstance(a, Constant) for a in value.args)
+        operands = self._operands(node.position)
+        batched = all(isinstance(a.ty, TensorType) and a.ty.rank > 2 for a in operands)
+        return batched and not any(isinstance(a, Constant) for a in operands)
 
     def _add_operands(self, readers: set[int]) -> None:
         """Joins what only computes operands of the contractions `readers`, each element once."""
