@@ -21,18 +21,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 
-from legato.arith.expr import Binary, Const, Expr, Op, Select, Var, const, le, max_, select
+from legato.arith.expr import Binary, Const, Expr, Op, Select, Var, const, le, lt, max_, select
 from legato.arith.prove import prove, prove_equal
+from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, rewrite, substitute, variables
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.te.access import Proof, accesses
 from legato.te.iterations import Turn
-from legato.te.sums import combiner_of, renamed, tidy
+from legato.te.sums import combiner_of, without_neutral
 from legato.te.tensor import COMBINERS, Axis, Reduction, Stage, Tensor
-from legato.te.updates import Pin, Ranges, Unreadable, Update, merged
+from legato.te.tidy import element, tidied
+from legato.te.updates import Pin, Ranges, Unreadable, Update, linear, merged
 from legato.tir.buffer import Buffer
-from legato.tir.expr import Load
+from legato.tir.expr import Load, identity
 from legato.tir.prove_access import prove_accesses
 from legato.tir.stmt import Alloc, Block, For, Func, FuncKind, If, Let, Prefetch, Stmt, Store
 from legato.tir.walk import bound_buffers, buffers_written, has_load
@@ -85,6 +87,7 @@ class _Reader:
         }
         self.held: dict[Buffer, Tensor] = {b: Tensor(b.name, self._shape(b), b.dtype) for b in given}
         self.inputs = tuple(self.held[b] for b in given)
+        self.sizes = tuple(dict.fromkeys(d for b in buffers for d in self._shape(b)))  # 0 or more
         self.index: dict[Buffer, tuple[Var, ...]] = {}
         self.extents: dict[Var, Expr] = {}  # of loops, and of subscripts
         self.loops: list[Var] = []  # around
@@ -114,6 +117,7 @@ class _Reader:
             raise Unreadable(f"the size of {negative[0]} may be negative")
         self._top(func.body)
         outputs = tuple(self._final(b) for b in self.results)
+        tidied(outputs)
         self._require_proven(outputs)
         return Stages(func.name, self.inputs, outputs, tuple(self.dims.values()))
 
@@ -181,8 +185,7 @@ class _Reader:
         if any(has_load(i) for i in places):
             raise Unreadable(f"data decides where {s.buffer.name} is stored")
         value = self._value(s.value, scope)
-        pins = tuple(_pin(i, d) for i, d in zip(places, self._shape(s.buffer), strict=True))
-        self._put(Update(s.buffer, index, pins, value), scope)
+        self._put(Update(s.buffer, index, tuple(map(Pin, places)), value), scope)
 
     def _branch(self, s: If, scope: _Scope) -> None:
         cond = self._value(s.cond, scope)
@@ -272,7 +275,7 @@ class _Reader:
         extent = self._value(s.extent, scope)
         if has_load(extent):
             raise Unreadable(f"data decides how often the loop over {s.var.name} runs")
-        if not self.ranges.holds(le(const(0), extent)):
+        if not any(prove_equal(extent, d) for d in self.sizes) and not self.ranges.holds(le(const(0), extent)):
             extent = max_(extent, const(0))
         inside = set(bound_buffers(s.body))
         marks = {b: Buffer(b.name, self._shape(b), b.dtype) for b in buffers_written(s.body) if b not in inside}
@@ -301,6 +304,16 @@ class _Reader:
         is_told = used <= {*order, *self.dims.values()} and all(self._is_dim(self.extents[v]) for v in order)
         return order if is_told and all(isinstance(x.buffer, Tensor) for x in nodes(e) if isinstance(x, Load)) else None
 
+    def _most(self, e: Expr) -> Expr:
+        """What `e`, an extent, is at most, whatever the loops around: an expression of dims, where that is found."""
+        most = e
+        for v in reversed(self.loops):
+            parts = linear(most, v)
+            if parts is not None and isinstance(parts[0], Const):
+                most = substitute(most, {v: self.extents[v] - 1 if parts[0].value > 0 else const(0)})
+        most = simplify(max_(most, const(0)))
+        return most if self.ranges.holds(le(e, most)) else e
+
     def _is_dim(self, e: Expr) -> bool:
         return not has_load(e) and set(variables(e)) <= set(self.dims.values())
 
@@ -308,57 +321,39 @@ class _Reader:
 
     def _tensor(self, b: Buffer, index: Sequence[Var], value: Expr, reduction: Reduction | None = None) -> Tensor:
         """The tensor for `b` with `value` at `index`: that which is read there, if it is one made for `b` alone."""
-        value = tidy(self.ranges.simple(value))
+        value = without_neutral(self.ranges.simple(value))
         shape = tuple(self.extents[v] for v in index)
         new = {v: Var(f"i{n}", dt.index, 0) for n, v in enumerate(index)}
-        read = value.buffer if isinstance(value, Load) and reduction is None else None
-        if isinstance(read, Tensor) and self.made.get(read) is b and self._has_all(value, index, shape):
-            assert isinstance(value, Load)
-            if value.indices == tuple(index):
+        if isinstance(value, Load) and reduction is None and value.indices == tuple(index):
+            read = value.buffer
+            if isinstance(read, Tensor) and self.made.get(read) is b and all(map(prove_equal, read.shape, shape)):
                 return read
-            assert isinstance(read.stage, Stage)
-            value, reduction = _element(read.stage, value.indices)
         axes = tuple(Axis(new[v], d) for v, d in zip(index, shape, strict=True))
         made = Tensor(b.name, shape, value.dtype, Stage(axes, substitute(value, new), reduction))
         self.made[made] = b
         return made
 
-    @staticmethod
-    def _has_all(value: Expr, index: Sequence[Var], shape: Sequence[Expr]) -> bool:
-        """Whether `value` reads the whole of a tensor, its dimensions in whatever order."""
-        assert isinstance(value, Load)
-        at = dict(zip(value.indices, value.buffer.shape, strict=True))
-        if len(at) != value.buffer.rank or set(at) != set(index):
-            return False
-        return all(prove_equal(at[v], d) for v, d in zip(index, shape, strict=True))
-
     def _reduced(self, u: Update, op: Op, value: Expr, v: Var, extent: Expr) -> Expr:
         """The `op` of `value` over all `v`, as an element of a stage of its own."""
-        index = self._axes(u.index, value)
-        if index is None or not self._is_dim(extent):
-            raise Unreadable(f"what is summed into {u.buffer.name} depends on more than loops of fixed extents")
-        kept = tuple(w for w in index if w is not v)
-        new = Axis(Var("r", dt.index, 0), extent)
-        self.extents[new.var] = extent
-        axes: tuple[Axis, ...] = (new,)
+        if not self._is_dim(extent):
+            value = select(lt(v, extent), value, identity(op, value.dtype))
+            extent = self._most(extent)
+        axes: tuple[Axis, ...] = (Axis(Var("r", dt.index, 0), extent),)
+        value = substitute(value, {v: axes[0].var})
         if isinstance(value, Load) and self.made.get(value.buffer) is u.buffer and combiner_of(value) is op:
             assert isinstance(value.buffer, Tensor)
             assert isinstance(value.buffer.stage, Stage)
-            value, inner = _element(value.buffer.stage, value.indices)
+            value, inner = element(value.buffer.stage, value.indices)
             assert inner is not None
-            axes = (new, *inner.axes)
-        return self._tensor(u.buffer, kept, substitute(value, {v: new.var}), Reduction(_NAMES[op], axes))[kept]
-
-
-def _element(stage: Stage, index: Sequence[Expr]) -> tuple[Expr, Reduction | None]:
-    """What a stage computes at `index`."""
-    body = substitute(stage.body, dict(zip((a.var for a in stage.axes), index, strict=True)))
-    return (body, None) if stage.reduction is None else renamed(body, stage.reduction)
-
-
-def _pin(i: Expr, extent: Expr) -> Pin | None:
-    """A dimension of one element is stored as a whole."""
-    return None if extent is const(1) and i is const(0) else Pin(i)
+            axes += inner.axes
+        summed = {a.var: a.extent for a in axes}
+        self.extents |= summed
+        value = self.ranges.simple(value)
+        index = self._axes((*u.index, *summed), value)
+        if index is None or not self._is_dim(extent):
+            raise Unreadable(f"what is summed into {u.buffer.name} depends on more than loops of fixed extents")
+        kept = tuple(w for w in index if w not in summed)
+        return self._tensor(u.buffer, kept, value, Reduction(_NAMES[op], axes))[kept]
 
 
 def _depth(body: Stmt) -> int:

@@ -15,7 +15,7 @@ from legato.base import dtype as dt
 from legato.te.tensor import COMBINERS, Axis, Reduction, Stage, Tensor
 from legato.tir.expr import Load, call, identity
 
-__all__ = ["accumulation", "begun", "combiner_of", "renamed", "tidy"]
+__all__ = ["accumulation", "begun", "combiner_of", "renamed", "without_neutral"]
 
 _COMBINERS = frozenset(COMBINERS.values())
 
@@ -91,7 +91,7 @@ def _is_first(cond: Expr, v: Var) -> Expr | None:
     return others if found else None
 
 
-def tidy(value: Expr) -> Expr:
+def without_neutral(value: Expr) -> Expr:
     """`value` without what adds nothing to reductions: their neutral element in front, and in place of empty ones."""
 
     def step(e: Expr) -> Expr | None:

@@ -14,7 +14,8 @@ from dataclasses import replace
 from functools import reduce
 from typing import Final
 
-from legato.arith.expr import Const, Expr, Var, const, eq, floordiv, floormod, land, le, lt, select
+from legato.arith.assume import Assumptions, facts_of
+from legato.arith.expr import Binary, Const, Expr, Op, Var, const, eq, floordiv, floormod, land, le, lt, select
 from legato.arith.prove import prove, prove_equal
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, substitute, variables
@@ -41,7 +42,21 @@ class Ranges:
 
     def holds(self, cond: Expr) -> bool:
         """Whether `cond` is proven."""
-        return (isinstance(cond, Const) and bool(cond.value)) or prove(cond, None, self.extents)
+        if isinstance(cond, Const):
+            return bool(cond.value)
+        return prove(cond, None, self.extents) or self._follows(cond)
+
+    def _follows(self, cond: Expr) -> bool:
+        """Whether all that `cond` says of subscripts follows from the extents."""
+        facts = list(facts_of(cond)) if isinstance(cond, Binary) and cond.op in (Op.LT, Op.LE) else []
+        axes: dict[Var, Expr] = {}
+        todo = [v for f in facts for v in variables(f)]
+        while todo:
+            v = todo.pop()
+            if v in self.extents and v not in axes:
+                axes[v] = self.extents[v]
+                todo += variables(self.extents[v])
+        return bool(facts) and all(map(Assumptions(axes).nonnegative, facts))
 
     def never(self, cond: Expr) -> bool:
         """Whether `cond` is proven not to hold."""
@@ -63,13 +78,14 @@ class Pin:
     def is_one(self) -> bool:
         return self.extent is _ONE
 
-    def same(self, other: Pin | None) -> bool:
-        return other is not None and prove_equal(self.begin, other.begin) and prove_equal(self.extent, other.extent)
+    def same(self, other: Pin) -> bool:
+        return prove_equal(self.begin, other.begin) and prove_equal(self.extent, other.extent)
 
     def holds(self, i: Expr, ranges: Ranges) -> Expr:
         """Where subscript `i` is one of them."""
         if self.is_one:
-            return _TRUE if prove_equal(i, self.begin) else eq(i, self.begin)
+            cond = _TRUE if prove_equal(i, self.begin) else eq(i, self.begin)
+            return _TRUE if ranges.holds(cond) else cond
         parts = (le(self.begin, i), lt(i, self.begin + self.extent))
         return reduce(land, [p for p in parts if not ranges.holds(p)], _TRUE)
 
@@ -116,16 +132,33 @@ class Update:
 def merged(
     old: Update, new: Update, before: Callable[[tuple[Expr, ...]], Expr], ranges: Ranges, cond: Expr | None = None
 ) -> Update:
-    """`old`, then `new`; with a `cond`, the one where it holds, else the other. The values of both are those behind
-    them; `before` says what an element was ahead of both."""
-    apart = [
-        d for d, (a, b) in enumerate(zip(old.pins, new.pins, strict=True)) if a != b and (a is None or not a.same(b))
-    ]
+    """`old`, then `new`; with a `cond`, `new` where it holds, else `old`. The values of both are those behind them;
+    `before` says what an element was ahead of both."""
+    apart = [d for d, (a, b) in enumerate(zip(old.pins, new.pins, strict=True)) if not _same(a, b)]
+    if len(apart) == 1 and cond is None:
+        joined = _side_by_side(old, new, apart[0])
+        if joined is not None:
+            return joined
     if cond is not None:
         a, b = new.freed(apart, before, ranges), old.freed(apart, before, ranges)
         return replace(a, value=select(cond, a.value, b.value))
     first = old.freed(apart, before, ranges)
     return new.freed(apart, first.at, ranges)
+
+
+def _same(a: Pin | None, b: Pin | None) -> bool:
+    return a is b or (a is not None and b is not None and a.same(b))
+
+
+def _side_by_side(old: Update, new: Update, d: int) -> Update | None:
+    """Both as one, where along dimension `d` one of them begins where the other one ends."""
+    for first, last in ((old, new), (new, old)):
+        a, b = first.pins[d], last.pins[d]
+        if a is not None and b is not None and prove_equal(a.begin + a.extent, b.begin):
+            pin = Pin(a.begin, simplify(a.extent + b.extent))
+            value = select(lt(new.index[d], b.begin), first.value, last.value)
+            return replace(new, pins=(*new.pins[:d], pin, *new.pins[d + 1 :]), value=value)
+    return None
 
 
 def loads_of(marks: Iterable[Buffer], *values: Expr) -> list[Load]:
@@ -162,6 +195,6 @@ def widened(u: Update, d: int, v: Var, extent: Expr, mark: Buffer, ranges: Range
     turn = simplify(turn)
     whole = wide.begin is const(0) and prove_equal(wide.extent, u.buffer.shape[d])
     pins = (*u.pins[:d], None if whole else wide, *u.pins[d + 1 :])
-    value = substitute(u.value, {v: turn})
+    value = ranges.simple(substitute(u.value, {v: turn}))
     new = replace(u, pins=pins, value=value)
     return new if cond is _TRUE else replace(new, value=select(cond, value, Load(mark, new.place)))

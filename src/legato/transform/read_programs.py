@@ -101,7 +101,9 @@ class _Programs:
         match value:
             case If() | Match():
                 first, *blocks = value.children()
-                return value.with_children((first, *map(self._block, blocks)))
+                new = [self._block(b) for b in blocks]
+                same = all(a is b for a, b in zip(new, blocks, strict=True))
+                return value if same else value.with_children((first, *new))
             case Function():
                 return self.function(value)
             case _:
