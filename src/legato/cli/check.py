@@ -77,6 +77,7 @@ def _below(mod: Module, args: argparse.Namespace, tell: Tell) -> dict[str, Any]:
     from legato.ir.visit import nodes
     from legato.lower.supported import require_own
     from legato.transform.pass_ import Observer, run
+    from legato.transform.read_programs import ReadPrograms
 
     main = main_function(mod)
     constants = {id(node): node.data for node in nodes(main) if isinstance(node, Constant)}
@@ -89,6 +90,7 @@ def _below(mod: Module, args: argparse.Namespace, tell: Tell) -> dict[str, Any]:
         found["outputs"] = {"output": str(main.body.ty)}
     found |= {**_known(mod), "unreached": list(_unreached(mod))}
     options = _arguments.options(args, tell)
+    found["as_written"] = list(_as_written(mod)) if ReadPrograms() in options.pipeline else []
     observer = Observer(progress=tell)
     try:
         tell("lowering")
@@ -107,6 +109,14 @@ def _known(mod: Module) -> dict[str, Any]:
     known = survey(mod)
     checks = [{"what": what, "left": a, "right": b, "at": at} for what, a, b, at in known.checks]
     return {"accesses": dict(known.accesses), "checks": checks}
+
+
+def _as_written(mod: Module) -> Iterator[dict[str, Any]]:
+    """The tensor programs that are compiled as they are written, each with the reason."""
+    from legato.transform.read_programs import unread
+
+    for name, reason in unread(mod).items():
+        yield {"program": name, "reason": reason}
 
 
 def _unreached(mod: Module) -> Iterator[dict[str, Any]]:
@@ -146,6 +156,8 @@ def _text(data: dict[str, Any]) -> str:
     table += [("each call checks" if not n else "", text) for n, text in enumerate(checks)]
     dead = [f"{c['pattern']} in @{c['function']}{c['at'] and ', at ' + c['at']}" for c in data.get("unreached", ())]
     table += [("never reached" if not n else "", f"clause {text}") for n, text in enumerate(dead)]
+    programs = [f"@{p['program']}: {p['reason']}" for p in data.get("as_written", ())]
+    table += [("as written" if not n else "", text) for n, text in enumerate(programs)]
     return "\n".join([rows(table), *_verdict(data)])
 
 

@@ -28,6 +28,7 @@ from legato.arith.substitute import nodes, rewrite, substitute, variables
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.te.access import Proof, accesses
+from legato.te.fused_loops import unfused
 from legato.te.iterations import Turn
 from legato.te.sums import combiner_of, without_neutral
 from legato.te.tensor import COMBINERS, Axis, Reduction, Stage, Tensor
@@ -272,6 +273,10 @@ class _Reader:
     # ------------------------------------------------------------------ loops
 
     def _loop(self, s: For, scope: _Scope) -> None:
+        split = unfused(s)
+        if split is not None:
+            self._loop(split, scope)
+            return
         extent = self._value(s.extent, scope)
         if has_load(extent):
             raise Unreadable(f"data decides how often the loop over {s.var.name} runs")

@@ -46,6 +46,8 @@ class ReadPrograms(Pass):
     def __call__(self, mod: Module) -> Module:
         programs = _Programs(mod)
         new = {gv: programs.function(f) if isinstance(f, Function) else f for gv, f in mod.functions.items()}
+        if not programs.known:
+            return mod
         called = {
             v for f in new.values() if isinstance(f, Function) for v in post_order([f.body]) if isinstance(v, GlobalVar)
         }
