@@ -27,6 +27,7 @@ from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, rewrite, substitute, variables
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
+from legato.base.errors import VerifyError
 from legato.te.access import Proof, accesses
 from legato.te.fused_loops import unfused
 from legato.te.iterations import Turn
@@ -37,6 +38,7 @@ from legato.te.updates import Pin, Ranges, Unreadable, Update, linear, merged
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Load, identity
 from legato.tir.prove_access import prove_accesses
+from legato.tir.sealed import sealed
 from legato.tir.stmt import Alloc, Block, For, Func, FuncKind, If, Let, Prefetch, Stmt, Store
 from legato.tir.walk import bound_buffers, buffers_written, has_load
 
@@ -60,9 +62,11 @@ class Stages:
 def read_back(func: Func, outputs: int) -> Stages | str:
     """The stages of `func`, whose last `outputs` buffers are its results; why there are none, in words."""
     try:
-        return _Reader(func, outputs).stages()
+        return _Reader(sealed(func), outputs).stages()
     except Unreadable as reason:
         return str(reason)
+    except VerifyError as error:
+        return error.message
 
 
 @dataclass(eq=False, slots=True)
@@ -104,8 +108,9 @@ class _Reader:
 
     def stages(self) -> Stages:
         func = self.func
-        if func.kind is not FuncKind.KERNEL or any(not b.layout.is_row_major for b in self.held):
-            raise Unreadable("it is no kernel of dense buffers")
+        buffers = (*(p for p in func.params if isinstance(p, Buffer)), *bound_buffers(func))
+        if func.kind is not FuncKind.KERNEL or any(not b.layout.is_row_major for b in buffers):
+            raise Unreadable("it is no kernel of buffers that are dense, the last dimension innermost")
         if any(v.dtype is not dt.index for v in self.dims):
             raise Unreadable("it takes numbers that are no dims")
         if _depth(func.body) > _DEPTH:
