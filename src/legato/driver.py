@@ -71,7 +71,8 @@ __all__ = [
 
 Progress = Callable[[str], None]
 TEXTS: Final = (".relay", ".rly", ".txt")  # what programs in Relay are called
-PROGRAMS: Final = (*TEXTS, ".json")
+SCRIPTS: Final = (".relax",)  # what scripts are called that are only read
+PROGRAMS: Final = (*TEXTS, *SCRIPTS, ".json")
 _TEXT: Final = re.compile(r"\n|#\[version|\bdef\s+@|\bfn\s*\(")  # what programs in Relay have, and hardly a path
 
 
@@ -112,9 +113,9 @@ def load_model(
     custom: Mapping[str, Callable[..., Any]] | None = None,
     constants: Mapping[str, Any] | None = None,
 ) -> Module:
-    """`model` as a module: a Module itself, what holds one as `module` (a relay.IRModule), the path of a .onnx, .relay
-    or .json file, or an onnx.ModelProto. `shapes` are those of inputs, by name, and sizes of dims; `constants` the
-    values of inputs that are none in the module."""
+    """`model` as a module: a Module itself, what holds one as `module` (a relay.IRModule), the path of a .onnx, .relay,
+    .relax or .json file, or an onnx.ModelProto. `shapes` are those of inputs, by name, and sizes of dims; `constants`
+    the values of inputs that are none in the module."""
     shapes, sizes = split_shapes(model, shapes)
     if sizes:
         only, *others = combinations(sizes)
@@ -141,6 +142,10 @@ def load_model(
         module = load_text(path, ops=operators(ops), read=parse)
         with quoting(path, str(path)):
             return infer_text(module)
+    if suffix in SCRIPTS:
+        from legato.script import load
+
+        return load(Path(str(model)))
     if suffix == ".json":
         from legato.ir.files import load_json_file
 
@@ -151,7 +156,7 @@ def load_model(
         return from_onnx(cast("str | Path | bytes", model), shapes=shapes, custom=custom, constants=constants)
     raise CompileError(
         f"cannot compile a {type(model).__name__}",
-        hint="give a path to a .onnx or .relay file, an onnx.ModelProto, or a legato Module",
+        hint="give a path to a .onnx, .relay or .relax file, an onnx.ModelProto, or a legato Module",
     )
 
 
@@ -181,10 +186,13 @@ def is_onnx(model: object) -> bool:
 
 
 def require_path(model: object) -> None:
-    """CompileError for the text of a program where a path is wanted."""
+    """CompileError for the text of a program where a path is wanted, and for code."""
     if isinstance(model, str | Path) and _TEXT.search(str(model)) and not os.path.exists(model):
         hint = "legato.parse(text) makes a module of it; or write it to a .relay file"
         raise CompileError("got the text of a program, wanted the path of a file", hint=hint)
+    if isinstance(model, str | Path) and Path(model).suffix == ".py":
+        hint = "import it, and give the module that it makes; a script in a .relax file is only read"
+        raise CompileError(f"{model} is code: to have its model, it would be run", hint=hint)
 
 
 def operators(extra: Iterable[Op] = ()) -> dict[str, Op]:

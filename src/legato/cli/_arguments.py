@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from legato.runtime.executable import Executable
 
 __all__ = ["OF_MODELS", "add_compile", "add_inputs", "constants", "duration", "executable", "is_artifact", "module",
-           "natural", "options", "positive", "read_arrays", "refuse", "require_use_of_inputs", "shapes"]  # fmt: skip
+           "natural", "options", "positive", "program", "read_arrays", "refuse", "require_use_of_inputs",
+           "shapes"]  # fmt: skip
 
 _LONGEST = 3600  # seconds to measure
 
@@ -40,6 +41,9 @@ OF_MODELS = ("shape", "constant", "target", "precision")  # what only a model ca
 
 def add_compile(parser: argparse.ArgumentParser, *, threads: bool = True) -> None:
     """The arguments of `legato.compile`."""
+    parser.add_argument(
+        "--trust", action="store_true", help="MODEL is FILE.py, or FILE.py:NAME: run it to have its model"
+    )
     parser.add_argument("--shape", action="append", default=[], type=_shape, metavar="NAME=DIMS", help=SHAPE)
     parser.add_argument("--constant", action="append", default=[], type=_constant, metavar="NAME=FILE", help=CONSTANT)
     parser.add_argument(
@@ -170,12 +174,17 @@ def options(args: argparse.Namespace, tell: Tell, keep: Sequence[str] = ()) -> C
     return CompileOptions(target(args.target), threads, frozenset(keep), progress=tell, precision=exactness)
 
 
+def program(args: argparse.Namespace) -> Any:
+    """The model: the path of its file, or what its code made."""
+    return getattr(args, "program", args.model)
+
+
 def module(args: argparse.Namespace) -> Module:
     """The model as a typed module."""
     from legato.driver import load_model
     from legato.transform.infer_types import InferTypes
 
-    return InferTypes()(load_model(args.model, shapes=shapes(args), constants=constants(args)))
+    return InferTypes()(load_model(program(args), shapes=shapes(args), constants=constants(args)))
 
 
 def is_artifact(path: Path) -> bool:
@@ -189,7 +198,7 @@ def executable(args: argparse.Namespace, tell: Tell) -> Executable:
 
     if not is_artifact(args.model):
         return legato.compile(
-            args.model,
+            program(args),
             shapes=shapes(args),
             constants=constants(args),
             target=args.target,

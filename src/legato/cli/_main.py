@@ -19,6 +19,7 @@ from legato.base.errors import InternalError, LegatoError, UnsupportedError
 from legato.base.spelling import command_line
 from legato.cli import bench, cache, check, compile, doctor, profile, run, show, verify
 from legato.cli._answer import BUG, FAULT, INTERRUPTED, NO, YES, Answer, Tell
+from legato.cli._code import take_code
 from legato.cli._files import require_own_outputs
 
 __all__ = ["VERBS", "main"]
@@ -94,6 +95,7 @@ def _parser(is_json: bool = False) -> argparse.ArgumentParser:
 def _run(args: argparse.Namespace) -> int:
     try:
         with _progress(args.json) as tell, command_line():
+            take_code(args)
             require_own_outputs(args)
             answer: Answer = args.run(args, tell)
     except KeyboardInterrupt:

@@ -57,7 +57,7 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
     if _arguments.is_artifact(args.model):
         _arguments.refuse(args, f"{args.model} is compiled already", *_arguments.OF_MODELS)
     result = bench(
-        args.model,
+        _arguments.program(args),
         vs=[name.strip() for name in args.vs.split(",") if name.strip()],
         threads=args.threads,
         target=args.target,

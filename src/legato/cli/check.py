@@ -24,17 +24,17 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """MODEL and how it would be compiled."""
-    parser.add_argument("model", type=Path, metavar="MODEL", help="an .onnx or .relay file")
+    parser.add_argument("model", type=Path, metavar="MODEL", help="an .onnx, .relay or .relax file")
     _arguments.add_compile(parser, threads=False)
 
 
 def run(args: argparse.Namespace, tell: Tell) -> Answer:
     """Signature, contents and everything unsupported."""
-    from legato.driver import PROGRAMS, require_path
+    from legato.driver import is_onnx, require_path
 
-    require_path(args.model)
+    require_path(_arguments.program(args))
     tell("reading")
-    data: dict[str, Any] = {"unsupported": []} if args.model.suffix in PROGRAMS else _onnx(args)
+    data: dict[str, Any] = _onnx(args) if is_onnx(_arguments.program(args)) else {"unsupported": []}
     data = {"model": str(args.model), "sha256": _digest(args.model), **data}
     if not data["unsupported"]:
         data |= _below(_arguments.module(args), args, tell)

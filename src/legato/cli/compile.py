@@ -24,7 +24,7 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """MODEL, -o and how to compile."""
-    parser.add_argument("model", type=Path, metavar="MODEL", help="an .onnx or .relay file")
+    parser.add_argument("model", type=Path, metavar="MODEL", help="an .onnx, .relay or .relax file")
     parser.add_argument("-o", "--output", type=Path, help="the file to write; with --emit, else standard output")
     _arguments.add_compile(parser)
     parser.add_argument("--emit", choices=("ir", "llvm", "asm"), help="write text in place of a compiled program")
@@ -42,8 +42,8 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
 
     start = time.perf_counter()
     tell("reading")
-    shapes, sizes = split_shapes(args.model, _arguments.shapes(args))
-    mod = load_model(args.model, shapes=shapes, constants=_arguments.constants(args))
+    shapes, sizes = split_shapes(_arguments.program(args), _arguments.shapes(args))
+    mod = load_model(_arguments.program(args), shapes=shapes, constants=_arguments.constants(args))
     read = time.perf_counter() - start
     compiled = compile_module(mod, replace(_arguments.options(args, tell), sizes=sizes))
     tell("writing")

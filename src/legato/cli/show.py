@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from legato.base.errors import CompileError
+from legato.base.scripts import coloured
 from legato.cli import _arguments
 from legato.cli._answer import Answer, Tell
 
@@ -23,8 +24,11 @@ BELOW = ("lower", "tir")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """MODEL, the stage, and what to show of it."""
-    parser.add_argument("model", type=Path, metavar="MODEL", help="an .onnx, .relay or .legato file")
+    parser.add_argument("model", type=Path, metavar="MODEL", help="an .onnx, .relay, .relax or .legato file")
     parser.add_argument("--after", metavar="STAGE", help="the name of a pass, lower or tir; a wrong one lists them")
+    parser.add_argument(
+        "--script", action="store_true", help="as a script in Python's syntax, which a .relax file holds"
+    )
     parser.add_argument("--types", action="store_true", help="with the type of every expression, as comments")
     parser.add_argument("--spans", action="store_true", help="with the place that it comes from, as comments")
     parser.add_argument("--brief", action="store_true", help="without the values of constants")
@@ -34,13 +38,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, tell: Tell) -> Answer:
     """The text of the module after the stage."""
     text = _artifact(args) if _arguments.is_artifact(args.model) else _stage(args, tell)
-    return Answer({"model": str(args.model), "after": args.after, "text": text}, text.rstrip("\n"))
+    shown = coloured(text) if args.script and not args.json else text
+    return Answer({"model": str(args.model), "after": args.after, "text": text}, shown.rstrip("\n"))
 
 
 def _artifact(args: argparse.Namespace) -> str:
     import legato
 
-    _arguments.refuse(args, "a .legato file holds text as it is", *_arguments.OF_MODELS, "types", "spans", "brief")
+    _arguments.refuse(
+        args, "a .legato file holds text as it is", *_arguments.OF_MODELS, "script", "types", "spans", "brief"
+    )
     exe = legato.load(args.model)
     return exe.program.source if args.after is None else exe.module_after(args.after)
 
@@ -71,4 +78,7 @@ def _stage(args: argparse.Namespace, tell: Tell) -> str:
 def _text(mod: Module, args: argparse.Namespace) -> str:
     from legato.ir.printer import show
 
+    if args.script:
+        _arguments.refuse(args, "a script has no comments", "types", "spans")
+        return mod.script({} if args.brief else None)
     return show(mod, types=args.types, spans=args.spans, metadata=not args.brief)

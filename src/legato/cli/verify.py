@@ -24,7 +24,7 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """MODEL, inputs, the peer, and what to do where an output does not hold."""
-    parser.add_argument("model", type=Path, metavar="MODEL", help="an .onnx, .relay or .legato file")
+    parser.add_argument("model", type=Path, metavar="MODEL", help="an .onnx, .relay, .relax or .legato file")
     _arguments.add_inputs(parser, fill="random")
     _arguments.add_compile(parser)
     parser.add_argument(
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
     import legato
 
     report = legato.verify(
-        args.model,
+        _arguments.program(args),
         None if args.input is None else _arguments.read_arrays(args.input),
         shapes=_arguments.shapes(args),
         constants=_arguments.constants(args),

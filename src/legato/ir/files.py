@@ -18,7 +18,8 @@ from legato.ir.op import Op
 from legato.ir.parser import parse
 from legato.ir.printer import show_with_tensors
 
-__all__ = ["load_json_file", "load_text", "save_json_file", "save_text", "side_file", "tensors_of"]
+__all__ = ["load_json_file", "load_text", "load_with_tensors", "save_json_file", "save_text", "save_with_tensors",
+           "side_file", "tensors_of"]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
 
@@ -35,7 +36,7 @@ def save_text(module: Module, path: str | Path) -> None:
     writing fails.
     """
     text, tensors = show_with_tensors(module)
-    _save(text, tensors, path)
+    save_with_tensors(text, tensors, path)
 
 
 def save_json_file(module: Module, path: str | Path) -> None:
@@ -44,10 +45,11 @@ def save_json_file(module: Module, path: str | Path) -> None:
     As `save_text` otherwise; CompileError for what has no JSON form.
     """
     tensors: dict[str, Array] = {}
-    _save(save_json(module, tensors=tensors), tensors, path)
+    save_with_tensors(save_json(module, tensors=tensors), tensors, path)
 
 
-def _save(text: str, tensors: Mapping[str, Array], path: str | Path) -> None:
+def save_with_tensors(text: str, tensors: Mapping[str, Array], path: str | Path) -> None:
+    """Writes a text, and the arrays that it names into `side_file(path)`, as `save_text` does."""
     side = side_file(path)
     if tensors:
         replace_file(side, lambda temporary: _write_tensors(tensors, temporary))
@@ -62,7 +64,7 @@ def load_text(path: str | Path, *, ops: Mapping[str, Op] | Sequence[Op], read: C
     `read` reads the text and is called as `parse` is.
     ParseError for a text or side file that is damaged or does not fit the other; ImportModelError where reading fails.
     """
-    text, tensors = _load(path)
+    text, tensors = load_with_tensors(path)
     return read(text, source=str(path), ops=ops, constants=tensors)
 
 
@@ -72,11 +74,12 @@ def load_json_file(path: str | Path, *, ops: Mapping[str, Op] | Sequence[Op]) ->
     ParseError and VerifyError for a damaged file, ParseError for a side file that does not fit; ImportModelError where
     reading fails.
     """
-    text, tensors = _load(path)
+    text, tensors = load_with_tensors(path)
     return load_json(text, ops=ops, name=str(path), tensors=tensors)
 
 
-def _load(path: str | Path) -> tuple[str, dict[str, Array] | None]:
+def load_with_tensors(path: str | Path) -> tuple[str, dict[str, Array] | None]:
+    """A text, with the arrays that lie beside it, if any."""
     try:
         text = _content(path).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:

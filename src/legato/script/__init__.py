@@ -29,12 +29,13 @@ from legato.script.model import ScriptModel, relay_model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping
+    from pathlib import Path
 
     from legato.ir.expr import Function
     from legato.ir.module import Module
     from legato.tir.stmt import Func
 
-__all__ = ["ScriptFunction", "ScriptModel", "Tensor", "parse", "relay", "relay_model", "show"]
+__all__ = ["ScriptFunction", "ScriptModel", "Tensor", "load", "parse", "relay", "relay_model", "save", "show"]
 
 
 def parse(text: str, source: str = "<script>", *, constants: Mapping[str, Any] | None = None) -> Module:
@@ -61,3 +62,23 @@ def show(program: Module | Func | Function, constants: MutableMapping[str, Any] 
     from legato.script.modules.print_module import show as show_script  # on use, as above
 
     return show_script(program, constants)
+
+
+def save(program: Module | Func | Function, path: str | Path) -> None:
+    """Writes a script, as a rule into a `.relax` file, and arrays of more than 16 elements into a safetensors file
+    beside it. UnsupportedError as of `show`; OSError where writing fails."""
+    from legato.ir.files import save_with_tensors
+
+    arrays: dict[str, Any] = {}
+    save_with_tensors(show(program, arrays), arrays, path)
+
+
+def load(path: str | Path) -> Module:
+    """The module of a script in a file, which is read and not run, with the arrays that lie beside it.
+
+    CompileError, with the places, for what is wrong in it; ImportModelError where it cannot be read.
+    """
+    from legato.ir.files import load_with_tensors
+
+    text, arrays = load_with_tensors(path)
+    return parse(text, str(path), constants=arrays)

@@ -1,0 +1,93 @@
+"""Models that are code: `FILE.py`, or `FILE.py:NAME`. Such a file is run only where `--trust` says so."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from legato.base.errors import CompileError, LegatoError
+from legato.cli._arguments import refuse
+
+__all__ = ["take_code"]
+
+
+def take_code(args: argparse.Namespace) -> None:
+    """Where MODEL is code: runs the file, and puts the program that it makes into `args.program`.
+
+    CompileError without --trust, for what the file raises, and where it makes no program, or several of which none is
+    named.
+    """
+    model = getattr(args, "model", None)
+    if not isinstance(model, Path):
+        return
+    file, name = _parts(model)
+    if file is None:
+        refuse(args, f"{model} is not run", "trust")
+        return
+    if not getattr(args, "trust", False):
+        hint = "--trust runs it; a script in a .relax file is only read"
+        raise CompileError(f"{file} is code: to have its model, it would be run", hint=hint)
+    args.model, args.program = file, _program(_run(file), file, name)
+
+
+def _parts(model: Path) -> tuple[Path | None, str | None]:
+    """The file and the name of a model that is code; None for another."""
+    if model.suffix == ".py":
+        return model, None
+    file, _, name = str(model).rpartition(":")
+    return (Path(file), name) if file.endswith(".py") and name.isidentifier() else (None, None)
+
+
+def _run(file: Path) -> ModuleType:
+    """The file as an imported module; it imports its neighbours as a script that Python is given does."""
+    if not file.is_file():
+        raise CompileError(f"{file}: there is no such file")
+    name = f"_legato_model_{file.stem}"
+    spec = spec_from_file_location(name, file.resolve())
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[name] = module_from_spec(spec)  # where decorators look for the names around a script
+    folder = str(file.resolve().parent)
+    sys.path.insert(0, folder)
+    try:
+        spec.loader.exec_module(module)
+    except LegatoError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise CompileError(f"{file} raised {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.remove(folder)
+    return module
+
+
+def _program(module: ModuleType, file: Path, name: str | None) -> Any:
+    """What the file makes under `name`, or the one program that it makes."""
+    if name is not None and not hasattr(module, name):
+        raise CompileError(f"{file} makes nothing called {name}")
+    names = [n for n in vars(module) if not n.startswith("_")] if name is None else [name]
+    found = {n: program for n in names if (program := _as_program(getattr(module, n))) is not None}
+    distinct = {id(program) for program in found.values()}
+    if not found:
+        what = f"{name} of {file} is no program" if name else f"{file} makes no program"
+        raise CompileError(what, hint="a module of @I.ir_module, a function of @R.function or @relay, a legato Module")
+    if len(distinct) > 1:
+        raise CompileError(f"{file} makes several programs: {', '.join(found)}", hint=f"{file}:{next(iter(found))}")
+    return next(iter(found.values()))
+
+
+def _as_program(value: Any) -> Any:
+    """A value as a module; None for what is none."""
+    from legato.ir.expr import Function, GlobalVar
+    from legato.ir.module import Module
+    from legato.tir.stmt import Func
+
+    value = getattr(value, "module", value) if not isinstance(value, type | ModuleType) else value
+    if isinstance(value, Function):
+        return Module.from_expr(value)
+    if isinstance(value, Func):
+        return Module({GlobalVar(value.name): value})
+    return value if isinstance(value, Module) else None
