@@ -80,7 +80,8 @@ def _lines(report: Report) -> list[str]:
         error, theirs, allowed, span = (f"{value:.2e}" for value in (o.error, o.peer_error, o.allowed, o.range))
         table.append(("holds" if o.holds else "WRONG", f"{o.name}: {o.type}", error, theirs, allowed, span))
     lines = [rows(table, right=(2, 3, 4, 5))]
-    lines += [f"note: {report.note}; the peer is the interpreter"] if report.note else []
+    lines += [f"{o.name} at {o.at}" for o in report.outputs if o.at]
+    lines += [f"note: {report.note}"] if report.note else []
     lines += [f"note: {report.peer_off}"] if report.peer_off else []
     if report.host_operators:
         lines.append(f"{counted(report.host_operators, 'operator')} run by their reference: for them this says nothing")

@@ -28,7 +28,8 @@ class OutputReport:
     error: the largest difference; inf where NaN or infinity stand at different places; for integers and bool, the
     number of elements that differ. range: from the smallest to the largest exact value, zero included. peer_error: of
     the peer, against the same; distance: from the peer. allowed: the error up to which the output holds. peer_off: it
-    is the peer that is far from what the interpreter computes.
+    is the peer that is far from what the interpreter computes. at: of an output that does not hold, the element with
+    the largest difference.
     """
 
     name: str
@@ -40,6 +41,7 @@ class OutputReport:
     allowed: float
     holds: bool
     peer_off: bool = False
+    at: str = ""
 
     @property
     def relative(self) -> float:
@@ -125,7 +127,7 @@ def _plain(value: Any) -> Any:
 def _line(output: OutputReport) -> str:
     verdict = "holds" if output.holds else "WRONG"
     error = f"error {output.error:.3g} of range {output.range:.3g}, {output.allowed:.3g} allowed"
-    return f"{verdict}  {output.name}: {output.type}  {error}"
+    return f"{verdict}  {output.name}: {output.type}  {error}{output.at and '  at ' + output.at}"
 
 
 def near_of(precision: Precision) -> float:
@@ -166,13 +168,25 @@ def judge(
     error, distance, other = _error(got, exact, got), _error(got, peer, got), _error(peer, exact, got)
     if not kind.is_float:
         holds = not np.any((got != exact) & (got != peer))
-        return OutputReport(name, type_, error, span, other, distance, other, holds)
+        return OutputReport(
+            name, type_, error, span, other, distance, other, holds, at="" if holds else _at(got, exact)
+        )
     eps = _epsilon(got)
     allowed = max(2 * other, max(SMALL if near <= NEAR else near, eps) * span)
     allowed = allowed if rounded is None else max(allowed, 2 * _distance(rounded, exact, got))
     apart = max(near, 4 * eps) * span if near <= NEAR else allowed
     holds = error <= allowed and (native is None or distance <= apart)
-    return OutputReport(name, type_, error, span, other, distance, allowed, holds)
+    return OutputReport(name, type_, error, span, other, distance, allowed, holds, at="" if holds else _at(got, exact))
+
+
+def _at(got: Array, exact: Array) -> str:
+    """The element that is furthest from its exact value, in words."""
+    wanted = exact.astype(got.dtype) if _fits(exact, got) else exact
+    a, b = (x.astype(np.float64) for x in (got, wanted))
+    with np.errstate(all="ignore"):
+        gap = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
+    place = np.unravel_index(int(np.argmax(np.where(np.isnan(gap), np.inf, gap))), gap.shape) if gap.size else ()
+    return f"[{', '.join(map(str, place))}]: got {got[place]}, wanted {wanted[place]}"
 
 
 def _error(a: Array, b: Array, like: Array) -> float:

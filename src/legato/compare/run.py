@@ -9,20 +9,23 @@ from typing import Any
 
 import numpy as np
 
-from legato.base.errors import RunError
+from legato.base.errors import CompileError, RunError
 from legato.base.precision import Precision
 from legato.base.precision import precision as as_precision
 from legato.base.target import target as as_target
 from legato.compare import peer as other
 from legato.compare.bisect import blame
 from legato.compare.exact import flat, in_order, interpret
-from legato.compare.report import Report, judge, near_of, nearness
+from legato.compare.kernels import Drawn, kernels, verify_kernel
+from legato.compare.report import OutputReport, Report, judge, near_of, nearness
 from legato.driver import CompileOptions, compile_module, load_model
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.runtime.datatypes import ObjectInfo
 from legato.runtime.executable import Executable
 from legato.runtime.fill import Fill, feeds
+from legato.tir.buffer import Buffer
+from legato.tir.stmt import Func
 from legato.transform.infer_types import InferTypes
 from legato.transform.low_precision import LowPrecision
 from legato.transform.to_graph import ToGraph
@@ -51,7 +54,8 @@ def verify(
     precision: str | None = None,
     bounds: bool | None = None,
 ) -> Report:
-    """Compiles `model` and compares it with the interpreter in float64; see `Report`.
+    """Compiles `model` and compares it with the interpreter in float64; see `Report`. Its tensor programs are compared
+    one by one as well, with sizes and inputs that are made up.
 
     inputs:  arrays by name or in order; else made up by `how` with `seed`, symbolic dims as `dims` says (else 4).
     against: the peer, "onnxruntime" or "interpreter"; None: ONNX Runtime where it can be had, with a note where not.
@@ -62,15 +66,43 @@ def verify(
     options = CompileOptions(as_target(target), threads, ops=tuple(ops), progress=progress, precision=exactness)
     options = options if bounds is None else replace(options, bounds=bounds)
     mod = InferTypes()(load_model(model, shapes=shapes, ops=options.ops, custom=custom, constants=constants))
+    tell = progress or _quiet
+    own = _kernels(mod, options, Drawn(dims or {}, how, seed), tell)
+    if "main" not in mod or isinstance(mod["main"], Func):
+        if not kernels(mod):
+            raise CompileError("the module has neither a function @main nor tensor programs")
+        known = {p.name for _, f in kernels(mod) for p in f.params if not isinstance(p, Buffer)}
+        if not known.issuperset(dims or {}):
+            unknown = ", ".join(repr(d) for d in dims or {} if d not in known)
+            raise RunError(f"no tensor program has a dim {unknown}\n  hint: their dims are {', '.join(sorted(known))}")
+        if inputs is not None or against == "onnxruntime":
+            raise RunError("tensor programs are compared with the interpreter, on inputs that are made up")
+        return own
     exe = compile_module(mod, options).executable
     given = feeds(exe.program.functions[exe.function], inputs, how, dims=dims, seed=seed)
-    tell = progress or _quiet
     theirs, note = _theirs(model, {**given, **_arrays(constants)}, against, tell)
-    report = replace(compare(exe, mod, given, theirs=theirs, progress=progress), note=note)
-    if report.holds or not bisect:
+    found = compare(exe, mod, given, theirs=theirs, progress=progress)
+    report = replace(found, outputs=(*found.outputs, *own.outputs), note="; ".join(filter(None, (note, own.note))))
+    if found.holds or not bisect:
         return report
     tell("looking for the culprit")
     return replace(report, culprit=blame(mod, in_order(exe, given), options, None if report.peer_off else theirs))
+
+
+def _kernels(mod: Module, options: CompileOptions, drawn: Drawn, tell: Callable[[str], None]) -> Report:
+    """The tensor programs of the module, each alone. Where there is a @main, which is compared beside them, the note
+    says which cannot be called so."""
+    outputs: list[OutputReport] = []
+    notes = []
+    for gv, func in kernels(mod):
+        tell(f"comparing @{gv.name}")
+        try:
+            outputs += verify_kernel(gv, func, options, drawn)
+        except (CompileError, RunError) as error:
+            if "main" not in mod or isinstance(mod["main"], Func):
+                raise
+            notes.append(f"@{gv.name} is not called alone: {str(error).splitlines()[0]}")
+    return Report(tuple(outputs), "interpreter", 0, "; ".join(notes))
 
 
 def compare(
@@ -143,4 +175,4 @@ def _theirs(
     except other.PeerError as error:
         if against is not None:
             raise
-        return None, str(error).partition("\n")[0]
+        return None, f"{str(error).splitlines()[0]}; the peer is the interpreter"
