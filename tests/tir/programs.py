@@ -126,6 +126,8 @@ class Generator:
             return self._let(depth)
         if kind < 0.85:
             return self._alloc(depth)
+        if kind < 0.88:
+            return self._turns(depth)
         return block(*(self.stmt(depth - 1) for _ in range(r.randint(0, 3))))
 
     def _loop(self, depth: int) -> Stmt:
@@ -163,6 +165,14 @@ class Generator:
         self.readable.remove(buffer)
         self.writable.remove(buffer)
         return Alloc(buffer, block(fill, body))
+
+    def _turns(self, depth: int) -> Stmt:
+        """A While of a few turns, which a cell counts."""
+        cell = Buffer("turns", (), dt.int64, scope=self.r.choice([Scope.LOCAL, Scope.REGISTER]))
+        count = Load(cell, ())
+        body = block(self.stmt(depth - 1), Store(cell, (), count + const(1, dt.int64)))
+        loop = While(lt(count, const(self.r.randint(0, 3), dt.int64)), body)
+        return Alloc(cell, block(Store(cell, (), const(0, dt.int64)), loop))
 
     def kernel(self) -> Func:
         """A kernel that reads a and x, and writes b and y."""

@@ -1,7 +1,7 @@
 """LLVM IR text of a module: kernels and host functions.
 
     kernel   i32 @k(ptr args, i64 tid, i64 nt)        word i of args is param i: a pointer, or an index scalar;
-                                                      behind them, if it has barriers, the call
+                                                      behind them the call
     host     i32 @h(ptr call, ptr args)
 
 The text is final: nothing below runs IR passes on it. Vectors, phis and addresses are emitted in the form that the
@@ -90,7 +90,7 @@ def _module(
             declared |= called
     for f in funcs:
         declared.pop(f.name, None)
-    weights = [_RARELY] if has_hosts else []
+    weights = [_RARELY] if has_hosts or any(isinstance(s, While) for f in funcs for s in statements(f)) else []
     return "\n\n".join([*parts, *declared.values(), *definitions(outlined), *weights, _attributes(target)]) + "\n"
 
 

@@ -12,14 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from legato.base.errors import InternalError
 from legato.base.graph import components
-from legato.codegen.analysis import POLLS, Analysis
+from legato.codegen.analysis import Analysis
 from legato.codegen.expr import Evaluator
 from legato.codegen.memory import MEMORY_TYPES
 from legato.codegen.objects import Objects
-from legato.codegen.registers import Registers
 from legato.codegen.stmt import Pending, Statements
 from legato.codegen.symbols import symbol
-from legato.codegen.value import Value, literal
+from legato.codegen.value import Value
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.launch import LaunchKind
 from legato.tir.stmt import (
@@ -35,7 +34,6 @@ from legato.tir.stmt import (
     Stmt,
     Switch,
     View,
-    While,
 )
 
 __all__ = ["HostStatements", "recursive"]
@@ -43,8 +41,6 @@ __all__ = ["HostStatements", "recursive"]
 _SERVICES = {"launch": 8, "push": 16, "pop": 24, "host_op": 32, "poll": 40, "object": 56, "end": 64,
              "resize": 72}  # fmt: skip
 _NO_MEMORY = "1"  # LG_MEMORY
-_TURNS = 1000  # of loops, between two looks at whether the call is to end
-RARELY = "!prof !0"  # a branch that is hardly ever taken: emission defines !0
 
 
 class HostStatements(Statements):
@@ -56,8 +52,6 @@ class HostStatements(Statements):
         self.called: dict[str, str] = {}  # symbol -> its declaration
         self.objects = Objects(self.builder, self._service)
         self.slots: dict[Buffer, str] = {}  # where registers lie in memory while a call may change them
-        polls = ev.registers[POLLS] = Registers(POLLS, 1, 1, 1)
-        polls.slots = [literal(_TURNS, POLLS.dtype)]
         if analysis.words:
             self.builder.allocas.append(f"%words = alloca [{analysis.words + 1} x i64], align 8")
 
@@ -90,10 +84,8 @@ class HostStatements(Statements):
                 self._invoke(stmt)
             case HostOp():
                 words = self._words(stmt.args)
-                self._call(f"{self._service('host_op')}(ptr %call, i64 {stmt.op}, ptr {words})")
+                self.run_service(f"{self._service('host_op')}(ptr %call, i64 {stmt.op}, ptr {words})")
                 self._reload(stmt.args)
-            case While():
-                self._while(stmt)
             case Switch():
                 self._switch(stmt)
             case Object() | Open() | Resize():
@@ -104,7 +96,7 @@ class HostStatements(Statements):
             case Release(handle):
                 self.objects.release(self.ev.value(handle))
             case _:
-                raise InternalError(f"code generation does not know the statement {type(stmt).__name__}")
+                return super().other(stmt)
         return []
 
     # ---------------------------------------------------------------------------------------------- memory
@@ -182,68 +174,26 @@ class HostStatements(Statements):
                 loaded = self.builder.effect(f"load {ty}, ptr {self.slots[a]}, align 8", ty, 1)
                 self.ev.registers[a].slots = [self.ev.from_memory(loaded, a.dtype)]
 
-    def _call(self, callee: str) -> None:
-        """Calls something that returns a status, and leaves the function unless it is 0."""
-        b = self.builder
-        status = b.effect(f"call i32 {callee}", "i32", 1)
-        self.fail_if(b.effect(f"icmp ne i32 {status.text}, 0", "i1", 1), status.text)
-
     def _launch(self, s: Launch) -> None:
         if s.kernel not in self.launches:
             raise InternalError(f"launch of the unknown kernel {s.kernel!r}")
         self.called[s.kernel] = f'declare hidden i32 @"{symbol(s.kernel)}"(ptr, i64, i64)'
-        words, kind = self._words(s.args), self.launches[s.kernel]
-        if kind is LaunchKind.GANG:
+        words, kind = self._words(s.args), int(self.launches[s.kernel])
+        if s.args:  # behind them is the call, which a kernel may ask whether to end
             where = self.builder.effect(f"getelementptr i8, ptr %words, i64 {8 * len(s.args)}", "ptr", 1)
             self.builder.line(f"store ptr %call, ptr {where.text}, align 8")
-        self._call(f'{self._service("launch")}(ptr %call, ptr @"{symbol(s.kernel)}", ptr {words}, i64 {int(kind)})')
+        self.run_service(f'{self._service("launch")}(ptr %call, ptr @"{symbol(s.kernel)}", ptr {words}, i64 {kind})')
         self._reload(s.args)
 
     def _invoke(self, s: Invoke) -> None:
         self.called[s.func] = f'declare hidden i32 @"{symbol(s.func)}"(ptr, ptr)'
-        self._call(f'@"{symbol(s.func)}"(ptr %call, ptr {self._words(s.args)})')
+        self.run_service(f'@"{symbol(s.func)}"(ptr %call, ptr {self._words(s.args)})')
         self._reload(s.args)
 
     # ---------------------------------------------------------------------------------------------- control flow
 
-    def _while(self, s: While) -> None:
-        b = self.builder
-        loop, body, done = b.label("while"), b.label("body"), b.label("done")
-        pre, before = b.before_loop(), b.block
-        b.line(f"br label %{loop}")
-        b.start(loop)
-        phis: list[str] = []
-        b.out.append(phis)
-        b.open(pre)
-        old = self.phi_slots(s, b.here - 1)
-        self._poll()
-        self.ev.memo = {}
-        cond = self.ev.value(s.cond)
-        b.line(f"br i1 {cond.text}, label %{body}, label %{done}")
-        b.start(body)
-        left = [list(registers.slots) for registers, _, _ in old]
-        self.run(s.body)
-        b.line(f"br label %{loop}")
-        self.end_phis(phis, old, before)
-        b.close()
-        b.start(done)
-        for (registers, _, _), slots in zip(old, left, strict=True):
-            registers.slots = slots
-
-    def _poll(self) -> None:
-        """Counts a turn of a loop, whichever it is, and asks every so often whether the call is to end."""
-        b, polls = self.builder, self.ev.registers[POLLS]
-        left = b.effect(f"sub i32 {polls.slots[0].text}, 1", "i32", 1)
-        now = b.effect(f"icmp eq i32 {left.text}, 0", "i1", 1)
-        ask, go = b.label("poll"), b.label("on")
-        before = b.block
-        b.line(f"br i1 {now.text}, label %{ask}, label %{go}, {RARELY}")
-        b.start(ask)
-        self._call(f"{self._service('poll')}(ptr %call)")
-        asked = b.block
-        b.line(f"br label %{go}")
-        b.start(go)
-        polls.slots = [b.effect(f"phi i32 [ {left.text}, %{before} ], [ {_TURNS}, %{asked} ]", "i32", 1)]
+    def ask(self) -> None:
+        self.run_service(f"{self._service('poll')}(ptr %call)")
 
     def _switch(self, s: Switch) -> None:
         value = self.ev.value(s.value)

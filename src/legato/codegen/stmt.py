@@ -8,17 +8,33 @@ from functools import reduce
 from legato.arith.expr import Const, Expr, Op
 from legato.base import dtype as dt
 from legato.base.errors import InternalError
-from legato.codegen.analysis import Analysis
+from legato.codegen.analysis import POLLS, Analysis
 from legato.codegen.expr import Evaluator
 from legato.codegen.idle import Touched
 from legato.codegen.registers import Registers
 from legato.codegen.value import Value, expect_const, literal, vector_constant
 from legato.tir.buffer import Buffer, Scope
-from legato.tir.stmt import FIRST_CHECK, Alloc, Barrier, Block, Check, For, If, Let, LoopKind, Prefetch, Stmt, Store
+from legato.tir.stmt import (
+    FIRST_CHECK,
+    Alloc,
+    Barrier,
+    Block,
+    Check,
+    For,
+    If,
+    Let,
+    LoopKind,
+    Prefetch,
+    Stmt,
+    Store,
+    While,
+)
 
 __all__ = ["Pending", "Statements"]
 
-_BARRIER = 48  # offset of `barrier` in lg_services
+RARELY = "!prof !0"  # a branch that is hardly ever taken: emission defines !0
+_POLL, _BARRIER = 40, 48  # offsets of services in lg_services
+_TURNS = 1000  # of Whiles, between two looks at whether the call is to end
 Pending = Stmt | Callable[[], None]
 Phis = list[tuple[Registers, list[Value], list[str]]]
 
@@ -36,6 +52,8 @@ class Statements:
         self.repeating: list[Value] = []  # the counters of the serial loops around
         self.idle: Mapping[Stmt, Touched] = {}  # loops to be left out where what they touch is empty
         self.failures: list[tuple[str, str]] = []  # a status, and the block that leaves the function with it
+        polls = ev.registers[POLLS] = Registers(POLLS, 1, 1, 1)
+        polls.slots = [literal(_TURNS, POLLS.dtype)]
 
     def run(self, root: Stmt) -> None:
         """Emits `root`. Bindings nest deeply and are walked; only loops and branches recurse."""
@@ -69,7 +87,10 @@ class Statements:
                     item()
 
     def other(self, stmt: Stmt) -> list[Pending]:
-        """Emits a statement of host functions; what is left to do, last first."""
+        """Emits a statement that few have, or host functions only; what is left to do, last first."""
+        if isinstance(stmt, While):
+            self._while(stmt)
+            return []
         raise InternalError(f"{type(stmt).__name__} has no place in a kernel")
 
     def finish(self) -> None:
@@ -247,6 +268,45 @@ class Statements:
             joined.append(one)
         registers.slots = joined
 
+    def _while(self, s: While) -> None:
+        b = self.builder
+        loop, body, done = b.label("while"), b.label("body"), b.label("done")
+        pre, before = b.before_loop(), b.block
+        b.line(f"br label %{loop}")
+        b.start(loop)
+        phis: list[str] = []
+        b.out.append(phis)
+        b.open(pre)
+        old = self.phi_slots(s, b.here - 1)
+        self._poll()
+        self.ev.memo = {}
+        cond = self.ev.value(s.cond)
+        b.line(f"br i1 {cond.text}, label %{body}, label %{done}")
+        b.start(body)
+        left = [list(registers.slots) for registers, _, _ in old]
+        self.run(s.body)
+        b.line(f"br label %{loop}")
+        self.end_phis(phis, old, before)
+        b.close()
+        b.start(done)
+        for (registers, _, _), slots in zip(old, left, strict=True):
+            registers.slots = slots
+
+    def _poll(self) -> None:
+        """Counts a turn of a loop, whichever it is, and asks every so often whether the call is to end."""
+        b, polls = self.builder, self.ev.registers[POLLS]
+        left = b.effect(f"sub i32 {polls.slots[0].text}, 1", "i32", 1)
+        now = b.effect(f"icmp eq i32 {left.text}, 0", "i1", 1)
+        ask, go = b.label("poll"), b.label("on")
+        before = b.block
+        b.line(f"br i1 {now.text}, label %{ask}, label %{go}, {RARELY}")
+        b.start(ask)
+        self.ask()
+        asked = b.block
+        b.line(f"br label %{go}")
+        b.start(go)
+        polls.slots = [b.effect(f"phi i32 [ {left.text}, %{before} ], [ {_TURNS}, %{asked} ]", "i32", 1)]
+
     # ---------------------------------------------------------------------------------------------- branches
 
     def _if(self, s: If) -> None:
@@ -333,16 +393,32 @@ class Statements:
         several = b.effect(f"icmp sgt i64 {self.threads[1].text}, 1", "i1", 1)
         b.line(f"br i1 {several.text}, label %{waiting}, label %{going}")
         b.start(waiting)
-        place = b.effect(f"getelementptr i8, ptr %args, i64 {8 * self.words}", "ptr", 1)
-        call = b.effect(f"load ptr, ptr {place.text}, align 8", "ptr", 1)
-        services = b.effect(f"load ptr, ptr {call.text}, align 8", "ptr", 1)
-        slot = b.effect(f"getelementptr i8, ptr {services.text}, i64 {_BARRIER}", "ptr", 1)
-        service = b.effect(f"load ptr, ptr {slot.text}, align 8", "ptr", 1)
-        b.line(f"call void {service.text}(ptr {call.text}, i64 {self.threads[1].text})")
+        call, service = self._service_of_call(_BARRIER)
+        b.line(f"call void {service}(ptr {call}, i64 {self.threads[1].text})")
         b.line(f"br label %{going}")
         b.start(going)
         for buffer in self.ev.memory.pointers:
             self.ev.memory.touch(buffer)
+
+    def ask(self) -> None:
+        """Leaves the function if the call is to end."""
+        call, service = self._service_of_call(_POLL)
+        self.run_service(f"{service}(ptr {call})")
+
+    def _service_of_call(self, offset: int) -> tuple[str, str]:
+        """The call that the kernel is a part of, and one of its services."""
+        b = self.builder
+        place = b.effect(f"getelementptr i8, ptr %args, i64 {8 * self.words}", "ptr", 1)
+        call = b.effect(f"load ptr, ptr {place.text}, align 8", "ptr", 1)
+        services = b.effect(f"load ptr, ptr {call.text}, align 8", "ptr", 1)
+        slot = b.effect(f"getelementptr i8, ptr {services.text}, i64 {offset}", "ptr", 1)
+        return call.text, b.effect(f"load ptr, ptr {slot.text}, align 8", "ptr", 1).text
+
+    def run_service(self, callee: str) -> None:
+        """Calls something that returns a status, and leaves the function unless it is 0."""
+        b = self.builder
+        status = b.effect(f"call i32 {callee}", "i32", 1)
+        self.fail_if(b.effect(f"icmp ne i32 {status.text}, 0", "i1", 1), status.text)
 
     def fail_if(self, bad: Value, status: str) -> None:
         """Leaves the function with `status` where the i1 `bad` holds."""

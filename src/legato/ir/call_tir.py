@@ -3,8 +3,8 @@
 call_tir(@kernel, (x, w), n)        args: inputs of the kernel in order; the trailing dims are its index parameters
 
 A kernel has its inputs first, which it does not store to, then its outputs, then index parameters: dims. Outputs are
-memory of its own that holds zeros at first. Dims that a call does not state are those that make the extents of its
-arguments and results fit; all extents must.
+memory of its own that holds zeros at first. A call states the first index parameters, some or all or none; the others
+are those that make the extents of its arguments and results fit; all extents must.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ __all__ = ["CALL_TIR", "CallTirAttrs", "call_tir", "calling", "program_dims", "p
 
 @dataclass(frozen=True, slots=True)
 class CallTirAttrs(Attrs):
-    """out: the types of the outputs (allocated by the caller); dims: the values of the kernel's index parameters, none
-    where its buffers tell them; operators: the names of those that the kernel was made of, for people."""
+    """out: the types of the outputs (allocated by the caller); dims: the values of the kernel's first index parameters;
+    its buffers tell the others; operators: the names of those that the kernel was made of, for people."""
 
     out: tuple[TensorType, ...]
     dims: tuple[Dim, ...] = ()
@@ -114,7 +114,7 @@ def program_fault(func: Func, inputs: int, outputs: int, dims: int) -> str | Non
         return f"@{func.name} has index parameters before buffers"
     if len(buffers) != inputs + outputs:
         return f"@{func.name} takes {len(buffers)} buffers, got {inputs} arguments and {outputs} results"
-    if dims not in (0, len(func.params) - len(buffers)):
+    if dims > len(func.params) - len(buffers):
         return f"@{func.name} has {len(func.params) - len(buffers)} dims, got {dims}"
     written = set(buffers_written(func))
     stored = [b.name for b in buffers[:inputs] if b in written]
@@ -122,20 +122,22 @@ def program_fault(func: Func, inputs: int, outputs: int, dims: int) -> str | Non
 
 
 def program_dims(func: Func, stated: Sequence[Dim], shapes: Sequence[Sequence[Dim]]) -> Mapping[Var, Dim] | str:
-    """The values of the index parameters of `func`: those that are stated, or that the shapes of its arguments and
-    results tell. What is wrong, in words, where something is told by nothing."""
+    """The values of the index parameters of `func`: the first are stated, the shapes of its arguments and results tell
+    the others. What is wrong, in words, where something is told by nothing."""
     dims = _dims(func)
-    if stated or not dims:
-        return dict(zip(dims, stated, strict=True))
+    known = dict(zip(dims, stated, strict=False))
+    if len(known) == len(dims):
+        return known
     pairs = [pair for b, shape in zip(_buffers(func), shapes, strict=True) for pair in zip(b.shape, shape, strict=True)]
-    found = _solved(dims, pairs)
+    found = _solved(dims, pairs, known)
     untold = [d.name for d in dims if d not in found]
     return f"no extent tells the dims {', '.join(untold)} of @{func.name}" if untold else found
 
 
-def _solved(dims: Iterable[Var], pairs: Sequence[tuple[Dim, Dim]]) -> dict[Var, Dim]:
-    """Values of `dims` that make the sides of pairs equal, if any do: plain extents first, then sums."""
-    found = {d: value for d, value in reversed(pairs) if isinstance(d, Var)}
+def _solved(dims: Iterable[Var], pairs: Sequence[tuple[Dim, Dim]], known: Mapping[Var, Dim]) -> dict[Var, Dim]:
+    """Values of `dims`, beside those that are known, that make the sides of pairs equal, if any do: plain extents
+    first, then sums."""
+    found = {d: value for d, value in reversed(pairs) if isinstance(d, Var)} | dict(known)
     while True:
         left = [d for d in dims if d not in found]
         new: dict[Var, Dim] = {}

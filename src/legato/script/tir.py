@@ -39,6 +39,7 @@ from legato.script.modules.forms import (
     Handle,
     InitForm,
     LetForm,
+    LetMark,
     Loops,
     MetaVar,
     NewVar,
@@ -279,9 +280,19 @@ def bounded(lo: Any = 0, hi: Any = None) -> Bounded:
     return Bounded(lo, hi)
 
 
-def let(value: Any, *, bounds: Any = (None, None)) -> LetForm:
-    """A variable of the program, which is evaluated once; `bounds`: its least and largest value, if known."""
-    return LetForm(value, bounds)
+class _Let(LetMark):
+    """`T.let(value)`: a variable of the program, which is evaluated once. As an annotation (`v: T.let = value`,
+    `v: T.let[T.float32] = value`) the same."""
+
+    def __call__(self, value: Any, *, bounds: Any = (None, None)) -> LetForm:
+        """bounds: its least and largest value, if known."""
+        return LetForm(value, bounds)
+
+    def __getitem__(self, dtype: Any) -> LetMark:
+        return LetMark(_dtype(dtype))
+
+
+let = _Let()
 
 
 def meta_var(value: Any) -> MetaVar:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from legato.arith.expr import Expr, Var
+from legato.arith.expr import Expr, Var, fresh
 from legato.arith.substitute import nodes, substitute
 from legato.base.dataclass import dataclass
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Load
 from legato.tir.schedule._dependence import Access, Agreement, Dependence
-from legato.tir.stmt import For, Func, Let, Stmt, Store
+from legato.tir.stmt import For, Func, Let, Stmt, Store, While
 from legato.tir.walk import buffers_read, buffers_written
 
 __all__ = ["in_place"]
@@ -60,6 +60,8 @@ def _sites(body: Stmt) -> list[_Site]:
             found.append(_Site(s, exprs, loops))
         if isinstance(s, For):
             loops = (*loops, s.var)
+        elif isinstance(s, While):
+            loops = (*loops, fresh("turn"))  # which no subscript tells apart
         elif isinstance(s, Let):
             lets = {**lets, s.var: exprs[0]}
         stack += [(child, loops, lets) for child in reversed(s.children())]

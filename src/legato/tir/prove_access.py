@@ -27,7 +27,7 @@ from legato.base.dataclass import dataclass
 from legato.tir.accesses import Access, Guard, accesses, limits
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Cast, Load
-from legato.tir.stmt import Alloc, For, Func, If, Let, Stmt, Store
+from legato.tir.stmt import Alloc, For, Func, If, Let, Stmt, Store, While
 from legato.tir.walk import buffers_written, loop_limits, loop_ranges
 
 __all__ = ["LARGEST", "Finding", "prove_accesses"]
@@ -84,6 +84,8 @@ def _inside(s: Stmt, facts: _Facts, known: _Known) -> Iterator[tuple[Stmt, _Fact
             yield then, facts.and_(known.assumed(cond, True))
             if orelse is not None:
                 yield orelse, facts.and_(known.assumed(cond, False))
+        case While(cond, body):
+            yield body, facts.and_(known.assumed(cond, True))
         case For(var, extent, body):
             yield body, facts.and_(known.loop(var, extent))
         case Let(var, value, body):

@@ -11,8 +11,8 @@
                                                           having run report, if there is one
          | Prefetch(buffer, indices)                      buffer[indices] is wanted soon: a hint, it may lie outside
          | Barrier()                                      threads wait here for each other (kernels)
+         | While(cond, body)                              runs body while cond holds, which may be for ever
       host functions only:
-         | While(cond, body)
          | View(buffer, base, offset, body)               buffer names the bytes of `base` from byte `offset` on
          | Launch(kernel, args)                           runs a kernel over the thread pool; args as its params
          | Invoke(func, args)                             calls another host function
@@ -261,7 +261,7 @@ class Barrier(Stmt):
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
 class While(Stmt):
-    """Runs body while cond holds (host)."""
+    """Runs body while cond holds."""
 
     cond: Expr
     body: Stmt

@@ -23,7 +23,7 @@ from legato.base.node import transform
 from legato.tir.buffer import Scope
 from legato.tir.prove_access import prove_accesses
 from legato.tir.schedule._dependence import blamed, private
-from legato.tir.stmt import Alloc, Barrier, Block, Check, For, Func, Let, LoopKind, Stmt, block
+from legato.tir.stmt import Alloc, Barrier, Block, Check, For, Func, Let, LoopKind, Stmt, While, block
 from legato.tir.verify import may_meet, verify
 from legato.tir.walk import buffers_read, buffers_written, loads, loops, statements
 
@@ -60,18 +60,24 @@ def _without_barriers(body: Stmt) -> Stmt:
 
 
 def _dependent(body: Stmt) -> Iterator[For]:
-    """PARALLEL and VECTOR loops whose iterations are not proven independent, or that another one is around."""
+    """PARALLEL and VECTOR loops whose iterations are not proven independent, or that another one is around; those of
+    threads in a While, and of lanes around one: each would have turns of its own."""
     todo: list[tuple[Stmt, tuple[Stmt, ...], bool]] = [(body, (), False)]
     while todo:
         s, path, inside = todo.pop()
         divided = inside
         if isinstance(s, For) and s.kind in _KINDS:
-            nested = inside if s.kind is LoopKind.PARALLEL else False
+            nested = inside if s.kind is LoopKind.PARALLEL else _has_while(s)
             if nested or _shares_own_memory(s, path) or (not _runs_once(s) and blamed(s, path)):
                 yield s
             else:
                 divided = True
+        divided = divided or isinstance(s, While)
         todo += [(child, (*path, s), divided) for child in reversed(s.children())]
+
+
+def _has_while(s: For) -> bool:
+    return any(isinstance(inner, While) for inner in statements(s))
 
 
 def _runs_once(s: For) -> bool:

@@ -5,15 +5,16 @@
 * Dtypes: loops, extents, subscripts, offsets and scalar arguments are index; conditions are bool; a stored or let-bound
   value has the dtype of its place; subscripts are as many as dimensions; intrinsics exist.
 * Parameters are GLOBAL buffers and index scalars, in host functions handles too. A register buffer has a literal shape.
-* A VECTOR loop has a literal extent. PARALLEL loops occur in kernels, not inside each other or a VECTOR loop. A kernel
+* A VECTOR loop has a literal extent. PARALLEL loops occur in kernels, not inside each other, a VECTOR loop or a While,
+  whose turns threads might not count alike. A kernel
   that has one stores to GLOBAL memory only inside one, stores there to no LOCAL memory of outside, and reads in no
   PARALLEL loop what another one writes without a Barrier in between (threads do not wait for each other).
 * A Barrier is met by all threads equally often: it is in a kernel that has no Check, in no If and no PARALLEL or VECTOR
   loop, and the extents of the loops around it depend on nothing that the kernel writes.
-* While, View, Launch, Invoke, HostOp, Switch and what has to do with objects occur in host functions; so do Allocs of
+* View, Launch, Invoke, HostOp, Switch and what has to do with objects occur in host functions; so do Allocs of
   GLOBAL memory once scheduling is done. A buffer of dtype handle is dense. The payload of an object is GLOBAL, and
   of a literal size that holds its pointers, if it has any; an Address is of a payload. Nothing is computed from
-  handles. None of these statements stands in a VECTOR loop.
+  handles. None of these statements, and no While, stands in a VECTOR loop.
 
 Whether accesses are in bounds is not checked here: `prove_access` shows it, `bounds` tests it when a function runs, and
 `interp` does on concrete arguments.
@@ -64,7 +65,7 @@ from legato.tir.walk import BINDERS, buffers_read, buffers_written, loads, loops
 __all__ = ["may_meet", "verify", "verify_all"]
 
 _OBJECTS = (Object, Open, Resize, Retain, Release)
-_HOST_ONLY = (While, View, Launch, Invoke, HostOp, Switch, *_OBJECTS)
+_HOST_ONLY = (View, Launch, Invoke, HostOp, Switch, *_OBJECTS)
 _MOST = 65535  # tag and pointers of an object are 16 bits each
 
 
@@ -192,7 +193,7 @@ class _Verifier:
         """Checks one statement without those in it, and binds what it binds."""
         if isinstance(s, _HOST_ONLY) and self.func.kind is not FuncKind.HOST:
             raise self.error(f"a kernel has no {type(s).__name__}")
-        if isinstance(s, _HOST_ONLY) and self.vectors:
+        if isinstance(s, (While, *_HOST_ONLY)) and self.vectors:
             raise self.error("this stands in a vector loop")
         self.vectors += _is_vector(s)
         match s:
@@ -240,8 +241,8 @@ class _Verifier:
             raise self.error("a kernel with barriers has no checks: a thread that left would be waited for")
         written = set(buffers_written(self.func))
         for p in self.path:
-            if isinstance(p, If) or (isinstance(p, For) and p.kind in (LoopKind.PARALLEL, LoopKind.VECTOR)):
-                inside = "an if" if isinstance(p, If) else f"the {p.kind.value} loop over {p.var.name}"
+            if isinstance(p, If | While) or (isinstance(p, For) and p.kind in (LoopKind.PARALLEL, LoopKind.VECTOR)):
+                inside = f"the {p.kind.value} loop over {p.var.name}" if isinstance(p, For) else _kind(p)
                 raise self.error(f"a barrier is inside {inside}: not all threads would come to it")
             decides = p.exprs() if isinstance(p, For | Let) else ()
             read = [x.buffer.name for e in decides for x in loads(e) if x.buffer in written]
@@ -268,9 +269,10 @@ class _Verifier:
         if s.kind is LoopKind.PARALLEL:
             if self.func.kind is FuncKind.HOST:
                 raise self.error("a host function has no parallel loops")
-            around = [p for p in self.path[:-1] if isinstance(p, For)]
-            for p in around:
-                if p.kind in (LoopKind.PARALLEL, LoopKind.VECTOR):
+            for p in self.path[:-1]:
+                if isinstance(p, While):
+                    raise self.error(f"the parallel loop over {s.var.name} is inside a while")
+                if isinstance(p, For) and p.kind in (LoopKind.PARALLEL, LoopKind.VECTOR):
                     outer = f"the {p.kind.value} loop over {p.var.name}"
                     raise self.error(f"the parallel loop over {s.var.name} is inside {outer}")
 
@@ -423,6 +425,10 @@ def _events(body: Stmt, one: For, other: For) -> list[Stmt | str]:
 
 def _is_vector(s: Stmt) -> bool:
     return isinstance(s, For) and s.kind is LoopKind.VECTOR
+
+
+def _kind(s: If | While) -> str:
+    return "an if" if isinstance(s, If) else "a while"
 
 
 def _may_use_handle(e: Expr) -> bool:

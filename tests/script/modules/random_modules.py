@@ -39,7 +39,9 @@ class _Kernel:
 
     def statements(self) -> None:
         for _ in range(self.luck.randint(1, 2)):
-            self.luck.choice([self.map, self.map, self.reduction, self.guarded, self.temporary, self.cell])()
+            self.luck.choice(
+                [self.map, self.map, self.reduction, self.guarded, self.temporary, self.cell, self.turns]
+            )()
 
     @property
     def target(self) -> str:
@@ -149,6 +151,15 @@ class _Kernel:
             f"    for k in range({self.luck.choice(['m', '3', 'n'])}):",
             f"        {name} = {name} + {self.number(axes, 1)}",
             f"    {self.place(axes)} = {name}",
+        ]  # fmt: skip
+
+    def turns(self) -> None:
+        axes = self.axes()
+        name = f"t{len(self.lines)}"
+        self.lines += [
+            self.loops(", ".join(axes)), f"    {name}: T.int32 = 0",
+            f"    while {name} < {self.luck.choice(['3', 'n', 'm % 3', f'{axes[0]} % 2 + 1'])}:",
+            f"        {self.place(axes)} = {self.number(axes)}", f"        {name} = {name} + 1",
         ]  # fmt: skip
 
 

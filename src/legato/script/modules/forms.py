@@ -13,7 +13,7 @@ from legato.tir.buffer import Layout, Scope
 from legato.tir.stmt import LoopKind
 
 __all__ = ["Allocation", "Attributes", "Axes", "BlockForm", "Bounded", "BufferForm", "CheckForm", "Domain",
-           "Guarded", "Handle", "InitForm", "LetForm", "Loops", "MetaVar", "NewVar", "Regions",
+           "Guarded", "Handle", "InitForm", "LetForm", "LetMark", "Loops", "MetaVar", "NewVar", "Regions",
            "ScalarType", "Viewed"]  # fmt: skip
 
 
@@ -77,6 +77,13 @@ class LetForm:
 
     value: Any
     bounds: tuple[int | None, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class LetMark:
+    """`T.let`, `T.let[dtype]`: the annotation of what `LetForm` makes."""
+
+    dtype: DType | None = None
 
 
 @dataclass(frozen=True, slots=True)

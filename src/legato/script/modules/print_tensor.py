@@ -35,6 +35,7 @@ from legato.tir.stmt import (
     Prefetch,
     Stmt,
     Store,
+    While,
 )
 from legato.tir.walk import flat, vars_used
 
@@ -133,6 +134,9 @@ class _Printer:
                 self.lines.add(f"if {self._text(s.cond, depth)}:", depth)
                 rest: list[Step] = [(s.then, depth + 1)]
                 return rest if s.orelse is None else [*rest, ("else:", depth), (s.orelse, depth + 1)]
+            case While():
+                self.lines.add(f"while {self._text(s.cond, depth)}:", depth)
+                return [(s.body, depth + 1)]
             case Let():
                 self._let(s, depth)
                 return [(s.body, depth)]

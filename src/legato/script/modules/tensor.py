@@ -30,6 +30,7 @@ from legato.script.modules.forms import (
     CheckForm,
     Handle,
     LetForm,
+    LetMark,
     Loops,
     MetaVar,
     NewVar,
@@ -40,7 +41,7 @@ from legato.script.source import Source
 from legato.tir import scalars
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
-from legato.tir.stmt import Alloc, Check, For, Func, If, Let, LoopKind, Stmt, Store, block
+from legato.tir.stmt import Alloc, Check, For, Func, If, Let, LoopKind, Stmt, Store, While, block
 from legato.tir.threads import settled
 from legato.tir.verify import verify
 
@@ -239,8 +240,7 @@ class TensorReader(Evaluator):
             case ast.Pass():
                 pass
             case ast.While():
-                hint = "a for loop with a bound, and an if inside"
-                raise self.error(s, "a tensor program has no while", hint, kind=UnsupportedError)
+                yield self._while(s)
             case _:
                 what = type(s).__name__
                 raise self.error(s, f"{what} has no meaning in a tensor program", kind=UnsupportedError)
@@ -306,6 +306,11 @@ class TensorReader(Evaluator):
         yield cell.store(scalars.converted(value, kept, name))
 
     def _declare(self, target: ast.expr, form: Any, value: Any) -> Iterator[Item]:
+        if isinstance(target, ast.Name) and isinstance(form, LetMark):
+            e = scalars.as_scalar(self._scalar(value))
+            e = e if form.dtype is None else scalars.as_scalar(scalars.converted(e, form.dtype, target.id))
+            yield from self._bind(target.id, LetForm(e, (None, None)))
+            return
         if not isinstance(target, ast.Name) or not isinstance(form, ScalarType):
             raise TypeCheckError("an annotated assignment is of a scalar: x: T.float32 = …")
         dtype = dt.index if form.dtype.is_int and self.assigned[target.id] == 1 else form.dtype
@@ -332,6 +337,11 @@ class TensorReader(Evaluator):
         if isinstance(cond, bool | int):  # known when the script is read: a choice of whoever wrote it
             return self.body(s.body if cond else s.orelse)
         return If(scalars.logical(cond, "the condition"), self.body(s.body), self.body(s.orelse) if s.orelse else None)
+
+    def _while(self, s: ast.While) -> Stmt:
+        if s.orelse:
+            raise self.error(s, "else of a loop has no meaning in a tensor program", kind=UnsupportedError)
+        return While(scalars.logical(self._scalar(self.value(s.test)), "the condition"), self.body(s.body))
 
     def _assert(self, s: ast.Assert) -> Stmt:
         cond = scalars.logical(self._scalar(self.value(s.test)), "the condition")

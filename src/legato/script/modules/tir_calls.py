@@ -10,6 +10,7 @@ from legato.ir.call_tir import call_tir
 from legato.ir.expr import Expr, GlobalVar, Shape
 from legato.ir.types import TensorType, TupleType, Type
 from legato.tir import scalars
+from legato.tir.buffer import Buffer
 from legato.tir.destination import with_copies
 from legato.tir.stmt import Func
 
@@ -23,14 +24,18 @@ def call_tir_form(
     reader: GraphReader, kernel: Any, args: Any, out_sinfo: Any = None, tir_vars: Any = None, *, out_ty: Any = None,
     operators: Any = (),
 ) -> Expr:  # fmt: skip
-    """The call of `kernel` on the tensors `args`; outputs of type `out_sinfo` are allocated, and are its result."""
-    _program(reader, kernel)
+    """The call of `kernel` on the tensors `args`; outputs of type `out_sinfo` are allocated, and are its result.
+
+    Dims among `args`, or `tir_vars`, are the values of its first index parameters.
+    """
+    program = _program(reader, kernel)
     out = _out(reader, out_ty if out_sinfo is None else out_sinfo)
     if isinstance(args, Expr) and isinstance(args.ty, TupleType):  # the tuple of them
         call = call_tir(kernel, [], out, _dims(tir_vars), operators=operators, span=reader.b.span)
         return call.with_children((call.op, kernel, args))
-    given = _args(reader, args)
-    return call_tir(kernel, given, out, _dims(tir_vars), operators=operators, span=reader.b.span)
+    tensors, dims = _parted(program, args, len(out))
+    dims = [*dims, *_dims(tir_vars)]
+    return call_tir(kernel, _args(reader, tensors), out, dims, operators=operators, span=reader.b.span)
 
 
 def call_tir_inplace_form(
@@ -58,6 +63,15 @@ def _program(reader: GraphReader, kernel: Any) -> Func:
         what = f"@{kernel.name}" if isinstance(kernel, GlobalVar) else reader.described(kernel)
         raise TypeCheckError(f"{what} is no tensor program of the module", hint="cls.name")
     return found
+
+
+def _parted(program: Func, args: Any, outputs: int) -> tuple[list[Any], list[Dim]]:
+    """The tensors and the dims of what a call gives. An integer is a dim where the program has a tensor less."""
+    given = list(args) if isinstance(args, tuple | list) else [args]
+    inputs = sum(isinstance(p, Buffer) for p in program.params) - outputs
+    kinds: Any = (Dim, int) if sum(not isinstance(a, Dim) for a in given) > inputs else Dim
+    dims = [scalars.as_index(a, "an argument of the call") for a in given if isinstance(a, kinds)]
+    return [a for a in given if not isinstance(a, kinds)], dims
 
 
 def _args(reader: GraphReader, args: Any) -> list[Expr]:

@@ -1,10 +1,10 @@
 """Modules as scripts, with what they are called on: the texts of this folder.
 
-    == name
-    -- n=3, m=4; n=1, m=2                sizes of dims, for each run; none for a module without symbolic dims
-    -- k in 0..5                         the numbers of an integer parameter (-4..4 where nothing is said), or of a float
-    -- not: reason                       what keeps TVM from giving the same
-    @I.ir_module …
+== name
+-- n=3, m=4; n=1, m=2                sizes of dims, for each run; none for a module without symbolic dims
+-- k in 0..5                         the numbers of an integer parameter (-4..4 where nothing is said), or of a float
+-- not: reason                       what keeps TVM from giving the same
+@I.ir_module …
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from legato.infer.holes import dim_vars
 from legato.ir.expr import Function
 from legato.ir.module import Module
 from legato.ir.types import ShapeType, TensorType, TupleType, Type
+from tests.script.modules.tvm.peer import Extents
 
 FOLDER = Path(__file__).parent
-Value = Any  # an array, or a tuple of values
+Value = Any  # an array, Extents, or a tuple of values
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def _value(ty: Type, dims: Mapping[Var, Expr], rng: np.random.Generator, limits:
         case TupleType(fields=fields):
             return tuple(_value(f, dims, rng, limits) for f in fields)
         case ShapeType(dims=extents) if extents is not None:
-            return tuple(_extent(d, dims) for d in extents)
+            return Extents(_extent(d, dims) for d in extents)
         case TensorType(shape=shape, dtype=dtype):
             extents = tuple(_extent(d, dims) for d in shape)
             if dtype.is_bool:

@@ -20,8 +20,14 @@ import numpy as np
 SECONDS = 60  # for one case
 
 
+class Extents(tuple):
+    """A shape as a value."""
+
+
 def encoded(value: Any) -> Any:
     """A value as JSON: an array has its dtype, shape and numbers (exactly), a tuple its fields."""
+    if isinstance(value, Extents):
+        return {"extents": list(value)}
     if isinstance(value, tuple | list):
         return [encoded(v) for v in value]
     array = np.asarray(value)
@@ -32,6 +38,8 @@ def decoded(given: Any) -> Any:
     """What was encoded."""
     if isinstance(given, list):
         return tuple(decoded(v) for v in given)
+    if "extents" in given:
+        return Extents(given["extents"])
     return np.array(given["data"], given["dtype"]).reshape(given["shape"])
 
 
@@ -53,9 +61,9 @@ def run(script: str, runs: list[Any]) -> list[Any]:
 def _there(value: Any) -> Any:
     import tvm
 
+    if isinstance(value, Extents):
+        return tvm.runtime.ShapeTuple(value)
     if isinstance(value, tuple):
-        if value and all(isinstance(v, np.ndarray) and v.shape == () and v.dtype == np.int64 for v in value):
-            return tvm.runtime.ShapeTuple([int(v) for v in value])
         return [_there(v) for v in value]
     return tvm.runtime.tensor(value)
 
@@ -65,6 +73,8 @@ def _back(value: Any) -> Any:
 
     if isinstance(value, tvm.runtime.Tensor):
         return value.numpy()
+    if isinstance(value, tvm.runtime.ShapeTuple):
+        return [np.asarray(v) for v in value]
     if isinstance(value, int | float):
         return np.asarray(value)
     return [_back(v) for v in value]

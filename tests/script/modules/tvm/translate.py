@@ -1,9 +1,9 @@
 """The spellings of a script as TVM 0.27 reads them.
 
-    @T.prim_func                      @T.prim_func(s_tir=True)
-    T.block, T.block_attr             T.sblock, T.sblock_attr
-    T.alloc_buffer in a block         T.sblock_alloc_buffer         (in a loop it is a statement there, too)
-    out_sinfo=                        out_ty=
+@T.prim_func                      @T.prim_func(s_tir=True)
+T.block, T.block_attr             T.sblock, T.sblock_attr
+T.alloc_buffer in a block         T.sblock_alloc_buffer         (in a loop it is a statement there, too)
+out_sinfo=                        out_ty=
 """
 
 from __future__ import annotations
