@@ -14,7 +14,7 @@ export LEGATO_MODELS ?= $(CURDIR)/.models
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test quick fuzz fuzz-language fuzz-programs fuzz-onnx bounds mutants damaged faults survey isa lint sanitize bench models clean
+.PHONY: help venv demo test quick fuzz fuzz-language fuzz-programs fuzz-onnx bounds mutants damaged faults survey tvm isa lint sanitize bench models clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -58,6 +58,9 @@ damaged: $(VENV)/.dev ## FILES=20000 damaged files a kind (ONNX, text, JSON, scr
 survey: $(VENV)/.dev ## the official ONNX cases without constants, then with a name for every extent: what passes, what is refused and why (SURVEY=--compiled)
 	$(BIN)/python -m tests.frontend.onnx.node_survey $(SURVEY)
 
+tvm: $(VENV)/.dev .venv-tvm/.made ## modules in the spellings of TVM's scripts, in apache-tvm 0.27 (in .venv-tvm) and here: what agrees, and why not (TVM=--update)
+	$(BIN)/python -m tests.script.modules.tvm --python .venv-tvm/bin/python $(TVM)
+
 faults: $(VENV)/.dev ## small faults in the sources, each against the tests of its area: the share that they see (FAULTS="--areas infer=2" for some)
 	$(BIN)/python -m tools.faults --json out/faults.json $(FAULTS)
 
@@ -99,6 +102,11 @@ $(BIN)/python:
 
 $(VENV)/.demo: $(SETUP) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[demo]'
+	@touch $@
+
+.venv-tvm/.made:
+	$(PYTHON) -m venv .venv-tvm
+	.venv-tvm/bin/python -m pip install --quiet 'apache-tvm==0.27.*'
 	@touch $@
 
 $(VENV)/.dev: $(SETUP) | $(BIN)/python

@@ -66,7 +66,36 @@ OPERATORS: list[tuple[str, Any]] = [
     ("R.one_hot(R.const([1, 0]), 1.0, 0.0, 3)", lambda x, y: np.eye(3)[[1, 0]]),
     ("R.nn.pad(x, (1, 0, 0, 2))", lambda x, y: np.pad(x, ((1, 0), (0, 2)))),
     ("R.einsum((x, y), subscripts='ij,j->i')", lambda x, y: x @ y), ("R.op.nn.dense(x, x)", lambda x, y: x @ x.T),
-    ("R.op.sum(x, axis=(0, 1))", lambda x, y: x.sum()),
+    ("R.op.sum(x, axis=(0, 1))", lambda x, y: x.sum()), ("R.square(x)", lambda x, y: x * x),
+    ("R.ewise_fma(x, y, x)", lambda x, y: x * y + x), ("R.log_add_exp(x, y)", lambda x, y: np.logaddexp(x, y)),
+    ("R.log_add_exp(R.const([R.inf, -R.inf, R.inf, 0.0]), R.const([R.inf, -R.inf, -R.inf, R.inf]))",
+     lambda x, y: np.array([np.inf, -np.inf, np.inf, np.inf])),
+    ("R.outer(y, y)", lambda x, y: np.outer(y, y)), ("R.size(x)", lambda x, y: np.int64(x.size)),
+    ("R.eye(3, n, 1)", lambda x, y: np.eye(3, len(x), 1)), ("R.eye_like(x, -1)", lambda x, y: np.eye(*x.shape, -1)),
+    ("R.full_like(x, 2)", lambda x, y: np.full_like(x, 2)),
+    ("R.full_like(x, R.const(2), 'int32')", lambda x, y: np.full_like(x, 2, np.int32)),
+    ("R.meshgrid((y, R.arange(n), y))[1]", lambda x, y: np.meshgrid(y, range(len(x)), y, indexing="ij")[1]),
+    ("R.meshgrid((y, R.arange(n)), indexing='xy')[0]", lambda x, y: np.meshgrid(y, range(len(x)))[0]),
+    ("R.gather_nd(x, R.const([[2, 1], [0, 3]]))", lambda x, y: x[[2, 0], [1, 3]]),
+    ("R.gather_nd(x, R.const([[1], [0], [3]]), 1)", lambda x, y: x[[0, 1, 2], [1, 0, 3]]),
+    ("R.scatter_nd(x, R.const([[2], [0]]), R.stack((y, y)), 'add')", lambda x, y: x + np.stack([y, y * 0, y])),
+    ("R.scatter_elements(x, R.const([[1, 0, 2, 2]]), R.expand_dims(y, 0), 0, 'max')",
+     lambda x, y: _put(x, [1, 0, 2, 2], y)),
+    ("R.index_tensor(x, (R.const([[0], [2]]), R.const([1, 3])))", lambda x, y: x[[[0], [2]], [1, 3]]),
+    ("R.bucketize(x, R.sort(y))", lambda x, y: np.searchsorted(np.sort(y), x)),
+    ("R.bucketize(x, R.const([0.0, 1.0]), True, True)", lambda x, y: np.searchsorted([0, 1], x, "right")),
+    ("R.collapse_sum_to(x, (1, 4))", lambda x, y: x.sum(0, keepdims=True)),
+    ("R.collapse_sum_like(x, y)", lambda x, y: x.sum(0)), ("R.collapse_sum_to(x, (n, 4))", lambda x, y: x),
+    ("R.quantize(x, R.const([0.1, 0.2, 0.01, 1.0]), R.const([0, 1, 2, 3], 'int8'), out_dtype='uint8')",
+     lambda x, y: np.clip(np.round(x / np.float32([0.1, 0.2, 0.01, 1])) + np.arange(4), 0, 255)),
+    ("R.dequantize(R.const([1, -5, 7], 'int8'), R.const(0.5), R.const(3, 'int8'))",
+     lambda x, y: np.array([-1, -4, 2])),
+    ("R.nn.relu6(x * 9.0)", lambda x, y: np.clip(x * 9, 0, 6)), ("R.nn.batch_flatten(x)", lambda x, y: x),
+    ("R.nn.pixel_shuffle(R.reshape(x, (n, 4, 1, 1)), 2)", lambda x, y: x.reshape(-1, 1, 2, 2)),
+    ("R.nn.cross_entropy_with_logits(x, R.abs(x))", lambda x, y: -(x * abs(x)).sum() / len(x)),
+    ("R.nn.nll_loss(x, R.const([3, -100, 1]))", lambda x, y: -(x[0, 3] + x[2, 1]) / 2),
+    ("R.nn.nll_loss(x, R.const([3, 0, 1]), y, 'sum')",
+     lambda x, y: -(x[0, 3] * y[3] + x[1, 0] * y[0] + x[2, 1] * y[1])),
 ]  # fmt: skip
 
 
@@ -79,6 +108,12 @@ def test_operators(text: str, wanted: Any) -> None:
     found = np.asarray(evaluate(mod, [x, y]))
     assert found.shape == given.shape
     np.testing.assert_allclose(found, given, rtol=2e-5, atol=2e-5)
+
+
+def _put(x: Any, rows: list[int], y: Any) -> Any:
+    found = x.copy()
+    np.maximum.at(found, (rows, range(4)), y)
+    return found
 
 
 BODIES: list[tuple[str, str, Any]] = [

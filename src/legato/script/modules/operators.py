@@ -1,8 +1,8 @@
 """Relax's operators by their names, as calls of the language's operators.
 
 `OPERATORS` maps the name behind `R.` to a function of a builder and the arguments of a script. Most have the name and
-the operands of an operator of the language (`SAME`); the rest say how their
-arguments become attributes.
+the operands of an operator of the language (`SAME`); the rest say how their arguments become attributes, or are made
+of several (`compositions`).
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from legato.base.errors import CompileError, TypeCheckError, UnsupportedError
 from legato.infer.builder import Builder
 from legato.ir import sugar
 from legato.ir._own_ops import op_table
-from legato.ir.expr import Expr, Shape, constant
+from legato.ir.expr import Expr, constant
 from legato.ir.op import Op
 from legato.ir.types import TensorType
+from legato.script.modules.compositions import COMPOSITIONS, numbers
 from legato.script.modules.evaluate import Namespace
 
 __all__ = ["OPERATORS", "SAME", "OpForm", "applied", "own_operator"]
@@ -79,13 +80,6 @@ def own_operator(name: str) -> Op:
     return found
 
 
-def _numbers(given: Any) -> Any:
-    """Integers and dims of a shape or of a list."""
-    if isinstance(given, Shape):
-        return given.dims
-    return tuple(given) if isinstance(given, tuple | list) else given
-
-
 def _axes(given: Any) -> tuple[int, ...] | None:
     return None if given is None else tuple(given) if isinstance(given, tuple | list) else (int(given),)
 
@@ -135,7 +129,7 @@ def _permute(b: Builder, x: Any, axes: Any = None) -> Expr:
 
 
 def _reshape(b: Builder, x: Any, shape: Any) -> Expr:
-    return b.call("reshape", x, newshape=_numbers(shape), allowzero=True)
+    return b.call("reshape", x, newshape=numbers(shape), allowzero=True)
 
 
 def _flatten(b: Builder, x: Any) -> Expr:
@@ -143,7 +137,7 @@ def _flatten(b: Builder, x: Any) -> Expr:
 
 
 def _broadcast(b: Builder, x: Any, shape: Any) -> Expr:
-    return b.call("broadcast_to", x, shape=_numbers(shape))
+    return b.call("broadcast_to", x, shape=numbers(shape))
 
 
 def _expand(b: Builder, x: Any, axis: Any) -> Expr:
@@ -169,14 +163,14 @@ def _stack(b: Builder, tensors: Any, axis: int = 0) -> Expr:
 
 
 def _split(b: Builder, x: Any, indices_or_sections: Any, axis: int = 0) -> Expr:
-    return b.call("split", x, indices_or_sections=_numbers(indices_or_sections), axis=axis)
+    return b.call("split", x, indices_or_sections=numbers(indices_or_sections), axis=axis)
 
 
 def _slice(
     b: Builder, x: Any, axes: Any, begin: Any, end: Any, strides: Any = None, assume_inbound: bool = False
 ) -> Expr:
-    steps = {} if strides is None else {"strides": _numbers(strides)}
-    return b.call("strided_slice", x, begin=_numbers(begin), end=_numbers(end), axes=_axes(axes), **steps)
+    steps = {} if strides is None else {"strides": numbers(strides)}
+    return b.call("strided_slice", x, begin=numbers(begin), end=numbers(end), axes=_axes(axes), **steps)
 
 
 def _take(b: Builder, x: Any, indices: Any, axis: Any = None, mode: str = "fast") -> Expr:
@@ -190,7 +184,7 @@ def _repeat(b: Builder, data: Any, repeats: Any, axis: Any = None) -> Expr:
 
 
 def _tile(b: Builder, data: Any, repeats: Any) -> Expr:
-    return b.call("tile", data, reps=_pads(_numbers(repeats)))
+    return b.call("tile", data, reps=_pads(numbers(repeats)))
 
 
 def _flip(b: Builder, data: Any, axis: int) -> Expr:
@@ -213,7 +207,7 @@ def _arange(b: Builder, start: Any, end: Any = None, step: Any = 1, dtype: Any =
 
 def _filled(name: str) -> Rule:
     def rule(b: Builder, shape: Any, dtype: Any = "float32") -> Expr:
-        return b.call(name, shape=_numbers(shape), dtype=as_dtype(dtype))
+        return b.call(name, shape=numbers(shape), dtype=as_dtype(dtype))
 
     return rule
 
@@ -221,7 +215,7 @@ def _filled(name: str) -> Rule:
 def _full(b: Builder, shape: Any, fill_value: Any, dtype: Any = None) -> Expr:
     value = fill_value if isinstance(fill_value, Expr) else constant(np.asarray(fill_value), None)
     known = value.ty.dtype if isinstance(value.ty, TensorType) else "float32"
-    return b.call("full", value, shape=_numbers(shape), dtype=as_dtype(dtype or known))
+    return b.call("full", value, shape=numbers(shape), dtype=as_dtype(dtype or known))
 
 
 def _like(name: str) -> Rule:
@@ -390,16 +384,6 @@ def _batch_norm(
     )
 
 
-def _group_norm(
-    b: Builder, data: Any, gamma: Any, beta: Any, num_groups: int, channel_axis: int, axes: Any, epsilon: float = 1e-5,
-    center: bool = True, scale: bool = True,
-) -> Expr:  # fmt: skip
-    return b.call(
-        "nn.group_norm", data, gamma, beta, num_groups=num_groups, axis=channel_axis, epsilon=epsilon, center=center,
-        scale=scale,
-    )  # fmt: skip
-
-
 def _pad(b: Builder, data: Any, pad_width: Any, pad_value: Any = 0, pad_mode: str = "constant") -> Expr:
     flat = tuple(pad_width)
     pairs = flat if flat and isinstance(flat[0], tuple | list) else tuple(zip(flat[::2], flat[1::2], strict=True))
@@ -422,8 +406,9 @@ def _attention(b: Builder, query: Any, key: Any, value: Any, bias: Any = None, s
 
 
 def _one_hot(b: Builder, indices: Any, on_value: Any, off_value: Any, depth: int, axis: int = -1) -> Expr:
-    dtype = as_dtype("float32" if isinstance(on_value, float) else "int64")
-    on, off = (constant(v, dtype) for v in (on_value, off_value))
+    usual = as_dtype("float64" if isinstance(on_value, float) else "int64")
+    dtype = on_value.ty.dtype if isinstance(on_value, Expr) and isinstance(on_value.ty, TensorType) else usual
+    on, off = (v if isinstance(v, Expr) else constant(v, dtype) for v in (on_value, off_value))
     return b.call("one_hot", indices, on, off, depth=depth, axis=axis, dtype=dtype)
 
 
@@ -469,7 +454,7 @@ OPERATORS: Final[Mapping[str, Rule]] = {
     "nn.prelu": lambda b, data, alpha, axis=1: b.call("nn.prelu", data, alpha, axis=axis),
     "nn.dropout": lambda b, data, rate=0.5: b.call("nn.dropout", data, rate=rate),
     "nn.layer_norm": _layer_norm, "nn.rms_norm": _rms_norm, "nn.batch_norm": _batch_norm,
-    "nn.group_norm": _group_norm, "nn.pad": _pad, "nn.attention": _attention,
+    "nn.pad": _pad, "nn.attention": _attention, "nn.attention_bias": _attention, **COMPOSITIONS,
     "einsum": lambda b, operands, subscripts: b.call("einsum", *operands, equation=subscripts),
     "gather_elements": lambda b, data, indices, axis=0: b.call("gather", data, indices, axis=axis),
 }  # fmt: skip

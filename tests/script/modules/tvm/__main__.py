@@ -1,6 +1,6 @@
 """`make tvm`: each module of this folder in TVM and in Legato, on the same arguments.
 
-    python -m tests.script.modules.tvm --python out/tvm/bin/python [--only NAME] [--update]
+    python -m tests.script.modules.tvm --python .venv-tvm/bin/python [--only NAME] [--update]
 
 Prints a table, and the share of modules that agree; exits with 1 where one does not that is expected to, or less than
 85 % do. --update writes what TVM gives to `expected.json`, which the tests compare with.

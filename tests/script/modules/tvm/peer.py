@@ -54,6 +54,7 @@ def run(script: str, runs: list[Any]) -> list[Any]:
     from tvm.script import from_source
 
     module = from_source(script)
+    module = relax.transform.LambdaLift()(module)  # which TVM's pipeline leaves to its user
     vm = relax.VirtualMachine(tvm.compile(module, target="llvm"), tvm.cpu())
     return [encoded(_back(vm["main"](*(_there(decoded(a)) for a in args)))) for args in runs]
 
