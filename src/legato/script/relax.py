@@ -232,9 +232,9 @@ class _Exact(Namespace):
 nn, image, op = _Names("nn"), _Names("image"), _Exact()
 _FORMS: Final = (
     "Any", "Callable", "Data", "Object", "Prim", "Ref", "Shape", "Tensor", "Tuple", "TypeVar", "array", "call_tir",
-    "call_tir_inplace", "const", "constraint", "data_type", "dataflow", "dtype", "func_attr", "function", "image", "inf",
-    "let", "match_cast", "meta", "nan", "nn", "op", "output", "partial", "prim_value", "ref", "ref_read", "ref_write",
-    "seq", "shape", "tuple", "type",
+    "call_tir_inplace", "const", "constraint", "data_type", "dataflow", "dtype", "func_attr", "function", "image",
+    "inf", "let", "match_cast", "meta", "nan", "nn", "op", "output", "partial", "prim_value", "ref", "ref_read",
+    "ref_write", "seq", "shape", "tuple", "type",
 )  # fmt: skip
 __all__ = [*_FORMS, *(name for name in OPERATORS if "." not in name)]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import legato
-from legato.base.errors import RunError
+from legato.base.errors import CompileError, RunError
 from legato.interp import evaluate
 from legato.interp.values import Data
 from legato.ir.module import Module
@@ -114,6 +114,23 @@ def _put(x: Any, rows: list[int], y: Any) -> Any:
     found = x.copy()
     np.maximum.at(found, (rows, range(4)), y)
     return found
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("R.nn.group_norm(x, y, y, 2, 1, [0])", r"group_norm over axes \[0\]"),
+        ("R.nn.instance_norm(x, y, y, 0, [0])", r"instance_norm over axes \[0\]"),
+        ("R.outer(x, y)", "outer is of two vectors"), ("R.eye_like(y)", "eye_like of a tensor of rank 1, wanted 2"),
+        ("R.collapse_sum_to(y, (3, 4))", "a tensor of rank 1 is no result of broadcasting one of rank 2"),
+        ("R.dequantize(x, 1.0, 0.0, out_dtype='int8')", "dequantize to int8"),
+        ("R.quantize(x, R.const(1.0), R.const(0), out_dtype='float16')", "quantisation to float16"),
+        ("R.meshgrid((x,))", "meshgrid is of vectors"), ("R.gather_nd(x, R.const(1))", "indices of rank 0"),
+    ],
+)  # fmt: skip
+def test_compositions_refuse_what_they_are_not_made_for(text: str, message: str) -> None:
+    with pytest.raises(CompileError, match=message):
+        graph(f"return {text}")
 
 
 BODIES: list[tuple[str, str, Any]] = [

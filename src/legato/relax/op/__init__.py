@@ -5,9 +5,9 @@ They are those of scripts (`R.matmul`), with the same parameters; calls are type
 
 from __future__ import annotations
 
-from legato.relax.op import _functions, nn
+from legato.relax.op import _functions, image, nn
 from legato.relax.op.calls import call_tir
 
-__all__ = ["call_tir", "nn"]
+__all__ = ["call_tir", "image", "nn"]
 
 __getattr__, __dir__ = _functions.namespace("", globals())

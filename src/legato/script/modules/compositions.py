@@ -263,7 +263,9 @@ def _group_norm(
 
 
 def _require_rest(data: Any, channel: int, axes: Any, name: str) -> None:
-    """`axes` are all but the first and that of the channels."""
+    """`axes` are all but the first and that of the channels, which an empty list stands for."""
+    if isinstance(axes, Sequence) and not axes:
+        return
     rank = _type(data, f"the operand of {name}").rank
     given = {a % rank for a in (axes if isinstance(axes, Sequence) else [axes])}
     if given != set(range(1, rank)) - {channel % rank}:

@@ -151,13 +151,22 @@ class _Printer:
         of = partial(self.values.type, in_head=True)
         params = [f"{self.names(p)}{'' if p.ty is None else f': {of(p.ty)}'}" for p in func.params]
         ret = ""
-        if func.ret_type is not None and self.values.bound.issuperset(free_dims(func.ret_type)):
+        if func.ret_type is not None and self._is_told(func.ret_type, func.body.ty):
             ret = f" -> {of(func.ret_type)}"
         block = self._open(func, 0)
         if func.attrs:
             block.append(f"R.func_attr({self.values.value(dict(func.attrs))})")
         self._emit(func.body, block, "return {}".format)
         return block, (f"def {name}", params, f"{ret}:")
+
+    def _is_told(self, ret: Type, body: Type | None) -> bool:
+        """Whether the script says the result's type: its dims are bound, or it hides those of the body, which would be
+        inferred, behind dims of its own."""
+        unbound = set(free_dims(ret)) - self.values.bound
+        if unbound and (body is None or not unbound.isdisjoint(free_dims(body))):
+            return False
+        self.values.bound.update(unbound)
+        return True
 
     # ------------------------------------------------------------------ blocks
 

@@ -1,0 +1,7 @@
+"""Operators of images."""
+
+from __future__ import annotations
+
+from legato.relax.op import _functions
+
+__getattr__, __dir__ = _functions.namespace("image.", globals())
