@@ -278,8 +278,9 @@ def LegalizeOps(
 ) -> Pass:
     """Every operator becomes a call of a tensor program, which computes it in plain loops.
 
-    An operator of the map becomes what its function (builder, call) -> expression gives, often `builder.call_te(…)`, and
-    stays where that has it; those of `skip_ops` stay. Both have operators by the language's names, "nn.relu", or as "relax.nn.relu".
+    An operator of the map becomes what its function (builder, call) -> expression gives, often `builder.call_te(…)`,
+    and stays where that has it; those of `skip_ops` stay. Both have operators by the language's names, "nn.relu", or as
+    "relax.nn.relu".
     CompileError for one that there is not. (enable_warning: what has no loops stays, and nothing is said.)
     """
     own = {_operator(name): rule for name, rule in (customize_legalize_map or {}).items()}
