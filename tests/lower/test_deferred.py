@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import legato
+from legato.base.config import config
 from legato.base.errors import InternalError, RunError
 from legato.interp import evaluate
 from legato.ir.module import Module
@@ -114,7 +115,8 @@ def test_calls_that_fail_write_nothing_and_others_what_they_compute() -> None:
         for n in (0, 1, 2, 3):
             x = np.linspace(-1, 2, 4 * n, dtype=np.float32).reshape(n, 4)
             found += [refused(module, exe, x, np.array([k, 2 * n])) for k in (n, 2 * n, -1)]
-    assert {*found} == {*late} == {False, True}
+    assert {*found} == {False, True}
+    assert {*late} == ({True} if config().bounds else {False, True})  # of the bounds-checked build any access may fail
 
 
 SIZE = 'let %y = exp(%x); let %k = sum(cast(%y > 0f, dtype="int64"));'
@@ -124,6 +126,7 @@ FAILS = """{
 }"""
 
 
+@pytest.mark.skipif(config().bounds, reason="any access may fail there, so that all outputs are deferred")
 @pytest.mark.parametrize(
     ("body", "deferred"),
     [
