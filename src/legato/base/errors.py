@@ -34,6 +34,7 @@ __all__ = [
     "InternalError",
     "InterruptError",
     "LegatoError",
+    "PackedError",
     "ParseError",
     "PlatformError",
     "RunError",
@@ -174,6 +175,10 @@ class ScheduleError(CompileError):
 
 class RunError(LegatoError):
     """A call with wrong inputs, or a failure while running; the executable stays usable."""
+
+
+class PackedError(RunError):
+    """A packed function that is not given, is not what the program calls, fails, or gives something else."""
 
 
 class ArtifactError(LegatoError):

@@ -121,8 +121,8 @@ def _data_type_faults(types: Mapping[GlobalTypeVar, TypeData]) -> list[TypeCheck
 def _effects(functions: Mapping[GlobalVar, Function]) -> Iterable[TypeCheckError]:
     """The errors for effects in dataflow blocks, for each function that of the first."""
     purity = Purity(functions)
-    hint = "nothing in a dataflow block touches a cell: bind this before it"
-    for func in functions.values() if purity.any_cells else ():
+    hint = "nothing in a dataflow block has effects: bind this before or behind it"
+    for func in functions.values() if purity.any_effects else ():
         *_, first = None, *effects_in_dataflow(place(func), purity)
         if first is not None:
             node, effect = first

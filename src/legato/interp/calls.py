@@ -21,11 +21,13 @@ from legato.interp.constraints import require
 from legato.interp.context import Context
 from legato.interp.dims import dim_value, fit
 from legato.interp.operators import apply_operator
+from legato.interp.packed import call_outside
 from legato.interp.values import Closure, Data, Value
 from legato.ir.attrs import default_attrs
 from legato.ir.call_tir import CALL_TIR, CallTirAttrs, program_dims, program_fault
 from legato.ir.expr import Call, Constructor, Expr, callee_name
 from legato.ir.op import Op
+from legato.ir.packed import OUTSIDE
 from legato.runtime.violation import AccessInfo, violation
 from legato.tir import interp as tir_interp
 from legato.tir.accesses import Access
@@ -56,6 +58,8 @@ def apply(context: Context, env: Activation, node: Call, callee: Value, args: Se
             attrs = context.attrs(env, node) if isinstance(node.op, Op) else default_attrs(callee)
             if callee is CALL_TIR:
                 return _call_tir(context, env, args, attrs)
+            if callee in OUTSIDE:
+                return call_outside(context, env, node, callee, args)
             result = apply_operator(context.asked, id(node), callee, args, attrs, node.ty, env.dims)
             return context.widen(result)
         case Constructor():

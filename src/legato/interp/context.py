@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import field, fields, replace
 from typing import Any
 
@@ -13,12 +13,15 @@ from legato.arith.expr import Expr as Dim
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
+from legato.base.node import post_order
 from legato.interp.activation import Activation, count_uses
 from legato.interp.dims import dim_value
 from legato.interp.operators import Asked
 from legato.interp.values import Array, Closure, Data, Ref, Value
 from legato.ir.expr import Call, Constant, Expr, Function
 from legato.ir.module import Module
+from legato.ir.packed import PACKED
+from legato.runtime.packed import Packed, given
 
 __all__ = ["Context", "Observer"]
 
@@ -27,15 +30,18 @@ Observer = Callable[[Expr, Value], None]
 
 @dataclass(eq=False, slots=True)
 class Context:
-    """One run. With `float64`, every float is a float64. `asked`: what type relations have said of calls."""
+    """One run. With `float64`, every float is a float64. given: packed functions by name. `asked`: what type relations
+    have said of calls."""
 
     module: Module
     float64: bool = False
     observe: Observer | None = None
+    given: Mapping[str, object] | None = None
     asked: Asked = field(default_factory=dict)
     _uses: dict[int, dict[int, int]] = field(default_factory=dict)
     _constants: dict[int, Array] = field(default_factory=dict)
     _attrs: dict[int, Any] = field(default_factory=dict)
+    _packed: dict[str, Packed] = field(default_factory=dict)
 
     def widen(self, value: Value) -> Value:
         """`value` with floats as float64, in float64 mode."""
@@ -53,6 +59,14 @@ class Context:
         if found is None:
             found = self._constants[id(node)] = self.widen(node.data)
         return found
+
+    def packed(self, name: str) -> Packed:
+        """A packed function; PackedError where it is not given, with all of the module that are not."""
+        if name not in self._packed:
+            called = (node.attrs.name for f in self.module.functions.values() if isinstance(f, Function)
+                      for node in post_order([f.body]) if isinstance(node, Call) and node.op in PACKED)  # fmt: skip
+            self._packed.update(given(self.given, [*dict.fromkeys(called)]))
+        return self._packed[name]
 
     def uses(self, func: Function) -> dict[int, int]:
         """`count_uses(func)`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from legato.base.errors import RunError
 from legato.interp.activation import Activation
@@ -26,17 +26,19 @@ def evaluate(
     *,
     float64: bool = False,
     observe: Observer | None = None,
+    packed: Mapping[str, object] | None = None,
 ) -> Value:
     """The value of function `name` of `module` on `args`.
 
     Arguments are arrays (or what NumPy takes as one), tuples of them, and values that a program gave; they are checked
-    against the parameters' types. `observe(node, value)` is told of every node that is computed. RunError for
-    arguments that do not fit, a failed match or cast, or a dim equality that does not hold.
+    against the parameters' types. `observe(node, value)` is told of every node that is computed. packed: the packed
+    functions that the module calls, by name. RunError for arguments that do not fit, a failed match or cast, or a dim
+    equality that does not hold; PackedError for packed functions.
     """
     func = module[name]
     if not isinstance(func, Function):
         raise RunError(f"@{name} is a loop program; tir.interp runs those")
-    context = Context(module, float64, observe)
+    context = Context(module, float64, observe, packed)
     values = [context.widen(as_value(a)) for a in args]
     start = enter(context, Closure(func), values, f"@{name}")
     for param, value in zip(func.params, values, strict=True):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from legato.ir.call_tir import CALL_TIR
 from legato.ir.op import Op
+from legato.ir.packed import OUTSIDE
 from legato.ir.tensor_to_shape import TENSOR_TO_SHAPE
 from legato.ir.updates import UPDATES
 from legato.ir.views import VIEWS
@@ -17,5 +18,5 @@ Ops = Mapping[str, Op] | Sequence[Op]
 
 def op_table(ops: Ops) -> dict[str, Op]:
     """`ops` by name, and the compiler's own where no other is called so."""
-    own = {op.name: op for op in (CALL_TIR, TENSOR_TO_SHAPE, *UPDATES, *VIEWS)}
+    own = {op.name: op for op in (CALL_TIR, TENSOR_TO_SHAPE, *OUTSIDE, *UPDATES, *VIEWS)}
     return own | (dict(ops) if isinstance(ops, Mapping) else {op.name: op for op in ops})

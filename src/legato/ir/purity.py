@@ -1,4 +1,5 @@
-"""Effects in dataflow blocks, which have none: cells that are made, read or written there, also by functions called.
+"""Effects in dataflow blocks, which have none: cells that are made, read or written there, operators whose results are
+no function of their arguments, or which do something outside of the program; also in functions that are called.
 
 What a function does is known where a call names it, or a variable that is bound to it. Any other call, as of a
 parameter, may be of every function of the module that is used as a value.
@@ -25,6 +26,7 @@ from legato.ir.expr import (
 )
 from legato.ir.module import GlobalFunc
 from legato.ir.op import Op
+from legato.ir.packed import PackedAttrs
 from legato.ir.scope import Placement, Scope
 
 __all__ = ["Purity", "effects_in_dataflow"]
@@ -37,9 +39,9 @@ class Purity:
 
     def __init__(self, functions: Mapping[GlobalVar, GlobalFunc]) -> None:
         self._callees = Callees(functions)
-        touching = [f for f, nodes in self._callees.bodies.items() if any(type(n) in _CELLS for n in nodes)]
-        self.any_cells = bool(touching)
-        self._effectful = self._closure(touching) if self.any_cells else set[Callee | None]()
+        touching = [f for f, nodes in self._callees.bodies.items() if any(map(_own, nodes))]
+        self.any_effects = bool(touching)
+        self._effectful = self._closure(touching) if touching else set[Callee | None]()
 
     def _closure(self, touching: Iterable[Function]) -> set[Callee | None]:
         """The functions that touch cells or call one that does, and None, all that are not known, if one of them is a
@@ -62,15 +64,24 @@ class Purity:
         return found
 
     def effect(self, node: Expr) -> str | None:
-        """What `node`, its operands aside, does to cells, in words; None if nothing."""
-        does = _CELLS.get(type(node))
+        """What `node`, its operands aside, does beside giving a value, in words; None if nothing."""
+        does = _own(node)
         if does is not None:
-            return f"{does} a cell"
-        if not self.any_cells or not isinstance(node, Call) or isinstance(node.op, Op | Constructor):
+            return does
+        if not self.any_effects or not isinstance(node, Call) or isinstance(node.op, Op | Constructor):
             return None
         func = self._callees.of(node.op)
         certainty = "may have" if func is None else "has"
         return f"calls {callee_name(node.op)}, which {certainty} effects" if func in self._effectful else None
+
+
+def _own(node: Expr) -> str | None:
+    """What a node does to cells, or as a call of an operator."""
+    if isinstance(node, Call) and isinstance(node.op, Op) and node.op.stateful:
+        name = f" {node.attrs.name!r}" if isinstance(node.attrs, PackedAttrs) else ""
+        return f"calls {node.op.name}{name}, which has effects"
+    does = _CELLS.get(type(node))
+    return None if does is None else f"{does} a cell"
 
 
 def _values(func: Function, nodes: Iterable[Expr]) -> Iterator[Expr]:

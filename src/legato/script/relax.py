@@ -28,6 +28,13 @@ from legato.script.modules.forms import ScalarType
 from legato.script.modules.graph_forms import Dataflows, FunctionAttributes, LetForm, Outputs, Partial, Sequences
 from legato.script.modules.module import function as function
 from legato.script.modules.operators import OPERATORS, OpForm
+from legato.script.modules.packed_calls import (
+    assert_form,
+    call_dps_packed_form,
+    call_packed_form,
+    call_pure_packed_form,
+    print_form,
+)
 from legato.script.modules.tir_calls import call_tir_form, call_tir_inplace_form
 from legato.script.modules.types import (
     AnyForm,
@@ -157,6 +164,11 @@ def seq() -> Sequences:
 match_cast = ReaderCall("match_cast", values.match_cast)
 call_tir = ReaderCall("call_tir", call_tir_form)
 call_tir_inplace = ReaderCall("call_tir_inplace", call_tir_inplace_form)
+call_packed = ReaderCall("call_packed", call_packed_form)
+call_pure_packed = ReaderCall("call_pure_packed", call_pure_packed_form)
+call_dps_packed = ReaderCall("call_dps_packed", call_dps_packed_form)
+print = ReaderCall("print", print_form)
+assert_op = ReaderCall("assert_op", assert_form)
 
 # ---------------------------------------------------------------------- values
 
@@ -231,10 +243,11 @@ class _Exact(Namespace):
 
 nn, image, op = _Names("nn"), _Names("image"), _Exact()
 _FORMS: Final = (
-    "Any", "Callable", "Data", "Object", "Prim", "Ref", "Shape", "Tensor", "Tuple", "TypeVar", "array", "call_tir",
-    "call_tir_inplace", "const", "constraint", "data_type", "dataflow", "dtype", "func_attr", "function", "image",
-    "inf", "let", "match_cast", "meta", "nan", "nn", "op", "output", "partial", "prim_value", "ref", "ref_read",
-    "ref_write", "seq", "shape", "tuple", "type",
+    "Any", "Callable", "Data", "Object", "Prim", "Ref", "Shape", "Tensor", "Tuple", "TypeVar", "array", "assert_op",
+    "call_dps_packed", "call_packed", "call_pure_packed", "call_tir", "call_tir_inplace", "const", "constraint",
+    "data_type", "dataflow", "dtype", "func_attr", "function", "image", "inf", "let", "match_cast", "meta", "nan",
+    "nn", "op", "output", "partial", "prim_value", "print", "ref", "ref_read", "ref_write", "seq", "shape", "tuple",
+    "type",
 )  # fmt: skip
 __all__ = [*_FORMS, *(name for name in OPERATORS if "." not in name)]
 

@@ -139,7 +139,7 @@ class _Behaviour:
         self._does: dict[Callee, Effect] = {}
         self._unknown = _PARTIAL
         bodies = self._callees.bodies
-        if any(isinstance(n, RefCreate | RefRead | RefWrite) for nodes in bodies.values() for n in nodes):
+        if any(_touches(n) for nodes in bodies.values() for n in nodes):
             self._unknown |= Effect.CELLS
         self._conclude(bodies)
         self._free: set[Function] = set()
@@ -188,3 +188,10 @@ class _Behaviour:
                 return self._unknown if func is None else self._does.get(func, self._unknown)
             case _:
                 return Effect.NONE
+
+
+def _touches(node: Expr) -> bool:
+    """Whether a node touches a cell by itself, or may as well do so."""
+    if isinstance(node, Call):
+        return isinstance(node.op, Op) and node.op.stateful
+    return isinstance(node, RefCreate | RefRead | RefWrite)

@@ -12,8 +12,9 @@ from legato.base.errors import UnsupportedError
 from legato.ir import sugar
 from legato.ir._own_ops import op_table
 from legato.ir.call_tir import CALL_TIR
-from legato.ir.expr import Call, Constructor, Expr, Function, GlobalVar
+from legato.ir.expr import Call, Constructor, Expr, Function, GlobalVar, Tuple
 from legato.ir.op import Op
+from legato.ir.packed import CALL_DPS_PACKED, OUTSIDE, PackedAttrs
 from legato.ir.types import Dim, FuncType, ShapeType, TensorType, Type, TypeVar, free_type_vars, walk
 from legato.script.modules.print_lines import HINT
 from legato.script.modules.print_scalars import tuple_text
@@ -42,6 +43,8 @@ def call_text(node: Call, text: Text, values: Values, variables: Callable[[Const
         given += [f"{name}={_argument(v, text, values)}" for name, v in spelling.named.items()]
         return f"R.{spelling.name}({', '.join(given)})"
     args = [text(a) for a in node.args]
+    if op in OUTSIDE and isinstance(node.args[-1], Tuple) and args[-1].startswith("("):
+        return _outside(node, [*args[:-1], *map(text, node.args[-1].fields)], values)
     for f in () if op.attrs is None else fields(op.attrs):
         value = getattr(node.attrs, f.name)
         default = f.default if f.default is not MISSING else MISSING
@@ -91,6 +94,22 @@ def _tensor_program(node: Call, text: Text, values: Values) -> str:
     if node.attrs.operators:
         args.append(f"operators={node.attrs.operators!r}")
     return f"R.call_tir({', '.join(args)})"
+
+
+def _outside(node: Call, args: Sequence[str], values: Values) -> str:
+    """The call of something outside of the program, whose arguments are written one by one."""
+    assert isinstance(node.op, Op)
+    name, attrs = node.op.name, node.attrs
+    if not isinstance(attrs, PackedAttrs):
+        return f"R.{name}({', '.join([*args, *([f'format={attrs.format!r}'] if attrs.format else [])])})"
+    types = [
+        f'R.Tensor({tuple_text(["None" if d is None else values.dim(d) for d in shape])}, "{kind}")'
+        for shape, kind in zip(attrs.dims, attrs.dtypes, strict=True)
+    ]
+    out = types[0] if len(types) == 1 else f"[{', '.join(types)}]"
+    if node.op is CALL_DPS_PACKED:
+        return f"R.{name}({attrs.name!r}, {tuple_text(list(args))}, out_sinfo={out})"
+    return f"R.{name}({', '.join([repr(attrs.name), *args, *([f'sinfo_args={out}'] if types else [])])})"
 
 
 def operator_text(op: Op) -> str:

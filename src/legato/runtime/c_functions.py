@@ -1,0 +1,68 @@
+"""C functions that programs call.
+
+    int f(DLTensor **args, int n);
+
+`args` are `n` tensors as DLPack has them (dlpack.h), on the CPU, their rows one behind the other: what the function is
+given, tuples one part after the other and dims as int64 scalars, and behind that what it fills, which holds zeros. They
+are there during the call. It returns 0; whatever else it returns is its failure. It may run in several threads at once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from legato.base.dtype import dtype
+
+__all__ = ["fill"]
+
+_CPU: Final = 1  # kDLCPU
+_CODES: Final = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6}
+
+
+class _Device(ctypes.Structure):
+    _fields_ = (("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32))
+
+
+class _DataType(ctypes.Structure):
+    _fields_ = (("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16))
+
+
+class _Tensor(ctypes.Structure):
+    """DLTensor."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device", _Device),
+        ("ndim", ctypes.c_int32),
+        ("dtype", _DataType),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+_PROTOTYPE: Final = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.POINTER(_Tensor)), ctypes.c_int)
+
+
+def fill(function: Any, args: Sequence[np.ndarray | int], outs: Sequence[np.ndarray]) -> int:
+    """What a C function returns for `args` and the contiguous `outs` that it fills."""
+    inputs = [np.ascontiguousarray(a) if np.ndim(a) else np.asarray(a, getattr(a, "dtype", np.int64)) for a in args]
+    tensors = [_tensor(array) for array in (*inputs, *outs)]
+    pointers = (ctypes.POINTER(_Tensor) * len(tensors))(*map(ctypes.pointer, tensors))
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    assert address is not None
+    return int(_PROTOTYPE(address)(pointers, len(tensors)))
+
+
+def _tensor(array: np.ndarray) -> _Tensor:
+    kind, rank = dtype(array.dtype), array.ndim
+    strides = [s // array.itemsize for s in array.strides]
+    numbers = ctypes.c_int64 * rank
+    return _Tensor(
+        array.ctypes.data, _Device(_CPU, 0), rank, _DataType(_CODES[kind.kind], 8 * array.itemsize, 1),
+        numbers(*array.shape), numbers(*strides), 0,
+    )  # fmt: skip

@@ -1,0 +1,245 @@
+"""Packed functions: what programs call by name, and are given when they are compiled, loaded or interpreted.
+
+A Python function is given arrays that it may only read (NumPy's, which other libraries view by DLPack), numbers for the
+dims of a shape, and tuples of these; it gives an array, or anything with __dlpack__, several in a tuple, or None. One
+that fills tensors is given arrays of zeros behind its arguments, and gives None. A C function (`runtime.c_functions`)
+always fills. What does not fit is a PackedError that names the function, what was wanted, and what was got.
+"""
+
+from __future__ import annotations
+
+from _ctypes import CFuncPtr
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, Final
+
+import numpy as np
+
+from legato.base.arrays import as_array
+from legato.base.dataclass import dataclass
+from legato.base.errors import PackedError
+from legato.runtime.c_functions import fill
+from legato.runtime.size import Size, compile_size, names, show
+
+__all__ = ["DIM", "Packed", "PackedType", "Parts", "Slot", "Wanted", "call", "given", "is_c_function", "leaves"]
+
+DIM: Final = "index"  # the dtype of a slot that is a dim of a shape
+_PROTOCOLS: Final = ("__dlpack__", "__array_interface__", "__array_struct__", "__array__")
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A tensor that is passed or given; an extent None is whatever comes. A dim has the dtype DIM."""
+
+    dtype: str
+    shape: tuple[Size | None, ...] = ()
+
+    def __str__(self) -> str:
+        extents = ", ".join("?" if d is None else show(d) for d in self.shape)
+        return "a dim" if self.dtype == DIM else f"{self.dtype}[{extents}]"
+
+
+Parts = Slot | tuple["Parts", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PackedType:
+    """What a packed function takes, tuples nested, and the tensors that it gives."""
+
+    args: tuple[Parts, ...]
+    results: tuple[Slot, ...]
+
+    def __str__(self) -> str:
+        return f"({', '.join(map(_shown, self.args))}) -> ({', '.join(map(str, self.results))})"
+
+
+def _shown(parts: Parts) -> str:
+    return str(parts) if isinstance(parts, Slot) else f"({', '.join(map(_shown, parts))})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Packed:
+    """A function with what is declared of it: its type, whose dims are names or numbers, and whether it has effects.
+
+    None: as the calls say. `legato.packed` makes one.
+    """
+
+    function: Callable[..., Any]
+    type: PackedType | None = None
+    pure: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A tensor that a call gives: of this dtype, and of these extents where they are known before."""
+
+    dtype: np.dtype[np.generic]
+    shape: tuple[int | None, ...]
+
+    def zeros(self, name: str) -> np.ndarray:
+        """A tensor for function `name` to fill; PackedError where its extents are not known."""
+        shape = [n for n in self.shape if n is not None]
+        if len(shape) < len(self.shape):
+            hint = "a C function fills tensors, whose extents are known before: match_cast, or arguments, tell them"
+            raise PackedError(f"packed function {name!r}: it is to fill {self}\n  hint: {hint}")
+        return np.zeros(shape, self.dtype)
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join('?' if n is None else str(n) for n in self.shape)}]"
+
+
+def is_c_function(function: object) -> bool:
+    """Whether a function is one of a shared library, as ctypes has it."""
+    return isinstance(function, CFuncPtr)
+
+
+def given(packed: Mapping[str, object] | None, wanted: Sequence[str]) -> dict[str, Packed]:
+    """The packed functions with the names `wanted`; PackedError for all that are missing, and what is none."""
+    if packed is not None and not isinstance(packed, Mapping):
+        raise PackedError(f"packed: got a {type(packed).__name__}, wanted a dict of functions by name")
+    known = packed or {}
+    missing = sorted({name for name in wanted if name not in known})
+    if missing:
+        close = {name: get_close_matches(name, list(map(str, known)), 1) for name in missing}
+        shown = ", ".join(f"{n!r}" + (f" (did you mean {c[0]!r}?)" if c else "") for n, c in close.items())
+        hint = f"packed={{{missing[0]!r}: function}} gives a function its name"
+        raise PackedError(f"the program calls packed functions that are not given: {shown}\n  hint: {hint}")
+    return {name: _packed(name, known[name]) for name in wanted}
+
+
+def _packed(name: str, value: object) -> Packed:
+    found = value if isinstance(value, Packed) else Packed(value) if callable(value) else None
+    if found is None or not callable(found.function):
+        raise PackedError(f"packed function {name!r}: got a {type(value).__name__}, wanted a function")
+    if found.type is None and is_c_function(found.function):
+        hint = "legato.packed(function, type) declares it: C code cannot tell what it was given"
+        raise PackedError(f"packed function {name!r}: a C function without a type\n  hint: {hint}")
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------- calls
+
+
+def call(
+    packed: Packed, name: str, args: Sequence[Any], wanted: Sequence[Wanted], outs: Sequence[np.ndarray] | None
+) -> list[np.ndarray]:
+    """The tensors that the function `name` gives for `args`: those `wanted`. Where it fills tensors, `outs` are these.
+
+    PackedError for what it raises, or gives wrongly.
+    """
+    declared = packed.type
+    dims = {} if declared is None else _fitted(name, declared, args)
+    results = _results(packed, name, args, wanted, outs)
+    if declared is not None:
+        _require(name, "result", declared.results, results, dims)
+    return results
+
+
+def _results(
+    packed: Packed, name: str, args: Sequence[Any], wanted: Sequence[Wanted], outs: Sequence[np.ndarray] | None
+) -> list[np.ndarray]:
+    if outs is None:
+        return _checked(name, _made(packed, name, args), wanted)
+    for out in outs:
+        out[...] = np.zeros((), out.dtype)
+    if is_c_function(packed.function):
+        status = fill(packed.function, list(leaves(args)), outs)
+        if status:
+            raise PackedError(f"packed function {name!r} failed: it returned {status}, wanted 0")
+        return list(outs)
+    value = _made(packed, name, [*args, *outs])
+    if value is not None:
+        raise PackedError(f"packed function {name!r}: gave {_kind(value)}, wanted None: it fills what it is given last")
+    return list(outs)
+
+
+def _made(packed: Packed, name: str, args: Sequence[Any]) -> object:
+    try:
+        return packed.function(*args)
+    except Exception as error:
+        raise PackedError(f"packed function {name!r} failed: {type(error).__name__}: {error}") from error
+
+
+def _checked(name: str, value: object, wanted: Sequence[Wanted]) -> list[np.ndarray]:
+    """What a function has given, as the arrays that were wanted."""
+    if len(wanted) == 1:
+        return [_tensor(name, value, wanted[0], "")]
+    if not wanted and value is None:
+        return []
+    if not isinstance(value, tuple | list):
+        many = f"a tuple of {len(wanted)} tensors" if wanted else "None"
+        raise PackedError(f"packed function {name!r}: gave {_kind(value)}, wanted {many}")
+    if len(value) != len(wanted):
+        raise PackedError(f"packed function {name!r}: gave {len(value)} results, wanted {len(wanted)}")
+    return [_tensor(name, v, w, f" {n}") for n, (v, w) in enumerate(zip(value, wanted, strict=True))]
+
+
+def _tensor(name: str, value: object, wanted: Wanted, which: str) -> np.ndarray:
+    what = f"packed function {name!r}: result{which}"
+    is_array = isinstance(value, np.ndarray | np.generic) or any(hasattr(value, p) for p in _PROTOCOLS)
+    if not is_array or isinstance(value, type):
+        raise PackedError(f"{what} is {_kind(value)}, wanted a tensor {wanted}")
+    array = as_array(value, what, PackedError)
+    fits = array.ndim == len(wanted.shape) and all(
+        n in (None, m) for n, m in zip(wanted.shape, array.shape, strict=True)
+    )
+    if array.dtype != wanted.dtype or not fits:
+        raise PackedError(f"{what} is {_of(array)}, wanted {wanted}")
+    return array
+
+
+def _of(array: np.ndarray) -> str:
+    return str(Wanted(array.dtype, array.shape))
+
+
+def _kind(value: object) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"
+
+
+# ---------------------------------------------------------------------------------------------------- declared types
+
+
+def _fitted(name: str, declared: PackedType, args: Sequence[Any]) -> dict[str, int]:
+    """The values of the dims of a declared type where the function is given `args`; PackedError where these do not fit.
+
+    That they are of its structure and dtypes has been found out before.
+    """
+    dims: dict[str, int] = {}
+    arrays = [a for a in leaves(args) if isinstance(a, np.ndarray)]
+    _require(name, "argument", [s for s in leaves(declared.args) if s.dtype != DIM], arrays, dims)
+    return dims
+
+
+def _require(name: str, what: str, slots: Sequence[Slot], arrays: Sequence[np.ndarray], dims: dict[str, int]) -> None:
+    """Requires arrays to be of the types in `slots`; dims that are new there get their values first."""
+    pairs = [(d, n) for s, a in zip(slots, arrays, strict=True) for d, n in zip(s.shape, a.shape, strict=True)]
+    for d, n in pairs:
+        if isinstance(d, str):
+            dims.setdefault(d, n)
+    for k, (slot, array) in enumerate(zip(slots, arrays, strict=True)):
+        extents = tuple(_value(d, dims) for d in slot.shape)
+        if any(want not in (None, got) for want, got in zip(extents, array.shape, strict=True)):
+            values = ", ".join(f"{d} = {n}" for d, n in dims.items())
+            where = f", where {values}" if values else ""
+            raise PackedError(f"packed function {name!r}: {what} {k} is {_of(array)}, declared as {slot}{where}")
+
+
+def _value(size: Size | None, dims: Mapping[str, int]) -> int | None:
+    """An extent; None where its dims have no values."""
+    if size is None or isinstance(size, int):
+        return size
+    used = tuple(dict.fromkeys(names(size)))
+    if any(d not in dims for d in used):
+        return None
+    return compile_size(size, used)([dims[d] for d in used])
+
+
+def leaves(parts: Any) -> Iterator[Any]:
+    """What tuples nest, in order."""
+    stack = [parts]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, tuple | list):
+            stack += reversed(part)
+        else:
+            yield part
