@@ -45,6 +45,7 @@ def compile(  # the name that users look for
     memory_limit: int = 0,
     progress: Callable[[str], None] | None = None,
     precision: str | None = None,
+    packed: Mapping[str, object] | None = None,
     bounds: bool | None = None,
 ) -> Executable:
     """The executable of `model`.
@@ -63,6 +64,8 @@ def compile(  # the name that users look for
     precision: None: algorithms that round about as much as the sums as they stand; "exact": those sums only, and
              subnormal numbers do not count as 0; "fast": also algorithms with somewhat larger errors; "bfloat16":
              matrix products and convolutions of bfloat16 with float32 sums (docs/precision.md).
+    packed:  the functions outside of the program that it calls, by name: Python functions, or what `legato.packed`
+             declares (docs/relax.md). They are no part of the executable's file.
     bounds:  every access to memory is tested when the program runs, which is slow; one that is out of bounds ends the
              call with an InternalError. None: as LEGATO_BOUNDS says.
 
@@ -88,22 +91,31 @@ def compile(  # the name that users look for
         chosen,
         exactness,
         sizes,
+        packed,
         config().bounds if bounds is None else bounds,
     )
     mod = load_model(model, shapes=own, ops=options.ops, custom=custom, constants=constants)
     return compile_module(mod, options).executable
 
 
-def load(path: str | Path, *, threads: int | None = None, memory_limit: int = 0, ops: Iterable[Op] = ()) -> Executable:
+def load(
+    path: str | Path,
+    *,
+    threads: int | None = None,
+    memory_limit: int = 0,
+    ops: Iterable[Op] = (),
+    packed: Mapping[str, object] | None = None,
+) -> Executable:
     """The executable in an artifact file; ArtifactError for a damaged or foreign one.
 
     Nothing of the compiler is imported, unless the program has operators without native code: their references run
-    them, `ops` being those of your own.
+    them, `ops` being those of your own. packed: the packed functions that it calls, as for `compile`; PackedError where
+    one is missing, or does not fit.
     """
     from legato.runtime.executable import load as load_artifact
 
     by_reference = partial(_by_reference, tuple(ops))
-    return load_artifact(path, threads=threads, memory_limit=memory_limit, host_ops=by_reference)
+    return load_artifact(path, threads=threads, memory_limit=memory_limit, host_ops=by_reference, packed=packed)
 
 
 def _by_reference(ops: tuple[Op, ...], info: HostOpInfo, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:

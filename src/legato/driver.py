@@ -79,7 +79,8 @@ _TEXT: Final = re.compile(r"\n|#\[version|\bdef\s+@|\bfn\s*\(")  # what programs
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
     """How to compile; `keep` names stages whose IR the executable shall hold as text ("*" for all); `sizes` of dims are
-    those that the program shall have bodies for; `bounds`: every access is tested when the program runs.
+    those that the program shall have bodies for; `packed`: the packed functions that it calls, by name; `bounds`: every
+    access is tested when the program runs.
 
     With precision `exact`, `target` is without the dot products of bfloat16, which count subnormal numbers as 0.
     """
@@ -93,6 +94,7 @@ class CompileOptions:
     passes: tuple[Pass, ...] = DEFAULT
     precision: Precision = Precision.DEFAULT
     sizes: Mapping[str, object] = field(default_factory=dict)
+    packed: Mapping[str, object] | None = None
     bounds: bool = field(default_factory=lambda: config().bounds)
 
     def __post_init__(self) -> None:
@@ -296,6 +298,7 @@ def _compiled(mod: Module, options: CompileOptions) -> Compiled:
             threads=options.threads,
             memory_limit=options.memory_limit,
             host_ops=host_runner(options.ops) if info.host_ops else None,
+            packed=options.packed,
         )
     return Compiled(executable, objects.compiled, clock.seconds, observer.kept)
 

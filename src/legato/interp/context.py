@@ -13,6 +13,7 @@ from legato.arith.expr import Expr as Dim
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
+from legato.base.errors import PackedError
 from legato.base.node import post_order
 from legato.interp.activation import Activation, count_uses
 from legato.interp.dims import dim_value
@@ -20,8 +21,8 @@ from legato.interp.operators import Asked
 from legato.interp.values import Array, Closure, Data, Ref, Value
 from legato.ir.expr import Call, Constant, Expr, Function
 from legato.ir.module import Module
-from legato.ir.packed import PACKED
-from legato.runtime.packed import Packed, given
+from legato.ir.packed import CALL_PACKED, PACKED, packed_type
+from legato.runtime.packed import Packed, fault, given
 
 __all__ = ["Context", "Observer"]
 
@@ -41,7 +42,7 @@ class Context:
     _uses: dict[int, dict[int, int]] = field(default_factory=dict)
     _constants: dict[int, Array] = field(default_factory=dict)
     _attrs: dict[int, Any] = field(default_factory=dict)
-    _packed: dict[str, Packed] = field(default_factory=dict)
+    _packed: dict[int, Packed] = field(default_factory=dict)
 
     def widen(self, value: Value) -> Value:
         """`value` with floats as float64, in float64 mode."""
@@ -60,13 +61,19 @@ class Context:
             found = self._constants[id(node)] = self.widen(node.data)
         return found
 
-    def packed(self, name: str) -> Packed:
-        """A packed function; PackedError where it is not given, with all of the module that are not."""
-        if name not in self._packed:
-            called = (node.attrs.name for f in self.module.functions.values() if isinstance(f, Function)
-                      for node in post_order([f.body]) if isinstance(node, Call) and node.op in PACKED)  # fmt: skip
-            self._packed.update(given(self.given, [*dict.fromkeys(called)]))
-        return self._packed[name]
+    def packed(self, call: Call) -> Packed:
+        """The packed function that is called; PackedError where it is not given, with all that are not, or does not
+        fit."""
+        found = self._packed.get(id(call))
+        if found is None:
+            nodes = (n for f in self.module.functions.values() if isinstance(f, Function) for n in post_order([f.body]))
+            calls = [n for n in nodes if isinstance(n, Call) and n.op in PACKED]
+            found = given(self.given, dict.fromkeys([c.attrs.name for c in calls]))[call.attrs.name]
+            what = fault(found, packed_type(call), is_pure=call.op is not CALL_PACKED)
+            if what is not None:
+                raise PackedError(f"packed function {call.attrs.name!r}: {what}")
+            self._packed[id(call)] = found
+        return found
 
     def uses(self, func: Function) -> dict[int, int]:
         """`count_uses(func)`."""

@@ -39,9 +39,9 @@ def _packed(context: Context, env: Activation, node: Call, op: Op, args: Value) 
         packed.Wanted(kind.numpy, tuple(None if d is None else dim_value(d, env.dims) for d in shape))
         for shape, kind in zip(attrs.dims, attrs.dtypes, strict=True)
     ]
-    function = context.packed(attrs.name)
+    function = context.packed(node)
     fills = op is CALL_DPS_PACKED or packed.is_c_function(function.function)
-    outs = [w.zeros(attrs.name) for w in wanted] if fills else None
+    outs = [w.zeros() for w in wanted] if fills else None
     results = packed.call(function, attrs.name, _own(args, node.args[0].ty), wanted, outs)
     found = tuple(context.widen(np.array(r, order="C")) for r in results)
     return found[0] if len(found) == 1 else found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from legato.arith.expr import Const, Expr
@@ -16,7 +16,7 @@ __all__ = ["attrs_from_json", "attrs_to_json"]
 
 def attrs_to_json(attrs: Any) -> str:
     """`attrs` (a frozen dataclass, or None) as JSON; UnsupportedError for dims known only at run time."""
-    return json.dumps(None if attrs is None else {f.name: _plain(getattr(attrs, f.name)) for f in fields(attrs)})
+    return json.dumps(_plain(attrs))
 
 
 def _plain(value: Any) -> Any:
@@ -31,6 +31,8 @@ def _plain(value: Any) -> Any:
             f"an operator that is run by its reference has the symbolic attribute {value}",
             hint="compile with static shapes",
         )
+    if is_dataclass(value):
+        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
     return value
 
 

@@ -19,6 +19,7 @@ from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.base.errors import InternalError
 from legato.ir.attr_record import Attrs
+from legato.ir.expr import Call
 from legato.ir.kinds import MAX_RANK
 from legato.ir.op import Op, Relation
 from legato.ir.types import (
@@ -36,9 +37,10 @@ from legato.ir.types import (
     scalar_type,
 )
 from legato.runtime.messages import format_fault
+from legato.runtime.packed import DIM, PackedType, Parts, Slot
 
 __all__ = ["ASSERT_OP", "CALL_DPS_PACKED", "CALL_PACKED", "CALL_PURE_PACKED", "OUTSIDE", "PACKED", "PRINT",
-           "MessageAttrs", "PackedAttrs"]  # fmt: skip
+           "MessageAttrs", "PackedAttrs", "packed_type", "parts"]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,31 @@ def _assertion(rel: Relation, condition: Type, values: Type, attrs: MessageAttrs
 
 def _reference(*args: Any) -> Any:
     raise InternalError("what calls something outside of the program is evaluated by the interpreter itself")
+
+
+def packed_type(call: Call) -> PackedType:
+    """What a call of a packed function passes, and what it is to give."""
+    attrs = call.attrs
+    assert isinstance(attrs, PackedAttrs)
+    passed = parts(call.args[0].ty)
+    results = tuple(Slot(str(t), tuple(map(_extent, s))) for s, t in zip(attrs.dims, attrs.dtypes, strict=True))
+    return PackedType(passed if isinstance(passed, tuple) else (passed,), results)
+
+
+def parts(ty: Type | None) -> Parts:
+    """The tensors and dims of what is passed, of a type that may be."""
+    match ty:
+        case TupleType(fields):
+            return tuple(map(parts, fields))
+        case ShapeType(dims) if dims is not None:
+            return (Slot(DIM),) * len(dims)
+        case TensorType(shape, dtype):
+            return Slot(str(dtype), tuple(map(_extent, shape)))
+    raise InternalError(f"a value of type {ty} is passed outside")
+
+
+def _extent(d: Dim | None) -> int | str | None:
+    return int(d.value) if isinstance(d, Const) else None if d is None else str(d)
 
 
 _packed = partial(Op, args=("*args",), attrs=PackedAttrs, reference=_reference)

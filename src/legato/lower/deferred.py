@@ -8,11 +8,12 @@ anywhere, does not count.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from legato.base.dataclass import dataclass
 from legato.base.graph import components
 from legato.lower.hosts.program import HostProgram
+from legato.runtime.outside import PackedCall
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.stmt import Alloc, Block, Check, For, Func, HostOp, Invoke, Launch, Object, Resize, Stmt, View, While
 from legato.tir.walk import buffers_written, statements
@@ -35,7 +36,7 @@ def why_deferred(program: HostProgram, name: str, outputs: Sequence[int], *, has
     reasons = _Reasons.of(program, functions)
     if name not in reasons.failing:
         return {}
-    bodies = {f: _Body.of(func.body, reasons.why) for f, func in functions.items()}
+    bodies = {f: _Body.of(func.body, reasons) for f, func in functions.items()}
     found = {n: _why_deferred(functions, bodies, name, n) for n in outputs}
     return {n: reason for n, reason in found.items() if reason is not None}
 
@@ -64,18 +65,18 @@ class _Body:
     behind: dict[Stmt, str]
 
     @staticmethod
-    def of(root: Stmt, why: Callable[[Stmt], str | None]) -> _Body:
-        """`why` says what a statement may fail for, without those inside."""
+    def of(root: Stmt, reasons: _Reasons) -> _Body:
+        """That of a function; `reasons` say what a statement may fail for, without those inside."""
         order = list(statements(root))
         inside: dict[Stmt, str] = {}
         for stmt in reversed(order):
-            reason = why(stmt) or next((inside[c] for c in stmt.children() if c in inside), None)
+            reason = reasons.why(stmt) or next((inside[c] for c in stmt.children() if c in inside), None)
             if reason is not None:
                 inside[stmt] = reason
         behind: dict[Stmt, str] = {}
         for stmt in order if inside else ():
-            if stmt in inside and isinstance(stmt, Launch):
-                behind[stmt] = inside[stmt]  # the kernel may have stored by then
+            if stmt in inside and reasons.may_have_stored(stmt):
+                behind[stmt] = inside[stmt]
             after = behind.get(stmt)
             if isinstance(stmt, For | While):
                 after = inside.get(stmt.body, after)  # the next turn
@@ -150,10 +151,15 @@ class _Reasons:
             case Alloc():
                 return _MEMORY if stmt.buffer.scope is Scope.GLOBAL else None
             case HostOp():
-                return f"operator {self.program.host_ops[stmt.op].op.name}, which is run by its reference"
+                return self.program.host_ops[stmt.op].why
             case Launch():
                 return self.failing.get(stmt.kernel)
             case Invoke():
                 return self.failing.get(stmt.func)
             case _:
                 return None
+
+    def may_have_stored(self, stmt: Stmt) -> bool:
+        """Whether `stmt` may have stored something by the time that it fails: a kernel, and what fills tensors."""
+        is_outside = isinstance(stmt, HostOp) and isinstance(self.program.host_ops[stmt.op].attrs, PackedCall)
+        return is_outside or isinstance(stmt, Launch)

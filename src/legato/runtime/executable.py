@@ -52,8 +52,8 @@ class Executable:
     """
 
     __slots__ = ("__weakref__", "_asked", "_bodies", "_body_of", "_callback", "_code", "_entry", "_exchanges", "_flags",
-                 "_free", "_host_ops", "_keep", "_limit", "_parts", "_plans", "_run", "_signature", "function",
-                 "program", "threads")  # fmt: skip
+                 "_free", "_host_ops", "_keep", "_limit", "_packed", "_parts", "_plans", "_run", "_signature",
+                 "function", "program", "threads")  # fmt: skip
 
     def __init__(
         self,
@@ -63,12 +63,14 @@ class Executable:
         threads: int | None = None,
         memory_limit: int = 0,
         host_ops: HostRunner | None = None,
+        packed: Mapping[str, object] | None = None,
         code: CodeImage | None = None,
     ) -> None:
         """An executable of entry point `function` of `parts`; `code` is its code if it is mapped already.
 
         threads: what kernels run on; None: LEGATO_THREADS, else as many as CPU affinity and cgroup quota allow.
         memory_limit: of the workspace of one call in bytes; 0: none. host_ops: runs operators without native code.
+        packed: the packed functions that it calls, by name; PackedError where one is missing or does not fit.
         """
         program = parts.program
         if function not in program.functions:
@@ -85,13 +87,14 @@ class Executable:
         flush = self.precision is not Precision.EXACT
         self._flags = self._signature.flags | (_RUN_FLUSH if flush else 0)
         run = host_ops or _refuse_op
-        self._callback = host_callback(program.host_ops, run, flush=flush) if program.host_ops else None
+        self._callback = host_callback(program.host_ops, run, packed, flush=flush) if program.host_ops else None
         self._plans: dict[tuple[Shape, ...], Plan] = {}
         self._exchanges: dict[Plan, Exchange] = {}
         self._free: list[Workspace] = []
         self._keep = Keeper(self._free).keep
         self._run = library().lg_run
         self._host_ops = host_ops
+        self._packed = packed
         self._bodies = tuple(self._variant(name, self.threads) for name in program.functions[function].bodies)
         self._body_of: dict[Plan, Executable] = {}
 
@@ -108,6 +111,7 @@ class Executable:
         threads: int | None = None,
         memory_limit: int = 0,
         host_ops: HostRunner | None = None,
+        packed: Mapping[str, object] | None = None,
     ) -> Executable:
         """An executable of what the compiler has just made.
 
@@ -129,7 +133,9 @@ class Executable:
             segment=joined.segment,
             owner=joined.owner,
         )
-        return cls(parts, function=function, threads=threads, memory_limit=memory_limit, host_ops=host_ops)
+        return cls(
+            parts, function=function, threads=threads, memory_limit=memory_limit, host_ops=host_ops, packed=packed
+        )
 
     # ------------------------------------------------------------------------------------------------ calls
 
@@ -283,6 +289,8 @@ class Executable:
             failure = workspace.failures.pop() if workspace.failures else None
             report = tuple(workspace.report) if status else ()
             refused = workspace.refused() if status == MEMORY else (0, 0)
+            if status:
+                workspace.waiting.clear()
             if signature.has_objects and not status:
                 results = call.results()
         finally:
@@ -415,7 +423,10 @@ class Executable:
     def __reduce__(self) -> tuple[object, ...]:
         """As an artifact, with the options that it was made with. Like any pickle, it is for those whom one trusts."""
         options = {"function": self.function, "threads": self._asked, "memory_limit": self._limit}
-        return _restored, (artifact.to_bytes(self._parts), {**options, "host_ops": self._host_ops})
+        return _restored, (
+            artifact.to_bytes(self._parts),
+            {**options, "host_ops": self._host_ops, "packed": self._packed},
+        )
 
     # ------------------------------------------------------------------------------------------------ variants
 
@@ -439,7 +450,7 @@ class Executable:
     def _variant(self, function: str, threads: int | None) -> Executable:
         return Executable(
             self._parts, function=function, threads=threads, memory_limit=self._limit, host_ops=self._host_ops,
-            code=self._code,
+            packed=self._packed, code=self._code,
         )  # fmt: skip
 
     def save(self, path: str | Path) -> None:
@@ -454,6 +465,7 @@ def load(
     threads: int | None = None,
     memory_limit: int = 0,
     host_ops: HostRunner | None = None,
+    packed: Mapping[str, object] | None = None,
 ) -> Executable:
     """The executable in the file `path`, checked; its weights are read into memory. Arguments as above.
 
@@ -462,7 +474,9 @@ def load(
     if not isinstance(path, str | os.PathLike):
         raise ArtifactError(f"load: got a {type(path).__name__}, wanted the path of a file")
     parts = artifact.read(Path(path))
-    return Executable(parts, function=function, threads=threads, memory_limit=memory_limit, host_ops=host_ops)
+    return Executable(
+        parts, function=function, threads=threads, memory_limit=memory_limit, host_ops=host_ops, packed=packed
+    )
 
 
 def _restored(data: bytes, options: dict[str, Any]) -> Executable:

@@ -9,7 +9,7 @@ always fills. What does not fit is a PackedError that names the function, what w
 from __future__ import annotations
 
 from _ctypes import CFuncPtr
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
 
@@ -21,7 +21,19 @@ from legato.base.errors import PackedError
 from legato.runtime.c_functions import fill
 from legato.runtime.size import Size, compile_size, names, show
 
-__all__ = ["DIM", "Packed", "PackedType", "Parts", "Slot", "Wanted", "call", "given", "is_c_function", "leaves"]
+__all__ = [
+    "DIM",
+    "Packed",
+    "PackedType",
+    "Parts",
+    "Slot",
+    "Wanted",
+    "call",
+    "fault",
+    "given",
+    "is_c_function",
+    "leaves",
+]
 
 DIM: Final = "index"  # the dtype of a slot that is a dim of a shape
 _PROTOCOLS: Final = ("__dlpack__", "__array_interface__", "__array_struct__", "__array__")
@@ -76,13 +88,9 @@ class Wanted:
     dtype: np.dtype[np.generic]
     shape: tuple[int | None, ...]
 
-    def zeros(self, name: str) -> np.ndarray:
-        """A tensor for function `name` to fill; PackedError where its extents are not known."""
-        shape = [n for n in self.shape if n is not None]
-        if len(shape) < len(self.shape):
-            hint = "a C function fills tensors, whose extents are known before: match_cast, or arguments, tell them"
-            raise PackedError(f"packed function {name!r}: it is to fill {self}\n  hint: {hint}")
-        return np.zeros(shape, self.dtype)
+    def zeros(self) -> np.ndarray:
+        """Such a tensor of zeros, whose extents are known."""
+        return np.zeros([n for n in self.shape if n is not None], self.dtype)
 
     def __str__(self) -> str:
         return f"{self.dtype}[{', '.join('?' if n is None else str(n) for n in self.shape)}]"
@@ -93,7 +101,7 @@ def is_c_function(function: object) -> bool:
     return isinstance(function, CFuncPtr)
 
 
-def given(packed: Mapping[str, object] | None, wanted: Sequence[str]) -> dict[str, Packed]:
+def given(packed: Mapping[str, object] | None, wanted: Iterable[str]) -> dict[str, Packed]:
     """The packed functions with the names `wanted`; PackedError for all that are missing, and what is none."""
     if packed is not None and not isinstance(packed, Mapping):
         raise PackedError(f"packed: got a {type(packed).__name__}, wanted a dict of functions by name")
@@ -115,6 +123,35 @@ def _packed(name: str, value: object) -> Packed:
         hint = "legato.packed(function, type) declares it: C code cannot tell what it was given"
         raise PackedError(f"packed function {name!r}: a C function without a type\n  hint: {hint}")
     return found
+
+
+def fault(packed: Packed, called: PackedType, *, is_pure: bool) -> str | None:
+    """Why a function cannot be called as the program does, in words; None if it can."""
+    if is_pure and packed.pure is False:
+        return "is declared to have effects, and the call says that it has none"
+    if is_c_function(packed.function) and any(None in slot.shape for slot in called.results):
+        return f"is a C function, which fills tensors; the call leaves their extents to it: {called}"
+    declared = packed.type
+    if declared is not None and not (_may_be(called.args, declared.args) and _may_be(called.results, declared.results)):
+        return f"is called as {called}, declared as {declared}"
+    return None
+
+
+def _may_be(called: Parts, declared: Parts) -> bool:
+    """Whether values of one type may be of the other."""
+    todo = [(called, declared)]
+    while todo:
+        a, b = todo.pop()
+        if isinstance(a, Slot) and isinstance(b, Slot):
+            if a.dtype != b.dtype or len(a.shape) != len(b.shape):
+                return False
+            if any(isinstance(x, int) and isinstance(y, int) and x != y for x, y in zip(a.shape, b.shape, strict=True)):
+                return False
+        elif isinstance(a, Slot) or isinstance(b, Slot) or len(a) != len(b):
+            return False
+        else:
+            todo += zip(a, b, strict=True)
+    return True
 
 
 # ---------------------------------------------------------------------------------------------------- calls

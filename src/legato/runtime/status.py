@@ -61,11 +61,13 @@ def error_of(
     return InternalError(f"native code returned the unknown status {status}")
 
 
-def _host_error(op: str, failure: BaseException) -> BaseException:
+def _host_error(what: str, failure: BaseException) -> BaseException:
     if not isinstance(failure, Exception | KeyboardInterrupt):  # SystemExit and the like: who raised it knows what for
+        return failure
+    if not what and not isinstance(failure, KeyboardInterrupt):
         return failure
     kind = "" if isinstance(failure, LegatoError) else f"{type(failure).__name__}: "
     is_interrupt = isinstance(failure, KeyboardInterrupt)
-    error = InterruptError(_INTERRUPTED) if is_interrupt else RunError(f"operator {op} failed: {kind}{failure}")
+    error = InterruptError(_INTERRUPTED) if is_interrupt else RunError(f"{what} failed: {kind}{failure}")
     error.__cause__ = failure
     return error

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final
 
 import numpy as np
 
-from legato.base.dtype import dtype
 from legato.base.errors import RunError
 from legato.runtime.binding import HOST_OP, library
 from legato.runtime.floats import float_environment
+from legato.runtime.host_words import HostArrays, Words
+from legato.runtime.outside import outside_ops
 from legato.runtime.program import HostOpInfo
-from legato.runtime.size import compile_size
 
 __all__ = ["MAX_KEPT", "TRIM", "Failure", "HostRunner", "Keeper", "Workspace", "host_callback"]
 
@@ -25,14 +26,8 @@ SPARE: Final = 8 << 20  # bytes that a workspace may have beyond twice what was 
 HostRunner = Callable[[HostOpInfo, Sequence[np.ndarray]], Sequence[np.ndarray]]
 
 
-class Words(Protocol):
-    """A C array of 8-byte words."""
-
-    def __getitem__(self, index: int, /) -> int: ...
-
-
-Failure = tuple[str, BaseException]
-Callback = Callable[[list[Failure], int, Words], int]
+Failure = tuple[str, BaseException]  # what has failed, in words (none where the error says it), and how
+Callback = Callable[[list[Failure], list[np.ndarray], int, Words], int]
 
 _OK, _HOST_OP_FAILED = 0, 3  # LG_OK, LG_HOST_OP
 
@@ -41,7 +36,7 @@ class Workspace:
     """One call's state, reused from call to call.
 
     words: the array of arguments; plan: whose dims are in it. failures: what operators run in Python have raised;
-    report: what a test that failed has left.
+    waiting: what a packed function has given that is still to be stored; report: what a test that failed has left.
     """
 
     __slots__ = (
@@ -53,6 +48,7 @@ class Workspace:
         "handle",
         "plan",
         "report",
+        "waiting",
         "words",
         "words_address",
     )
@@ -77,8 +73,10 @@ class Workspace:
             self.words[word] = ctypes.addressof(report)
             self.report = report
         self.failures: list[Failure] = []
-        failures = self.failures  # not self: a cycle would keep the arena until the next garbage collection
-        self._callback = None if callback is None else HOST_OP(lambda user, op, args: callback(failures, op, args))
+        self.waiting: list[np.ndarray] = []
+        run = None if callback is None else partial(callback, self.failures, self.waiting)
+        # not self: a cycle would keep the arena until the next garbage collection
+        self._callback = None if run is None else HOST_OP(lambda user, op, args: run(op, args))
         self.handle: int = lib.lg_workspace_new(constants, limit, self._callback, None) or 0
         if not self.handle:
             raise RunError("out of memory: no room for a workspace")
@@ -153,17 +151,21 @@ class Keeper:
                 self._free.append(workspace)
 
 
-def host_callback(ops: Sequence[HostOpInfo], run: HostRunner, *, flush: bool) -> Callback:
+def host_callback(
+    ops: Sequence[HostOpInfo], run: HostRunner, packed: Mapping[str, object] | None = None, *, flush: bool
+) -> Callback:
     """What a workspace calls for operator `op`: it reads the words (inputs, outputs, dims) and stores the outputs.
-    Floats are those of the kernels around it: with `flush`, subnormal numbers count as 0."""
-    kernels = [_HostOp(op, run) for op in ops]
+    In references floats are those of the kernels around them: with `flush`, subnormal numbers count as 0. PackedError
+    where functions of `packed` do not fit."""
+    outside = outside_ops(ops, packed)
+    kernels = [outside.get(n) or _HostOp(op, run, flush=flush) for n, op in enumerate(ops)]
+    labels = ["" if n in outside else f"operator {op.op}" for n, op in enumerate(ops)]
 
-    def callback(failures: list[Failure], op: int, args: Words) -> int:
+    def callback(failures: list[Failure], waiting: list[np.ndarray], op: int, words: Words) -> int:
         try:
-            with float_environment(flush=flush):
-                kernels[op](args)
+            kernels[op](words, waiting)
         except BaseException as error:  # nothing may pass through C: the call fails, and raises it then
-            failures.append((ops[op].op, error))
+            failures.append((labels[op], error))
             return _HOST_OP_FAILED
         return _OK
 
@@ -171,43 +173,22 @@ def host_callback(ops: Sequence[HostOpInfo], run: HostRunner, *, flush: bool) ->
 
 
 class _HostOp:
-    """One operator of the table, ready to be run on words."""
+    """One operator of the table that is run by its reference, ready to be run on words."""
 
-    __slots__ = ("_info", "_run", "_tensors")
+    __slots__ = ("_arrays", "_flush", "_info", "_run")
 
-    def __init__(self, info: HostOpInfo, run: HostRunner) -> None:
-        self._info, self._run = info, run
-        self._tensors = [
-            (dtype(tensor.dtype).numpy, [compile_size(size, info.dims) for size in tensor.shape])
-            for tensor in (*info.inputs, *info.outputs)
-        ]
+    def __init__(self, info: HostOpInfo, run: HostRunner, *, flush: bool) -> None:
+        self._info, self._run, self._arrays, self._flush = info, run, HostArrays(info), flush
 
-    def __call__(self, args: Words) -> None:
-        info, count = self._info, len(self._tensors)
-        env = [args[count + i] for i in range(len(info.dims))]
-        arrays = [
-            _view(args[i], tuple(size(env) for size in sizes), kind) for i, (kind, sizes) in enumerate(self._tensors)
-        ]
-        inputs, outputs = arrays[: len(info.inputs)], arrays[len(info.inputs) :]
-        for array in inputs:
-            array.flags.writeable = False
-        results = self._run(info, inputs)
-        if len(results) != len(outputs):
-            raise RunError(f"gave {len(results)} results; its type has {len(outputs)}")
-        made = [_checked(np.asarray(result), out) for out, result in zip(outputs, results, strict=True)]
-        for out, result in zip(outputs, made, strict=True):
-            out[...] = result
-
-
-def _view(pointer: int, shape: tuple[int, ...], kind: np.dtype[np.generic]) -> np.ndarray:
-    """The array at an address."""
-    size = kind.itemsize
-    for extent in shape:
-        size *= extent
-    if not size:
-        return np.empty(shape, kind)
-    data = (ctypes.c_uint8 * size).from_address(pointer)
-    return np.frombuffer(memoryview(data), kind).reshape(shape)
+    def __call__(self, words: Words, waiting: list[np.ndarray]) -> None:
+        inputs, outputs = self._arrays(words)
+        with float_environment(flush=self._flush):
+            results = self._run(self._info, inputs)
+            if len(results) != len(outputs):
+                raise RunError(f"gave {len(results)} results; its type has {len(outputs)}")
+            made = [_checked(np.asarray(result), out) for out, result in zip(outputs, results, strict=True)]
+            for out, result in zip(outputs, made, strict=True):
+                out[...] = result
 
 
 def _checked(result: np.ndarray, out: np.ndarray) -> np.ndarray:

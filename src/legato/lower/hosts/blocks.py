@@ -12,6 +12,7 @@ from legato.ir import expr as ir
 from legato.ir.call_tir import CALL_TIR
 from legato.ir.let import Binding, chain
 from legato.ir.op import Op
+from legato.ir.packed import OUTSIDE
 from legato.ir.tensor_to_shape import NEGATIVE, TENSOR_TO_SHAPE
 from legato.ir.types import ShapeType, TensorType, Type
 from legato.ir.updates import APPEND, PUT
@@ -23,6 +24,7 @@ from legato.lower.hosts.cells import leaf_types
 from legato.lower.hosts.frame import Frame
 from legato.lower.hosts.matches import lower_match
 from legato.lower.hosts.objects import box, construct, read, ref, write
+from legato.lower.hosts.outside import call_outside
 from legato.lower.hosts.ownership import Owners
 from legato.lower.hosts.results import Place, known, new_place, registers, store_dims, taken
 from legato.lower.hosts.scalars import compute
@@ -175,7 +177,7 @@ def _call(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: Bod
     if call.op is TENSOR_TO_SHAPE:
         return _dims(frame, call, out)
     if isinstance(call.op, Op):
-        return host_op(frame, var, call, dest, out)
+        return (call_outside if call.op in OUTSIDE else host_op)(frame, var, call, dest, out)
     if isinstance(call.op, ir.GlobalVar):
         return invoke(frame, var, call, dest, out)
     if isinstance(call.op, ir.Function):

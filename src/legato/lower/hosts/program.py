@@ -14,6 +14,7 @@ from legato.ir.types import TensorType
 from legato.lower.facts import KernelFacts
 from legato.lower.plan import Plan
 from legato.lower.stored import Found, StoredKernel
+from legato.runtime.outside import Message, PackedCall
 from legato.runtime.violation import AccessInfo
 from legato.tir.buffer import Buffer, Layout
 from legato.tir.stmt import Func
@@ -25,12 +26,21 @@ Place = tuple[Buffer, tuple[Expr, ...], bool]  # what is accessed, and whether i
 
 @dataclass(frozen=True, slots=True)
 class HostOpRecord:
-    """An operator that is run by its reference: its record, attributes, and how many of the words are inputs."""
+    """An operator that the runtime runs, by its reference or outside of the program: its record, attributes, and how
+    many of the words are inputs."""
 
     op: Op
     attrs: object
     inputs: tuple[TensorType, ...]
     outputs: tuple[TensorType, ...]
+
+    @property
+    def why(self) -> str:
+        """What the program may fail for, if it does so here."""
+        if isinstance(self.attrs, PackedCall):
+            return f"packed function {self.attrs.name!r}"
+        is_outside = isinstance(self.attrs, Message)
+        return self.op.name if is_outside else f"operator {self.op.name}, which is run by its reference"
 
 
 @dataclass(frozen=True, slots=True)
