@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     from legato.compare import Report
     from legato.ir.module import Module
     from legato.ir.op import Op
+    from legato.ir.types import Type
     from legato.runtime.executable import Executable
+    from legato.runtime.packed import Packed
     from legato.runtime.program import HostOpInfo
     from legato.transform.pass_ import Pass
 
-__all__ = ["__version__", "compile", "from_onnx", "load", "parse", "verify"]
+__all__ = ["__version__", "compile", "from_onnx", "load", "packed", "parse", "verify"]
 
 
 def compile(  # the name that users look for
@@ -96,6 +98,21 @@ def compile(  # the name that users look for
     )
     mod = load_model(model, shapes=own, ops=options.ops, custom=custom, constants=constants)
     return compile_module(mod, options).executable
+
+
+def packed(function: Callable[..., Any], type: str | Type, *, pure: bool | None = None) -> Packed:
+    """What is declared of a function that programs call by name: `packed={"name": legato.packed(f, …)}`.
+
+    function: Python's, or one of a shared library, as ctypes has it: `int f(DLTensor **args, int n)` (docs/relax.md).
+    type:     in Relay's text, "fn (Tensor[(n, 4), float32], int64) -> Tensor[(n,), float32]"; dims that are names
+              get their values from the tensors of each call. Calls that cannot fit are errors when they are compiled.
+    pure:     whether it has no effects; None: as the calls say.
+    """
+    from legato.ir.parser import parse_type
+    from legato.lower.signature import declared_type
+    from legato.runtime.packed import Packed as Record
+
+    return Record(function, declared_type(parse_type(type) if isinstance(type, str) else type), pure)
 
 
 def load(

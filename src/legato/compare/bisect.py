@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,28 +39,32 @@ def blame(
     theirs: another implementation's outputs; where the module itself is far from those,
     nothing later is looked at.
     """
-    exact = interpret(mod, inputs, float64=True)
-    native = interpret(mod, inputs, float64=False)
+    value = partial(interpret, packed=options.packed)
+    exact = value(mod, inputs, float64=True)
+    native = value(mod, inputs, float64=False)
     if theirs is not None and not all(nearness(n, t)[1] for n, t in zip(native, theirs, strict=True)):
         return _culprit("import", "", mod, inputs)
     before, changes = mod, list[tuple[str, Module, Module]]()
     for p in options.pipeline:
         after = run(before, [p], Observer())
-        if after is not before and not _agree(_narrow(interpret(after, inputs, float64=True), native), exact, native):
+        if after is not before and not _agree(_narrow(value(after, inputs, float64=True), native), exact, native):
             return _culprit(p.name, "", before, inputs)
         if after is not before:
             changes.append((p.name, before, after))
         before = after
     found = _Code(before, inputs, replace(options, passes=())).blame()
-    return found if found.node else _rounds_otherwise(changes, inputs, native) or found
+    return found if found.node else _rounds_otherwise(changes, inputs, native, options) or found
 
 
 def _rounds_otherwise(
-    changes: Sequence[tuple[str, Module, Module]], inputs: Sequence[Array], native: Sequence[Array]
+    changes: Sequence[tuple[str, Module, Module]],
+    inputs: Sequence[Array],
+    native: Sequence[Array],
+    options: CompileOptions,
 ) -> Culprit | None:
     """The first pass that changes no exact value, but what rounding makes of it: it is seen in the own precision."""
     for name, before, after in changes:
-        got = interpret(after, inputs, float64=False)
+        got = interpret(after, inputs, float64=False, packed=options.packed)
         if not all(nearness(a, b)[1] for a, b in zip(got, native, strict=True)):
             return _culprit(name, "", before, inputs)
     return None
@@ -118,7 +123,7 @@ class _Code:
             if id(node) in wanted and _is_data(node.ty):
                 found[id(node)] = list(flat(value))
 
-        interpret(self.mod, self.inputs, float64=float64, observe=observe)
+        interpret(self.mod, self.inputs, float64=float64, observe=observe, packed=self.options.packed)
         return found
 
     def blame(self) -> Culprit:
@@ -188,5 +193,5 @@ def _fails(program: Module, inputs: Sequence[Array], options: CompileOptions) ->
         got = _run(program, inputs, options)
     except CompileError:
         return False
-    exact, native = (interpret(program, inputs, float64=wide) for wide in (True, False))
+    exact, native = (interpret(program, inputs, float64=w, packed=options.packed) for w in (True, False))
     return not _agree(got, exact, native)

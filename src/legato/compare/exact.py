@@ -19,7 +19,14 @@ __all__ = ["flat", "in_order", "interpret"]
 Array = np.ndarray[Any, Any]
 
 
-def interpret(mod: Module, inputs: Sequence[Array], *, float64: bool, observe: Observer | None = None) -> list[Array]:
+def interpret(
+    mod: Module,
+    inputs: Sequence[Array],
+    *,
+    float64: bool,
+    observe: Observer | None = None,
+    packed: Mapping[str, object] | None = None,
+) -> list[Array]:
     """The outputs of @main on the leaves of its arguments; CompileError where @main is a loop-level function."""
     main = mod["main"]
     if not isinstance(main, Function):
@@ -27,7 +34,7 @@ def interpret(mod: Module, inputs: Sequence[Array], *, float64: bool, observe: O
     leaves = iter(inputs)
     args = [_packed(p.ty, leaves) for p in main.params]
     with np.errstate(all="ignore"):  # NaN and infinity are values like others here
-        return list(flat(evaluate(mod, args, float64=float64, observe=observe)))
+        return list(flat(evaluate(mod, args, float64=float64, observe=observe, packed=packed)))
 
 
 def _packed(ty: Type | None, leaves: Iterator[Array]) -> Any:

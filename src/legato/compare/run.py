@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,7 @@ def verify(
     custom: Mapping[str, Callable[..., Any]] | None = None,
     progress: Callable[[str], None] | None = None,
     precision: str | None = None,
+    packed: Mapping[str, object] | None = None,
     bounds: bool | None = None,
 ) -> Report:
     """Compiles `model` and compares it with the interpreter in float64; see `Report`. Its tensor programs are compared
@@ -60,10 +62,12 @@ def verify(
     inputs:  arrays by name or in order; else made up by `how` with `seed`, symbolic dims as `dims` says (else 4).
     against: the peer, "onnxruntime" or "interpreter"; None: ONNX Runtime where it can be had, with a note where not.
     bisect:  where an output is wrong, find the first node or the pass that is to blame (`report.culprit`).
+    packed:  the packed functions that the program calls; they are called several times, in float64 mode in its dtypes.
     The other arguments are those of `legato.compile`; with `bounds` an access out of bounds is an InternalError.
     """
     exactness = as_precision(precision)
     options = CompileOptions(as_target(target), threads, ops=tuple(ops), progress=progress, precision=exactness)
+    options = replace(options, packed=packed)
     options = options if bounds is None else replace(options, bounds=bounds)
     mod = InferTypes()(load_model(model, shapes=shapes, ops=options.ops, custom=custom, constants=constants))
     tell = progress or _quiet
@@ -81,7 +85,7 @@ def verify(
     exe = compile_module(mod, options).executable
     given = feeds(exe.program.functions[exe.function], inputs, how, dims=dims, seed=seed)
     theirs, note = _theirs(model, {**given, **_arrays(constants)}, against, tell)
-    found = compare(exe, mod, given, theirs=theirs, progress=progress)
+    found = compare(exe, mod, given, theirs=theirs, progress=progress, packed=packed)
     report = replace(found, outputs=(*found.outputs, *own.outputs), note="; ".join(filter(None, (note, own.note))))
     if found.holds or not bisect:
         return report
@@ -112,6 +116,7 @@ def compare(
     *,
     theirs: Sequence[Array] | None = None,
     progress: Callable[[str], None] | None = None,
+    packed: Mapping[str, object] | None = None,
 ) -> Report:
     """Compares `exe`, compiled from the typed module `mod`, on inputs by name.
 
@@ -128,17 +133,18 @@ def compare(
     tell("running the program")
     got = list(flat(exe(*arrays)))
     tell("interpreting in float64")
-    exact = interpret(mod, arrays, float64=True)
+    value = partial(interpret, packed=packed)
+    exact = value(mod, arrays, float64=True)
     near = near_of(exe.precision)
     native: Sequence[Array | None] = [None] * len(got)
     if theirs is None or not all(nearness(a, b, near)[1] for a, b in zip(got, theirs, strict=True)):
         tell("interpreting")
-        native = interpret(mod, arrays, float64=False)
+        native = value(mod, arrays, float64=False)
     peers = native if theirs is None else theirs
     rounded: Sequence[Array | None] = [None] * len(got)
     if exe.precision is Precision.BFLOAT16:
         tell("interpreting with rounded factors")
-        rounded = interpret(LowPrecision()(ToGraph()(mod)), arrays, float64=False)
+        rounded = value(LowPrecision()(ToGraph()(mod)), arrays, float64=False)
     each = zip((leaf.name for leaf in exe.results), got, exact, peers, native, rounded, strict=True)
     outputs = tuple(
         judge(name, ours, right, peer, native=None if theirs is None else own, near=near, rounded=narrow)

@@ -151,7 +151,7 @@ def parts(ty: Type | None) -> Parts:
         case TupleType(fields):
             return tuple(map(parts, fields))
         case ShapeType(dims) if dims is not None:
-            return (Slot(DIM),) * len(dims)
+            return tuple(Slot(DIM, (_extent(d),)) for d in dims)
         case TensorType(shape, dtype):
             return Slot(str(dtype), tuple(map(_extent, shape)))
     raise InternalError(f"a value of type {ty} is passed outside")

@@ -10,20 +10,21 @@ from legato.arith.substitute import variables
 from legato.base.errors import UnsupportedError
 from legato.ir import expr as ir
 from legato.ir._dims import free_dims
-from legato.ir.types import GlobalTypeVar, ShapeType, TensorType, TupleType, Type, TypeData
+from legato.ir.types import FuncType, GlobalTypeVar, ShapeType, TensorType, TupleType, Type, TypeData
 from legato.lower.datatypes import DataTypes, tensor_field
 from legato.lower.hosts.cells import leaf_types
 from legato.lower.hosts.program import HostOpRecord
 from legato.lower.hosts.values import function_dims
 from legato.lower.sizes import size_of, unique
 from legato.runtime.datatypes import ObjectInfo
+from legato.runtime.packed import DIM, PackedType, Parts, Slot, leaves
 from legato.runtime.program import Constraint, DimInfo, FunctionInfo, HostOpInfo, Structure, TensorInfo
 from legato.runtime.size import Size
 from legato.runtime.told import data_dims
 from legato.runtime.violation import REPORT
 from legato.tir.bounds import WORDS
 
-__all__ = ["function_info", "host_op_info"]
+__all__ = ["declared_type", "function_info", "host_op_info"]
 
 
 def function_info(
@@ -136,6 +137,39 @@ def _structure(ty: Type, numbers: Iterator[int]) -> Structure:
 
 def _sizes(ty: TensorType, names: Mapping[Var, str]) -> tuple[Size, ...]:
     return tuple(size_of(d, names) for d in ty.shape)
+
+
+def declared_type(ty: Type) -> PackedType:
+    """The type of a packed function, as the runtime has it. CompileError where nothing can have it."""
+    if not isinstance(ty, FuncType):
+        raise UnsupportedError(f"a packed function of type {ty}", hint="fn (Tensor[(n, 4), float32]) -> int64")
+    dims = list(dict.fromkeys(free_dims(FuncType(ty.params, ty.ret))))
+    names = dict(zip(dims, unique([d.name for d in dims]), strict=True))
+    results = ty.ret.fields if isinstance(ty.ret, TupleType) else (ty.ret,)
+    slots = [_slots(t, names) for t in (*ty.params, *results)]
+    found = PackedType(tuple(slots[: len(ty.params)]), tuple(s for s in slots[len(ty.params) :] if isinstance(s, Slot)))
+    if len(found.results) < len(results) or any(s.dtype == DIM for s in found.results):
+        raise UnsupportedError("a packed function gives a tensor, or a tuple of them", details=[f"got {ty.ret}"])
+    told = {d for slot in leaves((found.args, found.results)) for d in slot.shape if isinstance(d, str)}
+    if untold := [name for name in names.values() if name not in told]:
+        raise UnsupportedError(
+            f"the dims {', '.join(untold)} of a packed function are told by no extent",
+            hint="give it a tensor whose shape has the dim itself as an entry",
+        )
+    return found
+
+
+def _slots(ty: Type, names: Mapping[Var, str]) -> Parts:
+    match ty:
+        case TensorType():
+            return Slot(str(ty.dtype), _sizes(ty, names))
+        case TupleType(fields):
+            return tuple(_slots(f, names) for f in fields)
+        case ShapeType(dims) if dims is not None:
+            return tuple(Slot(DIM, (size_of(d, names),)) for d in dims)
+    raise UnsupportedError(
+        "only tensors, shapes and tuples of them are passed to packed functions", details=[f"got {ty}"]
+    )
 
 
 def host_op_info(record: HostOpRecord, attrs: str) -> HostOpInfo:

@@ -10,6 +10,7 @@ are there during the call. It returns 0; whatever else it returns is its failure
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -60,7 +61,7 @@ def fill(function: Any, args: Sequence[np.ndarray | int], outs: Sequence[np.ndar
 
 def _tensor(array: np.ndarray) -> _Tensor:
     kind, rank = dtype(array.dtype), array.ndim
-    strides = [s // array.itemsize for s in array.strides]
+    strides = [math.prod(array.shape[axis + 1 :]) for axis in range(rank)]
     numbers = ctypes.c_int64 * rank
     return _Tensor(
         array.ctypes.data, _Device(_CPU, 0), rank, _DataType(_CODES[kind.kind], 8 * array.itemsize, 1),

@@ -107,7 +107,7 @@ def _packed_run(info: HostOpInfo, made: PackedCall, packed: Packed) -> Run:
 
     def run(words: Words, waiting: list[np.ndarray], lent: Lent) -> None:
         inputs, outputs = arrays(words, lent)
-        args = _nested(made.type.args, iter(inputs), as_array=is_c_function(packed.function))
+        args = _nested(made.type.args, iter(inputs))
         if made.step is Step.CALL:
             wanted = [Wanted(out.dtype, out.shape) for out in outputs]
             results = call(packed, made.name, args, wanted, outputs if fills else None)
@@ -161,15 +161,15 @@ def _wanted(slot: Slot) -> Wanted:
     return Wanted(dtype(slot.dtype).numpy, tuple(n if isinstance(n, int) else None for n in slot.shape))
 
 
-def _nested(args: Sequence[Parts], arrays: Iterator[np.ndarray], *, as_array: bool = False) -> tuple[Any, ...]:
-    """Arguments, tuples nested; a dim is a number, unless all are wanted as arrays."""
+def _nested(args: Sequence[Parts], arrays: Iterator[np.ndarray]) -> tuple[Any, ...]:
+    """Arguments, tuples nested; a dim is a number."""
     found: list[Any] = []
     for part in args:
         if isinstance(part, Slot):
             array = next(arrays)
-            found.append(int(array) if part.dtype == DIM and not as_array else array)
+            found.append(int(array) if part.dtype == DIM else array)
         else:
-            found.append(_nested(part, arrays, as_array=as_array))
+            found.append(_nested(part, arrays))
     return tuple(found)
 
 

@@ -41,14 +41,15 @@ _PROTOCOLS: Final = ("__dlpack__", "__array_interface__", "__array_struct__", "_
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A tensor that is passed or given; an extent None is whatever comes. A dim has the dtype DIM."""
+    """A tensor that is passed or given; an extent None is whatever comes. A dim has the dtype DIM, and its value as
+    `shape`."""
 
     dtype: str
     shape: tuple[Size | None, ...] = ()
 
     def __str__(self) -> str:
         extents = ", ".join("?" if d is None else show(d) for d in self.shape)
-        return "a dim" if self.dtype == DIM else f"{self.dtype}[{extents}]"
+        return f"dim {extents}" if self.dtype == DIM else f"{self.dtype}[{extents}]"
 
 
 Parts = Slot | tuple["Parts", ...]
@@ -242,23 +243,24 @@ def _fitted(name: str, declared: PackedType, args: Sequence[Any]) -> dict[str, i
     That they are of its structure and dtypes has been found out before.
     """
     dims: dict[str, int] = {}
-    arrays = [a for a in leaves(args) if isinstance(a, np.ndarray)]
-    _require(name, "argument", [s for s in leaves(declared.args) if s.dtype != DIM], arrays, dims)
+    _require(name, "argument", list(leaves(declared.args)), list(leaves(args)), dims)
     return dims
 
 
-def _require(name: str, what: str, slots: Sequence[Slot], arrays: Sequence[np.ndarray], dims: dict[str, int]) -> None:
-    """Requires arrays to be of the types in `slots`; dims that are new there get their values first."""
-    pairs = [(d, n) for s, a in zip(slots, arrays, strict=True) for d, n in zip(s.shape, a.shape, strict=True)]
-    for d, n in pairs:
-        if isinstance(d, str):
-            dims.setdefault(d, n)
-    for k, (slot, array) in enumerate(zip(slots, arrays, strict=True)):
-        extents = tuple(_value(d, dims) for d in slot.shape)
-        if any(want not in (None, got) for want, got in zip(extents, array.shape, strict=True)):
-            values = ", ".join(f"{d} = {n}" for d, n in dims.items())
-            where = f", where {values}" if values else ""
-            raise PackedError(f"packed function {name!r}: {what} {k} is {_of(array)}, declared as {slot}{where}")
+def _require(name: str, what: str, slots: Sequence[Slot], values: Sequence[Any], dims: dict[str, int]) -> None:
+    """Requires values to be of the types in `slots`; dims that are new there get their values first."""
+    shapes = [v.shape if isinstance(v, np.ndarray) else (v,) for v in values]
+    for slot, shape in zip(slots, shapes, strict=True):
+        for d, n in zip(slot.shape, shape, strict=True):
+            if isinstance(d, str):
+                dims.setdefault(d, n)
+    for k, (slot, shape) in enumerate(zip(slots, shapes, strict=True)):
+        if any(_value(d, dims) not in (None, n) for d, n in zip(slot.shape, shape, strict=True)):
+            where = ", ".join(f"{d} = {n}" for d, n in dims.items())
+            got = Slot(slot.dtype, shape)
+            raise PackedError(
+                f"packed function {name!r}: {what} {k} is {got}, declared as {slot}{where and f', where {where}'}"
+            )
 
 
 def _value(size: Size | None, dims: Mapping[str, int]) -> int | None:
