@@ -118,7 +118,7 @@ def _write_file(file: BinaryIO, parts: Parts) -> None:
         for name, section in sections.items():
             file.seek(start + section.offset)
             file.write(bodies[name])
-        file.truncate(start + section.end)  # the last one may be empty, behind a gap
+        file.write(bytes(start + section.end - file.seek(0, io.SEEK_END)))  # the last one may be empty, behind a gap
         file.seek(0)
         file.write(_head(parts, _placed(bodies, {**digests, "constants": hashing.digest()}), crc))
 
