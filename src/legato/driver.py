@@ -285,7 +285,8 @@ def _compiled(mod: Module, options: CompileOptions) -> Compiled:
     with clock("link"):
         image = _linked(objects, [*program.functions, *program.facts])
         is_all = peak_memory(program.functions, program.plans)[1]
-        stats = {"host_operators": len(program.host_ops), "kernels": len(program.facts), "recursive": int(not is_all)}
+        by_reference = sum(not record.is_outside for record in program.host_ops)
+        stats = {"host_operators": by_reference, "kernels": len(program.facts), "recursive": int(not is_all)}
         stages = {name: str(m) for name, m in observer.kept.items()}
         functions = entries(lowered.module, program, image.exports, bodies)
         info = _program(program, functions, image.exports, options, stats, source, stages)

@@ -62,3 +62,14 @@ def test_check_names_clauses_that_are_never_reached(call: Any) -> None:
     assert [(c["function"], c["pattern"]) for c in found["unreached"]] == [("main", "Some(_)"), ("main", "_")]
     assert found["unsupported"] == []
     assert "never reached  clause Some(_) in @main, at dead.relay:2:" in call("check", "dead.relay").out
+
+
+def test_programs_that_call_packed_functions(call: Any) -> None:
+    """They can be checked, but there is nothing to give them at the command line."""
+    Path("calls.relay").write_text("""#[version = "0.0.5"]
+def @main(%x: float32) { let %_ = print(%x); call_packed(%x, name="my.f", shapes=[[]], dtypes=[float32]) }
+""")
+    assert call("check", "calls.relay", "--json").json["packed"] == ["my.f"]
+    assert "0 operators run by their reference. It calls the packed functions my.f." in call("check", "calls.relay").out
+    for verb in (["run"], ["compile", "-o", "calls.legato"]):
+        assert "packed functions that are not given: 'my.f'" in call(verb[0], "calls.relay", *verb[1:]).err

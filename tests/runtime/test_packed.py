@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import pickle
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,12 @@ def test_dims_of_a_declared_type_are_checked_in_each_call(ty: str, message: str)
 def test_types_that_no_packed_function_has(ty: str) -> None:
     with pytest.raises(CompileError):
         legato.packed(_scale, ty)
+
+
+def test_executables_are_pickled_with_their_functions() -> None:
+    exe = legato.compile(MODULE, packed={"scale": _scale})
+    again = pickle.loads(pickle.dumps(exe))
+    assert all(np.array_equal(a, b) for a, b in zip(again(X, C), exe(X, C), strict=True))
 
 
 def test_torch_sees_tensors_where_they_lie() -> None:

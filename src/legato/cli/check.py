@@ -71,11 +71,12 @@ def _onnx(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _below(mod: Module, args: argparse.Namespace, tell: Tell) -> dict[str, Any]:
-    """What the stages below the frontend say: unsupported programs, operators without native code."""
+    """What the stages below the frontend say: unsupported programs, operators without native code, packed functions."""
     from legato.driver import lower_module, main_function
     from legato.ir.expr import Constant
     from legato.ir.visit import nodes
     from legato.lower.supported import require_own
+    from legato.runtime.outside import PackedCall
     from legato.transform.pass_ import Observer, run
     from legato.transform.read_programs import ReadPrograms
 
@@ -99,7 +100,9 @@ def _below(mod: Module, args: argparse.Namespace, tell: Tell) -> dict[str, Any]:
     except UnsupportedError as error:
         nowhere = {"node": "", "operator": "", "domain": "", "opset": 0}
         return {**found, "unsupported": [{**nowhere, "reason": text} for text in _reasons(error)]}
-    return {**found, "kernels": len(program.kernels), "by_reference": [r.op.name for r in program.host_ops]}
+    called = {r.attrs.name: None for r in program.host_ops if isinstance(r.attrs, PackedCall)}
+    by_reference = [r.op.name for r in program.host_ops if not r.is_outside]
+    return {**found, "kernels": len(program.kernels), "by_reference": by_reference, "packed": [*called]}
 
 
 def _known(mod: Module) -> dict[str, Any]:
@@ -172,7 +175,8 @@ def _verdict(data: dict[str, Any]) -> list[str]:
         slow = data["by_reference"]
         names = f": {', '.join(dict.fromkeys(slow))}" if slow else ""
         by_reference = f"{counted(len(slow), 'operator')} run by their reference"
-        return [f"It can be compiled, to {counted(data['kernels'], 'kernel')}; {by_reference}{names}."]
+        packed = f" It calls the packed functions {', '.join(data['packed'])}." if data["packed"] else ""
+        return [f"It can be compiled, to {counted(data['kernels'], 'kernel')}; {by_reference}{names}.{packed}"]
     lines = [
         "  " + (f"{u['node']}: {u['domain'] or 'ai.onnx'}.{u['operator']}: {u['reason']}" if u["node"] else u["reason"])
         for u in data["unsupported"]

@@ -68,8 +68,12 @@ def _text(value: object) -> str:
 
 
 def show(format: str, values: Sequence[object]) -> None:
-    """Writes the text of `values`, and a new line, to Python's standard output."""
-    print(formatted(format, values), file=sys.stdout)
+    """Writes the text of `values`, and a new line, to Python's standard output; RunError where it cannot."""
+    text = formatted(format, values)
+    try:
+        print(text, file=sys.stdout)
+    except Exception as error:
+        raise RunError(f"print: nothing can be written to the standard output: {error}") from error
 
 
 def check(condition: object, format: str, values: Sequence[object]) -> None:

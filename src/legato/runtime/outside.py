@@ -131,6 +131,8 @@ def _stored(info: HostOpInfo, made: PackedCall) -> Run:
 
     def run(words: Words, waiting: list[np.ndarray]) -> None:
         _, outputs = arrays(words)
+        if len(outputs) != len(waiting):
+            raise PackedError(f"packed function {made.name!r}: {len(waiting)} results are there, wanted {len(outputs)}")
         for n, (out, result) in enumerate(zip(outputs, waiting, strict=True)):
             if out.shape != result.shape:
                 got, wanted = Wanted(result.dtype, result.shape), Wanted(out.dtype, out.shape)

@@ -61,11 +61,9 @@ def error_of(
     return InternalError(f"native code returned the unknown status {status}")
 
 
-def _host_error(what: str, failure: BaseException) -> BaseException:
-    if not isinstance(failure, Exception | KeyboardInterrupt):  # SystemExit and the like: who raised it knows what for
-        return failure
-    if not what and not isinstance(failure, KeyboardInterrupt):
-        return failure
+def _host_error(what: str | None, failure: BaseException) -> BaseException:
+    if what is None or not isinstance(failure, Exception | KeyboardInterrupt):
+        return failure  # SystemExit and the like: who raised it knows what for
     kind = "" if isinstance(failure, LegatoError) else f"{type(failure).__name__}: "
     is_interrupt = isinstance(failure, KeyboardInterrupt)
     error = InterruptError(_INTERRUPTED) if is_interrupt else RunError(f"{what} failed: {kind}{failure}")

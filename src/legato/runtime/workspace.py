@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from legato.base.errors import RunError
+from legato.base.errors import LegatoError, RunError
 from legato.runtime.binding import HOST_OP, library
 from legato.runtime.floats import float_environment
 from legato.runtime.host_words import HostArrays, Words
@@ -26,7 +26,7 @@ SPARE: Final = 8 << 20  # bytes that a workspace may have beyond twice what was 
 HostRunner = Callable[[HostOpInfo, Sequence[np.ndarray]], Sequence[np.ndarray]]
 
 
-Failure = tuple[str, BaseException]  # what has failed, in words (none where the error says it), and how
+Failure = tuple[str | None, BaseException]  # what has failed, in words (None: the error says it), and how
 Callback = Callable[[list[Failure], list[np.ndarray], int, Words], int]
 
 _OK, _HOST_OP_FAILED = 0, 3  # LG_OK, LG_HOST_OP
@@ -159,13 +159,13 @@ def host_callback(
     where functions of `packed` do not fit."""
     outside = outside_ops(ops, packed)
     kernels = [outside.get(n) or _HostOp(op, run, flush=flush) for n, op in enumerate(ops)]
-    labels = ["" if n in outside else f"operator {op.op}" for n, op in enumerate(ops)]
 
     def callback(failures: list[Failure], waiting: list[np.ndarray], op: int, words: Words) -> int:
         try:
             kernels[op](words, waiting)
         except BaseException as error:  # nothing may pass through C: the call fails, and raises it then
-            failures.append((labels[op], error))
+            is_told = op in outside and isinstance(error, LegatoError)
+            failures.append((None if is_told else f"operator {ops[op].op}", error))
             return _HOST_OP_FAILED
         return _OK
 

@@ -35,12 +35,16 @@ class HostOpRecord:
     outputs: tuple[TensorType, ...]
 
     @property
+    def is_outside(self) -> bool:
+        """Whether something outside of the program is called."""
+        return isinstance(self.attrs, PackedCall | Message)
+
+    @property
     def why(self) -> str:
         """What the program may fail for, if it does so here."""
         if isinstance(self.attrs, PackedCall):
             return f"packed function {self.attrs.name!r}"
-        is_outside = isinstance(self.attrs, Message)
-        return self.op.name if is_outside else f"operator {self.op.name}, which is run by its reference"
+        return self.op.name if self.is_outside else f"operator {self.op.name}, which is run by its reference"
 
 
 @dataclass(frozen=True, slots=True)
