@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 import legato
-from legato.base.errors import PackedError, RunError
+from legato.base.errors import ArtifactError, PackedError, RunError
 from legato.interp import evaluate
+from legato.runtime.outside import outside_ops
+from legato.runtime.program import HostOpInfo, TensorInfo
 from tests.interp.test_packed import FUNCTIONS, PROGRAM, WRONG, X
 
 MODULE = legato.parse(PROGRAM)
@@ -209,3 +211,30 @@ def test_artifacts_hold_names(tmp_path: Path, exe: Any) -> None:
         )
         with pytest.raises(PackedError, match="packed function 'add': got a int, wanted a function"):
             make(packed=FUNCTIONS | {"add": 3})
+
+
+GOOD = '{"name": "f", "type": {"args": [[]], "results": [{"dtype": "int8", "shape": [null]}]}, "step": "call"}'
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs"),
+    [
+        ("call_packed", "["),
+        ("call_packed", "{}"),
+        ("call_packed", GOOD.replace('"f"', "3")),
+        ("call_packed", GOOD.replace("call", "leap")),
+        ("call_packed", GOOD.replace("int8", "index")),
+        ("call_packed", GOOD.replace("int8", "object")),
+        ("call_packed", GOOD.replace("null", "-1")),
+        ("call_packed", GOOD.replace("[[]]", "[" * 300 + "]" * 300)),
+        ("call_packed", GOOD.replace("[[]]", '[{"dtype": "int8", "shape": []}]')),
+        ("call_packed", GOOD.replace("call", "extents").replace("null", "1")),
+        ("print", '{"format": "{0.__class__}", "args": [[{"dtype": "int8", "shape": []}]]}'),
+        ("print", '{"format": "", "args": []}'),
+    ],
+)  # fmt: skip
+def test_forged_tables_are_told(op: str, attrs: str) -> None:
+    out = TensorInfo("out0", "int8", ())
+    with pytest.raises(ArtifactError):
+        outside_ops([HostOpInfo(op, attrs, (), (out,))], {"f": len})
+    assert len(outside_ops([HostOpInfo("call_packed", GOOD, (), (out,))], {"f": len})) == 1

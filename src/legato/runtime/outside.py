@@ -218,11 +218,16 @@ def _read(info: HostOpInfo) -> PackedCall | Message:
     if info.op in ("print", "assert_op"):
         message = Message(data["format"].text(), _list(data["args"], MAX_NESTED))
         _require(data, message.args, info)
+        values = message.args[-1] if message.args else None
+        if not isinstance(values, tuple) or messages.format_fault(message.format, len(values)) is not None:
+            data["format"].fail("a format of the values")
         return message
     step = data["step"].text()
     if step not in set(Step):
         data["step"].fail("a step of a call")
     ty = PackedType(_list(data["type"]["args"], MAX_NESTED), tuple(map(_slot, data["type"]["results"].list())))
+    if any(slot.dtype == DIM for slot in ty.results):
+        data["type"].fail("results that are tensors")
     if step != Step.RESULTS:
         _require(data, ty.args, info)
     count = sum(d is None for slot in ty.results for d in slot.shape) if step == Step.EXTENTS else len(ty.results)

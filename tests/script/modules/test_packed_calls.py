@@ -77,3 +77,19 @@ def test_wrong_calls_are_told_at_their_line(call: str, message: str) -> None:
         parse(f"{HEAD}        {call}\n        return x\n")
     assert message in str(error.value)
     assert "at <script>:7:" in str(error.value)
+
+
+def test_branches_may_have_nothing_but_effects(capsys: pytest.CaptureFixture[str]) -> None:
+    branches = """        if c:
+            R.print(x, format="yes {}")
+        else:
+            pass
+        return x
+"""
+    module = parse(HEAD + branches)
+    assert alpha_equal(parse(show(module)), module)
+    for c in (np.True_, np.False_):
+        evaluate(module, [np.ones((1, 4), np.float32), c])
+    assert capsys.readouterr().out == "yes [[1. 1. 1. 1.]]\n"
+    with pytest.raises(CompileError, match="the branches assign no name in common"):
+        parse(HEAD + branches.replace("pass", "y = x"))

@@ -424,7 +424,7 @@ class GraphReader(Evaluator):
             raise self.error(s, "one branch returns, the other does not")
         if all(returned) and rest:
             raise self.error(rest[0], "nothing is reached behind a return")
-        if not any(returned) and not names:
+        if not any(returned) and not names and (assigned(s.body) or assigned(s.orelse)):
             raise self.error(s, "the branches assign no name in common")
         wanted = [] if all(returned) else names
         found = made([self._branch(body, wanted, own) for body, own in zip(bodies, bound, strict=True)])
@@ -451,6 +451,9 @@ class GraphReader(Evaluator):
     def _results(self, names: Sequence[str], made: Expr) -> None:
         if len(names) == 1:
             self.names[names[0]] = self._named(names[0], made)
+            return
+        if not names:
+            self.b.let("_", made)
             return
         whole = self._named("_", made)
         for i, n in enumerate(names):
