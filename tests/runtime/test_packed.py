@@ -107,6 +107,8 @@ def test_effects_that_are_declared_are_none_of_pure_calls() -> None:
          "argument 1 is dim 3, declared as dim n + 1, where n = 3, m = 4"),
         ("fn (Tensor[(n, m), float32], (Shape[(n,)], int64)) -> (Tensor[(n + 1, m), float32], int64)",
          "result 0 is float32[3, 4], declared as float32[n + 1, m], where n = 3, m = 4"),
+        ("fn (Tensor[(2 * n, m), float32], (Shape[(k,)], int64)) -> (Tensor[(n, m), float32], int64)",
+         "argument 0 is float32[3, 4], declared as float32[n*2, m], where m = 4, k = 3, n = 3"),
     ],
 )  # fmt: skip
 def test_dims_of_a_declared_type_are_checked_in_each_call(ty: str, message: str) -> None:

@@ -68,7 +68,7 @@ class Context:
         if found is None:
             nodes = (n for f in self.module.functions.values() if isinstance(f, Function) for n in post_order([f.body]))
             calls = [n for n in nodes if isinstance(n, Call) and n.op in PACKED]
-            found = given(self.given, dict.fromkeys([c.attrs.name for c in calls]))[call.attrs.name]
+            found = given(self.given, {c.attrs.name for c in calls})[call.attrs.name]
             what = fault(found, packed_type(call), is_pure=call.op is not CALL_PACKED)
             if what is not None:
                 raise PackedError(f"packed function {call.attrs.name!r}: {what}")

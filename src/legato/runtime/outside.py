@@ -37,10 +37,10 @@ from legato.runtime.packed import (
 from legato.runtime.program import HostOpInfo
 from legato.runtime.reader import Reader, parse_json
 
-__all__ = ["OUTSIDE", "Message", "PackedCall", "Step", "outside_ops"]
+__all__ = ["Message", "PackedCall", "Step", "outside_ops"]
 
-OUTSIDE: Final = frozenset({"call_packed", "call_pure_packed", "call_dps_packed", "print", "assert_op"})
-MAX_NESTED: Final = 200  # tuples in tuples that are passed
+_OUTSIDE: Final = frozenset({"call_packed", "call_pure_packed", "call_dps_packed", "print", "assert_op"})
+_MAX_NESTED: Final = 200  # tuples in tuples that are passed
 
 
 class Step(enum.StrEnum):
@@ -80,16 +80,13 @@ def outside_ops(ops: Sequence[HostOpInfo], packed: Mapping[str, object] | None) 
 
     PackedError for functions that are missing, with all that are, and for what does not fit the calls.
     """
-    read = {n: _read(info) for n, info in enumerate(ops) if info.op in OUTSIDE}
+    read = {n: _read(info) for n, info in enumerate(ops) if info.op in _OUTSIDE}
     calls = {n: attrs for n, attrs in read.items() if isinstance(attrs, PackedCall)}
-    functions = given(packed, dict.fromkeys(c.name for c in calls.values()))
-    faults: dict[str, None] = {}
-    for n, c in calls.items():
-        what = fault(functions[c.name], c.type, is_pure=ops[n].op != "call_packed")
-        if what is not None:
-            faults[f"packed function {c.name!r}: {what}"] = None
+    functions = given(packed, {c.name for c in calls.values()})
+    found = [(c.name, fault(functions[c.name], c.type, is_pure=ops[n].op != "call_packed")) for n, c in calls.items()]
+    faults = [f"packed function {name!r}: {what}" for name, what in found if what is not None]
     if faults:
-        raise PackedError("\n".join(faults))
+        raise PackedError("\n".join(dict.fromkeys(faults)))
     return {
         n: _told(ops[n], attrs) if isinstance(attrs, Message)
         else _stored(ops[n], attrs) if attrs.step is Step.RESULTS
@@ -184,10 +181,11 @@ def _lending(
     try:
         run(words, waiting, lent)
     except BaseException as error:
-        if _is_kept(lent):
-            _forget(error)
+        _forget(error)
         failure = error
-    if _is_kept(lent) and (gc.collect(), _is_kept(lent))[1]:
+    if failure is not None and not isinstance(failure, Exception):
+        raise failure
+    if _is_kept(lent):
         hint = "it is there during the call: keep a copy"
         raise PackedError(f"packed function {name!r}: it keeps a tensor that it was given\n  hint: {hint}") from failure
     if failure is not None:
@@ -195,11 +193,16 @@ def _lending(
 
 
 def _is_kept(lent: Lent) -> bool:
+    """Whether somebody still has an array of the memory that was lent; cycles that nobody refers to are no such."""
+    if all(memory() is None for memory in lent):
+        return False
+    gc.collect()
     return any(memory() is not None for memory in lent)
 
 
 def _forget(error: BaseException) -> None:
-    """Clears what the frames hold in which an error, and those that led to it, have been raised."""
+    """Clears the variables of functions that have ended by an error, or by those that led to it: whoever looks at these
+    later would look into memory that is not there any more."""
     todo, met = [error], set[int]()
     while todo:
         each = todo.pop()
@@ -216,7 +219,7 @@ def _read(info: HostOpInfo) -> PackedCall | Message:
     """What an entry of an artifact's table says; ArtifactError for what cannot be."""
     data = parse_json(info.attrs, f"{info.op}: attributes")
     if info.op in ("print", "assert_op"):
-        message = Message(data["format"].text(), _list(data["args"], MAX_NESTED))
+        message = Message(data["format"].text(), _list(data["args"], _MAX_NESTED))
         _require(data, message.args, info)
         values = message.args[-1] if message.args else None
         if not isinstance(values, tuple) or messages.format_fault(message.format, len(values)) is not None:
@@ -225,7 +228,7 @@ def _read(info: HostOpInfo) -> PackedCall | Message:
     step = data["step"].text()
     if step not in set(Step):
         data["step"].fail("a step of a call")
-    ty = PackedType(_list(data["type"]["args"], MAX_NESTED), tuple(map(_slot, data["type"]["results"].list())))
+    ty = PackedType(_list(data["type"]["args"], _MAX_NESTED), tuple(map(_slot, data["type"]["results"].list())))
     if any(slot.dtype == DIM for slot in ty.results):
         data["type"].fail("results that are tensors")
     if step != Step.RESULTS:
@@ -243,7 +246,7 @@ def _require(data: Reader, args: Parts, info: HostOpInfo) -> None:
 
 def _list(data: Reader, depth: int) -> tuple[Parts, ...]:
     if not depth:
-        data.fail(f"tuples nested {MAX_NESTED} deep at most")
+        data.fail(f"tuples nested {_MAX_NESTED} deep at most")
     return tuple(_list(part, depth - 1) if isinstance(part.value, list) else _slot(part) for part in data.list())
 
 

@@ -9,7 +9,7 @@ always fills. What does not fit is a PackedError that names the function, what w
 from __future__ import annotations
 
 from _ctypes import CFuncPtr
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
 
@@ -21,19 +21,8 @@ from legato.base.errors import PackedError
 from legato.runtime.c_functions import fill
 from legato.runtime.size import Size, compile_size, names, show
 
-__all__ = [
-    "DIM",
-    "Packed",
-    "PackedType",
-    "Parts",
-    "Slot",
-    "Wanted",
-    "call",
-    "fault",
-    "given",
-    "is_c_function",
-    "leaves",
-]
+__all__ = ["DIM", "Packed", "PackedType", "Parts", "Slot", "Wanted", "call", "fault", "given", "is_c_function",
+           "leaves"]  # fmt: skip
 
 DIM: Final = "index"  # the dtype of a slot that is a dim of a shape
 _PROTOCOLS: Final = ("__dlpack__", "__array_interface__", "__array_struct__", "__array__")
@@ -102,7 +91,7 @@ def is_c_function(function: object) -> bool:
     return isinstance(function, CFuncPtr)
 
 
-def given(packed: Mapping[str, object] | None, wanted: Iterable[str]) -> dict[str, Packed]:
+def given(packed: Mapping[str, object] | None, wanted: Collection[str]) -> dict[str, Packed]:
     """The packed functions with the names `wanted`; PackedError for all that are missing, and what is none."""
     if packed is not None and not isinstance(packed, Mapping):
         raise PackedError(f"packed: got a {type(packed).__name__}, wanted a dict of functions by name")
@@ -113,7 +102,7 @@ def given(packed: Mapping[str, object] | None, wanted: Iterable[str]) -> dict[st
         shown = ", ".join(f"{n!r}" + (f" (did you mean {c[0]!r}?)" if c else "") for n, c in close.items())
         hint = f"packed={{{missing[0]!r}: function}} gives a function its name"
         raise PackedError(f"the program calls packed functions that are not given: {shown}\n  hint: {hint}")
-    return {name: _packed(name, known[name]) for name in wanted}
+    return {name: _packed(name, known[name]) for name in sorted(wanted)}
 
 
 def _packed(name: str, value: object) -> Packed:
@@ -165,11 +154,11 @@ def call(
 
     PackedError for what it raises, or gives wrongly.
     """
-    declared = packed.type
-    dims = {} if declared is None else _fitted(name, declared, args)
+    if packed.type is not None:
+        _require(name, packed.type, args, outs)
     results = _results(packed, name, args, wanted, outs)
-    if declared is not None:
-        _require(name, "result", declared.results, results, dims)
+    if packed.type is not None and outs is None:
+        _require(name, packed.type, args, results)
     return results
 
 
@@ -237,30 +226,25 @@ def _kind(value: object) -> str:
 # ---------------------------------------------------------------------------------------------------- declared types
 
 
-def _fitted(name: str, declared: PackedType, args: Sequence[Any]) -> dict[str, int]:
-    """The values of the dims of a declared type where the function is given `args`; PackedError where these do not fit.
+def _require(name: str, declared: PackedType, args: Sequence[Any], results: Sequence[np.ndarray] | None) -> None:
+    """Requires the dims of a declared type to be those of arguments, and of results as far as they are there.
 
     That they are of its structure and dtypes has been found out before.
     """
-    dims: dict[str, int] = {}
-    _require(name, "argument", list(leaves(declared.args)), list(leaves(args)), dims)
-    return dims
-
-
-def _require(name: str, what: str, slots: Sequence[Slot], values: Sequence[Any], dims: dict[str, int]) -> None:
-    """Requires values to be of the types in `slots`; dims that are new there get their values first."""
+    passed, given = [*leaves(declared.args)], () if results is None else declared.results
+    places = [*(f"argument {k}" for k in range(len(passed))), *(f"result {k}" for k in range(len(given)))]
+    values = [*leaves(args), *(results or ())]
     shapes = [v.shape if isinstance(v, np.ndarray) else (v,) for v in values]
-    for slot, shape in zip(slots, shapes, strict=True):
+    dims: dict[str, int] = {}
+    for slot, shape in zip((*passed, *given), shapes, strict=True):
         for d, n in zip(slot.shape, shape, strict=True):
             if isinstance(d, str):
                 dims.setdefault(d, n)
-    for k, (slot, shape) in enumerate(zip(slots, shapes, strict=True)):
+    for place, slot, shape in zip(places, (*passed, *given), shapes, strict=True):
         if any(_value(d, dims) not in (None, n) for d, n in zip(slot.shape, shape, strict=True)):
             where = ", ".join(f"{d} = {n}" for d, n in dims.items())
-            got = Slot(slot.dtype, shape)
-            raise PackedError(
-                f"packed function {name!r}: {what} {k} is {got}, declared as {slot}{where and f', where {where}'}"
-            )
+            got = f"{Slot(slot.dtype, shape)}, declared as {slot}{where and f', where {where}'}"
+            raise PackedError(f"packed function {name!r}: {place} is {got}")
 
 
 def _value(size: Size | None, dims: Mapping[str, int]) -> int | None:
