@@ -1,7 +1,7 @@
 """What programs print, and what their assertions say: values as text, put into a format.
 
-A format has fields `{}`, in order, or `{0}`, by number, and `{{` for a brace; without one, values stand side by side.
-The text of a value is the same whatever the caller has told NumPy of printing.
+A format has a field `{}` for each value in order, or `{0}` by number, and `{{` for a brace; without one, values stand
+side by side. The text of a value is the same whatever the caller has told NumPy of printing.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from string import Formatter
+from typing import Final
 
 import numpy as np
 
@@ -17,15 +18,18 @@ from legato.base.errors import RunError
 
 __all__ = ["check", "format_fault", "formatted", "show"]
 
+_SHOWN: Final = 80  # characters of a format in an error
+
 
 def format_fault(format: str, count: int) -> str | None:
     """What is wrong with a format for so many values, in words; None if nothing."""
+    shown = repr(format if len(format) <= _SHOWN else f"{format[:_SHOWN]}…")
     try:
         fields = _fields(format)
     except ValueError as error:
-        return f"the format {format!r}: {error}"
-    if format and sorted(set(fields)) != list(range(count)):
-        return f"the format {format!r} names {len(set(fields))} values, got {count}"
+        return f"the format {shown}: {error}"
+    if format and sorted(fields) != list(range(count)):
+        return f"the format {shown}: wanted one field for each value, got {len(fields)} for {count}"
     return None
 
 
