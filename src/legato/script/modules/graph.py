@@ -424,7 +424,7 @@ class GraphReader(Evaluator):
             raise self.error(s, "one branch returns, the other does not")
         if all(returned) and rest:
             raise self.error(rest[0], "nothing is reached behind a return")
-        if not any(returned) and not names and (assigned(s.body) or assigned(s.orelse)):
+        if not any(returned) and not names and any(map(assigned, bodies)):
             raise self.error(s, "the branches assign no name in common")
         wanted = [] if all(returned) else names
         found = made([self._branch(body, wanted, own) for body, own in zip(bodies, bound, strict=True)])

@@ -16,7 +16,7 @@ from legato.ir.expr import Call, Constructor, Expr, Function, GlobalVar, Tuple
 from legato.ir.op import Op
 from legato.ir.packed import CALL_DPS_PACKED, OUTSIDE, PackedAttrs
 from legato.ir.types import Dim, FuncType, ShapeType, TensorType, Type, TypeVar, free_type_vars, walk
-from legato.script.modules.print_lines import HINT
+from legato.script.modules.print_lines import HINT, quoted
 from legato.script.modules.print_scalars import tuple_text
 from legato.script.modules.print_values import Values
 from legato.script.modules.spelling import relax_spelling
@@ -43,7 +43,7 @@ def call_text(node: Call, text: Text, values: Values, variables: Callable[[Const
         given += [f"{name}={_argument(v, text, values)}" for name, v in spelling.named.items()]
         return f"R.{spelling.name}({', '.join(given)})"
     args = [text(a) for a in node.args]
-    if op in OUTSIDE and isinstance(node.args[-1], Tuple) and args[-1].startswith("("):
+    if op in OUTSIDE and isinstance(node.args[-1], Tuple) and args[-1].startswith(("(", "R.tuple()")):
         return _outside(node, [*args[:-1], *map(text, node.args[-1].fields)], values)
     for f in () if op.attrs is None else fields(op.attrs):
         value = getattr(node.attrs, f.name)
@@ -101,15 +101,15 @@ def _outside(node: Call, args: Sequence[str], values: Values) -> str:
     assert isinstance(node.op, Op)
     name, attrs = node.op.name, node.attrs
     if not isinstance(attrs, PackedAttrs):
-        return f"R.{name}({', '.join([*args, *([f'format={attrs.format!r}'] if attrs.format else [])])})"
+        return f"R.{name}({', '.join([*args, *([f'format={quoted(attrs.format)}'] if attrs.format else [])])})"
     types = [
         f'R.Tensor({tuple_text(["None" if d is None else values.dim(d) for d in shape])}, "{kind}")'
         for shape, kind in zip(attrs.dims, attrs.dtypes, strict=True)
     ]
     out = types[0] if len(types) == 1 else f"[{', '.join(types)}]"
     if node.op is CALL_DPS_PACKED:
-        return f"R.{name}({attrs.name!r}, {tuple_text(list(args))}, out_sinfo={out})"
-    return f"R.{name}({', '.join([repr(attrs.name), *args, *([f'sinfo_args={out}'] if types else [])])})"
+        return f"R.{name}({quoted(attrs.name)}, {tuple_text(list(args))}, out_sinfo={out})"
+    return f"R.{name}({', '.join([quoted(attrs.name), *args, *([f'sinfo_args={out}'] if types else [])])})"
 
 
 def operator_text(op: Op) -> str:
