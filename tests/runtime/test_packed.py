@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import legato
+from legato import relax, relay
 from legato.base.errors import CompileError, PackedError
 from legato.interp import evaluate
 
@@ -145,3 +146,15 @@ def test_torch_sees_tensors_where_they_lie() -> None:
 
     exe = legato.compile(MODULE, packed={"scale": scale})
     assert np.allclose(exe(X, C)[0], evaluate(MODULE, [X, C], packed={"scale": _scale})[0])
+
+
+def test_every_way_to_run_a_module_is_given_them() -> None:
+    packed, wanted = {"scale": _scale}, evaluate(MODULE, [X, C], packed={"scale": _scale})[0]
+    module = relay.IRModule(MODULE)
+    for run in (
+        relay.build(module, packed=packed),
+        relay.create_executor("debug", module, packed=packed).evaluate(),
+        relay.create_executor("vm", module, packed=packed).evaluate(),
+    ):
+        assert np.allclose(run(X, C)[0], wanted)
+    assert np.allclose(relax.VirtualMachine(relax.build(MODULE, packed=packed))["main"](X, C)[0].numpy(), wanted)

@@ -14,6 +14,7 @@ import legato
 from legato.base.errors import RunError, UnsupportedError
 from legato.interp import evaluate
 from legato.ir.equal import alpha_equal
+from legato.script import parse, show
 from tests.programs.settings import examples
 from tests.runtime.random_outside import arguments, functions, program
 
@@ -23,6 +24,7 @@ from tests.runtime.random_outside import arguments, functions, program
 def test_effects_are_those_of_the_interpreter(seed: int) -> None:
     module, x = legato.parse(program(seed)), arguments(seed)
     assert alpha_equal(legato.parse(str(module)), module)
+    assert alpha_equal(parse(show(module)), module)
     with pytest.MonkeyPatch.context() as patch:
         wanted = _done(patch, lambda packed: evaluate(module, [x], packed=packed))
         try:

@@ -34,9 +34,9 @@ __all__ = ["BenchmarkResult", "VMExecutable", "VirtualMachine", "build"]
 class VMExecutable:
     """A module, compiled: each of its functions, when it is first asked for."""
 
-    def __init__(self, mod: Module, target: Target) -> None:
+    def __init__(self, mod: Module, target: Target, packed: Mapping[str, object] | None = None) -> None:
         self.module = mod
-        self._executor = Executor("vm", IRModule(mod), target)
+        self._executor = Executor("vm", IRModule(mod), target, packed)
         self._entries: dict[str, Executable] = {}
 
     @property
@@ -75,11 +75,13 @@ def build(
     exec_mode: str = "bytecode",
     *,
     system_lib: bool | None = None,
+    packed: Mapping[str, object] | None = None,
 ) -> VMExecutable:
     """The module, compiled for `target` (None: this machine): function main, or the first; the others on use.
 
     params: values of parameters of main, by name. relax_pipeline: a pass that comes first; "default" and None: none.
-    exec_mode: "bytecode" and "compiled" are the same. CompileError for what is not followed.
+    exec_mode: "bytecode" and "compiled" are the same. packed: as for `legato.compile`. CompileError for what is not
+    followed.
     """
     module = getattr(mod, "module", mod)
     if not isinstance(module, Module):
@@ -98,7 +100,7 @@ def build(
         module = getattr(found, "module", found)
     elif relax_pipeline not in ("default", "zero", None):
         raise CompileError(f"there is no pipeline {relax_pipeline!r}", hint="a pass, or None")
-    made = VMExecutable(module, as_target(target))
+    made = VMExecutable(module, as_target(target), packed)
     if not made.functions:
         raise CompileError("the module has no function of the graph", hint="a tensor program is called by one")
     made.entry("main" if "main" in made.functions else made.functions[0])

@@ -56,22 +56,26 @@ def build(
     target_host: Any = None,
     params: Mapping[str, Any] | None = None,
     mod_name: str = "default",
+    *,
+    packed: Mapping[str, object] | None = None,
     **options: Any,
 ) -> Executable:
     """The compiled program of @main: `legato.compile`'s Executable, which is called with arrays.
 
     target: "host", a level of x86-64, "llvm" with options, or one of these by device: {"cpu": "llvm"}; target_host is
-    the same. mod_name is kept in the program, as its attribute mod_name. Passes are those of `legato.compile`, as the
-    current PassContext wants them. (What Relay's factory modules, graph JSON and parameter dictionaries were for, the
-    Executable has itself: see its methods.) CompileError for other options, targets and devices.
+    the same. mod_name is kept in the program, as its attribute mod_name. `packed`, and passes, are those of
+    `legato.compile`, these as the current PassContext wants them. (What Relay's factory modules, graph JSON and
+    parameter dictionaries were for, the Executable has itself: see its methods.) CompileError for other options,
+    targets and devices.
     """
     if options:
-        hint = "its options are target, target_host, params and mod_name"
+        hint = "its options are target, target_host, params, mod_name and packed"
         raise CompileError(f"build has no option {', '.join(options)}", hint=hint)
     found = _with_params(mod, params)
     if mod_name != "default":
         found = found.with_attr("mod_name", mod_name)
-    return compile_module(found.module, CompileOptions(as_target(target, target_host), passes=pipeline())).executable
+    settings = CompileOptions(as_target(target, target_host), passes=pipeline(), packed=packed)
+    return compile_module(found.module, settings).executable
 
 
 def optimize(
@@ -88,8 +92,8 @@ def optimize(
 class Executor:
     """Evaluates expressions and functions in the context of a module."""
 
-    def __init__(self, kind: str, mod: IRModule, target: Target) -> None:
-        self.kind, self.mod, self.target = kind, mod, target
+    def __init__(self, kind: str, mod: IRModule, target: Target, packed: Mapping[str, object] | None = None) -> None:
+        self.kind, self.mod, self.target, self.packed = kind, mod, target, packed
 
     def evaluate(self, expr: Any = None, binds: Mapping[Any, Any] | None = None) -> Any:
         """What `expr` is: a callable for a function or global variable (None: @main), else its value.
@@ -115,8 +119,8 @@ class Executor:
         if not isinstance(func, Function):
             raise RunError(f"@{name} is a loop program")
         if self.kind == "debug":
-            return lambda *args, **named: evaluate(module, _ordered(func, args, named), name)
-        return build(_with_main(IRModule(module), name), self.target)
+            return lambda *args, **named: evaluate(module, _ordered(func, args, named), name, packed=self.packed)
+        return build(_with_main(IRModule(module), name), self.target, packed=self.packed)
 
 
 def _names() -> Iterator[str]:
@@ -148,12 +152,15 @@ def create_executor(
     device: object = None,
     target: Any = "host",
     params: Mapping[str, Any] | None = None,
+    *,
+    packed: Mapping[str, object] | None = None,
 ) -> Executor:
-    """An executor: "debug" is the interpreter, "graph", "vm" and "aot" are the compiled program, for `target`.
+    """An executor: "debug" is the interpreter, "graph", "vm" and "aot" are the compiled program, for `target`; `packed`
+    has the packed functions that it calls.
 
     CompileError for a `device` other than the CPU, and for a target that there is not.
     """
     require_cpu(device)
     if kind not in ("debug", "graph", "vm", "aot"):
         raise CompileError(f"there is no executor {kind!r}", hint="there are debug, graph, vm and aot")
-    return Executor(kind, _with_params(mod or IRModule(), params), as_target(target))
+    return Executor(kind, _with_params(mod or IRModule(), params), as_target(target), packed)
