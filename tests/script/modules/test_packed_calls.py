@@ -70,6 +70,9 @@ def test_every_form_is_read_and_written() -> None:
         ('R.print(x, format="{0.shape}")', "a field is {} or {0}"),
         ("R.print(x, format=4)", "the format is"),
         ("R.assert_op(x)", "the condition"),
+        ("R.call_packed()", "R.call_packed: missing a required argument: 'func'"),
+        ("R.print(x, to=4)", "R.print: got an unexpected keyword argument 'to'"),
+        ('R.call_packed("f", sinfo_args=R.Tensor(("a b",), "int8"))', "'a b' is no dim"),
     ],
 )  # fmt: skip
 def test_wrong_calls_are_told_at_their_line(call: str, message: str) -> None:

@@ -122,7 +122,7 @@ class Evaluator:
     def dim(self, d: Any) -> Expr:
         """An extent: a number, an expression of dims, or the text of one, in which new names are new dims."""
         if isinstance(d, str):
-            tree = ast.parse(d, mode="eval").body
+            tree = _parsed(d)
             functions = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Attribute)}  # T in T.min(n, 4)
             for node in ast.walk(tree):
                 if id(node) in functions or not isinstance(node, ast.Name):
@@ -360,6 +360,14 @@ def _misfit(name: str, function: Any, args: list[Any], keywords: dict[str, Any])
         names = ", ".join(p.name for p in takes.parameters.values() if p.kind is not p.VAR_KEYWORD)
         return TypeCheckError(f"{name}: {error}", hint=f"{name}({names})")
     return None
+
+
+def _parsed(dim: str) -> ast.expr:
+    """The text of a dim, read."""
+    try:
+        return ast.parse(dim, mode="eval").body
+    except (SyntaxError, ValueError, MemoryError):
+        raise TypeCheckError(f"{dim[:40]!r} is no dim", hint='a name, or arithmetic: "2 * n"') from None
 
 
 def _public(module: ModuleType) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +33,11 @@ class ReaderCall:
     rule: Callable[..., Any]
 
     def apply(self, reader: GraphReader, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
-        """What the call stands for."""
+        """What the call stands for. TypeCheckError where the arguments do not fit."""
+        try:
+            signature(self.rule).bind(reader, *args, **keywords)
+        except TypeError as error:
+            raise TypeCheckError(f"R.{self.name}: {error}") from None
         return self.rule(reader, *args, **keywords)
 
     def __call__(self, *_: Any, **__: Any) -> Any:
