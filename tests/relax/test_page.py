@@ -15,7 +15,7 @@ OWN = {"FunctionPass", "ModulePass", "Pass", "PassContext", "PassInfo", "Sequent
 def test_programs_run() -> None:
     names: dict[str, Any] = {}
     programs = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    assert len(programs) == 3
+    assert len(programs) == 4
     for program in programs:
         exec(program, names)
 

@@ -33,7 +33,7 @@ from legato.ir.op import Op
 from legato.ir.types import Type
 from legato.ir.visit import substitute
 from legato.relax.blocks import Binding
-from legato.relax.expr import as_expr
+from legato.relax.expr import as_expr, field_of
 from legato.relax.te_calls import te_call
 from legato.relax.ty import as_type
 from legato.te.calls import Programs
@@ -228,7 +228,7 @@ class BlockBuilder:
             case Call(ty=None):
                 return self._b.apply(node.op, node.args)
             case TupleGetItem(ty=None):
-                return self._b.get(node.value, node.index)
+                return field_of(node.value, node.index)
             case Tuple(ty=None):
                 return self._b.tuple_(node.fields)
             case If(ty=None):

@@ -18,14 +18,14 @@ from legato.infer.holes import dim_vars
 from legato.ir import expr as ir
 from legato.ir.expr import Expr, GlobalVar
 from legato.ir.op import Op
-from legato.ir.types import HoleType, TensorType
+from legato.ir.types import HoleType, TensorType, TupleType
 from legato.relax.ty import as_dim, as_type
 from legato.relay._names import Named
 from legato.relay.expr import Call as RelayCall
 from legato.relay.expr import const
 
 __all__ = ["Call", "Constant", "DataTypeImm", "DataflowVar", "Expr", "ExternFunc", "Function", "GlobalVar", "If",
-           "PrimValue", "ShapeExpr", "StringImm", "Tuple", "TupleGetItem", "Var", "as_expr", "const",
+           "PrimValue", "ShapeExpr", "StringImm", "Tuple", "TupleGetItem", "Var", "as_expr", "const", "field_of",
            "get_shape_of", "prim_value"]  # fmt: skip
 
 
@@ -71,11 +71,19 @@ class Tuple(ir.Tuple, metaclass=Named):
 
 
 class TupleGetItem(ir.TupleGetItem, metaclass=Named):
-    """`TupleGetItem(tuple_value, index)`; of a tuple that is written out, the field itself."""
+    """`TupleGetItem(tuple_value, index)`."""
 
     @staticmethod
-    def build(tuple_value: Any, index: int, span: Span | None = None) -> Expr:
-        return Builder(span=span).get(as_expr(tuple_value), int(index))
+    def build(tuple_value: Any, index: int, span: Span | None = None) -> ir.TupleGetItem:
+        return field_of(as_expr(tuple_value), int(index), span)
+
+
+def field_of(value: Expr, index: int, span: Span | None = None) -> ir.TupleGetItem:
+    """Field `index` of a tuple, typed where that is. TypeCheckError where it is none, or has no such field."""
+    ty = value.ty
+    if ty is not None and not (isinstance(ty, TupleType) and 0 <= index < len(ty.fields)):
+        raise TypeCheckError(f"field {index} of a value of {ty}", span=span)
+    return ir.TupleGetItem(value, index, ty=ty.fields[index] if isinstance(ty, TupleType) else None, span=span)
 
 
 class ShapeExpr(ir.Shape, metaclass=Named):

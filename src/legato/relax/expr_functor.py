@@ -212,7 +212,12 @@ class PyExprMutator(ExprFunctor):
         self.builder_ = BlockBuilder(mod)
         self._remap: dict[Var, Expr] = {}
         self._edits = 0  # bindings that are not what they were
+        self._bound: set[Var] = set()
         self._start()
+
+    def _walk(self, expr: Expr) -> Any:
+        self._bound.clear()
+        return super()._walk(expr)
 
     # ------------------------------------------------------------------ bodies
 
@@ -236,8 +241,9 @@ class PyExprMutator(ExprFunctor):
             return result
 
         found = self.builder_.body(make, params)
-        for key in list(self._memo)[known:]:  # computed inside, and not known outside
-            del self._memo[key]
+        if self._extra() != extra:  # what was visited inside may name what was bound there, which is not known outside
+            for key in list(self._memo)[known:]:
+                del self._memo[key]
         return expr if result is seq.body and (self._edits, self._extra()) == (edits, extra) else found
 
     def _visit_body(self, expr: Expr) -> Any:
@@ -285,6 +291,9 @@ class PyExprMutator(ExprFunctor):
         self._bind(binding, MatchCast(self.visit_var_def(binding.var), value, binding.ty))
 
     def _bind(self, old: Binding, new: Binding) -> None:
+        if new.var in self._bound:  # a part that is visited again, in another scope
+            new = replace(new, var=Var(new.var.name, ty=new.var.ty, span=new.var.span))
+        self._bound.add(new.var)
         self.builder_.emit_normalized(new)
         if new.var is not old.var:
             self._remap[old.var] = new.var
