@@ -121,6 +121,7 @@ def test_equal_programs_are_one() -> None:
     with bb.function("main", [a]):
         once = bb.emit_te(_relu, a)
         twice = bb.emit_te(_relu, once)
+        assert (once.name, twice.name) == ("gv", "gv1")
         more = bb.emit_te(_relu, bb.emit(relax.op.concat([twice, twice], axis=0)))
         bb.emit_func_output(more)
     assert [gv.name for gv in bb.get().functions] == ["_relu", "_relu1", "main"]  # the second is over 2n rows

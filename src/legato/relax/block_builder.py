@@ -75,6 +75,7 @@ class BlockBuilder:
             gv: f.ty for gv, f in given.graph_functions() if f.ty is not None
         }  # fmt: skip
         self._values: dict[Var, Expr] = {}
+        self._hints: dict[str, int] = {}  # how often variables of the open function were called so
         self.count = 0  # of bindings that were made
         self._b = Builder()
         self._open: _Function | None = None
@@ -94,6 +95,7 @@ class BlockBuilder:
         if self._open is not None:
             raise CompileError(f"function {name} inside of {self._open.name}", hint="close that one first")
         found = dict(attrs or {}) | ({"private": True} if private else {}) | ({} if pure else {"pure": False})
+        self._hints = {}
         self._b = Builder(types=tuple(self._types.values()))
         try:
             with self._b.bindings() as bound:
@@ -174,6 +176,10 @@ class BlockBuilder:
         self._bound(binding.var, binding.bound)
 
     def _bound(self, name: str | Var, value: Expr) -> Var:
+        if isinstance(name, str):
+            count = self._hints.setdefault(name, 0)
+            self._hints[name] += 1
+            name = f"{name}{count or ''}"
         var = self._b.let(name, value)
         self.count += 1
         self._values[var] = value

@@ -324,8 +324,8 @@ def FuseOps(fuse_opt_level: int = -1) -> Pass:
     def run(mod: Module) -> Module:
         if fuse_opt_level == 0:
             return mod
-        limit = (PassContext.current().config or {}).get("relax.FuseOps.max_depth")
-        return _steps(ToGraph(), ToANormal(), Fuse() if limit is None else Fuse(max_ops=int(limit)))(mod)
+        limit = PassContext.current().max_depth
+        return _steps(ToGraph(), ToANormal(), Fuse() if limit is None else Fuse(max_ops=limit))(mod)
 
     return _pass("FuseOps", run)
 

@@ -93,6 +93,12 @@ class PassContext:
             return False
         return info.name in (self.required_pass or ()) or self.opt_level >= info.opt_level
 
+    @property
+    def max_depth(self) -> int | None:
+        """How many operators a group of FuseOps has at most; None: as many as it has by itself."""
+        found = [int(value) for name, value in (self.config or {}).items() if name in CONFIGS]
+        return min(found, default=None)
+
     def tell(self, event: str, *args: Any) -> list[Any]:
         """Calls a method of every instrument that has it."""
         return [getattr(i, event)(*args) for i in self.instruments or () if hasattr(i, event)]

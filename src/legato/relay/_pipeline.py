@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 from legato.base.errors import CompileError
 from legato.ir.module import Module
 from legato.pipelines import DEFAULT
-from legato.relay._passes import CONFIGS, PassContext, PassInfo
+from legato.relay._passes import PassContext, PassInfo
 from legato.relay.module import IRModule
 from legato.transform.canonicalize import Canonicalize
 from legato.transform.eliminate_common import EliminateCommon
@@ -70,8 +70,8 @@ def _fused(step: Pass, context: PassContext) -> Pass:
     """The step with the context's limit, where it forms groups."""
     if not isinstance(step, Fuse):
         return step
-    limit = (context.config or {}).get(CONFIGS[0]) if context.enables(_FUSE) else 1
-    return step if limit is None else Fuse(max_ops=int(limit))
+    limit = context.max_depth if context.enables(_FUSE) else 1
+    return step if limit is None else Fuse(max_ops=limit)
 
 
 class _Watched(Pass):

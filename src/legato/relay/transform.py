@@ -118,8 +118,7 @@ def FuseOps(fuse_opt_level: int = -1) -> Pass:
     def run(mod: IRModule, context: PassContext) -> IRModule:
         if fuse_opt_level == 0:
             return mod
-        limit = (context.config or {}).get("relay.FuseOps.max_depth")
-        fuse = Fuse() if limit is None else Fuse(max_ops=int(limit))
+        fuse = Fuse() if context.max_depth is None else Fuse(max_ops=context.max_depth)
         return _pass("FuseOps", 0, (ToANormal(), fuse, ToGraph())).transform(mod, context)
 
     return ModulePass(run, PassInfo(0, "FuseOps"))
