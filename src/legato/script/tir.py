@@ -56,18 +56,19 @@ from legato.tir.stmt import Barrier, LoopKind, Prefetch
 
 SCRIPT_NAME: Final = "T"
 _NAMES: Final = (
-    "Add", "And", "Buffer", "Cast", "Div", "EQ", "FloorDiv", "FloorMod", "GE", "GT", "LE", "LT", "Max", "Min",
-    "Mul", "NE", "Not", "Or", "Select", "Sub", "abs", "acos", "acosh", "add", "alloc_buffer", "apply", "asin",
-    "asinh", "atan", "atanh", "axis", "barrier", "bfloat16", "bitwise_and", "bitwise_not", "bitwise_or",
-    "bitwise_xor", "block", "block_attr", "bool", "boolean", "bounded", "call_extern", "call_intrin", "call_packed",
-    "cast", "ceil", "ceildiv", "check", "cos", "cosh", "div_float", "erf", "evaluate", "exp", "exp10", "exp2",
-    "fabs", "float16", "float32", "float64", "floor", "floordiv", "floormod", "func_attr", "grid", "handle",
-    "if_then_else", "index", "indexdiv", "indexmod", "infinity", "init", "int16", "int32", "int64", "int8",
-    "intrinsic", "isinf", "isnan", "let", "likely", "log", "log10", "log1p", "log2", "match_buffer", "max",
-    "max_value", "meta_var", "min", "min_value", "multiply", "nearbyint", "parallel", "pow", "power", "prefetch",
-    "prim_func", "reads", "round", "rsqrt", "sblock", "sblock_alloc_buffer", "sblock_attr", "serial", "shift_left",
-    "shift_right", "sigmoid", "sin", "sinh", "sqrt", "subtract", "tan", "tanh", "thread_binding", "trunc",
-    "truncdiv", "truncmod", "uint16", "uint32", "uint64", "uint8", "unroll", "var", "vectorized", "where", "writes",
+    "Add", "And", "Buffer", "Cast", "Div", "EQ", "FloorDiv", "FloorMod", "GE", "GT", "LE", "LT", "Max", "Min", "Mul",
+    "NE", "Not", "Or", "Select", "Sub", "abs", "acos", "acosh", "add", "alloc_buffer", "apply", "asin", "asinh",
+    "atan", "atanh", "axis", "barrier", "bf16", "bfloat16", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor",
+    "block", "block_attr", "bool", "boolean", "bounded", "call_extern", "call_intrin", "call_packed", "cast", "ceil",
+    "ceildiv", "check", "cos", "cosh", "div_float", "erf", "evaluate", "exp", "exp10", "exp2", "f16", "f32", "f64",
+    "fabs", "float16", "float32", "float64", "floor", "floordiv", "floormod", "fma", "func_attr", "grid", "handle",
+    "i16", "i32", "i64", "i8", "if_then_else", "index", "indexdiv", "indexmod", "infinity", "init", "int16", "int32",
+    "int64", "int8", "intrinsic", "isfinite", "isinf", "isnan", "let", "likely", "log", "log10", "log1p", "log2",
+    "match_buffer", "max", "max_value", "meta_var", "min", "min_value", "multiply", "nearbyint", "parallel", "pow",
+    "power", "prefetch", "prim_func", "reads", "round", "rsqrt", "sblock", "sblock_alloc_buffer", "sblock_attr",
+    "serial", "shift_left", "shift_right", "sigmoid", "sin", "sinh", "sqrt", "subtract", "tan", "tanh",
+    "thread_binding", "trunc", "truncdiv", "truncmod", "u16", "u32", "u64", "u8", "uint16", "uint32", "uint64",
+    "uint8", "unroll", "var", "vectorized", "where", "writes",
 )  # fmt: skip
 __all__ = [*_NAMES]
 
@@ -268,6 +269,8 @@ uint8, uint16, uint32, uint64 = map(ScalarType, (dt.uint8, dt.uint16, dt.uint32,
 float16, float32, float64, bfloat16 = map(ScalarType, (dt.float16, dt.float32, dt.float64, dt.bfloat16))
 boolean = ScalarType(dt.bool_)
 bool = boolean
+i8, i16, i32, i64, u8, u16, u32, u64 = int8, int16, int32, int64, uint8, uint16, uint32, uint64
+f16, f32, f64, bf16 = float16, float32, float64, bfloat16
 
 
 def var(dtype: Any = "int32", name: str = "") -> NewVar:
@@ -405,6 +408,18 @@ def abs(a: Any) -> Expr:
 
 
 fabs = abs
+
+
+def fma(a: Any, b: Any, c: Any) -> Expr:
+    """a · b + c, rounded once."""
+    a, b = scalars.join(a, b)
+    b, c = scalars.join(b, c)
+    return call("fma", scalars.join(a, c)[0], b, c)
+
+
+def isfinite(a: Any) -> Expr:
+    """Whether `a` is neither infinite nor NaN."""
+    return arith.lnot(scalars.binary("or", isinf(a), isnan(a)))
 
 
 def rsqrt(a: Any) -> Expr:

@@ -239,6 +239,9 @@ class TensorReader(Evaluator):
                 yield from self._expression(s.value)
             case ast.Pass():
                 pass
+            case ast.Break() | ast.Continue():
+                hint = "a while whose condition says when it ends, and ifs"
+                raise self.error(s, f"{ast.unparse(s)} has no meaning in a tensor program", hint, kind=UnsupportedError)
             case ast.While():
                 yield self._while(s)
             case _:
@@ -284,7 +287,8 @@ class TensorReader(Evaluator):
     def _viewed(self, name: str, param: Any, form: BufferForm) -> Buffer:
         known = next((n for n, p in self.params.items() if p is param and isinstance(p, Handle)), None)
         if known is None:
-            raise TypeCheckError("T.match_buffer takes a parameter that is a T.handle, once")
+            hint = None if isinstance(param, Handle) else "a part of a buffer has no name of its own: index the buffer"
+            raise TypeCheckError("T.match_buffer takes a parameter that is a T.handle, once", hint=hint)
         buffer = self.buffer(name, form)
         self.params[known] = buffer
         return buffer
