@@ -17,9 +17,8 @@ Methods are called once, with tensors that stand for values, and what they compu
 
 from __future__ import annotations
 
-from legato.relax.frontend.nn import core, exporter, modules, op, spec
+from legato.relax.frontend.nn import core, exporter, modules, op, spec, visitor
 from legato.relax.frontend.nn.core import (
-    Effect,
     Module,
     ModuleDict,
     ModuleList,
@@ -31,9 +30,65 @@ from legato.relax.frontend.nn.core import (
     get_default_dtype,
     set_default_dtype,
 )
-from legato.relax.frontend.nn.modules import Linear
-from legato.relax.frontend.nn.tensor import wrap_nested
+from legato.relax.frontend.nn.effects import Effect, IOEffect, KVCache
+from legato.relax.frontend.nn.modules import (
+    GELU,
+    Attention,
+    Conv1D,
+    Conv2D,
+    Conv3D,
+    ConvTranspose1D,
+    ConvTranspose2D,
+    Embedding,
+    GroupNorm,
+    Identity,
+    LayerNorm,
+    Linear,
+    ReLU,
+    RMSNorm,
+    SiLU,
+    TimestepEmbedding,
+    Timesteps,
+)
+from legato.relax.frontend.nn.op import *  # noqa: F403
+from legato.relax.frontend.nn.visitor import Mutator
 
-__all__ = ["Effect", "Linear", "Module", "ModuleDict", "ModuleList", "Object", "Parameter", "ParameterDict",
-           "ParameterList", "Tensor", "core", "exporter", "get_default_dtype", "modules", "op", "set_default_dtype",
-           "spec", "wrap_nested"]  # fmt: skip
+__all__ = [
+    "GELU",
+    "Attention",
+    "Conv1D",
+    "Conv2D",
+    "Conv3D",
+    "ConvTranspose1D",
+    "ConvTranspose2D",
+    "Effect",
+    "Embedding",
+    "GroupNorm",
+    "IOEffect",
+    "Identity",
+    "KVCache",
+    "LayerNorm",
+    "Linear",
+    "Module",
+    "ModuleDict",
+    "ModuleList",
+    "Mutator",
+    "Object",
+    "Parameter",
+    "ParameterDict",
+    "ParameterList",
+    "RMSNorm",
+    "ReLU",
+    "SiLU",
+    "Tensor",
+    "TimestepEmbedding",
+    "Timesteps",
+    "core",
+    "exporter",
+    "get_default_dtype",
+    "modules",
+    "op",
+    "set_default_dtype",
+    "spec",
+    "visitor",
+]  # fmt: skip

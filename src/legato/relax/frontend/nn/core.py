@@ -44,9 +44,9 @@ class Module(Composite):
             raise CompileError(f"{type(self).__name__} has no method forward")
         return forward(*args, **keywords)
 
-    def _items(self) -> Iterable[tuple[str, Any]]:
-        """What it is made of, by name."""
-        return list(vars(self).items())
+    def _replace(self, name: str, part: Any) -> None:
+        """Another part in place of that of a name."""
+        setattr(self, name, part)
 
     def named_parameters(self, prefix: str = "") -> Iterator[tuple[str, Parameter]]:
         """Parameters with their names ("layers.0.weight") in the order of attributes; those that have several names,
@@ -133,6 +133,10 @@ class _Parts(Module):
 
     def _items(self) -> Iterable[tuple[str, Any]]:
         return list(self._parts.items())
+
+    def _replace(self, name: str, part: Any) -> None:
+        self._check(name, part)
+        self._parts[name] = part
 
     def __len__(self) -> int:
         return len(self._parts)

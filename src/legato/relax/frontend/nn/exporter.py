@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from legato.arith.expr import Var as DimVar
 from legato.base.errors import TypeCheckError
-from legato.ir import expr as ir
-from legato.ir.expr import Expr
+from legato.infer.builder import Builder
+from legato.ir.expr import Expr, TupleGetItem, Var
 from legato.ir.module import Module
-from legato.ir.types import TupleType
+from legato.ir.tensor_to_shape import TENSOR_TO_SHAPE
+from legato.ir.types import ShapeType, TupleType
 from legato.relax.block_builder import BlockBuilder
-from legato.relax.expr import Tuple, TupleGetItem, Var
+from legato.relax.expr import as_expr
 from legato.relax.frontend.nn import spec as specs
 from legato.relax.frontend.nn.parts import Composite, Effect, parts
-from legato.relax.frontend.nn.scope import Scope, tracing
+from legato.relax.frontend.nn.scope import Scope, named_dim, tracing
 from legato.relax.frontend.nn.tensor import Parameter, Tensor
 
 __all__ = ["INITIAL", "distinct", "export"]
@@ -50,7 +52,7 @@ def _initial(builder: BlockBuilder, effects: Sequence[tuple[str, Effect]]) -> No
     with builder.function(INITIAL, []):
         with builder.dataflow(), tracing(Scope(builder, {})):
             states = [s for name, e in effects for s in e.emit_init(_variable(name), builder)]
-            out = builder.emit_output(Tuple(states))
+            out = builder.emit_output(as_expr(states))
         builder.emit_func_output(out)
 
 
@@ -63,14 +65,15 @@ class _Method:
     def write(self, params: Sequence[tuple[str, Parameter]], effects: Sequence[tuple[str, Effect]]) -> None:
         """Adds the function."""
         spec = self.spec
-        inputs = [Var(n, s.type_for(n)) for n, s in zip(spec.arg_names, spec.arg_specs, strict=True)]
+        inputs = [Var(n, ty=s.type_for(n)) for n, s in zip(spec.arg_names, spec.arg_specs, strict=True)]
         kept = effects if spec.effect_mode != "none" else []
         states = [e.create(_variable(name)) for name, e in kept]
         flat = [v for vs in states for v in vs]
-        weights = [Var(_variable(name), p._ty) for name, p in params] if spec.param_mode != "none" else []
+        weights = [Var(_variable(name), ty=p._ty) for name, p in params] if spec.param_mode != "none" else []
         taken = [*inputs, *_passed(flat, spec.effect_mode, "packed_effects")]
         own = [*taken, *_passed(weights, spec.param_mode, "packed_params")]
         with self.builder.function(self.name, own, attrs={"num_input": len(taken)}):
+            given = [self._given(v, s, v.name) for v, s in zip(inputs, spec.arg_specs, strict=True)]
             with self.builder.dataflow():
                 behind = iter(self._unpacked(flat, spec.effect_mode, own, "packed_effects"))
                 for (_, effect), state in zip(kept, states, strict=True):
@@ -78,10 +81,9 @@ class _Method:
                 values = self._unpacked(weights, spec.param_mode, own, "packed_params")
                 found = {id(p): v for (_, p), v in zip(params, values, strict=False)}
                 with tracing(Scope(self.builder, found)):
-                    given = [self._given(v, s) for v, s in zip(inputs, spec.arg_specs, strict=True)]
                     result = self._result(spec.method(**dict(zip(spec.arg_names, given, strict=True))))
                 after = [s for _, e in kept for s in e.finalize()]
-                out = self.builder.emit_output(Tuple([result, Tuple(after)]) if effects and kept else result)
+                out = self.builder.emit_output(as_expr([result, as_expr(after)]) if effects and kept else result)
             self.builder.emit_func_output(out)
 
     def _unpacked(self, values: Sequence[Var], mode: str, own: Sequence[Var], name: str) -> Sequence[Expr]:
@@ -91,24 +93,31 @@ class _Method:
         whole = next(v for v in own if v.name == name)
         return [self.builder.emit(TupleGetItem(whole, i), v.name) for i, v in enumerate(values)]
 
-    def _given(self, value: Expr, spec: specs.Spec) -> Any:
-        """What the method gets for an argument."""
+    def _given(self, value: Expr, spec: specs.Spec, name: str) -> Any:
+        """What the method gets for the argument `name`."""
         match spec:
             case specs.Tensor():
                 return Tensor(_expr=value)
             case specs.Int():
-                return value.ty.dims[0]  # type: ignore[union-attr]
-        assert isinstance(value.ty, TupleType)
-        name = getattr(value, "name", "t")
-        fields = [self.builder.emit(TupleGetItem(value, i), f"{name}_{i}") for i in range(len(value.ty.fields))]
-        return type(spec.elements)(self._given(f, s) for f, s in zip(fields, spec.elements, strict=True))
+                return self._dim(value, name)
+        fields = [f"{name}_{i}" for i in range(len(spec.elements))]
+        values = [self.builder.emit(TupleGetItem(value, i), field) for i, field in enumerate(fields)]
+        found = list(map(self._given, values, spec.elements, fields))
+        return tuple(found) if isinstance(spec.elements, tuple) else found
+
+    def _dim(self, value: Expr, name: str) -> DimVar:
+        """The dim `name`, which is what the scalar `value` is; checked, where an input tells it, too."""
+        b, dim = Builder(), named_dim(name)
+        shape = b.call(TENSOR_TO_SHAPE, b.call("reshape", value, newshape=(1,)))
+        self.builder.match_cast(shape, ShapeType((dim,)), name)
+        return dim
 
     def _result(self, value: Any) -> Expr:
         """Tensors, and lists and tuples of them, as an expression."""
         if isinstance(value, Tensor):
             return value._expr
         if isinstance(value, tuple | list):
-            return Tuple([self._result(v) for v in value])
+            return as_expr([self._result(v) for v in value])
         hint = "tensors, and tuples and lists of them" + ("; a method returns" if value is None else "")
         raise TypeCheckError(f"{self.name} gives {value!r}, which is no tensor", hint=hint)
 
@@ -117,6 +126,8 @@ def _variable(name: str) -> str:
     return name.replace(".", "_")
 
 
-def _passed(values: Sequence[ir.Var], mode: str, name: str) -> list[ir.Var]:
+def _passed(values: Sequence[Var], mode: str, name: str) -> list[Var]:
     """Parameters of a function for `values`: these, or one tuple."""
-    return list(values) if mode != "packed" else [Var(name, TupleType(tuple(v.ty for v in values if v.ty is not None)))]
+    return (
+        list(values) if mode != "packed" else [Var(name, ty=TupleType(tuple(v.ty for v in values if v.ty is not None)))]
+    )

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from legato.base.errors import CompileError
-from legato.ir.expr import Expr
+from legato.ir.expr import Expr, Var
 from legato.relax.block_builder import BlockBuilder
-from legato.relax.expr import Var
 
 __all__ = ["Composite", "Effect", "parts"]
 

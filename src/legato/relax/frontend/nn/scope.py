@@ -19,7 +19,7 @@ from legato.ir.expr import Expr
 from legato.relax.block_builder import BlockBuilder
 from legato.relax.ty import as_dim
 
-__all__ = ["Scope", "as_shape_dim", "current", "named_dim", "tracing"]
+__all__ = ["Scope", "as_shape_dim", "current", "fresh_dim", "named_dim", "tracing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,11 @@ def named_dim(name: str) -> DimVar:
     """The dim that is called `name`: one and the same wherever a shape names it."""
     if not name.isidentifier():
         raise TypeCheckError(f"{name!r} is no name of a dim")
+    return fresh(name)
+
+
+def fresh_dim(name: str) -> DimVar:
+    """A dim of its own."""
     return fresh(name)
 
 

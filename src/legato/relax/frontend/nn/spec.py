@@ -3,7 +3,8 @@
     {"forward": {"x": nn.spec.Tensor([1, "n", 64], "float32"), "total": int, "$": {"param_mode": "packed"}}}
 
 A dim is an integer, or a text: a name, or arithmetic over names. Dims of one name are one dim, those of parameters,
-too. `int` (`spec.Int`) is a dim that is called like its argument. Lists and tuples hold specs.
+too. `int` (`spec.Int`) is a dim that is called like its argument; a call gives it as a number. Lists and tuples hold
+specs.
 
 "$" says how parameters and effects follow the inputs: "plain", one by one; "packed", as one tuple; "none".
 """
@@ -18,8 +19,8 @@ from typing import Any, Final, NoReturn
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.errors import TypeCheckError, UnsupportedError
-from legato.ir.types import ShapeType, TensorType, TupleType, Type
-from legato.relax.frontend.nn.scope import as_shape_dim, named_dim
+from legato.ir.types import TensorType, TupleType, Type, scalar_type
+from legato.relax.frontend.nn.scope import as_shape_dim
 
 __all__ = ["Int", "MethodSpec", "ModuleSpec", "Object", "Tensor", "Tuple"]
 
@@ -28,11 +29,11 @@ MODES: Final = ("plain", "packed", "none")
 
 @dataclass(frozen=True, slots=True)
 class Int:
-    """An integer: a dim, which is given as a shape of it."""
+    """An integer: a dim that is called like its argument, which is a scalar of int64."""
 
     def type_for(self, name: str) -> Type:
         """The type of an argument that is called `name`."""
-        return ShapeType((named_dim(name),))
+        return scalar_type("int64")
 
 
 class Tensor:
@@ -40,7 +41,9 @@ class Tensor:
 
     def __init__(self, shape: Sequence[Any], dtype: str) -> None:
         if isinstance(shape, str) or not isinstance(shape, Sequence):
-            raise TypeCheckError(f"a shape is a list of dims, got {shape!r}", hint='nn.spec.Tensor([1, "n"], "float32")')
+            raise TypeCheckError(
+                f"a shape is a list of dims, got {shape!r}", hint='nn.spec.Tensor([1, "n"], "float32")'
+            )
         self.shape, self.dtype = list(shape), dt.dtype(dtype).name
         self.ty = TensorType(tuple(map(as_shape_dim, shape)), dt.dtype(dtype))
 
@@ -57,7 +60,8 @@ class Tuple:
 
     def __init__(self, name: str, elements: Sequence[Any]) -> None:
         self.name = name
-        self.elements = type(elements)(spec_of(e, f"{name}_{i}") for i, e in enumerate(elements))
+        found = [spec_of(e, f"{name}_{i}") for i, e in enumerate(elements)]
+        self.elements: Sequence[Spec] = tuple(found) if isinstance(elements, tuple) else found
 
     def type_for(self, name: str) -> Type:
         """The type of an argument that is called `name`."""

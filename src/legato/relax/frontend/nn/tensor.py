@@ -13,9 +13,9 @@ from legato.arith.expr import Const
 from legato.base import dtype as dt
 from legato.base.arrays import as_array
 from legato.base.errors import TypeCheckError
-from legato.ir.expr import Expr, constant
+from legato.ir.expr import Expr, TupleGetItem, Var, constant
 from legato.ir.types import TensorType, TupleType, Type
-from legato.relax.expr import TupleGetItem, Var, as_expr
+from legato.relax.expr import as_expr
 from legato.relax.frontend.nn.scope import as_shape_dim, current
 from legato.relax.nd import NDArray, array
 from legato.relax.op import _functions as functions
@@ -63,12 +63,16 @@ class Tensor:
     @staticmethod
     def from_scalar(data: float, dtype: str) -> Tensor:
         """A constant of rank 0. TypeCheckError where `dtype` does not hold the number."""
-        return Tensor(_expr=constant(data, dt.dtype(dtype)))
+        kind = dt.dtype(dtype)
+        whole = isinstance(data, int) and kind.is_int and kind.min <= data <= kind.max
+        if not (whole or kind.is_float or (kind.is_bool and isinstance(data, bool))):
+            raise TypeCheckError(f"{data!r} is no {kind}")
+        return Tensor(_expr=constant(data, kind))
 
     @staticmethod
     def from_ty(ty: Type, name: str = "tensor") -> Tensor:
         """A variable of a type, which stands for what an operator shall give."""
-        return Tensor(_expr=Var(name, ty))
+        return Tensor(_expr=Var(name, ty=ty))
 
     from_struct_info = from_ty
 
@@ -169,7 +173,7 @@ class Parameter(Tensor):
     """A tensor that a model keeps, such as a weight; `data` is None or its elements."""
 
     def __init__(self, shape: Sequence[Any], dtype: str | None = None) -> None:
-        super().__init__(_expr=Var("param", _type_of(shape, dtype or get_default_dtype())))
+        super().__init__(_expr=Var("param", ty=_type_of(shape, dtype or get_default_dtype())))
         self._data: NDArray | None = None
 
     @property
@@ -205,7 +209,7 @@ class Parameter(Tensor):
             return
         if self._data is not None:
             raise TypeCheckError(f"{self!r} has data: its dtype stays", hint="m.to(dtype), then the data")
-        self._value = Var("param", TensorType(self._ty.shape, dt.dtype(dtype)))
+        self._value = Var("param", ty=TensorType(self._ty.shape, dt.dtype(dtype)))
 
 
 def _detached(data: Any) -> Any:
