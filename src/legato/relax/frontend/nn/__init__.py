@@ -31,6 +31,7 @@ from legato.relax.frontend.nn.core import (
     set_default_dtype,
 )
 from legato.relax.frontend.nn.effects import Effect, IOEffect, KVCache
+from legato.relax.frontend.nn.extern import ExternModule, ObjectModule, SourceModule, add_extern
 from legato.relax.frontend.nn.modules import (
     GELU,
     Attention,
@@ -51,6 +52,7 @@ from legato.relax.frontend.nn.modules import (
     Timesteps,
 )
 from legato.relax.frontend.nn.op import *  # noqa: F403
+from legato.relax.frontend.nn.subroutine import SubroutineMixin
 from legato.relax.frontend.nn.visitor import Mutator
 
 __all__ = [
@@ -63,6 +65,7 @@ __all__ = [
     "ConvTranspose2D",
     "Effect",
     "Embedding",
+    "ExternModule",
     "GroupNorm",
     "IOEffect",
     "Identity",
@@ -74,15 +77,19 @@ __all__ = [
     "ModuleList",
     "Mutator",
     "Object",
+    "ObjectModule",
     "Parameter",
     "ParameterDict",
     "ParameterList",
     "RMSNorm",
     "ReLU",
     "SiLU",
+    "SourceModule",
+    "SubroutineMixin",
     "Tensor",
     "TimestepEmbedding",
     "Timesteps",
+    "add_extern",
     "core",
     "exporter",
     "get_default_dtype",

@@ -19,7 +19,9 @@ from typing import Any
 from legato.base.errors import CompileError, TypeCheckError, UnsupportedError
 from legato.ir.module import Module as Program
 from legato.relax.frontend.nn.exporter import export
+from legato.relax.frontend.nn.jit import Compiled, compiled
 from legato.relax.frontend.nn.parts import Composite, Effect, parts
+from legato.relax.frontend.nn.subroutine import SubroutineMixin
 from legato.relax.frontend.nn.tensor import (
     Parameter,
     Tensor,
@@ -32,7 +34,7 @@ __all__ = ["Effect", "Module", "ModuleDict", "ModuleList", "Object", "Parameter"
            "Tensor", "get_default_dtype", "set_default_dtype", "wrap_nested"]  # fmt: skip
 
 
-class Module(Composite):
+class Module(Composite, SubroutineMixin):
     """A model, or a part of one: parameters, effects and modules are its attributes, and its methods compute.
 
     A call is one of `forward`.
@@ -104,10 +106,25 @@ class Module(Composite):
 
         spec: by method, by argument, what it is (see `nn.spec`). TypeCheckError for a spec that does not fit.
         """
-        if debug or allow_extern:
-            raise UnsupportedError("programs neither print while they run, nor call what is outside of them",
-                                   hint="leave out debug and allow_extern")  # fmt: skip
+        _require_quiet(debug, allow_extern)
         return export(self, spec)
+
+    def jit(
+        self, spec: Any, device: Any = "cpu", pipeline: Any = "default_build", out_format: str = "torch",
+        debug: bool = False,
+    ) -> Compiled:  # fmt: skip
+        """The methods that `spec` names, compiled: `m.jit(spec)["forward"](x)`, with the data of the parameters.
+
+        pipeline: a pass that comes first. out_format: "torch" or "numpy", what results are. Effects are kept.
+        """
+        _require_quiet(debug)
+        return compiled(self, spec, device, pipeline, out_format)
+
+
+def _require_quiet(debug: bool, allow_extern: bool = False) -> None:
+    if debug or allow_extern:
+        raise UnsupportedError("programs neither print while they run, nor call what is outside of them",
+                               hint="leave out debug and allow_extern")  # fmt: skip
 
 
 class Object:

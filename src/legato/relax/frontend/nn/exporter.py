@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from legato.arith.expr import Var as DimVar
+from legato.base.dataclass import dataclass
 from legato.base.errors import TypeCheckError
 from legato.infer.builder import Builder
 from legato.ir.expr import Expr, TupleGetItem, Var
@@ -56,6 +57,33 @@ def _initial(builder: BlockBuilder, effects: Sequence[tuple[str, Effect]]) -> No
         builder.emit_func_output(out)
 
 
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """What stands for parameters or effects: `values`; `whole` is the tuple of them, where they come as one."""
+
+    values: tuple[Var, ...]
+    whole: Var | None = None
+
+    @staticmethod
+    def of(values: Sequence[Var], mode: str, name: str) -> _Group:
+        """As `mode` says: "plain", or "packed" as the tuple `name`."""
+        if mode != "packed":
+            return _Group(tuple(values))
+        types = tuple(v.ty for v in values if v.ty is not None)
+        return _Group(tuple(values), Var(name, ty=TupleType(types)))
+
+    @property
+    def params(self) -> tuple[Var, ...]:
+        """Parameters of the function."""
+        return self.values if self.whole is None else (self.whole,)
+
+    def inside(self, builder: BlockBuilder) -> Sequence[Expr]:
+        """The values, in the function."""
+        if self.whole is None:
+            return self.values
+        return [builder.emit(TupleGetItem(self.whole, i), v.name) for i, v in enumerate(self.values)]
+
+
 class _Method:
     """A method that becomes function `name`."""
 
@@ -66,32 +94,23 @@ class _Method:
         """Adds the function."""
         spec = self.spec
         inputs = [Var(n, ty=s.type_for(n)) for n, s in zip(spec.arg_names, spec.arg_specs, strict=True)]
-        kept = effects if spec.effect_mode != "none" else []
-        states = [e.create(_variable(name)) for name, e in kept]
-        flat = [v for vs in states for v in vs]
-        weights = [Var(_variable(name), ty=p._ty) for name, p in params] if spec.param_mode != "none" else []
-        taken = [*inputs, *_passed(flat, spec.effect_mode, "packed_effects")]
-        own = [*taken, *_passed(weights, spec.param_mode, "packed_params")]
-        with self.builder.function(self.name, own, attrs={"num_input": len(taken)}):
+        kept = [(e, e.create(_variable(name))) for name, e in effects if spec.effect_mode != "none"]
+        used = params if spec.param_mode != "none" else []
+        states = _Group.of([v for _, vs in kept for v in vs], spec.effect_mode if kept else "plain", "packed_effects")
+        weights = _Group.of([Var(_variable(n), ty=p._ty) for n, p in used], spec.param_mode, "packed_params")
+        taken = [*inputs, *states.params]
+        with self.builder.function(self.name, [*taken, *weights.params], attrs={"num_input": len(taken)}):
             given = [self._given(v, s, v.name) for v, s in zip(inputs, spec.arg_specs, strict=True)]
             with self.builder.dataflow():
-                behind = iter(self._unpacked(flat, spec.effect_mode, own, "packed_effects"))
-                for (_, effect), state in zip(kept, states, strict=True):
-                    effect.set_state([next(behind) for _ in state])
-                values = self._unpacked(weights, spec.param_mode, own, "packed_params")
-                found = {id(p): v for (_, p), v in zip(params, values, strict=False)}
-                with tracing(Scope(self.builder, found)):
+                inside = iter(states.inside(self.builder))
+                for effect, variables in kept:
+                    effect.set_state([next(inside) for _ in variables])
+                values = {id(p): v for (_, p), v in zip(used, weights.inside(self.builder), strict=True)}
+                with tracing(Scope(self.builder, values)):
                     result = self._result(spec.method(**dict(zip(spec.arg_names, given, strict=True))))
-                after = [s for _, e in kept for s in e.finalize()]
-                out = self.builder.emit_output(as_expr([result, as_expr(after)]) if effects and kept else result)
+                after = [s for effect, _ in kept for s in effect.finalize()]
+                out = self.builder.emit_output(as_expr([result, as_expr(after)]) if kept else result)
             self.builder.emit_func_output(out)
-
-    def _unpacked(self, values: Sequence[Var], mode: str, own: Sequence[Var], name: str) -> Sequence[Expr]:
-        """What stands for `values` inside: fields of the parameter `name` where they are packed."""
-        if mode != "packed":
-            return values
-        whole = next(v for v in own if v.name == name)
-        return [self.builder.emit(TupleGetItem(whole, i), v.name) for i, v in enumerate(values)]
 
     def _given(self, value: Expr, spec: specs.Spec, name: str) -> Any:
         """What the method gets for the argument `name`."""
@@ -124,10 +143,3 @@ class _Method:
 
 def _variable(name: str) -> str:
     return name.replace(".", "_")
-
-
-def _passed(values: Sequence[Var], mode: str, name: str) -> list[Var]:
-    """Parameters of a function for `values`: these, or one tuple."""
-    return (
-        list(values) if mode != "packed" else [Var(name, ty=TupleType(tuple(v.ty for v in values if v.ty is not None)))]
-    )

@@ -1,0 +1,77 @@
+"""Models that are compiled, and called with their own weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from legato.base.errors import CompileError, RunError
+from legato.relax.frontend.nn.exporter import INITIAL, distinct, export
+from legato.relax.frontend.nn.parts import Composite, Effect, parts
+from legato.relax.frontend.nn.spec import MethodSpec, ModuleSpec
+from legato.relax.vm import VirtualMachine, build
+from legato.relay._targets import require_cpu
+
+__all__ = ["Compiled", "compiled"]
+
+FORMATS: Final = ("torch", "numpy")
+
+
+class Compiled:
+    """A model whose methods are functions of arrays: `model["forward"](x)`. Effects are kept from call to call."""
+
+    def __init__(self, module: Composite, spec: ModuleSpec, pipeline: Any, out_format: str) -> None:
+        program, self._params = export(module, spec)
+        self._vm = VirtualMachine(build(program, relax_pipeline=pipeline))
+        self._specs = dict(zip(spec.method_names, spec.method_specs, strict=True))
+        self._has_effects = bool(distinct(parts(module, Effect)))
+        self._states: tuple[Any, ...] = ()
+        self._out_format = out_format
+        self.reset()
+
+    def reset(self) -> None:
+        """Effects are what they begin with."""
+        self._states = self._vm[INITIAL]() if self._has_effects else ()
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        """A method. RunError if there is none."""
+        if name not in self._specs:
+            raise RunError(f"the model has no method {name!r}; it has {', '.join(self._specs)}")
+        function = self._vm[name]
+        return lambda *args: self._shown(self._call(function, self._specs[name], args))
+
+    def _call(self, function: Callable[..., Any], spec: MethodSpec, args: tuple[Any, ...]) -> Any:
+        has_states = self._has_effects and spec.effect_mode != "none"
+        states = self._states if has_states else ()
+        found = function(*args, *states, *(self._weights() if spec.param_mode != "none" else ()))
+        if not has_states:
+            return found
+        result, self._states = found
+        return result
+
+    def _weights(self) -> list[Any]:
+        missing = [name for name, p in self._params if p.data is None]
+        if missing:
+            raise RunError(f"parameters {', '.join(missing)} have no data: load_state_dict gives it to them")
+        return [p.data for _, p in self._params]
+
+    def _shown(self, value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(self._shown, value))
+        if self._out_format != "torch":
+            return value
+        import torch
+
+        return torch.from_numpy(value.numpy())
+
+
+def compiled(module: Composite, spec: Any, device: Any, pipeline: Any, out_format: str) -> Compiled:
+    """The methods that `spec` names, compiled. CompileError for another device than the CPU, or another format."""
+    require_cpu(device)
+    if out_format not in FORMATS:
+        raise CompileError(f"there is no out_format {out_format!r}", hint=" or ".join(FORMATS))
+    return Compiled(module, ModuleSpec.from_raw(spec, module), _pipeline(pipeline), out_format)
+
+
+def _pipeline(given: Any) -> Any:
+    return "default" if given == "default_build" else given
