@@ -86,6 +86,14 @@ READ: Final = {
     kernel @k(A: Buffer[(n, m), float32], C: Buffer[(n,), float32], D: Buffer[(n,), float32], n: index[0..], m:
     index[0..]) { for i in 0..n { for k in 0..m { C[i] = C[i] + A[i, k]; D[i] = D[i] + A[i, k] * A[i, k]; } } }
     """),
+    "padded convolution": ("IC", """
+    kernel @k(X: Buffer[(n, 3, 4, 5), float32], W: Buffer[(2, 3, 3, 3), float32], Y: Buffer[(n, 2, 4, 5), float32],
+      n: index[0..]) { alloc P: Buffer[(n, 3, 6, 7), float32];
+      for b in 0..n { for c in 0..3 { for i in 0..6 { for j in 0..7 {
+        if 0 < i and i < 5 and 0 < j and j < 6 { P[b, c, i, j] = X[b, c, i - 1, j - 1]; } } } } }
+      for b in 0..n { for o in 0..2 { for i in 0..4 { for j in 0..5 { for c in 0..3 { for r in 0..3 { for s in 0..3 {
+        Y[b, o, i, j] = Y[b, o, i, j] + P[b, c, i + r, j + s] * W[o, c, r, s]; } } } } } } } }
+    """),
     "strided convolution": ("C", """
     kernel @k(A: Buffer[(c, n), float32], W: Buffer[(d, c, 3), float32], C: Buffer[(d, (n - 3) // 2 + 1),
     float32], c: index[0..], d: index[0..], n: index[0..]) { for o in 0..d { for i in 0..(n - 3) // 2 + 1 { for

@@ -19,7 +19,7 @@ from legato.ops._tensors import Array, product, tensor_bytes
 from legato.te.fresh import fresh_stages
 from legato.te.lower import to_tir
 from legato.te.order import in_order
-from legato.te.parts import Part, is_broadcast, is_contraction, is_elementwise, parts
+from legato.te.parts import Part, is_broadcast, is_contraction, is_elementwise, is_move, parts
 from legato.te.readback import Stages, read_back
 from legato.te.tensor import Stage, Tensor, placeholder
 from legato.tir import interp
@@ -146,7 +146,8 @@ def _fusion(attrs: CallTeAttrs) -> Fusion:
     if len(stages.outputs) > 1:
         return Fusion.OPAQUE
     if any(map(is_contraction, order)):
-        return Fusion.CONTRACTION if len(order) == 1 else Fusion.OPAQUE
+        *others, last = order
+        return Fusion.CONTRACTION if is_contraction(last) and all(map(is_move, others)) else Fusion.OPAQUE
     if any(isinstance(t.stage, Stage) and t.stage.reduction is not None for t in order):
         return Fusion.REDUCE
     if all(map(is_elementwise, order)):

@@ -3,23 +3,25 @@
     Y[i, j] = sum(k: X[i, k] * W[k, j]);  Z[i, j] = max(Y[i, j] + B[j], 0)          a contraction | an elementwise stage
     M[i] = max(k: X[i, k]);  E[i, j] = exp(X[i, j] - M[i]);  …                      one part: reductions along rows
 
-A contraction is a part, and so is every other stage, but those that are connected with reductions, none of them a
-contraction, where there are several: they are computed row by row.
+A contraction is a part, together with what only rearranges or pads one of its operands; so is every other stage, but
+those that are connected with reductions, none of them a contraction, where there are several: they are computed row by
+row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from legato.arith.expr import Binary, Const, Op, Var
+from legato.arith.expr import Binary, Const, Op, Select, Var
 from legato.arith.prove import prove_equal
 from legato.arith.substitute import nodes, variables
 from legato.base.dataclass import dataclass
 from legato.te.order import in_order, reads
 from legato.te.tensor import Stage, Tensor
 from legato.tir.expr import Cast, Load
+from legato.tir.walk import has_load
 
-__all__ = ["Part", "is_broadcast", "is_contraction", "is_elementwise", "parts"]
+__all__ = ["Part", "is_broadcast", "is_contraction", "is_elementwise", "is_move", "parts"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -33,7 +35,7 @@ class Part:
 def parts(outputs: Sequence[Tensor]) -> list[Part]:
     """The stages that compute `outputs` in parts, each behind those that it reads."""
     order = [t for t in in_order(outputs) if t.stage is not None]
-    groups = _groups(order)
+    groups = _groups(order, outputs)
     found: list[Part] = []
     for group in groups:
         own = set(group)
@@ -43,24 +45,54 @@ def parts(outputs: Sequence[Tensor]) -> list[Part]:
     return found
 
 
-def _groups(order: Sequence[Tensor]) -> list[list[Tensor]]:
+def _groups(order: Sequence[Tensor], outputs: Sequence[Tensor]) -> list[list[Tensor]]:
     """Stages by part, in an order of which each depends on earlier ones only."""
     level: dict[Tensor, int] = {}  # contractions ahead of a stage, on the path with most of them
     for t in order:
         level[t] = max((level[x] + is_contraction(x) for x in reads(t) if x in level), default=0)
-    rest = [t for t in order if not is_contraction(t)]
+    own = _moved(order, outputs)
+    moved = {t for ts in own.values() for t in ts}
+    rest = [t for t in order if not is_contraction(t) and t not in moved]
     joined: list[list[Tensor]] = []
     for t in rest:
         near = [g for g in joined if level[g[0]] == level[t] and any(x in g for x in reads(t))]
         joined = [g for g in joined if g not in near]
         joined.append([*(x for g in near for x in g), t])
-    found = [[t] for t in order if is_contraction(t)]
+    found = [[*own.get(t, ()), t] for t in order if is_contraction(t)]
     for group in joined:
         found += [group] if _is_rowwise(group) else [[t] for t in group]
     place = {t: n for n, t in enumerate(order)}
     for group in found:
         group.sort(key=lambda t: place[t])
-    return sorted(found, key=lambda g: (level[g[0]], is_contraction(g[0]), place[g[-1]]))
+    return sorted(found, key=lambda g: (level[g[-1]], is_contraction(g[-1]), place[g[-1]]))
+
+
+def _moved(order: Sequence[Tensor], outputs: Sequence[Tensor]) -> dict[Tensor, list[Tensor]]:
+    """For contractions, the stages that only rearrange or pad what they alone read."""
+    readers: dict[Tensor, list[Tensor]] = {}
+    for t in order:
+        for x in reads(t):
+            readers.setdefault(x, []).append(t)
+    found: dict[Tensor, list[Tensor]] = {}
+    for t in order:
+        if is_move(t) and t not in outputs and len(readers[t]) == 1 and is_contraction(readers[t][0]):
+            found.setdefault(readers[t][0], []).append(t)
+    return found
+
+
+def is_move(t: Tensor) -> bool:
+    """Whether each element of `t` is one of another tensor or a literal, whatever data says."""
+    stage = t.stage
+    if not isinstance(stage, Stage) or stage.reduction is not None:
+        return False
+    todo = [stage.body]
+    while todo:
+        e = todo.pop()
+        if isinstance(e, Select) and not has_load(e.cond):
+            todo += (e.a, e.b)
+        elif not isinstance(e, Const) and not (isinstance(e, Load) and not any(map(has_load, e.indices))):
+            return False
+    return True
 
 
 def _is_rowwise(group: Sequence[Tensor]) -> bool:
