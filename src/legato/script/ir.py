@@ -1,33 +1,10 @@
 """`I`: the names of modules in scripts. `from legato.script import ir as I`
 
-@I.ir_module
-class Module:
-    @T.prim_func
-    def kernel(…): …
-
-    @R.function
-    def main(x: R.Tensor(("n",), "float32")):
-        cls = Module
-        return R.call_tir(cls.kernel, (x,), out_sinfo=R.Tensor(("n",), "float32"))
+They are defined in `modules.module_names`; `ir.pyi`, which `tools/script_stubs.py` writes, tells editors of them.
 """
 
-from __future__ import annotations
+from legato.script.modules import module_names as _names
+from legato.script.modules.module_names import *  # noqa: F403  # whose `__all__` names them
 
-from typing import Any, Final
-
-from legato.ir.module import Module
-from legato.script.modules.module import ModuleAttributes
-from legato.script.modules.module import ir_module as _ir_module
-
-SCRIPT_NAME: Final = "I"
-__all__ = ["ir_module", "module_attrs"]
-
-
-def ir_module(cls: Any = None, *, check_well_formed: bool = True, s_tir: bool = True) -> Module | Any:
-    """`@I.ir_module` above a class: the module of its functions, which is checked in any case."""
-    return _ir_module if cls is None else _ir_module(cls)
-
-
-def module_attrs(attrs: Any) -> ModuleAttributes:
-    """Attributes of the module."""
-    return ModuleAttributes(dict(attrs))
+SCRIPT_NAME = _names.SCRIPT_NAME
+__all__ = _names.__all__
