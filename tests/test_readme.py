@@ -34,7 +34,10 @@ def test_ci_runs_the_test_command() -> None:
 
 PYTHON = {
     "README": blocks("python"),
-    **{page: blocks("python", (ROOT / f"docs/{page}.md").read_text()) for page in ("from_tvm_relax", "operators", "relax", "shapes")},
+    **{
+        page: blocks("python", (ROOT / f"docs/{page}.md").read_text())
+        for page in ("from_tvm_relax", "operators", "relax", "shapes")
+    },
 }
 
 

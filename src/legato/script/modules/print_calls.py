@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import MISSING, fields
 from typing import Any
 
+from legato.arith.expr import Const
 from legato.arith.expr import Var as DimVar
 from legato.base.errors import UnsupportedError
 from legato.ir import sugar
 from legato.ir._own_ops import op_table
+from legato.ir.attr_types import WRONG, field_types, fitted
 from legato.ir.call_tir import CALL_TIR
 from legato.ir.expr import Call, Constructor, Expr, Function, GlobalVar, Tuple
 from legato.ir.op import Op
@@ -49,8 +51,16 @@ def call_text(node: Call, text: Text, values: Values, variables: Callable[[Const
         value = getattr(node.attrs, f.name)
         default = f.default if f.default is not MISSING else MISSING
         if type(default) is not type(value) or repr(default) != repr(value):
-            args.append(f"{f.name}={values.value(value)}")
+            exact = fitted(_numbers(value), field_types(op.attrs).get(f.name, Any)) is WRONG  # a dim that is a number
+            args.append(f"{f.name}={values.value(value, exact=exact)}")
     return f"{operator_text(op)}({', '.join(args)})"
+
+
+def _numbers(value: Any) -> Any:
+    """A value as it is read where its dims that are numbers are written so."""
+    if isinstance(value, tuple):
+        return tuple(map(_numbers, value))
+    return int(value.value) if isinstance(value, Const) else value
 
 
 def _is_told(node: Call, variables: Callable[[Constructor], Sequence[TypeVar]]) -> bool:

@@ -128,9 +128,11 @@ class Values:
                 return f"R.Data({quoted(name)}, {tuple_text([of(a) for a in args])})"
         raise UnsupportedError(f"a script has no text for the type {ty}", hint=HINT)
 
-    def value(self, value: Any) -> str:
-        """An attribute's value."""
+    def value(self, value: Any, *, exact: bool = False) -> str:
+        """An attribute's value; `exact`: a dim that is a number is written as a dim."""
         match value:
+            case Const() if exact and value.dtype == dt.index:
+                return f"T.index({value.value})"
             case str():
                 return quoted(value)
             case None | bool() | int():
@@ -140,7 +142,7 @@ class Values:
             case dt.DType(name):
                 return f'R.dtype("{name}")'
             case tuple() | list():
-                return tuple_text([self.value(v) for v in value])
+                return tuple_text([self.value(v, exact=exact) for v in value])
             case Mapping():
                 return f"{{{', '.join(f'{self.value(k)}: {self.value(v)}' for k, v in value.items())}}}"
             case Dim():
