@@ -237,6 +237,19 @@ def test_wrong_specs(case: int) -> None:
         act()
 
 
+def test_a_spec_of_arguments() -> None:
+    model = Perceptron()
+    given = (values(3, 6), [np.int32(1), values(4)])
+    spec = nn.spec.MethodSpec.from_torch([given, 5], model.parts)
+    assert [repr(s) for s in spec.arg_specs][:1] == [
+        '(Tensor([3, 6], "float32"), [Tensor([], "int32"), Tensor([4], "float32")])'
+    ]
+    mod, _ = model.export_tvm(nn.spec.ModuleSpec(model, ["main"], [spec]))
+    assert evaluate(mod, [given, np.int64(5), *WEIGHTS])[1][1].shape == (5, 10)
+    with pytest.raises(TypeCheckError, match="takes x, got 2 arguments"):
+        nn.spec.MethodSpec.from_torch([1, 2], model.main)
+
+
 def test_dims_are_told_by_names_and_by_arithmetic() -> None:
     n = nn.Parameter(["n"]).shape[0]
     assert T(["n", "2 * n + 1", n // 2, 3], "float32").ty == T([n, 2 * n + 1, "n // 2", "7 % 4"], "float32").ty

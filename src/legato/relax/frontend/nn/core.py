@@ -160,7 +160,7 @@ class _Parts(Module):
 
 
 class _List(_Parts):
-    def __init__(self, found: Iterable[Any] | None = None) -> None:
+    def __init__(self, found: Iterable[Any] | None) -> None:
         super().__init__({str(i): part for i, part in enumerate(found or ())})
 
     def __iter__(self) -> Iterator[Any]:
@@ -189,6 +189,9 @@ class _List(_Parts):
 class ModuleList(_List):
     """Modules in order; a call passes what one gives to the next."""
 
+    def __init__(self, modules: Iterable[Module] | None = None) -> None:
+        super().__init__(modules)
+
     def forward(self, x: Any) -> Any:
         """What the last one gives, of what those before it give."""
         for module in self:
@@ -201,9 +204,12 @@ class ParameterList(_List):
 
     kind = Parameter
 
+    def __init__(self, params: Iterable[Parameter] | None = None) -> None:
+        super().__init__(params)
+
 
 class _Dict(_Parts):
-    def __init__(self, found: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, found: Mapping[str, Any] | None) -> None:
         super().__init__(dict(found or {}))
 
     def __iter__(self) -> Iterator[str]:
@@ -255,8 +261,14 @@ class _Dict(_Parts):
 class ModuleDict(_Dict):
     """Modules by name."""
 
+    def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
+        super().__init__(modules)
+
 
 class ParameterDict(_Dict):
     """Parameters by name."""
 
     kind = Parameter
+
+    def __init__(self, params: Mapping[str, Parameter] | None = None) -> None:
+        super().__init__(params)

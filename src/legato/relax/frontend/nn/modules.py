@@ -8,26 +8,11 @@ from typing import Any, Final
 from legato.base.errors import TypeCheckError, UnsupportedError
 from legato.relax.frontend.nn import op
 from legato.relax.frontend.nn.core import Module, ModuleList, Parameter, Tensor
+from legato.relax.frontend.nn.effects import IOEffect, KVCache
 
-__all__ = [
-    "GELU",
-    "Attention",
-    "Conv1D",
-    "Conv2D",
-    "Conv3D",
-    "ConvTranspose1D",
-    "ConvTranspose2D",
-    "Embedding",
-    "GroupNorm",
-    "Identity",
-    "LayerNorm",
-    "Linear",
-    "RMSNorm",
-    "ReLU",
-    "SiLU",
-    "TimestepEmbedding",
-    "Timesteps",
-]  # fmt: skip
+__all__ = ["GELU", "Attention", "Conv1D", "Conv2D", "Conv3D", "ConvTranspose1D", "ConvTranspose2D", "Embedding",
+           "GroupNorm", "IOEffect", "Identity", "KVCache", "LayerNorm", "Linear", "RMSNorm", "ReLU", "SiLU",
+           "TimestepEmbedding", "Timesteps"]  # fmt: skip
 
 
 class ReLU(Module):
@@ -108,7 +93,7 @@ class _Conv(Module):
 
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: int | Sequence[int], stride: int | Sequence[int] = 1,
-        padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, groups: int = 1, bias: bool = True,
+        padding: int | Sequence[int] | str = 0, dilation: int | Sequence[int] = 1, groups: int = 1, bias: bool = True,
         dtype: str | None = None,
     ) -> None:  # fmt: skip
         if groups < 1 or in_channels % groups or out_channels % groups:
@@ -147,8 +132,12 @@ class Conv1D(_Conv):
 class _Layout(_Conv):
     """A convolution whose images may have another layout."""
 
-    def __init__(self, *args: Any, data_layout: str | None = None, **keywords: Any) -> None:
-        super().__init__(*args, **keywords)
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: int | Sequence[int], stride: int | Sequence[int] = 1,
+        padding: int | Sequence[int] | str = 0, dilation: int | Sequence[int] = 1, groups: int = 1, bias: bool = True,
+        dtype: str | None = None, data_layout: str | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, dtype)
         self.data_layout = data_layout or ("NCHW" if self.dims == 2 else "NCDHW")
 
     def forward(self, x: Tensor) -> Tensor:

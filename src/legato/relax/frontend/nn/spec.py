@@ -127,6 +127,26 @@ class MethodSpec:
         names = [n for n in takes if n in given] + [n for n in given if n not in takes]
         return MethodSpec(method, names, [given[n] for n in names], **_options(name, spec.get("$", {})))
 
+    @staticmethod
+    def from_torch(args: Sequence[Any], method: Callable[..., Any]) -> MethodSpec:
+        """Of arguments that it is called with, in order: tensors have the shapes and dtypes of these."""
+        names = list(signature(method).parameters)
+        if len(args) > len(names):
+            raise TypeCheckError(f"the method takes {', '.join(names) or 'nothing'}, got {len(args)} arguments")
+        return MethodSpec.from_raw(dict(zip(names, map(_spec_like, args), strict=False)), method)
+
+
+def _spec_like(value: Any) -> Any:
+    """The spec of what is such a value."""
+    if isinstance(value, tuple | list):
+        found = [_spec_like(v) for v in value]
+        return tuple(found) if isinstance(value, tuple) else found
+    if isinstance(value, int) and not isinstance(value, bool):
+        return int
+    if not hasattr(value, "shape"):
+        raise TypeCheckError(f"{value!r} is no argument of a method", hint="an array, an integer, or several of these")
+    return Tensor([int(d) for d in value.shape], str(value.dtype).removeprefix("torch."))
+
 
 _MORE: Final = (Argument.VAR_POSITIONAL, Argument.VAR_KEYWORD)
 
