@@ -123,6 +123,11 @@ def test_parameters_and_dims_are_bound() -> None:
     static = T.BindSymbolicVars({"n": 3}, "main")(MOD)["main"]
     assert isinstance(static, Function)
     assert static.params[0].ty == relax.TensorType((3, 4))
+    both = T.BindParams("main", {MOD["main"].params[0]: X, "w": W})(MOD)  # type: ignore[union-attr]
+    assert all(np.allclose(g, w, rtol=1e-5) for g, w in zip(evaluate(both, []), WANTED, strict=True))
+    for params, message in (({"q": W}, "0 parameters of @main are called q"), ({"w": X}, "a value of shape")):
+        with pytest.raises(CompileError, match=message):
+            T.BindParams("main", params)(MOD)
     with pytest.raises(CompileError, match="no parameter of main has the dim k"):
         T.BindSymbolicVars({"k": 3}, "main")(MOD)
 

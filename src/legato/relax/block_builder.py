@@ -270,6 +270,8 @@ class BlockBuilder:
         """The global variable of a function that is added; of an equal tensor program that is there already."""
         if isinstance(func, Function):
             return self._define(func_name, func)
+        if not isinstance(func, Func):
+            raise CompileError(f"a {type(func).__name__} is no function of a module")
         gv = self._programs.add(func, func_name)
         self._functions |= self._programs.made
         return gv

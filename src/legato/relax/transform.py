@@ -6,7 +6,7 @@ where there were some. Of Relax's passes, what exists is here; a call of another
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NoReturn
 
@@ -15,8 +15,8 @@ from legato.base import dtype as dt
 from legato.base.errors import CompileError, UnsupportedError
 from legato.base.node import post_order, transform
 from legato.infer.infer import infer
-from legato.ir.expr import Call, Dataflow, Expr, Function, GlobalVar
-from legato.ir.module import GlobalFunc, Module
+from legato.ir.expr import Call, Dataflow, Expr, Function
+from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.types import Dim
 from legato.ops import table
@@ -31,10 +31,10 @@ from legato.relax._passes import (
     module_pass,
 )
 from legato.relax.block_builder import BlockBuilder
+from legato.relax.params import bound_params
 from legato.relax.ty import as_dim
-from legato.relay.build_module import bind_params_by_name
 from legato.relay.module import IRModule
-from legato.transform._call_graph import callees, reachable_from, reopened
+from legato.transform._call_graph import callees, reachable_from, with_open_calls
 from legato.transform._inline import Inliner
 from legato.transform.canonicalize import Canonicalize
 from legato.transform.eliminate_common import EliminateCommon
@@ -219,12 +219,13 @@ def RemoveUnusedParameters() -> Pass:
 
 
 def BindParams(func_name: str, params: Mapping[Any, Any]) -> Pass:
-    """Parameters of a function, by name or as variables, become constants."""
-    named = {getattr(key, "name", key): value for key, value in params.items()}
+    """Parameters of a function, by name or as variables, become constants, and dims that these tell numbers.
+
+    CompileError where there is no such parameter, TypeCheckError where a value does not fit.
+    """
 
     def run(mod: Module) -> Module:
-        func = _graph_function(mod, func_name)
-        return infer(mod.with_function(mod.var(func_name), bind_params_by_name(func, named)))
+        return bound_params(mod, func_name, params)
 
     return _pass("BindParams", run)
 
@@ -248,17 +249,9 @@ def BindSymbolicVars(binding_map: Mapping[Any, Any], func_name: str | None = Non
             odd = ", ".join(str(getattr(k, "name", k)) for k in missing)
             raise CompileError(f"no parameter of {' or '.join(map(str, names))} has the dim {odd}")
         changed = {gv for gv, f in mod.functions.items() if f is not before.functions[gv]}
-        return infer(mod.with_functions({gv: _reopened(f, changed) for gv, f in mod.functions.items()}))
+        return infer(with_open_calls(mod, changed))
 
     return _pass("BindSymbolicVars", run)
-
-
-def _reopened(func: GlobalFunc, changed: Collection[GlobalVar]) -> GlobalFunc:
-    """`func`, where the types of calls of changed functions are to be inferred again."""
-    if not isinstance(func, Function):
-        return func
-    body = transform(func.body, lambda n: reopened(n, n.args) if isinstance(n, Call) and n.op in changed else None)
-    return func if body is func.body else replace(func, body=body, ty=None)
 
 
 def _graph_function(mod: Module, name: str) -> Function:

@@ -39,7 +39,7 @@ class TensorType(it.TensorType, metaclass=Named):
         if vdevice is not None:
             raise TypeCheckError("a program runs on one device", hint="leave out vdevice")
         known = None if dtype in (None, "") else dt.dtype(dtype)
-        given = shape.dims if isinstance(shape, ir.Shape) else None if shape is None else tuple(shape)
+        given = None if shape is None else _listed(shape.dims if isinstance(shape, ir.Shape) else shape, "dims")
         return type_of(TensorForm(given, known, None if ndim == -1 else ndim), as_dim)
 
 
@@ -48,7 +48,7 @@ class TupleType(it.TupleType, metaclass=Named):
 
     @staticmethod
     def build(fields: Iterable[Any]) -> it.TupleType:
-        return it.TupleType(tuple(map(as_type, fields)))
+        return it.TupleType(tuple(map(as_type, _listed(fields, "types"))))
 
 
 class ShapeType(it.ShapeType, metaclass=Named):
@@ -56,7 +56,9 @@ class ShapeType(it.ShapeType, metaclass=Named):
 
     @staticmethod
     def build(values: Iterable[Any] | None = None, ndim: int = -1) -> Type:
-        return type_of(ShapeForm(None if values is None else tuple(values), None if ndim == -1 else ndim), as_dim)
+        return type_of(
+            ShapeForm(None if values is None else _listed(values, "dims"), None if ndim == -1 else ndim), as_dim
+        )
 
 
 class PrimType(it.TensorType, metaclass=Named):
@@ -74,7 +76,7 @@ class FuncType(it.FuncType, metaclass=Named):
 
     @staticmethod
     def build(params: Iterable[Any], ret: Any, purity: bool = True) -> it.FuncType:
-        return it.FuncType(tuple(map(as_type, params)), as_type(ret))
+        return it.FuncType(tuple(map(as_type, _listed(params, "types"))), as_type(ret))
 
     @staticmethod
     def opaque_func(*_: object, **__: object) -> it.HoleType:
@@ -93,6 +95,12 @@ class ObjectType(it.HoleType, metaclass=Named):
 AnyType = ObjectStructInfo = ObjectType
 TensorStructInfo, TupleStructInfo, ShapeStructInfo = TensorType, TupleType, ShapeType
 PrimStructInfo, FuncStructInfo = PrimType, FuncType
+
+
+def _listed(given: Any, what: str) -> tuple[Any, ...]:
+    if not isinstance(given, Iterable) or isinstance(given, str):
+        raise TypeCheckError(f"got {given!r}, wanted a list of {what}")
+    return tuple(given)
 
 
 def as_type(annotation: Any) -> Type:

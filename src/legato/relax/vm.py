@@ -20,11 +20,12 @@ from legato.base.dataclass import dataclass
 from legato.base.dtype import dtype
 from legato.base.errors import CompileError, RunError, UnsupportedError
 from legato.base.target import Target
-from legato.ir.expr import Function
+from legato.infer.infer import infer
 from legato.ir.module import Module
 from legato.relax.nd import wrapped
+from legato.relax.params import bound_params
 from legato.relay._targets import as_target, require_cpu
-from legato.relay.build_module import Executor, bind_params_by_name
+from legato.relay.build_module import Executor
 from legato.relay.module import IRModule
 from legato.runtime.executable import Executable
 
@@ -92,9 +93,7 @@ def build(
     if exec_mode not in ("bytecode", "compiled"):
         raise CompileError(f"there is no exec_mode {exec_mode!r}", hint="bytecode, or compiled, which is the same")
     if params:
-        main = module["main"]
-        assert isinstance(main, Function)
-        module = module.with_function(module.var("main"), bind_params_by_name(main, params))
+        module = bound_params(infer(module), "main", params)
     if callable(relax_pipeline):
         found = relax_pipeline(module)
         module = getattr(found, "module", found)

@@ -12,7 +12,7 @@ A Tensor here is a view of the compiler's own (`te.tensor`). Elements and axes a
 
 from __future__ import annotations
 
-import builtins
+from builtins import any as any_
 from collections.abc import Callable, Sequence
 from inspect import Parameter, signature
 from math import log as ln
@@ -23,6 +23,7 @@ from ml_dtypes import finfo
 from legato.arith import expr as arith
 from legato.arith.expr import Const, Expr, fresh
 from legato.arith.simplify import simplify
+from legato.arith.substitute import replace, variables
 from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.base.errors import InternalError, TypeCheckError, UnsupportedError
@@ -30,7 +31,7 @@ from legato.te import math
 from legato.te import tensor as stages
 from legato.te.order import in_order
 from legato.te.programs import program
-from legato.te.scalar import ReduceAxis, Reduced, Scalar, lifted, plain
+from legato.te.scalar import ReduceAxis, Reduced, ReduceVar, Scalar, lifted, plain
 from legato.tir import scalars
 from legato.tir.expr import Load, cast
 from legato.tir.expr import identity as neutral
@@ -107,13 +108,16 @@ def placeholder(shape: Any, dtype: DType | str = "float32", name: str = "placeho
 
 def _extents(shape: Any) -> list[Expr]:
     listed = shape if isinstance(shape, tuple | list) else (shape,)
-    return [simplify(scalars.as_index(plain(d), "an extent")) for d in listed]
+    found = [simplify(scalars.as_index(plain(d), "an extent")) for d in listed]
+    if any_(isinstance(d, Const) and d.value < 0 for d in found):
+        raise TypeCheckError(f"the extents {', '.join(map(str, found))}", hint="extents are from 0 on")
+    return found
 
 
 def reduce_axis(dom: Any, name: str = "r") -> ReduceAxis:
     """An axis for a reduction, of the integers from `dom[0]` up to, and without, `dom[1]`."""
     begin, end = (scalars.as_index(plain(d), "an end of an axis") for d in dom)
-    return ReduceAxis(fresh(name), begin, simplify(end - begin))
+    return ReduceAxis(name, begin, simplify(end - begin))
 
 
 def compute(
@@ -139,18 +143,18 @@ def compute(
 def _axis_names(fcompute: Callable[..., Any], rank: int) -> list[str]:
     params = list(signature(fcompute).parameters.values())
     names = [p.name for p in params if p.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)]
-    is_open = builtins.any(p.kind is Parameter.VAR_POSITIONAL for p in params)
+    is_open = any_(p.kind is Parameter.VAR_POSITIONAL for p in params)
     if len(names) > rank or (len(names) < rank and not is_open):
         raise TypeCheckError(f"a tensor of rank {rank} from a function of {len(names)} indices")
     return names + [f"i{n}" for n in range(len(names), rank)]
 
 
 def _stage(extents: Sequence[Expr], axes: Sequence[arith.Var], found: Any, name: str) -> Tensor:
-    reduction = None
-    if isinstance(found, Reduced):
-        own = tuple(stages.Axis(a.var, a.extent) for a in found.axes)
-        reduction = stages.Reduction(found.combiner, own, found.init)
-    body = found.value if reduction is not None else _element(found)
+    reduction = found.reduction if isinstance(found, Reduced) else None
+    body = found.value if isinstance(found, Reduced) else _element(found)
+    loose = [v.name for v in variables(body) if isinstance(v, ReduceVar)]
+    if loose:
+        raise TypeCheckError(f"{name}: nothing is reduced over {', '.join(loose)}", hint="te.sum(…, axis=[…])")
     stage = stages.Stage(tuple(map(stages.Axis, axes, extents)), body, reduction)
     return Tensor(stages.Tensor(name, extents, body.dtype, stage))
 
@@ -158,7 +162,7 @@ def _stage(extents: Sequence[Expr], axes: Sequence[arith.Var], found: Any, name:
 def _element(value: Any) -> Expr:
     """A scalar as an element of a tensor: integers without a dtype of their own are int64, or int32 as literals."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return arith.const(value, dt.int32)
+        return _literal(value, dt.int32)
     e = scalars.as_scalar(plain(value))
     return cast(e, dt.int64) if e.dtype == dt.index else e
 
@@ -185,10 +189,14 @@ def _reduction(combiner: str) -> Callable[..., Reduced]:
         if odd or not axes:
             raise TypeCheckError(f"te.{combiner} over {odd or 'no axis'}", hint="te.reduce_axis((0, n)) makes an axis")
         body = _element(expr)
+        if body.dtype.is_bool:
+            raise TypeCheckError(f"te.{combiner} of bool", hint='x.astype("int32")')
         if where is not None:
             body = arith.select(scalars.logical(plain(where), "where"), body, neutral(_COMBINED[combiner], body.dtype))
         first = None if init is None else scalars.converted(plain(init), body.dtype, "init")
-        return Reduced(combiner, body, axes, first)
+        own = tuple(stages.Axis(fresh(a.name), a.extent) for a in axes)
+        parts: dict[Expr, Expr] = {a.var: o.var for a, o in zip(axes, own, strict=True)}
+        return Reduced(replace(body, parts), stages.Reduction(combiner, own, first))
 
     return function
 
@@ -297,9 +305,19 @@ def _limit(dtype: DType, sign: int) -> Expr:
 
 
 def const(value: float | bool, dtype: DType | str | None = None) -> Scalar:
-    """A number of a dtype; without one, int32 or float32."""
-    kind = {bool: dt.bool_, int: dt.int32, float: dt.float32}[type(value)] if dtype is None else dt.dtype(dtype)
-    return Scalar(scalars.as_type(value, kind))
+    """A number of a dtype; without one, int32 or float32. TypeCheckError where it does not fit."""
+    if dtype is not None:
+        return Scalar(_literal(value, dt.dtype(dtype)))
+    kinds = {bool: dt.bool_, int: dt.int32, float: dt.float32}
+    if type(value) not in kinds:
+        raise TypeCheckError(f"te.const of {value!r}, wanted a number")
+    return Scalar(_literal(value, kinds[type(value)]))
+
+
+def _literal(value: Any, dtype: DType) -> Expr:
+    if isinstance(value, int) and dtype.is_int and not dtype.min <= value <= dtype.max:
+        raise TypeCheckError(f"{value} does not fit into {dtype}", hint=f'te.const({value}, "int64")')
+    return scalars.as_type(plain(value), dtype)
 
 
 _NOT_HERE = {

@@ -16,9 +16,10 @@ from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.base.errors import TypeCheckError
 from legato.base.node import transform
+from legato.te.tensor import Reduction
 from legato.tir import scalars
 
-__all__ = ["ReduceAxis", "Reduced", "Scalar", "lifted", "plain"]
+__all__ = ["ReduceAxis", "ReduceVar", "Reduced", "Scalar", "lifted", "plain"]
 
 
 class Scalar(Var):
@@ -120,29 +121,33 @@ class Scalar(Var):
         return Scalar(scalars.negated(plain(self)))
 
 
+class ReduceVar(Var):
+    """The variable of a ReduceAxis: in place of it a reduction over the axis has one of its own."""
+
+    __slots__ = ()
+
+
 class ReduceAxis(Scalar):
     """An axis that a reduction runs over: `var` from 0 up to `extent`, seen as `value`."""
 
     __slots__ = ("extent", "var")
-    var: Var
+    var: ReduceVar
     extent: Expr
 
-    def __init__(self, var: Var, begin: Expr, extent: Expr) -> None:
-        super().__init__(var + begin, var.name)
-        self.var, self.extent = var, extent
+    def __init__(self, name: str, begin: Expr, extent: Expr) -> None:
+        self.var, self.extent = ReduceVar(name, lo=0), extent
+        super().__init__(self.var + begin, name)
 
 
 class Reduced(Scalar):
-    """`combiner` of `value` over `axes`, from `init` on (None: the combiner's identity): the whole of a compute."""
+    """The `reduction` of `value`: the whole of a compute."""
 
-    __slots__ = ("axes", "combiner", "init")
-    combiner: str
-    axes: tuple[ReduceAxis, ...]
-    init: Expr | None
+    __slots__ = ("reduction",)
+    reduction: Reduction
 
-    def __init__(self, combiner: str, value: Expr, axes: tuple[ReduceAxis, ...], init: Expr | None) -> None:
-        super().__init__(value, combiner)
-        self.combiner, self.axes, self.init = combiner, axes, init
+    def __init__(self, value: Expr, reduction: Reduction) -> None:
+        super().__init__(value, reduction.combiner)
+        self.reduction = reduction
 
 
 def plain(value: Any) -> Any:
@@ -155,7 +160,7 @@ def plain(value: Any) -> Any:
 
 def _value(node: Expr) -> Expr | None:
     if isinstance(node, Reduced):
-        raise TypeCheckError(f"a {node.combiner} inside of an expression", hint="give it a te.compute of its own")
+        raise TypeCheckError(f"a {node.name} inside of an expression", hint="give it a te.compute of its own")
     return node.value if isinstance(node, Scalar) else None
 
 

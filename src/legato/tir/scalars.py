@@ -66,6 +66,8 @@ def unary(op: str, a: Expr) -> Expr:
     """`op a` of a scalar expression."""
     if op == "not":
         return arith.lnot(logical(a, "the operand of `not`"))
+    if op == "~" and a.dtype.is_float:
+        raise TypeCheckError(f"`~` of {a.dtype}, wanted an integer or a truth value")
     if op == "~":
         return arith.lnot(a) if a.dtype.is_bool else call("bitnot", a)
     return negated(a) if op == "-" else a

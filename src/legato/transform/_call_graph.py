@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from legato.base.graph import components
+from legato.base.node import transform
 from legato.ir.expr import Call, Expr, GlobalVar
 from legato.ir.module import Module
 from legato.ir.scope import post_order
 
-__all__ = ["broken", "callees", "reachable_from", "reopened", "values"]
+__all__ = ["broken", "callees", "reachable_from", "reopened", "values", "with_open_calls"]
 
 Calls = Mapping[GlobalVar, Iterable[GlobalVar]]
 
@@ -40,6 +41,19 @@ def values(mod: Module) -> set[GlobalVar]:
 def reopened(call: Call, args: Iterable[Expr]) -> Call:
     """The call on `args`, whose type is to be inferred again: that of the function has changed."""
     return replace(call, op=call.op.with_type(None), args=tuple(args), type_args=(), ty=None)
+
+
+def with_open_calls(mod: Module, changed: Collection[GlobalVar]) -> Module:
+    """`mod`, where the types of calls of changed functions are to be inferred again."""
+
+    def step(node: Expr) -> Expr | None:
+        return reopened(node, node.args) if isinstance(node, Call) and node.op in changed else None
+
+    functions = dict(mod.functions)
+    for gv, func in mod.graph_functions():
+        body = transform(func.body, step)
+        functions[gv] = func if body is func.body else replace(func, body=body, ty=None)
+    return mod.with_functions(functions)
 
 
 def reachable_from(roots: Iterable[GlobalVar], calls: Calls) -> set[GlobalVar]:
