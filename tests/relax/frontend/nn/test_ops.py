@@ -290,7 +290,7 @@ WRONG: list[tuple[Callable[..., Any], type[CompileError], str]] = [
     (lambda x: op.ccl_allreduce(x), UnsupportedError, "one machine"),
     (lambda x: op.tensor_ir_op(SCALED, "f", [3, x], x), TypeCheckError, "tensors come first"),
     (lambda x: op.tensor_ir_op(SCALED, "f", [x, 3], None), TypeCheckError, "f gives None"),
-    (lambda x: op.tensor_ir_op(SCALED, "f", [x, 3], x), TypeCheckError, "got 1"),
+    (lambda x: op.tensor_ir_op(SCALED, "f", [x, 3], x), TypeCheckError, "rank 1"),
     (lambda x: op.tensor_ir_op(print, "f", [x], x), TypeCheckError, "no tensor program"),
     (lambda x: op.tensor_ir_inplace_op(DOUBLED, "f", x, [0, 1], x), TypeCheckError, "1 results for 2"),
     (lambda x: op.tensor_expr_op(lambda a: 1, "f", [x]), TypeCheckError, "f gives 1"),
