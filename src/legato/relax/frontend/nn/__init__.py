@@ -17,6 +17,8 @@ Methods are called once, with tensors that stand for values, and what they compu
 
 from __future__ import annotations
 
+import typing
+
 from legato.relax.frontend.nn import core, exporter, modules, op, spec, visitor
 from legato.relax.frontend.nn.core import (
     Module,
@@ -51,7 +53,6 @@ from legato.relax.frontend.nn.modules import (
     TimestepEmbedding,
     Timesteps,
 )
-from legato.relax.frontend.nn.op import *  # noqa: F403
 from legato.relax.frontend.nn.subroutine import SubroutineMixin
 from legato.relax.frontend.nn.visitor import Mutator
 
@@ -61,3 +62,14 @@ __all__ = ["GELU", "Attention", "Conv1D", "Conv2D", "Conv3D", "ConvTranspose1D",
            "ParameterList", "RMSNorm", "ReLU", "SiLU", "SourceModule", "SubroutineMixin", "Tensor",
            "TimestepEmbedding", "Timesteps", "add_extern", "core", "exporter", "get_default_dtype", "modules", "op",
            "set_default_dtype", "spec", "visitor"]  # fmt: skip
+
+
+def __getattr__(name: str) -> typing.Any:
+    """Operators are found here, too: `nn.relu` is `nn.op.relu`."""
+    if name in op.__all__:
+        return getattr(op, name)
+    raise AttributeError(f"relax.frontend.nn has no {name}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *op.__all__})

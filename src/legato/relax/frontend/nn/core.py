@@ -79,16 +79,15 @@ class Module(Composite, SubroutineMixin):
         if strict and (missing or odd):
             told = [f"{what} {', '.join(names)}" for what, names in (("missing", missing), ("odd", odd)) if names]
             raise CompileError(f"the state of {type(self).__name__}: {'; '.join(told)}", hint="strict=False takes it")
-        before = {n: p.data for n, p in own.items()}
-        try:
-            for name, given in state_dict.items():
-                if name not in own:
-                    continue
-                own[name].data = given.data if isinstance(given, Parameter) else given
-        except TypeCheckError as error:
-            for n, p in own.items():
-                p.data = before[n]
-            raise TypeCheckError(f"{name}: {error.message}", hint=error.hint) from None
+        fitting = {}
+        for name in (n for n in own if n in state_dict):
+            given = state_dict[name]
+            try:
+                fitting[name] = own[name].fitting(given.data if isinstance(given, Parameter) else given)
+            except TypeCheckError as error:
+                raise TypeCheckError(f"{name}: {error.message}", hint=error.hint) from None
+        for name, data in fitting.items():
+            own[name].data = data
         return missing, odd
 
     def to(self, dtype: str | None = None) -> None:

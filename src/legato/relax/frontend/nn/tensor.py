@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+import numpy as np
+
 from legato.arith.expr import Const
 from legato.base import dtype as dt
 from legato.base.arrays import as_array
@@ -191,17 +193,21 @@ class Parameter(Tensor):
 
     @data.setter
     def data(self, data: Any) -> None:
-        """TypeCheckError where they are of another shape or dtype."""
+        """TypeCheckError where it does not fit."""
+        found = self.fitting(data)
+        self._data = None if found is None else array(found)
+
+    def fitting(self, data: Any) -> np.ndarray[Any, Any] | None:
+        """`data` as an array, or None. TypeCheckError where it is of another shape or dtype than this."""
         if data is None:
-            self._data = None
-            return
+            return None
         given = as_array(_detached(data), "a parameter's data", TypeCheckError)
         extents = zip(self.shape, given.shape, strict=False)
         if given.ndim != self.ndim or any(isinstance(w, int) and w != g for w, g in extents):
             raise TypeCheckError(f"data of shape {list(given.shape)} for {self!r}")
         if dt.dtype(given.dtype).name != self.dtype:
             raise TypeCheckError(f"data of {given.dtype} for {self!r}", hint="convert it, or the model: m.to(dtype)")
-        self._data = array(given)
+        return given
 
     def to(self, dtype: str | None = None) -> None:
         """Another dtype, where one is given. TypeCheckError where data of this one is there."""
