@@ -56,7 +56,7 @@ def show(program: Module | Func | Function, constants: MutableMapping[str, Any] 
 
     constants: a dictionary that arrays of more than 16 elements go to, by the names that the script has for them;
     `parse` takes it. Without it they stand in the script.
-    UnsupportedError for what scripts do not have: host functions, and what nests deeper than Python's blocks do.
+    UnsupportedError for what nests deeper than Python's blocks do, and operators that are none of the package's.
     `str(program)` is the text of any program.
     """
     from legato.script.modules.print_module import show as show_script  # on use, as above

@@ -32,6 +32,8 @@ def abs(a: _t.Any) -> _t.Any:
 def acos(a: _t.Any) -> _t.Any: ...
 def acosh(a: _t.Any) -> _t.Any: ...
 def add(a: _t.Any, b: _t.Any) -> _t.Any: ...
+def address(buffer: _t.Any) -> _t.Any:
+    r"""The handle of the object whose payload a buffer is."""
 def alloc_buffer(shape: _t.Any, dtype: _t.Any = ..., scope: _t.Any = ..., **layout: _t.Any) -> _t.Any:
     r"""A new buffer, to which nothing is stored yet, in the function, or of a thread alone ("local")."""
 def apply(op: _t.Any, a: _t.Any, b: _t.Any) -> _t.Any:
@@ -116,6 +118,8 @@ def grid(*extents: _t.Any) -> _t.Iterator[_t.Any]:
     r"""Nested loops from 0."""
 class handle:
     def __new__(cls, *args: _t.Any, **named: _t.Any) -> _t.Any: ...
+def host_op(number: _t.Any, *args: _t.Any) -> _t.Any:
+    r"""Runs operator `number` of the artifact by its reference."""
 class i16:
     def __new__(cls, *args: _t.Any, **named: _t.Any) -> _t.Any: ...
 class i32:
@@ -144,10 +148,14 @@ class int8:
     def __new__(cls, *args: _t.Any, **named: _t.Any) -> _t.Any: ...
 def intrinsic(name: _t.Any, *args: _t.Any) -> _t.Any:
     r"""The intrinsic `name` of loop programs on scalars, as they are: exp, fma, neg, …"""
+def invoke(function: _t.Any, *args: _t.Any) -> _t.Any:
+    r"""Calls another host function."""
 def isfinite(a: _t.Any) -> _t.Any:
     r"""Whether `a` is neither infinite nor NaN."""
 def isinf(a: _t.Any) -> _t.Any: ...
 def isnan(a: _t.Any) -> _t.Any: ...
+def launch(kernel: _t.Any, *args: _t.Any) -> _t.Any:
+    r"""Runs a kernel over the thread pool, and waits for it; args are buffers and scalars, as its parameters."""
 class let:
     def __new__(cls, *args: _t.Any, **named: _t.Any) -> _t.Any: ...
 def likely(condition: _t.Any) -> _t.Any:
@@ -171,15 +179,29 @@ def min_value(dtype: _t.Any) -> _t.Any:
     r"""The least number of a dtype."""
 def multiply(a: _t.Any, b: _t.Any) -> _t.Any: ...
 def nearbyint(a: _t.Any) -> _t.Any: ...
+def object(shape: _t.Any, dtype: _t.Any, *, tag: _t.Any, pointers: _t.Any, **layout: _t.Any) -> _t.Any:
+    r"""In a host function: the payload of a new object, whose first `pointers` words are handles."""
+def open(handle: _t.Any, shape: _t.Any, dtype: _t.Any, **layout: _t.Any) -> _t.Any:
+    r"""In a host function: the payload of an object."""
 def parallel(begin: _t.Any, end: _t.Any = ..., *, annotations: _t.Any = ..., step: _t.Any = ..., bounds: _t.Any = ...) -> _t.Iterator[_t.Any]: ...
+def payload_bytes(handle: _t.Any) -> _t.Any:
+    r"""The bytes of the payload of an object."""
 def pow(a: _t.Any, b: _t.Any) -> _t.Any: ...
 def power(a: _t.Any, b: _t.Any) -> _t.Any: ...
 def prefetch(place: _t.Any) -> _t.Any:
     r"""Says that an element, `X[i, j]`, will be read soon."""
-def prim_func(function: _t.Any = ..., *, private: _t.Any = ..., s_tir: _t.Any = ..., name: _t.Any = ..., reorder: _t.Any = ..., **odd: _t.Any) -> _t.Any:
+def prim_func(function: _t.Any = ..., *, private: _t.Any = ..., s_tir: _t.Any = ..., name: _t.Any = ..., reorder: _t.Any = ..., host: _t.Any = ..., constants: _t.Any = ..., **odd: _t.Any) -> _t.Any:
     r"""`@T.prim_func` above a function: a loop program (`Func`). In a class, a program of its module."""
 def reads(*regions: _t.Any) -> _t.Any:
     r"""The regions that a block reads."""
+class reference:
+    def __new__(cls, *args: _t.Any, **named: _t.Any) -> _t.Any: ...
+def release(handle: _t.Any) -> _t.Any:
+    r"""One reference to an object less; without any, it ends."""
+def resize(handle: _t.Any, shape: _t.Any, dtype: _t.Any, **layout: _t.Any) -> _t.Any:
+    r"""In a host function: the payload of an object that has another size from now on."""
+def retain(handle: _t.Any) -> _t.Any:
+    r"""One reference to an object more."""
 def round(a: _t.Any) -> _t.Any: ...
 def rsqrt(a: _t.Any) -> _t.Any:
     r"""1 / sqrt(a)."""
@@ -198,6 +220,10 @@ def sin(a: _t.Any) -> _t.Any: ...
 def sinh(a: _t.Any) -> _t.Any: ...
 def sqrt(a: _t.Any) -> _t.Any: ...
 def subtract(a: _t.Any, b: _t.Any) -> _t.Any: ...
+def switch(value: _t.Any) -> _t.Any:
+    r"""A choice with no case: `match value:` has cases."""
+def tag(handle: _t.Any) -> _t.Any:
+    r"""The tag of what a handle refers to."""
 def tan(a: _t.Any) -> _t.Any: ...
 def tanh(a: _t.Any) -> _t.Any: ...
 def thread_binding(*_: _t.Any, **__: _t.Any) -> _t.Any:
@@ -227,6 +253,8 @@ def unroll(begin: _t.Any, end: _t.Any = ..., *, annotations: _t.Any = ..., step:
 def var(dtype: _t.Any = ..., name: _t.Any = ...) -> _t.Any:
     r"""A new dim."""
 def vectorized(begin: _t.Any, end: _t.Any = ..., *, annotations: _t.Any = ..., step: _t.Any = ..., bounds: _t.Any = ...) -> _t.Iterator[_t.Any]: ...
+def view(base: _t.Any, offset: _t.Any, shape: _t.Any, dtype: _t.Any = ..., **layout: _t.Any) -> _t.Any:
+    r"""In a host function: the bytes of a buffer from `offset` on, as a buffer."""
 def where(condition: _t.Any) -> _t.Any:
     r"""The condition that a block runs under."""
 def writes(*regions: _t.Any) -> _t.Any:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import ast
 
-import pytest
+import numpy as np
 from hypothesis import given, settings
 
 from legato.arith.expr import Expr, Var, const
 from legato.base import dtype as dt
-from legato.base.errors import UnsupportedError
+from legato.ir.equal import alpha_equal as module_equal
+from legato.ir.expr import GlobalVar
+from legato.ir.module import Module
 from legato.script import parse, show
 from legato.tir.buffer import Buffer
 from legato.tir.equal import alpha_equal
 from legato.tir.expr import Load, call
 from legato.tir.parser import parse_func
-from legato.tir.stmt import Check, Func, FuncKind, Let, Store, block
+from legato.tir.stmt import Check, Func, Let, Store, block
 from tests.tir import programs
-from tests.tir.test_text import EXAMPLE
+from tests.tir.test_text import EXAMPLE, HOST
 
 
 def again(func: Func) -> Func:
@@ -32,10 +34,6 @@ def again(func: Func) -> Func:
 @settings(max_examples=150, deadline=None)
 @given(programs.functions)
 def test_random_loop_programs_come_back(func: Func) -> None:
-    if func.kind is not FuncKind.KERNEL:
-        with pytest.raises(UnsupportedError, match="host function"):
-            show(func)
-        return
     assert alpha_equal(again(func), func), show(func)
 
 
@@ -57,3 +55,15 @@ def test_deep_and_long_programs_come_back() -> None:
     assert isinstance(body, Let)
     func = Func("deep.f", (x,), block(Check(const(True, dt.bool_), 5, 'a "b"'), body))
     assert alpha_equal(again(func), func)
+
+
+def test_a_module_of_host_functions_comes_back() -> None:
+    """With the arrays that they name."""
+    held = {"conv.weight": np.array(3, np.int8), "large": np.arange(99.0)}
+    module = Module({GlobalVar("main"): parse_func(HOST.replace("w[]", "index(w[])"))}, constants=held)
+    arrays: dict[str, np.ndarray] = {}
+    for text, beside in ((show(module), None), (show(module, arrays), arrays)):
+        again = parse(text, constants=beside)
+        assert module_equal(again, module), text
+        assert all(np.array_equal(again.constants[k], v) for k, v in held.items())
+    assert len(arrays) == 1

@@ -23,8 +23,22 @@ from legato.ops import table
 from legato.script import parse, show
 from legato.tir.stmt import Func
 from legato.transform.pass_ import Observer, run
+from tests.script.modules.random_modules import script
+from tests.script.modules.test_modules import Mlp
 from tests.script.modules.test_print_graph import BOTH, LETS
 from tests.steps import steps
+
+DATA = """#[version = "0.0.5"]
+def @sum(%xs: List[Tensor[(n,), float32]], %x: Tensor[(n,), float32]) -> Tensor[(n,), float32] {
+  match (%xs) { Cons(%y, %rest) => @sum(%rest, %x + %y), Nil => %x }
+}
+def @main(%x: Tensor[(n,), float32], %k: int32) {
+  let %cell = ref(Nil());
+  let %double = fn (%z: Tensor[(n,), float32]) { %z + %z };
+  let %_ = if (%k < 3) { ref_write(%cell, Cons(%double(%x), Nil())) } else { () };
+  @sum(ref_read(%cell), %x)
+}
+"""
 
 
 def network() -> onnx.ModelProto:
@@ -47,18 +61,18 @@ def network() -> onnx.ModelProto:
 
 
 def stages(module: Module) -> dict[str, Module]:
-    """The module after each pass, and after lowering."""
-    names = [*(p.name for p in CompileOptions(target("host")).pipeline), "lower"]
+    """The module after each pass, after lowering, and the loops that it becomes."""
+    names = [*(p.name for p in CompileOptions(target("host")).pipeline), "lower", "tir"]
     options = CompileOptions(target("host"), keep=frozenset(names))
     observer = Observer(keep=options.keep)
     lower_module(run(module, options.pipeline, observer), options, observer)
     return observer.kept
 
 
-@pytest.mark.parametrize("source", ["both", "lets", "onnx"])
+@pytest.mark.parametrize("source", ["both", "lets", "onnx", "data"])
 def test_every_stage_comes_back(source: str) -> None:
     made = {"both": lambda: parse(BOTH), "lets": lambda: legato.parse(f'#[version = "0.0.5"]\n{LETS}'),
-            "onnx": lambda: legato.from_onnx(network())}  # fmt: skip
+            "onnx": lambda: legato.from_onnx(network()), "data": lambda: legato.parse(DATA)}  # fmt: skip
     module = infer(made[source]())
     for name, stage in {"": module, **stages(module)}.items():
         arrays: dict[str, Any] = {}
@@ -73,6 +87,18 @@ def test_what_comes_back_computes_the_same() -> None:
     for again in (parse(show(module)), parse(show(stages(infer(module))["fuse"]))):
         found = legato.compile(again)(x)
         assert all(np.array_equal(a, b) for a, b in zip(found, wanted, strict=True))
+
+
+def test_modules_of_both_levels_come_back() -> None:
+    """The seed's module, and random ones."""
+    for module in (Mlp, *(parse(script(seed)) for seed in range(12))):
+        again = parse(show(module))
+        assert alpha_equal(again, module), show(module)
+    x, *weights = (np.random.default_rng(0).standard_normal(s).astype(np.float32) for s in MLP)
+    assert np.array_equal(legato.compile(parse(show(Mlp)))(x, *weights), legato.compile(Mlp)(x, *weights))
+
+
+MLP = [(3, 784), (784, 256), (256,), (256, 10), (10,)]
 
 
 def chain(count: int, *, bound: bool) -> Module:
@@ -102,7 +128,7 @@ def test_work_grows_with_the_program(bound: bool) -> None:
 def test_work_grows_with_the_blocks() -> None:
     """Names that are known do not make blocks slower."""
 
-    def script(count: int) -> str:
+    def blocks_of(count: int) -> str:
         blocks = "".join(
             f"    if c:\n        y = R.exp(x)\n    else:\n        y = x\n    with R.dataflow():\n"
             f"        z{n} = R.add(x, y)\n        R.output(z{n})\n    x = z{n}\n    v{n} = x\n"
@@ -110,8 +136,8 @@ def test_work_grows_with_the_blocks() -> None:
         )
         return f'@R.function\ndef f(x: R.Tensor((4,), "float32"), c: R.Tensor((), "bool")):\n{blocks}    return x\n'
 
-    parse(script(2))
-    counts = [steps(lambda n=n: parse(script(n))) for n in (40, 80)]
+    parse(blocks_of(2))
+    counts = [steps(lambda n=n: parse(blocks_of(n))) for n in (40, 80)]
     assert counts[1] < 2.2 * counts[0]
 
 

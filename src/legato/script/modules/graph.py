@@ -120,6 +120,7 @@ class GraphReader(Evaluator):
         self.outputs: list[tuple[str, Any]] | None = None  # of the dataflow block that is open
         self.attrs: dict[str, Any] = {}
         self.options = Options()
+        self.parts: set[str] = set()  # names of variables of the pattern whose case is open
 
     def function(self, node: ast.FunctionDef, options: Options, head: Declared | None = None) -> Function:
         """A function of the module, or one inside of a function, whose head has been read."""
@@ -259,8 +260,10 @@ class GraphReader(Evaluator):
                 self._local(s)
             case ast.Expr():
                 self._expression(s.value)
-            case ast.AnnAssign(value=None) | ast.Pass():
-                pass  # the first states the type of a variable of a pattern, where that is read
+            case ast.AnnAssign(target=ast.Name(id=name), value=None) if name in self.parts:
+                pass  # states the type of a variable of a pattern, where that is read
+            case ast.Pass():
+                pass
             case ast.For() | ast.While():
                 hint = "a function that calls itself, with an if"
                 raise self.error(s, "a graph function has no loops", hint, kind=UnsupportedError)
@@ -436,7 +439,9 @@ class GraphReader(Evaluator):
     def _branch(self, stmts: Sequence[ast.stmt], names: Sequence[str], own: Sequence[Var] = ()) -> Expr:
         with self.scope(), self.b.bindings() as bound:
             self.names |= {v.name: v for v in own}
+            outer, self.parts = self.parts, {v.name for v in own}
             result = self.body(stmts)
+            self.parts = outer
             if self.faults:
                 raise Consequence("the branch is wrong")
             if result is None:

@@ -12,6 +12,7 @@ from legato.base.errors import TypeCheckError
 from legato.infer.holes import has_holes
 from legato.ir.expr import Var
 from legato.ir.types import FuncType, Type, TypeVar
+from legato.script.modules import options
 from legato.script.modules.types import TypeVarForm
 
 __all__ = ["Dataflows", "Declared", "FunctionAttributes", "LetForm", "Options", "Outputs", "Partial", "Sequences"]
@@ -81,7 +82,9 @@ class Options:
         if form not in ("let", "graph"):
             raise TypeCheckError(f"a function of form {form!r}", hint='"let", or "graph": an assignment names a node')
         attrs = ({"private": True} if private else {}) | ({} if pure else {"pure": False})
-        return Options(attrs, form == "graph", let, name, tuple(type_params), dict(bounds or {}))
+        called = None if name is None else options.name(name, "the name of a function")
+        listed = options.sequence(type_params, "type_params")
+        return Options(attrs, form == "graph", bool(let), called, listed, options.bounds(bounds))
 
 
 @dataclass(frozen=True, slots=True)

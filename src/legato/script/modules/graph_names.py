@@ -22,7 +22,7 @@ from legato.base import dtype as dt
 from legato.base.errors import TypeCheckError
 from legato.ir import expr as ir
 from legato.ir.types import Kind
-from legato.script.modules import values
+from legato.script.modules import options, values
 from legato.script.modules.evaluate import Namespace
 from legato.script.modules.forms import ScalarType
 from legato.script.modules.graph_forms import Dataflows, FunctionAttributes, LetForm, Outputs, Partial, Sequences
@@ -104,12 +104,14 @@ def Ref(value: Any) -> RefForm:
 
 def TypeVar(name: str, kind: str = "Type") -> TypeVarForm:
     """A type variable of the function, or of the data type."""
-    return TypeVarForm(name, Kind(kind))
+    if kind not in {k.value for k in Kind}:
+        raise TypeCheckError(f"a type variable of kind {kind!r}", hint=f"one of {', '.join(k.value for k in Kind)}")
+    return TypeVarForm(options.name(name, "a type variable"), Kind(kind))
 
 
 def Data(name: str, args: Any = None) -> DataForm:
     """A data type of the module, applied to types where it takes some."""
-    return DataForm(name, None if args is None else _sequence(args))
+    return DataForm(options.name(name, "a data type"), None if args is None else _sequence(args))
 
 
 def data_type(
@@ -121,8 +123,14 @@ def data_type(
     constructors: by their names, the types of what each holds. name, names: what it and constructors are called, by
     their names here, where that is no name of Python.
     """
-    held = {key: _sequence(types) for key, types in dict(constructors).items()}
-    return DataTypeForm(held, _sequence(type_params), name, dict(names or {}), dict(bounds or {}), extern)
+    if not isinstance(constructors, dict):
+        raise TypeCheckError('R.data_type takes a dictionary: {"Nil": (), "Cons": (…)}')
+    held = {options.name(key, "a constructor"): options.sequence(types, key) for key, types in constructors.items()}
+    variables = options.sequence(type_params, "type_params")
+    if not all(isinstance(v, TypeVarForm) for v in variables):
+        raise TypeCheckError('type_params of a data type: wanted (R.TypeVar("A"), …)')
+    called = None if name is None else options.name(name, "the name of a data type")
+    return DataTypeForm(held, variables, called, options.words(names, "names"), options.bounds(bounds), bool(extern))
 
 
 Object = AnyForm()

@@ -19,16 +19,15 @@ from legato.base.span import Span
 from legato.infer.infer import infer, infer_function
 from legato.ir.expr import GlobalVar
 from legato.ir.module import GlobalFunc, Module
-from legato.script.modules.data_types import data_types
 from legato.script.modules.evaluate import Evaluator, Outer, TextNames, raise_all
 from legato.script.modules.graph import GraphReader, declared, graph_function
 from legato.script.modules.graph_forms import Options
+from legato.script.modules.heads import is_definition, read_heads
 from legato.script.modules.names import Members, ModuleNames
 from legato.script.modules.tensor import tensor_function
-from legato.script.modules.types import DataTypeForm
 from legato.script.source import Source, names_around, parsed, read
 
-__all__ = ["ModuleAttributes", "Waiting", "function", "ir_module", "module_from_text", "prim_func"]
+__all__ = ["Waiting", "function", "ir_module", "module_from_text", "prim_func"]
 
 T = TypeVar("T")
 _MARKS: Final = {"prim_func": "T", "function": "R"}  # decorators by their last name
@@ -45,29 +44,24 @@ class Waiting:
         raise CompileError(f"{self.function.__name__} is part of a class that is no module", hint=hint)
 
 
-@dataclass(frozen=True, slots=True)
-class ModuleAttributes:
-    """`I.module_attrs({…})`."""
-
-    values: Mapping[str, Any]
-
-
 def prim_func(
     function: Any = None, *, private: bool = False, s_tir: bool = True, name: str | None = None, reorder: bool = True,
-    **odd: Any,
+    host: bool = False, constants: Any = None, **odd: Any,
 ) -> Any:  # fmt: skip
     """`@T.prim_func` above a function: a loop program (`Func`). In a class, a program of its module.
 
-    name: what it is called, where that is no name of Python. reorder: index parameters go behind the buffers.
+    name: what it is called, where that is no name of Python. reorder: index parameters go behind the buffers. host: a
+    host function, which launches kernels; constants: which of its last buffers are arrays of the module, by name.
     """
     _refuse(odd, "T.prim_func")
     if function is None:
-        return lambda f: prim_func(f, private=private, name=name, reorder=reorder)
+        return lambda f: prim_func(f, private=private, name=name, reorder=reorder, host=host, constants=constants)
     if _is_in_class(function):
         return Waiting(function)
     code = read(function)
     assert isinstance(code.node, ast.FunctionDef)
-    return tensor_function(code.source, code.node, code.outer, name=name, reorder=reorder)
+    given = {"name": name, "reorder": reorder, "host": host, "constants": constants}
+    return tensor_function(code.source, code.node, code.outer, **given)
 
 
 def function(function_: Any = None, **options: Any) -> Any:
@@ -199,40 +193,22 @@ def _module(
     functions = [s for s in node.body if isinstance(s, ast.FunctionDef)]
     for s in node.body:
         is_head = isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant | ast.Call)
-        if not (is_head or isinstance(s, ast.FunctionDef | ast.Pass) or _defines(s)):
+        if not (is_head or isinstance(s, ast.FunctionDef | ast.Pass) or is_definition(s)):
             message = f"{type(s).__name__} in a module: it has functions and data types only"
             error = UnsupportedError(message, span=source.span(s))
             source.quote(error)
             raise error
-    heads = [s for s in node.body if _defines(s) or (isinstance(s, ast.Expr) and isinstance(s.value, ast.Call))]
+    heads = [s for s in node.body if is_definition(s) or (isinstance(s, ast.Expr) and isinstance(s.value, ast.Call))]
     return _module_of(source, functions, outer, node.name, heads, constants)
-
-
-def _defines(s: ast.stmt) -> bool:
-    """`List = R.data_type(…)`."""
-    return isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name) and isinstance(s.value, ast.Call)
 
 
 def _module_of(
     source: Source, nodes: list[ast.FunctionDef], outer: Outer, name: str, heads: Sequence[ast.stmt] = (),
     constants: Mapping[str, Any] | None = None,
 ) -> Module:  # fmt: skip
-    reader = Evaluator(source, outer)
-    attrs: dict[str, Any] = {}
-    forms: dict[str, DataTypeForm] = {}
-    for head in heads:
-        assert isinstance(head, ast.Expr | ast.Assign)
-        found = reader.value(head.value)
-        target = head.targets[0] if isinstance(head, ast.Assign) else None
-        if isinstance(found, DataTypeForm) and isinstance(target, ast.Name):
-            forms[target.id] = found
-        elif isinstance(found, ModuleAttributes) and target is None:
-            attrs |= found.values
-        else:
-            hint = "List = R.data_type({…}), I.module_attrs({…})"
-            raise reader.error(head, "a module has functions, data types and attributes", hint, kind=UnsupportedError)
-    with reader.at(heads[0] if heads else ast.Pass(lineno=1, col_offset=0)):
-        types = data_types(forms)
+    reader = GraphReader(source, outer)
+    reader.options = Options(constants=constants)
+    own = read_heads(reader, heads, [n.name for n in nodes])
     kinds = [_kind(reader, n) for n in nodes]
     if len({n.name for n in nodes}) < len(nodes):
         twice = next(n for i, n in enumerate(nodes) if n.name in {m.name for m in nodes[:i]})
@@ -240,28 +216,28 @@ def _module_of(
     made: dict[GlobalVar, GlobalFunc] = {}
     declared_: dict[str, GlobalVar] = {}
     for node, (kind, options) in zip(nodes, kinds, strict=True):
-        reader_ = GraphReader(source, outer, members=Members({}, types))
-        ty = declared(reader_, node, _options(options)).ty if kind == "R" else None
+        inside = GraphReader(source, outer, members=Members({}, own.types))
+        with inside.at(node):
+            ty = declared(inside, node, _options(options)).ty if kind == "R" else None
         declared_[node.name] = GlobalVar(options.get("name") or node.name, ty=ty)
-    members = Members(declared_, types)
+    members = Members(declared_, own.types)
     scope: dict[str, Any] = {name: ModuleNames(members)} if name else dict(declared_)
     faults: list[CompileError] = []
     for node, (kind, options) in sorted(zip(nodes, kinds, strict=True), key=lambda pair: pair[1][0] != "T"):
         gv = declared_[node.name]
         try:
             if kind == "T":
-                name_, reorder = options.get("name"), options.get("reorder", True)
-                made[gv] = members.programs[gv] = tensor_function(source, node, outer, name=name_, reorder=reorder)
+                given = {k: options[k] for k in ("name", "reorder", "host", "constants") if k in options}
+                made[gv] = members.programs[gv] = tensor_function(source, node, outer, **given)
             else:
-                given = replace(_options(options), constants=constants)
-                made[gv] = graph_function(source, node, outer, scope, given, members)
+                said = replace(_options(options), constants=constants)
+                made[gv] = graph_function(source, node, outer, scope, said, members)
         except CompileError as error:
             faults.append(error)
     raise_all(faults)
     functions = {gv: made[gv] for gv in declared_.values()} | members.programs
-    return _typed(
-        lambda: infer(Module(functions, {data.header: data for data in members.types.values()}, attrs)), source
-    )
+    types = {data.header: data for data in members.types.values()}
+    return _typed(lambda: infer(Module(functions, types, own.attrs, own.constants)), source)
 
 
 def _typed(run: Callable[[], T], source: Source) -> T:

@@ -16,11 +16,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from legato.ir.module import Module
-from legato.script.modules.module import ModuleAttributes
+from legato.script.modules.heads import ModuleAttributes, ModuleConstants
 from legato.script.modules.module import ir_module as _ir_module
 
 SCRIPT_NAME: Final = "I"
-__all__ = ["ir_module", "module_attrs"]
+__all__ = ["ir_module", "module_attrs", "module_constants"]
 
 
 def ir_module(cls: Any = None, *, check_well_formed: bool = True, s_tir: bool = True) -> Module | Any:
@@ -31,3 +31,8 @@ def ir_module(cls: Any = None, *, check_well_formed: bool = True, s_tir: bool = 
 def module_attrs(attrs: Any) -> ModuleAttributes:
     """Attributes of the module."""
     return ModuleAttributes(dict(attrs))
+
+
+def module_constants(arrays: Any) -> ModuleConstants:
+    """The arrays of the module's host functions, by their names: `{"w": R.const([1.0, 2.0], "float32")}`."""
+    return ModuleConstants(dict(arrays))

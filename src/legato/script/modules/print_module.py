@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from legato.base.errors import UnsupportedError
 from legato.infer.infer import infer, infer_function
 from legato.ir._dims import free_dims
 from legato.ir.expr import Function
 from legato.ir.module import Module
 from legato.ir.types import TypeData
 from legato.script.modules.print_graph import Known, KnownType, show_graph
-from legato.script.modules.print_lines import HINT, Lines, Names, is_identifier, quoted
+from legato.script.modules.print_lines import Lines, Names, is_identifier, quoted
 from legato.script.modules.print_scalars import tuple_text
 from legato.script.modules.print_tensor import show_tensor
 from legato.script.modules.print_values import Arrays, Values
@@ -43,8 +42,6 @@ def show(program: Module | Func | Function, constants: MutableMapping[str, np.nd
 
 
 def _module(module: Module, lines: Lines, arrays: Arrays) -> None:
-    if module.constants:
-        raise UnsupportedError("a script has no arrays of host functions", hint=HINT)
     names = Names()
     known = Known(
         {gv.name: _name(gv.name, "f", names) for gv in module.functions},
@@ -55,9 +52,12 @@ def _module(module: Module, lines: Lines, arrays: Arrays) -> None:
     lines.depth = 1
     if module.attrs:
         lines.add(f"I.module_attrs({Values(names, arrays).value(dict(module.attrs))})")
+    if module.constants:
+        held = [f"{quoted(key)}: {arrays.constant(np.asarray(data))}" for key, data in module.constants.items()]
+        lines.add(f"I.module_constants({{{', '.join(held)}}})")
     for data in known.types.values():
         _data_type(data, lines, Values(Names(), arrays))
-    is_first = not (module.attrs or module.types)
+    is_first = not (module.attrs or module.constants or module.types)
     for gv, func in module.functions.items():
         if not is_first:
             lines.lines.append("")

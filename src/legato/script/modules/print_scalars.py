@@ -17,7 +17,7 @@ from legato.arith.substitute import nodes
 from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.base.errors import UnsupportedError
-from legato.tir.expr import Call, Cast, Load
+from legato.tir.expr import Address, Call, Cast, Load, Size, Tag
 
 __all__ = ["MOST_DEPTH", "float_text", "literal", "scalar_texts", "tuple_text"]
 
@@ -80,6 +80,10 @@ def _text(e: Expr, texts: dict[Expr, Text], names: Callable[[Any], str]) -> Text
             return f"T.{'boolean' if dtype.is_bool else dtype.name}({_list((a,), texts)})", _ATOM
         case Call(name=name, args=args):
             return _call(name, args, texts)
+        case Address(buffer=buffer):
+            return f"T.address({names(buffer)})", _ATOM
+        case Tag(handle=handle) | Size(handle=handle):
+            return f"T.{e.text}({_list((handle,), texts)})", _ATOM
         case Binary():
             return _binary(e, texts)
     raise UnsupportedError(
@@ -145,6 +149,8 @@ def literal(value: float | bool, dtype: DType) -> str:
         return str(int(value))
     if dtype.is_bool:
         return f"T.boolean({bool(value)})"
+    if dtype == dt.handle:
+        return f"T.reference({int(value)})"
     return f"T.{dtype.name}({float_text(float(value)) if dtype.is_float else int(value)})"
 
 

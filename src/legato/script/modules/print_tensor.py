@@ -18,7 +18,8 @@ from legato.arith.expr import Const, Expr, Var
 from legato.arith.substitute import variables
 from legato.base import dtype as dt
 from legato.base.errors import UnsupportedError
-from legato.script.modules.print_lines import Lines, Names, is_identifier
+from legato.script.modules.print_host import HOST, host_line
+from legato.script.modules.print_lines import HINT, Lines, Names, is_identifier, quoted
 from legato.script.modules.print_scalars import float_text, scalar_texts, tuple_text
 from legato.tir.buffer import Buffer, Layout, Scope
 from legato.tir.stmt import (
@@ -35,9 +36,10 @@ from legato.tir.stmt import (
     Prefetch,
     Stmt,
     Store,
+    Switch,
     While,
 )
-from legato.tir.walk import flat, vars_used
+from legato.tir.walk import BINDERS, flat, vars_used
 
 __all__ = ["show_tensor"]
 
@@ -47,13 +49,7 @@ Step = tuple[Stmt | str, int]  # a statement or a line, and its depth
 
 
 def show_tensor(func: Func, lines: Lines, python_name: str | None = None) -> None:
-    """Writes a loop program, as a function called `python_name` in the script.
-
-    UnsupportedError for a host function, and for what only these have.
-    """
-    if func.kind is not FuncKind.KERNEL or func.constants:
-        hint = "str(module) is the text of any program"
-        raise UnsupportedError(f"@{func.name} is a host function, which scripts do not have", hint=hint)
+    """Writes a loop program, as a function called `python_name` in the script."""
     _Printer(func, lines).function(python_name or func.name)
 
 
@@ -73,10 +69,15 @@ class _Printer:
         options = [] if written == func.name else [f"name={func.name!r}"]
         buffers = [p for p in func.params if isinstance(p, Buffer)]
         scalars = [p for p in func.params if isinstance(p, Var)]
-        if list(func.params) != [*buffers, *scalars]:
-            options.append("reorder=False")
+        is_host = func.kind is FuncKind.HOST
+        if is_host or list(func.params) != [*buffers, *scalars]:
+            options += ["host=True"] if is_host else ["reorder=False"]
+        if func.constants:
+            named = ", ".join(f"{quoted(self.names(b))}: {quoted(key)}" for b, key in func.constants)
+            options.append(f"constants={{{named}}}")
         lines.add(f"@T.prim_func({', '.join(options)})" if options else "@T.prim_func")
         shown, told = self._head(func.params, buffers, scalars)
+        shown += [self._parameter(b, ()) for b, _ in func.constants]
         lines.listed(f"def {written}", shown, ":")
         for v in told:
             lines.add(f"{self.names(v)} = T.int64()", lines.depth + 1)
@@ -98,6 +99,8 @@ class _Printer:
     def _parameter(self, p: Buffer | Var, named: Sequence[Var]) -> str:
         if isinstance(p, Buffer):
             return f"{self.names(p)}: T.Buffer({self._buffer(p, quoted=True)})"
+        if p.dtype == dt.handle:
+            return f"{self.names(p)}: T.reference"
         if p.dtype != dt.index:
             raise UnsupportedError(f"parameter {p.name} is a scalar of {p.dtype}, which scripts do not have")
         plain = (p.lo, p.hi) == ((0, None) if p in named else (None, None))
@@ -153,17 +156,31 @@ class _Printer:
                 self.lines.add(f"T.prefetch({self.names(s.buffer)}[{', '.join(indices) or '()'}])", depth)
             case Barrier():
                 self.lines.add("T.barrier()", depth)
+            case Switch():
+                return self._switch(s, depth)
             case _:
-                hint = "str(module) is the text of any program"
-                raise UnsupportedError(f"a script has no text for {type(s).__name__}", hint=hint)
+                return self._host(s, depth)
         return []
+
+    def _host(self, s: Stmt, depth: int) -> list[Step]:
+        if not isinstance(s, HOST):
+            raise UnsupportedError(f"a script has no text for {type(s).__name__}", hint=HINT)
+        self.lines.add(host_line(s, lambda es: self._texts(es, depth), self.names, self._buffer), depth)
+        return [(body, depth) for body in s.children()]
+
+    def _switch(self, s: Switch, depth: int) -> list[Step]:
+        value = self._text(s.value, depth)
+        self.lines.add(f"match {value}:" if s.children() else f"T.switch({value})", depth)
+        heads = [*(f"case {n}:" for n, _ in s.cases), *([] if s.default is None else ["case _:"])]
+        return [step for head, body in zip(heads, s.children(), strict=True)
+                for step in ((head, depth + 1), (body, depth + 2))]  # fmt: skip
 
     def _block(self, s: Block, depth: int) -> list[Step]:
         """Statements in order; of those that hold to the end of a block, all but the last get a block of their own."""
         stmts = flat(s)
         out: list[Step] = []
         for n, stmt in enumerate(stmts):
-            if isinstance(stmt, Let | Alloc) and n + 1 < len(stmts):
+            if isinstance(stmt, (Let, *BINDERS)) and n + 1 < len(stmts):
                 out += [("with T.sblock():", depth), (stmt, depth + 1)]
             else:
                 out.append((stmt, depth))
@@ -206,7 +223,10 @@ class _Printer:
     # ------------------------------------------------------------------ expressions
 
     def _text(self, e: Expr, depth: int) -> str:
-        return scalar_texts([e], self.names, self._sharing(depth))[0]
+        return self._texts([e], depth)[0]
+
+    def _texts(self, exprs: Sequence[Expr], depth: int) -> list[str]:
+        return scalar_texts(exprs, self.names, self._sharing(depth))
 
     def _sharing(self, depth: int) -> Any:
         def share(text: str) -> str:

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from legato.arith.expr import Const, Expr, Var, const, floordiv
 from legato.arith.substitute import variables
 from legato.base import dtype as dt
 from legato.base.errors import CompileError, TypeCheckError, UnsupportedError
+from legato.script.modules import options
 from legato.script.modules.blocks import Block, Place
 from legato.script.modules.evaluate import Evaluator, Outer, raise_all
 from legato.script.modules.forms import (
@@ -37,11 +38,30 @@ from legato.script.modules.forms import (
     ScalarType,
     Viewed,
 )
+from legato.script.modules.host_names import ObjectForm, OpenForm, ViewForm
 from legato.script.source import Source
 from legato.tir import scalars
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
-from legato.tir.stmt import Alloc, Check, For, Func, If, Let, LoopKind, Stmt, Store, While, block
+from legato.tir.stmt import (
+    Alloc,
+    Check,
+    For,
+    Func,
+    FuncKind,
+    If,
+    Let,
+    LoopKind,
+    Object,
+    Open,
+    Resize,
+    Stmt,
+    Store,
+    Switch,
+    View,
+    While,
+    block,
+)
 from legato.tir.threads import settled
 from legato.tir.verify import verify
 
@@ -56,15 +76,19 @@ Item = Stmt | Callable[[Stmt], Stmt]  # a statement, or what takes the rest of t
 
 
 def tensor_function(
-    source: Source, node: ast.FunctionDef, outer: Outer, *, name: str | None = None, reorder: bool = True
-) -> Func:
+    source: Source, node: ast.FunctionDef, outer: Outer, *, name: str | None = None, reorder: bool = True,
+    host: bool = False, constants: Mapping[str, str] | None = None,
+) -> Func:  # fmt: skip
     """The loop program that a function of a script says. CompileError, with the place, for what is wrong in it.
 
-    name: what it is called, if not as in the script. reorder: index parameters go behind the buffers.
+    name: what it is called, if not as in the script. reorder: index parameters go behind the buffers. host: it is a
+    host function, and constants are the arrays of the module that its last buffers are, by their names.
     """
     reader = TensorReader(source, node, outer)
     try:
-        return reader.function(name or node.name, reorder)
+        with reader.at(node):
+            called = node.name if name is None else options.name(name, "the name of a function")
+            return reader.function(called, bool(reorder) and not host, bool(host), constants)
     except CompileError as error:
         if error.span is None:
             error.span = source.span(node)
@@ -85,19 +109,27 @@ class TensorReader(Evaluator):
         stores = (n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
         self.assigned = Counter(stores)
 
-    def function(self, name: str, reorder: bool) -> Func:
+    def function(
+        self, name: str, reorder: bool, host: bool = False, constants: Mapping[str, str] | None = None
+    ) -> Func:
         """The whole function, verified."""
         self._parameters()
         body = self.body(self.node.body)
         raise_all(self.faults)
-        params = [self._parameter(given, p) for given, p in self.params.items()]
+        held = options.words(constants, "constants")
+        odd = [n for n in held if not isinstance(self.params.get(n), Buffer)]
+        if odd or (held and not host):
+            raise self.error(self.node, f"constants: {', '.join(odd) or name}", "they are buffers of a host function")
+        bound = tuple((b, held[n]) for n, b in self.params.items() if n in held and isinstance(b, Buffer))
+        params = [self._parameter(given, p) for given, p in self.params.items() if given not in held]
         buffers = [p for p in params if isinstance(p, Buffer)]
         named = [d for d in self._named(params) if d not in params]
         ordered: tuple[Buffer | Var, ...] = (*buffers, *(p for p in params if isinstance(p, Var)), *named)
         if not reorder:
             ordered = (*params, *named)
-        func = Func(name, ordered, body, span=self.source.span(self.node))
-        verify(settled(func))
+        kind = FuncKind.HOST if host else FuncKind.KERNEL
+        func = Func(name, ordered, body, kind, bound, span=self.source.span(self.node))
+        verify(func if host else settled(func))
         return func
 
     # ------------------------------------------------------------------ parameters
@@ -128,6 +160,8 @@ class TensorReader(Evaluator):
     def _scalar_parameter(name: str, form: ScalarType | Bounded, is_dim: bool) -> Var:
         if isinstance(form, Bounded):
             return Var(name, dt.index, form.lo, form.hi)
+        if form.dtype == dt.handle:
+            return Var(name, dt.handle)
         if not form.dtype.is_int and form.dtype != dt.index:
             raise UnsupportedError(
                 f"parameter {name} is a scalar of {form.dtype}", hint="pass a tensor: T.Buffer((), …)"
@@ -244,6 +278,8 @@ class TensorReader(Evaluator):
                 raise self.error(s, f"{ast.unparse(s)} has no meaning in a tensor program", hint, kind=UnsupportedError)
             case ast.While():
                 yield self._while(s)
+            case ast.Match():
+                yield self._switch(s)
             case _:
                 what = type(s).__name__
                 raise self.error(s, f"{what} has no meaning in a tensor program", kind=UnsupportedError)
@@ -269,6 +305,15 @@ class TensorReader(Evaluator):
             case Allocation(form=form):
                 buffer = self.names[name] = self.buffer(name, form)
                 yield lambda rest: Alloc(buffer, rest)
+            case ViewForm(base=base, offset=offset, form=form):
+                made = self.names[name] = self.buffer(name, form)
+                yield lambda rest: View(made, base, offset, rest)
+            case ObjectForm(form=form, tag=tag, pointers=pointers):
+                made = self.names[name] = self.buffer(name, form)
+                yield lambda rest: Object(made, tag, pointers, rest)
+            case OpenForm(handle=handle, form=form, is_resized=is_resized):
+                made = self.names[name] = self.buffer(name, form)
+                yield lambda rest: (Resize if is_resized else Open)(made, handle, rest)
             case MetaVar(value=given):
                 self.names[name] = scalars.as_scalar(given)
             case LetForm(value=given, bounds=(lo, hi)):
@@ -346,6 +391,21 @@ class TensorReader(Evaluator):
         if s.orelse:
             raise self.error(s, "else of a loop has no meaning in a tensor program", kind=UnsupportedError)
         return While(scalars.logical(self._scalar(self.value(s.test)), "the condition"), self.body(s.body))
+
+    def _switch(self, s: ast.Match) -> Stmt:
+        """`match value:` with a number in each case, and `_` for all others."""
+        value = scalars.as_scalar(self._scalar(self.value(s.subject)))
+        cases: list[tuple[int, Stmt]] = []
+        default: Stmt | None = None
+        for case in s.cases:
+            match case.pattern:
+                case ast.MatchValue(value=number) if isinstance(n := self.value(number), int) and default is None:
+                    cases.append((n, self.body(case.body)))
+                case ast.MatchAs(pattern=None, name=None) if default is None:
+                    default = self.body(case.body)
+                case other:
+                    raise self.error(other, "a case has a number; the last one may be _", kind=UnsupportedError)
+        return Switch(value, tuple(cases), default)
 
     def _assert(self, s: ast.Assert) -> Stmt:
         cond = scalars.logical(self._scalar(self.value(s.test)), "the condition")

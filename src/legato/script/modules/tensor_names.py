@@ -25,6 +25,7 @@ from legato.arith import expr as arith
 from legato.arith.expr import Expr, const
 from legato.base import dtype as dt
 from legato.base.errors import TypeCheckError, UnsupportedError
+from legato.script.modules import options
 from legato.script.modules.evaluate import Namespace
 from legato.script.modules.forms import (
     Allocation,
@@ -47,8 +48,20 @@ from legato.script.modules.forms import (
     ScalarType,
     Viewed,
 )
+from legato.script.modules.host_names import ObjectForm, OpenForm, ViewForm
+from legato.script.modules.host_names import address as address
+from legato.script.modules.host_names import host_op as host_op
+from legato.script.modules.host_names import invoke as invoke
+from legato.script.modules.host_names import launch as launch
+from legato.script.modules.host_names import payload_bytes as payload_bytes
+from legato.script.modules.host_names import reference as reference
+from legato.script.modules.host_names import release as release
+from legato.script.modules.host_names import retain as retain
+from legato.script.modules.host_names import switch as switch
+from legato.script.modules.host_names import tag as tag
 from legato.script.modules.module import prim_func as prim_func
 from legato.tir import scalars
+from legato.tir.buffer import Buffer as Memory
 from legato.tir.buffer import Layout, Scope
 from legato.tir.expr import Load, call
 from legato.tir.intrinsics import INTRINSICS
@@ -56,19 +69,21 @@ from legato.tir.stmt import Barrier, LoopKind, Prefetch
 
 SCRIPT_NAME: Final = "T"
 _NAMES: Final = (
-    "Add", "And", "Buffer", "Cast", "Div", "EQ", "FloorDiv", "FloorMod", "GE", "GT", "LE", "LT", "Max", "Min", "Mul",
-    "NE", "Not", "Or", "Select", "Sub", "abs", "acos", "acosh", "add", "alloc_buffer", "apply", "asin", "asinh",
-    "atan", "atanh", "axis", "barrier", "bf16", "bfloat16", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor",
-    "block", "block_attr", "bool", "boolean", "bounded", "call_extern", "call_intrin", "call_packed", "cast", "ceil",
-    "ceildiv", "check", "cos", "cosh", "div_float", "erf", "evaluate", "exp", "exp10", "exp2", "f16", "f32", "f64",
-    "fabs", "float16", "float32", "float64", "floor", "floordiv", "floormod", "fma", "func_attr", "grid", "handle",
-    "i16", "i32", "i64", "i8", "if_then_else", "index", "indexdiv", "indexmod", "infinity", "init", "int16", "int32",
-    "int64", "int8", "intrinsic", "isfinite", "isinf", "isnan", "let", "likely", "log", "log10", "log1p", "log2",
-    "match_buffer", "max", "max_value", "meta_var", "min", "min_value", "multiply", "nearbyint", "parallel", "pow",
-    "power", "prefetch", "prim_func", "reads", "round", "rsqrt", "sblock", "sblock_alloc_buffer", "sblock_attr",
-    "serial", "shift_left", "shift_right", "sigmoid", "sin", "sinh", "sqrt", "subtract", "tan", "tanh",
-    "thread_binding", "trunc", "truncdiv", "truncmod", "u16", "u32", "u64", "u8", "uint16", "uint32", "uint64",
-    "uint8", "unroll", "var", "vectorized", "where", "writes",
+    "Add", "And", "Buffer", "Cast", "Div", "EQ", "FloorDiv", "FloorMod", "GE", "GT", "LE", "LT", "Max", "Min",
+    "Mul", "NE", "Not", "Or", "Select", "Sub", "abs", "acos", "acosh", "add", "address", "alloc_buffer", "apply",
+    "asin", "asinh", "atan", "atanh", "axis", "barrier", "bf16", "bfloat16", "bitwise_and", "bitwise_not",
+    "bitwise_or", "bitwise_xor", "block", "block_attr", "bool", "boolean", "bounded", "call_extern", "call_intrin",
+    "call_packed", "cast", "ceil", "ceildiv", "check", "cos", "cosh", "div_float", "erf", "evaluate", "exp",
+    "exp10", "exp2", "f16", "f32", "f64", "fabs", "float16", "float32", "float64", "floor", "floordiv", "floormod",
+    "fma", "func_attr", "grid", "handle", "host_op", "i16", "i32", "i64", "i8", "if_then_else", "index",
+    "indexdiv", "indexmod", "infinity", "init", "int16", "int32", "int64", "int8", "intrinsic", "invoke",
+    "isfinite", "isinf", "isnan", "launch", "let", "likely", "log", "log10", "log1p", "log2", "match_buffer",
+    "max", "max_value", "meta_var", "min", "min_value", "multiply", "nearbyint", "object", "open", "parallel",
+    "payload_bytes", "pow", "power", "prefetch", "prim_func", "reads", "reference", "release", "resize", "retain",
+    "round", "rsqrt", "sblock", "sblock_alloc_buffer", "sblock_attr", "serial", "shift_left", "shift_right",
+    "sigmoid", "sin", "sinh", "sqrt", "subtract", "switch", "tag", "tan", "tanh", "thread_binding", "trunc",
+    "truncdiv", "truncmod", "u16", "u32", "u64", "u8", "uint16", "uint32", "uint64", "uint8", "unroll", "var",
+    "vectorized", "view", "where", "writes",
 )  # fmt: skip
 __all__ = [*_NAMES]
 
@@ -133,14 +148,40 @@ def _shape(shape: Any) -> tuple[Any, ...]:
     return tuple(shape) if isinstance(shape, tuple | list) else (shape,)
 
 
+_WORDS: Final[Mapping[Any, dt.DType]] = {"handle": dt.handle, "index": dt.index}  # not in memory of a user's
+
+
 def _dtype(given: Any) -> dt.DType:
-    return given.dtype if isinstance(given, ScalarType) else dt.dtype(given)
+    return given.dtype if isinstance(given, ScalarType) else _WORDS.get(given) or dt.dtype(given)
 
 
 def _scope(name: str) -> Scope:
     if name not in _SCOPES:
         raise UnsupportedError(f"memory scope {name!r}", hint=f"one of {', '.join(filter(None, _SCOPES))}")
     return _SCOPES[name]
+
+
+def view(base: Any, offset: Any, shape: Any, dtype: Any = "float32", **layout: Any) -> ViewForm:
+    """In a host function: the bytes of a buffer from `offset` on, as a buffer."""
+    if not isinstance(base, Memory):
+        raise TypeCheckError("T.view is of a buffer")
+    return ViewForm(base, scalars.as_index(offset, "an offset"), Buffer(shape, dtype, **layout))
+
+
+def object(shape: Any, dtype: Any, *, tag: int, pointers: int, **layout: Any) -> ObjectForm:
+    """In a host function: the payload of a new object, whose first `pointers` words are handles."""
+    form = Buffer(shape, dtype, **layout)
+    return ObjectForm(form, options.number(tag, "a tag"), options.number(pointers, "pointers"))
+
+
+def open(handle: Any, shape: Any, dtype: Any, **layout: Any) -> OpenForm:
+    """In a host function: the payload of an object."""
+    return OpenForm(scalars.as_scalar(handle), Buffer(shape, dtype, **layout), False)
+
+
+def resize(handle: Any, shape: Any, dtype: Any, **layout: Any) -> OpenForm:
+    """In a host function: the payload of an object that has another size from now on."""
+    return OpenForm(scalars.as_scalar(handle), Buffer(shape, dtype, **layout), True)
 
 
 # ---------------------------------------------------------------------- loops and blocks
