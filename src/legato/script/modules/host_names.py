@@ -18,14 +18,15 @@ from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.errors import TypeCheckError
 from legato.script.modules import options
+from legato.script.modules.buffer_forms import Buffer as BufferOf
 from legato.script.modules.forms import BufferForm, ScalarType
 from legato.tir import scalars
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Address, Size, Tag
 from legato.tir.stmt import Arg, HostOp, Invoke, Launch, Release, Retain, Switch
 
-__all__ = ["ObjectForm", "OpenForm", "ViewForm", "address", "host_op", "invoke", "launch", "payload_bytes", "reference",
-           "release", "retain", "switch", "tag"]  # fmt: skip
+__all__ = ["ObjectForm", "OpenForm", "ViewForm", "address", "host_op", "invoke", "launch", "object", "open",
+           "payload_bytes", "reference", "release", "resize", "retain", "switch", "tag", "view"]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,29 @@ class OpenForm:
     handle: Expr
     form: BufferForm
     is_resized: bool
+
+
+def view(base: Any, offset: Any, shape: Any, dtype: Any = "float32", **layout: Any) -> ViewForm:
+    """In a host function: the bytes of a buffer from `offset` on, as a buffer."""
+    if not isinstance(base, Buffer):
+        raise TypeCheckError("T.view is of a buffer")
+    return ViewForm(base, scalars.as_index(offset, "an offset"), BufferOf(shape, dtype, **layout))
+
+
+def object(shape: Any, dtype: Any, *, tag: int, pointers: int, **layout: Any) -> ObjectForm:
+    """In a host function: the payload of a new object, whose first `pointers` words are handles."""
+    form = BufferOf(shape, dtype, **layout)
+    return ObjectForm(form, options.number(tag, "a tag"), options.number(pointers, "pointers"))
+
+
+def open(handle: Any, shape: Any, dtype: Any, **layout: Any) -> OpenForm:
+    """In a host function: the payload of an object."""
+    return OpenForm(scalars.as_scalar(handle), BufferOf(shape, dtype, **layout), False)
+
+
+def resize(handle: Any, shape: Any, dtype: Any, **layout: Any) -> OpenForm:
+    """In a host function: the payload of an object that has another size from now on."""
+    return OpenForm(scalars.as_scalar(handle), BufferOf(shape, dtype, **layout), True)
 
 
 reference = ScalarType(dt.handle)  # a handle of an object; `T.handle` is a parameter that `T.match_buffer` tells

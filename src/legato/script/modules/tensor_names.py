@@ -25,7 +25,8 @@ from legato.arith import expr as arith
 from legato.arith.expr import Expr, const
 from legato.base import dtype as dt
 from legato.base.errors import TypeCheckError, UnsupportedError
-from legato.script.modules import options
+from legato.script.modules.buffer_forms import Buffer as Buffer
+from legato.script.modules.buffer_forms import dtype_of
 from legato.script.modules.evaluate import Namespace
 from legato.script.modules.forms import (
     Allocation,
@@ -33,7 +34,6 @@ from legato.script.modules.forms import (
     Axes,
     BlockForm,
     Bounded,
-    BufferForm,
     CheckForm,
     Domain,
     Guarded,
@@ -48,21 +48,22 @@ from legato.script.modules.forms import (
     ScalarType,
     Viewed,
 )
-from legato.script.modules.host_names import ObjectForm, OpenForm, ViewForm
 from legato.script.modules.host_names import address as address
 from legato.script.modules.host_names import host_op as host_op
 from legato.script.modules.host_names import invoke as invoke
 from legato.script.modules.host_names import launch as launch
+from legato.script.modules.host_names import object as object
+from legato.script.modules.host_names import open as open
 from legato.script.modules.host_names import payload_bytes as payload_bytes
 from legato.script.modules.host_names import reference as reference
 from legato.script.modules.host_names import release as release
+from legato.script.modules.host_names import resize as resize
 from legato.script.modules.host_names import retain as retain
 from legato.script.modules.host_names import switch as switch
 from legato.script.modules.host_names import tag as tag
+from legato.script.modules.host_names import view as view
 from legato.script.modules.module import prim_func as prim_func
 from legato.tir import scalars
-from legato.tir.buffer import Buffer as Memory
-from legato.tir.buffer import Layout, Scope
 from legato.tir.expr import Load, call
 from legato.tir.intrinsics import INTRINSICS
 from legato.tir.stmt import Barrier, LoopKind, Prefetch
@@ -90,45 +91,6 @@ __all__ = [*_NAMES]
 # ---------------------------------------------------------------------- buffers
 
 handle = Handle()
-_SCOPES: Final[Mapping[str, Scope]] = {
-    "": Scope.GLOBAL, "global": Scope.GLOBAL, "shared": Scope.LOCAL, "shared.dyn": Scope.LOCAL, "local": Scope.LOCAL,
-    "register": Scope.REGISTER,
-}  # fmt: skip
-
-
-class _Buffer:
-    """`T.Buffer(shape, dtype)`, also `T.Buffer[shape, dtype]`."""
-
-    def __call__(self, shape: Any, dtype: Any = "float32", *, scope: str = "global", **layout: Any) -> BufferForm:
-        own = {name: layout.pop(name) for name in _LAYOUT if name in layout}
-        odd = [name for name, value in layout.items() if value not in _USUAL.get(name, (None,))]
-        if odd:
-            hint = "buffers are dense, in rows"
-            raise UnsupportedError(f"a buffer with {odd[0]}={layout[odd[0]]!r}", hint=hint)
-        extents = _shape(shape)
-        return BufferForm(extents, _dtype(dtype), _scope(scope), _layout(len(extents), **own) if own else None)
-
-    def __getitem__(self, given: Any) -> BufferForm:
-        shape, *dtype = given if isinstance(given, tuple) and isinstance(given[0], tuple) else (given,)
-        return self(shape, *dtype)
-
-
-_LAYOUT: Final = ("order", "halo", "halo_value", "pad")
-
-
-def _layout(rank: int, order: Any = None, halo: Any = (), halo_value: Any = 0.0, pad: Any = ()) -> Layout:
-    """How a buffer lies in memory; see `tir.buffer.Layout`."""
-    return Layout(
-        tuple(range(rank) if order is None else order), tuple(map(tuple, halo)), float(halo_value), tuple(pad)
-    )
-
-
-_USUAL: Final[Mapping[str, tuple[Any, ...]]] = {
-    "data": (None,), "strides": (None, (), []), "elem_offset": (None, 0), "align": (-1, 0, 64),
-    "offset_factor": (0, 1), "buffer_type": ("", "default"), "axis_separators": (None, (), []), "layout": (None,),
-    "allocated_addr": (None,),
-}  # fmt: skip
-Buffer = _Buffer()
 
 
 def match_buffer(param: Any, shape: Any, dtype: Any = "float32", *, scope: str = "global", **layout: Any) -> Viewed:
@@ -142,46 +104,6 @@ def alloc_buffer(shape: Any, dtype: Any = "float32", scope: str = "global", **la
 
 
 sblock_alloc_buffer = alloc_buffer
-
-
-def _shape(shape: Any) -> tuple[Any, ...]:
-    return tuple(shape) if isinstance(shape, tuple | list) else (shape,)
-
-
-_WORDS: Final[Mapping[Any, dt.DType]] = {"handle": dt.handle, "index": dt.index}  # not in memory of a user's
-
-
-def _dtype(given: Any) -> dt.DType:
-    return given.dtype if isinstance(given, ScalarType) else _WORDS.get(given) or dt.dtype(given)
-
-
-def _scope(name: str) -> Scope:
-    if name not in _SCOPES:
-        raise UnsupportedError(f"memory scope {name!r}", hint=f"one of {', '.join(filter(None, _SCOPES))}")
-    return _SCOPES[name]
-
-
-def view(base: Any, offset: Any, shape: Any, dtype: Any = "float32", **layout: Any) -> ViewForm:
-    """In a host function: the bytes of a buffer from `offset` on, as a buffer."""
-    if not isinstance(base, Memory):
-        raise TypeCheckError("T.view is of a buffer")
-    return ViewForm(base, scalars.as_index(offset, "an offset"), Buffer(shape, dtype, **layout))
-
-
-def object(shape: Any, dtype: Any, *, tag: int, pointers: int, **layout: Any) -> ObjectForm:
-    """In a host function: the payload of a new object, whose first `pointers` words are handles."""
-    form = Buffer(shape, dtype, **layout)
-    return ObjectForm(form, options.number(tag, "a tag"), options.number(pointers, "pointers"))
-
-
-def open(handle: Any, shape: Any, dtype: Any, **layout: Any) -> OpenForm:
-    """In a host function: the payload of an object."""
-    return OpenForm(scalars.as_scalar(handle), Buffer(shape, dtype, **layout), False)
-
-
-def resize(handle: Any, shape: Any, dtype: Any, **layout: Any) -> OpenForm:
-    """In a host function: the payload of an object that has another size from now on."""
-    return OpenForm(scalars.as_scalar(handle), Buffer(shape, dtype, **layout), True)
 
 
 # ---------------------------------------------------------------------- loops and blocks
@@ -316,7 +238,7 @@ f16, f32, f64, bf16 = float16, float32, float64, bfloat16
 
 def var(dtype: Any = "int32", name: str = "") -> NewVar:
     """A new dim."""
-    return NewVar(_dtype(dtype))
+    return NewVar(dtype_of(dtype))
 
 
 def bounded(lo: Any = 0, hi: Any = None) -> Bounded:
@@ -333,7 +255,7 @@ class _Let(LetMark):
         return LetForm(value, bounds)
 
     def __getitem__(self, dtype: Any) -> LetMark:
-        return LetMark(_dtype(dtype))
+        return LetMark(dtype_of(dtype))
 
 
 let = _Let()
@@ -363,12 +285,12 @@ def intrinsic(name: str, *args: Any) -> Expr:
 
 def Cast(dtype: Any, value: Any) -> Expr:
     """`value` in `dtype`."""
-    return scalars.as_type(value, _dtype(dtype))
+    return scalars.as_type(value, dtype_of(dtype))
 
 
 def cast(value: Any, dtype: Any) -> Expr:
     """`value` in `dtype`."""
-    return scalars.as_type(value, _dtype(dtype))
+    return scalars.as_type(value, dtype_of(dtype))
 
 
 def if_then_else(condition: Any, a: Any, b: Any) -> Expr:
@@ -505,12 +427,12 @@ def likely(condition: Any) -> Any:
 
 def min_value(dtype: Any) -> Expr:
     """The least number of a dtype."""
-    return _limit(_dtype(dtype), -1)
+    return _limit(dtype_of(dtype), -1)
 
 
 def max_value(dtype: Any) -> Expr:
     """The largest number of a dtype."""
-    return _limit(_dtype(dtype), 1)
+    return _limit(dtype_of(dtype), 1)
 
 
 def _limit(dtype: dt.DType, sign: int) -> Expr:
@@ -522,7 +444,7 @@ def _limit(dtype: dt.DType, sign: int) -> Expr:
 
 def infinity(dtype: Any = "float32") -> Expr:
     """Infinity."""
-    return const(math.inf, _dtype(dtype))
+    return const(math.inf, dtype_of(dtype))
 
 
 def evaluate(value: Any) -> None:
