@@ -261,12 +261,6 @@ class TensorReader(Evaluator):
                 yield from self._declare(s.target, self.value(s.annotation), self.value(value))
             case ast.AugAssign():
                 yield from self._augment(s)
-            case ast.For():
-                yield self._for(s)
-            case ast.With(items=[ast.withitem()]):
-                yield self._with(s)
-            case ast.If():
-                yield self._if(s)
             case ast.Assert():
                 yield self._assert(s)
             case ast.Expr():
@@ -276,13 +270,24 @@ class TensorReader(Evaluator):
             case ast.Break() | ast.Continue():
                 hint = "a while whose condition says when it ends, and ifs"
                 raise self.error(s, f"{ast.unparse(s)} has no meaning in a tensor program", hint, kind=UnsupportedError)
-            case ast.While():
-                yield self._while(s)
-            case ast.Match():
-                yield self._switch(s)
             case _:
-                what = type(s).__name__
-                raise self.error(s, f"{what} has no meaning in a tensor program", kind=UnsupportedError)
+                yield self._nested(s)
+
+    def _nested(self, s: ast.stmt) -> Stmt:
+        """A statement with bodies."""
+        match s:
+            case ast.For():
+                return self._for(s)
+            case ast.While():
+                return self._while(s)
+            case ast.With(items=[ast.withitem()]):
+                return self._with(s)
+            case ast.If():
+                return self._if(s)
+            case ast.Match():
+                return self._switch(s)
+        what = type(s).__name__
+        raise self.error(s, f"{what} has no meaning in a tensor program", kind=UnsupportedError)
 
     def _assign(self, target: ast.expr, value: Any, s: ast.stmt) -> Iterator[Item]:
         if isinstance(target, ast.Tuple | ast.List):
