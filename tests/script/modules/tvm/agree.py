@@ -13,7 +13,7 @@ from legato.ir.verify import verify
 from legato.runtime.values import Data
 from legato.script import parse, show
 from tests.script.modules.tvm.cases import Case, Value, arguments
-from tests.script.modules.tvm.peer import Extents
+from tests.script.modules.tvm.peer import PACKED, SEEN, Extents
 
 
 def compiled(case: Case) -> list[Value]:
@@ -22,11 +22,14 @@ def compiled(case: Case) -> list[Value]:
     again = parse(show(module))
     assert alpha_equal(again, module), show(module)
     verify(module)
-    exe = legato.compile(module)
+    packed: Any = PACKED if "test." in case.script else None
+    exe = legato.compile(module, packed=packed)
     found = []
     for args in arguments(case, module):
+        SEEN.clear()
         with np.errstate(all="ignore"):
-            interpreted = evaluate(module, list(args))
+            interpreted = evaluate(module, list(args), packed=packed)
+        SEEN.clear()
         found.append(exe(*(_given(a) for a in args)))
         differs = difference(found[-1], interpreted)
         assert differs is None, f"compiled and interpreted: {differs}"

@@ -3,13 +3,14 @@
 @T.prim_func                      @T.prim_func(s_tir=True)
 T.block, T.block_attr             T.sblock, T.sblock_attr
 T.alloc_buffer in a block         T.sblock_alloc_buffer         (in a loop it is a statement there, too)
-out_sinfo=                        out_ty=
+out_sinfo=, sinfo_args=           out_ty=, ty_args=
 """
 
 from __future__ import annotations
 
 import ast
 
+_KEYWORDS = {"out_sinfo": "out_ty", "sinfo_args": "ty_args"}
 _NAMES = {"block": "sblock", "block_attr": "sblock_attr"}
 
 
@@ -49,7 +50,7 @@ class _Spellings(ast.NodeTransformer):
         return node
 
     def visit_keyword(self, node: ast.keyword) -> ast.AST:
-        node.arg = "out_ty" if node.arg == "out_sinfo" else node.arg
+        node.arg = _KEYWORDS.get(node.arg or "", node.arg)
         return self.generic_visit(node)
 
 
