@@ -69,8 +69,12 @@ def _accessed(store: Store) -> Iterator[Buffer]:
     """The buffers of `store` that it accesses whatever its values are."""
     yield store.buffer
     stack: list[Expr] = [store.value]
+    seen: set[Expr] = set()
     while stack:
         e = stack.pop()
+        if e in seen:
+            continue
+        seen.add(e)
         if isinstance(e, Load):
             yield e.buffer
         else:  # the sides of a Select are lazy

@@ -102,6 +102,8 @@ class Op(Expr):
     value:     (*symbolic values or None, attrs, *arg types) -> symbolic value: for shape arithmetic on small integers.
     grad:      (builder, call, dy) -> gradients of the arguments.
     fusion:    how it may join others in one kernel, or that as a function of attrs.
+    places:    attrs -> at how many places an element of the result reads each operand (each field of a tuple is one);
+               None: at one, or so cheaply that it does not matter.
     cost:      (arg_types, out_type, attrs) -> Cost; None: one flop per output element.
     narrow:    what it does where data may be held in 16 bits, or that as a function of attrs.
     padded:    for results whose extents the data decides: the operator of the same arguments that gives a tuple of them
@@ -123,6 +125,7 @@ class Op(Expr):
     value: Callable[..., tuple[Dim, ...] | None] | None = None
     grad: Callable[..., Sequence[Expr]] | None = None
     fusion: Fusion | Callable[[Any], Fusion] = Fusion.OPAQUE
+    places: Callable[[Any], Sequence[int]] | None = None
     cost: Callable[[Sequence[TensorType], Type, Any], Cost] | None = None
     narrow: Narrow | Callable[[Any], Narrow] = Narrow.NEVER
     padded: Op | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
@@ -17,6 +18,7 @@ from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, TupleType, Type
 from legato.ops._tensors import Array, product, tensor_bytes
 from legato.te.fresh import fresh_stages
+from legato.te.inline import loads
 from legato.te.lower import to_tir
 from legato.te.order import in_order
 from legato.te.parts import Part, is_broadcast, is_contraction, is_elementwise, is_move, parts
@@ -155,6 +157,17 @@ def _fusion(attrs: CallTeAttrs) -> Fusion:
     return Fusion.BROADCAST if all(map(is_broadcast, order)) else Fusion.INJECTIVE
 
 
+def _places(attrs: CallTeAttrs) -> tuple[int, ...]:
+    """The most places at which a stage reads each input."""
+    stages = _program(attrs).stages
+    most = dict.fromkeys(stages.inputs, 1)
+    for t in in_order(stages.outputs):
+        if isinstance(t.stage, Stage):
+            read = Counter(x.buffer for x in dict.fromkeys(loads(t.stage.body)))
+            most |= {x: max(k, read[x]) for x, k in most.items()}
+    return tuple(most.values())
+
+
 def _cost(args: Sequence[Type], out: Type, attrs: CallTeAttrs) -> Cost:
     """An operation for each term of a stage."""
     found = _program(attrs)
@@ -192,6 +205,7 @@ call_te = Op(
     reference=_reference,
     compute=_compute,
     fusion=_fusion,
+    places=_places,
     cost=_cost,
     samples=(
         Sample((((3, 5), "float32"),), {"program": _SOFTMAX, "dims": (const(3), const(5))}),

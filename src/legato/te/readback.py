@@ -40,11 +40,12 @@ from legato.tir.expr import Load, identity
 from legato.tir.prove_access import prove_accesses
 from legato.tir.sealed import sealed
 from legato.tir.stmt import Alloc, Block, For, Func, FuncKind, If, Let, Prefetch, Stmt, Store
-from legato.tir.walk import bound_buffers, buffers_written, has_load
+from legato.tir.walk import bound_buffers, buffers_written, has_load, statements
 
 __all__ = ["Stages", "read_back"]
 
 _DEPTH = 128  # statements in each other
+_MOST = 200  # statements that store
 _LARGEST = 1 << 14  # nodes of an expression, as a graph
 _NAMES = {op: name for name, op in COMBINERS.items()}
 
@@ -115,6 +116,8 @@ class _Reader:
             raise Unreadable("it takes numbers that are no dims")
         if _depth(func.body) > _DEPTH:
             raise Unreadable(f"more than {_DEPTH} statements are in each other")
+        if sum(isinstance(s, Store) for s in statements(func)) > _MOST:
+            raise Unreadable(f"more than {_MOST} statements store")
         unproven = next((f for f in prove_accesses(func) if f.reason is not None), None)
         if unproven is not None:
             raise Unreadable(f"an access of {unproven.access.buffer.name} is not shown to be inside: {unproven.reason}")

@@ -202,6 +202,8 @@ class _Block:
             n.kind <= Fusion.BROADCAST and n.shape != node.shape for n in (*path, sink)
         ):
             return False  # computed once per element here, it would be computed once per element of a larger shape
+        if any(self._spreads(n, (node.position, *between)) for n in (*between, sink.position)):
+            return False  # so it would be here
         inner = all(n.kind <= Fusion.INJECTIVE for n in path)
         if sink.kind is Fusion.CONTRACTION:
             return not path and self._flattens(node, sink)
@@ -265,6 +267,16 @@ class _Block:
             copies[n] = alike + other or 1
             reads += copies[n] * len(self._operands(n))
         return reads
+
+    def _spreads(self, n: int, among: Sequence[int]) -> bool:
+        """Whether a binding reads one of those `among` at several places for each of its elements."""
+        value = self.bindings[n][1]
+        assert isinstance(value, Call)
+        assert isinstance(value.op, Op)
+        if value.op.places is None:
+            return False
+        pairs = zip(self._operands(n), value.op.places(value.attrs), strict=True)
+        return any(k > 1 and isinstance(v, Var) and self.position.get(v) in among for v, k in pairs)
 
     def _operands(self, n: int) -> list[Expr]:
         """What a binding reads, the fields of tuples one by one."""
