@@ -271,9 +271,7 @@ class _Block:
     def _spreads(self, n: int, among: Sequence[int]) -> bool:
         """Whether a binding reads one of those `among` at several places for each of its elements."""
         value = self.bindings[n][1]
-        assert isinstance(value, Call)
-        assert isinstance(value.op, Op)
-        if value.op.places is None:
+        if not isinstance(value, Call) or not isinstance(value.op, Op) or value.op.places is None:
             return False
         pairs = zip(self._operands(n), value.op.places(value.attrs), strict=True)
         return any(k > 1 and isinstance(v, Var) and self.position.get(v) in among for v, k in pairs)
