@@ -112,10 +112,12 @@ class Assembler:
         names: Mapping[str, str],
         hosts: Sequence[bytes],
     ) -> None:
-        """Puts all that is new into the cache; `names` of kernels by their digests."""
+        """Puts all that is new into the cache; `names` of kernels by their digests; those without were dropped."""
         for fresh in found:
             value = fresh.value
             if isinstance(value, StoredGroup):
+                if any(k.digest not in names for k in value.kernels):
+                    continue
                 value = encode(value, [code[names[k.digest]] for k in value.kernels])
             self.cache.put(fresh.key, value)
         if emitted.found is None and emitted.key is not None:

@@ -132,8 +132,8 @@ FAILS = """{
     [
         (f"{SIZE} (%y, {FAILS})", ["output0"]),  # a check behind the write
         (f"let %k = take(%s, 0i64); let %z = {FAILS}; (exp(%x), %z)", []),  # in front of it
-        (f"{SIZE} if (sum(%x) > 0f) {{ (exp(%x), 0f) }} else {{ (negative(%x), {FAILS}) }}", []),  # of both
-        (f"{SIZE} if (sum(%x) > 0f) {{ (%y, 0f) }} else {{ (%y, {FAILS}) }}", []),  # in front of a copy
+        (f"{SIZE} if (sum(%x) > 0f) {{ (tanh(%x), 0f) }} else {{ (negative(%x), {FAILS}) }}", []),  # of both
+        (f"{SIZE} if (sum(%x) > 0f) {{ (%y, 0f) }} else {{ (%y, {FAILS}) }}", ["output0"]),  # computed there at once
         (f"{SIZE} (%y, @size(%k))", ["output0"]),  # calls that nest
         (f"{SIZE} (%y, sum(@half(%x, %k).0))", ["output0"]),  # a function that checks
         (f"{SIZE} (%y, argwhere(%y))", ["output0"]),  # objects

@@ -19,9 +19,10 @@ from legato.arith.substitute import nodes
 from legato.base import dtype as dt
 from legato.interp import evaluate as interpret
 from legato.lower.hosts.program import HostProgram
-from legato.lower.plan import buffer_bytes, plan_memory
+from legato.lower.lives import buffer_bytes
+from legato.lower.plan import plan_memory
 from legato.tir.buffer import Buffer
-from legato.tir.expr import Load
+from legato.tir.expr import Address, Load
 from legato.tir.stmt import Alloc, Block, Check, Func, HostOp, If, Invoke, Launch, Stmt, Store, View, While
 from legato.tir.walk import buffers_written, statements
 from tests.graphs import BATCHES, Program, leaves, programs
@@ -78,8 +79,7 @@ class Simulation:
                 self.view(s)
                 self.run(s.body)
             case If():
-                self.read_in(s.cond)
-                self.branches(s)
+                self.branch(s)
             case While():
                 for _ in range(2):
                     self.read_in(s.cond)
@@ -94,6 +94,24 @@ class Simulation:
                 self.call(s)
             case _:
                 raise AssertionError(f"unexpected {type(s).__name__}")
+
+    def branch(self, s: If) -> None:
+        match s.cond:
+            case Binary(a=Address(buffer=a), b=Address(buffer=b)) if self.same_place(a, b):
+                self.read(a)  # and left where it is, as `b`
+                self.write(b)
+            case Binary(a=Address(), b=Address()):
+                self.run(s.then)
+            case _:
+                self.read_in(s.cond)
+                self.branches(s)
+
+    def share(self, a: Any, b: Any) -> None:
+        """Parameters `a` and `b` are the same memory, which holds `a`."""
+        for buffer in (a, b):
+            self.place[buffer] = (a.name, 0, self.bytes_of(a))
+            self.number[buffer] = len(self.number) + 1
+        self.owner[a.name] = np.full(self.value(buffer_bytes(a)), self.number[a])
 
     def branches(self, s: If) -> None:
         before = {name: array.copy() for name, array in self.owner.items()}
@@ -141,7 +159,7 @@ class Simulation:
             self.read(b)
         for b in written:
             self.write(b)
-        shared = self.program.facts[s.kernel].in_place if isinstance(s, Launch) else ()
+        shared = () if isinstance(s, HostOp) else self.program.in_place(s.kernel if isinstance(s, Launch) else s.func)
         replaced = [s.args[i] for i, o in shared if self.same_place(s.args[i], s.args[o])]
         for b in read:
             if b not in replaced:
@@ -191,9 +209,17 @@ def written_params(func: Func, program: HostProgram, above: frozenset[str]) -> s
 
 
 def simulate(loops: HostProgram, size: int) -> None:
-    """Simulates every host function with all its dims `size`."""
-    for func in loops.functions.values():
-        Simulation(loops, {v: size for v in func.params if isinstance(v, Var)}).run(func.body)
+    """Simulates every host function with all its dims `size`, on memory that it shares with its caller or does not."""
+    for name, func in loops.functions.items():
+        shared = [(func.params[i], func.params[o]) for i, o in loops.in_place(name)]
+        for pairs in ((), shared) if shared else ((),):
+            simulation = Simulation(loops, {v: size for v in func.params if isinstance(v, Var)})
+            for a, b in pairs:
+                simulation.share(a, b)
+            simulation.run(func.body)
+            for _, result in pairs:
+                assert isinstance(result, Buffer)
+                simulation.read(result)
 
 
 @examples(40)

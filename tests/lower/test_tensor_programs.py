@@ -118,7 +118,7 @@ def test_extents_are_solved_proven_or_checked(how: dict[str, str], n: int, wante
 
 
 REFUSED = [
-    ("x[0] = 1f;", {}, "call_tir: @k stores to its input x"),
+    ("x[0] = 1f;", {}, "call_tir: @k stores to its input x, which is no output of the call"),
     ("", {"x": "Tensor[(4,), int32]"}, "call_tir: x of @k is float32 of rank 1, got Tensor[(4,), int32]"),
     ("", {"x": "Tensor[(4, m), float32]"}, "call_tir: x of @k is float32 of rank 1, got Tensor[(4, m), float32]"),
     ("", {"out": "Tensor[(m,), float32], Tensor[(m,), float32]"},

@@ -12,19 +12,20 @@ from hypothesis import strategies as st
 from legato.arith.expr import Const, const
 from legato.base import dtype as dt
 from legato.lower import plan
-from legato.lower.plan import _Life, _place_static, _Timeline
+from legato.lower.lives import Life
+from legato.lower.plan import _place_static, _Timeline
 from legato.tir.buffer import Buffer
 
 
-def lives(spans: Sequence[tuple[int, int, int]]) -> list[_Life]:
+def lives(spans: Sequence[tuple[int, int, int]]) -> list[Life]:
     return [
-        _Life([Buffer(f"b{n}", (const(size),), dt.uint8)], first, first + length, const(size))
+        Life([Buffer(f"b{n}", (const(size),), dt.uint8)], first, first + length, const(size))
         for n, (first, length, size) in enumerate(spans)
     ]
 
 
-def by_looking_at_all(given_lives: Sequence[_Life]) -> dict[Buffer, int]:
-    placed: list[tuple[int, int, _Life]] = []
+def by_looking_at_all(given_lives: Sequence[Life]) -> dict[Buffer, int]:
+    placed: list[tuple[int, int, Life]] = []
     offsets: dict[Buffer, int] = {}
     for life in sorted(given_lives, key=lambda x: (-plan._int(x.bytes), x.first)):
         size, offset = plan._int(life.bytes), 0
@@ -52,7 +53,7 @@ def test_what_is_looked_at_does_not_grow(count: int, monkeypatch: pytest.MonkeyP
     looked_at = 0
     original = _Timeline.overlapping
 
-    def counted(self: _Timeline, life: _Life) -> set[tuple[int, int]]:
+    def counted(self: _Timeline, life: Life) -> set[tuple[int, int]]:
         nonlocal looked_at
         found = original(self, life)
         looked_at += len(found)

@@ -31,7 +31,6 @@ from legato.ir.types import TensorType
 from legato.runtime.executable import Executable
 from legato.runtime.fill import Fill, feeds
 from legato.tir.buffer import Buffer
-from legato.tir.destination import with_copies
 from legato.tir.stmt import Func, FuncKind
 from legato.tir.walk import buffers_read, buffers_written
 from legato.transform.infer_types import InferTypes
@@ -90,7 +89,6 @@ def _called(gv: GlobalVar, func: Func) -> tuple[Module, list[str]]:
         count -= 1
     places = [n for n, b in enumerate(buffers[:count]) if b in written]
     outputs = [*(buffers[n] for n in places), *buffers[count:]]
-    kernel = with_copies(func, count, [*places, *(-1 for _ in buffers[count:])], func.name) if places else func
     dims: dict[DimVar, Dim] = {p: fresh(p.name, max(p.lo or 0, 0), p.hi) for p in func.params if isinstance(p, DimVar)}
 
     def type_of(b: Buffer) -> TensorType:
@@ -100,9 +98,10 @@ def _called(gv: GlobalVar, func: Func) -> tuple[Module, list[str]]:
     told = {d for p in params if isinstance(p.ty, TensorType) for d in p.ty.shape}
     params += [Var(f"of_{v.name}", ty=TensorType((d,), buffers[0].dtype)) for v, d in dims.items() if d not in told]
     called = GlobalVar(f"{gv.name}_alone")
-    call = call_tir(called, params[:count], [type_of(b) for b in outputs], list(dims.values()))
+    begins = [*places, *(-1 for _ in buffers[count:])]
+    call = call_tir(called, params[:count], [type_of(b) for b in outputs], list(dims.values()), inplace=begins)
     body: Expr = call if len(outputs) == 1 else tuple_of([TupleGetItem(call, n) for n in range(len(outputs))])
-    made = Module({called: replace(kernel, name=called.name), GlobalVar("main"): Function(tuple(params), body)})
+    made = Module({called: replace(func, name=called.name), GlobalVar("main"): Function(tuple(params), body)})
     return InferTypes()(made), [b.name for b in outputs]
 
 

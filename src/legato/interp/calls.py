@@ -104,19 +104,24 @@ def _stated_dims(env: Activation, callee: Closure, node: Call) -> Mapping[DimVar
 
 
 def _call_tir(context: Context, env: Activation, args: Sequence[Value], attrs: CallTirAttrs) -> Value:
-    """Runs a loop program on inputs, outputs of zeros and dims, in its own dtypes (in float64 mode too)."""
+    """Runs a loop program on inputs (copies, of those that it stores to), outputs of zeros and dims, in its own dtypes
+    (in float64 mode too)."""
     func, inputs = args
     if not isinstance(func, Func):
         raise RunError("call_tir needs a loop program of the module")
-    fault = program_fault(func, len(inputs), len(attrs.out), len(attrs.dims))
+    fault = program_fault(func, len(inputs), attrs)
     if fault is not None:
         raise RunError(f"call_tir: {fault}")
-    outs = [np.zeros([dim_value(d, env.dims) for d in t.shape], t.dtype.numpy) for t in attrs.out]
+    own = [np.zeros([dim_value(d, env.dims) for d in t.shape], t.dtype.numpy) for t in attrs.own]
     buffers = [np.asarray(a, p.dtype.numpy, order="C") for a, p in zip(inputs, func.params, strict=False)]
-    dims = _program_dims(func, [dim_value(d, env.dims) for d in attrs.dims], [a.shape for a in (*buffers, *outs)])
+    for arg in attrs.begins:
+        buffers[arg] = buffers[arg].copy()
+    made = iter(own)
+    outs = [buffers[arg] if arg >= 0 else next(made) for arg in attrs.inplace] or own
+    dims = _program_dims(func, [dim_value(d, env.dims) for d in attrs.dims], [a.shape for a in (*buffers, *own)])
     tested, tests = _tested(func)
     report = np.full(WORDS, -1)
-    status = tir_interp.run(tested, [*buffers, *outs, *dims, report])
+    status = tir_interp.run(tested, [*buffers, *own, *dims, report])
     code = status - FIRST_CHECK
     if code >= tests.first:
         found = [AccessInfo(t.message, t.is_ours) for t in tests.found]

@@ -5,6 +5,11 @@ call_tir(@kernel, (x, w), n)        args: inputs of the kernel in order; the tra
 A kernel has its inputs first, which it does not store to, then its outputs, then index parameters: dims. Outputs are
 memory of its own that holds zeros at first. A call states the first index parameters, some or all or none; the others
 are those that make the extents of its arguments and results fit; all extents must.
+
+call_tir(@kernel, (x, w), n, inplace=[0, -1])
+
+A kernel may also work in place: an output is then no buffer of its own, but what the kernel leaves in an input. As a
+value the argument stays what it is. Lowering writes in its memory where nobody needs it any more, and else in a copy.
 """
 
 from __future__ import annotations
@@ -34,11 +39,24 @@ __all__ = ["CALL_TIR", "CallTirAttrs", "call_tir", "calling", "program_dims", "p
 @dataclass(frozen=True, slots=True)
 class CallTirAttrs(Attrs):
     """out: the types of the outputs (allocated by the caller); dims: the values of the kernel's first index parameters;
-    its buffers tell the others; operators: the names of those that the kernel was made of, for people."""
+    its buffers tell the others; operators: the names of those that the kernel was made of, for people; inplace: for
+    each output the number of the argument that it begins as, or -1 for memory of its own; none: all are such."""
 
     out: tuple[TensorType, ...]
     dims: tuple[Dim, ...] = ()
     operators: tuple[str, ...] = ()
+    inplace: tuple[int, ...] = ()
+
+    @property
+    def begins(self) -> dict[int, int]:
+        """The arguments that the kernel stores to, each with the number of the output that it becomes."""
+        return {arg: n for n, arg in enumerate(self.inplace) if arg >= 0}
+
+    @property
+    def own(self) -> tuple[TensorType, ...]:
+        """The types of the outputs that are buffers of the kernel's own."""
+        begun = self.begins.values()
+        return tuple(t for n, t in enumerate(self.out) if n not in begun)
 
     @property
     def out_type(self) -> Type:
@@ -72,7 +90,7 @@ def calling(func: Func) -> Op:
 def _typed(func: Func, relation: Relation, kernel: Type, args: Type, attrs: CallTirAttrs) -> Type | None:
     if not isinstance(args, TupleType):
         return None
-    fault = program_fault(func, len(args.fields), len(attrs.out), len(attrs.dims))
+    fault = program_fault(func, len(args.fields), attrs)
     if fault is not None:
         raise relation.fail(fault)
     buffers = _buffers(func)
@@ -84,14 +102,15 @@ def _typed(func: Func, relation: Relation, kernel: Type, args: Type, attrs: Call
             wanted = TensorType(tuple(substitute(d, dims) for d in b.shape), b.dtype)
             relation.unify(a, wanted, f"{b.name} of @{func.name}")
         return attrs.out_type
-    tensors = [t for t in (*args.fields, *attrs.out) if isinstance(t, TensorType)]
-    for b, t in zip(buffers, tensors, strict=True):
+    tensors = [t for t in (*args.fields, *attrs.own) if isinstance(t, TensorType)]
+    places = [*zip(buffers, tensors, strict=True), *((buffers[arg], attrs.out[n]) for arg, n in attrs.begins.items())]
+    for b, t in places:
         if t.rank != b.rank or t.dtype != b.dtype:
             raise relation.fail(f"{b.name} of @{func.name} is {b.dtype} of rank {b.rank}, got {t}")
     solved = program_dims(func, attrs.dims, [t.shape for t in tensors])
     if isinstance(solved, str):
         raise relation.fail(solved, hint="state them: dims=[…]")
-    for b, t in zip(buffers, tensors, strict=True):
+    for b, t in places:
         for n, (d, got) in enumerate(zip(b.shape, t.shape, strict=True)):
             relation.same(substitute(d, solved), got, f"extent {n} of {b.name}")
     return attrs.out_type
@@ -105,20 +124,24 @@ def _dims(func: Func) -> list[Var]:
     return [p for p in func.params if isinstance(p, Var)]
 
 
-def program_fault(func: Func, inputs: int, outputs: int, dims: int) -> str | None:
-    """What keeps `func` from being called with so many inputs, outputs and stated dims; None if nothing."""
-    buffers = _buffers(func)
+def program_fault(func: Func, inputs: int, attrs: CallTirAttrs) -> str | None:
+    """What keeps `func` from being called with so many inputs; None if nothing."""
+    buffers, begins, dims = _buffers(func), attrs.begins, len(attrs.dims)
     if func.kind is not FuncKind.KERNEL:
         return f"@{func.name} is a host function, wanted a kernel"
     if list(func.params[: len(buffers)]) != buffers:
         return f"@{func.name} has index parameters before buffers"
-    if len(buffers) != inputs + outputs:
-        return f"@{func.name} takes {len(buffers)} buffers, got {inputs} arguments and {outputs} results"
+    if attrs.inplace and not (len(attrs.inplace) == len(attrs.out) and all(-1 <= n < inputs for n in attrs.inplace)):
+        return f"the results of @{func.name} begin as its arguments {list(attrs.inplace)}: one number for each, or -1"
+    if len(begins) < sum(n >= 0 for n in attrs.inplace):
+        return f"two results of @{func.name} begin as the same argument"
+    if len(buffers) != inputs + len(attrs.own):
+        return f"@{func.name} takes {len(buffers)} buffers, got {inputs} arguments and {len(attrs.own)} results"
     if dims > len(func.params) - len(buffers):
         return f"@{func.name} has {len(func.params) - len(buffers)} dims, got {dims}"
     written = set(buffers_written(func))
-    stored = [b.name for b in buffers[:inputs] if b in written]
-    return f"@{func.name} stores to its input {stored[0]}" if stored else None
+    stored = [b.name for n, b in enumerate(buffers[:inputs]) if b in written and n not in begins]
+    return f"@{func.name} stores to its input {stored[0]}, which is no output of the call" if stored else None
 
 
 def program_dims(func: Func, stated: Sequence[Dim], shapes: Sequence[Sequence[Dim]]) -> Mapping[Var, Dim] | str:
@@ -159,8 +182,10 @@ def call_tir(
     dims: Sequence[Dim] = (),
     *,
     operators: Sequence[str] = (),
+    inplace: Sequence[int] = (),
     span: Span | None = None,
 ) -> Call:
     """The call of `kernel` on `args`, typed as far as these are."""
-    attrs = CallTirAttrs(tuple(out), tuple(dims), tuple(operators))
+    is_inplace = any(arg != -1 for arg in inplace)
+    attrs = CallTirAttrs(tuple(out), tuple(dims), tuple(operators), tuple(inplace) if is_inplace else ())
     return Call(CALL_TIR, (kernel, tuple_of(args)), attrs, ty=attrs.out_type, span=span)

@@ -18,7 +18,7 @@ from legato.tir.buffer import Buffer, Scope
 from legato.tir.stmt import Alloc, Block, Check, For, Func, HostOp, Invoke, Launch, Object, Resize, Stmt, View, While
 from legato.tir.walk import buffers_written, statements
 
-__all__ = ["why_deferred"]
+__all__ = ["called", "why_deferred"]
 
 _ACCESS = "an access outside of its buffer"
 _DEPTH = "calls that nest too deeply"
@@ -106,11 +106,12 @@ def _reached(program: HostProgram, name: str) -> dict[str, Func]:
         at = todo.pop()
         if at not in found:
             found[at] = program.functions[at]
-            todo += _called(found[at])
+            todo += called(found[at])
     return found
 
 
-def _called(func: Func) -> list[str]:
+def called(func: Func) -> list[str]:
+    """The host functions that one calls."""
     return [s.func for s in statements(func) if isinstance(s, Invoke)]
 
 
@@ -127,7 +128,7 @@ class _Reasons:
         found = _Reasons(program, {})
         for kernel in program.kernels if program.tests else program.written:  # no other kernel has a check
             found._note(program.kernels[kernel])
-        calls = {name: _called(func) for name, func in functions.items()}
+        calls = {name: called(func) for name, func in functions.items()}
         for together in components(calls):
             if len(together) > 1 or together[0] in calls[together[0]]:
                 found.failing.update(dict.fromkeys(together, _DEPTH))

@@ -12,11 +12,14 @@ from collections.abc import Mapping
 from legato.arith.expr import Var, fresh
 from legato.arith.substitute import variables
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
+from legato.base.graph import components
 from legato.base.target import Target
 from legato.infer.replace import replace_vars
 from legato.ir import expr as ir
 from legato.ir._dims import free_dims
 from legato.ir.types import Type
+from legato.lower.deferred import called
 from legato.lower.functions import LoweredModule
 from legato.lower.hosts.blocks import lower_block
 from legato.lower.hosts.body import Body
@@ -27,10 +30,12 @@ from legato.lower.hosts.program import HostProgram
 from legato.lower.hosts.results import new_place
 from legato.lower.hosts.tensor_programs import add_written
 from legato.lower.hosts.values import Value, flat, flat_all, function_dims, nest, new_value
+from legato.lower.lives import Sharing
 from legato.lower.plan import plan_memory
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import cast
-from legato.tir.stmt import Func, FuncKind, Stmt, Store, block
+from legato.tir.stmt import Func, FuncKind, Launch, Stmt, Store, block
+from legato.tir.walk import statements
 
 __all__ = ["lower_hosts"]
 
@@ -43,12 +48,26 @@ def lower_hosts(lowered: LoweredModule, target: Target) -> HostProgram:
         if isinstance(func, Func):
             program.kernels[gv.name] = func
     add_written(program, (program.kernels[name] for name in sorted(lowered.written)))
-    for gv, graph in mod.graph_functions():
-        program.functions[gv.name] = _function(Frame(lowered, program), gv, graph)
+    hosts = {gv.name: _function(Frame(lowered, program), gv, graph) for gv, graph in mod.graph_functions()}
+    program.functions = {name: host.func for name, host in hosts.items()}
+    for together in components({name: called(f) for name, f in program.functions.items()}):
+        for name in together:  # those that it calls, but for itself, are planned
+            program.functions[name] = _planned(hosts[name], program)
+    _drop_copies(program)
     return program
 
 
-def _function(frame: Frame, gv: ir.GlobalVar, func: ir.Function) -> Func:
+@dataclass(frozen=True, slots=True)
+class _Host:
+    """A host function whose memory is not planned yet: `checks` come before, `results` are where its results belong."""
+
+    func: Func
+    frame: Frame
+    checks: list[Stmt]
+    results: tuple[Buffer, ...]
+
+
+def _function(frame: Frame, gv: ir.GlobalVar, func: ir.Function) -> _Host:
     assert isinstance(func.body.ty, Type)
     out, handles = Body(), dict[Buffer, Var]()
     dims, calls = function_dims(func), tail_calls(func, gv)
@@ -66,14 +85,28 @@ def _function(frame: Frame, gv: ir.GlobalVar, func: ir.Function) -> Func:
     inputs = [handles.get(b, b) for b in flat_all(params)]
     words: tuple[Buffer | Var, ...] = (*inputs, *(given.get(d, d) for d in dims), *place.words)
     host = Func(gv.name, words, _with_extents(frame, out.done()), FuncKind.HOST, tuple(frame.constants.values()))
-    program = frame.program
-    planned, program.plans[gv.name] = plan_memory(
-        host, frame.buffers, frame.views.within, lambda kernel: program.facts[kernel].in_place
-    )
-    size = program.plans[gv.name].size
+    return _Host(host, frame, checks, tuple(b for b in flat(place.value) if b.rank))
+
+
+def _planned(host: _Host, program: HostProgram) -> Func:
+    """The function with a plan of its memory, which is noted in `program`."""
+    frame, checks, name = host.frame, host.checks, host.func.name
+    sharing = Sharing(program.in_place, frozenset(program.copies.values()))
+    planned, program.plans[name] = plan_memory(host.func, frame.buffers, frame.views.within, sharing, host.results)
+    size = program.plans[name].size
     if variables(size):
         checks.append(frame.require(fits(size)))
     return planned.with_body(block(*checks, planned.body))  # sizes are checked before their use
+
+
+def _drop_copies(program: HostProgram) -> None:
+    """Drops the kernels that copy where nothing was left to copy."""
+    launched = {s.kernel for f in program.functions.values() for s in statements(f.body) if isinstance(s, Launch)}
+    for digest, name in list(program.copies.items()):
+        if name not in launched:
+            del program.copies[digest], program.facts[name]
+            program.kernels.pop(name, None)
+            program.found.pop(name, None)
 
 
 def _param(frame: Frame, param: ir.Var, given: Mapping[Var, Var], handles: dict[Buffer, Var], out: Body) -> Value:

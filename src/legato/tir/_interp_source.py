@@ -338,8 +338,8 @@ class _Scope:
             case Call():
                 return self.call(e)
             case Address(buffer=buffer):
-                if buffer not in self.writer.handles:
-                    raise InternalError(f"{buffer.name} is no payload of an object")
+                if buffer not in self.writer.handles:  # where it lies
+                    return f"{self.writer.known(buffer).name}.ctypes.data"
                 return self.writer.handles[buffer]
             case Tag(handle=handle) | Size(handle=handle):
                 return f"machine.objects.{'tag' if isinstance(e, Tag) else 'size'}({self.texts[handle]})"

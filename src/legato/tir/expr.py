@@ -4,7 +4,8 @@
           | Cast(a, dtype)            value conversion; float → int truncates towards zero and saturates, NaN gives 0
           | Call(name, args, dtype)   an intrinsic of `tir.intrinsics` (exp, sqrt, fma, …)
       host functions only:
-          | Address(buffer)           the handle of the object whose payload `buffer` names (Object, Open, Resize)
+          | Address(buffer)           the handle of the object whose payload `buffer` names (Object, Open, Resize); of
+                                      others it can only be compared: whether two buffers begin at the same place
           | Tag(handle)               the tag of an object or of a handle without one (`nullary`), as int32
           | Size(handle)              the bytes of an object's payload, as index
 

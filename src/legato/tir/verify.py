@@ -13,8 +13,8 @@
   loop, and the extents of the loops around it depend on nothing that the kernel writes.
 * View, Launch, Invoke, HostOp, Switch and what has to do with objects occur in host functions; so do Allocs of
   GLOBAL memory once scheduling is done. A buffer of dtype handle is dense. The payload of an object is GLOBAL, and
-  of a literal size that holds its pointers, if it has any; an Address is of a payload. Nothing is computed from
-  handles. None of these statements, and no While, stands in a VECTOR loop.
+  of a literal size that holds its pointers, if it has any; an Address is of a payload, or compared. Nothing is
+  computed from handles. None of these statements, and no While, stands in a VECTOR loop.
 
 Whether accesses are in bounds is not checked here: `prove_access` shows it, `bounds` tests it when a function runs, and
 `interp` does on concrete arguments.
@@ -22,7 +22,7 @@ Whether accesses are in bounds is not checked here: `prove_access` shows it, `bo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 
 from legato.arith.expr import Binary, Const, Expr, Op, Select, Var
@@ -171,6 +171,7 @@ class _Verifier:
 
     def parts(self, e: Expr) -> None:
         """Checks the variables, buffers and intrinsics in an expression."""
+        self.addresses((e,))
         for node in post_order([e]):
             if isinstance(node, Var):
                 if node not in self.scope:
@@ -181,11 +182,17 @@ class _Verifier:
                 raise self.error(f"there is no intrinsic {node.name}")
             elif isinstance(node, Address):
                 self.used(node.buffer)
-                if node.buffer not in self.payloads:
-                    raise self.error(f"{node.buffer.name} is no payload of an object, so it has no address")
+            if not _is_comparison(node):
+                self.addresses(node.children())
             used = any(child.dtype == dt.handle for child in node.children())
             if (used and not _may_use_handle(node)) or (isinstance(node, Cast) and node.dtype == dt.handle):
                 raise self.error(f"nothing is computed from handles, got {node}")
+
+    def addresses(self, handles: Iterable[Expr]) -> None:
+        """Checks that those of `handles` that are Addresses are handles of objects."""
+        for e in handles:
+            if isinstance(e, Address) and e.buffer not in self.payloads:
+                raise self.error(f"{e.buffer.name} is no payload of an object, so it has no address")
 
     # Statements
 
@@ -433,9 +440,11 @@ def _kind(s: If | While) -> str:
 
 def _may_use_handle(e: Expr) -> bool:
     """Whether handles may be operands of `e`."""
-    if isinstance(e, Binary):
-        return e.op in (Op.EQ, Op.NE)
-    return isinstance(e, Select | Size | Tag)
+    return _is_comparison(e) or isinstance(e, Select | Size | Tag)
+
+
+def _is_comparison(e: Expr) -> bool:
+    return isinstance(e, Binary) and e.op in (Op.EQ, Op.NE)
 
 
 def _head(s: Stmt) -> str:

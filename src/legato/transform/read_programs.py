@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from legato.arith.expr import Expr as Dim
 from legato.arith.expr import Var as DimVar
+from legato.arith.expr import const
 from legato.arith.prove import prove_equal
 from legato.arith.substitute import substitute
 from legato.base.dataclass import dataclass
@@ -27,7 +28,10 @@ from legato.ops.call_te import CallTeAttrs, Portion, call_te, portions
 from legato.te.readback import Stages, read_back
 from legato.te.tensor import Tensor
 from legato.tir.buffer import Buffer
+from legato.tir.destination import with_copies
+from legato.tir.schedule._cover import stores_all
 from legato.tir.stmt import Func
+from legato.tir.walk import rewrite_loads
 from legato.transform.pass_ import Pass
 
 __all__ = ["ReadPrograms", "unread"]
@@ -51,7 +55,7 @@ class ReadPrograms(Pass):
         called = {
             v for f in new.values() if isinstance(f, Function) for v in post_order([f.body]) if isinstance(v, GlobalVar)
         }
-        read = {gv for gv, _ in programs.known}
+        read = {gv for gv, *_ in programs.known}
         return mod.with_functions({gv: f for gv, f in new.items() if gv in called or gv not in read})
 
 
@@ -68,17 +72,19 @@ class _Programs:
 
     def __init__(self, mod: Module) -> None:
         self.mod = mod
-        self.known: dict[tuple[GlobalVar, int], _Reading | str] = {}
+        self.known: dict[tuple[GlobalVar, int, tuple[int, ...]], _Reading | str] = {}
 
     def reading(self, call: Call) -> _Reading | str:
         """What the program that `call`, of `call_tir`, names is read as; why it is not, in words."""
-        gv, outputs = call.args[0], len(call.attrs.out)
+        gv, attrs = call.args[0], call.attrs
         assert isinstance(gv, GlobalVar)
-        if (gv, outputs) not in self.known:
+        assert isinstance(attrs, CallTirAttrs)
+        key = gv, len(attrs.out), attrs.inplace
+        if key not in self.known:
             func = self.mod.functions[gv]
             assert isinstance(func, Func)
-            self.known[gv, outputs] = _read(func, outputs)
-        return self.known[gv, outputs]
+            self.known[key] = _read(func, attrs)
+        return self.known[key]
 
     def function(self, func: Function) -> Function:
         body = self._block(func.body)
@@ -121,8 +127,8 @@ class _Programs:
         assert isinstance(attrs, CallTirAttrs)
         func, args = self.mod.functions[gv], given.fields if isinstance(given, Tuple) else ()
         assert isinstance(func, Func)
-        types = [t for t in (*(a.ty for a in args), *attrs.out) if isinstance(t, TensorType)]
-        if program_fault(func, len(args), len(attrs.out), len(attrs.dims)) or len(types) < len(args) + len(attrs.out):
+        types = [t for t in (*(a.ty for a in args), *attrs.own) if isinstance(t, TensorType)]
+        if program_fault(func, len(args), attrs) or len(types) < len(args) + len(attrs.own):
             return None
         dims = program_dims(func, attrs.dims, [t.shape for t in types])
         if isinstance(dims, str) or not _fits(func, dims, types):
@@ -141,12 +147,23 @@ def _fits(func: Func, dims: Mapping[DimVar, Dim], types: Sequence[TensorType]) -
     return all(prove_equal(substitute(wanted, dims), got) for wanted, got in pairs)
 
 
-def _read(func: Func, outputs: int) -> _Reading | str:
-    stages = read_back(func, outputs)
+def _read(func: Func, attrs: CallTirAttrs) -> _Reading | str:
+    buffers = [p for p in func.params if isinstance(p, Buffer)]
+    if not all(_stores_all(func, buffers[arg]) for arg in attrs.begins):
+        return "it stores to a part of an argument alone, in place"
+    if attrs.inplace:
+        func = with_copies(func, len(buffers) - len(attrs.own), attrs.inplace, func.name)
+    stages = read_back(func, len(attrs.out))
     if isinstance(stages, str):
         return stages
     found = portions(stages)
     return found if isinstance(found, str) else _Reading(stages, found)
+
+
+def _stores_all(func: Func, buffer: Buffer) -> bool:
+    """Whether every element of `buffer` is shown to be stored, whatever is read before."""
+    zero = const(0, buffer.dtype)
+    return stores_all(rewrite_loads(func.body, lambda load: zero if load.buffer is buffer else None), buffer)
 
 
 def _bound(

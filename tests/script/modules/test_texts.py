@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-import legato
 from legato.base.errors import CompileError
-from legato.interp import evaluate
 from legato.script import parse
 
 # Expressions that would reach Python's objects; what one would do is write a file.
@@ -53,31 +50,3 @@ def test_sequences_stay_small() -> None:
 def test_a_rank_has_a_limit() -> None:
     with pytest.raises(CompileError, match="a tensor of rank 1000000000, wanted 0 to 64"):
         parse('@R.function\ndef f(x: R.Tensor("float32", ndim=10 ** 9)):\n    return x\n')
-
-
-def test_programs_that_are_made_have_names_of_their_own() -> None:
-    """The copy of `k` that works in place is not the `k_of_0` that somebody wrote."""
-    mod = parse("""
-@I.ir_module
-class Module:
-    @T.prim_func
-    def k(X: T.Buffer((4,), "float32")):
-        for i in range(4):
-            X[i] = X[i] + 1.0
-
-    @T.prim_func
-    def k_of_0(X: T.Buffer((4,), "float32"), Y: T.Buffer((4,), "float32")):
-        for i in range(4):
-            Y[i] = 7.0
-
-    @R.function
-    def main(x: R.Tensor((4,), "float32")):
-        cls = Module
-        a = R.call_tir_inplace(cls.k, (x,), [0], R.Tensor((4,), "float32"))
-        b = R.call_tir_inplace(cls.k, (a,), [0], R.Tensor((4,), "float32"))
-        return b
-""")
-    assert sum("k_of_0" in gv.name for gv in mod.functions) == 2
-    x = np.zeros(4, np.float32)
-    np.testing.assert_array_equal(np.asarray(legato.compile(mod)(x)), x + 2)
-    np.testing.assert_array_equal(np.asarray(evaluate(mod, [x])), x + 2)

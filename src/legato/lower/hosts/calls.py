@@ -37,13 +37,13 @@ def launch(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: Bo
     written = frame.program.written.get(kernel_var.name)
     dims = call.attrs.dims if written is None else bound_dims(written, call, inputs)
     _require_known(frame, [*dims, *(d for t in tensor_types(call.attrs.out_type) for d in t.shape)], call)
-    layouts = frame.program.layouts(kernel_var.name, len(inputs))
+    layouts = frame.program.layouts(kernel_var.name, len(inputs), call.attrs.inplace)
     outs = _outs(frame, var, call.attrs.out_type, layouts, dest, out)
     frame.program.sites.append(Site(kernel_var.name, call.attrs.operators, call.span))
     if written is None:
         out.append(Launch((*inputs, *flat(outs), *dims), kernel_var.name))
     else:
-        out.append(arguments(frame, written, inputs, list(flat(outs)), dims, out))
+        out.append(arguments(frame, written, call, inputs, list(flat(outs)), dims, out))
     return outs
 
 

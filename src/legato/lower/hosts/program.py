@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field, replace
 
 from legato.arith.expr import Expr
@@ -12,6 +13,7 @@ from legato.ir import expr as ir
 from legato.ir.op import Op
 from legato.ir.types import TensorType
 from legato.lower.facts import KernelFacts
+from legato.lower.lives import Pairs
 from legato.lower.plan import Plan
 from legato.lower.stored import Found, StoredKernel
 from legato.runtime.outside import Message, PackedCall
@@ -92,7 +94,8 @@ class HostProgram:
     plans: dict[str, Plan] = field(default_factory=dict)
     sites: list[Site] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)  # of constants, by identity
-    copies: dict[str, str] = field(default_factory=dict)  # names of kernels that copy, and fill, by what they do
+    copies: dict[str, str] = field(default_factory=dict)  # names of kernels that copy, by what they do
+    fills: dict[str, str] = field(default_factory=dict)  # names of kernels that fill, by what they fill
 
     def copy(self, kernel: StoredKernel, program: Func | bytes) -> str:
         """The name of a copy kernel, which joins the kernels unless an equal one is there."""
@@ -113,14 +116,22 @@ class HostProgram:
             n += 1
         return f"{base}_{n}"
 
-    def layouts(self, kernel: str, inputs: int) -> tuple[Layout, ...]:
-        """The layouts of what a kernel with so many inputs stores."""
+    def layouts(self, kernel: str, inputs: int, inplace: Sequence[int] = ()) -> tuple[Layout, ...]:
+        """The layouts of what a kernel with so many inputs stores; `inplace`: as `CallTirAttrs` has it."""
         found = self.found.get(kernel)
         if found is not None:
             return found.layouts
         func = self.written[kernel].original if kernel in self.written else self.kernels[kernel]
         buffers = [p for p in func.params if isinstance(p, Buffer)]
-        return tuple(b.layout for b in buffers[inputs:])
+        own = iter(buffers[inputs:])
+        return tuple((buffers[n] if n >= 0 else next(own)).layout for n in inplace or [-1] * (len(buffers) - inputs))
+
+    def in_place(self, name: str) -> Pairs:
+        """The pairs (input, output) of places among the arguments of a kernel or host function that may be the same
+        memory; none of a function that is not planned yet."""
+        if name in self.facts:
+            return self.facts[name].in_place
+        return self.plans[name].shared if name in self.plans else ()
 
     def constant(self, node: ir.Constant) -> str:
         """The name of `node` in the constant segment."""

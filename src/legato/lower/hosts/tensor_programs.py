@@ -59,11 +59,11 @@ def zeros(program: HostProgram, written: Written, number: int) -> str:
     func = written.func
     buffers = [p for p in func.params if isinstance(p, Buffer)]
     key = f"zeros {number} of {func.name}"
-    if key not in program.copies:
-        name = program.copies[key] = program.new_name("zeros")
+    if key not in program.fills:
+        name = program.fills[key] = program.new_name("zeros")
         buffer = buffers[number]
         body = filled(buffer, const(0, buffer.dtype), LoopKind.PARALLEL)
         fill = Func(name, (buffer, *func.params[len(buffers) :]), block(body))
         program.kernels[name] = fill
         program.facts[name] = kernel_facts(fill, program.target)
-    return program.copies[key]
+    return program.fills[key]

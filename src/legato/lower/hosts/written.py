@@ -27,32 +27,39 @@ def bound_dims(written: Written, call: ir.Call, inputs: list[Buffer]) -> tuple[E
     """The values of the index parameters of a kernel that `call` calls."""
     attrs, func = call.attrs, written.original
     assert isinstance(attrs, CallTirAttrs)
-    fault = program_fault(func, len(inputs), len(attrs.out), len(attrs.dims))
-    found = fault or program_dims(func, attrs.dims, [*(b.shape for b in inputs), *(t.shape for t in attrs.out)])
+    fault = program_fault(func, len(inputs), attrs)
+    found = fault or program_dims(func, attrs.dims, [*(b.shape for b in inputs), *(t.shape for t in attrs.own)])
     if isinstance(found, str):
         raise UnsupportedError(f"call_tir: {found}", span=call.span)
     return tuple(found[p] for p in func.params if isinstance(p, Var))
 
 
 def arguments(
-    frame: Frame, written: Written, inputs: list[Buffer], outs: list[Buffer], dims: tuple[Expr, ...], out: Body
-) -> Launch:
-    """The launch of a kernel with dims of these values; appends what must be checked, cleared or made before."""
-    func = written.func
+    frame: Frame, written: Written, call: ir.Call, inputs: list[Buffer], outs: list[Buffer], dims: tuple[Expr, ...],
+    out: Body,
+) -> Launch:  # fmt: skip
+    """The launch of a kernel, for `call` with dims of these values; appends what must be checked, cleared or made
+    before. What the kernel stores to are `outs` alone: those that begin as arguments are made copies of them, which
+    the memory plan leaves out where an argument is needed no more."""
+    func, attrs = written.func, call.attrs
+    assert isinstance(attrs, CallTirAttrs)
     values = dict(zip([p for p in func.params if isinstance(p, Var)], dims, strict=True))
-    inputs = [_dense(frame, b, out) for b in inputs]
-    given = [*inputs, *outs]
+    begins = {arg: outs[n] for arg, n in attrs.begins.items()}
+    own = [b for b in outs if b not in begins.values()]
     params = [p for p in func.params if isinstance(p, Buffer)]
-    for p, b in zip(params, given, strict=False):
+    places = [*zip(params, [*inputs, *own], strict=False), *((params[arg], b) for arg, b in begins.items())]
+    for p, b in places:
         for n, (wanted, got) in enumerate(zip(p.shape, b.shape, strict=True)):
             what = f"call_tir: extent {n} of {p.name} of @{func.name}"
             _require_equal(frame, substitute(wanted, values), got, what, out)
-    _require_small(frame, func.name, [*dims, *(d for b in given for d in b.shape)], out)
+    _require_small(frame, func.name, [*dims, *(d for _, b in places for d in b.shape)], out)
     scratch = [_scratch(frame, b, values, out) for b in written.scratch]
-    for n, b in enumerate(outs, len(inputs)):
+    for n, b in enumerate(own, len(inputs)):
         if n in written.cleared:
             _clear(frame, written, n, b, dims, out)
-    return Launch((*given, *scratch, *dims), func.name)
+    read = [begins.get(n) or _dense(frame, b, out) for n, b in enumerate(inputs)]
+    out.extend(frame.copy(inputs[arg], b) for arg, b in begins.items())
+    return Launch((*read, *own, *scratch, *dims), func.name)
 
 
 def _dense(frame: Frame, b: Buffer, out: Body) -> Buffer:

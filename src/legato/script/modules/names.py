@@ -23,8 +23,7 @@ class DataType:
 
 
 class Members:
-    """The functions and data types of a module by their names in the script; `programs` are its tensor programs, of
-    which calls may add some."""
+    """The functions and data types of a module by their names in the script; `programs` are its tensor programs."""
 
     def __init__(self, functions: Mapping[str, GlobalVar], types: Mapping[str, DataType] | None = None) -> None:
         self.functions = dict(functions)
@@ -32,19 +31,6 @@ class Members:
         self.constructors = {name: found.constructors for name, found in (types or {}).items()}
         self.headers = {data.header.name: data.header for data in self.types.values()}
         self.programs: dict[GlobalVar, Func] = {}
-        self._made: dict[object, GlobalVar] = {}
-
-    def made(self, key: object, hint: str) -> tuple[GlobalVar, bool]:
-        """The global variable of the program that stands for `key`, and whether it is new; called like `hint`."""
-        known = self._made.get(key)
-        if known is not None:
-            return known, False
-        taken = {gv.name for gv in (*self.functions.values(), *self._made.values())}
-        name, count = hint, 1
-        while name in taken:
-            name, count = f"{hint}_{count}", count + 1
-        self._made[key] = GlobalVar(name)
-        return self._made[key], True
 
 
 class ModuleNames(Namespace):

@@ -97,13 +97,15 @@ def _argument(value: Any, text: Text, values: Values) -> str:
 
 def _tensor_program(node: Call, text: Text, values: Values) -> str:
     args = [text(a) for a in node.args]
+    name = "call_tir_inplace" if node.attrs.inplace else "call_tir"
+    args += [repr(list(node.attrs.inplace))] if node.attrs.inplace else []
     out = [values.type(t) for t in node.attrs.out]
     args.append(f"out_sinfo={out[0] if len(out) == 1 else '[' + ', '.join(out) + ']'}")
     if node.attrs.dims:
         args.append(f"tir_vars=[{', '.join(map(values.dim, node.attrs.dims))}]")
     if node.attrs.operators:
         args.append(f"operators={node.attrs.operators!r}")
-    return f"R.call_tir({', '.join(args)})"
+    return f"R.{name}({', '.join(args)})"
 
 
 def _outside(node: Call, args: Sequence[str], values: Values) -> str:

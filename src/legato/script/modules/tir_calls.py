@@ -11,7 +11,6 @@ from legato.ir.expr import Expr, GlobalVar, Shape
 from legato.ir.types import TensorType, TupleType, Type
 from legato.tir import scalars
 from legato.tir.buffer import Buffer
-from legato.tir.destination import with_copies
 from legato.tir.stmt import Func
 
 if TYPE_CHECKING:
@@ -28,33 +27,23 @@ def call_tir_form(
 
     Dims among `args`, or `tir_vars`, are the values of its first index parameters.
     """
-    program = _program(reader, kernel)
     out = _out(reader, out_ty if out_sinfo is None else out_sinfo)
-    if isinstance(args, Expr) and isinstance(args.ty, TupleType):  # the tuple of them
-        call = call_tir(kernel, [], out, _dims(tir_vars), operators=operators, span=reader.b.span)
-        return call.with_children((call.op, kernel, args))
-    tensors, dims = _parted(program, args, len(out))
-    dims = [*dims, *_dims(tir_vars)]
-    return call_tir(kernel, _args(reader, tensors), out, dims, operators=operators, span=reader.b.span)
+    return _called(reader, kernel, args, out, tir_vars, operators)
 
 
 def call_tir_inplace_form(
     reader: GraphReader, kernel: Any, args: Any, inplace_indices: Any, out_sinfo: Any = None, tir_vars: Any = None, *,
-    out_ty: Any = None,
+    out_ty: Any = None, operators: Any = (),
 ) -> Expr:  # fmt: skip
     """The call of a `kernel` that stores to some of the tensors `args`: output number i is what it makes of argument
     number `inplace_indices[i]`, or memory of its own where that is -1. The arguments themselves stay as they are."""
-    program = _program(reader, kernel)
-    given = _args(reader, args)
     places = tuple(inplace_indices) if isinstance(inplace_indices, tuple | list) else (inplace_indices,)
     out = _out(reader, out_ty if out_sinfo is None else out_sinfo)
+    if not all(type(p) is int for p in places):
+        raise TypeCheckError(f"inplace_indices are numbers of arguments, or -1; got {inplace_indices!r}")
     if len(out) != len(places):
         raise TypeCheckError(f"{len(out)} results for {len(places)} of inplace_indices")
-    hint = "_".join([kernel.name, "of", *(str(p) if p >= 0 else "new" for p in places)])
-    called, is_new = reader.members.made((kernel, len(given), places), hint)
-    if is_new:
-        reader.members.programs[called] = with_copies(program, len(given), places, called.name)
-    return call_tir(called, given, out, _dims(tir_vars), span=reader.b.span)
+    return _called(reader, kernel, args, out, tir_vars, operators, places)
 
 
 def _program(reader: GraphReader, kernel: Any) -> Func:
@@ -65,6 +54,19 @@ def _program(reader: GraphReader, kernel: Any) -> Func:
     return found
 
 
+def _called(
+    reader: GraphReader, kernel: Any, args: Any, out: list[TensorType], tir_vars: Any, operators: Any,
+    places: tuple[int, ...] = (),
+) -> Expr:  # fmt: skip
+    program, span = _program(reader, kernel), reader.b.span
+    if isinstance(args, Expr) and isinstance(args.ty, TupleType):  # the tuple of them
+        call = call_tir(kernel, [], out, _dims(tir_vars), operators=operators, inplace=places, span=span)
+        return call.with_children((call.op, kernel, args))
+    tensors, dims = _parted(program, args, len(out) - sum(p >= 0 for p in places))
+    given, dims = [reader.expr(a) for a in tensors], [*dims, *_dims(tir_vars)]
+    return call_tir(kernel, given, out, dims, operators=operators, inplace=places, span=span)
+
+
 def _parted(program: Func, args: Any, outputs: int) -> tuple[list[Any], list[Dim]]:
     """The tensors and the dims of what a call gives. An integer is a dim where the program has a tensor less."""
     given = list(args) if isinstance(args, tuple | list) else [args]
@@ -72,10 +74,6 @@ def _parted(program: Func, args: Any, outputs: int) -> tuple[list[Any], list[Dim
     kinds: Any = (Dim, int) if sum(not isinstance(a, Dim) for a in given) > inputs else Dim
     dims = [scalars.as_index(a, "an argument of the call") for a in given if isinstance(a, kinds)]
     return [a for a in given if not isinstance(a, kinds)], dims
-
-
-def _args(reader: GraphReader, args: Any) -> list[Expr]:
-    return [reader.expr(a) for a in (args if isinstance(args, tuple | list) else (args,))]
 
 
 def _out(reader: GraphReader, form: Any) -> list[TensorType]:

@@ -9,8 +9,7 @@ from legato.base.errors import TypeCheckError, UnsupportedError
 from legato.ir.expr import Expr, Shape
 from legato.relax.frontend.nn.scope import as_shape_dim, current
 from legato.relax.frontend.nn.tensor import Tensor, expr_of, wrap_nested
-from legato.relax.op.calls import call_tir
-from legato.tir.destination import with_copies
+from legato.relax.op.calls import call_tir_inplace
 from legato.tir.stmt import Func
 
 __all__ = ["ccl_allgather", "ccl_allreduce", "ccl_broadcast_from_worker0", "debug_func", "extern",
@@ -47,14 +46,15 @@ def tensor_ir_inplace_op(
     places = tuple(inplace_indices) if not isinstance(inplace_indices, int) else (inplace_indices,)
     if len(places) != len(_listed(out)):
         raise TypeCheckError(f"{name_hint}: {len(_listed(out))} results for {len(places)} of inplace_indices")
-    copying = with_copies(_program(func), len(tensors), places, name_hint)
-    return _called(copying, name_hint, tensors, dims, out)
+    return _called(_program(func), name_hint, tensors, dims, out, places)
 
 
-def _called(func: Func, name: str, tensors: Sequence[Expr], dims: Sequence[Any], out: Any) -> Any:
+def _called(
+    func: Func, name: str, tensors: Sequence[Expr], dims: Sequence[Any], out: Any, places: Sequence[int] = ()
+) -> Any:
     gvar = current().builder.add_func(func, name)
     types = [_type_of(t, name) for t in _listed(out)]
-    call = call_tir(gvar, tensors, types if isinstance(out, list | tuple) else types[0], dims)
+    call = call_tir_inplace(gvar, tensors, places or [-1] * len(types), types, dims)
     return wrap_nested(call, name)
 
 

@@ -1,0 +1,108 @@
+"""Calls of tensor programs that work in place: nothing is copied that nobody reads later, and no value changes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import legato
+from legato.interp import evaluate
+from legato.ir.module import Module
+from legato.lower.hosts.program import HostProgram
+from legato.script import parse
+from legato.tir.stmt import Launch
+from legato.tir.walk import statements
+from tests.lower.programs import lowered
+
+TEXT = """
+@I.ir_module
+class Module:
+    @T.prim_func
+    def k(X: T.Buffer(("n",), "float32"), W: T.Buffer(("n",), "float32")):
+        n = T.int64()
+        for i in range(n):
+            X[i] = X[i] * 2.0 + W[n - 1 - i]
+
+    @T.prim_func
+    def two(X: T.Buffer(("n",), "float32"), Z: T.Buffer(("n",), "float32"), S: T.Buffer(("n",), "float32")):
+        n = T.int64()
+        for i in range(n):
+            S[i] = X[i] - Z[i]
+            X[i] = X[i] + 1.0
+            Z[i] = Z[i] * 3.0
+
+    @R.function
+    def main(x: R.Tensor((SIZE,), "float32"), w: R.Tensor((SIZE,), "float32"), c: R.Tensor((), "bool")):
+        cls = Module
+        n = SIZE_VALUE
+        t = R.Tensor((n,), "float32")
+BODY
+"""
+
+
+def module(body: str, size: str = '"n"') -> Module:
+    """A module whose @main does what `body` says; `k(a, b)` and `two(a, b)` there are calls in place."""
+    for name, places, out in (("k", "[0]", "t"), ("two", "[0, 1, -1]", "[t, t, t]")):
+        start = f" {name}("
+        while start in body:
+            at = body.index(start)
+            end = body.index(")", at)
+            args = body[at + len(start) : end]
+            call = f" R.call_tir_inplace(cls.{name}, ({args}), {places}, out_sinfo={out})"
+            body = body[:at] + call + body[end + 1 :]
+    lines = "".join(f"        {line}\n" for line in body.strip().splitlines())
+    value = "T.int64()" if size == '"n"' else size
+    return parse(TEXT.replace("SIZE_VALUE", value).replace("SIZE", size).replace("BODY\n", lines))
+
+
+def copies(program: HostProgram) -> int:
+    """The launches of kernels that copy."""
+    names = program.copies.values()
+    stmts = [s for f in program.functions.values() for s in statements(f.body)]
+    return sum(isinstance(s, Launch) and s.kernel in names for s in stmts)
+
+
+CASES = {
+    "a temporary": ("y = R.tanh(x)\nz = k(y, w)\nreturn z", 0),
+    "a temporary, of which more is made": ("y = R.tanh(x)\nz = k(y, w)\nreturn R.tanh(z)", 0),
+    "one call behind the other": ("y = R.tanh(x)\nz = k(y, w)\ne = k(z, w)\nreturn e", 0),
+    "an input": ("z = k(x, w)\nreturn z", 1),
+    "an input, then what was made of it": ("z = k(x, w)\ne = k(z, w)\nreturn e", 1),
+    "an input that is returned": ("z = k(x, w)\nreturn (z, x)", 2),
+    "a constant": ("y = R.op.zeros(shape=(4,))\nz = k(y, w)\nreturn z", 1),
+    "what is used later": ("y = R.tanh(x)\nz = k(y, w)\ne = R.add(z, y)\nreturn e", 1),
+    "what is returned, too": ("y = R.tanh(x)\nz = k(y, w)\nreturn (z, y)", 1),
+    "another name": ("y = R.tanh(x)\na = (y, w)\nz = k(y, w)\nreturn (z, a[0])", 1),
+    "twice among the arguments": ("y = R.tanh(x)\nz = k(y, y)\nreturn z", 1),
+    "two results of three": ("y = R.tanh(x)\nv = R.tanh(w)\nz = two(y, v)\nreturn (z[0], z[2], z[1])", 0),
+    "two results of one temporary": ("y = R.tanh(x)\nz = two(y, y)\nreturn (z[0], z[2], z[1])", 1),
+    "called twice": ("y = R.tanh(x)\nz = k(y, w)\ne = k(y, x)\nreturn R.add(z, e)", 1),
+    "a branch": ("y = R.tanh(x)\nif c:\n    z = k(y, w)\nelse:\n    z = R.tanh(w)\nreturn z", 0),
+    "branches": ("y = R.tanh(x)\nif c:\n    z = k(y, w)\nelse:\n    z = k(y, x)\nreturn z", 0),
+    "a branch that reads it": ("y = R.tanh(x)\nif c:\n    z = k(y, w)\nelse:\n    z = k(w, y)\nreturn z", 2),
+}
+
+
+@pytest.mark.parametrize("size", ['"n"', "4"])
+@pytest.mark.parametrize("case", CASES)
+def test_nothing_is_copied_that_is_not_needed(case: str, size: str) -> None:
+    body, count = CASES[case]
+    if "zeros" in body and size != "4":
+        body = body.replace("(4,)", "(n,)")
+        count = 0  # which is computed
+    assert copies(lowered(module(body, size))) == count
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_values_do_not_change(case: str) -> None:
+    body, _ = CASES[case]
+    mod = module(body, "4")
+    exe = legato.compile(mod)
+    rng = np.random.default_rng(1)
+    for c in (True, False):
+        args = [rng.standard_normal(4, np.float32), rng.standard_normal(4, np.float32), np.array(c)]
+        kept = [a.copy() for a in args]
+        wanted = evaluate(mod, [*args])
+        for _ in range(2):
+            np.testing.assert_allclose(np.asarray(exe(*args)), np.asarray(wanted), rtol=1e-5, atol=1e-5)
+        assert all(np.array_equal(a, b) for a, b in zip(args, kept, strict=True))
