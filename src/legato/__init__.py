@@ -49,6 +49,7 @@ def compile(  # the name that users look for
     precision: str | None = None,
     packed: Mapping[str, object] | None = None,
     bounds: bool | None = None,
+    donate: Iterable[str] = (),
 ) -> Executable:
     """The executable of `model`.
 
@@ -70,6 +71,8 @@ def compile(  # the name that users look for
              declares (docs/relax.md). They are no part of the executable's file.
     bounds:  every access to memory is tested when the program runs, which is slow; one that is out of bounds ends the
              call with an InternalError. None: as LEGATO_BOUNDS says.
+    donate:  names of inputs whose arrays calls give up unless they say otherwise: outputs may be computed in their
+             memory (docs/running.md).
 
     Raises CompileError (with what was wrong, where, and a hint) and PlatformError.
     """
@@ -95,6 +98,7 @@ def compile(  # the name that users look for
         sizes,
         packed,
         config().bounds if bounds is None else bounds,
+        (donate,) if isinstance(donate, str) else tuple(donate),
     )
     mod = load_model(model, shapes=own, ops=options.ops, custom=custom, constants=constants)
     return compile_module(mod, options).executable

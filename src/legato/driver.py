@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from threading import get_ident
 from typing import Any, Final, cast
@@ -31,6 +31,7 @@ from legato.ir import expr as ir
 from legato.ir.attrs_json import attrs_from_json, attrs_to_json
 from legato.ir.module import Module
 from legato.ir.op import Op
+from legato.ir.types import TensorType
 from legato.lower.entries import Bodies, entries
 from legato.lower.functions import LoweredModule, lower_functions
 from legato.lower.host import lower_hosts
@@ -38,7 +39,7 @@ from legato.lower.hosts.program import HostProgram
 from legato.lower.memory import peak_memory
 from legato.lower.pack import Allocate
 from legato.lower.reuse import Shelf
-from legato.lower.signature import host_op_info
+from legato.lower.signature import host_op_info, input_types
 from legato.lower.supported import reachable, require_own, require_shallow, require_supported
 from legato.ops import table
 from legato.pipelines import DEFAULT, for_bodies, for_precision
@@ -80,7 +81,7 @@ _TEXT: Final = re.compile(r"\n|#\[version|\bdef\s+@|\bfn\s*\(")  # what programs
 class CompileOptions:
     """How to compile; `keep` names stages whose IR the executable shall hold as text ("*" for all); `sizes` of dims are
     those that the program shall have bodies for; `packed`: the packed functions that it calls, by name; `bounds`: every
-    access is tested when the program runs.
+    access is tested when the program runs; `donate` names the inputs that calls give up.
 
     With precision `exact`, `target` is without the dot products of bfloat16, which count subnormal numbers as 0.
     """
@@ -96,6 +97,7 @@ class CompileOptions:
     sizes: Mapping[str, object] = field(default_factory=dict)
     packed: Mapping[str, object] | None = None
     bounds: bool = field(default_factory=lambda: config().bounds)
+    donate: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.precision is Precision.EXACT:
@@ -257,6 +259,16 @@ def _require_stages(options: CompileOptions) -> None:
         raise CompileError(f"keep: there is no stage {name!r}", hint=f"one of {', '.join(stages)}; * keeps all")
 
 
+def _require_inputs(main: ir.Function, names: Sequence[str]) -> None:
+    """CompileError where an input is to be donated that there is not, or that is no tensor."""
+    known = [name for name, ty in input_types(main) if isinstance(ty, TensorType)]
+    for name in names:
+        if name not in known:
+            raise CompileError(
+                f"donate: no input that is a tensor is called {name!r}", hint=f"there are {', '.join(known)}"
+            )
+
+
 def _compiled(mod: Module, options: CompileOptions) -> Compiled:
     _require_stages(options)
     clock = _Clock(options.progress)
@@ -268,6 +280,7 @@ def _compiled(mod: Module, options: CompileOptions) -> Compiled:
         require_shallow(OutlineBranches()(mod))  # what it leaves: closures in closures, say
         require_own(mod)
         mod, bodies = _transformed(mod, options, observer)
+        _require_inputs(main_function(mod) if bodies is None else bodies.main, options.donate)
     assembler = Assembler.default(options.target, "bounds-checked" if options.bounds else "")
     with clock("lower"):
         segment = Segment(_room(mod))
@@ -289,6 +302,7 @@ def _compiled(mod: Module, options: CompileOptions) -> Compiled:
         stats = {"host_operators": by_reference, "kernels": len(program.facts), "recursive": int(not is_all)}
         stages = {name: str(m) for name, m in observer.kept.items()}
         functions = entries(lowered.module, program, image.exports, bodies)
+        functions["main"] = replace(functions["main"], donated=options.donate)
         info = _program(program, functions, image.exports, options, stats, source, stages)
         executable = Executable.from_parts(
             info,

@@ -39,7 +39,8 @@ def with_tests(program: HostProgram, *, every: bool) -> None:
     nothing = None if every else _none
     complete = {name: f for name, f in kernels.items() if every and name not in program.written}
     program.functions = {
-        n: checked(f, tests, functions, wanted=nothing, complete=complete) for n, f in program.functions.items()
+        n: checked(f, tests, functions, wanted=nothing, complete=complete, shared=program.plans[n].shared)
+        for n, f in program.functions.items()
     }
     program.tests = tuple(AccessInfo(t.message, t.is_ours) for t in tests.found)
 

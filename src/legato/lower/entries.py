@@ -51,6 +51,7 @@ def entries(
             is_recursive=not is_all,
             is_tested=bool(program.tests),
             open_dims=open_dims(mod, func),
+            shared=program.plans[name].shared,
         )
         return replace(found, deferred=_deferred(program, name, found))
 
@@ -66,7 +67,8 @@ def entries(
         )
     deferred = {d.output: d for body in own for d in body.deferred}
     workspace = _chosen(bodies.sizes, [body.workspace for body in own])
-    main = replace(main, bodies=names, workspace=workspace, deferred=tuple(deferred.values()))
+    in_place = tuple(pair for pair in own[0].in_place if all(pair in body.in_place for body in own))
+    main = replace(main, bodies=names, workspace=workspace, deferred=tuple(deferred.values()), in_place=in_place)
     return {"main": main, **dict(zip(names, own, strict=True))}
 
 

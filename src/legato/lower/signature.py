@@ -15,16 +15,17 @@ from legato.lower.datatypes import DataTypes, tensor_field
 from legato.lower.hosts.cells import leaf_types
 from legato.lower.hosts.program import HostOpRecord
 from legato.lower.hosts.values import function_dims
+from legato.lower.lives import Pairs
 from legato.lower.sizes import size_of, unique
 from legato.runtime.datatypes import ObjectInfo
 from legato.runtime.packed import DIM, PackedType, Parts, Slot, leaves
-from legato.runtime.program import Constraint, DimInfo, FunctionInfo, HostOpInfo, Structure, TensorInfo
+from legato.runtime.program import Constraint, DimInfo, FunctionInfo, HostOpInfo, Structure, TensorInfo, Word
 from legato.runtime.size import Size
 from legato.runtime.told import data_dims
 from legato.runtime.violation import REPORT
 from legato.tir.bounds import WORDS
 
-__all__ = ["declared_type", "function_info", "host_op_info"]
+__all__ = ["declared_type", "function_info", "host_op_info", "input_types"]
 
 
 def function_info(
@@ -36,9 +37,10 @@ def function_info(
     is_recursive: bool = False,
     is_tested: bool = False,
     open_dims: Collection[Var] = (),
+    shared: Pairs = (),
 ) -> FunctionInfo:
     """The signature of graph function `func`, whose code begins at `offset` of the image; `types` are the module's.
-    is_tested: it has a report for failing tests. open_dims: see `lower.open_dims`.
+    is_tested: it has a report for failing tests. open_dims: see `lower.open_dims`. shared: see `lower.plan`.
     """
     dims = function_dims(func)
     names = dict(zip(dims, unique([d.name for d in dims]), strict=True))
@@ -46,9 +48,7 @@ def function_info(
     late = [d for d in free_dims(func.body.ty) if d not in names]  # known when the results are there
     extents = dict(zip(late, unique([*names.values(), *(d.name for d in late)])[len(names) :], strict=True))
     data = DataTypes(types, {**names, **extents})
-    named = [pair for p in func.params for pair in _named(p.name, p.ty)]
-    given = list(zip(unique([name for name, _ in named]), [ty for _, ty in named], strict=True))
-    inputs, objects, words = _leaves(given, ("input", "object"), data, names, {})
+    inputs, objects, words = _leaves(input_types(func), ("input", "object"), data, names, {})
     out_types = leaf_types(func.body.ty)
     out_names = unique(func.attrs.get("output_names") or _default_names(len(out_types)))
     named = list(zip(out_names, out_types, strict=True))
@@ -61,19 +61,20 @@ def function_info(
             hint="a call must tell them: give an input whose shape has the dim itself as an entry",
         )
     places = iter([which + len(outputs) * (kind == "result") for kind, which in stored])
+    all_words: tuple[Word, ...] = (
+        *words,
+        *(("dim", name) for name in names.values()),
+        *stored,
+        *(("extent", name) for name in extents.values()),
+        *([(REPORT, WORDS)] if is_tested else []),
+    )
     return FunctionInfo(
         offset=offset,
         inputs=inputs,
         outputs=outputs,
         structure=_structure(func.body.ty, places),
         dims=tuple(DimInfo(name, v.lo or 0, v.hi) for v, name in names.items()),
-        words=(
-            *words,
-            *(("dim", name) for name in names.values()),
-            *stored,
-            *(("extent", name) for name in extents.values()),
-            *([(REPORT, WORDS)] if is_tested else []),
-        ),
+        words=all_words,
         workspace=size_of(workspace, names),
         constraints=tuple(
             Constraint(size_of(c.a, names), size_of(c.b, names), c.what)
@@ -86,7 +87,14 @@ def function_info(
         is_recursive=is_recursive,
         extents=tuple(extents.values()),
         open_dims=tuple(names[d] for d in names if d in open_dims),
+        in_place=tuple((int(all_words[read][1]), int(all_words[made][1])) for read, made in shared),
     )
+
+
+def input_types(func: ir.Function) -> list[tuple[str, Type]]:
+    """The inputs of a function by the names that its callers use: tuples are taken apart."""
+    named = [pair for p in func.params for pair in _named(p.name, p.ty)]
+    return list(zip(unique([name for name, _ in named]), [ty for _, ty in named], strict=True))
 
 
 def _leaves(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -14,7 +14,7 @@ from legato.runtime.datatypes import ObjectInfo
 from legato.runtime.program import FunctionInfo, TensorInfo
 from legato.runtime.signature import Shape, fault
 
-__all__ = ["as_array", "by_name", "check_out", "check_overlap", "empty", "ready"]
+__all__ = ["as_array", "by_name", "check_donated", "check_out", "check_overlap", "empty", "ready"]
 
 _PROTOCOLS: Final = ("__array_interface__", "__array_struct__", "__array__")
 
@@ -107,6 +107,27 @@ def check_overlap(info: FunctionInfo, inputs: Sequence[np.ndarray], outs: Sequen
                     "  hint: inputs are still read while outputs are written; give an array of its own"
                 )
         taken.append((f'out "{tensor.name}"', out))
+
+
+def check_donated(
+    info: FunctionInfo, values: Sequence[object], inputs: Sequence[np.ndarray], donated: Collection[int]
+) -> None:
+    """RunError unless the inputs of these numbers can be written where they are: `values` is what was given, `inputs`
+    the arrays that became of it."""
+    for n in donated:
+        tensor, array = info.inputs[n], inputs[n]
+        what, given = f'donated input "{tensor.name}"', as_array(values[n], tensor.name)
+        if given.dtype is not array.dtype or not given.flags.c_contiguous or not given.flags.aligned:
+            strides = f"strides of {given.strides} bytes"
+            raise fault(f"{what}: not contiguous", strides, f"{tensor.type} in C order, aligned, in native byte order")
+        if not array.flags.writeable:
+            raise fault(f"{what}: not writable", "a read-only array", "an array to write into", "x.copy() is one")
+        for other, it in enumerate(inputs):
+            if other != n and np.may_share_memory(array, it):
+                raise RunError(
+                    f'{what} shares memory with input "{info.inputs[other].name}"\n'
+                    "  hint: inputs are still read while outputs are written; give an array of its own"
+                )
 
 
 def by_name(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from _signal import getsignal  # type: ignore[import-not-found]  # signal's own wraps the answer in an enum: 100 times slower
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from signal import SIGINT, default_int_handler
@@ -18,7 +18,7 @@ from legato.base.errors import ArtifactError, InternalError, PlatformError, RunE
 from legato.base.precision import Precision
 from legato.base.target import missing_features, target
 from legato.runtime import artifact
-from legato.runtime.arrays import as_array, by_name, check_out, check_overlap, empty, ready
+from legato.runtime.arrays import as_array, by_name, check_donated, check_out, check_overlap, empty, ready
 from legato.runtime.binding import CodeImage, address, library
 from legato.runtime.bodies import choose, ranges
 from legato.runtime.datatypes import ConstructorInfo, ObjectInfo
@@ -145,19 +145,33 @@ class Executable:
             inputs = tuple(_leaves(inputs))
         return self._signature.pack(self._call(inputs))
 
-    def run(self, inputs: Mapping[str, object], *, out: Mapping[str, np.ndarray] | None = None) -> dict[str, Any]:
+    def run(
+        self,
+        inputs: Mapping[str, object],
+        *,
+        out: Mapping[str, np.ndarray] | None = None,
+        donate: Iterable[str] | None = None,
+    ) -> dict[str, Any]:
         """Outputs by name, for inputs by name; tensors named in `out` are written there (C order, no overlap).
 
-        A call that fails leaves them as they are, unless it was interrupted.
+        A call that fails leaves them as they are, unless it was interrupted. `donate` names the inputs whose arrays
+        the caller gives up (None: as compile was told): outputs may be computed in them (see `in_place`) and are these
+        arrays then. What is in them if the call fails is undefined.
         """
         info, signature = self._signature.info, self._signature
         values = by_name("input", info.arguments, inputs, complete=True)
         given = by_name("output", signature.returned, out, complete=False) if out else None
-        outputs = self._call(values, given)
+        outputs = self._call(values, given, None if donate is None else signature.donation(donate))
         return {name: outputs[n] for name, n in signature.named}
 
-    def _call(self, inputs: Sequence[object], out: Sequence[object] | None = None) -> list[Any]:
-        """All outputs for all inputs, tensors before other values; `out`: arrays to write into, None for fresh ones.
+    def _call(
+        self,
+        inputs: Sequence[object],
+        out: Sequence[object] | None = None,
+        donated: Collection[int] | None = None,
+    ) -> list[Any]:
+        """All outputs for all inputs, tensors before other values; `out`: arrays to write into, None for fresh ones;
+        donated: numbers of inputs, None: as the program has it.
 
         Straight on, for what it takes is what small models wait for: each function more that is called here is some
         microseconds where weights have just passed through the caches and taken its place.
@@ -179,25 +193,36 @@ class Executable:
         if signature.data_dims:
             shapes = (*shapes, signature.told(objects))
         plan = self._plans.get(shapes) or self._new_plan(shapes)
-        if out is not None:
-            return self._call_into(plan, arrays, objects, out)
+        if donated is None:
+            donated = signature.donated
+        if donated:
+            check_donated(signature.info, inputs, arrays, donated)
+        if out is not None or donated:
+            return self._call_into(plan, arrays, objects, out or [None] * len(signature.returned), donated)
         outputs = [empty(*leaf) for leaf in plan.outputs]
         results = self._invoke(plan, arrays, outputs, objects)
         return [*outputs, *results] if results else outputs
 
     def _call_into(
-        self, plan: Plan, arrays: list[np.ndarray], objects: Sequence[object], out: Sequence[object]
+        self,
+        plan: Plan,
+        arrays: list[np.ndarray],
+        objects: Sequence[object],
+        out: Sequence[object],
+        donated: Collection[int],
     ) -> list[Any]:
-        """All outputs, as `_call` gives them, in the arrays of `out`. What is deferred is copied there at the end, and
-        so are tensors whose shapes only the call tells."""
+        """All outputs, as `_call` gives them, in the arrays of `out`; where it has none, in those of the inputs
+        `donated`, as far as possible. What is deferred is copied to `out` at the end, and so are tensors whose shapes
+        only the call tells."""
         signature = self._signature
         shapes = [*(shape for shape, _ in plan.outputs), *[None] * len(signature.info.results)]
         into = self._checked(out, shapes)
         check_overlap(signature.info, arrays, into)
-        outputs = [
-            empty(*leaf) if array is None or n in signature.deferred else array
-            for n, (leaf, array) in enumerate(zip(plan.outputs, into, strict=False))
-        ]
+        places: list[np.ndarray | None] = [None if n in signature.deferred else array for n, array in enumerate(into)]
+        for n, output in signature.info.in_place if donated else ():
+            if n in donated and into[output] is None:
+                places[output] = arrays[n]
+        outputs = [empty(*leaf) if place is None else place for leaf, place in zip(plan.outputs, places, strict=False)]
         made = [*outputs, *self._invoke(plan, arrays, outputs, objects)]
         self._checked(into, [None if array is None else made[n].shape for n, array in enumerate(into)])
         for n, array in enumerate(into):
@@ -336,6 +361,12 @@ class Executable:
         """The outputs that may be written while a call can still fail, with what it may fail for: an array that `run`
         is given for one is written when the call has succeeded, from memory of its own."""
         return {self._signature.returned[d.output].name: d.why for d in self._signature.info.deferred}
+
+    @property
+    def in_place(self) -> dict[str, str]:
+        """The inputs that hold an output in the end if they are donated, each with that output."""
+        info = self._signature.info
+        return {info.inputs[n].name: info.outputs[output].name for n, output in info.in_place}
 
     @property
     def arguments(self) -> tuple[TensorInfo | ObjectInfo, ...]:

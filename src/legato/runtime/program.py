@@ -22,7 +22,7 @@ from legato.runtime.violation import REPORT, AccessInfo
 __all__ = ["ABI", "FORMAT", "Constraint", "Deferred", "DimInfo", "FunctionInfo", "HostOpInfo", "Program", "Structure",
            "TensorInfo", "Word", "program_from_json"]  # fmt: skip
 
-FORMAT: Final = 9  # of the artifact file and of the JSON in it
+FORMAT: Final = 10  # of the artifact file and of the JSON in it
 ABI: Final = 6  # LG_ABI_VERSION of legato.h
 
 # How outputs are returned: the number of an output (tensors first, then objects), or a tuple of structures.
@@ -102,7 +102,9 @@ class FunctionInfo:
     types `types`, or tensors whose shapes mention `extents`: dims that come with the results. Arguments are given in
     the order of their words. `open_dims` are those that only values of `objects` tell and that a call may leave open:
     without a tensor that has them nothing is computed with them. `is_recursive`: it runs on a stack of its own. Memory
-    that the caller gives for the outputs `deferred` is written when the call has succeeded.
+    that the caller gives for the outputs `deferred` is written when the call has succeeded. `in_place` are pairs of an
+    input and an output, made of it, that may have its memory; `donated` are inputs that calls give up if they do not
+    say otherwise.
     """
 
     offset: int
@@ -121,6 +123,8 @@ class FunctionInfo:
     open_dims: tuple[str, ...] = ()
     bodies: tuple[str, ...] = ()  # functions that do the work, each for some sizes: the first that takes a call's
     deferred: tuple[Deferred, ...] = ()
+    in_place: tuple[tuple[int, int], ...] = ()
+    donated: tuple[str, ...] = ()
 
     @property
     def data_dims(self) -> tuple[str, ...]:
@@ -227,9 +231,22 @@ def _faults(f: FunctionInfo) -> Iterator[str]:
     if sorted(_leaves(f.structure)) != list(range(count)):
         yield f"the output structure {f.structure} does not list each of {count} outputs once"
     yield from (f"there is no output {d.output} to be deferred" for d in f.deferred if d.output >= len(f.outputs))
+    yield from (f"input {i} cannot hold output {o}" for i, o in f.in_place if not _may_hold(f, i, o))
+    for numbers in zip(*f.in_place, strict=True):
+        if len(set(numbers)) < len(numbers):
+            yield f"an input holds two outputs, or an output lies in two inputs: {f.in_place}"
+    known = [tensor.name for tensor in f.inputs]
+    yield from (f"there is no input {name!r} to be donated" for name in f.donated if name not in known)
     yield from faults(f.types, (*f.objects, *f.results), (*dims, *f.extents))
     yield from (f"{o.name!r} is an input without a data type" for o in f.objects if not isinstance(o.data, int))
     yield from _word_faults(f, dims)
+
+
+def _may_hold(f: FunctionInfo, number: int, output: int) -> bool:
+    if number not in range(len(f.inputs)) or output not in range(len(f.outputs)):
+        return False
+    a, b = f.inputs[number], f.outputs[output]
+    return (a.dtype, a.shape) == (b.dtype, b.shape)
 
 
 def _word_faults(f: FunctionInfo, dims: Sequence[str]) -> Iterator[str]:
@@ -312,6 +329,8 @@ def _function(data: Reader) -> FunctionInfo:
         open_dims=tuple(name.text() for name in data["open_dims"].list()),
         bodies=tuple(name.text() for name in data["bodies"].list()),
         deferred=tuple(Deferred(d["output"].int(), d["why"].text()) for d in data["deferred"].list()),
+        in_place=tuple((number.int(), output.int()) for number, output in (p.list(2) for p in data["in_place"].list())),
+        donated=tuple(name.text() for name in data["donated"].list()),
     )
 
 

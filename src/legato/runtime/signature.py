@@ -86,8 +86,8 @@ class Signature:
     """A function's signature, ready to be applied to shapes."""
 
     __slots__ = ("_constraints", "_output_sizes", "_sizes", "_sources", "_workspace", "data_dims", "deferred",
-                 "dim_words", "extent_words", "flags", "has_objects", "info", "input_words", "named", "object_words",
-                 "output_dtypes", "output_words", "pack", "report_words", "result_words", "returned",
+                 "dim_words", "donated", "extent_words", "flags", "has_objects", "info", "input_words", "named",
+                 "object_words", "output_dtypes", "output_words", "pack", "report_words", "result_words", "returned",
                  "tensors")  # fmt: skip
 
     def __init__(self, info: FunctionInfo) -> None:
@@ -100,6 +100,7 @@ class Signature:
         self.returned = info.returned
         self.named = [(info.returned[n].name, n) for n in info.order]
         self.deferred = tuple([deferred.output for deferred in info.deferred])
+        self.donated = self.donation(info.donated)
         self._sources = [_source(info, name) for name in dims]
         self._sizes = [[compile_size(size, dims) for size in tensor.shape] for tensor in info.inputs]
         self._output_sizes = [[compile_size(size, dims) for size in tensor.shape] for tensor in info.outputs]
@@ -117,6 +118,15 @@ class Signature:
         )
         self.report_words = tuple((word, int(which)) for word, (kind, which) in words if kind == REPORT)
         self.dim_words = tuple((word, dims.index(str(which))) for word, (kind, which) in words if kind == "dim")
+
+    def donation(self, names: Iterable[str]) -> frozenset[int]:
+        """The numbers of the inputs called `names`; RunError where one is no tensor among them."""
+        known = {tensor.name: n for n, tensor in enumerate(self.info.inputs)}
+        given = (names,) if isinstance(names, str) else tuple(names)
+        for name in given:
+            if name not in known:
+                raise RunError(f"donate: no input that is a tensor is called {name!r}; there are {', '.join(known)}")
+        return frozenset(known[name] for name in given)
 
     def told(self, objects: Sequence[object]) -> Shape:
         """The dims that only values of data types tell, in the order of `data_dims`; -1 where none does, which a call

@@ -90,16 +90,18 @@ def checked(
     *,
     wanted: Wanted | None = None,
     complete: Mapping[str, Func] = _NO_FUNCTIONS,
+    shared: Sequence[tuple[int, int]] = (),
     is_ours: bool = True,
 ) -> Func:
     """`func` with tests, whose messages join `tests`, and one parameter more.
 
     `functions` are those that are to be given the report, as they were before. `wanted` says which accesses are tested
-    (None: all, and what is not an access, too). `complete` are the kernels that have to store all of their outputs.
+    (None: all, and what is not an access, too). `complete` are the kernels that have to store all of their outputs;
+    `shared` are places of parameters that may be the same memory.
     """
     report = Buffer("report", (const(WORDS),), dt.int64)
     says = Definedness.of(func) if wanted is None else Definedness()
-    outputs = Outputs.of(func, complete) if func.kind is FuncKind.HOST else Outputs({})
+    outputs = Outputs.of(func, complete, shared) if func.kind is FuncKind.HOST else Outputs({})
     made = _Tester(func, tests, functions, report, wanted, is_ours, says, outputs)
     body = transform(func.body, made.step)
     return Func(func.name, (*func.params, report), body, func.kind, func.constants, func.span)

@@ -11,7 +11,7 @@ place), so that a mark takes nothing from anybody.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Final
 
@@ -47,9 +47,14 @@ class Outputs:
     places: dict[Buffer, tuple[Buffer, Expr]] = field(default_factory=dict)
 
     @staticmethod
-    def of(func: Func, kernels: Mapping[str, Func]) -> Outputs:
-        """For `func`, a host function, and those of its kernels that are to store all of their outputs."""
+    def of(func: Func, kernels: Mapping[str, Func], shared: Sequence[tuple[int, int]] = ()) -> Outputs:
+        """For `func`, a host function, and those of its kernels that are to store all of their outputs; `shared` are
+        the places of parameters that may be the same memory."""
         found = Outputs(kernels, {p: (p, const(0)) for p in func.params if isinstance(p, Buffer)})
+        for read, made in shared:
+            one, other = func.params[read], func.params[made]
+            if isinstance(one, Buffer) and isinstance(other, Buffer):
+                found.places[other] = found.places[one]
         arenas: set[Buffer] = set()
         for s in statements(func):
             match s:
