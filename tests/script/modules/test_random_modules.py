@@ -54,6 +54,13 @@ def judge(seed: int) -> str | None:
             return f"n={n}, m={m}: {found}, wanted {wanted}\n{text}"
         if not all(np.array_equal(a, b) for a, b in zip(args, kept, strict=True)):
             return f"an input was changed\n{text}"
+        donated = [name for name in "xwk" if rng.random() < 0.5]
+        found = outcome(lambda *a, d=donated: exe.run(dict(zip("xwk", a, strict=True)), donate=d).values(), args)
+        if not same(found, wanted):
+            return f"n={n}, m={m}, donated {donated}: {found}, wanted {wanted}\n{text}"
+        pairs = zip("xwk", args, kept, strict=True)
+        if not all(name in donated or np.array_equal(a, b) for name, a, b in pairs):
+            return f"an input was changed, donated {donated}\n{text}"
     return None
 
 
