@@ -36,7 +36,7 @@ PYTHON = {
     "README": blocks("python"),
     **{
         page: blocks("python", (ROOT / f"docs/{page}.md").read_text())
-        for page in ("from_tvm_relax", "operators", "relax", "shapes")
+        for page in ("from_tvm_relax", "operators", "relax", "running", "shapes")
     },
 }
 

@@ -54,10 +54,11 @@ class Sharing:
         """The arguments (read, written) of a call that may be the same memory, if nobody reads the first one later."""
         if not isinstance(stmt, Launch | Invoke):
             return []
-        args = stmt.args
-        places = ((0, 1),) if self.is_copy(stmt) else self.in_place(_callee(stmt))
+        args, is_copy = stmt.args, self.is_copy(stmt)
+        places = ((0, 1),) if is_copy else self.in_place(stmt.kernel if isinstance(stmt, Launch) else stmt.func)
         found = [(args[read], args[made]) for read, made in places]
-        return [(a, b) for a, b in found if isinstance(a, Buffer) and isinstance(b, Buffer) and _is_alike(a, b)]
+        pairs = [(a, b) for a, b in found if isinstance(a, Buffer) and isinstance(b, Buffer)]
+        return [(a, b) for a, b in pairs if not is_copy or _is_alike(a, b)]
 
     def is_copy(self, stmt: Stmt) -> bool:
         """Whether `stmt` copies its first argument to the second, and does nothing else."""
@@ -65,10 +66,6 @@ class Sharing:
 
 
 NOTHING_SHARED: Final = Sharing(lambda _: (), ())
-
-
-def _callee(stmt: Launch | Invoke) -> str:
-    return stmt.kernel if isinstance(stmt, Launch) else stmt.func
 
 
 def _is_alike(a: Buffer, b: Buffer) -> bool:
@@ -137,7 +134,7 @@ class Lives:
             self.same[self.one(first)] = self.one(last)
         old.first, old.last, old.home = min(old.first, new.first), max(old.last, new.last), new.home
         old.buffers += new.buffers
-        old.times = sorted({*old.times, *new.times})
+        old.times += new.times
         self.of.update(dict.fromkeys(new.buffers, old))
 
     def one(self, buffer: Buffer) -> Buffer:
@@ -157,11 +154,13 @@ class Lives:
         )
 
     def _is_shared(self, time: int, old: Life, new: Life) -> bool:
-        stmt = self.flow.order[time]
-        given = [self.base.get(a, a) for a in getattr(stmt, "args", ()) if isinstance(a, Buffer)]
-        return any(a in old.buffers and b in new.buffers for a, b in self.sharing.pairs(stmt)) and all(
-            sum(b in life.buffers for b in given) == 1 for life in (old, new)
-        )
+        stmt, of = self.flow.order[time], self.of
+        pairs = self.sharing.pairs(stmt)
+        if not any(of.get(a) is old and of.get(b) is new for a, b in pairs):
+            return False
+        assert isinstance(stmt, Launch | Invoke)
+        given = [of.get(self.base.get(a, a)) for a in stmt.args if isinstance(a, Buffer)]
+        return sum(life is old for life in given) == sum(life is new for life in given) == 1
 
     def shared(self, results: Collection[Buffer]) -> dict[Buffer, Buffer]:
         """The parameters that may lie where a result does, which is made of them in place: each with that result."""

@@ -12,6 +12,7 @@ from legato.lower.hosts.program import HostProgram
 from legato.script import parse
 from legato.tir.stmt import Launch
 from legato.tir.walk import statements
+from tests.graphs import leaves
 from tests.lower.programs import lowered
 
 TEXT = """
@@ -106,3 +107,57 @@ def test_values_do_not_change(case: str) -> None:
         for _ in range(2):
             np.testing.assert_allclose(np.asarray(exe(*args)), np.asarray(wanted), rtol=1e-5, atol=1e-5)
         assert all(np.array_equal(a, b) for a, b in zip(args, kept, strict=True))
+
+
+LOOP = """
+@I.ir_module
+class Module:
+    @T.prim_func
+    def put(C: T.Buffer(("n",), "float32"), K: T.Buffer((), "int32")):
+        n = T.int64()
+        for j in range(1):
+            if K[()] >= 0 and K[()] < n:
+                C[K[()]] = C[K[()]] + 5.0
+
+    @R.function
+    def loop(i: R.Tensor((), "int32"), cache: R.Tensor(("n",), "float32"), s: R.Tensor((), "float32")) -> OUT:
+        cls = Module
+        n = T.int64()
+        if R.less(i, R.const(3, "int32")):
+            a = R.call_tir_inplace(cls.put, (cache, i), [0], R.Tensor((n,), "float32"))
+            z = cls.loop(R.add(i, R.const(1, "int32")), a, R.add(s, R.sum(READ)))
+        else:
+            z = RESULT
+        return z
+
+    @R.function
+    def main(cache: R.Tensor(("n",), "float32")):
+        cls = Module
+        z = cls.loop(R.const(0, "int32"), cache, R.const(0.0, "float32"))
+        return z
+"""
+PAIR = 'R.Tuple(R.Tensor(("n",), "float32"), R.Tensor((), "float32"))'
+
+
+@pytest.mark.parametrize(
+    ("out", "result", "read", "count"),
+    [
+        (PAIR, "(cache, s)", "a", 1),  # in front of the loop, unless it is donated
+        (PAIR, "(R.negative(cache), s)", "a", 1),
+        (PAIR, "(cache, s)", "cache", 3),  # both ways in each turn
+        ('R.Tensor((), "float32")', "s", "a", 1),
+    ],
+)
+def test_a_loop_works_in_what_it_carries(out: str, result: str, read: str, count: int) -> None:
+    mod = parse(LOOP.replace("OUT", out).replace("RESULT", result).replace("READ", read))
+    assert copies(lowered(mod)) == count
+    exe, x = legato.compile(mod), np.ones(6, np.float32)
+    wanted = [np.asarray(v) for v in leaves(evaluate(mod, [x]))]
+    for donated in ((), ("cache",)):
+        given = x.copy()
+        found = list(exe.run({"cache": given}, donate=donated).values())
+        for a, b in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(a, b)
+        assert np.array_equal(given, x) or donated
+        assert ("cache" in exe.in_place) == (result == "(cache, s)")
+        assert (found[0] is given) == ("cache" in donated and "cache" in exe.in_place)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from legato.arith.expr import Expr
 from legato.arith.substitute import variables
@@ -20,6 +20,7 @@ from legato.lower.hosts.frame import Frame
 from legato.lower.hosts.ownership import handle
 from legato.lower.hosts.program import HostOpRecord, Site
 from legato.lower.hosts.results import RESULT, known, new_place, registers, taken
+from legato.lower.hosts.updates import begun
 from legato.lower.hosts.values import Value, flat, flat_all, function_dims, instantiate
 from legato.lower.hosts.written import arguments, bound_dims
 from legato.tir.buffer import Buffer, Layout, Scope
@@ -38,13 +39,30 @@ def launch(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: Bo
     dims = call.attrs.dims if written is None else bound_dims(written, call, inputs)
     _require_known(frame, [*dims, *(d for t in tensor_types(call.attrs.out_type) for d in t.shape)], call)
     layouts = frame.program.layouts(kernel_var.name, len(inputs), call.attrs.inplace)
-    outs = _outs(frame, var, call.attrs.out_type, layouts, dest, out)
+    began = _began(frame, var, call.attrs, inputs, dest, out)
+    outs = _outs(frame, var, call.attrs.out_type, layouts, dest, began, out)
     frame.program.sites.append(Site(kernel_var.name, call.attrs.operators, call.span))
     if written is None:
         out.append(Launch((*inputs, *flat(outs), *dims), kernel_var.name))
     else:
-        out.append(arguments(frame, written, call, inputs, list(flat(outs)), dims, out))
+        out.append(arguments(frame, written, call, inputs, list(flat(outs)), dims, began, out))
     return outs
+
+
+def _began(
+    frame: Frame, var: ir.Var, attrs: CallTirAttrs, inputs: Sequence[Buffer], dest: Value | None, out: Body
+) -> dict[int, Buffer]:
+    """Where those outputs lie, by number, that can be written in the memory of an argument as it is: not where they
+    are wanted elsewhere."""
+    if dest is not None or var in frame.items:
+        return {}
+    found: dict[int, Buffer] = {}
+    for arg, n in attrs.begins.items():
+        others = [b for m, b in enumerate(inputs) if m != arg]
+        place = begun(frame, var.name, inputs[arg], others, out) if inputs[arg].shape == attrs.out[n].shape else None
+        if place is not None:
+            found[n] = place
+    return found
 
 
 def _require_known(frame: Frame, dims: Iterable[Expr], call: ir.Call) -> None:
@@ -58,10 +76,14 @@ def _require_known(frame: Frame, dims: Iterable[Expr], call: ir.Call) -> None:
         )
 
 
-def _outs(frame: Frame, var: ir.Var, ty: Type, layouts: Sequence[Layout], dest: Value | None, out: Body) -> Value:
-    """What a kernel stores its results to: where they are wanted, if their layout is that of the kernel."""
+def _outs(
+    frame: Frame, var: ir.Var, ty: Type, layouts: Sequence[Layout], dest: Value | None, began: Mapping[int, Buffer],
+    out: Body,
+) -> Value:  # fmt: skip
+    """What a kernel stores its results to: where they are wanted, if their layout is that of the kernel, or where they
+    began."""
     types = tensor_types(ty)
-    places = dict(enumerate(flat(dest))) if dest is not None else frame.items.get(var, {})
+    places = dict(enumerate(flat(dest))) if dest is not None else frame.items.get(var, began)
     found: list[Buffer] = []
     if var in frame.homes.places.of:
         (layout,) = layouts

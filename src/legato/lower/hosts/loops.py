@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from legato.arith.expr import Var, const
 from legato.arith.prove import prove_equal
@@ -85,8 +85,9 @@ def lower_loop(
     are in registers, and tensors of such extents are objects.
     """
     loop = _Loop(frame, func, given, out)
+    homes = _homes(func.body, calls, place)
     for n, (param, value) in enumerate(zip(func.params, params, strict=True)):
-        loop.add(param, value, all(call.args[n] == param for call in calls.values()), out)
+        loop.add(param, value, all(call.args[n] == param for call in calls.values()), homes.get(param), out)
     running = out.register(Buffer("running", (), dt.bool_, scope=Scope.REGISTER))
     out.append(Store(running, (), const(True, dt.bool_)))
 
@@ -102,6 +103,46 @@ def lower_loop(
     out.append(While(Load(running, ()), body.done()))
 
 
+def _homes(body: ir.Expr, calls: Mapping[ir.Var, ir.Call], place: Place) -> dict[ir.Var, Buffer]:
+    """Where in `place` the variables belong that a loop returns there, however it ends."""
+    leaves = list(flat(place.value))
+    exits = [tuple(_fields(e, bound)) for e, bound in _exits(body, calls)]
+    found: dict[ir.Var, Buffer] = {}
+    for n, leaf in enumerate(leaves):
+        values = {e[n] if all(isinstance(part.ty, TensorType) for part in e) else None for e in exits}
+        if len(values) == 1 and isinstance(value := values.pop(), ir.Var) and leaf.rank:
+            found.setdefault(value, leaf)
+    return found
+
+
+def _exits(body: ir.Expr, calls: Mapping[ir.Var, ir.Call]) -> Iterator[tuple[ir.Expr, Mapping[ir.Var, ir.Expr]]]:
+    """What a loop may return, each with what is bound there."""
+    stack = [body]
+    while stack:
+        bindings, result = chain(stack.pop())
+        bound = dict(bindings)
+        value = bound.get(result) if isinstance(result, ir.Var) else None
+        if isinstance(value, ir.If):
+            stack += [value.then, value.orelse]
+        elif isinstance(value, ir.Match):
+            stack += [clause.body for clause in value.clauses]
+        elif result not in calls:
+            yield result, bound
+
+
+def _fields(value: ir.Expr, bound: Mapping[ir.Var, ir.Expr]) -> Iterator[ir.Expr]:
+    """The parts of a value, taken apart as far as it is known to be a tuple."""
+    stack = [value]
+    while stack:
+        e = stack.pop()
+        while isinstance(e, ir.Var) and isinstance(bound.get(e), ir.Var | ir.Tuple):
+            e = bound[e]
+        if isinstance(e, ir.Tuple):
+            stack += reversed(e.fields)
+        else:
+            yield e
+
+
 class _Loop:
     """The state of a function that is a loop: `targets` hold its parameters, `dims` those dims that change. The loop
     owns the handles `owned`, and the memory of the tensors `held`."""
@@ -115,10 +156,10 @@ class _Loop:
         out.extend(Store(register, (), cast(given[d], dt.int64)) for d, register in self.dims.items())
         self.params: list[tuple[ir.Var, list[Buffer]]] = []
 
-    def add(self, param: ir.Var, value: Value, is_same: bool, out: Body) -> None:
-        """Appends the making of the state for one more parameter, `value` at first."""
+    def add(self, param: ir.Var, value: Value, is_same: bool, home: Buffer | None, out: Body) -> None:
+        """Appends the making of the state for one more parameter, `value` at first: in its `home`, if it has one."""
         leaves = list(zip(leaf_types(param.ty), flat(value), strict=True))
-        state = [self._boxed(b, out) if self._is_changing(t) else self._state(b, is_same, out) for t, b in leaves]
+        state = [self._boxed(b, out) if self._is_changing(t) else self._state(b, is_same, home, out) for t, b in leaves]
         self.targets += state
         self.params.append((param, state))
 
@@ -131,12 +172,14 @@ class _Loop:
         self.owned.append(handle)
         return handle
 
-    def _state(self, param: Buffer, is_same: bool, out: Body) -> Buffer:
+    def _state(self, param: Buffer, is_same: bool, home: Buffer | None, out: Body) -> Buffer:
         """What holds a parameter while the loop runs: scalars are in registers, objects belong to the loop."""
         if is_same and (param.rank or param.dtype == dt.handle):
             return param
         scope = Scope.GLOBAL if param.rank else Scope.REGISTER
-        copy = self.frame.like(Buffer(param.name, param.shape, param.dtype, param.layout, scope), out)
+        own = Buffer(param.name, param.shape, param.dtype, param.layout, scope)
+        is_home = home is not None and home.shape == own.shape and home.layout == own.layout
+        copy = home if home is not None and is_home else self.frame.like(own, out)
         out.append(self.frame.copy(param, copy))
         if copy.rank:
             self.held.append(copy)

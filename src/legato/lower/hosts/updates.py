@@ -1,4 +1,4 @@
-"""`append` and `put`: rows are written where the old value lies, if nothing needs that any more.
+"""`append` and `put`, and calls in place: they write where the old value lies, if nothing needs that any more.
 
 Whether a tensor that is an object is still needed is known when the program runs: by its count. Of what a loop holds in
 its own memory it is known here.
@@ -23,7 +23,7 @@ from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Address, Load, cast
 from legato.tir.stmt import If, Stmt, Store, View
 
-__all__ = ["append", "put"]
+__all__ = ["append", "begun", "put"]
 
 
 def append(frame: Frame, var: ir.Var, call: ir.Call, out: Body) -> Buffer:
@@ -53,6 +53,15 @@ def put(frame: Frame, var: ir.Var, call: ir.Call, out: Body) -> Buffer:
     offset = cast(Load(at, ()), dt.index) * (row.elements() * row.dtype.bytes)
     out.append(If(inside, _written(frame, row, whole, offset)))
     return whole
+
+
+def begun(frame: Frame, name: str, data: Buffer, others: Sequence[Buffer], out: Body) -> Buffer | None:
+    """Where a call that also reads `others` may write what begins as `data`; None if only a copy will do, of which the
+    memory plan may find that it is none."""
+    if data in frame.borrowed.boxes:
+        return _resized(frame, data, Buffer(name, data.shape, data.dtype), others, out)
+    is_read = any(_base(frame, b) is data for b in others)
+    return data if not is_read and _is_left(frame, data) else None
 
 
 def _buffers(frame: Frame, call: ir.Call) -> list[Buffer]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import reduce
 
 from legato.arith.expr import Const, Expr, Var, const, land, le
@@ -36,11 +37,11 @@ def bound_dims(written: Written, call: ir.Call, inputs: list[Buffer]) -> tuple[E
 
 def arguments(
     frame: Frame, written: Written, call: ir.Call, inputs: list[Buffer], outs: list[Buffer], dims: tuple[Expr, ...],
-    out: Body,
+    began: Collection[int], out: Body,
 ) -> Launch:  # fmt: skip
     """The launch of a kernel, for `call` with dims of these values; appends what must be checked, cleared or made
-    before. What the kernel stores to are `outs` alone: those that begin as arguments are made copies of them, which
-    the memory plan leaves out where an argument is needed no more."""
+    before. What the kernel stores to are `outs` alone: those that begin as arguments are made copies of them, but for
+    those that have `began` already; the memory plan leaves copies out where an argument is needed no more."""
     func, attrs = written.func, call.attrs
     assert isinstance(attrs, CallTirAttrs)
     values = dict(zip([p for p in func.params if isinstance(p, Var)], dims, strict=True))
@@ -58,7 +59,7 @@ def arguments(
         if n in written.cleared:
             _clear(frame, written, n, b, dims, out)
     read = [begins.get(n) or _dense(frame, b, out) for n, b in enumerate(inputs)]
-    out.extend(frame.copy(inputs[arg], b) for arg, b in begins.items())
+    out.extend(frame.copy(inputs[arg], outs[n]) for arg, n in attrs.begins.items() if n not in began)
     return Launch((*read, *own, *scratch, *dims), func.name)
 
 
