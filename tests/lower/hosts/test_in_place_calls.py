@@ -21,13 +21,13 @@ class Module:
     @T.prim_func
     def k(X: T.Buffer(("n",), "float32"), W: T.Buffer(("n",), "float32")):
         n = T.int64()
-        for i in range(n):
+        for i in range(n - 1):
             X[i] = X[i] * 2.0 + W[n - 1 - i]
 
     @T.prim_func
     def two(X: T.Buffer(("n",), "float32"), Z: T.Buffer(("n",), "float32"), S: T.Buffer(("n",), "float32")):
         n = T.int64()
-        for i in range(n):
+        for i in range(n - 1):
             S[i] = X[i] - Z[i]
             X[i] = X[i] + 1.0
             Z[i] = Z[i] * 3.0
