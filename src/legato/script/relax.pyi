@@ -70,7 +70,7 @@ def call_pure_packed(func: _t.Any, *args: _t.Any, sinfo_args: _t.Any = ..., ty_a
     r"""The same of a function without effects."""
 def call_tir(kernel: _t.Any, args: _t.Any, out_sinfo: _t.Any = ..., tir_vars: _t.Any = ..., *, out_ty: _t.Any = ..., operators: _t.Any = ...) -> _t.Any:
     r"""The call of `kernel` on the tensors `args`; outputs of type `out_sinfo` are allocated, and are its result."""
-def call_tir_inplace(kernel: _t.Any, args: _t.Any, inplace_indices: _t.Any, out_sinfo: _t.Any = ..., tir_vars: _t.Any = ..., *, out_ty: _t.Any = ...) -> _t.Any:
+def call_tir_inplace(kernel: _t.Any, args: _t.Any, inplace_indices: _t.Any, out_sinfo: _t.Any = ..., tir_vars: _t.Any = ..., *, out_ty: _t.Any = ..., operators: _t.Any = ...) -> _t.Any:
     r"""The call of a `kernel` that stores to some of the tensors `args`: output number i is what it makes of argument number `inplace_indices[i]`, or memory of its own where that is -1. The arguments themselves stay as they are."""
 def ceil(data: _t.Any, /) -> _t.Any:
     r"""Rounds up; the identity on integers."""
