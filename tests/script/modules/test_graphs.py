@@ -249,3 +249,27 @@ class Calls:
     x = np.ones((3, 4), np.float32)
     np.testing.assert_array_equal(np.asarray(legato.compile(mod)(x)), 4 * x)
     np.testing.assert_array_equal(np.asarray(evaluate(mod, [x])), 4 * x)
+
+
+def test_a_shape_that_is_given_is_the_one_of_its_type() -> None:
+    module = parse(
+        '@R.function\ndef main(x: R.Tensor(("n", "m"), "float32"), '
+        's: R.Tuple(R.Shape(["n", 4]), R.Shape(["m * 2"]))):\n'
+        "    return (R.exp(x), s)\n"
+    )
+    exe = legato.compile(module)
+    x = np.ones((2, 3), np.float32)
+    for extents, fault in (
+        ((2, 4, 6), None),
+        ((3, 4, 6), "%s.0: dim 0"),
+        ((2, 5, 6), "%s.0: dim 1"),
+        ((2, 4, 5), "%s.1"),
+    ):
+        given = [np.array(e) for e in extents]
+        if fault is None:
+            assert [int(v) for v in exe(x, *given)[1][0]] == [2, 4]
+            continue
+        with pytest.raises(RunError, match=fault):
+            exe(x, *given)
+        with pytest.raises(RunError, match="wanted"):
+            evaluate(module, [x, (tuple(given[:2]), tuple(given[2:]))])
