@@ -11,6 +11,8 @@ import pytest
 import legato
 from legato.base.errors import RunError
 from legato.interp import evaluate
+from legato.ir.json_load import load_json
+from legato.ir.json_save import save_json
 from legato.ir.module import Module
 from legato.script import parse, show
 from legato.tir.equal import alpha_equal
@@ -58,7 +60,8 @@ def kernel(module: Module) -> Func:
 @pytest.mark.parametrize("kind", ["range(n)", "T.parallel(n)", "T.unroll(n)"])
 def test_turns_until_a_condition_fails(kind: str) -> None:
     module = parse(COLLATZ.replace("KIND", kind))
-    assert alpha_equal(kernel(parse(show(module))), kernel(module))
+    for again in (parse(show(module)), legato.parse(str(module)), load_json(save_json(module), ops={})):
+        assert alpha_equal(kernel(again), kernel(module))
     x = np.arange(40, dtype=np.int32)
     for run in (legato.compile(module, threads=2), lambda x: evaluate(module, [x])):
         np.testing.assert_array_equal(np.asarray(run(x)), [steps(int(v)) for v in x])
