@@ -28,7 +28,7 @@ class _Writer:
         return f"{HEAD}{body}}}\n"
 
     def statement(self, loops: tuple[tuple[str, str], ...], depth: int) -> str:
-        """A statement in `loops`, pairs of a variable and its extent."""
+        """A statement in `loops`, pairs of what is below an extent, and that."""
         pick = self.luck.random()
         if pick < (0.75 if depth < 2 else 0.3 if depth < 3 else 0):
             return self.loop(loops, depth)
@@ -45,6 +45,10 @@ class _Writer:
         return f"{stem}{self.count}"
 
     def loop(self, loops: tuple[tuple[str, str], ...], depth: int) -> str:
+        if self.luck.random() < 0.06:
+            v = self.name("f")
+            inner = (*loops, (f"({v} // m)", "n"), (f"({v} % m)", "m"))
+            return f"for {v} in 0..n * m {{ {self.statement(inner, depth + 2)} }}\n"
         left = [e for e in "nm" if e not in {x for _, x in loops}]
         extent = self.luck.choice(left) if left and self.luck.random() < 0.85 else self.luck.choice(["n", "m", "2"])
         v = self.name("v")

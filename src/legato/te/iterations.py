@@ -13,13 +13,14 @@ from legato.te.updates import Ranges, Unreadable, Update, linear, loads_of, wide
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Load
 
-__all__ = ["Turn"]
+__all__ = ["Turn", "with_one_pin"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Turn:
-    """One iteration of a loop over `v`, of `extent`: what it updates, relative to the `marks` of what buffers held when
-    it began. `read` gives what an element held when the loop began, `reduced` an element of a new reduction."""
+    """One iteration of a loop over `v`, of `extent`: what it updates (each with at most one pin that follows the loop),
+    relative to the `marks` of what buffers held when it began. `read` gives what an element held when the loop began,
+    `reduced` an element of a new reduction."""
 
     v: Var
     extent: Expr
@@ -28,20 +29,6 @@ class Turn:
     ranges: Ranges
     read: Callable[[Buffer, Sequence[Expr]], Expr]
     reduced: Callable[[Update, Op, Expr], Expr]
-
-    @staticmethod
-    def of(
-        v: Var,
-        extent: Expr,
-        updates: Mapping[Buffer, Update],
-        marks: Mapping[Buffer, Buffer],
-        ranges: Ranges,
-        read: Callable[[Buffer, Sequence[Expr]], Expr],
-        reduced: Callable[[Update, Op, Expr], Expr],
-    ) -> Turn:
-        """The iteration with at most one pin of an update that follows the loop, a linear one of fixed width."""
-        pinned = {b: _with_one_pin(u, v, marks[b], ranges) for b, u in updates.items()}
-        return Turn(v, extent, pinned, marks, ranges, read, reduced)
 
     def all(self, u: Update) -> Update:
         """The update of all iterations, of what the loop began with."""
@@ -52,12 +39,10 @@ class Turn:
             wide = widened(u, at[0], self.v, self.extent, mark, self.ranges)
             return Update(u.buffer, u.index, wide.pins, self._held(wide.value))
         others = [w.value for w in self.updates.values() if w is not u]
-        if loads_of([mark], *others):
-            raise Unreadable(f"an iteration over {self.v.name} reads what others store to {u.buffer.name}")
-        own = loads_of([mark], u.value)
+        own = set(loads_of([mark], u.value))
+        if loads_of([mark], *others) or not all(_same_place(x, u) for x in own):
+            raise self._crossing(u)
         total = Var(u.buffer.name, u.buffer.dtype)
-        if not all(_same_place(x, u) for x in own):
-            raise Unreadable(f"an iteration over {self.v.name} reads what others store to {u.buffer.name}")
         value = rewrite(u.value, lambda e: total if e in own else None)
         before = self.read(u.buffer, u.place)
         value = substitute(self._closed(u, value, total), {total: before})
@@ -72,7 +57,10 @@ class Turn:
                 i = x.indices[d]
                 is_own = (w is u and i is u.index[d]) or (pin.is_one and prove_equal(i, pin.begin))
                 if not is_own:
-                    raise Unreadable(f"an iteration over {self.v.name} reads what others store to {u.buffer.name}")
+                    raise self._crossing(u)
+
+    def _crossing(self, u: Update) -> Unreadable:
+        return Unreadable(f"an iteration over {self.v.name} reads what others store to {u.buffer.name}")
 
     def _held(self, value: Expr) -> Expr:
         """`value` with what the marks stood for when the loop began."""
@@ -108,7 +96,7 @@ class Turn:
         return value if self.ranges.holds(some) else select(some, value, total)
 
 
-def _with_one_pin(u: Update, v: Var, mark: Buffer, ranges: Ranges) -> Update:
+def with_one_pin(u: Update, v: Var, mark: Buffer, ranges: Ranges) -> Update:
     """`u` with at most one pin that follows the loop over `v`, and that a linear one of fixed width."""
     follow = [d for d, p in enumerate(u.pins) if p is not None and v in variables(p.begin, p.extent)]
     pins = {d: p for d in follow if (p := u.pins[d]) is not None}

@@ -30,7 +30,7 @@ from legato.base.dataclass import dataclass
 from legato.base.errors import VerifyError
 from legato.te.access import Proof, accesses
 from legato.te.fused_loops import unfused
-from legato.te.iterations import Turn
+from legato.te.iterations import Turn, with_one_pin
 from legato.te.sums import combiner_of, without_neutral
 from legato.te.tensor import COMBINERS, Axis, Reduction, Stage, Tensor
 from legato.te.tidy import element, tidied
@@ -296,10 +296,10 @@ class _Reader:
         self.loops.append(s.var)
         body = _Scope(scope, marks)
         self._run(s.body, body)
-        turn = Turn.of(
+        turn = Turn(
             s.var,
             extent,
-            body.updates,
+            {b: with_one_pin(u, s.var, marks[b], self.ranges) for b, u in body.updates.items()},
             marks,
             self.ranges,
             lambda b, at: self._read(b, at, scope),
