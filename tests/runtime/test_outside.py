@@ -72,6 +72,20 @@ def test_extents_of_results_are_checked() -> None:
     assert np.array_equal(compiled(x), [4, 4])
 
 
+@pytest.mark.parametrize("op", ["call_packed", "call_pure_packed", "call_dps_packed"])
+def test_extents_below_zero_are_told_before_the_call(op: str) -> None:
+    module = legato.parse(f"""#[version = "0.0.5"]
+    def @main(%x: Tensor[(n,), float32]) {{ {op}((%x,), name="f", shapes=[[n - 5]], dtypes=[float32]) }}""")
+    calls: list[Any] = []
+    x = np.ones(2, np.float32)
+    exe = legato.compile(module, packed={"f": calls.append})
+    assert f"{op}: an extent of the result" in _run(lambda: exe(x))
+    assert f"{op}: an extent of the result is n - 5 = -3" in _run(
+        lambda: evaluate(module, [x], packed={"f": calls.append})
+    )
+    assert not calls
+
+
 def test_effects_in_branches_loops_and_local_functions(capsys: pytest.CaptureFixture[str]) -> None:
     text = """#[version = "0.0.5"]
     def @loop(%i: int32, %x: Tensor[(2,), float32]) -> Tensor[(2,), float32] {

@@ -23,7 +23,7 @@ from legato.interp.values import Value, evaluate_op
 from legato.ir.op import Op
 from legato.ir.types import Dim, ShapeType, TensorType, TupleType, Type, dims
 
-__all__ = ["Asked", "apply_operator"]
+__all__ = ["Asked", "apply_operator", "extent"]
 
 Asked = dict[int, tuple[Op, Any, tuple[Type | None, ...]]]  # by id of the call: what was allowed last
 
@@ -57,13 +57,14 @@ def apply_operator(
 def _extents(op: Op, ty: Type | None, env: Mapping[Var, int]) -> Any:
     """The shapes of the tensors in `ty`, an entry None for a dim that has no value yet. RunError for a negative one."""
     if isinstance(ty, TensorType):
-        return tuple([_extent(op, d, env) for d in ty.shape])
+        return tuple([extent(op, d, env) for d in ty.shape])
     if isinstance(ty, TupleType):
         return [_extents(op, f, env) for f in ty.fields]
     return None
 
 
-def _extent(op: Op, d: Dim, env: Mapping[Var, int]) -> int | None:
+def extent(op: Op, d: Dim, env: Mapping[Var, int]) -> int | None:
+    """An extent of what a call of `op` gives; None if it has no value yet. RunError for a negative one."""
     if isinstance(d, Const):
         return int(d.value)
     if any(v not in env for v in variables(d)):

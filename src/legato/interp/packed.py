@@ -9,7 +9,7 @@ import numpy as np
 
 from legato.interp.activation import Activation
 from legato.interp.context import Context
-from legato.interp.dims import dim_value
+from legato.interp.operators import extent
 from legato.interp.values import Value
 from legato.ir.expr import Call
 from legato.ir.op import Op
@@ -36,7 +36,7 @@ def _packed(context: Context, env: Activation, node: Call, op: Op, args: Value) 
     attrs = node.attrs
     assert isinstance(attrs, PackedAttrs)
     wanted = [
-        packed.Wanted(kind.numpy, tuple(None if d is None else dim_value(d, env.dims) for d in shape))
+        packed.Wanted(kind.numpy, tuple(None if d is None else extent(op, d, env.dims) for d in shape))
         for shape, kind in zip(attrs.dims, attrs.dtypes, strict=True)
     ]
     function = context.packed(node)

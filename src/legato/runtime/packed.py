@@ -17,7 +17,7 @@ import numpy as np
 
 from legato.base.arrays import as_array
 from legato.base.dataclass import dataclass
-from legato.base.errors import PackedError
+from legato.base.errors import PackedError, RunError
 from legato.runtime.c_functions import fill
 from legato.runtime.size import Size, compile_size, names, show
 
@@ -79,8 +79,11 @@ class Wanted:
     shape: tuple[int | None, ...]
 
     def zeros(self) -> np.ndarray:
-        """Such a tensor of zeros, whose extents are known."""
-        return np.zeros([n for n in self.shape if n is not None], self.dtype)
+        """Such a tensor of zeros, whose extents are known. RunError where there is no room."""
+        try:
+            return np.zeros([n for n in self.shape if n is not None], self.dtype)
+        except (MemoryError, ValueError) as error:
+            raise RunError(f"out of memory: no room for {self}") from error
 
     def __str__(self) -> str:
         return f"{self.dtype}[{', '.join('?' if n is None else str(n) for n in self.shape)}]"
