@@ -223,6 +223,8 @@ WRONG: list[tuple[Callable[[], Any], type[LegatoError], str]] = [
     (lambda: T([True], "float32"), TypeCheckError, "True is no dim"),
     (lambda: T([1.5], "float32"), TypeCheckError, "1.5 is no dim"),
     (lambda: T(["(" * 300], "float32"), TypeCheckError, "is no dim"),
+    (lambda: nn.spec.MethodSpec(print, ["x"], []), TypeCheckError, "0 specs for the arguments x"),
+    (lambda: nn.spec.Tuple("t", 3), TypeCheckError, "argument t: 3 are no specs"),
     (lambda: nn.spec.Object(object), UnsupportedError, "no opaque object"),
     (lambda: nn.ExternModule({}), UnsupportedError, "no nn.ExternModule"),
     (lambda: nn.SourceModule({}, "", "c"), UnsupportedError, "no nn.SourceModule"),

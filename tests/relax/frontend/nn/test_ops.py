@@ -72,8 +72,8 @@ CASES: dict[str, Case] = {
         (A, B, MASK),
     ),
     "casts": (
-        lambda a, i: (a.astype("int32"), op.astype(i, "float32"), i.astype("bool"), i * 2),
-        lambda a, i: (a.to(torch.int32), i.float(), i.bool(), i * 2),
+        lambda a, i: (a.astype("int32"), op.astype(i, "float32"), i.astype("bool"), i * 2, op.pad(i, [1, 0, 0, 1])),
+        lambda a, i: (a.to(torch.int32), i.float(), i.bool(), i * 2, F.pad(i, [0, 1, 1, 0])),
         (A, NUMBERS),
     ),
     "shapes": (
@@ -125,9 +125,9 @@ CASES: dict[str, Case] = {
     ),
     "norms": (
         lambda c, w, b: (op.layer_norm(c, 5, w, b), op.layer_norm(c, [6, 5]), op.layer_norm(c, [5], eps=0.1),
-                         op.rms_norm(c, w, -1), op.rms_norm(c, w, [2], 1e-5)),
+                         op.layer_norm(c, list(c.shape)), op.rms_norm(c, w, -1), op.rms_norm(c, w, [2], 1e-5)),
         lambda c, w, b: (F.layer_norm(c, (5,), w, b), F.layer_norm(c, (6, 5)), F.layer_norm(c, (5,), eps=0.1),
-                         _rms(c, w), _rms(c, w)),
+                         F.layer_norm(c, c.shape), _rms(c, w), _rms(c, w)),
         (C, values(5), values(5)),
     ),
     "groups": (
@@ -294,6 +294,12 @@ WRONG: list[tuple[Callable[..., Any], type[CompileError], str]] = [
     (lambda x: op.tensor_ir_op(print, "f", [x], x), TypeCheckError, "no tensor program"),
     (lambda x: op.tensor_ir_inplace_op(DOUBLED, "f", x, [0, 1], x), TypeCheckError, "1 results for 2"),
     (lambda x: op.tensor_expr_op(lambda a: 1, "f", [x]), TypeCheckError, "f gives 1"),
+    (lambda x: op.zeros(3), TypeCheckError, "a shape is a list of dims, got 3"),
+    (lambda x: op.zeros(["q"]), TypeCheckError, "dim q is not bound here"),
+    (lambda x: op.pad(x, [1, 0, 0]), TypeCheckError, "an even number"),
+    (lambda x: op.pad(x.astype("int32"), [0, 0, 0, 1], value=1.5), TypeCheckError, "1.5 beside"),
+    (lambda x: op.get_timestep_embedding(op.sum(x, 0), 2), TypeCheckError, "of 2 numbers, shifted by 1"),
+    (lambda x: op.interpolate(op.reshape(x, [1, 1, 3, 4]), scale_factor=(1, 2, 3)), TypeCheckError, "for 2 axes"),
     (lambda x: None, TypeCheckError, "gives None, which is no tensor"),
     (lambda x: x.shape, TypeCheckError, "which is no tensor"),
 ]

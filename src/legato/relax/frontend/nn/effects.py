@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from legato.arith.expr import fresh
 from legato.base import dtype as dt
 from legato.base.errors import CompileError, TypeCheckError, UnsupportedError
 from legato.infer.builder import Builder
 from legato.ir.expr import Expr, Var
-from legato.ir.types import TensorType
+from legato.ir.types import tensor_type
 from legato.relax import op
 from legato.relax.block_builder import BlockBuilder
 from legato.relax.frontend.nn.parts import Effect
-from legato.relax.frontend.nn.scope import as_shape_dim, current, fresh_dim
+from legato.relax.frontend.nn.scope import as_shape, as_shape_dim, current
 from legato.relax.frontend.nn.tensor import Tensor, get_default_dtype
 
 __all__ = ["Effect", "IOEffect", "KVCache"]
@@ -33,7 +34,7 @@ class KVCache(Effect):
     """
 
     def __init__(self, init_seq_len: int, unit_shape: Sequence[int], dtype: str | None = None) -> None:
-        self.init_seq_len, self.unit_shape = init_seq_len, [as_shape_dim(d) for d in unit_shape]
+        self.init_seq_len, self.unit_shape = init_seq_len, as_shape(unit_shape)
         self.dtype = dtype or get_default_dtype()
         self._state: Expr | None = None
 
@@ -43,8 +44,8 @@ class KVCache(Effect):
 
     def create(self, name_hint: str) -> list[Var]:
         """A variable of as many rows as there are."""
-        shape = (fresh_dim(f"{name_hint}_rows"), *self.unit_shape)
-        return [Var(name_hint, ty=TensorType(shape, dt.dtype(self.dtype)))]
+        shape = (fresh(f"{name_hint}_rows"), *self.unit_shape)
+        return [Var(name_hint, ty=tensor_type(shape, self.dtype))]
 
     def set_state(self, state_vars: list[Expr]) -> None:
         """The rows are these."""
@@ -62,7 +63,7 @@ class KVCache(Effect):
 
     def view(self, seq_len: Any) -> Tensor:
         """All rows, of which there are `seq_len`: a call with another number of them fails."""
-        wanted = TensorType((as_shape_dim(seq_len), *self.unit_shape), dt.dtype(self.dtype))
+        wanted = tensor_type((as_shape_dim(seq_len), *self.unit_shape), self.dtype)
         return Tensor(_expr=current("a cache").builder.emit(Builder().match_cast(self._rows(), wanted), "view"))
 
     def append(self, new_element: Tensor) -> None:

@@ -10,16 +10,16 @@ from contextvars import ContextVar
 from functools import cache
 from typing import Any, Final
 
+from legato.arith.expr import Const, fresh
 from legato.arith.expr import Expr as DimExpr
 from legato.arith.expr import Var as DimVar
-from legato.arith.expr import fresh
 from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError, TypeCheckError
-from legato.ir.expr import Expr
+from legato.ir.expr import Expr, Shape
 from legato.relax.block_builder import BlockBuilder
 from legato.relax.ty import as_dim
 
-__all__ = ["Scope", "as_shape_dim", "current", "fresh_dim", "named_dim", "tracing"]
+__all__ = ["Scope", "as_shape", "as_shape_dim", "current", "named_dim", "shown", "tracing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +62,28 @@ def named_dim(name: str) -> DimVar:
     return fresh(name)
 
 
-def fresh_dim(name: str) -> DimVar:
-    """A dim of its own."""
-    return fresh(name)
-
-
 def as_shape_dim(value: Any) -> DimExpr:
     """A dim: an integer, a dim variable, arithmetic over these, or a text of it ("n", "2 * n + 1").
 
     TypeCheckError for anything else.
     """
     return as_dim(_read(value) if isinstance(value, str) else value)
+
+
+def as_shape(value: Any, own: tuple[int, ...] = ()) -> list[Any]:
+    """A shape, of a list of dims, or a shape as a value: integers where dims are known; those of `own` stay.
+
+    TypeCheckError for anything else.
+    """
+    given = value.dims if isinstance(value, Shape) else value
+    if not isinstance(given, list | tuple):
+        raise TypeCheckError(f"a shape is a list of dims, got {value!r}", hint='[1, "n", 64]')
+    return [d if isinstance(d, int) and d in own else shown(as_shape_dim(d)) for d in given]
+
+
+def shown(dim: DimExpr) -> int | DimExpr:
+    """A dim as an integer, where it is known."""
+    return int(dim.value) if isinstance(dim, Const) else dim
 
 
 _ARITHMETIC: Final[Mapping[type[ast.operator], Callable[[Any, Any], Any]]] = {

@@ -19,8 +19,8 @@ from typing import Any, Final, NoReturn
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.errors import TypeCheckError, UnsupportedError
-from legato.ir.types import TensorType, TupleType, Type, scalar_type
-from legato.relax.frontend.nn.scope import as_shape_dim
+from legato.ir.types import TupleType, Type, scalar_type, tensor_type
+from legato.relax.frontend.nn.scope import as_shape
 
 __all__ = ["Int", "MethodSpec", "ModuleSpec", "Object", "Tensor", "Tuple"]
 
@@ -40,12 +40,8 @@ class Tensor:
     """A tensor of a shape and dtype."""
 
     def __init__(self, shape: Sequence[Any], dtype: str) -> None:
-        if isinstance(shape, str) or not isinstance(shape, Sequence):
-            raise TypeCheckError(
-                f"a shape is a list of dims, got {shape!r}", hint='nn.spec.Tensor([1, "n"], "float32")'
-            )
-        self.shape, self.dtype = list(shape), dt.dtype(dtype).name
-        self.ty = TensorType(tuple(map(as_shape_dim, shape)), dt.dtype(dtype))
+        self.ty = tensor_type(as_shape(shape), dt.dtype(dtype))
+        self.shape, self.dtype = list(shape), self.ty.dtype.name
 
     def type_for(self, name: str) -> Type:
         """The type of an argument that is called `name`."""
@@ -59,6 +55,8 @@ class Tuple:
     """Several values; `elements` is a tuple or a list of specs, and of such a kind is what the method gets."""
 
     def __init__(self, name: str, elements: Sequence[Any]) -> None:
+        if not isinstance(elements, tuple | list):
+            raise TypeCheckError(f"argument {name}: {elements!r} are no specs", hint="a tuple or a list of them")
         self.name = name
         found = [spec_of(e, f"{name}_{i}") for i, e in enumerate(elements)]
         self.elements: Sequence[Spec] = tuple(found) if isinstance(elements, tuple) else found
@@ -102,6 +100,8 @@ class MethodSpec:
         for what, mode in (("param_mode", param_mode), ("effect_mode", effect_mode)):
             if mode not in MODES:
                 raise TypeCheckError(f"{what} is {' or '.join(MODES)}, got {mode!r}")
+        if len(arg_names) != len(arg_specs):
+            raise TypeCheckError(f"{len(arg_specs)} specs for the arguments {', '.join(arg_names)}")
         self.method, self.arg_names = method, tuple(arg_names)
         self.arg_specs = tuple(spec_of(s, n) for n, s in zip(arg_names, arg_specs, strict=True))
         self.param_mode, self.effect_mode = param_mode, effect_mode

@@ -11,14 +11,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from legato.arith.expr import Const
 from legato.base import dtype as dt
 from legato.base.arrays import as_array
 from legato.base.errors import TypeCheckError
 from legato.ir.expr import Expr, TupleGetItem, Var, constant
-from legato.ir.types import TensorType, TupleType, Type
+from legato.ir.types import TensorType, TupleType, Type, tensor_type
 from legato.relax.expr import as_expr
-from legato.relax.frontend.nn.scope import as_shape_dim, current
+from legato.relax.frontend.nn.scope import as_shape, current, shown
 from legato.relax.nd import NDArray, array
 from legato.relax.op import _functions as functions
 
@@ -86,7 +85,7 @@ class Tensor:
     @property
     def shape(self) -> list[Any]:
         """The extents: integers, and dims."""
-        return [int(d.value) if isinstance(d, Const) else d for d in self._ty.shape]
+        return [shown(d) for d in self._ty.shape]
 
     @property
     def ndim(self) -> int:
@@ -224,8 +223,7 @@ def _detached(data: Any) -> Any:
 
 
 def _type_of(shape: Sequence[Any], dtype: str) -> TensorType:
-    given = shape if isinstance(shape, list | tuple) else (shape,)
-    return TensorType(tuple(map(as_shape_dim, given)), dt.dtype(dtype))
+    return tensor_type(as_shape(shape), dt.dtype(dtype))
 
 
 def _listed(given: tuple[Any, ...]) -> Any:

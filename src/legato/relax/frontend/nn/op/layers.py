@@ -10,6 +10,7 @@ from legato.base.errors import TypeCheckError, UnsupportedError
 from legato.infer.builder import Builder
 from legato.relax.frontend.nn.op import elementwise as el
 from legato.relax.frontend.nn.op import shapes
+from legato.relax.frontend.nn.scope import as_shape
 from legato.relax.frontend.nn.tensor import Tensor, emit, wrap_nested
 
 __all__ = ["conv1d", "conv1d_transpose", "conv2d", "conv2d_transpose", "conv3d", "get_timestep_embedding",
@@ -101,8 +102,12 @@ def _padding(mode: str, weight: Tensor, dims: int, stride: Sizes, dilation: Size
     return [t // 2 for t in total] + [t - t // 2 for t in total]
 
 
-def _each(given: Sizes, dims: int) -> Sequence[int]:
-    return [given] * dims if isinstance(given, int) else given
+def _each(given: Any, dims: int) -> list[Any]:
+    """One number for each of `dims` axes. TypeCheckError where there are more, or less."""
+    found = list(given) if isinstance(given, list | tuple) else [given] * dims
+    if len(found) != dims:
+        raise TypeCheckError(f"{found} for {dims} axes")
+    return found
 
 
 def _transposed(
@@ -130,7 +135,7 @@ def layer_norm(
     name: str = "layer_norm",
 ) -> Tensor:  # fmt: skip
     """(x − mean) / √(variance + eps) over the last axes, which are of `normalized_shape`, times weight, plus bias."""
-    extents = [normalized_shape] if not isinstance(normalized_shape, list | tuple) else list(normalized_shape)
+    extents = as_shape(normalized_shape if isinstance(normalized_shape, list | tuple) else [normalized_shape])
     if x.shape[-len(extents) :] != extents:
         raise TypeCheckError(f"layer_norm over {extents}, of a tensor of shape {x.shape}")
     gamma = shapes.ones(extents, x.dtype) if weight is None else weight
@@ -208,6 +213,8 @@ def get_timestep_embedding(
     if x.ndim != 1:
         raise TypeCheckError(f"get_timestep_embedding of {x!r}, wanted a tensor of rank 1")
     half = embedding_dim // 2
+    if half <= downscale_freq_shift:
+        raise TypeCheckError(f"get_timestep_embedding of {embedding_dim} numbers, shifted by {downscale_freq_shift}")
     steps = shapes.arange(0, half, dtype="float32") * (-log(max_period) / (half - downscale_freq_shift))
     angles = shapes.unsqueeze(el.astype(x, "float32"), 1) * shapes.unsqueeze(el.exp(steps), 0) * scale
     both = [el.sin(angles), el.cos(angles)]
@@ -243,14 +250,13 @@ def interpolate(
 
 def _size(x: Tensor, size: Sizes | None, factor: float | Sequence[float] | None, layout: str) -> tuple[Any, ...]:
     if size is not None:
-        return tuple(_each(size, 2))
-    factors = [factor] * 2 if isinstance(factor, int | float) else list(factor or ())
+        return tuple(as_shape(_each(size, 2)))
     extents = [x.shape[layout.index(c)] for c in "HW"]
     if not all(isinstance(e, int) for e in extents):
         raise UnsupportedError(
             f"interpolate with a scale_factor, of {x!r}", hint="size=…, of which extents may be dims"
         )
-    return tuple(int(e * f) for e, f in zip(extents, factors, strict=True))
+    return tuple(int(e * f) for e, f in zip(extents, _each(factor, 2), strict=True))
 
 
 def _resized(x: Tensor, name: str, **attrs: Any) -> Tensor:

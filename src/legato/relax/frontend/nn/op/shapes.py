@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from legato.base.errors import TypeCheckError
-from legato.relax.frontend.nn.scope import as_shape_dim
+from legato.relax.frontend.nn.scope import as_shape
 from legato.relax.frontend.nn.tensor import Tensor, emit, get_default_dtype
 
 __all__ = ["arange", "argsort", "broadcast_to", "chunk", "concat", "cumsum", "empty", "full", "max", "mean", "min",
@@ -16,17 +16,12 @@ __all__ = ["arange", "argsort", "broadcast_to", "chunk", "concat", "cumsum", "em
 Axes = int | Sequence[int] | None
 
 
-def _shape(given: Sequence[Any]) -> list[Any]:
-    """Extents of a shape; -1 stays."""
-    return [d if d == -1 else as_shape_dim(d) for d in given]
-
-
 # ---------------------------------------------------------------------- moved
 
 
 def reshape(x: Tensor, shape: Sequence[Any], name: str = "reshape") -> Tensor:
     """The elements in another shape; one extent may be -1, which follows from the others."""
-    return emit("reshape", name, x, _shape(shape))  # type: ignore[no-any-return]
+    return emit("reshape", name, x, as_shape(shape, (-1,)))  # type: ignore[no-any-return]
 
 
 def permute_dims(x: Tensor, axes: Sequence[int] | None = None, name: str | None = None) -> Tensor:
@@ -41,7 +36,7 @@ def permute(x: Tensor, axes: Sequence[int] | None, name: str = "permute") -> Ten
 
 def broadcast_to(x: Tensor, shape: Sequence[Any], name: str = "broadcast_to") -> Tensor:
     """The elements, repeated along axes of extent 1 and in front."""
-    return emit("broadcast_to", name, x, _shape(shape))  # type: ignore[no-any-return]
+    return emit("broadcast_to", name, x, as_shape(shape))  # type: ignore[no-any-return]
 
 
 def unsqueeze(x: Tensor, dim: int, name: str = "unsqueeze") -> Tensor:
@@ -86,7 +81,11 @@ def pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: float = 0.
 
     mode: "constant" (of `value`), "reflect", "replicate" (the edge), …
     """
-    return emit("nn.pad", name, x, list(pad), value, mode)  # type: ignore[no-any-return]
+    if len(pad) % 2:
+        raise TypeCheckError(f"pad takes an even number of extents, got {list(pad)}")
+    whole = float(value).is_integer() and not x.dtype.startswith(("float", "bfloat"))
+    filled = int(value) if whole else value
+    return emit("nn.pad", name, x, list(pad), filled, mode)  # type: ignore[no-any-return]
 
 
 def triu(x: Tensor, diagonal: int = 0, name: str = "triu") -> Tensor:
@@ -105,17 +104,17 @@ def tril(x: Tensor, diagonal: int = 0, name: str = "tril") -> Tensor:
 def full(shape: Sequence[Any], fill_value: Any, dtype: str = "float32", name: str = "full") -> Tensor:
     """Of one value everywhere: a number, or a tensor of rank 0."""
     value = fill_value if isinstance(fill_value, Tensor) else Tensor.from_scalar(fill_value, dtype)
-    return emit("full", name, _shape(shape), value, dtype)  # type: ignore[no-any-return]
+    return emit("full", name, as_shape(shape), value, dtype)  # type: ignore[no-any-return]
 
 
 def zeros(shape: Sequence[Any], dtype: str = "float32", name: str = "zeros") -> Tensor:
     """Of zeros."""
-    return emit("zeros", name, _shape(shape), dtype)  # type: ignore[no-any-return]
+    return emit("zeros", name, as_shape(shape), dtype)  # type: ignore[no-any-return]
 
 
 def ones(shape: Sequence[Any], dtype: str = "float32", name: str = "ones") -> Tensor:
     """Of ones."""
-    return emit("ones", name, _shape(shape), dtype)  # type: ignore[no-any-return]
+    return emit("ones", name, as_shape(shape), dtype)  # type: ignore[no-any-return]
 
 
 def empty(shape: Sequence[Any], dtype: str = "float32", name: str = "empty") -> Tensor:
