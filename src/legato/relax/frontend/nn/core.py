@@ -19,7 +19,7 @@ from typing import Any
 from legato.base.errors import CompileError, TypeCheckError, UnsupportedError
 from legato.ir.module import Module as Program
 from legato.relax.frontend.nn.exporter import export
-from legato.relax.frontend.nn.jit import Compiled, compiled
+from legato.relax.frontend.nn.jit import Compiled
 from legato.relax.frontend.nn.parts import Composite, Effect, parts
 from legato.relax.frontend.nn.subroutine import SubroutineMixin
 from legato.relax.frontend.nn.tensor import (
@@ -29,6 +29,7 @@ from legato.relax.frontend.nn.tensor import (
     set_default_dtype,
     wrap_nested,
 )
+from legato.relay._targets import require_cpu
 
 __all__ = ["Effect", "Module", "ModuleDict", "ModuleList", "Object", "Parameter", "ParameterDict", "ParameterList",
            "Tensor", "get_default_dtype", "set_default_dtype", "wrap_nested"]  # fmt: skip
@@ -103,27 +104,24 @@ class Module(Composite, SubroutineMixin):
     ) -> tuple[Program, list[tuple[str, Parameter]]]:  # fmt: skip
         """The program of the methods that `spec` names, and the parameters, by name, that follow the inputs of each.
 
-        spec: by method, by argument, what it is (see `nn.spec`). TypeCheckError for a spec that does not fit.
+        spec: by method, by argument, what it is (see `nn.spec`). debug: `nn.op.print_` and `debug_func` are allowed.
+        TypeCheckError for a spec that does not fit.
         """
-        _require_quiet(debug, allow_extern)
-        return export(self, spec)
+        if allow_extern:
+            raise UnsupportedError("programs hold no functions from outside", hint="relax.build(mod, packed={…})")
+        return export(self, spec, debug)
 
     def jit(
         self, spec: Any, device: Any = "cpu", pipeline: Any = "default_build", out_format: str = "torch",
-        debug: bool = False,
+        debug: bool = False, *, packed: Mapping[str, object] | None = None,
     ) -> Compiled:  # fmt: skip
         """The methods that `spec` names, compiled: `m.jit(spec)["forward"](x)`, with the data of the parameters.
 
-        pipeline: a pass that comes first. out_format: "torch" or "numpy", what results are. Effects are kept.
+        pipeline: a pass that comes first. out_format: "torch" or "numpy", what results are. Effects are kept. packed:
+        functions outside of the program, by name, as for `legato.compile`.
         """
-        _require_quiet(debug)
-        return compiled(self, spec, device, pipeline, out_format)
-
-
-def _require_quiet(debug: bool, allow_extern: bool = False) -> None:
-    if debug or allow_extern:
-        raise UnsupportedError("programs neither print while they run, nor call what is outside of them",
-                               hint="leave out debug and allow_extern")  # fmt: skip
+        require_cpu(device)
+        return Compiled(self, spec, pipeline, out_format, debug, packed)
 
 
 class Object:

@@ -21,10 +21,10 @@ __all__ = ["Effect", "IOEffect", "KVCache"]
 
 
 class IOEffect(Effect):
-    """Output while a program runs: there is none."""
+    """The state of what programs print: there is none."""
 
     def __init__(self) -> None:
-        raise UnsupportedError("there is no nn.IOEffect: programs do not print while they run")
+        raise UnsupportedError("there is no nn.IOEffect: printing needs no state", hint="export_tvm(spec, debug=True)")
 
 
 class KVCache(Effect):

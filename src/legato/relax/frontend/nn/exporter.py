@@ -7,6 +7,7 @@ given, and gives behind its result. Function _initialize_effect gives what effec
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from legato.arith.expr import Var as DimVar
@@ -29,15 +30,20 @@ __all__ = ["INITIAL", "distinct", "export"]
 INITIAL = "_initialize_effect"
 
 
-def export(module: Composite, spec: Any) -> tuple[Module, list[tuple[str, Parameter]]]:
-    """The program of the methods that `spec` names, and the parameters that each of its functions takes."""
+def export(
+    module: Composite, spec: Any, has_effects: bool = False
+) -> tuple[Module, list[tuple[str, Parameter]]]:  # fmt: skip
+    """The program of the methods that `spec` names, and the parameters that each of its functions takes.
+
+    has_effects: methods may print, and call packed functions that do; then they are no dataflow blocks.
+    """
     known = specs.ModuleSpec.from_raw(spec, module)
     params, effects = distinct(parts(module, Parameter)), distinct(parts(module, Effect))
     builder = BlockBuilder()
     if effects:
         _initial(builder, effects)
     for name, method in zip(known.method_names, known.method_specs, strict=True):
-        _Method(builder, name, method).write(params, effects)
+        _Method(builder, name, method, has_effects).write(params, effects)
     return builder.get(), params
 
 
@@ -87,8 +93,8 @@ class _Group:
 class _Method:
     """A method that becomes function `name`."""
 
-    def __init__(self, builder: BlockBuilder, name: str, spec: specs.MethodSpec) -> None:
-        self.builder, self.name, self.spec = builder, name, spec
+    def __init__(self, builder: BlockBuilder, name: str, spec: specs.MethodSpec, has_effects: bool) -> None:
+        self.builder, self.name, self.spec, self.has_effects = builder, name, spec, has_effects
 
     def write(self, params: Sequence[tuple[str, Parameter]], effects: Sequence[tuple[str, Effect]]) -> None:
         """Adds the function."""
@@ -99,17 +105,19 @@ class _Method:
         states = _Group.of([v for _, vs in kept for v in vs], spec.effect_mode if kept else "plain", "packed_effects")
         weights = _Group.of([Var(_variable(n), ty=p._ty) for n, p in used], spec.param_mode, "packed_params")
         taken = [*inputs, *states.params]
-        with self.builder.function(self.name, [*taken, *weights.params], attrs={"num_input": len(taken)}):
+        own, attrs = [*taken, *weights.params], {"num_input": len(taken)}
+        with self.builder.function(self.name, own, attrs=attrs, pure=not self.has_effects):
             given = [self._given(v, s, v.name) for v, s in zip(inputs, spec.arg_specs, strict=True)]
-            with self.builder.dataflow():
+            with nullcontext() if self.has_effects else self.builder.dataflow():
                 inside = iter(states.inside(self.builder))
                 for effect, variables in kept:
                     effect.set_state([next(inside) for _ in variables])
                 values = {id(p): v for (_, p), v in zip(used, weights.inside(self.builder), strict=True)}
-                with tracing(Scope(self.builder, values)):
+                with tracing(Scope(self.builder, values, self.has_effects)):
                     result = self._result(spec.method(**dict(zip(spec.arg_names, given, strict=True))))
                 after = [s for effect, _ in kept for s in effect.finalize()]
-                out = self.builder.emit_output(as_expr([result, as_expr(after)]) if kept else result)
+                out = as_expr([result, as_expr(after)]) if kept else result
+                out = out if self.has_effects else self.builder.emit_output(out)
             self.builder.emit_func_output(out)
 
     def _given(self, value: Expr, spec: specs.Spec, name: str) -> Any:

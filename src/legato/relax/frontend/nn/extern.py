@@ -1,4 +1,4 @@
-"""Functions outside of programs: there are none."""
+"""Files of functions outside of programs: a program names such functions, and whoever compiles it gives them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from legato.base.errors import UnsupportedError
 
 __all__ = ["ExternModule", "ObjectModule", "SourceModule", "add_extern"]
 
+HINT = "nn.op.extern calls a function by name, and relax.build(mod, packed={name: function}) says which that is"
+
 
 class ExternModule:
-    """Not here: programs do not call what is outside of them."""
+    """Not here: see `nn.op.extern`."""
 
     def __init__(self, *_: object, **__: object) -> NoReturn:
-        raise UnsupportedError(f"there is no nn.{type(self).__name__}: programs do not call what is outside of them",
-                               hint="nn.op.tensor_ir_op calls a tensor program of one's own")  # fmt: skip
+        raise UnsupportedError(f"there is no nn.{type(self).__name__}: programs hold no functions from outside",
+                               hint=HINT)  # fmt: skip
 
 
 class ObjectModule(ExternModule):
@@ -27,4 +29,4 @@ class SourceModule(ExternModule):
 
 def add_extern(mod: object) -> NoReturn:
     """Not here either."""
-    raise UnsupportedError("there is no nn.add_extern: programs do not call what is outside of them")
+    raise UnsupportedError("there is no nn.add_extern: programs hold no functions from outside", hint=HINT)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from legato.base.errors import CompileError, RunError
@@ -10,9 +10,8 @@ from legato.relax.frontend.nn.exporter import INITIAL, distinct, export
 from legato.relax.frontend.nn.parts import Composite, Effect, parts
 from legato.relax.frontend.nn.spec import MethodSpec, ModuleSpec
 from legato.relax.vm import VirtualMachine, build
-from legato.relay._targets import require_cpu
 
-__all__ = ["Compiled", "compiled"]
+__all__ = ["Compiled"]
 
 FORMATS: Final = ("torch", "numpy")
 
@@ -20,10 +19,17 @@ FORMATS: Final = ("torch", "numpy")
 class Compiled:
     """A model whose methods are functions of arrays: `model["forward"](x)`. Effects are kept from call to call."""
 
-    def __init__(self, module: Composite, spec: ModuleSpec, pipeline: Any, out_format: str) -> None:
-        program, self._params = export(module, spec)
-        self._vm = VirtualMachine(build(program, relax_pipeline=pipeline))
-        self._specs = dict(zip(spec.method_names, spec.method_specs, strict=True))
+    def __init__(
+        self, module: Composite, spec: Any, pipeline: Any, out_format: str, debug: bool,
+        packed: Mapping[str, object] | None,
+    ) -> None:  # fmt: skip
+        if out_format not in FORMATS:
+            raise CompileError(f"there is no out_format {out_format!r}", hint=" or ".join(FORMATS))
+        known = ModuleSpec.from_raw(spec, module)
+        program, self._params = export(module, known, debug)
+        first = "default" if pipeline == "default_build" else pipeline
+        self._vm = VirtualMachine(build(program, relax_pipeline=first, packed=packed))
+        self._specs = dict(zip(known.method_names, known.method_specs, strict=True))
         self._has_effects = bool(distinct(parts(module, Effect)))
         self._states: tuple[Any, ...] = ()
         self._out_format = out_format
@@ -63,15 +69,3 @@ class Compiled:
         import torch
 
         return torch.from_numpy(value.numpy())
-
-
-def compiled(module: Composite, spec: Any, device: Any, pipeline: Any, out_format: str) -> Compiled:
-    """The methods that `spec` names, compiled. CompileError for another device than the CPU, or another format."""
-    require_cpu(device)
-    if out_format not in FORMATS:
-        raise CompileError(f"there is no out_format {out_format!r}", hint=" or ".join(FORMATS))
-    return Compiled(module, ModuleSpec.from_raw(spec, module), _pipeline(pipeline), out_format)
-
-
-def _pipeline(given: Any) -> Any:
-    return "default" if given == "default_build" else given

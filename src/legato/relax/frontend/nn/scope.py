@@ -24,10 +24,14 @@ __all__ = ["Scope", "as_shape", "as_shape_dim", "current", "named_dim", "shown",
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """A method that is traced: its builder, and the values of parameters of the model, by their `id`."""
+    """A method that is traced: its builder, and the values of parameters of the model, by their `id`.
+
+    has_effects: whether it may print, and call functions that do.
+    """
 
     builder: BlockBuilder
     values: Mapping[int, Expr]
+    has_effects: bool = False
 
 
 _open: ContextVar[Scope | None] = ContextVar("legato.relax.frontend.nn", default=None)

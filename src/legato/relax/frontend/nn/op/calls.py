@@ -1,15 +1,22 @@
-"""Calls of tensor programs, of functions that make tensor expressions, and what calls what is outside."""
+"""Calls of tensor programs, of functions that make tensor expressions, and of what is outside of the program."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from legato.base.errors import TypeCheckError, UnsupportedError
+from legato.arith.expr import Expr as DimExpr
+from legato.base.errors import CompileError, TypeCheckError, UnsupportedError
+from legato.infer.builder import Builder
 from legato.ir.expr import Expr, Shape
+from legato.ir.op import Op
+from legato.ir.packed import CALL_DPS_PACKED, CALL_PACKED, PRINT, MessageAttrs, PackedAttrs
+from legato.ir.types import TensorType
+from legato.relax.expr import as_expr, prim_value
 from legato.relax.frontend.nn.scope import as_shape_dim, current
 from legato.relax.frontend.nn.tensor import Tensor, expr_of, wrap_nested
-from legato.relax.op.calls import call_tir_inplace
+from legato.relax.op.calls import call_tir, call_tir_inplace
 from legato.tir.stmt import Func
 
 __all__ = ["ccl_allgather", "ccl_allreduce", "ccl_broadcast_from_worker0", "debug_func", "extern",
@@ -34,7 +41,8 @@ def tensor_ir_op(func: Func, name_hint: str, args: Any, out: Any) -> Any:
     out: what it gives: `Tensor.placeholder(shape, dtype, name)`, or several of them.
     """
     tensors, dims = _split(args)
-    return _called(_program(func), name_hint, tensors, dims, out)
+    gvar = current().builder.add_func(_program(func), name_hint)
+    return _wrapped(call_tir(gvar, tensors, _types(out, name_hint), dims), name_hint, out)
 
 
 def tensor_ir_inplace_op(
@@ -43,19 +51,61 @@ def tensor_ir_inplace_op(
     """The call of a program that stores to some of the tensors: result number i is what it makes of tensor number
     `inplace_indices[i]`, or memory of its own where that is -1. The tensors themselves stay as they are."""
     tensors, dims = _split(args)
-    places = tuple(inplace_indices) if not isinstance(inplace_indices, int) else (inplace_indices,)
-    if len(places) != len(_listed(out)):
-        raise TypeCheckError(f"{name_hint}: {len(_listed(out))} results for {len(places)} of inplace_indices")
-    return _called(_program(func), name_hint, tensors, dims, out, places)
+    gvar = current().builder.add_func(_program(func), name_hint)
+    call = call_tir_inplace(gvar, tensors, inplace_indices, _types(out, name_hint), dims)
+    return _wrapped(call, name_hint, out)
 
 
-def _called(
-    func: Func, name: str, tensors: Sequence[Expr], dims: Sequence[Any], out: Any, places: Sequence[int] = ()
-) -> Any:
-    gvar = current().builder.add_func(func, name)
-    types = [_type_of(t, name) for t in _listed(out)]
-    call = call_tir_inplace(gvar, tensors, places or [-1] * len(types), types, dims)
-    return wrap_nested(call, name)
+def extern(name: str, args: Any, out: Any) -> Any:
+    """The call of the packed function `name`, without effects, on tensors, dims (as shapes of one) and numbers (as
+    scalars of int64, float64 and bool).
+
+    out: what it fills, which it is given behind these: `Tensor.placeholder(shape, dtype, name)`, or several of them.
+    Whoever compiles the program says what function that is: `relax.build(mod, packed={name: function})`.
+    """
+    types = _types(out, name)
+    attrs = PackedAttrs(name, tuple(t.shape for t in types), tuple(t.dtype for t in types))
+    return _wrapped(_packed(CALL_DPS_PACKED, args, attrs), name, out)
+
+
+def debug_func(name: str, *args: Any, _line_info: str | None = None) -> None:
+    """Calls the packed function `name` for its effects, with `export_tvm(debug=True)`; see `extern` for arguments."""
+    _effect(f"nn.op.debug_func of {name}", _packed(CALL_PACKED, args, PackedAttrs(name)))
+
+
+def print_(tensor: Tensor) -> None:
+    """Prints a tensor when the program runs: with `export_tvm(debug=True)`."""
+    _effect("nn.op.print_", Builder().call_op(PRINT, (as_expr([tensor._expr]),), MessageAttrs()))
+
+
+def _effect(what: str, call: Expr) -> None:
+    scope = current(what)
+    if not scope.has_effects:
+        raise CompileError(f"{what} in a method without effects", hint="export_tvm(spec, debug=True)")
+    scope.builder.emit(call)
+
+
+def _packed(op: Op, args: Any, attrs: PackedAttrs) -> Expr:
+    """The call of a packed function."""
+    return Builder().call_op(op, (as_expr([_passed(a, attrs.name) for a in _listed(args)]),), attrs)
+
+
+def _passed(value: Any, name: str) -> Expr:
+    """What is passed to the packed function `name`."""
+    if isinstance(value, Tensor | Expr):
+        found: Expr = expr_of(value)
+        return found
+    if isinstance(value, DimExpr):
+        return Builder().shape([value])
+    if isinstance(value, bool | int | float):
+        return prim_value(value)
+    raise TypeCheckError(f"{name} of {value!r}", hint="tensors, dims and numbers are passed")
+
+
+def _wrapped(call: Expr, name: str, out: Any) -> Any:
+    """The tensors that a call gives: several where `out` is a list or tuple."""
+    found = wrap_nested(call, re.sub(r"\W", "_", name))
+    return (found,) if isinstance(out, list | tuple) and len(out) == 1 else found
 
 
 def _program(func: Any) -> Func:
@@ -68,10 +118,13 @@ def _listed(out: Any) -> Sequence[Any]:
     return out if isinstance(out, list | tuple) else (out,)
 
 
-def _type_of(out: Any, name: str) -> Any:
-    if not isinstance(out, Tensor):
-        raise TypeCheckError(f"{name} gives {out!r}", hint='nn.Tensor.placeholder(shape, "float32", "out")')
-    return out._ty
+def _types(out: Any, name: str) -> list[TensorType]:
+    """The types of what `name` gives."""
+    listed = _listed(out)
+    for t in listed:
+        if not isinstance(t, Tensor):
+            raise TypeCheckError(f"{name} gives {t!r}", hint='nn.Tensor.placeholder(shape, "float32", "out")')
+    return [t._ty for t in listed]
 
 
 def _split(args: Any) -> tuple[list[Expr], list[Any]]:
@@ -100,12 +153,9 @@ def _refused(name: str, reason: str) -> Callable[..., NoReturn]:
     return build
 
 
-_OUTSIDE, _ONE = "programs do not call what is outside of them", "programs run on one machine"
+_ONE = "programs run on one machine"
 _SAMPLED = "nn.op.tensor_expr_op and tensor_ir_op make programs of one's own"
 
-extern = _refused("extern", _OUTSIDE)
-debug_func = _refused("debug_func", _OUTSIDE)
-print_ = _refused("print_", "programs do not print while they run; return the tensor")
 ccl_allgather = _refused("ccl_allgather", _ONE)
 ccl_allreduce = _refused("ccl_allreduce", _ONE)
 ccl_broadcast_from_worker0 = _refused("ccl_broadcast_from_worker0", _ONE)

@@ -7,11 +7,10 @@ from math import log, sqrt
 from typing import Any
 
 from legato.base.errors import TypeCheckError, UnsupportedError
-from legato.infer.builder import Builder
 from legato.relax.frontend.nn.op import elementwise as el
 from legato.relax.frontend.nn.op import shapes
 from legato.relax.frontend.nn.scope import as_shape
-from legato.relax.frontend.nn.tensor import Tensor, emit, wrap_nested
+from legato.relax.frontend.nn.tensor import Tensor, emit
 
 __all__ = ["conv1d", "conv1d_transpose", "conv2d", "conv2d_transpose", "conv3d", "get_timestep_embedding",
            "group_norm", "interpolate", "layer_norm", "matmul", "prelu", "rms_norm", "scaled_dot_product_attention",
@@ -242,9 +241,10 @@ def interpolate(
     if (size is None) == (scale_factor is None):
         raise TypeCheckError("interpolate takes size, or scale_factor")
     corners = "align_corners" if align_corners else "half_pixel"
-    return _resized(
-        x, name, size=_size(x, size, scale_factor, data_layout), layout=data_layout, method=_WAYS[mode],
-        coordinate_transformation_mode="asymmetric" if mode == "nearest" else corners, cubic_alpha=-0.75,
+    return emit(  # type: ignore[no-any-return]
+        "image.resize2d", name, x, _size(x, size, scale_factor, data_layout), layout=data_layout, method=_WAYS[mode],
+        coordinate_transformation_mode="asymmetric" if mode == "nearest" else corners,
+        rounding_method="floor" if mode == "nearest" else "", cubic_alpha=-0.75,
     )  # fmt: skip
 
 
@@ -257,8 +257,3 @@ def _size(x: Tensor, size: Sizes | None, factor: float | Sequence[float] | None,
             f"interpolate with a scale_factor, of {x!r}", hint="size=…, of which extents may be dims"
         )
     return tuple(int(e * f) for e, f in zip(extents, _each(factor, 2), strict=True))
-
-
-def _resized(x: Tensor, name: str, **attrs: Any) -> Tensor:
-    """The language's image.resize2d, bound."""
-    return wrap_nested(Builder().call("image.resize2d", x._expr, **attrs), name)  # type: ignore[no-any-return]
