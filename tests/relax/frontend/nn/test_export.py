@@ -262,6 +262,7 @@ WRONG: list[tuple[Callable[[], Any], type[LegatoError], str]] = [
     (lambda: T([1.5], "float32"), TypeCheckError, "1.5 is no dim"),
     (lambda: T(["(" * 300], "float32"), TypeCheckError, "is no dim"),
     (lambda: nn.spec.MethodSpec(print, ["x"], []), TypeCheckError, "0 specs for the arguments x"),
+    (_odd(nn.spec.ModuleSpec(None, ["a", "a"], [nn.spec.MethodSpec(abs, [], [])] * 2)), TypeCheckError, "of one name"),
     (lambda: nn.spec.Tuple("t", 3), TypeCheckError, "argument t: 3 are no specs"),
     (lambda: nn.spec.Object(object), UnsupportedError, "no opaque object"),
     (lambda: nn.ExternModule({}), UnsupportedError, "no nn.ExternModule"),

@@ -40,6 +40,9 @@ def export(
     known = specs.ModuleSpec.from_raw(spec, module)
     params, effects = distinct(parts(module, Parameter)), distinct(parts(module, Effect))
     builder = BlockBuilder()
+    names = [*([INITIAL] if effects else ()), *known.method_names]
+    if len(set(names)) < len(names):
+        raise TypeCheckError(f"two functions of one name among {', '.join(names)}")
     if effects:
         _initial(builder, effects)
     for name, method in zip(known.method_names, known.method_specs, strict=True):
