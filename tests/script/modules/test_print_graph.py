@@ -138,6 +138,7 @@ type Tree[A, B] { Leaf(A), Node(Tree[A, B], (B, Tree[A, B])) }
 def @double(%x: Box) {
   match (%x) { Box(%v: Tensor[(m,), float32]) => Box(add(%v, zeros(shape=[m], dtype=float32))), None => None }
 }
+def @first(%t: (int32, int32)) { match (%t) { (%_, %__1) => add(%_, %__1) } }
 def @apply[A, B](%f: fn (A) -> B, %x: A) -> B { %f(%x) }
 def @where(%x: Tensor[(n,), bool]) {
   let %a = argwhere(%x);

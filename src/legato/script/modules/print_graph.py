@@ -123,7 +123,8 @@ class _Printer:
             options.append(f"bounds={self.values.bounds!r}")
         lines.add(f"@R.function({', '.join(options)})" if options else "@R.function")
         lines.listed(head[0], head[1], head[2])
-        for v in (d for d in self.values.dims if d not in self.inner | self.values.own):
+        told = self.inner | self.values.own  # where they are bound
+        for v in (d for d in self.values.dims if d not in told):
             lines.add(f"{self.names(v)} = T.int64()", lines.depth + 1)
         if self.names_module:
             lines.add("cls = Module", lines.depth + 1)

@@ -14,7 +14,7 @@ __all__ = ["HINT", "INDENT", "Lines", "Names", "is_identifier", "quoted"]
 INDENT: Final = "    "
 HINT: Final = "str(module) is the text of any program"  # of errors for what a script cannot hold
 _MOST_LEVELS: Final = 96  # of Python's 100 levels of indentation
-_RESERVED: Final = frozenset({*keyword.kwlist, "I", "R", "T", "cls", "Module", "range", "print"})
+_RESERVED: Final = frozenset({*keyword.kwlist, "_", "I", "R", "T", "cls", "Module", "range", "print"})
 
 
 def quoted(text: str) -> str:
@@ -58,6 +58,10 @@ class Names(Namer):
 
     def __contains__(self, named: object) -> bool:
         return named in self._names
+
+    def bind(self, named: Any, hint: str) -> str:
+        """Gives `named` a name like `hint`; `_` stands for nothing in a match."""
+        return super().bind(named, "unused" if hint == "_" else hint)
 
     def give(self, named: Any, name: str) -> None:
         """`named` is called `name`, which `new` gave."""
