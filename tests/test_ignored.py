@@ -23,6 +23,7 @@ from legato.base.config import TOOLS, Config
 from legato.base.errors import CompileError, LegatoError, RunError, TypeCheckError, UnsupportedError
 from legato.base.precision import Precision
 from legato.cli import _main
+from legato.cli._code import take_code
 from legato.interp import evaluate
 from legato.pipelines import DEFAULT, for_precision
 from legato.transform.to_graph import ToGraph
@@ -126,6 +127,7 @@ GIVEN = {  # arguments in their shortest form, with another value than by defaul
     "precision": "--precision exact",
     "threads": "--threads 1", "input": "-i x.npz", "fill": "--fill ones", "seed": "--seed 3", "dim": "--dim n=3",
     "output": "-o out.npz", "against": "--against interpreter", "bisect": "--bisect", "after": "--after simplify",
+    "trust": "--trust", "script": "--script",
     "types": "--types", "spans": "--spans", "brief": "--brief", "emit": "--emit ir", "rounds": "--rounds 1",
     "max_rounds": "--max-rounds 1",
     "block": "--block 0.001", "vs": "--vs legato-exact", "seconds": "--seconds 0.01",
@@ -175,6 +177,7 @@ def test_an_argument_is_read_or_refused(
     args.__dict__["_read"] = set()
     refused = ""
     try:
+        take_code(args)
         args.run(args, lambda what: None)
     except LegatoError as error:
         refused = str(error)

@@ -63,10 +63,6 @@ class Names(Namer):
         """Gives `named` a name like `hint`; `_` stands for nothing in a match."""
         return super().bind(named, "unused" if hint == "_" else hint)
 
-    def give(self, named: Any, name: str) -> None:
-        """`named` is called `name`, which `new` gave."""
-        self._names[named] = name
-
     def new(self, hint: str) -> str:
         """An identifier like `hint`, of nothing yet."""
         return self.bind(object(), hint)
