@@ -1,10 +1,9 @@
-"""The page on Relax: its programs run, and its table has all passes."""
+"""The page on Relax has all passes in its table. (tests/test_readme.py runs its programs.)"""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 from legato.relax import transform
 
@@ -12,15 +11,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "relax.md").read_text().partition("
 OWN = {"FunctionPass", "ModulePass", "Pass", "PassContext", "PassInfo", "Sequential", "function_pass", "module_pass"}
 
 
-def test_programs_run() -> None:
-    names: dict[str, Any] = {}
-    programs = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    assert len(programs) == 4
-    for program in programs:
-        exec(program, names)
-
-
 def test_the_table_has_all_passes() -> None:
-    rows = [line.split("|")[1] for line in PAGE.splitlines() if line.startswith("| `")]
-    listed = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    table = PAGE.partition("| pass | is |\n|---|---|\n")[2].partition("\n\n")[0]
+    listed = [name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1])]
     assert sorted(listed) == sorted(set(transform.__all__) - OWN)
