@@ -183,6 +183,40 @@ class Module:
 """))  # fmt: skip
 
 
+def test_calls_of_all_kinds_are_those_of_scripts() -> None:
+    script = parse("""
+@I.ir_module
+class Module:
+    @T.prim_func
+    def doubled(X: T.Buffer(("n", 4), "float32")):
+        n = T.int64()
+        for i, j in T.grid(n, 4):
+            X[i, j] = X[i, j] * 2.0
+
+    @R.function(pure=False)
+    def main(x: R.Tensor(("n", 4), "float32"), w: R.Tensor((4,), "float32")):
+        cls = Module
+        n = T.int64()
+        a = R.call_tir_inplace(cls.doubled, (x,), 0, out_sinfo=R.Tensor((n, 4), "float32"))
+        b = R.call_pure_packed("f", a, sinfo_args=R.Tensor((n, 4), "float32"))
+        c = R.call_dps_packed("g", (b, w), out_sinfo=[R.Tensor((n,), "float32"), R.Tensor((4,), "float32")])
+        d = R.call_packed("h", w, sinfo_args=R.Tensor((4,), "int32"))
+        e = R.print(d, format="{}")
+        return (c, d)
+""")
+    x, w = _var("x", n, 4), _var("w", 4)
+    bb = relax.BlockBuilder(Module({gv: f for gv, f in script.functions.items() if gv.name == "doubled"}))
+    with bb.function("main", [x, w], pure=False):
+        a = bb.emit(relax.call_tir_inplace(script.var("doubled"), [x], 0, R.Tensor((n, 4), F32)))
+        b = bb.emit(relax.call_pure_packed("f", a, ty_args=relax.TensorType((n, 4), F32)))
+        out = [relax.TensorStructInfo((n,), F32), R.Tensor((4,), F32)]
+        c = bb.emit(relax.call_dps_packed("g", (b, w), out))
+        d = bb.emit(relax.call_packed("h", w, sinfo_args=R.Tensor((4,), "int32")))
+        bb.emit(relax.op.print(d, format="{}"))
+        bb.emit_func_output((c, d))
+    assert alpha_equal(bb.get(), script)
+
+
 def test_recursion_is_typed_with_the_module() -> None:
     i = relax.Var("i", relax.PrimStructInfo("int64"))
     bb = relax.BlockBuilder()

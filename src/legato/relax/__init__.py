@@ -41,7 +41,7 @@ from legato.relax.expr import (
 )
 from legato.relax.expr_functor import PyExprMutator, PyExprVisitor
 from legato.relax.nd import cpu
-from legato.relax.op import call_tir
+from legato.relax.op import call_dps_packed, call_packed, call_pure_packed, call_tir, call_tir_inplace
 from legato.relax.ty import (
     AnyType,
     FuncStructInfo,
@@ -70,8 +70,9 @@ __all__ = [
     "ObjectStructInfo", "ObjectType", "PrimStructInfo", "PrimType", "PrimValue", "PyExprMutator", "PyExprVisitor",
     "SeqExpr", "ShapeExpr", "ShapeStructInfo", "ShapeType", "StringImm", "StructInfo", "TensorStructInfo",
     "TensorType", "Tuple", "TupleGetItem", "TupleStructInfo", "TupleType", "Type", "VMExecutable", "Var",
-    "VarBinding", "VirtualMachine", "analysis", "build", "call_tir", "const", "cpu", "expr_functor", "get_shape_of",
-    "nd", "op", "prim_value", "seq_of", "transform",
+    "VarBinding", "VirtualMachine", "analysis", "build", "call_dps_packed", "call_packed", "call_pure_packed",
+    "call_tir", "call_tir_inplace", "const", "cpu", "expr_functor", "get_shape_of", "nd", "op", "prim_value",
+    "seq_of", "transform",
 ]  # fmt: skip
 
 _ON_USE: typing.Final = {"analysis": "", "VMExecutable": "vm", "VirtualMachine": "vm", "build": "vm", "transform": ""}

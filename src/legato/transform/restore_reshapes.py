@@ -37,10 +37,11 @@ class RestoreReshapes(FunctionPass):
 
 
 def _called(node: Expr) -> GlobalVar | None:
-    """The tensor program that `node` calls on arguments that are written out."""
-    is_call = isinstance(node, Call) and node.op == CALL_TIR and isinstance(node.args[1], Tuple)
-    kernel = node.args[0] if is_call and isinstance(node, Call) else None
-    return kernel if isinstance(kernel, GlobalVar) else None
+    """The tensor program that `node` calls on one argument, which stays as it is."""
+    if not isinstance(node, Call) or node.op != CALL_TIR or node.attrs.inplace:
+        return None
+    kernel, args = node.args
+    return kernel if isinstance(kernel, GlobalVar) and isinstance(args, Tuple) and len(args.fields) == 1 else None
 
 
 def _reshape(call: Expr) -> Expr:

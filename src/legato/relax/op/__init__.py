@@ -6,8 +6,17 @@ They are those of scripts (`R.matmul`), with the same parameters; calls are type
 from __future__ import annotations
 
 from legato.relax.op import _functions, image, nn
-from legato.relax.op.calls import call_tir, call_tir_inplace
+from legato.relax.op.calls import (
+    assert_op,
+    call_dps_packed,
+    call_packed,
+    call_pure_packed,
+    call_tir,
+    call_tir_inplace,
+    print,
+)
 
-__all__ = ["call_tir", "call_tir_inplace", "image", "nn"]
+__all__ = ["assert_op", "call_dps_packed", "call_packed", "call_pure_packed", "call_tir", "call_tir_inplace", "image",
+           "nn", "print"]  # fmt: skip
 
 __getattr__, __dir__ = _functions.namespace("", globals())
