@@ -41,6 +41,11 @@ class CallTeAttrs(Attrs):
     program: str
     dims: tuple[Dim, ...] = ()
 
+    @property
+    def name(self) -> str:
+        """What the kernel is called."""
+        return self.program.partition("@")[2].partition("(")[0]
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Program:

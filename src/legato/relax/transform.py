@@ -47,6 +47,7 @@ from legato.transform.legalize import Legalize
 from legato.transform.low_precision import LowPrecision
 from legato.transform.narrow_dims import with_dims
 from legato.transform.pass_ import Pass as Step
+from legato.transform.read_programs import ReadPrograms
 from legato.transform.remove_unused_parameters import RemoveUnusedParameters as RemoveParameters
 from legato.transform.resolve_casts import ResolveCasts
 from legato.transform.restore_reshapes import RestoreReshapes
@@ -310,15 +311,16 @@ def _customized(mod: Module, own: Mapping[str, Callable[[BlockBuilder, Call], Ex
 def FuseOps(fuse_opt_level: int = -1) -> Pass:
     """Groups of operators become calls of primitive functions; level 0 leaves the program as it is.
 
-    How large they grow is the context's configuration "relax.FuseOps.max_depth". Calls of tensor programs are no
-    operators: this comes before LegalizeOps.
+    Calls of tensor programs that are tensor expressions are operators, too. How large groups grow is the context's
+    configuration "relax.FuseOps.max_depth".
     """
 
     def run(mod: Module) -> Module:
         if fuse_opt_level == 0:
             return mod
         limit = PassContext.current().max_depth
-        return _steps(ToGraph(), ToANormal(), Fuse() if limit is None else Fuse(max_ops=limit))(mod)
+        fuse = Fuse() if limit is None else Fuse(max_ops=limit)
+        return _steps(ToGraph(), ToANormal(), ReadPrograms(), fuse)(mod)
 
     return _pass("FuseOps", run)
 

@@ -22,6 +22,7 @@ from legato.ir.module import GlobalFunc, Module
 from legato.ir.op import Op
 from legato.ir.scope import post_order
 from legato.ir.types import TensorType, TupleType, Type
+from legato.ops.call_te import CallTeAttrs
 from legato.te.access import CLAMP, clamp
 from legato.te.calls import Programs
 from legato.te.graph import computed
@@ -72,7 +73,7 @@ class Legalize(Pass):
             return None
         params = tuple(Var(n.lstrip("*"), ty=a.ty) for n, a in zip(call.op.args, call.args, strict=True))
         body = Call(call.op, params, call.attrs, ty=call.ty)
-        return _program(call, params, body, call.op.name.rpartition(".")[2], programs)
+        return _program(call, params, body, _name(call).rpartition(".")[2], programs)
 
     def _is_legal(self, op: Op) -> bool:
         return op.compute is not None and not op.stateful and op.name not in self.skip | _KEPT
@@ -99,7 +100,7 @@ def _program(call: Call, params: Sequence[Var], body: Expr, hint: str, programs:
     for n, t in enumerate(outputs):
         if t.stage is not None:
             t.name = "out" if len(outputs) == 1 else f"out{n}"
-    operators = (call.op.name,) if isinstance(call.op, Op) else tuple(_operators(body))
+    operators = tuple(_operators(body))
     made = programs.call(hint, (e for a in call.args for e in _leaves(a)), inputs, outputs, out, operators)
     return Builder().tuple_([made]) if isinstance(call.ty, TupleType) and len(outputs) == 1 else made
 
@@ -124,4 +125,10 @@ def _hint(body: Expr) -> str:
 
 
 def _operators(body: Expr) -> Iterator[str]:
-    return (n.op.name for n in post_order(body) if isinstance(n, Call) and isinstance(n.op, Op))
+    return (_name(n) for n in post_order(body) if isinstance(n, Call) and isinstance(n.op, Op))
+
+
+def _name(call: Call) -> str:
+    """What an operator is called, or the tensor program that one is made of."""
+    assert isinstance(call.op, Op)
+    return call.attrs.name if isinstance(call.attrs, CallTeAttrs) else call.op.name
