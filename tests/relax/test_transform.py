@@ -113,7 +113,6 @@ def test_what_each_does() -> None:
     assert _has(T.FuseTIR()(T.FuseOps()(MOD)), Let)
     fused = T.Sequential([T.LegalizeOps(), T.FuseOps(), T.FuseTIR()])(MOD)  # in Relax's order
     assert "fused_matmul_tanh_multiply_add1" in fused
-    assert len(fused.functions) < len(legal.functions)
     assert sum(isinstance(f, Func) for f in T.FuseTIR()(T.FuseOps()(MOD)).functions.values()) > 2
 
 
