@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from legato.arith.evaluate import evaluate
-from legato.arith.expr import Expr, Var, const
+from legato.arith.expr import Expr, ExprLike, Var, const, expr
 from legato.arith.substitute import substitute
 from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError, RunError
@@ -54,11 +54,11 @@ class _Program:
     func: Func
     stages: Stages
 
-    def values(self, dims: Sequence[Expr]) -> Mapping[Var, Expr]:
+    def values(self, dims: Sequence[ExprLike]) -> Mapping[Var, Expr]:
         """What the dims of the stages are."""
-        return dict(zip(self.stages.dims, dims, strict=True))
+        return dict(zip(self.stages.dims, map(expr, dims), strict=True))
 
-    def results(self, dims: Sequence[Expr]) -> Type:
+    def results(self, dims: Sequence[ExprLike]) -> Type:
         """The types of the results."""
         values = self.values(dims)
         types = [TensorType(tuple(substitute(d, values) for d in t.shape), t.dtype) for t in self.stages.outputs]
@@ -130,13 +130,14 @@ def _relation(rel: Relation, inputs: Type, attrs: CallTeAttrs) -> Type | None:
 
 def _reference(inputs: tuple[Array, ...], attrs: CallTeAttrs) -> Array | tuple[Array, ...]:
     found = _program(attrs)
-    dims = [int(evaluate(d, {})) for d in attrs.dims]
+    dims = [int(evaluate(expr(d), {})) for d in attrs.dims]
     ty = found.results(attrs.dims)
     types = ty.fields if isinstance(ty, TupleType) else (ty,)
     outs = [
         np.zeros([int(evaluate(d, {})) for d in t.shape], t.dtype.numpy) for t in types if isinstance(t, TensorType)
     ]
-    interp.run(found.func, [*(np.ascontiguousarray(x) for x in inputs), *outs, *dims])
+    given = [np.ascontiguousarray(x, t.dtype.numpy) for x, t in zip(inputs, found.stages.inputs, strict=True)]
+    interp.run(found.func, [*given, *outs, *dims])
     return outs[0] if len(outs) == 1 else tuple(outs)
 
 
