@@ -44,7 +44,8 @@ b = PUT(a, R.negative(row), R.add(k, R.const(1, 'int64')))
 return (R.sum(b), b)""",
     "kept": "a = PUT(cache, row, k)\nreturn (cache, a)",
     "both": "a = PUT(cache, row, k)\nb = PUT(other, row, k)\nreturn (b, a)",
-    "read later": "a = PUT(cache, row, k)\nreturn (R.sum(cache), a)",
+    "read, too": "a = PUT(cache, row, k)\nreturn (R.sum(cache), a)",
+    "read later": "a = PUT(cache, row, k)\nreturn (R.sum(R.add(a, cache)), a)",
     "a branch": """if R.greater(k, R.const(0, 'int64')):
     a = PUT(cache, row, k)
 else:
@@ -62,6 +63,7 @@ IN_PLACE = {
     "twice": {"cache": "output1"},
     "kept": {"cache": "output0"},
     "both": {"cache": "output1", "other": "output0"},
+    "read, too": {"cache": "output1"},
     "read later": {},
     "a branch": {"cache": "output1", "other": "output0"},
     "other branches": {"cache": "output1"},

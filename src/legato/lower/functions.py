@@ -32,6 +32,7 @@ from legato.ir.types import TensorType, TupleType
 from legato.ir.views import join, part
 from legato.lower.accesses import with_access_checks
 from legato.lower.describe import Description
+from legato.lower.early_reads import with_early_reads
 from legato.lower.expr_data import from_data
 from legato.lower.extents import with_extent_checks
 from legato.lower.facts import KernelFacts
@@ -213,7 +214,8 @@ class _Block:
 
     def lower(self, body: ir.Expr) -> ir.Expr:
         bindings, result = chain(body)
-        bindings = with_late_updates(with_cascades(bindings, result, self.groups.is_cascade))
+        bindings = with_early_reads(with_cascades(bindings, result, self.groups.is_cascade), result, self._may_move)
+        bindings = with_late_updates(bindings)
         groups = {
             var: self._group_of(var, value)
             for var, value in bindings
@@ -231,6 +233,10 @@ class _Block:
                 out.append((var, self._nested(value)))
                 self.facts[var] = self._facts_of(value)
         return lets(out, self._resolve(result))
+
+    def _may_move(self, value: ir.Expr) -> bool:
+        """Whether `value` may be computed as soon as what it uses is there: it is a group, of dims of the function."""
+        return is_group(value) and self.dims.issuperset(self.groups.describe(_primitive(value)).dims)
 
     def _is_scalar(self, func: ir.Expr) -> bool:
         assert isinstance(func, ir.Function)
@@ -448,6 +454,11 @@ class _Block:
             out.append((item, ir.TupleGetItem(bound, n, ty=types[n])))
             values.append(item)
             self.facts[item] = (output.layout,)
+
+
+def _primitive(call: ir.Call) -> ir.Function:
+    assert isinstance(call.op, ir.Function)
+    return call.op
 
 
 def _known(value: ir.Expr | None) -> ir.Expr:

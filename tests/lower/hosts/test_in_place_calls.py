@@ -72,6 +72,12 @@ CASES = {
     "an input that is returned": ("z = k(x, w)\nreturn (z, x)", 2),
     "a constant": ("y = R.op.zeros(shape=(4,))\nz = k(y, w)\nreturn z", 1),
     "what is used later": ("y = R.tanh(x)\nz = k(y, w)\ne = R.add(z, y)\nreturn e", 1),
+    "what is read before": ("y = R.tanh(x)\ns = R.sum(y)\nz = k(y, w)\nreturn (z, s)", 0),
+    "what can be read before": ("y = R.tanh(x)\nz = k(y, w)\ns = R.sum(R.multiply(y, w))\nreturn (z, s)", 0),
+    "what is read before and later": (
+        "y = R.tanh(x)\ns = R.sum(y)\nz = k(y, w)\nt = R.sum(R.add(z, y))\nreturn (z, s, t)",
+        1,
+    ),
     "what is returned, too": ("y = R.tanh(x)\nz = k(y, w)\nreturn (z, y)", 1),
     "another name": ("y = R.tanh(x)\na = (y, w)\nz = k(y, w)\nreturn (z, a[0])", 1),
     "twice among the arguments": ("y = R.tanh(x)\nz = k(y, y)\nreturn z", 1),
@@ -105,7 +111,8 @@ def test_values_do_not_change(case: str) -> None:
         kept = [a.copy() for a in args]
         wanted = evaluate(mod, [*args])
         for _ in range(2):
-            np.testing.assert_allclose(np.asarray(exe(*args)), np.asarray(wanted), rtol=1e-5, atol=1e-5)
+            for a, b in zip(leaves(exe(*args)), leaves(wanted), strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
         assert all(np.array_equal(a, b) for a, b in zip(args, kept, strict=True))
 
 
@@ -144,7 +151,8 @@ PAIR = 'R.Tuple(R.Tensor(("n",), "float32"), R.Tensor((), "float32"))'
     [
         (PAIR, "(cache, s)", "a", 1),  # in front of the loop, unless it is donated
         (PAIR, "(R.negative(cache), s)", "a", 1),
-        (PAIR, "(cache, s)", "cache", 3),  # both ways in each turn
+        (PAIR, "(cache, s)", "cache", 1),  # the old value, which is read first
+        (PAIR, "(cache, s)", "R.add(a, cache)", 3),  # both ways in each turn
         ('R.Tensor((), "float32")', "s", "a", 1),
     ],
 )
