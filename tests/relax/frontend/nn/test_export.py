@@ -163,6 +163,19 @@ def test_compiled_models() -> None:
             act()
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_tensors_of_torch_go_in_and_come_out(dtype: str) -> None:
+    torch = pytest.importorskip("torch")
+    kind = getattr(torch, dtype)
+    layer = nn.Linear(2, 3, dtype=dtype)
+    reference = torch.nn.Linear(2, 3, dtype=kind)
+    layer.load_state_dict(reference.state_dict())
+    x = torch.arange(8, dtype=kind).reshape(2, 4).T  # rows do not lie one behind the other
+    found = layer.jit({"forward": {"x": T(["n", 2], dtype)}})["forward"](x)
+    assert found.dtype == kind
+    torch.testing.assert_close(found, reference(x).detach(), rtol=2e-2, atol=2e-2)
+
+
 class Outside(nn.Module):
     def __init__(self) -> None:
         self.cache = nn.KVCache(1, [2])

@@ -9,6 +9,7 @@ from legato.base.errors import CompileError, RunError
 from legato.relax.frontend.nn.exporter import INITIAL, distinct, export
 from legato.relax.frontend.nn.parts import Composite, Effect, parts
 from legato.relax.frontend.nn.spec import MethodSpec, ModuleSpec
+from legato.relax.frontend.nn.torch_arrays import from_torch, to_torch
 from legato.relax.vm import VirtualMachine, build
 
 __all__ = ["Compiled"]
@@ -49,7 +50,8 @@ class Compiled:
     def _call(self, function: Callable[..., Any], spec: MethodSpec, args: tuple[Any, ...]) -> Any:
         has_states = self._has_effects and spec.effect_mode != "none"
         states = self._states if has_states else ()
-        found = function(*args, *states, *(self._weights() if spec.param_mode != "none" else ()))
+        given = [_given(a) for a in args]
+        found = function(*given, *states, *(self._weights() if spec.param_mode != "none" else ()))
         if not has_states:
             return found
         result, self._states = found
@@ -64,8 +66,11 @@ class Compiled:
     def _shown(self, value: Any) -> Any:
         if isinstance(value, tuple):
             return tuple(map(self._shown, value))
-        if self._out_format != "torch":
-            return value
-        import torch
+        return to_torch(value.numpy()) if self._out_format == "torch" else value
 
-        return torch.from_numpy(value.numpy())
+
+def _given(value: Any) -> Any:
+    """An argument, in which tensors of torch are arrays."""
+    if isinstance(value, tuple | list):
+        return tuple(map(_given, value))
+    return from_torch(value, "an argument", RunError)

@@ -18,6 +18,7 @@ from legato.ir.expr import Expr, TupleGetItem, Var, constant
 from legato.ir.types import TensorType, TupleType, Type, tensor_type
 from legato.relax.expr import as_expr
 from legato.relax.frontend.nn.scope import as_shape, current, shown
+from legato.relax.frontend.nn.torch_arrays import from_torch
 from legato.relax.nd import NDArray, array
 from legato.relax.op import _functions as functions
 
@@ -200,7 +201,8 @@ class Parameter(Tensor):
         """`data` as an array, or None. TypeCheckError where it is of another shape or dtype than this."""
         if data is None:
             return None
-        given = as_array(_detached(data), "a parameter's data", TypeCheckError)
+        what = "a parameter's data"
+        given = as_array(from_torch(data, what, TypeCheckError), what, TypeCheckError)
         extents = zip(self.shape, given.shape, strict=False)
         if given.ndim != self.ndim or any(isinstance(w, int) and w != g for w, g in extents):
             raise TypeCheckError(f"data of shape {list(given.shape)} for {self!r}")
@@ -215,11 +217,6 @@ class Parameter(Tensor):
         if self._data is not None:
             raise TypeCheckError(f"{self!r} has data: its dtype stays", hint="m.to(dtype), then the data")
         self._value = Var("param", ty=TensorType(self._ty.shape, dt.dtype(dtype)))
-
-
-def _detached(data: Any) -> Any:
-    """A tensor of torch without its gradient; anything else as it is."""
-    return data.detach() if hasattr(data, "detach") else data
 
 
 def _type_of(shape: Sequence[Any], dtype: str) -> TensorType:
