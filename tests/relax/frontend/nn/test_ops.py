@@ -315,6 +315,12 @@ def test_wrong_calls(case: int) -> None:
         program(lambda x: act(x), [[3, 4]], ["float32"])
 
 
+def test_operators_are_found_in_the_module_above() -> None:
+    assert all(getattr(nn, name) is getattr(op, name) for name in op.__all__)
+    with pytest.raises(AttributeError, match="no fused"):
+        _ = nn.fused
+
+
 def test_operators_outside_of_a_method() -> None:
     with pytest.raises(CompileError, match="an operator outside of a method that is exported"):
         op.relu(nn.Tensor.placeholder([2], "float32"))

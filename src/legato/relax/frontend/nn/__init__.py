@@ -33,7 +33,6 @@ from legato.relax.frontend.nn.core import (
     set_default_dtype,
 )
 from legato.relax.frontend.nn.effects import Effect, IOEffect, KVCache
-from legato.relax.frontend.nn.extern import ExternModule, ObjectModule, SourceModule, add_extern
 from legato.relax.frontend.nn.modules import (
     GELU,
     Attention,
@@ -53,6 +52,7 @@ from legato.relax.frontend.nn.modules import (
     TimestepEmbedding,
     Timesteps,
 )
+from legato.relax.frontend.nn.outside import ExternModule, ObjectModule, SourceModule, add_extern
 from legato.relax.frontend.nn.subroutine import SubroutineMixin
 from legato.relax.frontend.nn.visitor import Mutator
 
