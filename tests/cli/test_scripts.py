@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import legato
-from legato.base.errors import CompileError
+from legato.base.errors import CompileError, RunError
+from legato.driver import load_model
 from legato.infer.infer import infer
 from legato.ir.equal import alpha_equal
 from legato.ir.expr import Call, Function, Var, constant
@@ -72,7 +73,21 @@ def test_code_is_refused_unless_it_is_trusted(call: Any) -> None:
     assert call("check", "m.py", "--trust", "--json").json["kernels"] == 1
     assert call("compile", "m.py", "--trust", "-o", "m.legato").code == 0
     assert "def main" in call("show", "m.py", "--trust", "--script").out
+    assert call("profile", "m.py", "--trust", "--fill", "ones", "--seconds", "0.01").code == 0
     assert "--trust would have no effect" in call("check", "mlp.relay", "--trust").err
+
+
+def test_what_is_measured_is_in_a_file(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fresh processes read it: where code made the program, too."""
+
+    def bench(model: Path, **_: Any) -> Any:
+        raise RunError(f"{model.name} with {', '.join(gv.name for gv in load_model(model).functions)}")
+
+    monkeypatch.setattr("legato.bench.bench", bench)
+    Path("m.py").write_text(IMPORTS + SCRIPT)
+    assert "m.json with double, main" in call("bench", "m.py", "--trust").err
+    Path("m.relax").write_text(SCRIPT)
+    assert "m.relax with double, main" in call("bench", "m.relax").err
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,11 @@ processes. Exit code 1 if the engines' outputs do not agree, but for one that th
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from legato.cli import _arguments
@@ -56,29 +60,46 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
     _arguments.require_use_of_inputs(args)
     if _arguments.is_artifact(args.model):
         _arguments.refuse(args, f"{args.model} is compiled already", *_arguments.OF_MODELS)
-    result = bench(
-        _arguments.program(args),
-        vs=[name.strip() for name in args.vs.split(",") if name.strip()],
-        threads=args.threads,
-        target=args.target,
-        shapes=_arguments.shapes(args),
-        constants=_arguments.constants(args),
-        inputs=None if args.input is None else _arguments.read_arrays(args.input),
-        dims=dict(args.dim),
-        how=args.fill,
-        seed=args.seed,
-        rounds=args.rounds,
-        max_rounds=args.max_rounds,
-        block=args.block,
-        precision=args.precision,
-        progress=tell,
-    )
+    with _file(args) as model:
+        result = bench(
+            model,
+            vs=[name.strip() for name in args.vs.split(",") if name.strip()],
+            threads=args.threads,
+            target=args.target,
+            shapes=_arguments.shapes(args),
+            constants=_arguments.constants(args),
+            inputs=None if args.input is None else _arguments.read_arrays(args.input),
+            dims=dict(args.dim),
+            how=args.fill,
+            seed=args.seed,
+            rounds=args.rounds,
+            max_rounds=args.max_rounds,
+            block=args.block,
+            precision=args.precision,
+            progress=tell,
+        )
+    result = replace(result, model=str(args.model))
     data = result.to_json()
     if args.output is not None:
         import json
 
         write_text(args.output, json.dumps(data, indent=2) + "\n")
     return Answer(data, _text(result), YES if result.is_right else NO)
+
+
+@contextmanager
+def _file(args: argparse.Namespace) -> Iterator[Path]:
+    """The file of the model. What code made has one while it is measured: fresh processes read it."""
+    made = _arguments.program(args)
+    if isinstance(made, Path):
+        yield made
+        return
+    from legato.ir.files import save_json_file
+
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / f"{args.model.stem}.json"
+        save_json_file(made, path)
+        yield path
 
 
 def _text(r: Result) -> str:
