@@ -150,6 +150,24 @@ def @where(%x: Tensor[(n,), bool]) {
 """
 
 
+DIMS = [
+    "let %a = if (%c) { argwhere(%x) } else { argwhere(%x) }; let %b: Tensor[(k, 1), int32] = %a; (shape[k], add(%b, %b))",
+    "let %b: (Tensor[(k, 1), int32], Tensor[(j, 1), int32]) = (argwhere(%x), argwhere(%x)); (shape[k, j], %b)",
+    "let %g = fn (%y: Tensor[(m,), bool]) { let %b: Tensor[(k, 1), int32] = argwhere(%y); zeros(shape=[k, m], "
+    "dtype=float32) }; (%g(%x), %g(%x))",
+    "let %d = dataflow { let %b: Tensor[(k, 1), int32] = argwhere(%x); let %c = zeros(shape=[k, 2], dtype=float32); "
+    "output(%b, %c) }; (%d.0, %d.1, %d.1)",
+    "let %r = ref(argwhere(%x)); let %b: Tensor[(k, 1), int32] = ref_read(%r); (shape[k], %b)",
+]
+
+
+@pytest.mark.parametrize("body", DIMS)
+def test_dims_that_data_decides_come_back(body: str) -> None:
+    module = infer(parse_text(f"def @main(%x: Tensor[(n,), bool], %c: bool) {{ {body} }}", ops=table()))
+    text = show(module)
+    assert alpha_equal(parse(text), module), text
+
+
 def test_the_rest_of_the_language_comes_back() -> None:
     """Data types with dims of their own, dims that data decides, cells, operators as values, partial matches."""
     module = infer(parse_text(DATA, ops=table()))

@@ -204,7 +204,8 @@ class _Printer:
                 return
 
         def line() -> None:
-            stated = "" if var.ty in (None, value.ty) and not self._states(var.ty) else self._annotation(var.ty)
+            is_new = self._states(var.ty)
+            stated = self._annotation(var.ty) if is_new or var.ty not in (None, value.ty) else ""
             text = self.done[id(value)]
             is_plain = self.is_let and (operands(value) or isinstance(value, _VALUES))
             block.append(f"{name}{stated} = {text if is_plain else f'R.let({text})'}")
