@@ -144,7 +144,7 @@ def DeadCodeElimination(entry_functions: Iterable[str] | None = None) -> Pass:
     def run(mod: Module) -> Module:
         found = clean(mod)
         public = [gv.name for gv, f in found.graph_functions() if not f.attrs.get("private") or gv.name == "main"]
-        return _reached(found, public if given is None else given)
+        return found if given is None and not public else _reached(found, public if given is None else given)
 
     return _pass("DeadCodeElimination", run)
 
