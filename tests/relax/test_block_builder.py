@@ -141,6 +141,18 @@ def test_dims_that_no_buffer_tells_are_stated() -> None:
     np.testing.assert_array_equal(evaluate(mod, given), np.full(4, 3, F32))
 
 
+def test_a_program_of_several_results() -> None:
+    x = _var("x", n, 4)
+    bb = relax.BlockBuilder()
+    with bb.function("main", [x]):
+        bb.emit_func_output(bb.emit_te(lambda a: te.compute(a.shape, lambda i, j: (a[i, j] + 1.0, i * 2 + j)), x))
+    mod = bb.get()
+    given = np.ones((3, 4), F32)
+    for first, second in (evaluate(mod, [given]), legato.compile(mod)(given)):
+        np.testing.assert_array_equal(first, given + 1)
+        np.testing.assert_array_equal(second, np.arange(3)[:, None] * 2 + np.arange(4))
+
+
 def test_blocks_casts_choices_and_calls_are_those_of_scripts() -> None:
     m = te.var("m")
     x, y, c = _var("x", n, 4), _var("y", n, 4), _var("c", dtype="bool")

@@ -116,6 +116,7 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: te.compute((), lambda: te.sum(x0[k0] > 0.0, axis=k0)), "te.sum of bool"),
     (lambda: te.compute((4,), lambda i: ~x0[i]), "`~` of float32"),
     (lambda: te.compute((4,), lambda i: 2**40), "1099511627776 does not fit into int32"),
+    (lambda: te.reduce_axis(4), "an axis from 4"),
     (lambda: te.const("x"), "te.const of 'x'"),
     (lambda: te.placeholder((4, -1)), "the extents 4, -1"),
     (lambda: te.create_prim_func([te.compute((4,), lambda i: x0[i])]), "x0 is not among its tensors"),

@@ -116,6 +116,8 @@ def _extents(shape: Any) -> list[Expr]:
 
 def reduce_axis(dom: Any, name: str = "r") -> ReduceAxis:
     """An axis for a reduction, of the integers from `dom[0]` up to, and without, `dom[1]`."""
+    if not isinstance(dom, tuple | list) or len(dom) != 2:
+        raise TypeCheckError(f"an axis from {dom!r}", hint="te.reduce_axis((0, n))")
     begin, end = (scalars.as_index(plain(d), "an end of an axis") for d in dom)
     return ReduceAxis(name, begin, simplify(end - begin))
 
@@ -155,7 +157,9 @@ def _stage(extents: Sequence[Expr], axes: Sequence[arith.Var], found: Any, name:
     loose = [v.name for v in variables(body) if isinstance(v, ReduceVar)]
     if loose:
         raise TypeCheckError(f"{name}: nothing is reduced over {', '.join(loose)}", hint="te.sum(…, axis=[…])")
-    stage = stages.Stage(tuple(map(stages.Axis, axes, extents)), body, reduction)
+    own = [fresh(a.name) for a in axes]  # of several results each has its own
+    body = replace(body, dict(zip(axes, own, strict=True)))
+    stage = stages.Stage(tuple(map(stages.Axis, own, extents)), body, reduction)
     return Tensor(stages.Tensor(name, extents, body.dtype, stage))
 
 
@@ -275,9 +279,9 @@ def if_then_else(cond: Any, t: Any, f: Any) -> Scalar:
 
 
 def _joined(op: str) -> Callable[..., Scalar]:
-    def function(*conditions: Any) -> Scalar:
-        found = scalars.logical(plain(conditions[0]), f"an operand of `{op}`")
-        for c in conditions[1:]:
+    def function(condition: Any, *more: Any) -> Scalar:
+        found = scalars.logical(plain(condition), f"an operand of `{op}`")
+        for c in more:
             found = scalars.binary(op, found, plain(c))
         return Scalar(found)
 
