@@ -56,7 +56,7 @@ PASSES = [
     T.EliminateCommonSubexpr(), T.DeadCodeElimination(), T.RemoveRedundantReshape(), T.DecomposeOpsForInference(),
     T.FoldBatchnormToConv2D(), T.LambdaLift(), T.InlinePrivateFunctions(), T.RemoveUnusedParameters(),
     T.LegalizeOps(), T.FuseOps(), T.RewriteDataflowReshape(), T.AttachGlobalSymbol(), T.StaticPlanBlockMemory(),
-    T.BindSymbolicVars({"n": 3}), T.Sequential([T.FuseOps(), T.FuseTIR()]),
+    T.BindSymbolicVars({"n": 3}), relax.get_pipeline("zero"),
     T.Sequential([T.LegalizeOps(), T.AnnotateTIROpPattern(), T.FoldConstant(), T.FuseOps(), T.FuseTIR(),
                   T.DeadCodeElimination(), T.RewriteDataflowReshape(), T.ToNonDataflow(), T.RemovePurityChecking(),
                   T.CallTIRRewrite(), T.StaticPlanBlockMemory()]),
@@ -183,6 +183,8 @@ def test_what_there_is_not_says_why() -> None:
         T.FuseOp  # noqa: B018
     with pytest.raises(UnsupportedError, match="results of float16"):
         T.ToMixedPrecision("float16")
+    with pytest.raises(CompileError, match="no pipeline 'one'"):
+        relax.get_pipeline("one")
     with pytest.raises(CompileError, match="list them in it"):
         T.Sequential([], required=["FoldConstant"])
     with pytest.raises(CompileError, match="in all functions"):

@@ -62,6 +62,7 @@ from legato.relax.ty import (
 
 if typing.TYPE_CHECKING:
     from legato.relax import analysis, transform
+    from legato.relax.transform import get_pipeline
     from legato.relax.vm import VirtualMachine, VMExecutable, build
 
 __all__ = [
@@ -71,11 +72,18 @@ __all__ = [
     "SeqExpr", "ShapeExpr", "ShapeStructInfo", "ShapeType", "StringImm", "StructInfo", "TensorStructInfo",
     "TensorType", "Tuple", "TupleGetItem", "TupleStructInfo", "TupleType", "Type", "VMExecutable", "Var",
     "VarBinding", "VirtualMachine", "analysis", "build", "call_dps_packed", "call_packed", "call_pure_packed",
-    "call_tir", "call_tir_inplace", "const", "cpu", "expr_functor", "get_shape_of", "nd", "op", "prim_value",
-    "seq_of", "transform",
+    "call_tir", "call_tir_inplace", "const", "cpu", "expr_functor", "get_pipeline", "get_shape_of", "nd", "op",
+    "prim_value", "seq_of", "transform",
 ]  # fmt: skip
 
-_ON_USE: typing.Final = {"analysis": "", "VMExecutable": "vm", "VirtualMachine": "vm", "build": "vm", "transform": ""}
+_ON_USE: typing.Final = {
+    "analysis": "",
+    "get_pipeline": "transform",
+    "VMExecutable": "vm",
+    "VirtualMachine": "vm",
+    "build": "vm",
+    "transform": "",
+}
 
 
 def __getattr__(name: str) -> typing.Any:

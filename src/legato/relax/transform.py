@@ -335,6 +335,19 @@ def RewriteDataflowReshape() -> Pass:
     return _pass("RewriteDataflowReshape", _steps(RestoreReshapes()))
 
 
+def get_pipeline(name: str = "zero", **options: object) -> Pass:
+    """The passes of Relax's pipeline "zero": a tensor program for each group of operators. CompileError for others.
+
+    Compiling needs none of them: it has passes of its own.
+    """
+    if name != "zero" or options:
+        raise CompileError(
+            f"there is no pipeline {name!r}", hint='"zero"; relax.build and legato.compile have their own'
+        )
+    steps = [LegalizeOps(), AnnotateTIROpPattern(), FoldConstant(), FuseOps(), FuseTIR()]
+    return Sequential(steps, name="zero_pipeline")
+
+
 # ---------------------------------------------------------------------- what compiling does
 
 
