@@ -82,6 +82,7 @@ _ON_USE: typing.Final = {
     "VMExecutable": "vm",
     "VirtualMachine": "vm",
     "build": "vm",
+    "frontend": "",
     "transform": "",
 }
 

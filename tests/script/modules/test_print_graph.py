@@ -151,7 +151,8 @@ def @where(%x: Tensor[(n,), bool]) {
 
 
 DIMS = [
-    "let %a = if (%c) { argwhere(%x) } else { argwhere(%x) }; let %b: Tensor[(k, 1), int32] = %a; (shape[k], add(%b, %b))",
+    "let %a = if (%c) { argwhere(%x) } else { argwhere(%x) }; "
+    "let %b: Tensor[(k, 1), int32] = %a; (shape[k], add(%b, %b))",
     "let %b: (Tensor[(k, 1), int32], Tensor[(j, 1), int32]) = (argwhere(%x), argwhere(%x)); (shape[k, j], %b)",
     "let %g = fn (%y: Tensor[(m,), bool]) { let %b: Tensor[(k, 1), int32] = argwhere(%y); zeros(shape=[k, m], "
     "dtype=float32) }; (%g(%x), %g(%x))",
