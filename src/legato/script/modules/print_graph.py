@@ -107,6 +107,7 @@ class _Printer:
         self.steps: list[Callable[[], None]] = []
         self.inner: set[DimVar] = set()  # dims of local functions
         self.names_module = False
+        self.read = {node for node in self.place.order if isinstance(node, Var)}
         self.values.bound |= set(_bound(self.place.order))  # dims that parameters and casts bind
         self.wanted = frozenset(used_dims(self.place.order)) - self.values.bound  # those that values have first
         self.is_let = is_let_form(self.place, self.wanted.difference(_of_patterns(self.place.order)))
@@ -207,6 +208,9 @@ class _Printer:
             is_new = self._states(var.ty)
             stated = self._annotation(var.ty) if is_new or var.ty not in (None, value.ty) else ""
             text = self.done[id(value)]
+            if var.name == "_" and var not in self.read and not stated and isinstance(value, Call | RefWrite):
+                block.append(text)  # for its effects
+                return
             is_plain = self.is_let and (operands(value) or isinstance(value, _VALUES))
             block.append(f"{name}{stated} = {text if is_plain else f'R.let({text})'}")
 
