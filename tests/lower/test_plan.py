@@ -18,8 +18,9 @@ from legato.arith.expr import Binary, Expr, Op, Var, const
 from legato.arith.substitute import nodes
 from legato.base import dtype as dt
 from legato.interp import evaluate as interpret
+from legato.lower.flow import Flow
 from legato.lower.hosts.program import HostProgram
-from legato.lower.lives import buffer_bytes
+from legato.lower.lives import Lives, Sharing, buffer_bytes
 from legato.lower.plan import plan_memory
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Address, Load
@@ -313,3 +314,25 @@ def written_over(program: HostProgram) -> list[str]:
     launches = [s for s in statements(func.body) if isinstance(s, Launch)]
     pairs = [(s.kernel, s.args[i], s.args[o]) for s in launches for i, o in program.facts[s.kernel].in_place]
     return [name for name, a, b in pairs if a in places and places[a] == places.get(b)]
+
+
+def test_copies_of_copies_take_steps_in_proportion(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chain of copies, each of which is changed before the next, is one buffer, found in steps for each."""
+    steps: dict[Any, int] = {Lives._is_shared: 0, Flow.reaches: 0}
+    for cls, counted in ((Lives, Lives._is_shared), (Flow, Flow.reaches)):
+
+        def count(*args: Any, counted: Any = counted) -> Any:
+            steps[counted] += 1
+            return counted(*args)
+
+        monkeypatch.setattr(cls, counted.__name__, count)
+    found = []
+    for length in (50, 100):
+        buffers = [Buffer(f"b{n}", (const(100),), dt.float32) for n in range(length)]
+        chain = [Launch((a, b), "copy") for a, b in pairwise(buffers)]
+        body = Block(tuple(s for copy in chain for s in (copy, Launch((copy.args[1],), "changed"))))
+        func, plan = plan_memory(Func("f", (), body), buffers, sharing=Sharing(lambda _: (), {"copy"}))
+        assert plan.size is const(448)
+        assert all(s.kernel == "changed" for s in statements(func) if isinstance(s, Launch))
+        found.append(sum(steps.values()))
+    assert found[1] - found[0] < 2.1 * found[0]

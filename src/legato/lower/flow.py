@@ -30,6 +30,7 @@ class Flow:
 
     order: tuple[Stmt, ...]
     places: tuple[_Inside | None, ...]
+    has_loops: bool
 
     @staticmethod
     def of(root: Stmt) -> Flow:
@@ -50,7 +51,7 @@ class Flow:
                 children = [(child, _Inside(place, time, side, 0, False, depth + 1))
                             for side, child in enumerate(stmt.children())]  # fmt: skip
             stack += reversed(children)
-        return Flow(tuple(order), tuple(places))
+        return Flow(tuple(order), tuple(places), any(isinstance(s, For | While) for s in order))
 
     def reaches(self, first: int, then: int, life: tuple[int, int]) -> bool:
         """Whether the statement at time `then` may run behind that at `first`, for something that lives from the first

@@ -148,6 +148,8 @@ class Lives:
     def may_share(self, old: Life, new: Life) -> bool:
         """Whether nobody mentions `old` behind a statement that mentions `new`, and at the same time only what may
         have both in one place."""
+        if old.last <= new.first and not (self.flow.has_loops and (old.home or new.home)):
+            return old.last < new.first or self._is_shared(old.last, old, new)
         life = min(old.first, new.first), max(old.last, new.last)
         return all(self._is_shared(time, old, new) for time in {*old.times}.intersection(new.times)) and not any(
             read != made and self.flow.reaches(made, read, life) for read in reversed(old.times) for made in new.times
