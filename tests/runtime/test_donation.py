@@ -15,6 +15,8 @@ import pytest
 
 import legato
 from legato.base.errors import CompileError, RunError
+from legato.compare.run import compare
+from legato.infer.infer import infer
 from legato.interp import evaluate
 from legato.ir.module import Module
 from legato.runtime.executable import Executable
@@ -123,6 +125,17 @@ def test_a_program_may_be_compiled_for_it(tmp_path: Path) -> None:
         found = each.run({**given, "row": -given["row"]}, donate=())
         np.testing.assert_array_equal(found["output1"][3], -given["row"])
         np.testing.assert_array_equal(given["cache"], kept)
+
+
+def test_calls_that_are_compared_or_timed_give_up_nothing() -> None:
+    mod = module("put")
+    exe = legato.compile(mod, donate=["cache"])
+    given = arguments(5, 3)
+    kept = given["cache"].copy()
+    exe.keeping()(*given.values())
+    assert compare(exe, infer(mod), given).holds
+    np.testing.assert_array_equal(given["cache"], kept)
+    assert exe.run(given)["output1"] is given["cache"]
 
 
 def test_where_it_is_given_another_array_an_output_is_there(put: Executable) -> None:

@@ -38,8 +38,8 @@ class Engine:
 
 def legato_engine(exe: Executable, feeds: Feeds, version: str, name: str = "legato") -> Engine:
     """Legato itself."""
-    inputs = in_order(exe, feeds)
-    return Engine(name, version, lambda: list(flat(exe(*inputs))), near_of(exe.precision))
+    inputs, kept = in_order(exe, feeds), exe.keeping()  # they are those of the next call, too
+    return Engine(name, version, lambda: list(flat(kept(*inputs))), near_of(exe.precision))
 
 
 def onnxruntime_engine(path: Path, feeds: Feeds, threads: int, fixed: bool) -> Engine:

@@ -131,7 +131,7 @@ def compare(
     tell = progress or _quiet
     arrays = in_order(exe, given)
     tell("running the program")
-    got = list(flat(exe(*arrays)))
+    got = list(flat(exe.keeping()(*arrays)))
     tell("interpreting in float64")
     value = partial(interpret, packed=packed)
     exact = value(mod, arrays, float64=True)

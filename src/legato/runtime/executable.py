@@ -465,9 +465,15 @@ class Executable:
         """This executable with another number of threads; code and weights are shared. Results are the same bits."""
         return self._variant(self.function, threads)
 
+    def keeping(self) -> Executable:
+        """This executable, whose calls give up no inputs unless they say so; code and weights are shared."""
+        found = self._variant(self.function, self.threads)
+        found._signature.donated = frozenset()
+        return found
+
     def recorded(self, record: int) -> Executable:
         """This executable, made to record its runs in the lg_profile at that address, for one caller at a time."""
-        found = self._variant(self.function, self.threads)
+        found = self.keeping()
         for each in found._bodies or (found,):
             workspace = each._new_workspace()
             workspace.profile(record)

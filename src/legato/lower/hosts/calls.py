@@ -54,12 +54,13 @@ def _began(
 ) -> dict[int, Buffer]:
     """Where those outputs lie, by number, that can be written in the memory of an argument as it is: not where they
     are wanted elsewhere."""
-    if dest is not None or var in frame.items:
+    if dest is not None or var in frame.items or var in frame.homes.places.of:
         return {}
     found: dict[int, Buffer] = {}
     for arg, n in attrs.begins.items():
-        others = [b for m, b in enumerate(inputs) if m != arg]
-        place = begun(frame, var.name, inputs[arg], others, out) if inputs[arg].shape == attrs.out[n].shape else None
+        data, others = inputs[arg], [b for m, b in enumerate(inputs) if m != arg]
+        is_alike = data.shape == attrs.out[n].shape and data.layout.is_row_major
+        place = begun(frame, var.name, data, others, out) if is_alike else None
         if place is not None:
             found[n] = place
     return found
