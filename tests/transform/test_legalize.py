@@ -58,6 +58,13 @@ def test_compiled_results_are_those_of_before() -> None:
             np.testing.assert_allclose(g, w, rtol=1e-5, atol=1e-6)
 
 
+def test_the_same_value_several_times() -> None:
+    text = "def @main(%x: Tensor[(2,), float32]) { stack((%x, %x, %x), axis=0) }"
+    mod = Legalize()(infer(parse(f'#[version = "0.0.5"]\n{text}', ops=operators())))
+    x = np.ones(2, np.float32)
+    np.testing.assert_array_equal(legato.compile(mod)(x), np.ones((3, 2)))
+
+
 def test_what_stays() -> None:
     mod = infer(parse(TEXT, ops=operators()))
     kept = Legalize(skip=frozenset({"nn.conv2d", "split"}))(mod)

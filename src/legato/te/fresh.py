@@ -35,7 +35,10 @@ def _fresh(t: Tensor, tensors: Mapping[Tensor, Tensor], dims: Mapping[Var, Expr]
         def step(node: Expr) -> Expr | None:
             if isinstance(node, Var):
                 return known.get(node)
-            return Load(tensors[node.buffer], node.indices) if isinstance(node, Load) else None  # type: ignore[index]
+            if not isinstance(node, Load) or not isinstance(node.buffer, Tensor):
+                return None
+            new = tensors.get(node.buffer)  # None: a choice between equals has become one of them, seen again
+            return None if new is None else Load(new, node.indices)
 
         return rewrite(e, step)
 
