@@ -71,7 +71,7 @@ def test_what_cannot_be_compiled() -> None:
         legato.compile(3.5)
     assert str(error.value) == (
         "error: cannot compile a float\n"
-        "  hint: give a path to a .onnx or .relay file, an onnx.ModelProto, or a legato Module"
+        "  hint: give a path to a .onnx, .relay or .relax file, an onnx.ModelProto, or a legato Module"
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import legato
-from legato.base.errors import InternalError, RunError, TypeCheckError, UnsupportedError, VerifyError
+from legato.base.errors import CompileError, InternalError, RunError, TypeCheckError, UnsupportedError, VerifyError
 from legato.interp import evaluate
 
 X, Y = "x: Buffer[(n,), float32]", "y: Buffer[(n,), float32]"
@@ -190,3 +190,13 @@ def test_a_fault_of_ours_is_an_internal_error(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(bounds, "_constants", lambda program, func: program.written.clear())
     with pytest.raises(InternalError, match=r"kernel k reads x\[4\], whose extents are \[4\]\n  hint: this is a bug"):
         legato.compile(module(PROGRAMS[3][0]), bounds=True)(vector(4))
+
+
+def test_types_of_results_are_types() -> None:
+    program = "kernel @k(x: Buffer[(n,), float32], y: Buffer[(), float32], n: index) { y[] = x[n - 1]; }"
+    text = '#[version = "0.0.5"]\n{}\ndef @main(%x: Tensor[(4,), float32]) {{ call_tir(@k, (%x,), out={}) }}'
+    x = np.arange(4, dtype=np.float32)
+    assert legato.compile(legato.parse(text.format(program, "[float32]")))(x) == 3
+    for odd in ("3", '["a"]', "[(float32,)]", "[None]"):
+        with pytest.raises(CompileError, match="attribute out is"):
+            legato.parse(text.format(program, odd))

@@ -1,6 +1,6 @@
 """What the fields of an operator's attribute record may hold: its annotations, checked.
 
-An annotation is made of int, float, bool, str, None, DType, Dim, `tuple[…]` and unions; what else it names is not
+An annotation is made of int, float, bool, str, None, DType, Dim, types, `tuple[…]` and unions; what else it names is not
 checked. An integer is a number and a list of one, and 0 and 1 are truth values, where only such are allowed.
 """
 
@@ -14,6 +14,7 @@ from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 from legato.arith.expr import Expr as DimExpr
 from legato.base.dtype import DType
 from legato.base.hints import unaliased
+from legato.ir.types import TensorType, Type
 
 __all__ = ["WRONG", "describe", "dim_fields", "field_types", "fitted"]
 
@@ -27,6 +28,8 @@ _WORDS: Final[Mapping[Any, str]] = {
     type(None): "None",
     DType: "a dtype",
     DimExpr: "a dim",
+    Type: "a type",
+    TensorType: "a tensor type",
 }
 
 
@@ -74,6 +77,8 @@ def _exact(value: Any, wanted: Any) -> Any:
         return value if type(value) is int else WRONG
     if wanted is float:
         return value if type(value) in (int, float) else WRONG
+    if wanted is TensorType and isinstance(value, DType):
+        return TensorType((), value)  # a scalar's, in short
     if wanted in _WORDS:
         return value if isinstance(value, wanted) else WRONG
     return value
