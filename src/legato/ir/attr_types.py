@@ -1,7 +1,7 @@
 """What the fields of an operator's attribute record may hold: its annotations, checked.
 
-An annotation is made of int, float, bool, str, None, DType, Dim, types, `tuple[…]` and unions; what else it names is not
-checked. An integer is a number and a list of one, and 0 and 1 are truth values, where only such are allowed.
+An annotation is made of int, float, bool, str, None, DType, Dim, types, `tuple[…]` and unions; what else it names is
+not checked. An integer is a number and a list of one, and 0 and 1 are truth values, where only such are allowed.
 """
 
 from __future__ import annotations
