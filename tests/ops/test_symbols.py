@@ -109,3 +109,13 @@ def test_compiled(op: Op) -> None:
     takes = [s for s in symbolic if symbols_of(op, arguments(op, s), s).numbers]
     for sample in takes[:2] or symbolic[:1]:
         try_all(op, sample, compiled=True)
+
+
+def test_elements_that_there_are_none_of_become_as_many() -> None:
+    """What both sizes have in common may be 0."""
+    module = legato.parse('#[version = "0.0.5"]\ndef @main(%x: Tensor[(n, 0), float32]) { reshape(%x, newshape=[0]) }')
+    exe = legato.compile(module)
+    for run in (lambda x: evaluate(module, [x]), exe):
+        assert run(np.zeros((0, 0), np.float32)).shape == (0,)
+        with pytest.raises(RunError, match="number of elements"):
+            run(np.zeros((2, 0), np.float32))

@@ -105,6 +105,8 @@ def _reshape_type(relation: Relation, x: Type, attrs: ReshapeAttrs) -> Type:
     except ShapeError as error:
         raise relation.fail(str(error), details=[f"newshape : {_show(attrs.newshape)}"]) from None
     left, right = cancel(ty.shape, shape)
+    if isinstance(left, Const) and isinstance(right, Const) and 0 in (left.value, right.value):
+        left, right = product(ty.shape), product(shape)  # equal where what they have in common is 0
     if isinstance(left, Const) and isinstance(right, Const) and left is not right:
         details = [f"newshape : {_show(attrs.newshape)}"]
         raise relation.fail(f"{product(ty.shape)} elements cannot become {product(shape)}", details=details)
