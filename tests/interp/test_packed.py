@@ -59,6 +59,23 @@ def test_functions_get_and_give_tensors(capsys: pytest.CaptureFixture[str], floa
     assert capsys.readouterr().out == "[2. 4. 6.] and (3,): (3,)\n"
 
 
+def test_results_by_dlpack_alone() -> None:
+    """What no protocol of NumPy's tells to be an array."""
+
+    class Tensor:
+        def __init__(self, data: Any) -> None:
+            self.data = data
+
+        def __dlpack__(self, **options: Any) -> Any:
+            return self.data.__dlpack__(**options)
+
+        def __dlpack_device__(self) -> Any:
+            return self.data.__dlpack_device__()
+
+    got = evaluate(_module(), [X], packed=FUNCTIONS | {"add": lambda x, pair: Tensor(_add(x, pair))})
+    assert np.array_equal(got, evaluate(_module(), [X], packed=FUNCTIONS))
+
+
 def test_assertion_shows_its_values() -> None:
     with pytest.raises(RunError, match=r"^assertion failed: too many: 9$"):
         evaluate(_module(), [X], packed=FUNCTIONS | {"some": lambda a: (a[0], np.int64(9))})

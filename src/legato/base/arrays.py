@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from legato.base.errors import LegatoError, RunError
 
-__all__ = ["as_array", "materialized"]
+__all__ = ["as_array", "kind_of", "materialized", "viewed"]
+
+_PROTOCOLS: Final = ("__array_interface__", "__array_struct__", "__array__")
 
 
 def as_array(value: Any, what: str = "an argument", error: type[LegatoError] = RunError) -> np.ndarray[Any, Any]:
@@ -22,6 +24,36 @@ def as_array(value: Any, what: str = "an argument", error: type[LegatoError] = R
         return np.asarray(value)
     except Exception as reason:  # of whoever made the value
         raise error(f"{what} is no array, but a {type(value).__name__}: {reason}") from reason
+
+
+def viewed(value: Any, what: str, error: type[LegatoError] = RunError) -> np.ndarray[Any, Any] | None:
+    """`value` as an array over the same memory, by DLPack or NumPy's protocols; None if it is no array of any library,
+    as lists and numbers, which have no dtype of their own.
+
+    As `materialized` has it; an `error` that begins with `what` where it gives none, too.
+    """
+    value = materialized(value, what, error)
+    if isinstance(value, np.ndarray | np.generic):
+        return np.asarray(value)
+    if isinstance(value, type):
+        return None
+    if hasattr(value, "__dlpack__"):
+        try:
+            return np.from_dlpack(value)
+        except Exception as reason:  # of whoever made it
+            raise error(f"{what}: this {kind_of(value)} gives no CPU array by DLPack: {reason}") from reason
+    if not any(hasattr(value, protocol) for protocol in _PROTOCOLS):
+        return None
+    try:
+        return np.asarray(value)
+    except Exception as reason:
+        raise error(f"{what}: this {kind_of(value)} gives no array: {reason}") from reason
+
+
+def kind_of(value: object) -> str:
+    """What a value is, in short: the library and the class."""
+    cls = type(value)
+    return cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__.partition('.')[0]}.{cls.__name__}"
 
 
 def materialized(value: Any, what: str, error: type[LegatoError] = RunError) -> Any:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final
 
 import numpy as np
 
-from legato.base.arrays import materialized
+from legato.base.arrays import kind_of, viewed
 from legato.base.dtype import dtype
 from legato.base.errors import RunError
 from legato.runtime.datatypes import ObjectInfo
@@ -15,8 +14,6 @@ from legato.runtime.program import FunctionInfo, TensorInfo
 from legato.runtime.signature import Shape, fault
 
 __all__ = ["as_array", "by_name", "check_donated", "check_out", "check_overlap", "empty", "ready"]
-
-_PROTOCOLS: Final = ("__array_interface__", "__array_struct__", "__array__")
 
 
 def empty(shape: Sequence[int], kind: np.dtype[np.generic]) -> np.ndarray:
@@ -33,28 +30,13 @@ def as_array(value: object, name: str) -> np.ndarray:
     Lists and numbers are refused: they have no dtype of their own. So is what an array would be without, see
     `materialized`.
     """
-    value = materialized(value, f'input "{name}"')
-    if isinstance(value, np.ndarray | np.generic):
-        return np.asarray(value)
-    if hasattr(value, "__dlpack__"):
-        try:
-            return np.from_dlpack(value)
-        except Exception as error:  # of whoever made it
-            raise RunError(f'input "{name}": this {_kind(value)} gives no CPU array by DLPack: {error}') from error
-    if any(hasattr(value, protocol) for protocol in _PROTOCOLS):
-        try:
-            return np.asarray(value)
-        except Exception as error:
-            raise RunError(f'input "{name}": this {_kind(value)} gives no array: {error}') from error
+    array = viewed(value, f'input "{name}"')
+    if array is not None:
+        return array
     raise fault(
-        f'input "{name}": not an array', _kind(value), "a NumPy array or anything with __dlpack__",
+        f'input "{name}": not an array', kind_of(value), "a NumPy array or anything with __dlpack__",
         "numpy.asarray(x, dtype=…)",
     )  # fmt: skip
-
-
-def _kind(value: object) -> str:
-    cls = type(value)
-    return cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__.partition('.')[0]}.{cls.__name__}"
 
 
 def _typed(kind: object, shape: Shape) -> str:
@@ -81,7 +63,7 @@ def check_out(out: object, leaf: TensorInfo | ObjectInfo, shape: Shape | None) -
         raise RunError(f"no array can be given for output {leaf}: the program makes it\n  hint: {hint}")
     what, wanted = f'out "{leaf.name}"', leaf.type if shape is None else _typed(leaf.dtype, shape)
     if not isinstance(out, np.ndarray):
-        raise fault(f"{what}: not a NumPy array", _kind(out), wanted)
+        raise fault(f"{what}: not a NumPy array", kind_of(out), wanted)
     fits = out.ndim == len(leaf.shape) if shape is None else out.shape == shape
     if out.dtype != dtype(leaf.dtype).numpy or not fits:
         raise fault(f"{what}: wrong shape or dtype", _typed(out.dtype, out.shape), wanted)
@@ -141,7 +123,7 @@ def by_name(
     known = {tensor.name: tensor for tensor in tensors}
     if not isinstance(values, Mapping):
         raise fault(
-            f"the {kind}s: not by name", _kind(values), "a dict", "called as a function, it takes them in order"
+            f"the {kind}s: not by name", kind_of(values), "a dict", "called as a function, it takes them in order"
         )
     if not values.keys() <= known.keys():
         from difflib import get_close_matches  # only for mistakes

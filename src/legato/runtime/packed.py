@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from legato.base.arrays import as_array
+from legato.base.arrays import viewed
 from legato.base.dataclass import dataclass
 from legato.base.errors import PackedError, RunError
 from legato.runtime.c_functions import fill
@@ -25,7 +25,6 @@ __all__ = ["DIM", "Packed", "PackedType", "Parts", "Slot", "Wanted", "call", "fa
            "leaves"]  # fmt: skip
 
 DIM: Final = "index"  # the dtype of a slot that is a dim of a shape
-_PROTOCOLS: Final = ("__dlpack__", "__array_interface__", "__array_struct__", "__array__")
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,10 +205,9 @@ def _checked(name: str, value: object, wanted: Sequence[Wanted]) -> list[np.ndar
 
 def _tensor(name: str, value: object, wanted: Wanted, which: str) -> np.ndarray:
     what = f"packed function {name!r}: result{which}"
-    is_array = isinstance(value, np.ndarray | np.generic) or any(hasattr(value, p) for p in _PROTOCOLS)
-    if not is_array or isinstance(value, type):
+    array = viewed(value, what, PackedError)
+    if array is None:
         raise PackedError(f"{what} is {_kind(value)}, wanted a tensor {wanted}")
-    array = as_array(value, what, PackedError)
     fits = array.ndim == len(wanted.shape) and all(
         n in (None, m) for n, m in zip(wanted.shape, array.shape, strict=True)
     )
