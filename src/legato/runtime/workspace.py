@@ -13,7 +13,6 @@ from legato.base.errors import LegatoError, RunError
 from legato.runtime.binding import HOST_OP, library
 from legato.runtime.floats import float_environment
 from legato.runtime.host_words import HostArrays, Words
-from legato.runtime.outside import outside_ops
 from legato.runtime.program import HostOpInfo
 
 __all__ = ["MAX_KEPT", "TRIM", "Failure", "HostRunner", "Keeper", "Workspace", "host_callback"]
@@ -157,6 +156,8 @@ def host_callback(
     """What a workspace calls for operator `op`: it reads the words (inputs, outputs, dims) and stores the outputs.
     In references floats are those of the kernels around them: with `flush`, subnormal numbers count as 0. PackedError
     where functions of `packed` do not fit."""
+    from legato.runtime.outside import outside_ops  # on use: most programs run no operator in Python
+
     outside = outside_ops(ops, packed)
     kernels = [outside.get(n) or _HostOp(op, run, flush=flush) for n, op in enumerate(ops)]
 
