@@ -43,6 +43,7 @@ class Context:
     _constants: dict[int, Array] = field(default_factory=dict)
     _attrs: dict[int, Any] = field(default_factory=dict)
     _packed: dict[int, Packed] = field(default_factory=dict)
+    _named: Mapping[str, Packed] | None = None
 
     def widen(self, value: Value) -> Value:
         """`value` with floats as float64, in float64 mode."""
@@ -66,14 +67,20 @@ class Context:
         fit."""
         found = self._packed.get(id(call))
         if found is None:
-            nodes = (n for f in self.module.functions.values() if isinstance(f, Function) for n in post_order([f.body]))
-            calls = [n for n in nodes if isinstance(n, Call) and n.op in PACKED]
-            found = given(self.given, {c.attrs.name for c in calls})[call.attrs.name]
+            found = self._functions()[call.attrs.name]
             what = fault(found, packed_type(call), is_pure=call.op is not CALL_PACKED)
             if what is not None:
                 raise PackedError(f"packed function {call.attrs.name!r}: {what}")
             self._packed[id(call)] = found
         return found
+
+    def _functions(self) -> Mapping[str, Packed]:
+        """All packed functions that the module names."""
+        if self._named is None:
+            nodes = (n for f in self.module.functions.values() if isinstance(f, Function) for n in post_order([f.body]))
+            names = {n.attrs.name for n in nodes if isinstance(n, Call) and n.op in PACKED}
+            self._named = given(self.given, names)
+        return self._named
 
     def uses(self, func: Function) -> dict[int, int]:
         """`count_uses(func)`."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from legato.base.dataclass import dataclass
 from legato.tir.stmt import For, If, Stmt, Switch, While
+from legato.tir.walk import statements
 
 __all__ = ["Flow"]
 
@@ -26,24 +27,27 @@ class _Inside(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Flow:
     """The statements of a function, outer before inner; their times are their numbers. `places` says in what each is:
-    the condition of a loop is a part of the loop."""
+    the condition of a loop is a part of the loop. `loops` are the first and last times of each."""
 
     order: tuple[Stmt, ...]
     places: tuple[_Inside | None, ...]
-    has_loops: bool
+    loops: tuple[tuple[int, int], ...]
 
     @staticmethod
     def of(root: Stmt) -> Flow:
         """The statements under `root`."""
         order: list[Stmt] = []
         places: list[_Inside | None] = []
+        loops: list[tuple[int, int]] = []
         sizes = _sizes(root)
         stack: list[tuple[Stmt, _Inside | None]] = [(root, None)]
         while stack:
             stmt, place = stack.pop()
             time, depth = len(order), 0 if place is None else place.depth
             if isinstance(stmt, For | While):
-                place = _Inside(place, time, 0, time + sizes[id(stmt)] - 1, True, depth + 1)
+                end = time + sizes[id(stmt)] - 1
+                loops.append((time, end))
+                place = _Inside(place, time, 0, end, True, depth + 1)
             order.append(stmt)
             places.append(place)
             children: Sequence[tuple[Stmt, _Inside | None]] = [(child, place) for child in stmt.children()]
@@ -51,7 +55,7 @@ class Flow:
                 children = [(child, _Inside(place, time, side, 0, False, depth + 1))
                             for side, child in enumerate(stmt.children())]  # fmt: skip
             stack += reversed(children)
-        return Flow(tuple(order), tuple(places), any(isinstance(s, For | While) for s in order))
+        return Flow(tuple(order), tuple(places), tuple(loops))
 
     def reaches(self, first: int, then: int, life: tuple[int, int]) -> bool:
         """Whether the statement at time `then` may run behind that at `first`, for something that lives from the first
@@ -79,14 +83,8 @@ def _is_carried(place: _Inside | None, life: tuple[int, int]) -> bool:
 
 
 def _sizes(root: Stmt) -> dict[int, int]:
-    """How many statements are in each loop, itself among them, by its identity."""
+    """How many statements are in each statement, itself among them, by its identity."""
     found: dict[int, int] = {}
-    order: list[Stmt] = []
-    stack = [root]
-    while stack:
-        stmt = stack.pop()
-        order.append(stmt)
-        stack += stmt.children()
-    for stmt in reversed(order):
+    for stmt in reversed([*statements(root)]):
         found[id(stmt)] = 1 + sum(found[id(child)] for child in stmt.children())
     return found

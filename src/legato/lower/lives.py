@@ -19,8 +19,8 @@ from legato.base.dataclass import dataclass
 from legato.lower.flow import Flow
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Load
-from legato.tir.stmt import Invoke, Launch, Stmt, View, While
-from legato.tir.walk import buffers_used, statements
+from legato.tir.stmt import Invoke, Launch, Stmt, View
+from legato.tir.walk import buffers_used
 
 __all__ = ["NOTHING_SHARED", "Life", "Lives", "Pairs", "Places", "Sharing", "buffer_bytes"]
 
@@ -104,7 +104,6 @@ class Lives:
 
     def _note(self, wanted: set[Buffer], params: set[Buffer], results: set[Buffer]) -> None:
         order = self.flow.order
-        end_of = _loop_ends(order)
         for time, stmt in enumerate(order):
             if isinstance(stmt, View):
                 self.base[stmt.buffer] = self.base.get(stmt.base, stmt.base)
@@ -115,7 +114,7 @@ class Lives:
                     life = self.of[buffer] = Life([buffer], time, last, buffer_bytes(buffer), home)
                 if life is not None:
                     life.times.append(time)
-                    ends = (end for start, end in end_of if life.first < start <= time <= end)
+                    ends = (end for start, end in self.flow.loops if life.first < start <= time <= end)
                     life.last = max(life.last, time, *ends)
 
     def _share(self, time: int, source: Buffer, target: Buffer, *, is_kernel: bool) -> None:
@@ -148,7 +147,7 @@ class Lives:
     def may_share(self, old: Life, new: Life) -> bool:
         """Whether nobody mentions `old` behind a statement that mentions `new`, and at the same time only what may
         have both in one place."""
-        if old.last <= new.first and not (self.flow.has_loops and (old.home or new.home)):
+        if old.last <= new.first and not (self.flow.loops and (old.home or new.home)):
             return old.last < new.first or self._is_shared(old.last, old, new)
         life = min(old.first, new.first), max(old.last, new.last)
         return all(self._is_shared(time, old, new) for time in {*old.times}.intersection(new.times)) and not any(
@@ -194,13 +193,3 @@ def _used_by(stmt: Stmt) -> Sequence[Buffer]:
 
 def _loads_of(stmt: Stmt) -> list[Load]:
     return [e for root in stmt.exprs() for e in nodes(root) if isinstance(e, Load)]
-
-
-def _loop_ends(order: Sequence[Stmt]) -> list[tuple[int, int]]:
-    """(first, last) position of the statements of each While."""
-    position = {id(stmt): n for n, stmt in enumerate(order)}
-    return [
-        (position[id(stmt)], position[id(stmt)] + sum(1 for _ in statements(stmt)) - 1)
-        for stmt in order
-        if isinstance(stmt, While)
-    ]
