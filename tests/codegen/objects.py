@@ -8,26 +8,8 @@ from legato.arith.expr import Expr, Var, const, eq, lt, select
 from legato.base import dtype as dt
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Address, Load, Tag, cast, nullary
-from legato.tir.stmt import (
-    Alloc,
-    Check,
-    For,
-    Func,
-    FuncKind,
-    If,
-    Invoke,
-    Let,
-    Object,
-    Open,
-    Release,
-    Retain,
-    Stmt,
-    Store,
-    Switch,
-    View,
-    While,
-    block,
-)
+from legato.tir.objects import Object, Open, Release, Retain
+from legato.tir.stmt import Alloc, Check, For, Func, FuncKind, If, Invoke, Let, Stmt, Store, Switch, View, While, block
 
 HANDLES, NUMBERS = 4, 2
 CELL = 10  # the tag of a cell with n pointers is CELL + n; what has no object behind it has a tag below

@@ -11,6 +11,7 @@ from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.tir.buffer import Buffer, Layout, Scope
 from legato.tir.expr import Address, Load, Tag, call, cast, nullary
+from legato.tir.objects import Object, Open, Release, Retain
 from legato.tir.stmt import (
     Alloc,
     Check,
@@ -23,10 +24,6 @@ from legato.tir.stmt import (
     Launch,
     Let,
     LoopKind,
-    Object,
-    Open,
-    Release,
-    Retain,
     Stmt,
     Store,
     Switch,

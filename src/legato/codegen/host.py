@@ -21,20 +21,8 @@ from legato.codegen.symbols import symbol
 from legato.codegen.value import Value
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.launch import LaunchKind
-from legato.tir.stmt import (
-    Arg,
-    HostOp,
-    Invoke,
-    Launch,
-    Object,
-    Open,
-    Release,
-    Resize,
-    Retain,
-    Stmt,
-    Switch,
-    View,
-)
+from legato.tir.objects import Object, Open, Release, Resize, Retain
+from legato.tir.stmt import Arg, HostOp, Invoke, Launch, Stmt, Switch, View
 
 __all__ = ["HostStatements", "recursive"]
 

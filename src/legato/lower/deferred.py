@@ -15,7 +15,8 @@ from legato.base.graph import components
 from legato.lower.hosts.program import HostProgram
 from legato.runtime.outside import PackedCall
 from legato.tir.buffer import Buffer, Scope
-from legato.tir.stmt import Alloc, Block, Check, For, Func, HostOp, Invoke, Launch, Object, Resize, Stmt, View, While
+from legato.tir.objects import Object, Resize
+from legato.tir.stmt import Alloc, Block, Check, For, Func, HostOp, Invoke, Launch, Stmt, View, While
 from legato.tir.walk import buffers_written, statements
 
 __all__ = ["called", "why_deferred"]

@@ -23,6 +23,7 @@ from legato.base.node import post_order
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Address, Call, Cast, Load, Size, Tag
 from legato.tir.intrinsics import INTRINSICS
+from legato.tir.objects import Object, Open, Release, Resize, Retain
 from legato.tir.stmt import (
     FIRST_CHECK,
     Alloc,
@@ -37,12 +38,7 @@ from legato.tir.stmt import (
     Launch,
     Let,
     LoopKind,
-    Object,
-    Open,
     Prefetch,
-    Release,
-    Resize,
-    Retain,
     Stmt,
     Store,
     Switch,

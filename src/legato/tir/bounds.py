@@ -33,23 +33,8 @@ from legato.tir.accesses import Access, Guard, accesses, limits
 from legato.tir.buffer import Buffer
 from legato.tir.defined import Definedness
 from legato.tir.expr import Size, cast
-from legato.tir.stmt import (
-    Check,
-    For,
-    Func,
-    FuncKind,
-    HostOp,
-    If,
-    Invoke,
-    Launch,
-    Let,
-    Open,
-    Stmt,
-    Store,
-    View,
-    While,
-    block,
-)
+from legato.tir.objects import Open
+from legato.tir.stmt import Check, For, Func, FuncKind, HostOp, If, Invoke, Launch, Let, Stmt, Store, View, While, block
 from legato.tir.stored import Outputs, marked
 
 __all__ = ["WORDS", "AccessTest", "AccessTests", "checked"]

@@ -31,6 +31,7 @@ from legato.base.lexer import Token
 from legato.base.tokens import TokenStream
 from legato.tir._parse_head import Head, Names
 from legato.tir.buffer import Buffer
+from legato.tir.objects import Object, Open, Release, Resize, Retain
 from legato.tir.stmt import (
     Alloc,
     Arg,
@@ -45,12 +46,7 @@ from legato.tir.stmt import (
     Launch,
     Let,
     LoopKind,
-    Object,
-    Open,
     Prefetch,
-    Release,
-    Resize,
-    Retain,
     Stmt,
     Store,
     Switch,

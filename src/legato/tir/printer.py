@@ -28,6 +28,7 @@ from legato.base import dtype as dt
 from legato.base.lexer import quote
 from legato.tir.buffer import Buffer, Layout, Scope
 from legato.tir.intrinsics import INTRINSICS
+from legato.tir.objects import Object, Open, Release, Resize, Retain
 from legato.tir.stmt import (
     Alloc,
     Arg,
@@ -41,12 +42,7 @@ from legato.tir.stmt import (
     Invoke,
     Launch,
     Let,
-    Object,
-    Open,
     Prefetch,
-    Release,
-    Resize,
-    Retain,
     Stmt,
     Store,
     Switch,

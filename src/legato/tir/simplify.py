@@ -23,7 +23,8 @@ from legato.arith.substitute import substitute as substitute_expr
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.tir.buffer import Buffer
-from legato.tir.stmt import Alloc, Block, Check, For, Func, If, Let, LoopKind, Open, Stmt, View, block
+from legato.tir.objects import Open
+from legato.tir.stmt import Alloc, Block, Check, For, Func, If, Let, LoopKind, Stmt, View, block
 from legato.tir.walk import (
     BINDERS,
     buffers_used,

@@ -12,7 +12,7 @@
          | Prefetch(buffer, indices)                      buffer[indices] is wanted soon: a hint, it may lie outside
          | Barrier()                                      threads wait here for each other (kernels)
          | While(cond, body)                              runs body while cond holds, which may be for ever
-      host functions only:
+      host functions only (those of objects are in `tir.objects`):
          | View(buffer, base, offset, body)               buffer names the bytes of `base` from byte `offset` on
          | Launch(kernel, args)                           runs a kernel over the thread pool; args as its params
          | Invoke(func, args)                             calls another host function
@@ -28,19 +28,6 @@ and iterations that do not depend on each other: one vector lane each; an If ins
 are independent and are divided among the threads, [tid·n/nt, (tid+1)·n/nt); it may not be nested in another PARALLEL.
 A kernel either has no PARALLEL loop (it then runs on one thread) or does all its stores inside one. Every thread does
 what is outside of them; a Barrier there makes what all have stored before known to all.
-
-Objects. A value of dtype handle is a word that refers to an object, or to nothing:
-
-    0               nothing; Retain and Release leave it alone
-    odd             `tag << 1 | 1`: a tag alone, without an object; Retain and Release leave it alone as well
-    even            an object: a count of references (1 at first), a tag, and a payload whose first `pointers` words are
-                    handles that the object owns. When the last reference is released these are released too
-
-Handles are kept in buffers of dtype handle: of rank 0 in scope REGISTER, or a View of one of the first words of a
-payload. They are read by Load, passed to Invoke as scalars or by buffers that receive them, compared with == and !=,
-and otherwise only given to the statements above and to the expressions Address, Tag and Size. Payload words are
-undefined until they are stored to. A function that fails need not release anything: what is left over ends with the
-call.
 
 Nodes are immutable and compared by identity. `tir.interp` defines the meaning.
 """
@@ -58,7 +45,7 @@ from legato.base.span import Span
 from legato.tir.buffer import Buffer
 
 __all__ = ["FIRST_CHECK", "Alloc", "Barrier", "Block", "Check", "For", "Func", "FuncKind", "HostOp", "If", "Invoke",
-           "Launch", "Let", "LoopKind", "Object", "Open", "Param", "Prefetch", "Release", "Resize", "Retain", "Stmt",
+           "Launch", "Let", "LoopKind", "Param", "Prefetch", "Stmt",
            "Store", "Switch", "View", "While", "block"]  # fmt: skip
 
 
@@ -299,98 +286,6 @@ class View(Stmt):
 
     def with_exprs(self, exprs: tuple[Expr, ...]) -> Stmt:
         return View(self.buffer, self.base, exprs[0], self.body)
-
-
-@dataclass(frozen=True, eq=False, slots=True, repr=False)
-class Object(Stmt):
-    """A new object with one reference, whose payload `buffer` names while body runs; `Address(buffer)` is its handle.
-
-    The first `pointers` words of the payload are handles (host).
-    """
-
-    buffer: Buffer
-    tag: int
-    pointers: int
-    body: Stmt
-
-    def children(self) -> tuple[Stmt, ...]:
-        return (self.body,)
-
-    def with_children(self, children: tuple[Stmt, ...]) -> Stmt:
-        return Object(self.buffer, self.tag, self.pointers, children[0])
-
-
-@dataclass(frozen=True, eq=False, slots=True, repr=False)
-class Open(Stmt):
-    """`buffer` names the payload of the object `handle` while body runs (host)."""
-
-    buffer: Buffer
-    handle: Expr
-    body: Stmt
-
-    def children(self) -> tuple[Stmt, ...]:
-        return (self.body,)
-
-    def with_children(self, children: tuple[Stmt, ...]) -> Stmt:
-        return Open(self.buffer, self.handle, children[0])
-
-    def exprs(self) -> tuple[Expr, ...]:
-        return (self.handle,)
-
-    def with_exprs(self, exprs: tuple[Expr, ...]) -> Stmt:
-        return Open(self.buffer, exprs[0], self.body)
-
-
-@dataclass(frozen=True, eq=False, slots=True, repr=False)
-class Resize(Stmt):
-    """An object with one reference, whose payload `buffer` names while body runs, and which begins with what the
-    payload of `handle` holds, as far as both reach (host). `Address(buffer)` is its handle.
-
-    That reference to `handle`, an object without pointers, is used up. Where it is the only one, the object may become
-    the new one where it lies.
-    """
-
-    buffer: Buffer
-    handle: Expr
-    body: Stmt
-
-    def children(self) -> tuple[Stmt, ...]:
-        return (self.body,)
-
-    def with_children(self, children: tuple[Stmt, ...]) -> Stmt:
-        return Resize(self.buffer, self.handle, children[0])
-
-    def exprs(self) -> tuple[Expr, ...]:
-        return (self.handle,)
-
-    def with_exprs(self, exprs: tuple[Expr, ...]) -> Stmt:
-        return Resize(self.buffer, exprs[0], self.body)
-
-
-@dataclass(frozen=True, eq=False, slots=True, repr=False)
-class Retain(Stmt):
-    """One more reference to the object `handle` (host)."""
-
-    handle: Expr
-
-    def exprs(self) -> tuple[Expr, ...]:
-        return (self.handle,)
-
-    def with_exprs(self, exprs: tuple[Expr, ...]) -> Stmt:
-        return Retain(exprs[0])
-
-
-@dataclass(frozen=True, eq=False, slots=True, repr=False)
-class Release(Stmt):
-    """One reference less to the object `handle`, which ends with the last one (host)."""
-
-    handle: Expr
-
-    def exprs(self) -> tuple[Expr, ...]:
-        return (self.handle,)
-
-    def with_exprs(self, exprs: tuple[Expr, ...]) -> Stmt:
-        return Release(exprs[0])
 
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)

@@ -21,7 +21,8 @@ from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
-from legato.tir.stmt import Alloc, For, Func, If, Launch, Object, Resize, Stmt, Store, View, block
+from legato.tir.objects import Object, Resize
+from legato.tir.stmt import Alloc, For, Func, If, Launch, Stmt, Store, View, block
 from legato.tir.walk import buffers_read, buffers_written, statements
 
 __all__ = ["Outputs", "marked"]

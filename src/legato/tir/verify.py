@@ -33,6 +33,7 @@ from legato.base.node import post_order
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Address, Call, Cast, Load, Size, Tag
 from legato.tir.intrinsics import INTRINSICS
+from legato.tir.objects import Object, Open, Release, Resize, Retain
 from legato.tir.printer import show_stmt
 from legato.tir.stmt import (
     Alloc,
@@ -48,12 +49,7 @@ from legato.tir.stmt import (
     Launch,
     Let,
     LoopKind,
-    Object,
-    Open,
     Prefetch,
-    Release,
-    Resize,
-    Retain,
     Stmt,
     Store,
     Switch,

@@ -20,23 +20,8 @@ from legato.base import dtype as dt
 from legato.base.node import transform
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Address, Load, Size, Tag
-from legato.tir.stmt import (
-    Alloc,
-    Block,
-    For,
-    Func,
-    HostOp,
-    Invoke,
-    Launch,
-    Let,
-    Object,
-    Open,
-    Prefetch,
-    Resize,
-    Stmt,
-    Store,
-    View,
-)
+from legato.tir.objects import Object, Open, Resize
+from legato.tir.stmt import Alloc, Block, For, Func, HostOp, Invoke, Launch, Let, Prefetch, Stmt, Store, View
 
 __all__ = ["BINDERS", "bound_buffers", "bound_vars", "buffers_read", "buffers_used", "buffers_written", "expressions",
            "flat", "has_load", "loads", "loop_limits", "loop_ranges", "loops", "map_exprs", "replace_buffer",

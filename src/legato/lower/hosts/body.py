@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 
 from legato.arith.expr import Expr
 from legato.tir.buffer import Buffer
-from legato.tir.stmt import Alloc, Object, Resize, Stmt, block
+from legato.tir.objects import Object, Resize
+from legato.tir.stmt import Alloc, Stmt, block
 
 __all__ = ["Body"]
 

@@ -22,7 +22,8 @@ from legato.lower.hosts.results import Place
 from legato.lower.hosts.values import Value, flat, flat_all, function_dims, instantiate, nest, same_type
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load, cast
-from legato.tir.stmt import Retain, Store, While
+from legato.tir.objects import Retain
+from legato.tir.stmt import Store, While
 
 __all__ = ["changing", "lower_loop", "tail_calls"]
 

@@ -20,7 +20,8 @@ from legato.lower.hosts.ownership import handle
 from legato.lower.hosts.values import Value, flat, flat_all, nest, told
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Address, Load, cast, nullary
-from legato.tir.stmt import Open, Release, Retain, Stmt, Store, View
+from legato.tir.objects import Open, Release, Retain
+from legato.tir.stmt import Stmt, Store, View
 
 __all__ = ["box", "construct", "fields", "opened", "read", "ref", "write"]
 

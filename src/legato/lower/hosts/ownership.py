@@ -20,7 +20,7 @@ from legato.lower.hosts.body import Body
 from legato.lower.hosts.values import Value, flat
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Load
-from legato.tir.stmt import Release, Retain
+from legato.tir.objects import Release, Retain
 
 __all__ = ["Borrowed", "Owners", "handle"]
 

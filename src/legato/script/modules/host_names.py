@@ -23,7 +23,8 @@ from legato.script.modules.forms import BufferForm, ScalarType
 from legato.tir import scalars
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Address, Size, Tag
-from legato.tir.stmt import Arg, HostOp, Invoke, Launch, Release, Retain, Switch
+from legato.tir.objects import Release, Retain
+from legato.tir.stmt import Arg, HostOp, Invoke, Launch, Switch
 
 __all__ = ["ObjectForm", "OpenForm", "ViewForm", "address", "host_op", "invoke", "launch", "object", "open",
            "payload_bytes", "reference", "release", "resize", "retain", "switch", "tag", "view"]  # fmt: skip

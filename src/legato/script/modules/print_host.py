@@ -8,7 +8,8 @@ from typing import Any, Final
 from legato.arith.expr import Expr
 from legato.script.modules.print_lines import quoted
 from legato.tir.buffer import Buffer
-from legato.tir.stmt import HostOp, Invoke, Launch, Object, Open, Release, Resize, Retain, Stmt, View
+from legato.tir.objects import Object, Open, Release, Resize, Retain
+from legato.tir.stmt import HostOp, Invoke, Launch, Stmt, View
 
 __all__ = ["HOST", "host_line"]
 

@@ -43,6 +43,7 @@ from legato.script.source import Source
 from legato.tir import scalars
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
+from legato.tir.objects import Object, Open, Resize
 from legato.tir.stmt import (
     Alloc,
     Check,
@@ -52,9 +53,6 @@ from legato.tir.stmt import (
     If,
     Let,
     LoopKind,
-    Object,
-    Open,
-    Resize,
     Stmt,
     Store,
     Switch,
