@@ -9,9 +9,9 @@ from typing import Any
 
 from legato.arith.expr import const, fresh
 from legato.base.lexer import Source, Token, tokenize
+from legato.ir.clauses import Clause, PatternConstructor, PatternTuple, PatternVar, PatternWildcard
 from legato.ir.expr import (
     Call,
-    Clause,
     Constructor,
     Expr,
     Function,
@@ -19,10 +19,6 @@ from legato.ir.expr import (
     Let,
     Match,
     MatchCast,
-    PatternConstructor,
-    PatternTuple,
-    PatternVar,
-    PatternWildcard,
     RefCreate,
     RefRead,
     RefWrite,

@@ -9,8 +9,9 @@ import legato
 from legato.base.errors import RunError, TypeCheckError
 from legato.infer.infer import infer
 from legato.interp import evaluate
+from legato.ir.clauses import PatternConstructor
 from legato.ir.equal import alpha_equal
-from legato.ir.expr import Call, Function, GlobalVar, Match, PatternConstructor, Tuple, Var
+from legato.ir.expr import Call, Function, GlobalVar, Match, Tuple, Var
 from legato.ir.module import Module
 from legato.ir.types import FuncType, TensorType, tensor_type
 from legato.ir.verify import Stage, verify

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from legato.arith.expr import Const, const, floordiv, floormod, fresh, lt, max_, min_, select
 from legato.arith.expr import Var as DimVar
 from legato.base import dtype as dt
+from legato.ir.clauses import Clause, Pattern, PatternConstructor, PatternTuple, PatternVar, PatternWildcard
 from legato.ir.expr import (
     Call,
-    Clause,
     Constant,
     Constructor,
     Dataflow,
@@ -25,11 +25,6 @@ from legato.ir.expr import (
     Let,
     Match,
     MatchCast,
-    Pattern,
-    PatternConstructor,
-    PatternTuple,
-    PatternVar,
-    PatternWildcard,
     RefCreate,
     RefRead,
     RefWrite,

@@ -9,18 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from legato.base.errors import TypeCheckError
+from legato.ir.clauses import Clause, Pattern, PatternConstructor, PatternTuple, PatternVar, PatternWildcard
 from legato.ir.exhaustive import show_pattern, unmatched_cases, unreached_clauses
-from legato.ir.expr import (
-    Clause,
-    Constructor,
-    Match,
-    Pattern,
-    PatternConstructor,
-    PatternTuple,
-    PatternVar,
-    PatternWildcard,
-    Var,
-)
+from legato.ir.expr import Constructor, Match, Var
 from legato.ir.types import GlobalTypeVar, TupleType, TypeData
 
 TREE = GlobalTypeVar("Tree")

@@ -11,11 +11,11 @@ from legato.base.errors import CompileError
 from legato.base.span import Span
 from legato.ir._names import TYPE_WORDS
 from legato.ir.call_tir import call_tir
+from legato.ir.clauses import Clause, PatternConstructor, PatternVar, PatternWildcard
 from legato.ir.constraint import Constraint
 from legato.ir.equal import alpha_equal
 from legato.ir.expr import (
     Call,
-    Clause,
     Dataflow,
     Expr,
     Function,
@@ -24,9 +24,6 @@ from legato.ir.expr import (
     Let,
     Match,
     MatchCast,
-    PatternConstructor,
-    PatternVar,
-    PatternWildcard,
     RefCreate,
     RefRead,
     RefWrite,

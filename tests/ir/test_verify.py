@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from legato.arith.expr import const
 from legato.base.errors import VerifyError
 from legato.ir.call_tir import call_tir
+from legato.ir.clauses import Clause, PatternConstructor, PatternWildcard
 from legato.ir.expr import (
     Call,
-    Clause,
     Constant,
     Constructor,
     Dataflow,
@@ -23,8 +23,6 @@ from legato.ir.expr import (
     If,
     Let,
     Match,
-    PatternConstructor,
-    PatternWildcard,
     RefCreate,
     Tuple,
     TupleGetItem,

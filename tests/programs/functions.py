@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from legato.arith.expr import Var as DimVar
 from legato.arith.expr import fresh
-from legato.ir.expr import Clause, Function, GlobalVar, Match, PatternConstructor, PatternVar
+from legato.ir.clauses import Clause, PatternConstructor, PatternVar
+from legato.ir.expr import Function, GlobalVar, Match
 from legato.ir.types import FuncType, Type, TypeVar, tensor_type
 from tests.programs.kinds import INT, applied, family, list_of
 from tests.programs.scope import Callee

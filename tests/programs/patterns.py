@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from legato.ir.expr import Constructor, Pattern, PatternConstructor, PatternTuple, PatternVar, PatternWildcard
+from legato.ir.clauses import Pattern, PatternConstructor, PatternTuple, PatternVar, PatternWildcard
+from legato.ir.expr import Constructor
 from legato.ir.types import GlobalTypeVar, TupleType, Type, TypeData
 from tests.programs.choices import Choices
 from tests.programs.kinds import family

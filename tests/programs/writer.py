@@ -9,9 +9,9 @@ from legato.arith.expr import Var as DimVar
 from legato.arith.expr import const, fresh
 from legato.base import dtype as dt
 from legato.ir.call_tir import call_tir
+from legato.ir.clauses import Clause
 from legato.ir.expr import (
     Call,
-    Clause,
     Dataflow,
     Expr,
     Function,

@@ -12,19 +12,8 @@ from legato.base.errors import TypeCheckError
 from legato.base.node import post_order
 from legato.infer.holes import Hole, has_holes, is_hole, show
 from legato.infer.walk import Walk
-from legato.ir.expr import (
-    NO_ATTRS,
-    Call,
-    Clause,
-    Constant,
-    Constructor,
-    Expr,
-    Function,
-    GlobalVar,
-    Match,
-    Var,
-    callee_name,
-)
+from legato.ir.clauses import Clause
+from legato.ir.expr import NO_ATTRS, Call, Constant, Constructor, Expr, Function, GlobalVar, Match, Var, callee_name
 from legato.ir.op import Op
 from legato.ir.scope import with_pattern_vars
 from legato.ir.types import UNIT, Dim, FuncType, Type, TypeVar, walk

@@ -25,6 +25,7 @@ from legato.infer.typer import Typer, stated_dims
 from legato.ir.attr_types import dim_fields
 from legato.ir.attrs import dims_of
 from legato.ir.call_tir import CALL_TIR, calling
+from legato.ir.clauses import Pattern, PatternConstructor, PatternTuple, PatternVar
 from legato.ir.exhaustive import is_empty, show_pattern, unmatched_cases
 from legato.ir.expr import (
     Call,
@@ -37,10 +38,6 @@ from legato.ir.expr import (
     Let,
     Match,
     MatchCast,
-    Pattern,
-    PatternConstructor,
-    PatternTuple,
-    PatternVar,
     Shape,
     Var,
     callee_name,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from legato.interp.values import Data, Value
-from legato.ir.expr import Constructor, Pattern, PatternConstructor, PatternTuple, PatternVar, Var
+from legato.ir.clauses import Pattern, PatternConstructor, PatternTuple, PatternVar
+from legato.ir.expr import Constructor, Var
 
 __all__ = ["bind", "is_made_by"]
 

@@ -16,6 +16,7 @@ from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.base.node import post_order
 from legato.ir._dims import parameters
+from legato.ir.clauses import Pattern, PatternConstructor
 from legato.ir.constraint import Constraint
 from legato.ir.expr import (
     Call,
@@ -26,8 +27,6 @@ from legato.ir.expr import (
     GlobalVar,
     Match,
     MatchCast,
-    Pattern,
-    PatternConstructor,
     Shape,
     TupleGetItem,
     Var,

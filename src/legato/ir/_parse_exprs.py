@@ -20,9 +20,9 @@ from legato.ir._parse_leaves import GROWS, LEAVES, LeafParser
 from legato.ir._parse_types import fit
 from legato.ir._relay_ops import adapt
 from legato.ir.attrs import make_attrs, pack_args
+from legato.ir.clauses import Clause
 from legato.ir.expr import (
     Call,
-    Clause,
     Constant,
     Constructor,
     Dataflow,

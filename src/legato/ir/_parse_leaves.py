@@ -21,20 +21,8 @@ from legato.ir._metadata import KEY, Table
 from legato.ir._parse_types import TypeParser, name_of
 from legato.ir._relay_metadata import NodeGraph
 from legato.ir._relay_ops import RENAMED
-from legato.ir.expr import (
-    Call,
-    Constant,
-    Constructor,
-    Expr,
-    GlobalVar,
-    Pattern,
-    PatternConstructor,
-    PatternTuple,
-    PatternVar,
-    PatternWildcard,
-    Shape,
-    Var,
-)
+from legato.ir.clauses import Pattern, PatternConstructor, PatternTuple, PatternVar, PatternWildcard
+from legato.ir.expr import Call, Constant, Constructor, Expr, GlobalVar, Shape, Var
 from legato.ir.op import Op
 from legato.ir.types import GlobalTypeVar, TensorType, scalar_type, tensor_type
 

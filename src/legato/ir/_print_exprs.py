@@ -29,6 +29,7 @@ from legato.ir._literals import scalar_text
 from legato.ir._metadata import Metadata
 from legato.ir._names import Names, bare, sigil
 from legato.ir._print_types import TypePrinter
+from legato.ir.clauses import Pattern, PatternConstructor, PatternTuple, PatternVar
 from legato.ir.constraint import Constraint
 from legato.ir.expr import (
     Call,
@@ -42,10 +43,6 @@ from legato.ir.expr import (
     Let,
     Match,
     MatchCast,
-    Pattern,
-    PatternConstructor,
-    PatternTuple,
-    PatternVar,
     RefCreate,
     RefRead,
     RefWrite,

@@ -28,6 +28,7 @@ from legato.arith.expr import Var as DimVar
 from legato.base import dtype as dt
 from legato.ir._dims import parameters
 from legato.ir._hash import structural_hash
+from legato.ir.clauses import Pattern, PatternConstructor, PatternVar
 from legato.ir.constraint import Constraint
 from legato.ir.expr import (
     Call,
@@ -40,9 +41,6 @@ from legato.ir.expr import (
     Let,
     Match,
     MatchCast,
-    Pattern,
-    PatternConstructor,
-    PatternVar,
     Shape,
     Tuple,
     TupleGetItem,

@@ -12,14 +12,8 @@ from typing import Final
 
 from legato.base.dataclass import dataclass
 from legato.base.errors import TypeCheckError
-from legato.ir.expr import (
-    Constructor,
-    Match,
-    Pattern,
-    PatternConstructor,
-    PatternTuple,
-    PatternWildcard,
-)
+from legato.ir.clauses import Pattern, PatternConstructor, PatternTuple, PatternWildcard
+from legato.ir.expr import Constructor, Match
 from legato.ir.types import GlobalTypeVar, Type, TypeCall, TypeData
 
 __all__ = ["is_empty", "show_pattern", "unmatched_cases", "unreached_clauses"]

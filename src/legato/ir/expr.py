@@ -9,13 +9,12 @@
          | Call(op, args, attrs, type_args)           op: any expression of function type
          | Let(var, value, body)
          | If(cond, then, orelse)
-         | Match(data, clauses, complete)
+         | Match(data, clauses, complete)             see `ir.clauses`
          | Tuple(fields) | TupleGetItem(value, index)
          | RefCreate(value) | RefRead(ref) | RefWrite(ref, value)
          | MatchCast(value, target)                   checks at run time that value has type target; binds its new dims
          | Dataflow(bindings, outputs)                pure bindings in order; gives the tuple of its outputs
          | Shape(dims)                                dims as a value
-    pattern = PatternWildcard | PatternVar(var) | PatternConstructor(constructor, patterns) | PatternTuple(patterns)
 
 Nodes are immutable and compared by identity: a node used twice is computed once. Var and GlobalVar compare by a unique
 id, so a typed rebuild of `%x` is still `%x`. Every expression has a type `ty` (None before inference) and a `span`;
@@ -35,10 +34,10 @@ import numpy as np
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.errors import TypeCheckError
-from legato.base.immutable import Immutable
 from legato.base.scripts import script_of
 from legato.base.span import Span
 from legato.ir._operators import Operators
+from legato.ir.clauses import Clause
 from legato.ir.types import Dim, GlobalTypeVar, TupleType, Type, TypeVar, tensor_type
 from legato.runtime.floats import float_environment
 
@@ -46,9 +45,8 @@ if TYPE_CHECKING:
     from legato.arith.expr import Var as DimVar
     from legato.runtime.values import Data
 
-__all__ = ["Call", "Clause", "Constant", "Constructor", "Dataflow", "Expr", "Function", "GlobalVar", "If", "Let",
-           "Match", "MatchCast", "Pattern", "PatternConstructor", "PatternTuple", "PatternVar", "PatternWildcard",
-           "RefCreate", "RefRead", "RefWrite", "Shape", "Tuple", "TupleGetItem", "Var", "callee_name",
+__all__ = ["Call", "Constant", "Constructor", "Dataflow", "Expr", "Function", "GlobalVar", "If", "Let", "Match",
+           "MatchCast", "RefCreate", "RefRead", "RefWrite", "Shape", "Tuple", "TupleGetItem", "Var", "callee_name",
            "constant", "tuple_of"]  # fmt: skip
 
 _ids = itertools.count(1)
@@ -404,67 +402,6 @@ class Shape(Expr):
     def values(self) -> tuple[Dim, ...]:
         """`dims`, as Relax calls them."""
         return self.dims
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Pattern(Immutable):
-    """A pattern of a match clause."""
-
-    span: Span | None = field(default=None, kw_only=True)
-
-    def children(self) -> tuple[Pattern, ...]:
-        return ()
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class PatternWildcard(Pattern):
-    """Matches anything."""
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class PatternVar(Pattern):
-    """Matches anything and binds it."""
-
-    var: Var
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class PatternConstructor(Pattern):
-    """Matches a value built by `constructor`."""
-
-    constructor: Constructor
-    patterns: tuple[Pattern, ...] = ()
-
-    def children(self) -> tuple[Pattern, ...]:
-        return self.patterns
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class PatternTuple(Pattern):
-    """Matches a tuple field by field."""
-
-    patterns: tuple[Pattern, ...]
-
-    def children(self) -> tuple[Pattern, ...]:
-        return self.patterns
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Clause(Immutable):
-    """One arm of a match."""
-
-    pattern: Pattern
-    body: Expr
-
-    @property
-    def lhs(self) -> Pattern:
-        """`pattern`, as Relay calls it."""
-        return self.pattern
-
-    @property
-    def rhs(self) -> Expr:
-        """`body`, as Relay calls it."""
-        return self.body
 
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)

@@ -12,19 +12,8 @@ from legato.base.limits import MAX_TEXT
 from legato.ir._json_checks import Bad, entry_of, flag, items, load, mapping, number, pick, shown, text, wrong
 from legato.ir._own_ops import Ops, op_table
 from legato.ir.attrs import make_attrs
-from legato.ir.expr import (
-    Clause,
-    Constructor,
-    Expr,
-    Function,
-    GlobalVar,
-    Pattern,
-    PatternConstructor,
-    PatternTuple,
-    PatternVar,
-    PatternWildcard,
-    Var,
-)
+from legato.ir.clauses import Clause, Pattern, PatternConstructor, PatternTuple, PatternVar, PatternWildcard
+from legato.ir.expr import Constructor, Expr, Function, GlobalVar, Var
 from legato.ir.json_format import FORMAT, VERSION
 from legato.ir.json_load_tables import LoadTables, kind_of
 from legato.ir.json_nodes import CLASSES, FIELDS

@@ -11,18 +11,8 @@ import numpy as np
 
 from legato.base.errors import CompileError
 from legato.base.limits import MAX_TEXT
-from legato.ir.expr import (
-    Clause,
-    Constructor,
-    Expr,
-    Function,
-    GlobalVar,
-    Pattern,
-    PatternConstructor,
-    PatternTuple,
-    PatternVar,
-    Var,
-)
+from legato.ir.clauses import Clause, Pattern, PatternConstructor, PatternTuple, PatternVar
+from legato.ir.expr import Constructor, Expr, Function, GlobalVar, Var
 from legato.ir.json_format import FORMAT, VERSION
 from legato.ir.json_nodes import FIELDS, KINDS
 from legato.ir.json_save_tables import SaveTables

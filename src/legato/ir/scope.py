@@ -17,19 +17,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from legato.base.dataclass import dataclass
-from legato.ir.expr import (
-    Dataflow,
-    Expr,
-    Function,
-    If,
-    Let,
-    Match,
-    Pattern,
-    PatternConstructor,
-    PatternTuple,
-    PatternVar,
-    Var,
-)
+from legato.ir.clauses import Pattern, PatternConstructor, PatternTuple, PatternVar
+from legato.ir.expr import Dataflow, Expr, Function, If, Let, Match, Var
 
 __all__ = ["Placement", "Scope", "binders", "bound_twice", "misplaced", "operands", "pattern_vars", "place",
            "post_order", "slots", "with_pattern_vars"]  # fmt: skip

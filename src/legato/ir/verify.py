@@ -27,6 +27,7 @@ from legato.base.errors import VerifyError
 from legato.ir._check_types import agree, disagreement, has_hole, stated
 from legato.ir.atoms import is_operand, is_primitive
 from legato.ir.call_tir import CALL_TIR
+from legato.ir.clauses import Pattern, PatternConstructor
 from legato.ir.expr import (
     Call,
     Constant,
@@ -36,8 +37,6 @@ from legato.ir.expr import (
     Function,
     GlobalVar,
     Match,
-    Pattern,
-    PatternConstructor,
     Shape,
     TupleGetItem,
     Var,

@@ -6,20 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from legato.base.node import transform
-from legato.ir.expr import (
-    Clause,
-    Dataflow,
-    Expr,
-    Function,
-    GlobalVar,
-    Let,
-    Match,
-    Pattern,
-    PatternConstructor,
-    PatternTuple,
-    PatternVar,
-    Var,
-)
+from legato.ir.clauses import Clause, Pattern, PatternConstructor, PatternTuple, PatternVar
+from legato.ir.expr import Dataflow, Expr, Function, GlobalVar, Let, Match, Var
 from legato.ir.module import GlobalFunc
 from legato.ir.scope import binders, operands, pattern_vars, post_order
 

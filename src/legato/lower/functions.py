@@ -24,6 +24,7 @@ from legato.base.precision import Precision
 from legato.base.target import Target
 from legato.ir import expr as ir
 from legato.ir.call_tir import call_tir
+from legato.ir.clauses import Clause
 from legato.ir.let import Binding, chain, lets
 from legato.ir.module import GlobalFunc, Module
 from legato.ir.op import Op
@@ -265,10 +266,10 @@ class _Block:
             return self.fields[value.value][value.index]
         return value.with_children(tuple(self._resolve(c) for c in value.children()))
 
-    def _clause(self, clause: ir.Clause) -> ir.Clause:
+    def _clause(self, clause: Clause) -> Clause:
         inner = self._inner()
         inner.facts.update((v, _plain(v.ty)) for v in pattern_vars(clause.pattern))
-        return ir.Clause(clause.pattern, inner.lower(clause.body))
+        return Clause(clause.pattern, inner.lower(clause.body))
 
     def _resolve(self, e: ir.Expr) -> ir.Expr:
         if isinstance(e, ir.Var) and e in self.fields:

@@ -16,7 +16,8 @@ from legato.arith.expr import Var as DimVar
 from legato.arith.substitute import variables
 from legato.base.node import post_order
 from legato.ir.attrs import dims_of
-from legato.ir.expr import Call, Clause, Expr, Function, GlobalVar, Match, MatchCast, Shape
+from legato.ir.clauses import Clause
+from legato.ir.expr import Call, Expr, Function, GlobalVar, Match, MatchCast, Shape
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.scope import pattern_vars

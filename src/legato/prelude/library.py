@@ -9,7 +9,8 @@ from typing import Final
 
 from legato.base.errors import CompileError
 from legato.infer.infer import infer
-from legato.ir.expr import Constructor, Expr, Function, GlobalVar, Match, Pattern, PatternConstructor
+from legato.ir.clauses import Pattern, PatternConstructor
+from legato.ir.expr import Constructor, Expr, Function, GlobalVar, Match
 from legato.ir.module import GlobalFunc, Module
 from legato.ir.scope import binders, post_order
 from legato.ir.types import GlobalTypeVar, Type, TypeData, walk

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from legato.base.span import Span
+from legato.ir import clauses as ic
 from legato.ir import expr as ir
-from legato.ir.expr import Pattern, PatternVar, PatternWildcard
+from legato.ir.clauses import Pattern, PatternVar, PatternWildcard
 from legato.ir.types import GlobalTypeVar, Type
 from legato.relay._names import Named
 from legato.relay.expr import as_expr
@@ -28,33 +29,33 @@ class Constructor(ir.Constructor, metaclass=Named):
         return ir.Constructor(name_hint, tuple(inputs), belong_to, tag=-1)
 
 
-class PatternConstructor(ir.PatternConstructor, metaclass=Named):
+class PatternConstructor(ic.PatternConstructor, metaclass=Named):
     """`PatternConstructor(constructor, patterns=None)`."""
 
     @staticmethod
-    def build(constructor: ir.Constructor, patterns: Iterable[Pattern] | None = None) -> ir.PatternConstructor:
-        return ir.PatternConstructor(constructor, tuple(patterns or ()))
+    def build(constructor: ir.Constructor, patterns: Iterable[Pattern] | None = None) -> ic.PatternConstructor:
+        return ic.PatternConstructor(constructor, tuple(patterns or ()))
 
 
-class PatternTuple(ir.PatternTuple, metaclass=Named):
+class PatternTuple(ic.PatternTuple, metaclass=Named):
     """`PatternTuple(patterns=None)`."""
 
     @staticmethod
-    def build(patterns: Iterable[Pattern] | None = None) -> ir.PatternTuple:
-        return ir.PatternTuple(tuple(patterns or ()))
+    def build(patterns: Iterable[Pattern] | None = None) -> ic.PatternTuple:
+        return ic.PatternTuple(tuple(patterns or ()))
 
 
-class Clause(ir.Clause, metaclass=Named):
+class Clause(ic.Clause, metaclass=Named):
     """`Clause(lhs, rhs)`: a pattern and what to evaluate where it matches."""
 
     @staticmethod
-    def build(lhs: Pattern, rhs: Any) -> ir.Clause:
-        return ir.Clause(lhs, as_expr(rhs))
+    def build(lhs: Pattern, rhs: Any) -> ic.Clause:
+        return ic.Clause(lhs, as_expr(rhs))
 
 
 class Match(ir.Match, metaclass=Named):
     """`Match(data, clauses, complete=True)`; `complete` promises that a clause always matches."""
 
     @staticmethod
-    def build(data: Any, clauses: Iterable[ir.Clause], complete: bool = True, span: Span | None = None) -> ir.Match:
+    def build(data: Any, clauses: Iterable[ic.Clause], complete: bool = True, span: Span | None = None) -> ir.Match:
         return ir.Match(as_expr(data), tuple(clauses), complete, span=span)

@@ -20,6 +20,7 @@ from typing import Any, Final, TypeVar
 from legato.base.errors import TypeCheckError
 from legato.base.node import transform
 from legato.ir import expr as ir
+from legato.ir.clauses import Clause
 from legato.ir.expr import Expr
 from legato.ir.op import Op
 from legato.relay._depth import room
@@ -181,7 +182,7 @@ class ExprMutator(ExprFunctor):
         bodies = [self.visit(c.body) for c in node.clauses]
         if data is node.data and all(b is c.body for b, c in zip(bodies, node.clauses, strict=True)):
             return node
-        clauses = tuple([ir.Clause(c.pattern, b) for c, b in zip(node.clauses, bodies, strict=True)])
+        clauses = tuple([Clause(c.pattern, b) for c, b in zip(node.clauses, bodies, strict=True)])
         return replace(node, ty=None, data=data, clauses=clauses)
 
     def visit_match_cast(self, node: ir.MatchCast, /) -> Any:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from legato.base.errors import TypeCheckError
-from legato.ir import expr as ir
+from legato.ir import clauses as ic
 from legato.ir import types as it
-from legato.ir.expr import Pattern
+from legato.ir.clauses import Pattern
+from legato.ir.expr import Var
 from legato.ir.types import Type
 
 __all__ = ["PatternFunctor", "PatternMutator", "PatternVisitor", "TypeFunctor", "TypeMutator",
@@ -26,10 +27,10 @@ _TYPES: Final[dict[type, str]] = {
     it.ShapeType: "visit_shape_type",
 }
 _PATTERNS: Final[dict[type, str]] = {
-    ir.PatternWildcard: "visit_pattern_wildcard",
-    ir.PatternVar: "visit_pattern_var",
-    ir.PatternConstructor: "visit_pattern_constructor",
-    ir.PatternTuple: "visit_pattern_tuple",
+    ic.PatternWildcard: "visit_pattern_wildcard",
+    ic.PatternVar: "visit_pattern_var",
+    ic.PatternConstructor: "visit_pattern_constructor",
+    ic.PatternTuple: "visit_pattern_tuple",
 }
 
 
@@ -121,20 +122,20 @@ class PatternFunctor:
 class PatternVisitor(PatternFunctor):
     """Visits every part of a pattern, and by `visit_var` the variables that it binds."""
 
-    def visit_var(self, var: ir.Var, /) -> Any:
+    def visit_var(self, var: Var, /) -> Any:
         """A variable that the pattern binds."""
 
-    def visit_pattern_wildcard(self, pattern: ir.PatternWildcard, /) -> Any:
+    def visit_pattern_wildcard(self, pattern: ic.PatternWildcard, /) -> Any:
         pass
 
-    def visit_pattern_var(self, pattern: ir.PatternVar, /) -> Any:
+    def visit_pattern_var(self, pattern: ic.PatternVar, /) -> Any:
         self.visit_var(pattern.var)
 
-    def visit_pattern_constructor(self, pattern: ir.PatternConstructor, /) -> Any:
+    def visit_pattern_constructor(self, pattern: ic.PatternConstructor, /) -> Any:
         for part in pattern.patterns:
             self.visit_pattern(part)
 
-    def visit_pattern_tuple(self, pattern: ir.PatternTuple, /) -> Any:
+    def visit_pattern_tuple(self, pattern: ic.PatternTuple, /) -> Any:
         for part in pattern.patterns:
             self.visit_pattern(part)
 
@@ -142,18 +143,18 @@ class PatternVisitor(PatternFunctor):
 class PatternMutator(PatternFunctor):
     """Rebuilds patterns: each method returns what takes the pattern's place, `visit_var` another variable."""
 
-    def visit_var(self, var: ir.Var, /) -> Any:
+    def visit_var(self, var: Var, /) -> Any:
         """The variable itself."""
         return var
 
-    def visit_pattern_wildcard(self, pattern: ir.PatternWildcard, /) -> Any:
+    def visit_pattern_wildcard(self, pattern: ic.PatternWildcard, /) -> Any:
         return pattern
 
-    def visit_pattern_var(self, pattern: ir.PatternVar, /) -> Any:
-        return ir.PatternVar(self.visit_var(pattern.var))
+    def visit_pattern_var(self, pattern: ic.PatternVar, /) -> Any:
+        return ic.PatternVar(self.visit_var(pattern.var))
 
-    def visit_pattern_constructor(self, pattern: ir.PatternConstructor, /) -> Any:
-        return ir.PatternConstructor(pattern.constructor, tuple([self.visit_pattern(p) for p in pattern.patterns]))
+    def visit_pattern_constructor(self, pattern: ic.PatternConstructor, /) -> Any:
+        return ic.PatternConstructor(pattern.constructor, tuple([self.visit_pattern(p) for p in pattern.patterns]))
 
-    def visit_pattern_tuple(self, pattern: ir.PatternTuple, /) -> Any:
-        return ir.PatternTuple(tuple([self.visit_pattern(p) for p in pattern.patterns]))
+    def visit_pattern_tuple(self, pattern: ic.PatternTuple, /) -> Any:
+        return ic.PatternTuple(tuple([self.visit_pattern(p) for p in pattern.patterns]))

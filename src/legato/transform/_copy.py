@@ -11,10 +11,10 @@ from legato.arith.expr import Var as DimVar
 from legato.arith.simplify import simplify
 from legato.arith.substitute import substitute
 from legato.infer.replace import replace_vars
+from legato.ir.clauses import Clause, Pattern
 from legato.ir.constraint import Constraint
 from legato.ir.expr import (
     Call,
-    Clause,
     Constant,
     Constructor,
     Dataflow,
@@ -24,7 +24,6 @@ from legato.ir.expr import (
     Let,
     Match,
     MatchCast,
-    Pattern,
     Shape,
     Var,
 )

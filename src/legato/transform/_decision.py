@@ -16,19 +16,8 @@ from legato.base.dataclass import dataclass
 from legato.base.errors import UnsupportedError
 from legato.infer.replace import replace_vars
 from legato.ir._dims import free_dims
-from legato.ir.expr import (
-    Constructor,
-    Expr,
-    Match,
-    Pattern,
-    PatternConstructor,
-    PatternTuple,
-    PatternVar,
-    PatternWildcard,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
+from legato.ir.clauses import Pattern, PatternConstructor, PatternTuple, PatternVar, PatternWildcard
+from legato.ir.expr import Constructor, Expr, Match, Tuple, TupleGetItem, Var
 from legato.ir.types import GlobalTypeVar, TupleType, Type, TypeCall, TypeData
 
 __all__ = ["Branch", "Decision", "decide", "fields_of"]

@@ -22,23 +22,9 @@ from legato.base.dataclass import dataclass
 from legato.base.errors import UnsupportedError
 from legato.base.node import post_order as nodes
 from legato.ir.atoms import is_primitive
+from legato.ir.clauses import Clause, Pattern, PatternConstructor, PatternTuple, PatternVar
 from legato.ir.dim_values import dim_values
-from legato.ir.expr import (
-    Call,
-    Clause,
-    Constructor,
-    Expr,
-    Function,
-    GlobalVar,
-    If,
-    Match,
-    MatchCast,
-    Pattern,
-    PatternConstructor,
-    PatternTuple,
-    PatternVar,
-    Var,
-)
+from legato.ir.expr import Call, Constructor, Expr, Function, GlobalVar, If, Match, MatchCast, Var
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.scope import binders, pattern_vars, post_order

@@ -23,20 +23,9 @@ from legato.base.dataclass import dataclass
 from legato.base.node import transform
 from legato.infer.replace import replace_dim
 from legato.ir._dims import free_dims
+from legato.ir.clauses import Clause, PatternConstructor, PatternVar, PatternWildcard
 from legato.ir.constraint import Constraint
-from legato.ir.expr import (
-    Call,
-    Clause,
-    Expr,
-    Function,
-    Let,
-    Match,
-    PatternConstructor,
-    PatternVar,
-    PatternWildcard,
-    TupleGetItem,
-    Var,
-)
+from legato.ir.expr import Call, Expr, Function, Let, Match, TupleGetItem, Var
 from legato.ir.let import lets
 from legato.ir.module import Module
 from legato.ir.scope import pattern_vars, post_order

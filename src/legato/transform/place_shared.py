@@ -22,17 +22,15 @@ from legato.base.dataclass import dataclass
 from legato.base.errors import UnsupportedError
 from legato.base.node import transform
 from legato.ir._dims import free_dims
+from legato.ir.clauses import Clause, PatternConstructor, PatternVar
 from legato.ir.expr import (
     Call,
-    Clause,
     Constructor,
     Dataflow,
     Expr,
     Function,
     GlobalVar,
     Match,
-    PatternConstructor,
-    PatternVar,
     RefCreate,
     RefRead,
     RefWrite,

@@ -18,8 +18,9 @@ from legato.arith.substitute import substitute, variables
 from legato.base.dataclass import dataclass
 from legato.ir._dims import free_dims
 from legato.ir.atoms import is_primitive
+from legato.ir.clauses import Clause
 from legato.ir.constraint import Constraint
-from legato.ir.expr import Clause, Expr, Function, If, Match, MatchCast
+from legato.ir.expr import Expr, Function, If, Match, MatchCast
 from legato.ir.let import chain, lets
 from legato.ir.module import Module
 from legato.ir.scope import pattern_vars, post_order

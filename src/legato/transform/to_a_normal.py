@@ -14,18 +14,8 @@ from dataclasses import replace
 
 from legato.base.dataclass import dataclass
 from legato.ir.atoms import is_atom, is_operand, is_primitive
-from legato.ir.expr import (
-    Clause,
-    Dataflow,
-    Expr,
-    Function,
-    If,
-    Let,
-    Match,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
+from legato.ir.clauses import Clause
+from legato.ir.expr import Dataflow, Expr, Function, If, Let, Match, Tuple, TupleGetItem, Var
 from legato.ir.let import Binding, chain, lets
 from legato.ir.module import Module
 from legato.ir.scope import Scope

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from legato.arith.expr import Const, const, fresh
 from legato.frontend.onnx.emitter import Emitter
-from legato.ir.expr import Call, Constructor, Expr, Pattern, PatternConstructor, PatternVar, Var
+from legato.ir.clauses import Pattern, PatternConstructor, PatternVar
+from legato.ir.expr import Call, Constructor, Expr, Var
 from legato.ir.types import GlobalTypeVar, TensorType, Type, TypeData
 
 __all__ = ["cell_of", "contents", "filled", "head_of", "head_pattern", "held"]

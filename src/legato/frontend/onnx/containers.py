@@ -17,16 +17,8 @@ from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.cells import cell_of, contents, filled, head_of, head_pattern, held
 from legato.frontend.onnx.emitter import Emitter
 from legato.infer.holes import dim_vars
-from legato.ir.expr import (
-    Call,
-    Clause,
-    Constructor,
-    Expr,
-    Match,
-    PatternConstructor,
-    PatternVar,
-    Var,
-)
+from legato.ir.clauses import Clause, PatternConstructor, PatternVar
+from legato.ir.expr import Call, Constructor, Expr, Match, Var
 from legato.ir.let import Binding, lets
 from legato.ir.types import Dim, FuncType, TensorType, TupleType, Type, TypeCall, TypeData
 from legato.prelude import library

@@ -11,6 +11,7 @@ from legato.base.dataclass import dataclass
 from legato.base.errors import UnsupportedError
 from legato.infer.replace import replace_vars
 from legato.ir import expr as ir
+from legato.ir.clauses import Pattern, PatternConstructor, PatternVar, PatternWildcard
 from legato.ir.types import Type
 from legato.lower.hosts.body import Body
 from legato.lower.hosts.cells import Cell, constructor_cell, data_type
@@ -67,28 +68,28 @@ def lower_match(frame: Frame, value: ir.Match, lower: LowerBlock, out: Body) -> 
         out.append(cases.default)
 
 
-def _bind(frame: Frame, pattern: ir.Pattern, data: ir.Expr, place: Buffer, out: Body) -> int | None:
+def _bind(frame: Frame, pattern: Pattern, data: ir.Expr, place: Buffer, out: Body) -> int | None:
     """Gives the variables of a pattern their values; the tag that it fits, None for any."""
     match pattern:
-        case ir.PatternWildcard():
+        case PatternWildcard():
             return None
-        case ir.PatternVar():
+        case PatternVar():
             frame.env[pattern.var] = place
             return None
-        case ir.PatternConstructor():
+        case PatternConstructor():
             _bind_fields(frame, pattern, data, place, out)
             return pattern.constructor.tag
         case _:
             raise UnsupportedError(f"{type(pattern).__name__} in compiled code", span=pattern.span)
 
 
-def _bind_fields(frame: Frame, pattern: ir.PatternConstructor, data: ir.Expr, place: Buffer, out: Body) -> None:
+def _bind_fields(frame: Frame, pattern: PatternConstructor, data: ir.Expr, place: Buffer, out: Body) -> None:
     con = pattern.constructor
     assert data.ty is not None
     cell = constructor_cell(con, data.ty, frame.lowered.module.types)
     own = {d: fresh(d.name, d.lo, d.hi) for d in cell.dims}  # those of this value
     cell = Cell.of(tuple(replace_vars(t, {}, own) for t in cell.fields), tuple(own.values()))
-    named = {n: p.var for n, p in enumerate(pattern.patterns) if isinstance(p, ir.PatternVar)}
+    named = {n: p.var for n, p in enumerate(pattern.patterns) if isinstance(p, PatternVar)}
     values = fields(frame, con.name.lower(), cell, named, place, out, owned=False)
     for n, var in named.items():
         assert var.ty is not None

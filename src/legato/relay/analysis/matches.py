@@ -6,7 +6,8 @@ from typing import Any
 
 from legato.base.errors import TypeCheckError
 from legato.ir import exhaustive
-from legato.ir.expr import Match, Pattern, PatternConstructor
+from legato.ir.clauses import Pattern, PatternConstructor
+from legato.ir.expr import Match
 
 __all__ = ["unmatched_cases"]
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from legato.base.errors import TypeCheckError
 from legato.base.node import post_order
-from legato.ir.expr import Clause, Constructor, Expr, Function, Match, MatchCast, Var
+from legato.ir.clauses import Clause
+from legato.ir.expr import Constructor, Expr, Function, Match, MatchCast, Var
 from legato.ir.scope import pattern_vars
 from legato.ir.types import (
     FuncType,

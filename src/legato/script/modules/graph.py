@@ -28,19 +28,8 @@ from legato.arith.expr import Var as DimVar
 from legato.base.errors import TypeCheckError, UnsupportedError
 from legato.infer.builder import Builder
 from legato.infer.holes import dim_vars, has_holes
-from legato.ir.expr import (
-    Call,
-    Clause,
-    Constructor,
-    Expr,
-    Function,
-    GlobalVar,
-    Match,
-    Tuple,
-    TupleGetItem,
-    Var,
-    constant,
-)
+from legato.ir.clauses import Clause
+from legato.ir.expr import Call, Constructor, Expr, Function, GlobalVar, Match, Tuple, TupleGetItem, Var, constant
 from legato.ir.let import lets
 from legato.ir.scope import operands, pattern_vars
 from legato.ir.types import TensorType, Type, TypeVar, free_type_vars

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from legato.base.errors import UnsupportedError
 from legato.infer.replace import replace_vars
 from legato.ir._dims import free_dims
-from legato.ir.expr import Constructor, Pattern, PatternConstructor, PatternTuple, PatternVar, PatternWildcard, Var
+from legato.ir.clauses import Pattern, PatternConstructor, PatternTuple, PatternVar, PatternWildcard
+from legato.ir.expr import Constructor, Var
 from legato.ir.types import TupleType, Type, TypeCall
 
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ from legato.base.dataclass import dataclass
 from legato.base.errors import UnsupportedError
 from legato.ir._dims import free_dims
 from legato.ir._print_exprs import used_dims
+from legato.ir.clauses import Pattern, PatternConstructor, PatternTuple, PatternVar
 from legato.ir.expr import (
     Call,
     Constant,
@@ -33,10 +34,6 @@ from legato.ir.expr import (
     Let,
     Match,
     MatchCast,
-    Pattern,
-    PatternConstructor,
-    PatternTuple,
-    PatternVar,
     RefCreate,
     RefRead,
     RefWrite,
