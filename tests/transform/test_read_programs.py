@@ -14,7 +14,7 @@ from legato.interp import evaluate
 from legato.ir.module import Module
 from legato.tir.buffer import Buffer
 from legato.tir.parser import parse_func
-from legato.transform.read_programs import unread
+from legato.transform._programs import unread
 from tests.te.kernels import READ, UNREAD
 from tests.te.random_kernels import kernel
 from tests.te.test_readback import outputs_of

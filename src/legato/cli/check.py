@@ -116,7 +116,7 @@ def _known(mod: Module) -> dict[str, Any]:
 
 def _as_written(mod: Module) -> Iterator[dict[str, Any]]:
     """The tensor programs that are compiled as they are written, each with the reason."""
-    from legato.transform.read_programs import unread
+    from legato.transform._programs import unread
 
     for name, reason in unread(mod).items():
         yield {"program": name, "reason": reason}

@@ -31,15 +31,15 @@ from legato.arith.expr import const as dim
 from legato.arith.simplify import simplify
 from legato.base.dataclass import dataclass
 from legato.base.node import post_order
-from legato.ir.atoms import is_primitive
-from legato.ir.expr import Call, Constant, Expr, Function, If, Match, Tuple, Var
-from legato.ir.let import Binding, chain, lets
+from legato.ir.expr import Call, Constant, Expr, Function, Tuple, Var
+from legato.ir.let import Binding, chain
 from legato.ir.module import Module
 from legato.ir.op import Fusion, Op
 from legato.ir.types import FuncType, TensorType, Type
 from legato.ops.linalg import dense
 from legato.ops.reshape import reshape
 from legato.ops.transpose import transpose
+from legato.transform._blocks import with_bindings, with_blocks
 from legato.transform.pass_ import FunctionPass
 
 __all__ = ["Fuse"]
@@ -60,24 +60,8 @@ class Fuse(FunctionPass):
 
     def _block(self, body: Expr) -> Expr:
         old, result = chain(body)
-        bindings = [(var, self._nested(value)) for var, value in old]
-        new = _Block(bindings, result, self).fused()
-        same = len(new) == len(old) and all(a is b for (_, a), (_, b) in zip(new, old, strict=True))
-        return body if same else lets(new, result)
-
-    def _nested(self, value: Expr) -> Expr:
-        """Blocks inside a binding: branches, clauses and closures. Their nesting is shallow: it is written by hand."""
-        match value:
-            case If() | Match():
-                first, *blocks = value.children()
-                new = [self._block(b) for b in blocks]
-                same = all(a is b for a, b in zip(new, blocks, strict=True))
-                return value if same else value.with_children((first, *new))
-            case Function() if not is_primitive(value):
-                body = self._block(value.body)
-                return value if body is value.body else replace(value, body=body)
-            case _:
-                return value
+        bindings = [(var, with_blocks(value, self._block)) for var, value in old]
+        return with_bindings(body, old, _Block(bindings, result, self).fused(), result)
 
 
 @dataclass(slots=True, eq=False)

@@ -21,10 +21,11 @@ from legato.ir.atoms import is_primitive
 from legato.ir.clauses import Clause
 from legato.ir.constraint import Constraint
 from legato.ir.expr import Expr, Function, If, Match, MatchCast
-from legato.ir.let import chain, lets
+from legato.ir.let import Binding, chain
 from legato.ir.module import Module
 from legato.ir.scope import pattern_vars, post_order
 from legato.ir.types import Type
+from legato.transform._blocks import with_bindings
 from legato.transform._copy import Copy
 from legato.transform.pass_ import FunctionPass
 
@@ -74,14 +75,13 @@ class _Separator:
     def block(self, body: Expr, known: frozenset[DimVar]) -> Expr:
         """`body`, in which the dims `known` have values; those that it brings have their places from now on."""
         old, result = chain(body)
-        new = []
+        new: list[Binding] = []
         for var, value in old:
             brought = {d for d in _dims_of_value(value) if d not in known}
             self._bound |= brought
             new.append((var, self._inside(value, known)))
             known = known | brought
-        same = all(a is b for (_, a), (_, b) in zip(new, old, strict=True))
-        return body if same else lets(new, result)
+        return with_bindings(body, old, new, result)
 
     def _inside(self, value: Expr, known: frozenset[DimVar]) -> Expr:
         """`value` with blocks that share no dims with others."""

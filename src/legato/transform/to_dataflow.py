@@ -16,12 +16,13 @@ from dataclasses import replace
 
 from legato.base.dataclass import dataclass
 from legato.base.node import post_order
-from legato.ir.atoms import is_operand, is_primitive
+from legato.ir.atoms import is_operand
 from legato.ir.expr import Dataflow, Expr, Function, If, Match, TupleGetItem, Var
-from legato.ir.let import Binding, chain, lets
+from legato.ir.let import Binding, chain
 from legato.ir.module import Module
 from legato.ir.types import TupleType
 from legato.ir.visit import free_vars, substitute
+from legato.transform._blocks import with_bindings, with_blocks
 from legato.transform._effects import Effect, Effects, brought_dims
 from legato.transform.pass_ import FunctionPass
 from legato.transform.to_a_normal import ToANormal
@@ -56,27 +57,13 @@ class _Blocks:
         self.effects, self.min_size = effects, min_size
 
     def block(self, body: Expr) -> Expr:
-        """A straight-line block, with those inside of its bindings. (They nest shallowly: written by hand.)"""
+        """A straight-line block, with those inside of its bindings."""
         old, result = chain(body)
-        bindings = [(var, self._nested(value)) for var, value in old]
+        bindings = [(var, with_blocks(value, self.block)) for var, value in old]
         last = {v: n for n, (_, value) in enumerate(bindings) for v in free_vars(value)}
         last |= dict.fromkeys(free_vars(result), len(bindings))
         new = [b for start, run in self._runs(bindings) for b in self._joined(run, start + len(run), last)]
-        same = len(new) == len(old) and all(a is b for (_, a), (_, b) in zip(new, old, strict=True))
-        return body if same else lets(new, result)
-
-    def _nested(self, value: Expr) -> Expr:
-        match value:
-            case If() | Match():
-                first, *blocks = value.children()
-                new = [self.block(b) for b in blocks]
-                same = all(a is b for a, b in zip(new, blocks, strict=True))
-                return value if same else value.with_children((first, *new))
-            case Function() if not is_primitive(value):
-                body = self.block(value.body)
-                return value if body is value.body else replace(value, body=body)
-            case _:
-                return value
+        return with_bindings(body, old, new, result)
 
     def _runs(self, bindings: Sequence[Binding]) -> Iterator[tuple[int, list[Binding]]]:
         """The bindings in order, with the position of the first: pure ones that follow each other together, every other
