@@ -122,6 +122,14 @@ def test_while_carries_registers() -> None:
     assert run_both([host_func("main", (out,), Alloc(acc, body))], [np.zeros(1, np.int64)]) == 0
 
 
+def test_a_kernel_without_arguments_asks_whether_to_end() -> None:
+    """The call of the program is behind its arguments, of which there are none."""
+    count, one = buffer("count", (1,), dt.int64, scope=Scope.REGISTER), const(1, dt.int64)
+    turns = While(lt(at(count, 0), const(5000, dt.int64)), put(count, (0,), at(count, 0) + one))
+    kernel = Func("turns", (), Alloc(count, block(put(count, (0,), const(0, dt.int64)), turns)))
+    assert run_both([kernel, host_func("main", (), Launch((), "turns"))], []) == 0
+
+
 def test_dynamic_sizes_and_branches() -> None:
     n, out = Var("n", dt.index, 0), buffer("out", (1,))
     tmp, i, j = buffer("tmp", (n * 2,)), index(), index()

@@ -14,7 +14,7 @@ from legato.tir.stmt import Alloc, For, Func, HostOp, If, Invoke, Launch, LoopKi
 
 __all__ = ["POLLS", "Analysis", "analyse"]
 
-# Turns of Whiles until a host function looks again whether the call is to end: written by each of them.
+# Turns of Whiles until a function asks again whether the call is to end: written by each of them.
 POLLS = Buffer("polls", (), dt.int32, scope=Scope.REGISTER)
 
 Lane = tuple[Var, int]
@@ -24,7 +24,8 @@ Lane = tuple[Var, int]
 class Analysis:
     """`written`: buffers stored to under each For, If, Switch and While; `widths`: the vector width that most stores to
     a register buffer have, or most loads of it; `split`: buffers that live inside a vector loop and of which every lane
-    uses its own part, so that one copy serves all; `words`: the largest number of arguments of a call."""
+    uses its own part, so that one copy serves all; `words`: the most that a call takes, its arguments and, of a launch,
+    the call of the program behind them."""
 
     written: dict[Stmt, tuple[Buffer, ...]]
     widths: dict[Buffer, int]
@@ -44,7 +45,7 @@ def analyse(func: Func) -> Analysis:
             for outer in around:
                 written[outer][buffer] = None
         if isinstance(stmt, Launch | Invoke | HostOp):
-            words = max(words, len(stmt.args))
+            words = max(words, len(stmt.args) + isinstance(stmt, Launch))
         if lane is not None:
             accesses.visit(stmt, lane)
         if isinstance(stmt, For | If | Switch | While):

@@ -25,7 +25,7 @@ from legato.codegen.idle import touched
 from legato.codegen.intrinsics import Intrinsics
 from legato.codegen.level import level_line
 from legato.codegen.outlined import definitions
-from legato.codegen.stmt import Statements
+from legato.codegen.stmt import RARELY, Statements
 from legato.codegen.symbols import symbol
 from legato.codegen.value import Value, literal
 from legato.tir.buffer import Buffer
@@ -90,7 +90,7 @@ def _module(
             declared |= called
     for f in funcs:
         declared.pop(f.name, None)
-    weights = [_RARELY] if has_hosts or any(isinstance(s, While) for f in funcs for s in statements(f)) else []
+    weights = [_RARELY] if any(RARELY in text for text in parts) else []
     return "\n\n".join([*parts, *declared.values(), *definitions(outlined), *weights, _attributes(target)]) + "\n"
 
 

@@ -16,7 +16,7 @@ from legato.codegen.analysis import Analysis
 from legato.codegen.expr import Evaluator
 from legato.codegen.memory import MEMORY_TYPES
 from legato.codegen.objects import Objects
-from legato.codegen.stmt import Pending, Statements
+from legato.codegen.stmt import SERVICES, Pending, Statements
 from legato.codegen.symbols import symbol
 from legato.codegen.value import Value
 from legato.tir.buffer import Buffer, Scope
@@ -26,8 +26,6 @@ from legato.tir.stmt import Arg, HostOp, Invoke, Launch, Stmt, Switch, View
 
 __all__ = ["HostStatements", "recursive"]
 
-_SERVICES = {"launch": 8, "push": 16, "pop": 24, "host_op": 32, "poll": 40, "object": 56, "end": 64,
-             "resize": 72}  # fmt: skip
 _NO_MEMORY = "1"  # LG_MEMORY
 
 
@@ -41,12 +39,12 @@ class HostStatements(Statements):
         self.objects = Objects(self.builder, self._service)
         self.slots: dict[Buffer, str] = {}  # where registers lie in memory while a call may change them
         if analysis.words:
-            self.builder.allocas.append(f"%words = alloca [{analysis.words + 1} x i64], align 8")
+            self.builder.allocas.append(f"%words = alloca [{analysis.words} x i64], align 8")
 
     def _service(self, name: str) -> str:
         b = self.builder
         table = b.pure("load ptr, ptr %call, align 8", "ptr", 1, 0)
-        slot = b.pure(f"getelementptr i8, ptr {table.text}, i64 {_SERVICES[name]}", "ptr", 1, 0)
+        slot = b.pure(f"getelementptr i8, ptr {table.text}, i64 {SERVICES[name]}", "ptr", 1, 0)
         return b.pure(f"load ptr, ptr {slot.text}, align 8", "ptr", 1, 0).text
 
     def constants(self, buffers: Sequence[tuple[Buffer, str]], offsets: Mapping[str, int]) -> None:
@@ -135,9 +133,12 @@ class HostStatements(Statements):
         b = self.builder
         values = [self._pointer(a) if isinstance(a, Buffer) else self.ev.value(a) for a in args]
         for n, v in enumerate(values):
-            where = b.effect(f"getelementptr i8, ptr %words, i64 {8 * n}", "ptr", 1) if n else None
-            b.line(f"store {v.ty} {v.text}, ptr {where.text if where else '%words'}, align 8")
+            b.line(f"store {v.ty} {v.text}, ptr {self._word(n)}, align 8")
         return "%words" if args else "null"
+
+    def _word(self, n: int) -> str:
+        """Where word `n` of the words area lies."""
+        return self.builder.effect(f"getelementptr i8, ptr %words, i64 {8 * n}", "ptr", 1).text if n else "%words"
 
     def _pointer(self, buffer: Buffer) -> Value:
         """Where the callee finds `buffer`: one in a register is put into memory for the time of the call."""
@@ -166,11 +167,10 @@ class HostStatements(Statements):
         if s.kernel not in self.launches:
             raise InternalError(f"launch of the unknown kernel {s.kernel!r}")
         self.called[s.kernel] = f'declare hidden i32 @"{symbol(s.kernel)}"(ptr, i64, i64)'
-        words, kind = self._words(s.args), int(self.launches[s.kernel])
-        if s.args:  # behind them is the call, which a kernel may ask whether to end
-            where = self.builder.effect(f"getelementptr i8, ptr %words, i64 {8 * len(s.args)}", "ptr", 1)
-            self.builder.line(f"store ptr %call, ptr {where.text}, align 8")
-        self.run_service(f'{self._service("launch")}(ptr %call, ptr @"{symbol(s.kernel)}", ptr {words}, i64 {kind})')
+        self._words(s.args)
+        where, kind = self._word(len(s.args)), int(self.launches[s.kernel])
+        self.builder.line(f"store ptr %call, ptr {where}, align 8")  # a kernel may ask whether the call is to end
+        self.run_service(f'{self._service("launch")}(ptr %call, ptr @"{symbol(s.kernel)}", ptr %words, i64 {kind})')
         self._reload(s.args)
 
     def _invoke(self, s: Invoke) -> None:

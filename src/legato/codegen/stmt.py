@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
+from typing import Final
 
 from legato.arith.expr import Const, Expr, Op
 from legato.base import dtype as dt
@@ -30,10 +31,11 @@ from legato.tir.stmt import (
     While,
 )
 
-__all__ = ["Pending", "Statements"]
+__all__ = ["RARELY", "SERVICES", "Pending", "Statements"]
 
-RARELY = "!prof !0"  # a branch that is hardly ever taken: emission defines !0
-_POLL, _BARRIER = 40, 48  # offsets of services in lg_services
+RARELY: Final = "!prof !0"  # a branch that is hardly ever taken: emission defines !0
+SERVICES: Final = {"launch": 8, "push": 16, "pop": 24, "host_op": 32, "poll": 40, "barrier": 48, "object": 56,
+                   "end": 64, "resize": 72}  # fmt: skip
 _TURNS = 1000  # of Whiles, between two looks at whether the call is to end
 Pending = Stmt | Callable[[], None]
 Phis = list[tuple[Registers, list[Value], list[str]]]
@@ -393,7 +395,7 @@ class Statements:
         several = b.effect(f"icmp sgt i64 {self.threads[1].text}, 1", "i1", 1)
         b.line(f"br i1 {several.text}, label %{waiting}, label %{going}")
         b.start(waiting)
-        call, service = self._service_of_call(_BARRIER)
+        call, service = self._service_of_call("barrier")
         b.line(f"call void {service}(ptr {call}, i64 {self.threads[1].text})")
         b.line(f"br label %{going}")
         b.start(going)
@@ -402,16 +404,16 @@ class Statements:
 
     def ask(self) -> None:
         """Leaves the function if the call is to end."""
-        call, service = self._service_of_call(_POLL)
+        call, service = self._service_of_call("poll")
         self.run_service(f"{service}(ptr {call})")
 
-    def _service_of_call(self, offset: int) -> tuple[str, str]:
+    def _service_of_call(self, name: str) -> tuple[str, str]:
         """The call that the kernel is a part of, and one of its services."""
         b = self.builder
         place = b.effect(f"getelementptr i8, ptr %args, i64 {8 * self.words}", "ptr", 1)
         call = b.effect(f"load ptr, ptr {place.text}, align 8", "ptr", 1)
         services = b.effect(f"load ptr, ptr {call.text}, align 8", "ptr", 1)
-        slot = b.effect(f"getelementptr i8, ptr {services.text}, i64 {offset}", "ptr", 1)
+        slot = b.effect(f"getelementptr i8, ptr {services.text}, i64 {SERVICES[name]}", "ptr", 1)
         return call.text, b.effect(f"load ptr, ptr {slot.text}, align 8", "ptr", 1).text
 
     def run_service(self, callee: str) -> None:

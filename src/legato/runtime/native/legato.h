@@ -1,7 +1,7 @@
 /* Legato: the ABI between generated code, the runtime library and whoever embeds a compiled program.
  *
  * Generated code is one position-independent image. It calls nothing by name: host functions call the services in the
- * table behind `lg_call.services`, kernels only `barrier`, and that only where they are more than one thread. All
+ * table behind `lg_call.services`, kernels only `poll`, and `barrier` where they are more than one thread. All
  * arguments are 8-byte words: a pointer to a tensor's data (of the layout fixed at compile time), an int64 (a dim), or a
  * handle; a result that is an object is stored in the word that an argument points to.
  */
@@ -42,8 +42,8 @@ typedef struct {
 } lg_header;
 
 /* A kernel: computes share `tid` of the `nt` equal ones that its iterations are divided into. Runs under
- * round-to-nearest, without traps. Behind the arguments of a kernel with barriers is one more word, the lg_call. Such a
- * kernel returns LG_OK. */
+ * round-to-nearest, without traps. Behind the arguments of a kernel is one more word, the lg_call. A kernel with barriers
+ * returns LG_OK. */
 typedef lg_status (*lg_kernel)(const lg_word *args, int64_t tid, int64_t nt);
 
 /* How a kernel is launched: on this thread only (tid 0 of 1); in one share for each thread of the pool, run whenever a
