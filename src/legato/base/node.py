@@ -55,10 +55,13 @@ def rebuild(node: N, new: dict[int, N]) -> N:
     return node.with_children(kids)
 
 
-def transform(root: N, f: Callable[[N], N | None]) -> N:
-    """`root` rewritten bottom-up, each shared node once: `f(node)` sees a node with new children; None keeps it."""
+def transform(root: N, f: Callable[[N], N | None], enter: Callable[[N], bool] | None = None) -> N:
+    """`root` rewritten bottom-up, each shared node once: `f(node)` sees a node with new children; None keeps it.
+
+    What is in a node where `enter(node)` is false stays.
+    """
     new: dict[int, N] = {}
-    for node in post_order([root]):
+    for node in post_order([root], enter):
         fresh = rebuild(node, new)
         replaced = f(fresh)
         new[id(node)] = fresh if replaced is None else replaced

@@ -11,14 +11,15 @@ index, so that they round otherwise than the compiler's own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from legato.base.dataclass import dataclass
-from legato.base.node import rebuild
+from legato.base.node import transform
 from legato.infer.builder import Builder
 from legato.ir.atoms import is_primitive
 from legato.ir.expr import Call, Expr, Function, Tuple, Var
-from legato.ir.module import GlobalFunc, Module
+from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.scope import post_order
 from legato.ir.types import TensorType, TupleType, Type
@@ -49,20 +50,17 @@ class Legalize(Pass):
 
     def __call__(self, mod: Module) -> Module:
         programs = Programs(mod.functions)
-        functions: dict[Any, GlobalFunc] = {}
-        for gv, func in mod.functions.items():
-            functions[gv] = self._function(func, programs) if isinstance(func, Function) else func
+        functions = dict(mod.functions)
+        for gv, func in mod.graph_functions():
+            functions[gv] = self._function(func, programs)
         return mod.with_functions({**functions, **programs.made})
 
     def _function(self, func: Function, programs: Programs) -> Function:
-        new: dict[int, Expr] = {}
-        for node in post_order(func):
-            made = rebuild(node, new)
-            found = self._call(made, programs) if isinstance(made, Call) else None
-            new[id(node)] = made if found is None else found
-        result = new[id(func)]
-        assert isinstance(result, Function)
-        return result
+        def step(node: Expr) -> Expr | None:
+            return self._call(node, programs) if isinstance(node, Call) else None
+
+        body = transform(func.body, step, lambda node: not is_primitive(node))
+        return func if body is func.body else replace(func, body=body)
 
     def _call(self, call: Call, programs: Programs) -> Expr | None:
         """What takes the place of a call; None where it stays."""
