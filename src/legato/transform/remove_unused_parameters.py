@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from legato.base.dataclass import dataclass
-from legato.base.node import rebuild
+from legato.base.node import transform
 from legato.infer.infer import infer
 from legato.ir._dims import free_dims
 from legato.ir.expr import Call, Expr, Function, GlobalVar
@@ -62,13 +62,14 @@ def _unused(func: GlobalFunc) -> set[int]:
 def _without(gv: GlobalVar, func: GlobalFunc, unused: dict[GlobalVar, set[int]]) -> GlobalFunc:
     if not isinstance(func, Function):
         return func
-    new: dict[int, Expr] = {}
-    for node in post_order(func.body):
-        made = rebuild(node, new)
-        if isinstance(made, Call) and isinstance(made.op, GlobalVar) and made.op in unused:
-            made = reopened(made, (a for n, a in enumerate(made.args) if n not in unused[made.op]))
-        new[id(node)] = made
-    body = new[id(func.body)]
+
+    def step(node: Expr) -> Expr | None:
+        if not isinstance(node, Call) or not isinstance(node.op, GlobalVar) or node.op not in unused:
+            return None
+        gone = unused[node.op]
+        return reopened(node, (a for n, a in enumerate(node.args) if n not in gone))
+
+    body = transform(func.body, step)
     params = tuple(p for n, p in enumerate(func.params) if n not in unused.get(gv, ()))
     if body is func.body and len(params) == len(func.params):
         return func

@@ -11,29 +11,30 @@ from legato.base.dataclass import dataclass
 from legato.base.node import transform
 from legato.infer.builder import Builder
 from legato.ir.call_tir import CALL_TIR
-from legato.ir.expr import Call, Expr, Function, GlobalVar, Tuple
+from legato.ir.expr import Call, Expr, GlobalVar, Tuple
 from legato.ir.module import Module
 from legato.ir.types import TensorType
 from legato.ops.reshape import reshape
 from legato.tir.reshape import is_reshape
 from legato.tir.stmt import Func
-from legato.transform.pass_ import FunctionPass
+from legato.transform.pass_ import Pass
 
 __all__ = ["RestoreReshapes"]
 
 
 @dataclass(frozen=True, slots=True)
-class RestoreReshapes(FunctionPass):
+class RestoreReshapes(Pass):
     """Typed module → typed module; the programs stay."""
 
     name = "restore-reshapes"
 
-    def function(self, func: Function, mod: Module) -> Function:
+    def __call__(self, mod: Module) -> Module:
         shaping = {gv for gv, f in mod.functions.items() if isinstance(f, Func) and is_reshape(f)}
-        if not shaping:
-            return func
-        body = transform(func.body, lambda node: _reshape(node) if _called(node) in shaping else None)
-        return func if body is func.body else replace(func, body=body)
+        functions = dict(mod.functions)
+        for gv, func in mod.graph_functions() if shaping else ():
+            body = transform(func.body, lambda node: _reshape(node) if _called(node) in shaping else None)
+            functions[gv] = func if body is func.body else replace(func, body=body)
+        return mod.with_functions(functions)
 
 
 def _called(node: Expr) -> GlobalVar | None:
