@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from legato.arith.bounds import Bounds
 from legato.arith.expr import Const, Expr, Var
@@ -11,7 +11,7 @@ from legato.arith.linear import Sum, add_scaled, content
 from legato.arith.poly import expand
 from legato.arith.simplify import simplify
 
-__all__ = ["provably_different", "prove", "prove_equal"]
+__all__ = ["provably_different", "prove", "prove_all_equal", "prove_equal"]
 
 
 def prove(cond: Expr, ranges: Mapping[Var, Interval] | None = None, limits: Mapping[Var, Expr] | None = None) -> bool:
@@ -26,6 +26,11 @@ def prove_equal(a: Expr, b: Expr, ranges: Mapping[Var, Interval] | None = None) 
         return True
     a, b = simplify(a, ranges), simplify(b, ranges)
     return a is b or _difference(a, b) == ({}, 0)
+
+
+def prove_all_equal(a: Sequence[Expr], b: Sequence[Expr]) -> bool:
+    """True only if `a` and `b` are as many, and always equal one by one."""
+    return len(a) == len(b) and all(map(prove_equal, a, b))
 
 
 def provably_different(a: Expr, b: Expr, ranges: Mapping[Var, Interval] | None = None) -> bool:

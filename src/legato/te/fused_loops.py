@@ -6,6 +6,8 @@ for f in 0..n * m { … f // m … f % m … }        =>      for i in 0..n { fo
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from typing import Final
 
 from legato.arith.expr import Binary, Const, Expr, Op, Var, const, le
 from legato.arith.linear import factors
@@ -18,28 +20,31 @@ from legato.tir.walk import expressions, has_load, map_exprs
 
 __all__ = ["unfused"]
 
+_DIVISIONS: Final = (Op.FLOORDIV, Op.FLOORMOD)
+
 
 def unfused(s: For) -> For | None:
     """`s` as two loops; None where its body does not ask for them."""
-    parts = [n for n in expressions(s.body) if isinstance(n, Binary) and n.a is s.var]
-    divisors = dict.fromkeys(n.b for n in parts if n.op in (Op.FLOORDIV, Op.FLOORMOD))
+    asked = [n for n in expressions(s.body) if isinstance(n, Binary) and n.a is s.var and n.op in _DIVISIONS]
+    divisors = dict.fromkeys(n.b for n in asked)
     for inner in divisors:
         outer = None if has_load(inner) else _quotient(s.extent, inner)
         if outer is None or inner is const(1) or not prove(le(const(0), inner)):
             continue
-        if not all(_divides(_quotient(d, inner), outer) for d in divisors):
-            continue
-        i, j = Var(s.var.name, dt.index, 0), Var(s.var.name, dt.index, 0)
-        known: dict[Expr, Expr] = {s.var: i * inner + j}
-        for n in parts:
-            times = _quotient(n.b, inner)
-            if times is not None and n.op is Op.FLOORDIV:
-                known[n] = i // times
-            elif times is not None and n.op is Op.FLOORMOD:
-                known[n] = (i % times) * inner + j
-        body = map_exprs(s.body, lambda e, known=known: replace(e, known))  # type: ignore[misc]
-        return For(i, outer, For(j, inner, body, s.kind), s.kind)
+        times = {d: _quotient(d, inner) for d in divisors}
+        if all(_divides(k, outer) for k in times.values()):
+            return _split(s, outer, inner, {n: k for n in asked if (k := times[n.b]) is not None})
     return None
+
+
+def _split(s: For, outer: Expr, inner: Expr, divisions: Mapping[Binary, Expr]) -> For:
+    """`s` as loops over `outer` and `inner`; each of the `divisions` of its variable is by so many times `inner`."""
+    i, j = Var(s.var.name, dt.index, 0), Var(s.var.name, dt.index, 0)
+    known: dict[Expr, Expr] = {s.var: i * inner + j}
+    for n, k in divisions.items():
+        known[n] = i // k if n.op is Op.FLOORDIV else (i % k) * inner + j
+    body = map_exprs(s.body, lambda e: replace(e, known))
+    return For(i, outer, For(j, inner, body, s.kind), s.kind)
 
 
 def _divides(times: Expr | None, extent: Expr) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from legato.arith.expr import Expr, Op, Select, Var, binary, const, lt, select
-from legato.arith.prove import prove_equal
+from legato.arith.prove import prove_all_equal, prove_equal
 from legato.arith.substitute import rewrite, substitute, variables
 from legato.base.dataclass import dataclass
 from legato.te.sums import accumulation, begun
@@ -40,7 +40,7 @@ class Turn:
             return Update(u.buffer, u.index, wide.pins, self._held(wide.value))
         others = [w.value for w in self.updates.values() if w is not u]
         own = set(loads_of([mark], u.value))
-        if loads_of([mark], *others) or not all(_same_place(x, u) for x in own):
+        if loads_of([mark], *others) or not all(prove_all_equal(x.indices, u.place) for x in own):
             raise self._crossing(u)
         total = Var(u.buffer.name, u.buffer.dtype)
         value = rewrite(u.value, lambda e: total if e in own else None)
@@ -67,8 +67,7 @@ class Turn:
         of = {mark: b for b, mark in self.marks.items()}
 
         def step(e: Expr) -> Expr | None:
-            is_mark = isinstance(e, Load) and e.buffer in of
-            return self.read(of[e.buffer], e.indices) if is_mark else None  # type: ignore[attr-defined]
+            return self.read(of[e.buffer], e.indices) if isinstance(e, Load) and e.buffer in of else None
 
         return rewrite(value, step)
 
@@ -102,8 +101,3 @@ def with_one_pin(u: Update, v: Var, mark: Buffer, ranges: Ranges) -> Update:
     pins = {d: p for d in follow if (p := u.pins[d]) is not None}
     kept = next((d for d, p in pins.items() if v not in variables(p.extent) and linear(p.begin, v)), None)
     return u.freed([d for d in follow if d != kept], lambda at: Load(mark, at), ranges)
-
-
-def _same_place(x: Load, u: Update) -> bool:
-    """Whether a mark is read where the update stores."""
-    return all(i is at or prove_equal(i, at) for i, at in zip(x.indices, u.place, strict=True))

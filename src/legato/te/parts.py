@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from legato.arith.expr import Binary, Const, Op, Select, Var
-from legato.arith.prove import prove_equal
+from legato.arith.expr import Binary, Const, Expr, Op, Select, Var
+from legato.arith.prove import prove_all_equal, prove_equal
 from legato.arith.substitute import nodes, variables
 from legato.base.dataclass import dataclass
 from legato.te.order import in_order, reads
@@ -101,17 +101,13 @@ def _is_rowwise(group: Sequence[Tensor]) -> bool:
     for t in group:
         near = [x for x in reads(t) if x in behind]
         behind[t] = {r for x in near for r in behind[x]} | {x for x in near if _is_reduction(x)}
-        if any(_is_reduction(t) or not _same_shape(t, r) for r in behind[t]):
+        if any(_is_reduction(t) or not prove_all_equal(t.shape, r.shape) for r in behind[t]):
             return True
     return False
 
 
 def _is_reduction(t: Tensor) -> bool:
     return isinstance(t.stage, Stage) and t.stage.reduction is not None
-
-
-def _same_shape(a: Tensor, b: Tensor) -> bool:
-    return a.rank == b.rank and all(map(prove_equal, a.shape, b.shape))
 
 
 def is_contraction(t: Tensor) -> bool:
@@ -130,9 +126,9 @@ def is_contraction(t: Tensor) -> bool:
     return all(side & summed for side in sides) and any(not kept <= side for side in sides)
 
 
-def _used(e: object) -> set[Var]:
+def _used(e: Expr) -> set[Var]:
     """The variables that the subscripts in `e` use."""
-    return {v for n in nodes(e) if isinstance(n, Load) for v in variables(*n.indices)}  # type: ignore[arg-type]
+    return {v for n in nodes(e) if isinstance(n, Load) for v in variables(*n.indices)}
 
 
 def is_elementwise(t: Tensor) -> bool:

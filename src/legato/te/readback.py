@@ -21,8 +21,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 
-from legato.arith.expr import Binary, Const, Expr, Op, Select, Var, const, le, lt, max_, select
-from legato.arith.prove import prove, prove_equal
+from legato.arith.expr import Const, Expr, Op, Var, const, le, lt, max_, select
+from legato.arith.prove import prove, prove_all_equal, prove_equal
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, rewrite, substitute, variables
 from legato.base import dtype as dt
@@ -263,12 +263,13 @@ class _Reader:
         if held is None:
             return const(0, b.dtype)
         stage = held.stage
-        is_filled = isinstance(stage, Stage) and stage.reduction is None and isinstance(stage.body, Const)
-        return stage.body if is_filled and isinstance(stage, Stage) else Load(held, tuple(at))
+        if isinstance(stage, Stage) and stage.reduction is None and isinstance(stage.body, Const):
+            return stage.body
+        return Load(held, tuple(at))
 
     def _settled(self, u: Update) -> Update:
         """`u` with its value as a stage of its own, where it is one: it is about to be read."""
-        if not isinstance(u.value, Binary | Select) and not u.value.children():
+        if not u.value.children():
             return u
         if isinstance(u.value, Load) and isinstance(u.value.buffer, Tensor):
             return u
@@ -339,7 +340,7 @@ class _Reader:
         new = {v: Var(f"i{n}", dt.index, 0) for n, v in enumerate(index)}
         if isinstance(value, Load) and reduction is None and value.indices == tuple(index):
             read = value.buffer
-            if isinstance(read, Tensor) and self.made.get(read) is b and all(map(prove_equal, read.shape, shape)):
+            if isinstance(read, Tensor) and self.made.get(read) is b and prove_all_equal(read.shape, shape):
                 return read
         axes = tuple(Axis(new[v], d) for v, d in zip(index, shape, strict=True))
         made = Tensor(b.name, shape, value.dtype, Stage(axes, substitute(value, new), reduction))

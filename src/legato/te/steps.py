@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 
 from legato.arith.expr import Expr, Var, const
-from legato.arith.prove import prove_equal
+from legato.arith.prove import prove_all_equal, prove_equal
 from legato.arith.substitute import substitute
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
@@ -72,7 +72,7 @@ def steps_of(scan: Scan, stored: Container[Tensor]) -> Steps | None:
     if not finals or not finals[0].rank or not all(_is_plain_sum(t) for t in sums):
         return None
     held = _held(inner, sums)
-    if not all(_same_shape(t, finals[0]) for t in (*finals, *held)):
+    if not all(prove_all_equal(t.shape, finals[0].shape) for t in (*finals, *held)):
         return None
     axes = tuple(Axis(Var("u" if n == finals[0].rank - 1 else "b", dt.index, 0), d)
                  for n, d in enumerate(finals[0].shape))  # fmt: skip
@@ -98,10 +98,6 @@ def _held(inner: Sequence[Tensor], sums: Sequence[Tensor]) -> list[Tensor]:
         if t in sums:
             read.update(operands)
     return [t for t in inner if t in read and t in depends]
-
-
-def _same_shape(a: Tensor, b: Tensor) -> bool:
-    return a.rank == b.rank and all(prove_equal(x, y) for x, y in zip(a.shape, b.shape, strict=True))
 
 
 class _Plan:

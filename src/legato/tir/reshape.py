@@ -12,7 +12,7 @@ from legato.arith.simplify import simplify
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Load
 from legato.tir.prove_access import prove_accesses
-from legato.tir.stmt import Block, For, Func, FuncKind, Stmt, Store
+from legato.tir.stmt import For, Func, FuncKind, Store
 
 __all__ = ["is_reshape"]
 
@@ -24,10 +24,10 @@ def is_reshape(func: Func) -> bool:
         return False
     given, made = buffers
     loops: dict[Var, Expr] = {}
-    body = _only(func.body)
+    body = func.body
     while isinstance(body, For):
         loops[body.var] = body.extent
-        body = _only(body.body)
+        body = body.body
     if not isinstance(body, Store) or body.buffer is not made or not isinstance(body.value, Load):
         return False
     if body.value.buffer is not given or list(body.indices) != list(loops) or list(loops.values()) != list(made.shape):
@@ -37,12 +37,6 @@ def is_reshape(func: Func) -> bool:
     is_whole = simplify(_size(given.shape) - _size(made.shape)) is const(0)
     in_order = simplify(read - stored, ranges, loops) is const(0)
     return is_whole and in_order and not any(fact.reason for fact in prove_accesses(func))
-
-
-def _only(stmt: Stmt) -> Stmt:
-    while isinstance(stmt, Block) and len(stmt.stmts) == 1:
-        (stmt,) = stmt.stmts
-    return stmt
 
 
 def _size(shape: Sequence[Expr]) -> Expr:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from legato.arith.expr import Expr, Var
-from legato.arith.prove import prove_equal
+from legato.arith.prove import prove_all_equal
 from legato.arith.substitute import substitute, variables
 from legato.base import dtype as dt
 from legato.base.errors import UnsupportedError
@@ -60,11 +60,7 @@ def same_type(a: Type, b: Type) -> bool:
     """True if values of both types, which are no tuples, are alike for all values of the dims."""
     if not isinstance(a, TensorType) or not isinstance(b, TensorType):
         return a == b
-    return (
-        a.dtype == b.dtype
-        and a.rank == b.rank
-        and all(prove_equal(x, y) for x, y in zip(a.shape, b.shape, strict=True))
-    )
+    return a.dtype == b.dtype and prove_all_equal(a.shape, b.shape)
 
 
 def function_dims(func: ir.Function) -> tuple[Var, ...]:

@@ -235,7 +235,7 @@ def _by_policy(b: Emitter, x: Expr, along: Sequence[int], wanted: Sequence[Dim],
     found = [_Axis(d) for d in dims]
     for axis in along:
         size = simplify((dims[axis] * over * 2 + under) // (under * 2))
-        if isinstance(over, Const) and isinstance(under, Const) and under.value:
+        if isinstance(over, Const) and isinstance(under, Const):
             found[axis] = _Axis(size, float(over.value / under.value))
         else:
             found[axis] = _Axis(size, None, (over, under))
