@@ -241,6 +241,34 @@ def test_recursion_is_typed_with_the_module() -> None:
     assert evaluate(bb.get(), [np.int64(1)], "plus") == 3
 
 
+def test_a_program_that_takes_the_place_of_another_one_stays() -> None:
+    x, a = _var("x", 4), te.placeholder((4,), F32, "a")
+    bb = relax.BlockBuilder()
+    with bb.function("main", [x]):
+        one = bb.emit_te(_relu, x)
+        program = te.create_prim_func([a, te.compute((4,), lambda i: a[i] * 3.0)])
+        bb.update_func(bb.lookup_binding(one).args[0], program)  # type: ignore[union-attr]
+        bb.emit_func_output(
+            (one, bb.emit_te(_relu, one), bb.emit_te(lambda t: te.compute((4,), lambda i: t[i] * 3.0), x))
+        )
+    mod = bb.get()
+    assert [gv.name for gv in mod.functions] == ["_relu", "_relu1", "main"]
+    given = np.array([-2, -1, 1, 2], F32)
+    for found, wanted in zip(evaluate(mod, [given]), (given * 3, np.maximum(given * 3, 0), given * 3), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_function_of_another_type_takes_the_place_of_one() -> None:
+    i, gv = relax.Var("i", relax.PrimStructInfo("int64")), relax.GlobalVar("f")
+    mod = relax.BlockBuilder(Module({gv: relax.Function([i], i)})).get()
+    bb = relax.BlockBuilder(mod)
+    x = _var("x", 4)
+    bb.update_func(gv, relax.Function([x, i], relax.If(i < 10, x, relax.Call(gv, [x, i])), x.ty))
+    with bb.function("main", [x]):
+        bb.emit_func_output(bb.emit(relax.Call(gv, [x, relax.prim_value(3)])))
+    assert bb.get()["main"].ret_type == x.ty
+
+
 def _never_closed(bb: relax.BlockBuilder) -> None:
     with bb.function("main", [_var("x", 4)]), bb.dataflow():
         pass

@@ -30,7 +30,7 @@ from legato.ir.expr import Call, Expr, Function, GlobalVar, If, Tuple, TupleGetI
 from legato.ir.let import lets
 from legato.ir.module import GlobalFunc, Module
 from legato.ir.op import Op
-from legato.ir.types import Type
+from legato.ir.types import FuncType, Type
 from legato.ir.visit import substitute
 from legato.relax.blocks import Binding
 from legato.relax.expr import as_expr, field_of
@@ -70,7 +70,7 @@ class BlockBuilder:
         given = getattr(mod, "module", mod) or Module()
         self._types, self._attrs = given.types, given.attrs
         self._functions: dict[GlobalVar, GlobalFunc] = dict(given.functions)
-        self._programs = Programs(given.functions)
+        self._programs = Programs(self._functions)
         self._globals: dict[GlobalVar, Type] = {
             gv: f.ty for gv, f in given.graph_functions() if f.ty is not None
         }  # fmt: skip
@@ -213,9 +213,7 @@ class BlockBuilder:
         """
         name = keywords.pop("primfunc_name_hint", None) or getattr(func, "__name__", "te").strip("<>")
         keywords.pop("primfunc_attrs", None)
-        made = te_call(self._programs, func, args, keywords, name)
-        self._functions |= self._programs.made
-        return made
+        return te_call(self._programs, func, args, keywords, name)
 
     def normalize(self, expr: Expr) -> Expr:
         """`expr`, typed where the types of what it is made of are known."""
@@ -247,7 +245,7 @@ class BlockBuilder:
 
     def get_unique_name(self, name_prefix: str) -> str:
         """`name_prefix`, or that with a number, where a function of the module is called so."""
-        return self._programs.new_name(name_prefix)
+        return self._programs.free_name(name_prefix)
 
     # ------------------------------------------------------------------ functions
 
@@ -272,20 +270,19 @@ class BlockBuilder:
             return self._define(func_name, func)
         if not isinstance(func, Func):
             raise CompileError(f"a {type(func).__name__} is no function of a module")
-        gv = self._programs.add(func, func_name)
-        self._functions |= self._programs.made
-        return gv
+        return self._programs.add(func, func_name)
 
     def update_func(self, gv: GlobalVar, updated_func: GlobalFunc) -> None:
         """Another function in place of that of `gv`. CompileError where there is none."""
         if gv not in self._functions:
             raise CompileError(f"the module has no function @{gv.name}", hint="bb.add_func adds one")
-        self._functions[gv] = self._inferred(gv, updated_func)
+        if not _is_of(self._globals.get(gv), updated_func):
+            self._globals.pop(gv, None)  # calls of itself, too, are of another type
+        self._programs.put(gv, self._inferred(gv, updated_func))
 
     def _define(self, name: str, func: Function) -> GlobalVar:
         gv = GlobalVar(self.get_unique_name(name))
-        self._functions[gv] = self._inferred(gv, func)
-        self._programs.taken.add(gv.name)
+        self._programs.put(gv, self._inferred(gv, func))
         return gv
 
     def _inferred(self, gv: GlobalVar, func: GlobalFunc) -> GlobalFunc:
@@ -309,3 +306,10 @@ class BlockBuilder:
     def finalize(self) -> Module:
         """The module, with types."""
         return self.get()
+
+
+def _is_of(ty: Type | None, func: GlobalFunc) -> bool:
+    """Whether `ty` is what a function says of its own type."""
+    if not isinstance(ty, FuncType) or not isinstance(func, Function):
+        return False
+    return ty.params == tuple(p.ty for p in func.params) and func.ret_type in (None, ty.ret)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from legato.arith.expr import Expr as Dim
@@ -21,33 +21,38 @@ __all__ = ["Programs"]
 
 
 class Programs:
-    """The tensor programs of a module whose functions are `functions`; `made` are those that were added.
+    """The tensor programs of a module whose functions are `functions`, to which programs are added."""
 
-    taken: names that no program may have, which grows with them.
-    """
-
-    def __init__(self, functions: Mapping[GlobalVar, GlobalFunc]) -> None:
-        self.taken = {gv.name for gv in functions}
-        self.made: dict[GlobalVar, Func] = {}
+    def __init__(self, functions: dict[GlobalVar, GlobalFunc]) -> None:
+        self._functions = functions
+        self._taken = {gv.name for gv in functions}
         self._known = {program_key(f): gv for gv, f in functions.items() if isinstance(f, Func)}
 
-    def new_name(self, hint: str) -> str:
+    def free_name(self, hint: str) -> str:
         """`hint`, or that with a number."""
         name, count = hint, 1
-        while name in self.taken:
+        while name in self._taken:
             name, count = f"{hint}{count}", count + 1
         return name
 
     def add(self, func: Func, hint: str) -> GlobalVar:
         """The global variable of `func`, or of an equal program; called like `hint`."""
-        key = program_key(func)
-        known = self._known.get(key)
+        known = self._known.get(program_key(func))
         if known is not None:
             return known
-        gv = self._known[key] = GlobalVar(self.new_name(hint))
-        self.taken.add(gv.name)
-        self.made[gv] = replace(func, name=gv.name)
+        gv = GlobalVar(self.free_name(hint))
+        self.put(gv, replace(func, name=gv.name))
         return gv
+
+    def put(self, gv: GlobalVar, func: GlobalFunc) -> None:
+        """`func` as the function of `gv`, in place of another one if there is one."""
+        old = self._functions.get(gv)
+        if isinstance(old, Func) and self._known.get(key := program_key(old)) == gv:
+            del self._known[key]
+        if isinstance(func, Func):
+            self._known.setdefault(program_key(func), gv)
+        self._taken.add(gv.name)
+        self._functions[gv] = func
 
     def call(
         self, hint: str, args: Iterable[Expr], inputs: Sequence[Tensor], outputs: Sequence[Tensor],

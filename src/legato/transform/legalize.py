@@ -49,11 +49,11 @@ class Legalize(Pass):
     groups: bool = False
 
     def __call__(self, mod: Module) -> Module:
-        programs = Programs(mod.functions)
         functions = dict(mod.functions)
+        programs = Programs(functions)
         for gv, func in mod.graph_functions():
             functions[gv] = self._function(func, programs)
-        return mod.with_functions({**functions, **programs.made})
+        return mod.with_functions(functions)
 
     def _function(self, func: Function, programs: Programs) -> Function:
         def step(node: Expr) -> Expr | None:
