@@ -190,3 +190,9 @@ def test_depth_and_sharing() -> None:
 def test_what_is_no_expression() -> None:
     with pytest.raises(TypeCheckError, match="visited a int"):
         Log().visit_expr(1)  # type: ignore[arg-type]
+
+
+def test_a_functor_asks_for_its_methods() -> None:
+    x = relax.Var("x", relax.TensorType((2,)))
+    with pytest.raises(NotImplementedError, match="ExprFunctor has no method for a Call"):
+        expr_functor.ExprFunctor().visit_expr(relax.op.exp(x))

@@ -32,7 +32,7 @@ from legato.ir.module import GlobalFunc, Module
 from legato.ir.op import Op
 from legato.ir.types import FuncType, Type
 from legato.ir.visit import substitute
-from legato.relax.blocks import Binding
+from legato.relax.blocks import Binding, dataflow, outputs_of
 from legato.relax.expr import as_expr, field_of
 from legato.relax.te_calls import te_call
 from legato.relax.ty import as_type
@@ -44,11 +44,10 @@ __all__ = ["BlockBuilder"]
 
 @dataclass(slots=True)
 class _Block:
-    """A dataflow block that is open: its variables, and those of them that are outputs, each with the variable that it
-    becomes inside."""
+    """A dataflow block that is open: its variables, and those of them that are outputs, in order."""
 
     own: set[Var] = field(default_factory=set)
-    outputs: dict[Var, Var] = field(default_factory=dict)
+    outputs: dict[Var, None] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -130,11 +129,8 @@ class BlockBuilder:
             self._block = None
         if not block.outputs:
             raise CompileError("the dataflow block has no output", hint="bb.emit_output(…) at its end")
-        inside: dict[Var, Expr] = {**block.outputs}
-        values = substitute(Tuple(tuple(e for _, e in bound)), inside)  # all at once: shared nodes stay shared
-        own = list(zip((block.outputs.get(v, v) for v, _ in bound), values.children(), strict=True))
-        whole = self._b.let("gv", self._b.dataflow(own, list(block.outputs.values())))
-        scope.fields.update({out: self._b.get(whole, n) for n, out in enumerate(block.outputs)})
+        whole = self._b.let("gv", dataflow(bound, block.outputs))
+        scope.fields |= outputs_of(whole, block.outputs)
 
     def _scope(self, what: str) -> _Function:
         if self._open is None:
@@ -197,7 +193,7 @@ class BlockBuilder:
             raise CompileError("an output outside of a dataflow block", hint="with bb.dataflow():")
         value = as_expr(output)
         var = value if isinstance(value, Var) and value in self._block.own else self.emit(value, name_hint or "gv")
-        self._block.outputs.setdefault(var, Var(var.name, ty=var.ty))
+        self._block.outputs.setdefault(var)
         return var
 
     def emit_te(self, func: Callable[..., Any], *args: Any, **keywords: Any) -> Var:

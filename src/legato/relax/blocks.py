@@ -10,7 +10,7 @@ the expression of a view.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from legato.base.dataclass import dataclass
 from legato.base.node import transform
@@ -21,7 +21,8 @@ from legato.ir.let import chain, lets
 from legato.ir.types import Type
 from legato.ir.visit import substitute
 
-__all__ = ["Binding", "BindingBlock", "DataflowBlock", "MatchCast", "SeqExpr", "VarBinding", "seq_of"]
+__all__ = ["Binding", "BindingBlock", "DataflowBlock", "MatchCast", "SeqExpr", "VarBinding", "dataflow", "outputs_of",
+           "seq_of"]  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -85,21 +86,27 @@ class SeqExpr:
         fields: dict[Var, Expr] = {}
         for block in self.blocks:
             own = [(b.var, b.bound) for b in block.bindings]
-            bound += _dataflow(own, block.outputs, fields) if isinstance(block, DataflowBlock) else own
+            if not isinstance(block, DataflowBlock):
+                bound += own
+                continue
+            whole = dataflow(own, block.outputs)
+            name = Var("gv", ty=whole.ty)
+            bound.append((name, whole))
+            fields |= outputs_of(name, block.outputs)
         return substitute(lets(bound, self.body), fields)
 
 
-def _dataflow(
-    own: Sequence[tuple[Var, Expr]], outputs: Sequence[Var], fields: dict[Var, Expr]
-) -> list[tuple[Var, Expr]]:  # fmt: skip
-    """A block as one binding; `fields` gets what its outputs are behind it, which have other variables inside."""
-    inner: dict[Var, Expr] = {v: Var(v.name, ty=v.ty) for v, _ in own}
-    values = substitute(Tuple(tuple(e for _, e in own)), inner)
-    pairs = [(v, e) for v, e in zip((inner[v] for v, _ in own), values.children(), strict=True) if isinstance(v, Var)]
-    whole = Builder().dataflow(pairs, [inner[v] for v in outputs])
-    name = Var("gv", ty=whole.ty)
-    fields.update({v: Builder().get(name, n) for n, v in enumerate(outputs)})
-    return [(name, whole)]
+def dataflow(own: Sequence[tuple[Var, Expr]], outputs: Iterable[Var]) -> Dataflow:
+    """A block as one expression; inside, its outputs have other variables than what follows knows them by."""
+    inner: dict[Var, Var] = {v: Var(v.name, ty=v.ty) for v in outputs}
+    values = substitute(Tuple(tuple(e for _, e in own)), dict[Var, Expr](inner))  # at once: shared nodes stay shared
+    pairs = list(zip((inner.get(v, v) for v, _ in own), values.children(), strict=True))
+    return Builder().dataflow(pairs, list(inner.values()))
+
+
+def outputs_of(block: Var, outputs: Iterable[Var]) -> dict[Var, Expr]:
+    """What the outputs of a block are behind it, where `block` stands for it."""
+    return {v: Builder().get(block, n) for n, v in enumerate(outputs)}
 
 
 def seq_of(expr: Expr) -> SeqExpr:
@@ -147,8 +154,9 @@ def _opened(parts: Sequence[Expr], blocks: Mapping[Var, Tuple]) -> tuple[Expr, .
     def step(node: Expr) -> Expr | None:
         if isinstance(node, Var):
             return blocks.get(node)
-        is_field = isinstance(node, TupleGetItem) and isinstance(node.value, Tuple) and node.value in made
-        return node.value.fields[node.index] if is_field else None  # type: ignore[attr-defined]  # as is_field says
+        if isinstance(node, TupleGetItem) and isinstance(node.value, Tuple) and node.value in made:
+            return node.value.fields[node.index]
+        return None
 
     made = set(blocks.values())
     whole: Expr = Tuple(tuple(parts))

@@ -58,7 +58,10 @@ def mutator(cls: C) -> C:
 
 
 class ExprFunctor:
-    """Finds the method for each kind of node, and calls it once per node."""
+    """Finds the method for each kind of node, and calls it once per node.
+
+    Subclass it and write them: here each raises NotImplementedError, as in the original.
+    """
 
     _is_walking = False
 
@@ -108,10 +111,6 @@ class ExprFunctor:
         self._expected += sum(len(block.bindings) for block in seq.blocks)
         return self.visit_seq_expr_(seq)
 
-    def visit_seq_expr_(self, op: SeqExpr) -> Any:
-        """A body: its blocks, then its result."""
-        raise NotImplementedError
-
     def visit_binding(self, binding: Binding) -> None:
         """Calls the method of the binding's kind."""
         if isinstance(binding, MatchCast):
@@ -141,10 +140,12 @@ class ExprFunctor:
         return self.visit_dataflow_var_def_(var) if var in self._inner else self.visit_var_def_(var)
 
     def _missing(self, node: Any, /) -> Any:
-        raise NotImplementedError(type(self).__name__)
+        raise NotImplementedError(f"{type(self).__name__} has no method for a {type(node).__name__}")
 
-    visit_var_binding_ = visit_match_cast_ = visit_binding_block_ = visit_dataflow_block_ = _missing
-    visit_var_def_ = visit_dataflow_var_def_ = _missing
+    visit_seq_expr_ = visit_binding_block_ = visit_dataflow_block_ = visit_var_binding_ = visit_match_cast_ = _missing
+    visit_function_ = visit_call_ = visit_if_ = visit_match_ = visit_tuple_ = visit_tuple_getitem_ = _missing
+    visit_constant_ = visit_shape_expr_ = visit_op_ = visit_global_var_ = visit_expr_fallback_ = _missing
+    visit_var_ = visit_dataflow_var_ = visit_var_def_ = visit_dataflow_var_def_ = _missing
 
 
 def _seq(expr: Expr) -> SeqExpr:
@@ -242,8 +243,8 @@ class PyExprMutator(ExprFunctor):
 
         found = self.builder_.body(make, params)
         if self._extra() != extra:  # what was visited inside may name what was bound there, which is not known outside
-            for key in list(self._memo)[known:]:
-                del self._memo[key]
+            while len(self._memo) > known:
+                self._memo.popitem()
         return expr if result is seq.body and (self._edits, self._extra()) == (edits, extra) else found
 
     def _visit_body(self, expr: Expr) -> Any:
