@@ -229,6 +229,19 @@ class Module:
     assert alpha_equal(bb.get(), script)
 
 
+def test_a_packed_function_fills_what_another_input_tells() -> None:
+    m = te.var("m")
+    x, y = _var("x", n), _var("y", m)
+    bb = relax.BlockBuilder()
+    with bb.function("main", [x, y]):
+        bb.emit_func_output(bb.emit(relax.call_dps_packed("f", x, relax.TensorType((m,), F32))))
+    mod = bb.get()
+    found = evaluate(mod, [np.ones(2, F32), np.ones(3, F32)], packed={"f": lambda x, out: out.fill(x.sum())})
+    np.testing.assert_array_equal(found, np.full(3, 2, F32))
+    with pytest.raises(TypeCheckError, match="dim m"), bb.function("odd", [x]):
+        bb.emit_func_output(bb.emit(relax.call_dps_packed("f", x, relax.TensorType((m,), F32))))
+
+
 def test_recursion_is_typed_with_the_module() -> None:
     i = relax.Var("i", relax.PrimStructInfo("int64"))
     bb = relax.BlockBuilder()
@@ -274,12 +287,19 @@ def _never_closed(bb: relax.BlockBuilder) -> None:
         pass
 
 
+PROGRAM, OUT = relax.GlobalVar("program"), relax.TensorType((4,), F32)
 WRONG: list[tuple[Callable[[relax.BlockBuilder], Any], str]] = [
     (lambda bb: bb.emit(_var("x", 4)), "a binding outside of a function"),
     (lambda bb: bb.emit_output(_var("x", 4)), "an output outside of a dataflow block"),
     (lambda bb: bb.function("main", [1]).__enter__(), "a parameter is a variable, got 1"),
     (lambda bb: bb.update_func(relax.GlobalVar("f"), relax.Function([], relax.const(1))), "no function @f"),
     (_never_closed, "the dataflow block has no output"),
+    (lambda bb: relax.call_tir("program", [_var("x", 4)], OUT), "'program' is no function of a module"),
+    (lambda bb: relax.call_tir(PROGRAM, [_var("x", 4)]), "the call is not told what it gives"),
+    (lambda bb: relax.call_tir(PROGRAM, [_var("x", 4)], relax.ShapeType([4])), "outputs of a tensor program are"),
+    (lambda bb: relax.call_tir(PROGRAM, [_var("x", 4)], OUT, tir_vars=-1), "-1 is no dim"),
+    (lambda bb: relax.call_tir_inplace(PROGRAM, [_var("x", 4)], "0", OUT), "inplace_indices are numbers"),
+    (lambda bb: relax.call_tir_inplace(PROGRAM, [_var("x", 4)], [0, 1], OUT), "1 results for 2"),
 ]
 
 

@@ -177,7 +177,7 @@ def _solved(dims: Iterable[Var], pairs: Sequence[tuple[Dim, Dim]], known: Mappin
 
 def call_tir(
     kernel: GlobalVar,
-    args: Sequence[Expr],
+    args: Sequence[Expr] | Expr,
     out: Sequence[TensorType],
     dims: Sequence[Dim] = (),
     *,
@@ -185,7 +185,8 @@ def call_tir(
     inplace: Sequence[int] = (),
     span: Span | None = None,
 ) -> Call:
-    """The call of `kernel` on `args`, typed as far as these are."""
+    """The call of `kernel` on `args` (or the one expression that is the tuple of them), typed as far as these are."""
     is_inplace = any(arg != -1 for arg in inplace)
     attrs = CallTirAttrs(tuple(out), tuple(dims), tuple(operators), tuple(inplace) if is_inplace else ())
-    return Call(CALL_TIR, (kernel, tuple_of(args)), attrs, ty=attrs.out_type, span=span)
+    given = args if isinstance(args, Expr) else tuple_of(args)
+    return Call(CALL_TIR, (kernel, given), attrs, ty=attrs.out_type, span=span)

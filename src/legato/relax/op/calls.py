@@ -9,11 +9,12 @@ from legato.arith.expr import Expr as Dim
 from legato.base.errors import TypeCheckError
 from legato.infer.builder import Builder
 from legato.ir.call_tir import call_tir as call_program
-from legato.ir.expr import Call, Expr, GlobalVar, Shape
-from legato.ir.types import TensorType, TupleType
+from legato.ir.expr import Call, Expr, GlobalVar
+from legato.ir.types import TensorType, TupleType, Type
 from legato.relax.expr import as_expr
 from legato.relax.ty import as_dim, as_type
 from legato.script.modules import packed_calls as forms
+from legato.script.modules.tir_calls import in_place, out_types, stated
 from legato.script.modules.types import TensorForm, TupleForm
 from legato.te.scalar import plain
 
@@ -25,7 +26,7 @@ def call_tir(gvar: GlobalVar, args: Any, out_ty: Any = None, tir_vars: Any = Non
 
     Dims among `args`, or `tir_vars`, are the values of its first index parameters.
     """
-    return _called(gvar, args, out_ty if out_sinfo is None else out_sinfo, tir_vars, ())
+    return _called(gvar, args, out_types(out_ty if out_sinfo is None else out_sinfo, as_type), tir_vars)
 
 
 def call_tir_inplace(
@@ -34,50 +35,35 @@ def call_tir_inplace(
 ) -> Call:  # fmt: skip
     """The call of a tensor program that stores to some of `args`: output number i is what it makes of argument number
     `inplace_indices[i]`, or memory of its own where that is -1. The arguments themselves stay as they are."""
-    places = tuple(inplace_indices) if isinstance(inplace_indices, list | tuple) else (inplace_indices,)
-    call = _called(gvar, args, out_ty if out_sinfo is None else out_sinfo, tir_vars, places)
-    if len(call.attrs.out) != len(places):
-        raise TypeCheckError(f"{len(call.attrs.out)} results for {len(places)} of inplace_indices")
-    return call
+    out = out_types(out_ty if out_sinfo is None else out_sinfo, as_type)
+    return _called(gvar, args, out, tir_vars, in_place(inplace_indices, out))
 
 
-def _called(gvar: GlobalVar, args: Any, form: Any, tir_vars: Any, places: tuple[Any, ...]) -> Call:
-    out = [_tensor(f) for f in (form if isinstance(form, list | tuple) else _fields(form))]
-    dims = tir_vars.dims if isinstance(tir_vars, Shape) else tuple(map(as_dim, tir_vars or ()))
-    if isinstance(args, Expr) and isinstance(args.ty, TupleType):
-        call = call_program(gvar, [], out, dims, inplace=places)
-        return Call(call.op, (gvar, args), call.attrs, ty=call.ty)
+def _called(
+    gvar: GlobalVar, args: Any, out: Sequence[TensorType], tir_vars: Any, places: Sequence[int] = ()
+) -> Call:  # fmt: skip
+    if not isinstance(gvar, GlobalVar):
+        raise TypeCheckError(f"{gvar!r} is no function of a module", hint='bb.add_func(program, "name") makes it one')
+    dims = tuple(map(as_dim, stated(tir_vars)))
+    if isinstance(args, Expr) and isinstance(args.ty, TupleType):  # the tuple of them
+        return call_program(gvar, args, out, dims, inplace=places)
     given: Sequence[Any] = [plain(a) for a in (args if isinstance(args, list | tuple) else (args,))]
     first = tuple(as_dim(a) for a in given if isinstance(a, Dim))
     tensors = [as_expr(a) for a in given if not isinstance(a, Dim)]
     return call_program(gvar, tensors, out, (*first, *dims), inplace=places)
 
 
-def _fields(form: Any) -> Sequence[Any]:
-    if form is None:
-        raise TypeCheckError("the call is not told what it gives", hint="out_ty=relax.TensorType((n, 4))")
-    ty = as_type(form)
-    return ty.fields if isinstance(ty, TupleType) else (ty,)
-
-
-def _tensor(form: Any) -> TensorType:
-    ty = as_type(form)
-    if not isinstance(ty, TensorType):
-        raise TypeCheckError("outputs of a tensor program are tensors of known rank and dtype")
-    return ty
-
-
 # ---------------------------------------------------------------------- packed functions
 
 
 class _Reader:
-    """What the forms of scripts ask of who reads them: here, where the arguments' dims are known."""
+    """What the forms of scripts ask of who reads them: here, where the dims of arguments, and of `types`, are known."""
 
-    def __init__(self, args: Sequence[Any]) -> None:
+    def __init__(self, args: Sequence[Any], types: Sequence[Type] = ()) -> None:
         self.b = Builder()
-        for a in args:
-            if isinstance(a, Expr) and a.ty is not None:
-                self.b.var("argument", a.ty)
+        for ty in (*(a.ty for a in args if isinstance(a, Expr)), *types):
+            if ty is not None:
+                self.b.var("known", ty)
 
     expr, dim, described = staticmethod(as_expr), staticmethod(as_dim), staticmethod(repr)
 
@@ -113,8 +99,9 @@ call_pure_packed = _packed(
 def call_dps_packed(func: str, args: Any, out_ty: Any = None, *, out_sinfo: Any = None) -> Expr:
     """The call of a packed function that fills tensors of types `out_ty`, which it is given behind its arguments."""
     given = args if isinstance(args, list | tuple) else (args,)
-    reader: Any = _Reader(given)
-    return forms.call_dps_packed_form(reader, func, given, _form(out_ty if out_sinfo is None else out_sinfo))
+    form = out_ty if out_sinfo is None else out_sinfo
+    reader: Any = _Reader(given, [] if form is None else out_types(form, as_type))
+    return forms.call_dps_packed_form(reader, func, given, _form(form))
 
 
 def print(*values: Any, format: str = "") -> Expr:

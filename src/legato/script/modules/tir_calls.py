@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from legato.arith.expr import Expr as Dim
@@ -16,7 +17,7 @@ from legato.tir.stmt import Func
 if TYPE_CHECKING:
     from legato.script.modules.graph import GraphReader
 
-__all__ = ["call_tir_form", "call_tir_inplace_form"]
+__all__ = ["call_tir_form", "call_tir_inplace_form", "in_place", "out_types", "stated"]
 
 
 def call_tir_form(
@@ -27,7 +28,7 @@ def call_tir_form(
 
     Dims among `args`, or `tir_vars`, are the values of its first index parameters.
     """
-    out = _out(reader, out_ty if out_sinfo is None else out_sinfo)
+    out = out_types(out_ty if out_sinfo is None else out_sinfo, reader.type)
     return _called(reader, kernel, args, out, tir_vars, operators)
 
 
@@ -37,13 +38,8 @@ def call_tir_inplace_form(
 ) -> Expr:  # fmt: skip
     """The call of a `kernel` that stores to some of the tensors `args`: output number i is what it makes of argument
     number `inplace_indices[i]`, or memory of its own where that is -1. The arguments themselves stay as they are."""
-    places = tuple(inplace_indices) if isinstance(inplace_indices, tuple | list) else (inplace_indices,)
-    out = _out(reader, out_ty if out_sinfo is None else out_sinfo)
-    if not all(type(p) is int for p in places):
-        raise TypeCheckError(f"inplace_indices are numbers of arguments, or -1; got {inplace_indices!r}")
-    if len(out) != len(places):
-        raise TypeCheckError(f"{len(out)} results for {len(places)} of inplace_indices")
-    return _called(reader, kernel, args, out, tir_vars, operators, places)
+    out = out_types(out_ty if out_sinfo is None else out_sinfo, reader.type)
+    return _called(reader, kernel, args, out, tir_vars, operators, in_place(inplace_indices, out))
 
 
 def _program(reader: GraphReader, kernel: Any) -> Func:
@@ -60,8 +56,7 @@ def _called(
 ) -> Expr:  # fmt: skip
     program, span = _program(reader, kernel), reader.b.span
     if isinstance(args, Expr) and isinstance(args.ty, TupleType):  # the tuple of them
-        call = call_tir(kernel, [], out, _dims(tir_vars), operators=operators, inplace=places, span=span)
-        return call.with_children((call.op, kernel, args))
+        return call_tir(kernel, args, out, _dims(tir_vars), operators=operators, inplace=places, span=span)
     tensors, dims = _parted(program, args, len(out) - sum(p >= 0 for p in places))
     given, dims = [reader.expr(a) for a in tensors], [*dims, *_dims(tir_vars)]
     return call_tir(kernel, given, out, dims, operators=operators, inplace=places, span=span)
@@ -76,20 +71,36 @@ def _parted(program: Func, args: Any, outputs: int) -> tuple[list[Any], list[Dim
     return [a for a in given if not isinstance(a, kinds)], dims
 
 
-def _out(reader: GraphReader, form: Any) -> list[TensorType]:
+def _dims(given: Any) -> list[Dim]:
+    return [scalars.as_index(d, "an argument of tir_vars") for d in stated(given)]
+
+
+# ---------------------------------------------------------------------- what a call says, whoever writes it
+
+
+def out_types(form: Any, type_of: Callable[[Any], Type]) -> list[TensorType]:
+    """The types of the results: `form` is one, several, or a tuple of them. TypeCheckError for others than tensors."""
     if form is None:
         raise TypeCheckError("the call is not told what it gives", hint='out_sinfo=R.Tensor((n, 4), "float32")')
-    forms = form if isinstance(form, tuple | list) else (form,)
-    return [_tensor(reader.type(f)) for f in forms]
-
-
-def _tensor(ty: Type) -> TensorType:
-    if not isinstance(ty, TensorType):
+    listed = [type_of(f) for f in form] if isinstance(form, tuple | list) else [type_of(form)]
+    fields = listed[0].fields if len(listed) == 1 and isinstance(listed[0], TupleType) else listed
+    found = [ty for ty in fields if isinstance(ty, TensorType)]
+    if len(found) != len(fields):
         raise TypeCheckError("outputs of a tensor program are tensors of known rank and dtype")
-    return ty
+    return found
 
 
-def _dims(given: Any) -> list[Dim]:
-    values = () if given is None else given.dims if isinstance(given, Shape) else given
-    values = values if isinstance(values, tuple | list) else (values,)
-    return [scalars.as_index(d, "an argument of tir_vars") for d in values]
+def in_place(inplace_indices: Any, out: Sequence[TensorType]) -> tuple[int, ...]:
+    """The number of the argument that each result begins as. TypeCheckError where they are not as many as results."""
+    places = tuple(inplace_indices) if isinstance(inplace_indices, tuple | list) else (inplace_indices,)
+    if not all(type(p) is int for p in places):
+        raise TypeCheckError(f"inplace_indices are numbers of arguments, or -1; got {inplace_indices!r}")
+    if len(out) != len(places):
+        raise TypeCheckError(f"{len(out)} results for {len(places)} of inplace_indices")
+    return places
+
+
+def stated(tir_vars: Any) -> Sequence[Any]:
+    """The dims of `tir_vars`: a shape, a list of dims, one, or none."""
+    values = () if tir_vars is None else tir_vars.dims if isinstance(tir_vars, Shape) else tir_vars
+    return values if isinstance(values, tuple | list) else (values,)

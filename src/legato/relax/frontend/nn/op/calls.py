@@ -10,13 +10,12 @@ from legato.arith.expr import Expr as DimExpr
 from legato.base.errors import CompileError, TypeCheckError, UnsupportedError
 from legato.infer.builder import Builder
 from legato.ir.expr import Expr, Shape
-from legato.ir.op import Op
-from legato.ir.packed import CALL_DPS_PACKED, CALL_PACKED, PRINT, MessageAttrs, PackedAttrs
 from legato.ir.types import TensorType
-from legato.relax.expr import as_expr, prim_value
+from legato.relax.expr import prim_value
 from legato.relax.frontend.nn.scope import as_shape_dim, current
 from legato.relax.frontend.nn.tensor import Tensor, expr_of, wrap_nested
-from legato.relax.op.calls import call_tir, call_tir_inplace
+from legato.relax.op.calls import call_dps_packed, call_packed, call_tir, call_tir_inplace
+from legato.relax.op.calls import print as print_values
 from legato.tir.stmt import Func
 
 __all__ = ["ccl_allgather", "ccl_allreduce", "ccl_broadcast_from_worker0", "debug_func", "extern",
@@ -63,19 +62,18 @@ def extern(name: str, args: Any, out: Any) -> Any:
     out: what it fills, which it is given behind these: `Tensor.placeholder(shape, dtype, name)`, or several of them.
     Whoever compiles the program says what function that is: `relax.build(mod, packed={name: function})`.
     """
-    types = _types(out, name)
-    attrs = PackedAttrs(name, tuple(t.shape for t in types), tuple(t.dtype for t in types))
-    return _wrapped(_packed(CALL_DPS_PACKED, args, attrs), name, out)
+    call = call_dps_packed(name, _passed(args, name), _types(out, name))
+    return _wrapped(call, name, out)
 
 
 def debug_func(name: str, *args: Any, _line_info: str | None = None) -> None:
     """Calls the packed function `name` for its effects, with `export_tvm(debug=True)`; see `extern` for arguments."""
-    _effect(f"nn.op.debug_func of {name}", _packed(CALL_PACKED, args, PackedAttrs(name)))
+    _effect(f"nn.op.debug_func of {name}", call_packed(name, *_passed(args, name)))
 
 
 def print_(tensor: Tensor) -> None:
     """Prints a tensor when the program runs: with `export_tvm(debug=True)`."""
-    _effect("nn.op.print_", Builder().call_op(PRINT, (as_expr([tensor._expr]),), MessageAttrs()))
+    _effect("nn.op.print_", print_values(tensor._expr))
 
 
 def _effect(what: str, call: Expr) -> None:
@@ -85,13 +83,12 @@ def _effect(what: str, call: Expr) -> None:
     scope.builder.emit(call)
 
 
-def _packed(op: Op, args: Any, attrs: PackedAttrs) -> Expr:
-    """The call of a packed function."""
-    return Builder().call_op(op, (as_expr([_passed(a, attrs.name) for a in _listed(args)]),), attrs)
-
-
-def _passed(value: Any, name: str) -> Expr:
+def _passed(args: Any, name: str) -> list[Expr]:
     """What is passed to the packed function `name`."""
+    return [_argument(a, name) for a in _listed(args)]
+
+
+def _argument(value: Any, name: str) -> Expr:
     if isinstance(value, Tensor | Expr):
         found: Expr = expr_of(value)
         return found
