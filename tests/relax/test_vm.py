@@ -82,6 +82,7 @@ def test_tensors() -> None:
 WRONG: list[tuple[Callable[[], Any], type[LegatoError], str]] = [
     (lambda: VM["none"], RunError, "no function 'none'; it has main, rows"),
     (lambda: VM["main"](X), RunError, "got 1 input"),
+    (lambda: VM["main"](X, x=X), RunError, "main takes x, w, got 1 arguments and x"),
     (lambda: VM["main"](X, v=W), RunError, "main takes x, w, got 1 arguments and v"),
     (lambda: VM["rows"](np.zeros((5, 4), np.float32), (5, 4), 1.5), RunError, "got 1.5, wanted a number of int64"),
     (lambda: VM.invoke_stateful("rows"), RunError, "the inputs of rows are not set"),

@@ -149,23 +149,23 @@ class VirtualMachine:
         if not isinstance(rt_mod, VMExecutable | Executable):
             raise RunError(f"a virtual machine of a {type(rt_mod).__name__}, wanted what relax.build gives")
         self._program = rt_mod
+        self._functions: dict[str, _Function] = {}
         self._inputs: dict[str, tuple[Any, ...]] = {}
         self._outputs: dict[str, Any] = {}
         self._saved: dict[str, Callable[[], Any]] = {}
 
-    def _entry(self, name: str) -> Executable:
-        return self._program.entry(name)
+    def _function(self, name: str) -> _Function:
+        if name not in self._functions:
+            self._functions[name] = _Function.of(name, self._program.entry(name))
+        return self._functions[name]
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         """The function `name`, of arrays in order, or by name; or what `save_function` kept."""
-        if name in self._saved:
-            return self._saved[name]
-        entry = self._entry(name)
-        return lambda *args, **named: wrapped(entry(*_ordered(name, entry, args, named)))
+        return self._saved[name] if name in self._saved else self._function(name)
 
     def set_input(self, func_name: str, *args: Any, **keywords: Any) -> None:
         """The arguments of the next `invoke_stateful`."""
-        self._inputs[func_name] = _ordered(func_name, self._entry(func_name), args, keywords)
+        self._inputs[func_name] = self._function(func_name).ordered(args, keywords)
 
     def invoke_stateful(self, func_name: str) -> None:
         """Calls a function with the arguments that were set. RunError where none were."""
@@ -183,7 +183,8 @@ class VirtualMachine:
         self, func_name: str, saved_name: str, *args: Any, include_return: bool = True, **keywords: Any
     ) -> None:
         """Keeps a call with its arguments as function `saved_name` of none."""
-        function, given = self[func_name], _ordered(func_name, self._entry(func_name), args, keywords)
+        function = self._function(func_name)
+        given = function.ordered(args, keywords)
         self._saved[saved_name] = (lambda: function(*given)) if include_return else (lambda: _drop(function(*given)))
 
     def time_evaluator(
@@ -232,31 +233,45 @@ def _seconds(function: Callable[..., Any], args: Sequence[Any], count: int) -> f
     return time.perf_counter() - start
 
 
-def _ordered(name: str, entry: Executable, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
-    """All arguments in order. RunError where names are none, or given twice; the call checks the rest."""
-    if not named:
-        return _leaves(args, entry)
-    names = [a.name for a in entry.arguments]
-    odd = [key for key in named if key not in names[len(args) :]]
-    if odd or len(args) + len(named) != len(names):
-        raise RunError(f"{name} takes {', '.join(names)}, got {len(args)} arguments and {', '.join(named)}")
-    return _leaves((*args, *(named[key] for key in names[len(args) :])), entry)
+@dataclass(frozen=True, slots=True)
+class _Function:
+    """A compiled function, with the names of its arguments and the dtypes of those that are tensors."""
 
+    name: str
+    entry: Executable
+    names: tuple[str, ...]
+    dtypes: tuple[str | None, ...]
 
-def _leaves(args: tuple[Any, ...], entry: Executable) -> tuple[Any, ...]:
-    """What tuples and lists hold, in a row, where numbers are scalars of the dtype that is wanted there."""
-    found: list[Any] = []
-    stack = list(reversed(args))
-    while stack:
-        value = stack.pop()
-        if isinstance(value, tuple | list):
-            stack += reversed(value)
-        else:
-            found.append(value)
-    wanted = entry.arguments
-    if len(found) != len(wanted):
-        return tuple(found)  # the call says what is missing
-    return tuple(_scalar(v, getattr(w, "dtype", None)) for v, w in zip(found, wanted, strict=True))
+    @staticmethod
+    def of(name: str, entry: Executable) -> _Function:
+        """The function `name`, which is `entry`."""
+        takes = entry.arguments
+        return _Function(name, entry, tuple(a.name for a in takes), tuple(getattr(a, "dtype", None) for a in takes))
+
+    def __call__(self, /, *args: Any, **named: Any) -> Any:
+        return wrapped(self.entry(*self.ordered(args, named)))
+
+    def ordered(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
+        """All arguments in order. RunError where names are none, or given twice; the call checks the rest."""
+        rest = self.names[len(args) :]
+        if named and (named.keys() - set(rest) or len(named) != len(rest)):
+            given = f"{len(args)} arguments and {', '.join(named)}"
+            raise RunError(f"{self.name} takes {', '.join(self.names)}, got {given}")
+        return self._leaves((*args, *(named[key] for key in rest)) if named else args)
+
+    def _leaves(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What tuples and lists hold, in a row, where numbers are scalars of the dtype that is wanted there."""
+        found: list[Any] = []
+        stack = list(reversed(args))
+        while stack:
+            value = stack.pop()
+            if isinstance(value, tuple | list):
+                stack += reversed(value)
+            else:
+                found.append(value)
+        if len(found) != len(self.dtypes):
+            return tuple(found)  # the call says what is missing
+        return tuple(map(_scalar, found, self.dtypes))
 
 
 def _scalar(value: Any, wanted: str | None) -> Any:
