@@ -1,16 +1,16 @@
 """Models as modules of layers: `from legato.relax.frontend import nn`.
 
-class Perceptron(nn.Module):
-    def __init__(self):
-        self.fc1 = nn.Linear(784, 256)
-        self.fc2 = nn.Linear(256, 10)
+    class Perceptron(nn.Module):
+        def __init__(self):
+            self.fc1 = nn.Linear(784, 256)
+            self.fc2 = nn.Linear(256, 10)
 
-    def forward(self, x: nn.Tensor):
-        return self.fc2(nn.op.relu(self.fc1(x)))
+        def forward(self, x: nn.Tensor):
+            return self.fc2(nn.op.relu(self.fc1(x)))
 
-mod, params = Perceptron().export_tvm({"forward": {"x": nn.spec.Tensor(["n", 784], "float32")}})
-vm = relax.VirtualMachine(relax.build(mod), relax.cpu())
-y = vm["forward"](x, *weights)
+    mod, params = Perceptron().export_tvm({"forward": {"x": nn.spec.Tensor(["n", 784], "float32")}})
+    vm = relax.VirtualMachine(relax.build(mod), relax.cpu())
+    y = vm["forward"](x, *weights)
 
 Methods are called once, with tensors that stand for values, and what they compute becomes a function.
 """

@@ -1,15 +1,4 @@
-"""Modules: models, made of parameters and other modules, which are their attributes.
-
-class Perceptron(nn.Module):
-    def __init__(self):
-        self.fc1 = nn.Linear(784, 256)
-        self.fc2 = nn.Linear(256, 10)
-
-    def forward(self, x: nn.Tensor):
-        return self.fc2(nn.op.relu(self.fc1(x)))
-
-mod, params = Perceptron().export_tvm({"forward": {"x": nn.spec.Tensor(["n", 784], "float32")}})
-"""
+"""Modules: models, made of parameters and other modules, which are their attributes. (`nn` has an example.)"""
 
 from __future__ import annotations
 

@@ -316,4 +316,5 @@ class Attention(Module):
         q, k, v = (op.reshape(p, [p.shape[0], p.shape[1], self.heads, self.dim_head]) for p in parts)
         found = op.scaled_dot_product_attention(q, k, v, attn_mask=attention_mask)
         flat = op.reshape(found, [found.shape[0], found.shape[1], self.heads * self.dim_head])
-        return self.to_out[0](flat)  # type: ignore[no-any-return]
+        projected: Tensor = self.to_out[0](flat)
+        return projected

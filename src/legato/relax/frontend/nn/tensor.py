@@ -22,7 +22,7 @@ from legato.relax.frontend.nn.torch_arrays import from_torch
 from legato.relax.nd import NDArray, array
 from legato.relax.op import _functions as functions
 
-__all__ = ["Parameter", "Tensor", "emit", "expr_of", "get_default_dtype", "set_default_dtype", "wrap_nested"]
+__all__ = ["Parameter", "Tensor", "call_of", "emit", "expr_of", "get_default_dtype", "set_default_dtype", "wrap_nested"]
 
 _default = "float32"
 
@@ -253,13 +253,17 @@ def _wrapped(value: Expr, name: str) -> Any:
     return tuple(_wrapped(p, p.name) for p in parts)
 
 
-def emit(operator: str, name: str, *args: Any, **keywords: Any) -> Any:
-    """Binds a call of Relax's operator: the Tensor, or a tuple of those, that stands for it, called like `name`."""
-    named = {k: expr_of(v) for k, v in keywords.items()}
-    return wrap_nested(functions.function(operator)(*map(expr_of, args), **named), name)
+def emit(operator: str, name: str, *args: Any, **keywords: Any) -> Tensor:
+    """Binds a call of Relax's operator that gives one tensor: the Tensor that stands for it, called like `name`."""
+    made = call_of(operator, *args, **keywords)
+    return Tensor(_expr=current().builder.emit(made, name))
 
 
 def _one(operator: str, *args: Any) -> Tensor:
-    """A call whose result is one tensor; NumPy's arrays and numbers are constants."""
-    found: Tensor = emit(operator, operator, *args)
-    return found
+    return emit(operator, operator, *args)
+
+
+def call_of(operator: str, *args: Any, **keywords: Any) -> Expr:
+    """A call of Relax's operator; NumPy's arrays and numbers are constants."""
+    named = {k: expr_of(v) for k, v in keywords.items()}
+    return functions.function(operator)(*map(expr_of, args), **named)

@@ -17,8 +17,7 @@ def _unary(operator: str, doc: str, name: str = "") -> Callable[..., Tensor]:
     hint = name or operator.removeprefix("nn.")
 
     def build(x: Tensor, name: str = hint) -> Tensor:
-        found: Tensor = emit(operator, name, x)
-        return found
+        return emit(operator, name, x)
 
     build.__name__ = build.__qualname__ = operator.removeprefix("nn.")
     build.__doc__ = doc
@@ -27,8 +26,7 @@ def _unary(operator: str, doc: str, name: str = "") -> Callable[..., Tensor]:
 
 def _binary(operator: str, doc: str, name: str = "") -> Callable[..., Tensor]:
     def build(a: Any, b: Any, name: str = name or operator) -> Tensor:
-        found: Tensor = emit(operator, name, a, b)
-        return found
+        return emit(operator, name, a, b)
 
     build.__name__ = build.__qualname__ = operator
     build.__doc__ = f"{doc}, of tensors, arrays or numbers."
@@ -61,56 +59,47 @@ silu = _unary("nn.silu", "x · sigmoid(x).")
 
 def maximum(x1: Any, x2: Any, name: str = "maximum") -> Tensor:
     """The larger of both."""
-    found: Tensor = emit("maximum", name, x1, x2)
-    return found
+    return emit("maximum", name, x1, x2)
 
 
 def minimum(x1: Any, x2: Any, name: str = "minimum") -> Tensor:
     """The smaller of both."""
-    found: Tensor = emit("minimum", name, x1, x2)
-    return found
+    return emit("minimum", name, x1, x2)
 
 
 def square(x: Tensor, name: str = "square") -> Tensor:
     """x · x."""
-    found: Tensor = emit("multiply", name, x, x)
-    return found
+    return emit("multiply", name, x, x)
 
 
 def relu6(x: Tensor, name: str = "relu6") -> Tensor:
     """min(max(x, 0), 6)."""
-    found: Tensor = emit("clip", name, x, 0, 6)
-    return found
+    return emit("clip", name, x, 0, 6)
 
 
 def gelu(x: Tensor, approximate: str | None = None, name: str = "gelu") -> Tensor:
     """x · Φ(x), with Φ of the normal distribution; approximate: None (or "none"), or "tanh". TypeCheckError else."""
     if approximate not in (None, "none", "tanh"):
         raise TypeCheckError(f"gelu with approximate={approximate!r}", hint='None, or "tanh"')
-    found: Tensor = emit("nn.gelu_tanh" if approximate == "tanh" else "nn.gelu", name, x)
-    return found
+    return emit("nn.gelu_tanh" if approximate == "tanh" else "nn.gelu", name, x)
 
 
 def softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0, name: str = "softplus") -> Tensor:
     """log(1 + e^(beta·x)) / beta; x itself where beta·x is above `threshold`."""
     scaled = multiply(x, beta)
-    found: Tensor = emit("where", name, greater(scaled, threshold), x, divide(_log_of_sum(scaled), beta))
-    return found
+    return emit("where", name, greater(scaled, threshold), x, divide(_log_of_sum(scaled), beta))
 
 
 def _log_of_sum(x: Tensor) -> Tensor:
-    found: Tensor = emit("nn.softplus", "softplus", x)
-    return found
+    return emit("nn.softplus", "softplus", x)
 
 
 def astype(x: Tensor, dtype: str, name: str = "astype") -> Tensor:
     """The elements in another dtype."""
-    found: Tensor = emit("astype", name, x, dtype)
-    return found
+    return emit("astype", name, x, dtype)
 
 
 def where(condition: Tensor, x1: Any, x2: Any, name: str = "where") -> Tensor:
     """x1 where the condition (of bool, or not zero) holds, else x2."""
     held = condition if condition.dtype == "bool" else not_equal(condition, 0)
-    found: Tensor = emit("where", name, held, x1, x2)
-    return found
+    return emit("where", name, held, x1, x2)

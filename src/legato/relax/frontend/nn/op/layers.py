@@ -21,17 +21,17 @@ Sizes = int | Sequence[int]
 
 def matmul(a: Tensor, b: Tensor, out_dtype: str | None = None, name: str = "matmul") -> Tensor:
     """a·b, of matrices, or of as many as the axes in front tell."""
-    return emit("matmul", name, a, b, out_dtype)  # type: ignore[no-any-return]
+    return emit("matmul", name, a, b, out_dtype)
 
 
 def softmax(x: Tensor, axis: int = -1, name: str = "softmax") -> Tensor:
     """eˣ / Σ eˣ along an axis."""
-    return emit("nn.softmax", name, x, axis)  # type: ignore[no-any-return]
+    return emit("nn.softmax", name, x, axis)
 
 
 def prelu(x: Tensor, alpha: Tensor, name: str = "prelu") -> Tensor:
     """x, times alpha of its channel (axis 1) where it is below 0."""
-    return emit("nn.prelu", name, x, alpha)  # type: ignore[no-any-return]
+    return emit("nn.prelu", name, x, alpha)
 
 
 # ---------------------------------------------------------------------- convolutions
@@ -140,12 +140,12 @@ def layer_norm(
     gamma = shapes.ones(extents, x.dtype) if weight is None else weight
     beta = shapes.zeros(extents, x.dtype) if bias is None else bias
     axes = list(range(-len(extents), 0))
-    return emit("nn.layer_norm", name, x, gamma, beta, axes, eps)  # type: ignore[no-any-return]
+    return emit("nn.layer_norm", name, x, gamma, beta, axes, eps)
 
 
 def rms_norm(x: Tensor, weight: Tensor, axes: Sizes, epsilon: float = 1e-5, name: str = "rms_norm") -> Tensor:
     """x / √(mean of x² + epsilon) over the last axes, times weight."""
-    return emit("nn.rms_norm", name, x, weight, axes, epsilon)  # type: ignore[no-any-return]
+    return emit("nn.rms_norm", name, x, weight, axes, epsilon)
 
 
 def group_norm(
@@ -162,8 +162,7 @@ def group_norm(
         raise UnsupportedError(f"group_norm over axes {list(axes)} of {x.ndim}", hint=f"over {rest}, and the channels")
     gamma = shapes.ones([x.shape[channel]], x.dtype) if weight is None else weight
     beta = shapes.zeros([x.shape[channel]], x.dtype) if bias is None else bias
-    found: Tensor = emit("nn.group_norm", name, x, gamma, beta, num_groups, channel, rest, eps)
-    return found
+    return emit("nn.group_norm", name, x, gamma, beta, num_groups, channel, rest, eps)
 
 
 # ---------------------------------------------------------------------- attention
@@ -186,8 +185,7 @@ def scaled_dot_product_attention(
         mask = later if mask is None else el.add(mask, later)
     if scale is None and isinstance(query.shape[-1], int):
         scale = 1 / sqrt(query.shape[-1])
-    found: Tensor = emit("nn.attention", name, query, key, value, bias=mask, scale=scale)
-    return found
+    return emit("nn.attention", name, query, key, value, bias=mask, scale=scale)
 
 
 def _up_to(rows: Any, columns: Any) -> Tensor:
@@ -241,7 +239,7 @@ def interpolate(
     if (size is None) == (scale_factor is None):
         raise TypeCheckError("interpolate takes size, or scale_factor")
     corners = "align_corners" if align_corners else "half_pixel"
-    return emit(  # type: ignore[no-any-return]
+    return emit(
         "image.resize2d", name, x, _size(x, size, scale_factor, data_layout), layout=data_layout, method=_WAYS[mode],
         coordinate_transformation_mode="asymmetric" if mode == "nearest" else corners,
         rounding_method="floor" if mode == "nearest" else "", cubic_alpha=-0.75,

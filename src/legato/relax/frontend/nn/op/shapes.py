@@ -7,7 +7,7 @@ from typing import Any
 
 from legato.base.errors import TypeCheckError
 from legato.relax.frontend.nn.scope import as_shape
-from legato.relax.frontend.nn.tensor import Tensor, emit, get_default_dtype
+from legato.relax.frontend.nn.tensor import Tensor, call_of, emit, get_default_dtype, wrap_nested
 
 __all__ = ["arange", "argsort", "broadcast_to", "chunk", "concat", "cumsum", "empty", "full", "max", "mean", "min",
            "ones", "pad", "permute", "permute_dims", "repeat", "reshape", "sort", "split", "squeeze", "sum", "take",
@@ -21,12 +21,12 @@ Axes = int | Sequence[int] | None
 
 def reshape(x: Tensor, shape: Sequence[Any], name: str = "reshape") -> Tensor:
     """The elements in another shape; one extent may be -1, which follows from the others."""
-    return emit("reshape", name, x, as_shape(shape, (-1,)))  # type: ignore[no-any-return]
+    return emit("reshape", name, x, as_shape(shape, (-1,)))
 
 
 def permute_dims(x: Tensor, axes: Sequence[int] | None = None, name: str | None = None) -> Tensor:
     """The axes in another order; reversed where `axes` is None."""
-    return emit("permute_dims", name or "permute_dims", x, axes)  # type: ignore[no-any-return]
+    return emit("permute_dims", name or "permute_dims", x, axes)
 
 
 def permute(x: Tensor, axes: Sequence[int] | None, name: str = "permute") -> Tensor:
@@ -36,29 +36,30 @@ def permute(x: Tensor, axes: Sequence[int] | None, name: str = "permute") -> Ten
 
 def broadcast_to(x: Tensor, shape: Sequence[Any], name: str = "broadcast_to") -> Tensor:
     """The elements, repeated along axes of extent 1 and in front."""
-    return emit("broadcast_to", name, x, as_shape(shape))  # type: ignore[no-any-return]
+    return emit("broadcast_to", name, x, as_shape(shape))
 
 
 def unsqueeze(x: Tensor, dim: int, name: str = "unsqueeze") -> Tensor:
     """With an axis of extent 1 at `dim`."""
-    return emit("expand_dims", name, x, dim)  # type: ignore[no-any-return]
+    return emit("expand_dims", name, x, dim)
 
 
 def squeeze(x: Tensor, axis: int = -1, name: str = "squeeze") -> Tensor:
     """Without the axis `axis`, whose extent is 1."""
-    return emit("squeeze", name, x, axis)  # type: ignore[no-any-return]
+    return emit("squeeze", name, x, axis)
 
 
 def concat(x: Sequence[Tensor], dim: int, name: str = "concat") -> Tensor:
     """Tensors one behind the other along `dim`."""
-    return emit("concat", name, list(x), dim)  # type: ignore[no-any-return]
+    return emit("concat", name, list(x), dim)
 
 
 def split(
     ary: Tensor, indices_or_sections: int | Sequence[int], axis: int = 0, name: str = "split"
 ) -> tuple[Tensor, ...]:
     """Equal parts, so many, or those between indices, along an axis."""
-    return emit("split", name, ary, indices_or_sections, axis)  # type: ignore[no-any-return]
+    found: tuple[Tensor, ...] = wrap_nested(call_of("split", ary, indices_or_sections, axis), name)
+    return found
 
 
 def chunk(x: Tensor, chunks: int, dim: int = 0, name: str = "chunk") -> tuple[Tensor, ...]:
@@ -68,12 +69,12 @@ def chunk(x: Tensor, chunks: int, dim: int = 0, name: str = "chunk") -> tuple[Te
 
 def repeat(x: Tensor, repeats: int, axis: int | None = None, name: str = "repeat") -> Tensor:
     """Each element `repeats` times along an axis; in a row where it is None."""
-    return emit("repeat", name, x, repeats, axis)  # type: ignore[no-any-return]
+    return emit("repeat", name, x, repeats, axis)
 
 
 def take(x: Tensor, indices: Tensor, axis: int | None = None, name: str = "take") -> Tensor:
     """The elements at indices along an axis; of all in a row where it is None."""
-    return emit("take", name, x, indices, axis)  # type: ignore[no-any-return]
+    return emit("take", name, x, indices, axis)
 
 
 def pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: float = 0.0, name: str = "pad") -> Tensor:
@@ -85,17 +86,17 @@ def pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: float = 0.
         raise TypeCheckError(f"pad takes an even number of extents, got {list(pad)}")
     whole = float(value).is_integer() and not x.dtype.startswith(("float", "bfloat"))
     filled = int(value) if whole else value
-    return emit("nn.pad", name, x, list(pad), filled, mode)  # type: ignore[no-any-return]
+    return emit("nn.pad", name, x, list(pad), filled, mode)
 
 
 def triu(x: Tensor, diagonal: int = 0, name: str = "triu") -> Tensor:
     """The last two axes' elements at and above a diagonal, zeros below."""
-    return emit("triu", name, x, diagonal)  # type: ignore[no-any-return]
+    return emit("triu", name, x, diagonal)
 
 
 def tril(x: Tensor, diagonal: int = 0, name: str = "tril") -> Tensor:
     """The last two axes' elements at and below a diagonal, zeros above."""
-    return emit("tril", name, x, diagonal)  # type: ignore[no-any-return]
+    return emit("tril", name, x, diagonal)
 
 
 # ---------------------------------------------------------------------- made
@@ -104,17 +105,17 @@ def tril(x: Tensor, diagonal: int = 0, name: str = "tril") -> Tensor:
 def full(shape: Sequence[Any], fill_value: Any, dtype: str = "float32", name: str = "full") -> Tensor:
     """Of one value everywhere: a number, or a tensor of rank 0."""
     value = fill_value if isinstance(fill_value, Tensor) else Tensor.from_scalar(fill_value, dtype)
-    return emit("full", name, as_shape(shape), value, dtype)  # type: ignore[no-any-return]
+    return emit("full", name, as_shape(shape), value, dtype)
 
 
 def zeros(shape: Sequence[Any], dtype: str = "float32", name: str = "zeros") -> Tensor:
     """Of zeros."""
-    return emit("zeros", name, as_shape(shape), dtype)  # type: ignore[no-any-return]
+    return emit("zeros", name, as_shape(shape), dtype)
 
 
 def ones(shape: Sequence[Any], dtype: str = "float32", name: str = "ones") -> Tensor:
     """Of ones."""
-    return emit("ones", name, as_shape(shape), dtype)  # type: ignore[no-any-return]
+    return emit("ones", name, as_shape(shape), dtype)
 
 
 def empty(shape: Sequence[Any], dtype: str = "float32", name: str = "empty") -> Tensor:
@@ -126,7 +127,7 @@ def arange(
     start: Any, end: Any = None, step: int = 1, dtype: str | None = "float32", name: str = "arange"
 ) -> Tensor:  # fmt: skip
     """From `start` up to, and without, `end` (from 0 up to `start` where it is None)."""
-    return emit("arange", name, start, end, step, dtype or get_default_dtype())  # type: ignore[no-any-return]
+    return emit("arange", name, start, end, step, dtype or get_default_dtype())
 
 
 # ---------------------------------------------------------------------- ordered
@@ -134,14 +135,14 @@ def arange(
 
 def sort(x: Tensor, axis: int = -1, descending: bool = False, name: str = "sort") -> Tensor:
     """In order along an axis."""
-    return emit("sort", name, x, axis, descending)  # type: ignore[no-any-return]
+    return emit("sort", name, x, axis, descending)
 
 
 def argsort(
     data: Tensor, axis: int = -1, descending: bool = False, dtype: str = "int32", name: str = "argsort"
 ) -> Tensor:
     """The indices that bring an axis in order."""
-    return emit("argsort", name, data, axis, descending, dtype)  # type: ignore[no-any-return]
+    return emit("argsort", name, data, axis, descending, dtype)
 
 
 def topk(
@@ -151,7 +152,7 @@ def topk(
     """The `k` largest (or smallest) along an axis: ret_type "values", "indices" or "both", which is both of them."""
     if ret_type not in ("both", "values", "indices"):
         raise TypeCheckError(f"topk with ret_type={ret_type!r}", hint='"both", "values" or "indices"')
-    return emit("topk", name, data, k, axis, ret_type, largest, dtype)
+    return wrap_nested(call_of("topk", data, k, axis, ret_type, largest, dtype), name)
 
 
 # ---------------------------------------------------------------------- summed
@@ -159,7 +160,7 @@ def topk(
 
 def _reduction(operator: str, doc: str) -> Callable[..., Tensor]:
     def build(x: Tensor, axis: Axes = None, keepdims: bool = False, name: str = operator) -> Tensor:
-        return emit(operator, name, x, axis, keepdims)  # type: ignore[no-any-return]
+        return emit(operator, name, x, axis, keepdims)
 
     build.__name__ = build.__qualname__ = operator
     build.__doc__ = f"{doc} over axes, all where it is None; they stay, of extent 1, with `keepdims`."
@@ -177,4 +178,4 @@ def cumsum(
     name: str = "cumsum",
 ) -> Tensor:  # fmt: skip
     """Sums of all elements up to each, along an axis, or in a row; without the element itself if `exclusive`."""
-    return emit("cumsum", name, data, axis, dtype, bool(exclusive))  # type: ignore[no-any-return]
+    return emit("cumsum", name, data, axis, dtype, bool(exclusive))
