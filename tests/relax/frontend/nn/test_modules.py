@@ -12,6 +12,7 @@ from legato.base.errors import CompileError, TypeCheckError, UnsupportedError
 from legato.interp import evaluate
 from legato.relax.frontend import nn
 from tests.relax.frontend.nn.traced import LUCK, model, values
+from tests.relay.test_names import imported
 
 torch = pytest.importorskip("torch")
 T = torch.nn
@@ -247,3 +248,8 @@ def test_dtypes() -> None:
 def test_wrong_layers(act: Any, kind: type[CompileError], message: str) -> None:
     with pytest.raises(kind, match=message):
         act()
+
+
+def test_the_compiler_is_imported_on_use() -> None:
+    found = imported("from legato.relax.frontend import nn")
+    assert not [m for m in found if m.startswith(("legato.driver", "legato.lower", "llvmlite"))]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from legato.base.errors import CompileError, TypeCheckError, UnsupportedError
 from legato.ir.module import Module as Program
 from legato.relax.frontend.nn.exporter import export
-from legato.relax.frontend.nn.jit import Compiled
 from legato.relax.frontend.nn.parts import Composite, Effect, parts
 from legato.relax.frontend.nn.subroutine import SubroutineMixin
 from legato.relax.frontend.nn.tensor import (
@@ -19,6 +18,9 @@ from legato.relax.frontend.nn.tensor import (
     wrap_nested,
 )
 from legato.relay._targets import require_cpu
+
+if TYPE_CHECKING:
+    from legato.relax.frontend.nn.jit import Compiled
 
 __all__ = ["Effect", "Module", "ModuleDict", "ModuleList", "Object", "Parameter", "ParameterDict", "ParameterList",
            "Tensor", "get_default_dtype", "set_default_dtype", "wrap_nested"]  # fmt: skip
@@ -109,6 +111,8 @@ class Module(Composite, SubroutineMixin):
         pipeline: a pass that comes first. out_format: "torch" or "numpy", what results are. Effects are kept. packed:
         functions outside of the program, by name, as for `legato.compile`.
         """
+        from legato.relax.frontend.nn.jit import Compiled  # on use: nothing else here needs the compiler
+
         require_cpu(device)
         return Compiled(self, spec, pipeline, out_format, debug, packed)
 
