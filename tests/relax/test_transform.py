@@ -167,6 +167,17 @@ def test_passes_of_users() -> None:
         assert T.Sequential([only_main])(MOD) is MOD
 
 
+def test_required_passes_run_first_and_have_to_exist() -> None:
+    def same(mod: IRModule, context: T.PassContext) -> Module:
+        return mod.module
+
+    after = T.module_pass(same, opt_level=0, required=["LegalizeOps"])
+    assert "call_tir" in _calls(T.Sequential([after])(MOD))
+    for name, why in (("Nothing", "there is no pass Nothing"), ("ConvertLayout", "layout is a fact of buffers")):
+        with pytest.raises(CompileError, match=why):
+            T.Sequential([T.module_pass(same, opt_level=0, required=[name])])(MOD)
+
+
 def test_the_configuration_limits_groups() -> None:
     with T.PassContext(config={"relax.FuseOps.max_depth": 1}):
         each = T.FuseTIR()(T.FuseOps()(MOD))
@@ -185,7 +196,5 @@ def test_what_there_is_not_says_why() -> None:
         T.ToMixedPrecision("float16")
     with pytest.raises(CompileError, match="no pipeline 'one'"):
         relax.get_pipeline("one")
-    with pytest.raises(CompileError, match="list them in it"):
-        T.Sequential([], required=["FoldConstant"])
     with pytest.raises(CompileError, match="in all functions"):
         T.DecomposeOpsForInference("main")

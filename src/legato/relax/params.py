@@ -20,16 +20,22 @@ from legato.relay.expr import bind
 from legato.transform._call_graph import with_open_calls
 from legato.transform.narrow_dims import with_dims
 
-__all__ = ["bound_params"]
+__all__ = ["bound_params", "graph_function"]
+
+
+def graph_function(mod: Module, name: str) -> Function:
+    """Function `name` of a module. CompileError where it is a tensor program."""
+    func = mod[name]
+    if not isinstance(func, Function):
+        raise CompileError(f"@{name} is a tensor program, wanted a function of the graph")
+    return func
 
 
 def bound_params(mod: Module, name: str, params: Mapping[Any, Any]) -> Module:
     """`mod` (typed), whose function `name` has constants for parameters, given by name or as variables, and numbers for
     the dims that these tell. CompileError where there is no such parameter, TypeCheckError where a value does not
     fit."""
-    func = mod[name]
-    if not isinstance(func, Function):
-        raise CompileError(f"@{name} is a tensor program, wanted a function of the graph")
+    func = graph_function(mod, name)
     values: dict[Var, Constant] = {}
     dims: dict[DimVar, Dim] = {}
     for key, value in params.items():

@@ -23,16 +23,17 @@ from legato.ops import table
 from legato.relax._passes import (
     FunctionPass,
     ModulePass,
+    OfModules,
     Pass,
     PassContext,
     PassInfo,
-    Sequential,
     function_pass,
     module_pass,
 )
 from legato.relax.block_builder import BlockBuilder
-from legato.relax.params import bound_params
+from legato.relax.params import bound_params, graph_function
 from legato.relax.ty import as_dim
+from legato.relay import transform as relay
 from legato.relay.module import IRModule
 from legato.transform._call_graph import callees, reachable_from, with_open_calls
 from legato.transform._inline import Inliner
@@ -90,6 +91,17 @@ def _graph_pass(name: str, *steps: Step, keeps_blocks: bool = True) -> Pass:
         return ToDataflow(1)(made(mod)) if has_blocks else made(mod)
 
     return _pass(name, run)
+
+
+class Sequential(OfModules, relay.Sequential):
+    """Passes in order, those that the current context enables, each after the passes that it requires."""
+
+    def named(self, name: str) -> Pass:
+        """A pass that another one requires. CompileError where there is none of this name."""
+        if name not in __all__:
+            raise CompileError(_absence(name), hint="`required` has names of this module's passes")
+        made: Pass = globals()[name]()
+        return made
 
 
 def _has_block(func: Function) -> bool:
@@ -241,7 +253,7 @@ def BindSymbolicVars(binding_map: Mapping[Any, Any], func_name: str | None = Non
         names = [func_name] if func_name is not None else [gv.name for gv, _ in mod.graph_functions()]
         missing, before = set(binding_map), mod
         for name in names:
-            func = _graph_function(mod, name)
+            func = graph_function(mod, name)
             own = {v for v in func.type_params if isinstance(v, DimVar)}
             values: dict[DimVar, Dim] = {v: as_dim(d) for k, d in binding_map.items() for v in own if k in (v, v.name)}
             missing -= {k for k in missing for v in values if k in (v, v.name)}
@@ -253,13 +265,6 @@ def BindSymbolicVars(binding_map: Mapping[Any, Any], func_name: str | None = Non
         return infer(with_open_calls(mod, changed))
 
     return _pass("BindSymbolicVars", run)
-
-
-def _graph_function(mod: Module, name: str) -> Function:
-    func = mod[name]
-    if not isinstance(func, Function):
-        raise CompileError(f"@{name} is a tensor program, wanted a function of the graph")
-    return func
 
 
 # ---------------------------------------------------------------------- tensor programs
@@ -332,7 +337,7 @@ def FuseTIR() -> Pass:
 
 def RewriteDataflowReshape() -> Pass:
     """Calls of tensor programs that only give the elements another shape become reshapes, which move nothing."""
-    return _pass("RewriteDataflowReshape", _steps(RestoreReshapes()))
+    return _pass("RewriteDataflowReshape", RestoreReshapes())
 
 
 def get_pipeline(name: str = "zero", **options: object) -> Pass:
@@ -408,9 +413,14 @@ _NOT_HERE: Final[Mapping[str, str]] = {
 def __getattr__(name: str) -> Any:
     why = _NOT_HERE.get(name)
     if why is None:
-        raise AttributeError(f"there is no pass {name}")
+        raise AttributeError(_absence(name))
 
     def refuse(*_: object, **__: object) -> NoReturn:
-        raise UnsupportedError(f"there is no pass {name}: {why}")
+        raise UnsupportedError(_absence(name))
 
     return refuse
+
+
+def _absence(name: str) -> str:
+    why = _NOT_HERE.get(name)
+    return f"there is no pass {name}" + (f": {why}" if why else "")

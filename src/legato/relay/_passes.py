@@ -133,7 +133,8 @@ class Pass(ABC):
         if not all(context.tell("should_run", mod, self.info)):
             return mod
         context.tell("run_before_pass", mod, self.info)
-        new = self.transform(mod, context)
+        found: Any = self.transform(mod, context)
+        new = IRModule(found) if isinstance(found, Module) else found  # a function of one's own may give either
         context.tell("run_after_pass", new, self.info)
         return new
 

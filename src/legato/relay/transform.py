@@ -206,16 +206,16 @@ class Sequential(Pass):
             if info is not None and not context.enables(info):
                 continue
             for name in info.required if info is not None else ():
-                mod = _required(name)(mod)
+                mod = self.named(name)(mod)
             mod = step(mod)
         return mod
 
-
-def _required(name: str) -> Pass:
-    if name not in __all__:
-        raise CompileError(_absence(name), hint="`required` has names of this module's passes")
-    made: Pass = globals()[name]()
-    return made
+    def named(self, name: str) -> Pass:
+        """A pass that another one requires. CompileError where there is none of this name."""
+        if name not in __all__:
+            raise CompileError(_absence(name), hint="`required` has names of this module's passes")
+        made: Pass = globals()[name]()
+        return made
 
 
 _NOT_HERE: Final[Mapping[str, str]] = {
