@@ -16,9 +16,9 @@ __all__ = ["reachable", "require_own", "require_shallow", "require_supported"]
 MAX_NESTING = 100  # blocks inside each other: passes and lowering recurse on them, and on nothing else
 
 
-def reachable(mod: Module, name: str = "main") -> Module:
-    """`mod` with those functions only that function `name` may call; CompileError if there is no such function."""
-    todo, found = [mod.var(name)], set[GlobalVar]()
+def reachable(mod: Module, *names: str) -> Module:
+    """`mod` with those functions only that functions `names` may call; CompileError if there is no such function."""
+    todo, found = [mod.var(name) for name in names], set[GlobalVar]()
     while todo:
         gv = todo.pop()
         if gv in found or gv not in mod.functions:

@@ -165,8 +165,7 @@ def _reached(mod: Module, names: Sequence[str]) -> Module:
     """`mod` with the functions and tensor programs that those of these names reach."""
     from legato.lower.supported import reachable  # on use: nothing else here needs lowering
 
-    kept = {gv for name in names for gv in reachable(mod, name).functions}
-    return mod.with_functions({gv: f for gv, f in mod.functions.items() if gv in kept})
+    return reachable(mod, *names)
 
 
 def RemoveRedundantReshape() -> Pass:

@@ -163,9 +163,7 @@ def RemoveUnusedFunctions(entry_functions: Iterable[str] | None = None) -> Pass:
         from legato.lower.supported import reachable  # on use: nothing else here needs lowering
 
         module = mod.module
-        entries = [name for name in entry_functions or ("main",) if name in module]
-        kept = {gv for name in entries for gv in reachable(module, name).functions}
-        return IRModule(module.with_functions({gv: f for gv, f in module.functions.items() if gv in kept}))
+        return IRModule(reachable(module, *(name for name in entry_functions or ("main",) if name in module)))
 
     return ModulePass(run, PassInfo(1, "RemoveUnusedFunctions"))
 
