@@ -30,8 +30,8 @@ from legato.base.immutable import Immutable
 from legato.base.limits import MAX_NUMBER
 
 __all__ = ["Binary", "Const", "Expr", "ExprLike", "Op", "Select", "Var", "add", "bitand", "bitor", "bitxor", "cdiv",
-           "const", "eq", "expr", "floordiv", "floormod", "fresh", "ge", "gt", "interned", "land", "le", "lnot", "lor",
-           "lt", "max_", "min_", "mul", "ne", "select", "shl", "shr", "sub", "truediv"]  # fmt: skip
+           "clamped", "const", "eq", "expr", "floordiv", "floormod", "fresh", "ge", "gt", "interned", "land", "le",
+           "lnot", "lor", "lt", "max_", "min_", "mul", "ne", "select", "shl", "shr", "sub", "truediv"]  # fmt: skip
 
 
 _TOO_LARGE: Final = 10**MAX_NUMBER
@@ -340,6 +340,12 @@ def cdiv(a: Expr, b: ExprLike) -> Expr:
 def min_(a: Expr, b: Expr) -> Expr:
     """The smaller of both (NaN if either is NaN)."""
     return binary(Op.MIN, a, b)
+
+
+def clamped(e: Expr, v: Var) -> tuple[Expr, ...]:
+    """`e` clamped to each bound that `v` states: all of them equal `e` where it is in that range, and there alone."""
+    least = () if v.lo is None else (max_(e, const(v.lo)),)
+    return least if v.hi is None else (*least, min_(e, const(v.hi)))
 
 
 def max_(a: Expr, b: Expr) -> Expr:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from legato.arith.expr import Const
+from legato.arith.expr import Const, clamped
 from legato.arith.expr import Var as DimVar
 from legato.arith.substitute import replace, variables
 from legato.base import dtype as dt
@@ -325,6 +325,10 @@ class Typer:
         self.solver.unify(got, shadow, Site("match_cast", node.span, checked))
         for part, wanted in _hidden(self.solver.zonk(got), shadow):
             self.solver.unify(part, wanted, Site("match_cast", node.span, self.scope))
+        for v, hole in holes.items():
+            site = Site(f"match_cast: {v.name}, in its range", node.span, self.scope)
+            for bound in clamped(hole, v):
+                self.solver.same(bound, hole, site)
         self.scope.dims.update(holes)
         return target
 
@@ -379,10 +383,16 @@ def stated_dims(pairs: Iterable[tuple[Type, Type]], made: Sequence[Dim], scope: 
     found: dict[DimVar, Dim] = {}
     wanted = set(made)
     for d, name in (pair for ty, old in pairs for pair in _pair_dims(ty, old)):
-        if d in wanted and d not in found and name not in scope.dims:
+        if d in wanted and d not in found and name not in scope.dims and _is_within(d, name):
             found[d] = name
             scope.dims.add(name)
     return found
+
+
+def _is_within(d: DimVar, name: DimVar) -> bool:
+    """Whether the range of `name` says no more than that of `d`."""
+    is_low = name.lo is None or (d.lo is not None and d.lo >= name.lo)
+    return is_low and (name.hi is None or (d.hi is not None and d.hi <= name.hi))
 
 
 def _pair_dims(ty: Type, old: Type) -> Iterator[tuple[DimVar, DimVar]]:

@@ -283,7 +283,7 @@ class Walk:
     def check(self, ty: Type, annotation: Type, site: Site) -> Type:
         """`annotation`, which `ty` is required to fit; dims that only it names stand for whatever `ty` has there."""
         unknown: dict[DimVar, Dim] = {
-            v: self.solver.dim_hole(v.name) for v in dim_vars(annotation) if v not in site.scope.dims
+            v: self.solver.dim_hole(v.name, v.lo, v.hi) for v in dim_vars(annotation) if v not in site.scope.dims
         }
         wanted = replace_vars(self.annotation(annotation, site.span), {}, unknown)
         self.solver.unify(ty, wanted, site)

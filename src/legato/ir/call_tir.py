@@ -19,7 +19,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from legato.arith.expr import Var
+from legato.arith.expr import Var, clamped
 from legato.arith.linear import divide, solve
 from legato.arith.substitute import substitute, variables
 from legato.base.dataclass import dataclass
@@ -33,7 +33,7 @@ from legato.tir.buffer import Buffer
 from legato.tir.stmt import Func, FuncKind
 from legato.tir.walk import buffers_written
 
-__all__ = ["CALL_TIR", "CallTirAttrs", "call_tir", "calling", "program_dims", "program_fault"]
+__all__ = ["CALL_TIR", "CallTirAttrs", "call_tir", "calling", "program_dims", "program_fault", "require_ranges"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,7 @@ def _typed(func: Func, relation: Relation, kernel: Type, args: Type, attrs: Call
         for b, a in zip(buffers, args.fields, strict=False):
             wanted = TensorType(tuple(substitute(d, dims) for d in b.shape), b.dtype)
             relation.unify(a, wanted, f"{b.name} of @{func.name}")
+        require_ranges(relation, func.name, dims)
         return attrs.out_type
     tensors = [t for t in (*args.fields, *attrs.own) if isinstance(t, TensorType)]
     places = [*zip(buffers, tensors, strict=True), *((buffers[arg], attrs.out[n]) for arg, n in attrs.begins.items())]
@@ -113,7 +114,15 @@ def _typed(func: Func, relation: Relation, kernel: Type, args: Type, attrs: Call
     for b, t in places:
         for n, (d, got) in enumerate(zip(b.shape, t.shape, strict=True)):
             relation.same(substitute(d, solved), got, f"extent {n} of {b.name}")
+    require_ranges(relation, func.name, solved)
     return attrs.out_type
+
+
+def require_ranges(relation: Relation, name: str, values: Mapping[Var, Dim]) -> None:
+    """Requires the values of index parameters of @name to be in the ranges that the parameters state."""
+    for d, value in values.items():
+        for bound in clamped(value, d):
+            relation.same(bound, value, f"{d.name} of @{name}, in its range")
 
 
 def _buffers(func: Func) -> list[Buffer]:

@@ -14,6 +14,7 @@ from legato.arith.substitute import substitute
 from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError, RunError
 from legato.ir.attr_record import Attrs
+from legato.ir.call_tir import require_ranges
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, TupleType, Type
 from legato.ops._tensors import Array, product, tensor_bytes
@@ -125,6 +126,7 @@ def _relation(rel: Relation, inputs: Type, attrs: CallTeAttrs) -> Type | None:
     for t, ty in zip(stages.inputs, inputs.fields, strict=True):
         wanted = TensorType(tuple(substitute(d, values) for d in t.shape), t.dtype)
         rel.unify(ty, wanted, f"{t.name} of @{found.func.name}")
+    require_ranges(rel, found.func.name, values)
     return found.results(attrs.dims)
 
 

@@ -1,5 +1,6 @@
 """Loop programs that somebody wrote, made safe to run: what they mean stays the same, where they mean something.
 
+* Ranges that variables of loops and Lets state are forgotten: they are no proof. Callers see to those of parameters.
 * Memory that a kernel allocates holds zeros at first, unless all that is read of it is shown to be stored before.
 * A buffer stays in registers only where every subscript is a literal once loops are unrolled, and it is small.
 * VerifyError for what would take code generation too long: loops to be unrolled, vectors and nests that are too large.
@@ -8,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from legato.arith.expr import Const, Expr, Var, const, fresh
@@ -18,10 +20,10 @@ from legato.tir.accesses import limits
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
 from legato.tir.schedule._cover import uncovered
-from legato.tir.stmt import Alloc, For, Func, If, LoopKind, Stmt, Store, block
+from legato.tir.stmt import Alloc, For, Func, If, Let, LoopKind, Stmt, Store, block
 from legato.tir.threads import settled
 from legato.tir.verify import verify
-from legato.tir.walk import bound_buffers, copy_buffer, loops, replace_buffer, statements
+from legato.tir.walk import bound_buffers, copy_buffer, loops, replace_buffer, statements, substitute
 
 __all__ = ["filled", "sealed"]
 
@@ -34,11 +36,22 @@ _EXPANDED = (LoopKind.UNROLL, LoopKind.VECTOR)
 
 def sealed(func: Func) -> Func:
     """`func`, which is any kernel, as described above; VerifyError where it is ill-formed."""
-    func = settled(func)
+    func = settled(_unstated(func))
     verify(func)
     _require_small(func)
     body = replace_buffer(func.body, {b: _in_memory(b) for b in _misplaced(func)})
     return func.with_body(transform(body, _cleared))
+
+
+def _unstated(func: Func) -> Func:
+    """`func` with variables of loops and Lets that state no range, but that a loop's begins at 0."""
+    bound = [(s.var, 0 if isinstance(s, For) else None) for s in statements(func) if isinstance(s, For | Let)]
+    new = {v: Var(v.name, v.dtype, lo) for v, lo in bound if v.hi is not None or v.lo not in (None, lo)}
+
+    def rebound(s: Stmt) -> Stmt | None:
+        return replace(s, var=new[s.var]) if isinstance(s, For | Let) and s.var in new else None
+
+    return func.with_body(transform(substitute(func.body, new), rebound)) if new else func
 
 
 def _require_small(func: Func) -> None:
