@@ -20,7 +20,6 @@ from legato.script.modules import graph_names, module_names, tensor_names
 from legato.script.modules.evaluate import Namespace
 from legato.script.modules.operators import OPERATORS, SAME, OpForm
 from legato.script.modules.spelling import SPELT
-from legato.script.modules.types import AnyForm
 from legato.script.modules.values import ReaderCall
 
 __all__ = ["stub", "stubs", "write"]
@@ -62,7 +61,7 @@ def _entry(name: str, value: Any) -> Iterator[str]:
         yield _function(name, value.rule, skipped=1)
     elif inspect.isfunction(value):
         yield _function(name, value)
-    elif isinstance(value, Namespace) and not isinstance(value, AnyForm):
+    elif isinstance(value, Namespace):
         yield from _namespace(name, value)
     elif isinstance(value, float):
         yield f"{name}: _t.Any"

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from legato.base import dtype as dt
-from legato.base.errors import UnsupportedError
+from legato.base.errors import TypeCheckError, UnsupportedError
+from legato.script.modules import options
 from legato.script.modules.forms import BufferForm, ScalarType
 from legato.tir.buffer import Layout, Scope
 
@@ -30,6 +31,8 @@ class BufferType:
         extents = _shape(shape)
         return BufferForm(extents, dtype_of(dtype), _scope(scope), _layout(len(extents), **own) if own else None)
 
+    __iter__ = None  # `[…]` of any index is a buffer: there is no last one
+
     def __getitem__(self, given: Any) -> BufferForm:
         shape, *dtype = given if isinstance(given, tuple) and isinstance(given[0], tuple) else (given,)
         return self(shape, *dtype)
@@ -40,9 +43,20 @@ _LAYOUT: Final = ("order", "halo", "halo_value", "pad")
 
 def _layout(rank: int, order: Any = None, halo: Any = (), halo_value: Any = 0.0, pad: Any = ()) -> Layout:
     """How a buffer lies in memory; see `tir.buffer.Layout`."""
-    return Layout(
-        tuple(range(rank) if order is None else order), tuple(map(tuple, halo)), float(halo_value), tuple(pad)
-    )
+    listed = tuple(range(rank)) if order is None else _numbers(order, "order")
+    around = tuple(_pair(h) for h in options.sequence(halo, "halo"))
+    return Layout(listed, around, float(halo_value), _numbers(pad, "pad"))
+
+
+def _numbers(given: Any, what: str) -> tuple[int, ...]:
+    return tuple(options.number(n, f"a number of {what}") for n in options.sequence(given, what))
+
+
+def _pair(given: Any) -> tuple[int, int]:
+    found = _numbers(given, "halo")
+    if len(found) != 2:
+        raise TypeCheckError(f"halo: {len(found)} numbers, wanted (before, after)")
+    return found
 
 
 _USUAL: Final[Mapping[str, tuple[Any, ...]]] = {

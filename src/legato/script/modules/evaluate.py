@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from inspect import signature
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from legato.arith.expr import Expr, Var
 from legato.base import dtype as dt
@@ -24,8 +24,9 @@ from legato.base.errors import CompileError, LegatoError, ParseError, TypeCheckE
 from legato.script.source import Source
 from legato.tir.scalars import as_index
 
-__all__ = ["Consequence", "Evaluator", "Namespace", "Outer", "TextNames", "assigned", "raise_all"]
+__all__ = ["Consequence", "Evaluator", "Namespace", "Outer", "TextNames", "assigned", "parsed_dim", "raise_all"]
 
+T = TypeVar("T")
 Outer = Callable[[str], Any]  # what a name around a script means; LookupError where it means nothing
 
 _BINARY: Final[dict[type[ast.AST], str]] = {
@@ -60,7 +61,12 @@ class TextNames:
 
 
 class Namespace:
-    """What scripts reach members of by name, but for those that begin with `_`."""
+    """What scripts reach members of by name: those that `__getattr__` gives, but for names that begin with `_`."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in vars(self):
+            raise AttributeError(f"there is no {name} here")
+        return vars(self)[name]
 
 
 class Consequence(CompileError):
@@ -83,6 +89,7 @@ class Evaluator:
         self.dims: ChainMap[str, Var] = ChainMap()  # by the names that shapes give them; of functions, innermost first
         self.bounds: Mapping[str, Any] = {}  # (least, largest) of dims by name, where that is not (0, None)
         self.faults: list[CompileError] = []  # of statements that were passed over
+        self._counted: dict[int, tuple[Any, int]] = {}  # sequences by id, with how many items each has
 
     # ------------------------------------------------------------------ what kinds of functions decide
 
@@ -100,8 +107,9 @@ class Evaluator:
 
     def member(self, value: Any, name: str) -> Any:
         """`value.name` of what is no module: of a text's values, that of a namespace."""
-        is_namespace = isinstance(value, Namespace) and not name.startswith("_")
-        if is_namespace or not isinstance(self.outer, TextNames):
+        if isinstance(value, Namespace) and not name.startswith("_"):
+            return value.__getattr__(name)  # and nothing else that Python's object has
+        if not isinstance(self.outer, TextNames):
             return getattr(value, name)
         raise TypeCheckError(f"{self.described(value)} has no {name}")
 
@@ -122,7 +130,7 @@ class Evaluator:
     def dim(self, d: Any) -> Expr:
         """An extent: a number, an expression of dims, or the text of one, in which new names are new dims."""
         if isinstance(d, str):
-            tree = _parsed(d)
+            tree = parsed_dim(d)
             functions = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Attribute)}  # T in T.min(n, 4)
             for node in ast.walk(tree):
                 if id(node) in functions or not isinstance(node, ast.Name):
@@ -221,9 +229,7 @@ class Evaluator:
     def _call(self, node: ast.Call) -> Any:
         function = self.value(node.func)
         values = self.each([*node.args, *(k.value for k in node.keywords)])
-        args: list[Any] = []
-        for a, value in zip(node.args, values, strict=False):
-            args += value if isinstance(a, ast.Starred) else (value,)
+        args = self._spread(node.args, values[: len(node.args)])
         keywords: dict[str, Any] = {}
         for k, value in zip(node.keywords, values[len(node.args) :], strict=True):
             keywords |= value if k.arg is None else {k.arg: value}
@@ -256,15 +262,38 @@ class Evaluator:
         return slice(*(None if e is None else self.value(e) for e in (node.lower, node.upper, node.step)))
 
     def _sequence(self, node: ast.Tuple | ast.List) -> Any:
+        found = self._spread(node.elts, self.each(node.elts))
+        return self._small(tuple(found) if isinstance(node, ast.Tuple) else found)
+
+    def _spread(self, nodes: Sequence[ast.expr], values: Sequence[Any]) -> list[Any]:
+        """Values, those of sequences with a star one by one."""
         found: list[Any] = []
-        for e, value in zip(node.elts, self.each(node.elts), strict=True):
-            found += value if isinstance(e, ast.Starred) else (value,)
-        return tuple(found) if isinstance(node, ast.Tuple) else found
+        for node, value in zip(nodes, values, strict=True):
+            if isinstance(node, ast.Starred) and not isinstance(value, tuple | list):
+                raise self.error(node, f"{self.described(value)} is no sequence, which a star is for")
+            found += value if isinstance(node, ast.Starred) else (value,)
+        return found
+
+    def _small(self, made: T) -> T:
+        """A sequence or dictionary that has no more items, with those of what is in it, than are allowed."""
+        if self._items(made) > max(_MOST_ITEMS, len(self.source.text)):  # what is written out is as long as its text
+            raise TypeCheckError(f"a sequence of more than {_MOST_ITEMS} items")
+        return made
+
+    def _items(self, value: Any) -> int:
+        if not isinstance(value, tuple | list | dict):
+            return 0
+        known = self._counted.get(id(value))
+        if known is None:
+            inside = (*value, *value.values()) if isinstance(value, dict) else value
+            known = self._counted[id(value)] = value, len(value) + sum(map(self._items, inside))
+        return known[1]
 
     def _dict(self, node: ast.Dict) -> dict[Any, Any]:
         if None in node.keys:
             raise self.error(node, "** in a dictionary has no meaning in a script", kind=UnsupportedError)
-        return {self.value(k): self.value(v) for k, v in zip(node.keys, node.values, strict=True) if k is not None}
+        pairs = [(k, v) for k, v in zip(node.keys, node.values, strict=True) if k is not None]
+        return self._small({self.value(k): self.value(v) for k, v in pairs})
 
     def _binary(self, node: ast.BinOp) -> Any:
         """A chain of operators is read from its first operand on: sums have any length."""
@@ -308,7 +337,7 @@ class Evaluator:
         if type(a) is type(b) and isinstance(a, str | tuple | list) and op in ("+", "==", "!="):
             if len(a) + len(b) > _MOST_ITEMS:
                 raise TypeCheckError(f"a sequence of more than {_MOST_ITEMS} items")
-            return _NUMBERS[op](a, b)
+            return self._small(_NUMBERS[op](a, b))
         return self.binary(op, a, b)
 
     @staticmethod
@@ -362,11 +391,11 @@ def _misfit(name: str, function: Any, args: list[Any], keywords: dict[str, Any])
     return None
 
 
-def _parsed(dim: str) -> ast.expr:
-    """The text of a dim, read."""
+def parsed_dim(dim: str) -> ast.expr:
+    """The text of a dim, read. TypeCheckError where it is none."""
     try:
         return ast.parse(dim, mode="eval").body
-    except (SyntaxError, ValueError, MemoryError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise TypeCheckError(f"{dim[:40]!r} is no dim", hint='a name, or arithmetic: "2 * n"') from None
 
 

@@ -102,7 +102,7 @@ class Loops:
     begins: tuple[Any, ...]
     ends: tuple[Any, ...]
     kind: LoopKind = LoopKind.SERIAL
-    step: int = 1
+    step: Any = 1
     bounds: tuple[int | None, int | None] = (0, None)  # of the variable, from 0
 
 

@@ -246,7 +246,7 @@ class _Exact(Namespace):
         return OpForm(name, exact=True)
 
     def __getitem__(self, name: str) -> OpForm:
-        return OpForm(name, exact=True)
+        return OpForm(options.name(name, "an operator"), exact=True)
 
 
 nn, image, op = _Names("nn"), _Names("image"), _Exact()

@@ -51,7 +51,7 @@ class OpForm(Namespace):
 
     def __getattr__(self, name: str) -> OpForm:
         if name.startswith("_") or not self.exact:
-            raise AttributeError(name)
+            raise AttributeError(f"R.{self.name} has no {name}")
         return OpForm(f"{self.name}.{name}", exact=True)
 
 

@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from reprlib import repr  # which is short, whatever is given
 from typing import Any
 
 from legato.base.errors import TypeCheckError
 
-__all__ = ["Bounds", "bounds", "name", "number", "sequence", "words"]
+__all__ = ["Bounds", "Range", "bounds", "limits", "name", "number", "sequence", "words"]
 
-Bounds = Mapping[str, tuple[int | None, int | None]]  # (least, largest) by the name of a dim
+Range = tuple[int | None, int | None]  # (least, largest), None where that is not known
+Bounds = Mapping[str, Range]  # by the name of a dim
 
 
 def name(given: Any, what: str) -> str:
     """A string."""
     if not isinstance(given, str) or not given:
-        raise TypeCheckError(f"{what} is {given!r}, wanted a name")
+        raise TypeCheckError(f"{what} is {repr(given)}, wanted a name")
     return given
 
 
 def number(given: Any, what: str) -> int:
     """An integer from 0 on."""
     if not isinstance(given, int) or isinstance(given, bool) or given < 0:
-        raise TypeCheckError(f"{what} is {given!r}, wanted a number from 0 on")
+        raise TypeCheckError(f"{what} is {repr(given)}, wanted a number from 0 on")
     return given
 
 
 def sequence(given: Any, what: str) -> tuple[Any, ...]:
     """A tuple or a list."""
     if not isinstance(given, tuple | list):
-        raise TypeCheckError(f"{what} is {given!r}, wanted a tuple")
+        raise TypeCheckError(f"{what} is {repr(given)}, wanted a tuple")
     return tuple(given)
 
 
@@ -39,17 +41,20 @@ def words(given: Any, what: str) -> dict[str, str]:
 
 
 def bounds(given: Any) -> Bounds:
-    """The ranges of dims by their names: (least, largest), None where that is not known."""
-    found = {}
-    for key, value in _dictionary(given, "bounds").items():
-        pair = sequence(value, f"the range of {key}")
-        if len(pair) != 2 or not all(b is None or (isinstance(b, int) and not isinstance(b, bool)) for b in pair):
-            raise TypeCheckError(f"the range of {key} is {pair!r}, wanted (least, largest)")
-        found[name(key, "a dim")] = pair
-    return found
+    """The ranges of dims by their names."""
+    return {name(d, "a dim"): limits(pair, f"the range of {d}") for d, pair in _dictionary(given, "bounds").items()}
+
+
+def limits(given: Any, what: str) -> Range:
+    """A range."""
+    pair = sequence(given, what)
+    if len(pair) != 2 or not all(b is None or (isinstance(b, int) and not isinstance(b, bool)) for b in pair):
+        raise TypeCheckError(f"{what} is {repr(pair)}, wanted (least, largest)")
+    least, largest = pair
+    return least, largest
 
 
 def _dictionary(given: Any, what: str) -> Mapping[Any, Any]:
     if given is not None and not isinstance(given, Mapping):
-        raise TypeCheckError(f"{what}: got {given!r}, wanted a dictionary")
+        raise TypeCheckError(f"{what}: got {repr(given)}, wanted a dictionary")
     return given or {}

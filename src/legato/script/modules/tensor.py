@@ -21,7 +21,7 @@ from legato.base import dtype as dt
 from legato.base.errors import CompileError, TypeCheckError, UnsupportedError
 from legato.script.modules import options
 from legato.script.modules.blocks import Block, Place
-from legato.script.modules.evaluate import Evaluator, Outer, raise_all
+from legato.script.modules.evaluate import Evaluator, Outer, parsed_dim, raise_all
 from legato.script.modules.forms import (
     Allocation,
     Attributes,
@@ -440,6 +440,8 @@ class TensorReader(Evaluator):
             raise self.error(s, "else of a loop has no meaning in a tensor program", kind=UnsupportedError)
         if not isinstance(loops, Loops):
             raise self.error(s.iter, f"{self.described(loops)} is no loop", "range, T.grid, T.serial, T.parallel, …")
+        if not isinstance(loops.step, int) or loops.step < 1:
+            raise UnsupportedError("a loop has a step that is a number of at least 1")
         targets = s.target.elts if isinstance(s.target, ast.Tuple) else [s.target]
         if len(targets) != len(loops.ends):
             raise TypeCheckError(f"{len(targets)} names for {len(loops.ends)} loops")
@@ -514,8 +516,8 @@ def _quoted(annotations: Sequence[ast.expr]) -> set[str]:
     found: set[str] = set()
     for text in texts:
         try:
-            found |= {n.id for n in ast.walk(ast.parse(text, mode="eval")) if isinstance(n, ast.Name)}
-        except SyntaxError:
+            found |= {n.id for n in ast.walk(parsed_dim(text)) if isinstance(n, ast.Name)}
+        except TypeCheckError:
             continue  # told where the annotation is read
     return found
 
@@ -523,8 +525,6 @@ def _quoted(annotations: Sequence[ast.expr]) -> set[str]:
 def _range(args: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...], Any, int]:
     begin, end = (0, args[0]) if len(args) == 1 else args[:2]
     step = args[2] if len(args) > 2 else 1
-    if not isinstance(step, int) or step < 1:
-        raise UnsupportedError("a loop has a step that is a number of at least 1")
     return (begin,), (end,), LoopKind.SERIAL, step
 
 

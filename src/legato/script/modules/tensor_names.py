@@ -25,6 +25,7 @@ from legato.arith import expr as arith
 from legato.arith.expr import Expr, const
 from legato.base import dtype as dt
 from legato.base.errors import TypeCheckError, UnsupportedError
+from legato.script.modules import options
 from legato.script.modules.buffer_forms import Buffer as Buffer
 from legato.script.modules.buffer_forms import dtype_of
 from legato.script.modules.evaluate import Namespace
@@ -123,7 +124,7 @@ def _loops(kind: LoopKind) -> Callable[..., Loops]:
                 "annotations of a loop", hint="T.parallel, T.vectorized and T.unroll say how it runs"
             )
         first, last = (0, begin) if end is None else (begin, end)
-        return Loops((first,), (last,), kind, 1 if step is None else step, bounds)
+        return Loops((first,), (last,), kind, 1 if step is None else step, options.limits(bounds, "bounds"))
 
     return loops
 
@@ -243,7 +244,7 @@ def var(dtype: Any = "int32", name: str = "") -> NewVar:
 
 def bounded(lo: Any = 0, hi: Any = None) -> Bounded:
     """The annotation of an index parameter that is at least `lo` and at most `hi`; None where that is not known."""
-    return Bounded(lo, hi)
+    return Bounded(*options.limits((lo, hi), "T.bounded"))
 
 
 class _Let(LetMark):
@@ -252,7 +253,7 @@ class _Let(LetMark):
 
     def __call__(self, value: Any, *, bounds: Any = (None, None)) -> LetForm:
         """bounds: its least and largest value, if known."""
-        return LetForm(value, bounds)
+        return LetForm(value, options.limits(bounds, "bounds"))
 
     def __getitem__(self, dtype: Any) -> LetMark:
         return LetMark(dtype_of(dtype))

@@ -97,6 +97,9 @@ def meta(reader: GraphReader, name: str) -> Constant:
 def decoded(text: str, shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:
     """The array whose elements, in rows, have the bytes that `text` has in base 64."""
     try:
-        return np.frombuffer(base64.b64decode(text, validate=True), dtype.numpy).reshape(shape)
+        raw = base64.b64decode(text, validate=True)
+        if dtype.is_bool and raw.strip(b"\x00\x01"):
+            raise ValueError("a byte of bool that is neither 0 nor 1")
+        return np.frombuffer(raw, dtype.numpy).reshape(shape)
     except ValueError as error:
         raise TypeCheckError(f"R.array: {error}") from error
