@@ -119,3 +119,12 @@ def test_elements_that_there_are_none_of_become_as_many() -> None:
         assert run(np.zeros((0, 0), np.float32)).shape == (0,)
         with pytest.raises(RunError, match="number of elements"):
             run(np.zeros((2, 0), np.float32))
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_a_dim_on_both_sides_cancels_also_where_it_is_0(n: int) -> None:
+    rows = "reshape(reshape(%x, newshape=[dim[1], dim[n * 2]]), newshape=[-1, n, 2])"
+    module = legato.parse(f'#[version = "0.0.5"]\ndef @main(%x: Tensor[(n, 2), float32]) {{ {rows} }}')
+    x = np.arange(2 * n, dtype=np.float32).reshape(n, 2)
+    for run in (lambda x: evaluate(module, [x]), legato.compile(module)):
+        np.testing.assert_array_equal(run(x), x[None])

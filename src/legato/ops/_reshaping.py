@@ -53,14 +53,16 @@ def _product_of(literal: int, others: Counter[Dim]) -> Dim:
 
 
 def quotient(a: Sequence[Dim], b: Sequence[Dim]) -> Dim:
-    """product(a) / product(b), known to be exact. A dim on both sides cancels, also where it is 0."""
+    """product(a) / product(b), known to be exact. A dim on both sides cancels, also where it is 0; what that leaves
+    need not be exact: there are no elements."""
+    is_empty = False
     for d in [d for d in b if isinstance(d, Const) and d.value == 0]:
         if d in a:
-            a, b = _without(a, d), _without(b, d)
+            a, b, is_empty = _without(a, d), _without(b, d), True
     x, y = cancel(a, b)
     if isinstance(y, Const) and y.value == 0:
         return const(0)
-    if isinstance(x, Const) and isinstance(y, Const) and x.value % y.value:
+    if isinstance(x, Const) and isinstance(y, Const) and x.value % y.value and not is_empty:
         raise ShapeError(f"{product(a)} elements do not divide into rows of {product(b)}")
     return x if is_one(y) else x // y
 
