@@ -21,10 +21,11 @@ from typing import Any, Final, TypeVar
 from legato.arith.expr import Expr, Var
 from legato.base import dtype as dt
 from legato.base.errors import CompileError, LegatoError, ParseError, TypeCheckError, UnsupportedError
+from legato.script.modules.statements import assigned
 from legato.script.source import Source
 from legato.tir.scalars import as_index
 
-__all__ = ["Consequence", "Evaluator", "Namespace", "Outer", "TextNames", "assigned", "parsed_dim", "raise_all"]
+__all__ = ["Consequence", "Evaluator", "Namespace", "Outer", "TextNames", "parsed_dim", "raise_all"]
 
 T = TypeVar("T")
 Outer = Callable[[str], Any]  # what a name around a script means; LookupError where it means nothing
@@ -360,12 +361,6 @@ _RULES: Final[dict[type[ast.AST], Callable[[Any, Any], Any]]] = {
     ast.BinOp: Evaluator._binary, ast.Compare: Evaluator._compare, ast.BoolOp: Evaluator._logic,
     ast.UnaryOp: Evaluator._unary,
 }  # fmt: skip
-
-
-def assigned(stmts: Sequence[ast.stmt]) -> list[str]:
-    """The names that statements assign, in their order."""
-    found = (n for s in stmts for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
-    return list(dict.fromkeys(n.id for n in found))
 
 
 def raise_all(faults: Sequence[CompileError]) -> None:

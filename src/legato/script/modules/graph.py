@@ -33,7 +33,7 @@ from legato.ir.expr import Call, Constructor, Expr, Function, GlobalVar, Match, 
 from legato.ir.let import lets
 from legato.ir.scope import operands, pattern_vars
 from legato.ir.types import TensorType, Type, TypeVar, free_type_vars
-from legato.script.modules.evaluate import Consequence, Evaluator, Outer, assigned, raise_all
+from legato.script.modules.evaluate import Consequence, Evaluator, Outer, raise_all
 from legato.script.modules.forms import NewVar
 from legato.script.modules.graph_forms import (
     Dataflows,
@@ -48,6 +48,7 @@ from legato.script.modules.graph_forms import (
 from legato.script.modules.names import Members
 from legato.script.modules.operators import OPERATORS, OpForm, own_operator
 from legato.script.modules.patterns import read_pattern
+from legato.script.modules.statements import assigned, given, returns
 from legato.script.modules.types import DataForm, TypeVarForm, type_of, type_parameters, unnamed
 from legato.script.modules.values import ReaderCall
 from legato.script.source import Source
@@ -410,8 +411,8 @@ class GraphReader(Evaluator):
     ) -> Expr | None:  # fmt: skip
         """The value of a choice that returns. One that does not assigns the names that all of its branches do; a match
         with one case, those of its last statement."""
-        names = _given(bodies)
-        returned = [_returns(b) for b in bodies]
+        names = given(bodies)
+        returned = [returns(b) for b in bodies]
         if any(returned) and not all(returned):
             raise self.error(s, "one branch returns, the other does not")
         if all(returned) and rest:
@@ -475,22 +476,6 @@ class GraphReader(Evaluator):
         return replace(Options.of(**given), is_graph=self.options.is_graph)
 
 
-def _given(bodies: Sequence[Sequence[ast.stmt]]) -> list[str]:
-    """The names that a choice without a return gives values to."""
-    if len(bodies) > 1:
-        found = [assigned(body) for body in bodies]
-        return [n for n in found[0] if all(n in other for other in found[1:])]
-    match bodies[0][-1] if bodies else None:
-        case ast.If(body=body, orelse=orelse):
-            return _given([body, orelse])
-        case ast.Match(cases=cases):
-            return _given([c.body for c in cases])
-        case None:
-            return []
-        case last:
-            return assigned([last])
-
-
 def _is_type(form: Any) -> bool:
     return not isinstance(form, int | str | Dim)
 
@@ -500,12 +485,3 @@ _OPERATORS: dict[str, str] = {
     "@": "matmul", "==": "equal", "!=": "not_equal", "<": "less", "<=": "less_equal", ">": "greater",
     ">=": "greater_equal",
 }  # fmt: skip
-
-
-def _returns(stmts: Sequence[ast.stmt]) -> bool:
-    last = stmts[-1] if stmts else None
-    if isinstance(last, ast.If):
-        return _returns(last.body) and _returns(last.orelse)
-    if isinstance(last, ast.Match):
-        return all(_returns(case.body) for case in last.cases)
-    return isinstance(last, ast.Return)

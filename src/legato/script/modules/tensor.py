@@ -16,17 +16,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from legato.arith.expr import Const, Expr, Var, const, floordiv
-from legato.arith.substitute import variables
 from legato.base import dtype as dt
 from legato.base.errors import CompileError, TypeCheckError, UnsupportedError
 from legato.script.modules import options
 from legato.script.modules.blocks import Block, Place
-from legato.script.modules.evaluate import Evaluator, Outer, parsed_dim, raise_all
+from legato.script.modules.evaluate import Outer, raise_all
 from legato.script.modules.forms import (
     Allocation,
     Attributes,
     BlockForm,
-    Bounded,
     BufferForm,
     CheckForm,
     Handle,
@@ -39,6 +37,7 @@ from legato.script.modules.forms import (
     Viewed,
 )
 from legato.script.modules.host_names import ObjectForm, OpenForm, ViewForm
+from legato.script.modules.tensor_params import Parameters
 from legato.script.source import Source
 from legato.tir import scalars
 from legato.tir.buffer import Buffer, Scope
@@ -94,13 +93,11 @@ def tensor_function(
         raise
 
 
-class TensorReader(Evaluator):
+class TensorReader(Parameters):
     """Reads one function."""
 
     def __init__(self, source: Source, node: ast.FunctionDef, outer: Outer) -> None:
-        super().__init__(source, outer)
-        self.node = node
-        self.params: dict[str, Buffer | Var | Handle] = {}
+        super().__init__(source, node, outer)
         self.around: list[For] = []  # loops that are open, without their bodies
         self.stored: set[Buffer] = set()
         self.checks = 0
@@ -111,7 +108,7 @@ class TensorReader(Evaluator):
         self, name: str, reorder: bool, host: bool = False, constants: Mapping[str, str] | None = None
     ) -> Func:
         """The whole function, verified."""
-        self._parameters()
+        self.read_parameters()
         body = self.body(self.node.body)
         raise_all(self.faults)
         held = options.words(constants, "constants")
@@ -119,9 +116,9 @@ class TensorReader(Evaluator):
         if odd or (held and not host):
             raise self.error(self.node, f"constants: {', '.join(odd) or name}", "they are buffers of a host function")
         bound = tuple((b, held[n]) for n, b in self.params.items() if n in held and isinstance(b, Buffer))
-        params = [self._parameter(given, p) for given, p in self.params.items() if given not in held]
+        params = [self.parameter(given, p) for given, p in self.params.items() if given not in held]
         buffers = [p for p in params if isinstance(p, Buffer)]
-        named = [d for d in self._named(params) if d not in params]
+        named = [d for d in self.named_dims(params) if d not in params]
         ordered: tuple[Buffer | Var, ...] = (*buffers, *(p for p in params if isinstance(p, Var)), *named)
         if not reorder:
             ordered = (*params, *named)
@@ -129,67 +126,6 @@ class TensorReader(Evaluator):
         func = Func(name, ordered, body, kind, bound, span=self.source.span(self.node))
         verify(func if host else settled(func))
         return func
-
-    # ------------------------------------------------------------------ parameters
-
-    def _parameters(self) -> None:
-        given = self.node.args
-        if given.vararg or given.kwarg or given.kwonlyargs or given.defaults:
-            raise self.error(self.node, "parameters of a tensor program have no defaults, and no stars")
-        for arg in (*given.posonlyargs, *given.args):
-            if arg.annotation is None:
-                hint = "T.handle, T.Buffer(shape, dtype), or an integer: T.int64"
-                raise self.error(arg, f"parameter {arg.arg} has no annotation", hint)
-        args = [(arg, arg.annotation) for arg in (*given.posonlyargs, *given.args) if arg.annotation is not None]
-        in_shapes = _quoted([annotation for _, annotation in args])
-        for arg, annotation in args:  # dims first: shapes of earlier parameters may name later ones
-            if _may_be_scalar(annotation):
-                form = self.value(annotation)
-                with self.at(annotation):
-                    if isinstance(form, ScalarType | Bounded):
-                        var = self._scalar_parameter(arg.arg, form, arg.arg in in_shapes)
-                        self.names[arg.arg] = self.dims[arg.arg] = var
-        for arg, annotation in args:
-            form = self.value(annotation)
-            with self.at(annotation):
-                self.names[arg.arg] = self.params[arg.arg] = self._annotated(arg.arg, form)
-
-    @staticmethod
-    def _scalar_parameter(name: str, form: ScalarType | Bounded, is_dim: bool) -> Var:
-        if isinstance(form, Bounded):
-            return Var(name, dt.index, form.lo, form.hi)
-        if form.dtype == dt.handle:
-            return Var(name, dt.handle)
-        if not form.dtype.is_int and form.dtype != dt.index:
-            raise UnsupportedError(
-                f"parameter {name} is a scalar of {form.dtype}", hint="pass a tensor: T.Buffer((), …)"
-            )
-        return Var(name, dt.index, 0 if is_dim else None)
-
-    def _annotated(self, name: str, form: Any) -> Buffer | Var | Handle:
-        if isinstance(form, BufferForm):
-            return self.buffer(name, form)
-        if isinstance(form, Handle):
-            return Handle()
-        if isinstance(form, ScalarType | Bounded):
-            return self.dims[name]
-        raise TypeCheckError(f"{self.described(form)} is no annotation of a parameter")
-
-    def _parameter(self, name: str, p: Buffer | Var | Handle) -> Buffer | Var:
-        if isinstance(p, Handle):
-            hint = f'{name.upper()} = T.match_buffer({name}, shape, "float32")'
-            raise self.error(self.node, f"nothing says what the handle {name} points to", hint)
-        return p
-
-    def _named(self, params: Sequence[Buffer | Var]) -> list[Var]:
-        """The dims of the shapes of parameters, in the order in which they are named."""
-        shapes = (d for p in params if isinstance(p, Buffer) for d in p.shape)
-        return list(dict.fromkeys(v for d in shapes for v in variables(d)))
-
-    def buffer(self, name: str, form: BufferForm) -> Buffer:
-        """The buffer that a form describes; names of dims that are new stand for new ones."""
-        shape = tuple(self.dim(d) for d in form.shape)
-        return Buffer(name, shape, form.dtype, form.layout, form.scope)
 
     # ------------------------------------------------------------------ values
 
@@ -502,24 +438,6 @@ def joined(items: Sequence[Item]) -> Stmt:
         else:
             done = [item(block(*reversed(done)))]
     return block(*reversed(done))
-
-
-def _may_be_scalar(annotation: ast.expr) -> bool:
-    """Whether an annotation may say an index parameter; it names no dims then."""
-    called = annotation.func if isinstance(annotation, ast.Call) else annotation
-    return isinstance(called, ast.Attribute) and (called is annotation or called.attr == "bounded")
-
-
-def _quoted(annotations: Sequence[ast.expr]) -> set[str]:
-    """The names in the texts of dims."""
-    texts = (n.value for a in annotations for n in ast.walk(a) if isinstance(n, ast.Constant) and type(n.value) is str)
-    found: set[str] = set()
-    for text in texts:
-        try:
-            found |= {n.id for n in ast.walk(parsed_dim(text)) if isinstance(n, ast.Name)}
-        except TypeCheckError:
-            continue  # told where the annotation is read
-    return found
 
 
 def _range(args: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...], Any, int]:
