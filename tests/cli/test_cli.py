@@ -18,7 +18,7 @@ import legato
 from legato import cli
 from legato.base.errors import InternalError, PlatformError
 from legato.base.precision import Precision
-from legato.cli._answer import Answer, rows, seconds, size
+from legato.cli._answer import Answer
 from legato.compare import Culprit, OutputReport, Report
 from legato.driver import load_model
 from legato.ir.files import save_json_file
@@ -472,23 +472,6 @@ def test_cache_is_listed_and_cleared(here: Path) -> None:
 
 
 # ------------------------------------------------------------------ text
-
-
-def test_rows() -> None:
-    assert rows([("a", "1"), ("bcd", "22")], right=(1,)) == "a     1\nbcd  22"
-
-
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (46_800_000, "46.8 MB"), (2 * 10**12, "2000.0 GB")],
-)
-def test_sizes(count: int, text: str) -> None:
-    assert size(count) == text
-
-
-@pytest.mark.parametrize(("value", "text"), [(65e-9, "0.1 µs"), (0.00123, "1.23 ms"), (2.1, "2.10 s")])
-def test_seconds(value: float, text: str) -> None:
-    assert seconds(value) == text
 
 
 def test_a_file_that_cannot_be_written(call: Any, here: Path) -> None:

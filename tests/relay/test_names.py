@@ -57,6 +57,19 @@ def test_relay_is_not_imported_with_legato() -> None:
     assert legato.__version__
 
 
+def test_names_for_users_are_not_imported_with_the_compiler() -> None:
+    users = {
+        "legato.te.names",
+        "legato.te.scalar",
+        "legato.script",
+        "legato.relay",
+        "legato.relax",
+        "ml_dtypes",
+        "onnx",
+    }
+    assert not users & imported("import legato.driver")
+
+
 def test_what_builds_no_programs_is_imported_on_use() -> None:
     unwanted = (
         "legato.transform",

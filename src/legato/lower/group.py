@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import legato.te.tensor as te
 from legato.arith.expr import Const, Expr, Var
 from legato.arith.substitute import rewrite
 from legato.base.dataclass import dataclass
@@ -12,7 +13,6 @@ from legato.base.errors import InternalError
 from legato.base.node import post_order
 from legato.ir import expr as ir
 from legato.ir.types import TensorType, TupleType, Type
-from legato.te import tensor as te
 from legato.te.access import CLAMP, clamp
 from legato.te.graph import Value, computed
 from legato.te.order import in_order

@@ -7,10 +7,10 @@ from types import MappingProxyType
 
 import numpy as np
 
+import legato.te.math as te
 from legato.arith.expr import Expr, max_, min_
 from legato.base.dataclass import dataclass
 from legato.ops._families import Array
-from legato.te import math as te
 
 __all__ = ["ACTIVATIONS", "Activation", "clipped"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import legato.te.math as te
 from legato.arith.expr import Expr, const, floordiv
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
@@ -11,7 +12,6 @@ from legato.base.dtype import DType
 from legato.ir.op import Relation
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._tensors import Array, accumulator, known_int, product
-from legato.te import math as te
 from legato.te.tensor import Tensor, compute, reduce
 from legato.tir.expr import cast
 

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
+import legato.te.math as te
 from legato.arith.expr import Binary, Expr, Op, const, floordiv, floormod, ge, gt, land, le, lor, lt, max_, min_, select
 from legato.arith.fraction import simplest
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.ir.types import Dim
 from legato.ops._tensors import Array, as_int, known_int
-from legato.te import math as te
 from legato.tir.expr import cast
 
 __all__ = ["COORDINATES", "METHODS", "ROUNDINGS", "Axis", "Crop", "Factor", "Line", "Method", "crop", "factor", "line",

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+import legato.te.math as te
 from legato.arith.expr import Expr, const, gt, max_, min_, select
 from legato.base.dataclass import dataclass
 from legato.ir.attr_record import Attrs
@@ -16,7 +17,6 @@ from legato.ir.types import TupleType, Type
 from legato.ops._families import EDGES, quiet
 from legato.ops._rules import FLOAT, NUMBER, DTypeTest, require_dtype, tensor
 from legato.ops._tensors import Array, accumulator, product, require_choice, tensor_bytes, wide
-from legato.te import math as te
 from legato.te.tensor import Tensor, compute
 from legato.tir.expr import cast
 from legato.tir.intrinsics import INTRINSICS

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+import legato.te.math as te
 from legato.arith import expr as arith
 from legato.arith.expr import Expr, Var, const
 from legato.arith.prove import prove
@@ -25,7 +26,6 @@ from legato.ir.types import Dim, TensorType
 from legato.ops._families import INT_A, INT_B, Array, Scalar, binary, broadcast_index, in_float32
 from legato.ops._rules import INT
 from legato.ops._tensors import wide
-from legato.te import math as te
 from legato.te.tensor import Tensor, compute, loops
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load

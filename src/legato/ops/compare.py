@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+import legato.te.math as te
 from legato.arith.expr import Expr, const, select
 from legato.arith.simplify import simplify
 from legato.ir.types import Dim
 from legato.ops._families import compare
-from legato.te import math as te
 
 
 def _on_dims(rule: Callable[[Dim, Dim], Expr]) -> Callable[[Dim, Dim], Dim]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+import legato.te.math as te
 from legato.arith.expr import Const, Expr, cdiv, const, max_
 from legato.arith.simplify import simplify
 from legato.base import dtype as dt
@@ -18,7 +19,6 @@ from legato.ir.types import Dim, TensorType, Type, dims
 from legato.ops._families import Array
 from legato.ops._moving import as_dim, as_int
 from legato.ops._rules import at_least, product, tensor
-from legato.te import math as te
 from legato.te.tensor import Tensor, compute
 
 __all__ = ["ArangeAttrs", "InitAttrs", "ShapeOfAttrs"]

@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+import legato.te.math as te
 from legato.arith.expr import Const, Expr, const
 from legato.base.dataclass import dataclass
 from legato.ir.attr_record import Attrs
@@ -16,7 +17,6 @@ from legato.ir.types import Dim, TensorType, TupleType, Type
 from legato.ops._families import Array
 from legato.ops._moving import as_dim, as_int, by_reference
 from legato.ops._rules import at_least, known_dim, normalize_axis, same_dtype, tensor, tensors
-from legato.te import math as te
 from legato.te.tensor import Tensor, compute
 
 __all__ = ["ConcatenateAttrs", "SplitAttrs", "StackAttrs"]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+import legato.te.math as te
 from legato.arith.expr import Const, Expr, const, min_
 from legato.arith.simplify import simplify
 from legato.base import dtype as dt
@@ -17,7 +18,6 @@ from legato.ops._dtypes import convert
 from legato.ops._families import Array
 from legato.ops._moving import as_dim, as_int
 from legato.ops._rules import at_least, known_dim, tensor
-from legato.te import math as te
 from legato.te.tensor import Tensor, compute
 
 __all__ = ["PadAttrs"]

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+import legato.te.math as te
 from legato.arith.expr import Expr, Var, const, max_, min_
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
@@ -22,7 +23,6 @@ from legato.ops._activations import ACTIVATIONS, clipped
 from legato.ops._families import Array, quiet
 from legato.ops._rules import FLOAT, INT, require_dtype, require_rank, same_dtype, same_shape, tensor
 from legato.ops._tensors import accumulator, product, require_choice, tensor_bytes, wide
-from legato.te import math as te
 from legato.te.scan import Kept, scan
 from legato.te.tensor import Tensor, compute, reduce
 

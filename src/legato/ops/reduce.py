@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
+import legato.te.math as te
 from legato.arith.expr import Expr, const
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
@@ -22,7 +23,6 @@ from legato.ops._dtypes import largest, smallest, wide_numpy
 from legato.ops._families import Array, DimRule, elementwise, quiet
 from legato.ops._rules import FLOAT, NUMBER, DTypeTest, normalize_axes, product, require_dtype, tensor
 from legato.ops._tensors import accumulator
-from legato.te import math as te
 from legato.te.tensor import Tensor, reduce
 
 __all__ = ["ArgReduceAttrs", "ReduceAttrs", "VarianceAttrs", "reduction"]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+import legato.te.math as te
 from legato.arith.expr import Expr, const, eq, ge, land, lt, max_, select
 from legato.base.dataclass import dataclass
 from legato.ir.attr_record import Attrs
@@ -15,7 +16,6 @@ from legato.ops._families import EDGES, quiet
 from legato.ops._normalise import compute_dtype, numpy_dtype, over_axes, parameter, sum_over, vector_shape
 from legato.ops._rules import FLOAT, normalize_axes, normalize_axis, require_dtype, tensor
 from legato.ops._tensors import Array, accumulator, cast_to, product, tensor_bytes, wide
-from legato.te import math as te
 from legato.te.tensor import Tensor, compute, reduce
 from legato.tir.expr import cast
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+import legato.te.math as te
 from legato.arith.expr import Expr, Var, const
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
@@ -19,7 +20,6 @@ from legato.ops._families import Array, quiet
 from legato.ops._reshaping import reshaped
 from legato.ops._rules import normalize_axis, product, tensor
 from legato.ops._tensors import accumulator
-from legato.te import math as te
 from legato.te.tensor import Tensor, loops
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load

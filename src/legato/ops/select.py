@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+import legato.te.math as te
 from legato.arith.expr import Expr, const
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
@@ -18,7 +19,6 @@ from legato.ir.types import Dim, TensorType, Type
 from legato.ops._dtypes import convert
 from legato.ops._families import EDGES, Array, broadcast_index, broadcast_value, elementwise, quiet
 from legato.ops._rules import NUMBER, broadcast_shapes, require_dtype, same_dtype, tensor
-from legato.te import math as te
 from legato.te.tensor import Tensor, compute
 
 __all__ = ["CastAttrs", "ClipAttrs"]

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+import legato.te.math as te
+import legato.te.scan as scans
 from legato.arith.expr import Const, const, min_
 from legato.arith.expr import Var as DimVar
 from legato.base import dtype as dt
@@ -30,8 +32,6 @@ from legato.ir.types import Dim, TensorType, TupleType, Type, scalar_type
 from legato.ops._rules import at_least, same_dtype, same_shape, tensors
 from legato.ops._table import table
 from legato.ops._tensors import Array, as_int
-from legato.te import math as te
-from legato.te import scan as scans
 from legato.te.graph import computed
 from legato.te.scan import Kept
 from legato.te.tensor import Tensor, compute

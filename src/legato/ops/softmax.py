@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+import legato.te.math as te
 from legato.arith.expr import Expr
 from legato.base.dataclass import dataclass
 from legato.ir.attr_record import Attrs
@@ -14,7 +15,6 @@ from legato.ir.types import TensorType, Type
 from legato.ops._families import quiet
 from legato.ops._rules import FLOAT, normalize_axis, require_dtype, tensor
 from legato.ops._tensors import Array, accumulator, product, tensor_bytes, wide
-from legato.te import math as te
 from legato.te.tensor import Tensor, compute, reduce
 from legato.tir.expr import cast
 

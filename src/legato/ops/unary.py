@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+import legato.te.math as te
 from legato.arith.expr import Expr, const
 from legato.base import dtype as dt
 from legato.base.dtype import DType
@@ -13,7 +14,6 @@ from legato.ir.op import Sample
 from legato.ir.types import Dim
 from legato.ops._families import EDGES, Array, Scalar, unary
 from legato.ops._rules import NUMBER
-from legato.te import math as te
 from legato.tir.intrinsics import INTRINSICS
 
 

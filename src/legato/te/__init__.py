@@ -1,4 +1,7 @@
-"""Tensor expressions. `from legato import te` has the names of `tvm.te`, which `te.names` defines."""
+"""Tensor expressions. `from legato import te` has the names of `tvm.te`, which `te.names` defines.
+
+The compiler says `import legato.te.math as te`: `from legato.te import math` would ask for the users' names first.
+"""
 
 from __future__ import annotations
 
