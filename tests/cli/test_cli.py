@@ -471,9 +471,6 @@ def test_cache_is_listed_and_cleared(here: Path) -> None:
     assert not list((here / "kernels").glob("*.bin"))
 
 
-# ------------------------------------------------------------------ text
-
-
 def test_a_file_that_cannot_be_written(call: Any, here: Path) -> None:
     for arguments in (("--emit", "ir", "-o", "none/a.txt"), ("-o", "none/a.legato")):
         done = call("compile", "mlp.relay", *arguments)
