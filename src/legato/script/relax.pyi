@@ -101,6 +101,7 @@ def divide(lhs: _t.Any, rhs: _t.Any, /) -> _t.Any:
     r"""a / b; integers are rounded towards zero, and division by zero gives 0."""
 def dtype(name: _t.Any) -> _t.Any:
     r"""A dtype, as an attribute has it."""
+def dynamic_strided_slice(x: _t.Any, begin: _t.Any, end: _t.Any, strides: _t.Any) -> _t.Any: ...
 def einsum(operands: _t.Any, subscripts: _t.Any) -> _t.Any:
     r"""Einstein summation: products of the operands' elements, summed over the labels that the result lacks."""
 def equal(lhs: _t.Any, rhs: _t.Any, /) -> _t.Any:
@@ -142,6 +143,8 @@ class image:
     def resize2d(data: _t.Any, size: _t.Any, roi: _t.Any = ..., layout: _t.Any = ..., method: _t.Any = ..., coordinate_transformation_mode: _t.Any = ..., rounding_method: _t.Any = ..., cubic_alpha: _t.Any = ..., cubic_exclude: _t.Any = ..., extrapolation_value: _t.Any = ..., out_dtype: _t.Any = ...) -> _t.Any: ...
     @staticmethod
     def resize3d(data: _t.Any, size: _t.Any, roi: _t.Any = ..., layout: _t.Any = ..., method: _t.Any = ..., coordinate_transformation_mode: _t.Any = ..., rounding_method: _t.Any = ..., cubic_alpha: _t.Any = ..., cubic_exclude: _t.Any = ..., extrapolation_value: _t.Any = ..., out_dtype: _t.Any = ...) -> _t.Any: ...
+def index_put(data: _t.Any, indices: _t.Any, values: _t.Any, accumulate: _t.Any = ...) -> _t.Any:
+    r"""`data` with `values` at the places that index tensors, which are broadcast, give."""
 def index_tensor(data: _t.Any, indices: _t.Any) -> _t.Any:
     r"""data[i0, i1, …] of index tensors, which are broadcast."""
 inf: _t.Any
@@ -182,6 +185,8 @@ def maximum(lhs: _t.Any, rhs: _t.Any, /) -> _t.Any:
     r"""The larger of a and b; NaN if either is NaN."""
 def mean(x: _t.Any, axis: _t.Any = ..., keepdims: _t.Any = ...) -> _t.Any:
     r"""Mean over axes; integers are rounded towards zero."""
+def median(x: _t.Any, axis: _t.Any = ..., keepdims: _t.Any = ...) -> _t.Any:
+    r"""The lower of the two elements in the middle; along one axis also where it is (int64)."""
 def meshgrid(tensors: _t.Any, indexing: _t.Any = ...) -> _t.Any: ...
 def meta(name: _t.Any) -> _t.Any:
     r"""The constant that has an array beside the text."""
@@ -468,6 +473,8 @@ def repeat(data: _t.Any, repeats: _t.Any, axis: _t.Any = ...) -> _t.Any:
     r"""Repeats each element along an axis."""
 def reshape(x: _t.Any, shape: _t.Any) -> _t.Any:
     r"""The same elements in row-major order, in another shape."""
+def reverse_sequence(data: _t.Any, seq_lengths: _t.Any, seq_axis: _t.Any = ..., batch_axis: _t.Any = ...) -> _t.Any:
+    r"""`data` with the first `seq_lengths[i]` elements along an axis in reverse order, in row i of another axis."""
 def right_shift(lhs: _t.Any, rhs: _t.Any, /) -> _t.Any:
     r"""a >> b, b modulo the width of the dtype; the sign is kept."""
 def round(data: _t.Any, /) -> _t.Any:
@@ -481,6 +488,8 @@ def seq() -> _t.ContextManager[_t.Any]:
 def shape(values: _t.Any) -> _t.Any:
     r"""Dims as a value."""
 def shape_of(x: _t.Any) -> _t.Any: ...
+def shape_to_tensor(expr: _t.Any) -> _t.Any:
+    r"""The dims of a shape as a vector of int64."""
 def sigmoid(data: _t.Any, /) -> _t.Any:
     r"""1 / (1 + exp(-x))."""
 def sign(data: _t.Any, /) -> _t.Any:
@@ -490,6 +499,8 @@ def sin(data: _t.Any, /) -> _t.Any:
 def sinh(data: _t.Any, /) -> _t.Any:
     r"""Hyperbolic sine."""
 def size(x: _t.Any) -> _t.Any: ...
+def slice_scatter(input_tensor: _t.Any, src: _t.Any, start: _t.Any, end: _t.Any, step: _t.Any, axis: _t.Any = ...) -> _t.Any:
+    r"""A tensor with `src` where its slice [start:end:step] along an axis is."""
 def sort(x: _t.Any, axis: _t.Any = ..., descending: _t.Any = ...) -> _t.Any:
     r"""data in ascending (or descending) order along `axis`; NaN is larger than everything."""
 def split(x: _t.Any, indices_or_sections: _t.Any, axis: _t.Any = ...) -> _t.Any:
@@ -526,7 +537,13 @@ def tuple(*fields: _t.Any) -> _t.Any:
     r"""A tuple of values."""
 def type(form: _t.Any) -> _t.Any:
     r"""The type that an annotation stands for."""
+def unique(x: _t.Any, sorted: _t.Any = ..., return_index: _t.Any = ..., return_inverse: _t.Any = ..., return_counts: _t.Any = ..., axis: _t.Any = ...) -> _t.Any:
+    r"""The different elements, and where asked the first place, the number and the count of each, of int64."""
 def variance(x: _t.Any, axis: _t.Any = ..., keepdims: _t.Any = ...) -> _t.Any: ...
+class vision:
+    @staticmethod
+    def all_class_non_max_suppression(boxes: _t.Any, scores: _t.Any, max_output_boxes_per_class: _t.Any, iou_threshold: _t.Any, score_threshold: _t.Any, output_format: _t.Any = ...) -> _t.Any:
+        r"""(rows, [n]): (batch, class, box) of the n boxes that are kept, class by class, the highest score first, then rows of zeros."""
 def where(condition: _t.Any, x: _t.Any, y: _t.Any, /) -> _t.Any:
     r"""x where the condition holds, else y; all three are broadcast."""
 def zeros(shape: _t.Any, dtype: _t.Any = ...) -> _t.Any:

@@ -82,6 +82,26 @@ OPERATORS: list[tuple[str, Any]] = [
     ("R.scatter_elements(x, R.const([[1, 0, 2, 2]]), R.expand_dims(y, 0), 0, 'max')",
      lambda x, y: _put(x, [1, 0, 2, 2], y)),
     ("R.index_tensor(x, (R.const([[0], [2]]), R.const([1, 3])))", lambda x, y: x[[[0], [2]], [1, 3]]),
+    ("R.index_put(x, (R.const([2, 0]), R.const([[1], [3]])), R.const([5.0, 6.0]))",
+     lambda x, y: _stored(x, ([2, 0], [[1], [3]]), [5, 6])),
+    ("R.index_put(x, (R.const([2, 2]),), y, True)", lambda x, y: x + [[0], [0], [2]] * y),
+    ("R.slice_scatter(x, R.expand_dims(y, 0), -2, 2, 1)", lambda x, y: _stored(x, 1, y)),
+    ("R.slice_scatter(x, R.ones((n, 2), 'float32'), 0, 9, 2, axis=1)",
+     lambda x, y: _stored(x, np.s_[:, ::2], 1)),
+    ("R.dynamic_strided_slice(x, R.const([0, 3]), R.const([2, 0]), R.const([1, -2]))", lambda x, y: x[:2, 3:0:-2]),
+    ("R.reverse_sequence(x, R.const([1, 4, 0]))", lambda x, y: np.stack([x[0], x[1, ::-1], x[2]])),
+    ("R.reverse_sequence(x, R.const([2, 3, 1, 0]), 0, -1)",
+     lambda x, y: np.stack([x[[1, 0, 2], 0], x[::-1, 1], x[:, 2], x[:, 3]], 1)),
+    ("R.unique(R.sign(x))", lambda x, y: np.unique(np.sign(x))),
+    ("R.unique(R.const([3, 1, 3]), False, True, True, True)[3]", lambda x, y: np.array([2, 1])),
+    ("R.unique(R.const([3, 1, 3]), return_inverse=True, axis=0)[1]", lambda x, y: np.array([1, 0, 1])),
+    ("R.median(x)", lambda x, y: np.sort(x, None)[5]),
+    ("R.median(x, keepdims=True)", lambda x, y: [[np.sort(x, None)[5]]]),
+    ("R.median(x, [0])[0]", lambda x, y: np.median(x, 0)), ("R.median(x, -1)[1]", lambda x, y: x.argsort(1)[:, 1]),
+    ("R.median(x, 1, keepdims=True)[0]", lambda x, y: np.sort(x, 1)[:, 1:2]),
+    ("R.shape_to_tensor(R.shape_of(x))", lambda x, y: np.array(x.shape)),
+    ("R.vision.all_class_non_max_suppression(R.ones((1, 2, 4), 'float32'), R.ones((1, 1, 2), 'float32'),"
+     " R.const(1), R.const(0.5), R.const(0.0))[1]", lambda x, y: np.array([1])),
     ("R.bucketize(x, R.sort(y))", lambda x, y: np.searchsorted(np.sort(y), x)),
     ("R.bucketize(x, R.const([0.0, 1.0]), True, True)", lambda x, y: np.searchsorted([0, 1], x, "right")),
     ("R.collapse_sum_to(x, (1, 4))", lambda x, y: x.sum(0, keepdims=True)),
@@ -110,6 +130,12 @@ def test_operators(text: str, wanted: Any) -> None:
     np.testing.assert_allclose(found, given, rtol=2e-5, atol=2e-5)
 
 
+def _stored(x: Any, place: Any, values: Any) -> Any:
+    found = x.copy()
+    found[place] = values
+    return found
+
+
 def _put(x: Any, rows: list[int], y: Any) -> Any:
     found = x.copy()
     np.maximum.at(found, (rows, range(4)), y)
@@ -125,6 +151,10 @@ def _put(x: Any, rows: list[int], y: Any) -> Any:
         ("R.collapse_sum_to(y, (3, 4))", "a tensor of rank 1 is no result of broadcasting one of rank 2"),
         ("R.dequantize(x, 1.0, 0.0, out_dtype='int8')", "dequantize to int8"),
         ("R.quantize(x, R.const(1.0), R.const(0), out_dtype='float16')", "quantisation to float16"),
+        ("R.median(x, [0, 1])", "median over the axes"), ("R.unique(x, axis=1)", "unique along axis 1"),
+        ("R.reverse_sequence(x, R.const([1]), 0, -2)", "the sequences and the batch have the same axis"),
+        ("R.slice_scatter(x, y, 0, 1, 1, axis=2)", "axis 2 of a tensor of rank 2"),
+        ("R.index_put(y, (R.const([0]), R.const([0])), y)", "2 index tensors for a tensor of rank 1"),
         ("R.meshgrid((x,))", "meshgrid is of vectors"), ("R.gather_nd(x, R.const(1))", "indices of rank 0"),
     ],
 )  # fmt: skip

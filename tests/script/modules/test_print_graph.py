@@ -110,7 +110,7 @@ def test_names_of_relax_say_the_very_call_or_are_not_used() -> None:
         module = sampled(op)
         text = show(module)
         assert alpha_equal(parse(text), module), text
-        used |= set(re.findall(r"R\.((?:nn\.)?\w+)\(", text))
+        used |= set(re.findall(r"R\.((?:(?:nn|vision)\.)?\w+)\(", text))
     assert {name for names in SPELT.values() for name, _ in names} - used == set()
 
 

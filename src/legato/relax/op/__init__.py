@@ -5,7 +5,7 @@ They are those of scripts (`R.matmul`), with the same parameters; calls are type
 
 from __future__ import annotations
 
-from legato.relax.op import _functions, image, nn
+from legato.relax.op import _functions, image, nn, vision
 from legato.relax.op.calls import (
     assert_op,
     call_dps_packed,
@@ -17,6 +17,6 @@ from legato.relax.op.calls import (
 )
 
 __all__ = ["assert_op", "call_dps_packed", "call_packed", "call_pure_packed", "call_tir", "call_tir_inplace", "image",
-           "nn", "print"]  # fmt: skip
+           "nn", "print", "vision"]  # fmt: skip
 
 __getattr__, __dir__ = _functions.namespace("", globals())

@@ -20,7 +20,7 @@ from legato.infer.builder import Builder
 from legato.ir.expr import Expr, Shape, constant
 from legato.ir.types import ShapeType, TensorType
 
-__all__ = ["COMPOSITIONS", "numbers"]
+__all__ = ["COMPOSITIONS", "broadcast_indices", "numbers", "parts_of", "tensor_type"]
 
 
 def numbers(given: Any) -> Any:
@@ -32,7 +32,12 @@ def numbers(given: Any) -> Any:
     return tuple(given) if isinstance(given, tuple | list) else given
 
 
-def _type(x: Any, what: str) -> TensorType:
+def parts_of(tensors: Any) -> list[Any]:
+    """What a tuple holds: an expression, or a sequence of a script."""
+    return list(tensors.fields if hasattr(tensors, "fields") else tensors)
+
+
+def tensor_type(x: Any, what: str) -> TensorType:
     """The type of a tensor that a composition must know."""
     ty = x.ty if isinstance(x, Expr) else None
     if not isinstance(ty, TensorType):
@@ -56,7 +61,7 @@ def _log_add_exp(b: Builder, x1: Any, x2: Any) -> Expr:
 
 
 def _outer(b: Builder, x1: Any, x2: Any) -> Expr:
-    if any(_type(x, "an operand of outer").rank != 1 for x in (x1, x2)):
+    if any(tensor_type(x, "an operand of outer").rank != 1 for x in (x1, x2)):
         raise TypeCheckError("outer is of two vectors")
     return b.call("multiply", b.call("expand_dims", x1, axis=1), b.call("expand_dims", x2, axis=0))
 
@@ -79,7 +84,7 @@ def _eye(b: Builder, n: Any, m: Any = None, k: Any = 0, dtype: Any = "float32") 
 
 
 def _eye_like(b: Builder, x: Any, k: Any = 0, dtype: Any = None) -> Expr:
-    ty = _type(x, "the operand of eye_like")
+    ty = tensor_type(x, "the operand of eye_like")
     if ty.rank != 2:
         raise TypeCheckError(f"eye_like of a tensor of rank {ty.rank}, wanted 2")
     rows, columns = ty.shape
@@ -87,15 +92,15 @@ def _eye_like(b: Builder, x: Any, k: Any = 0, dtype: Any = None) -> Expr:
 
 
 def _full_like(b: Builder, x: Any, fill_value: Any, dtype: Any = None) -> Expr:
-    kind = as_dtype(dtype) if dtype else _type(x, "the operand of full_like").dtype
+    kind = as_dtype(dtype) if dtype else tensor_type(x, "the operand of full_like").dtype
     value = fill_value if isinstance(fill_value, Expr) else constant(fill_value, kind)
     like = b.call("cast", x, dtype=kind) if dtype else x
     return b.call("full_like", like, b.call("cast", value, dtype=kind))
 
 
 def _meshgrid(b: Builder, tensors: Any, indexing: str | None = "ij") -> Expr:
-    parts = list(tensors.fields) if hasattr(tensors, "fields") else list(tensors)
-    types = [_type(x, "an operand of meshgrid") for x in parts]
+    parts = parts_of(tensors)
+    types = [tensor_type(x, "an operand of meshgrid") for x in parts]
     if any(ty.rank != 1 for ty in types) or indexing not in (None, "ij", "xy"):
         raise TypeCheckError('meshgrid is of vectors, with indexing="ij" or "xy"')
     places = list(range(len(parts)))
@@ -116,7 +121,7 @@ def _meshgrid(b: Builder, tensors: Any, indexing: str | None = "ij") -> Expr:
 
 def _first(b: Builder, indices: Any) -> Expr:
     """Indices whose subscripts are along the last dimension, with these along the first."""
-    rank = _type(indices, "the operand `indices`").rank
+    rank = tensor_type(indices, "the operand `indices`").rank
     if not rank:
         raise TypeCheckError("indices of rank 0: their last dimension has the subscripts of an element")
     return b.call("transpose", indices, axes=(rank - 1, *range(rank - 1)))
@@ -136,15 +141,19 @@ def _scatter_elements(
     return b.call("scatter_elements", data, indices, updates, axis=axis, reduction=reduction)
 
 
-def _index_tensor(b: Builder, data: Any, indices: Any) -> Expr:
-    """data[i0, i1, …] of index tensors, which are broadcast."""
-    parts = list(indices.fields) if hasattr(indices, "fields") else list(indices)
-    wide = [b.call("cast", i, dtype=as_dtype("int64")) for i in parts]
+def broadcast_indices(b: Builder, indices: Any, name: str) -> Expr:
+    """Index tensors, which are broadcast, as one of int64 whose first dimension they are along."""
+    wide = [b.call("cast", i, dtype=as_dtype("int64")) for i in parts_of(indices)]
     if not wide:
-        raise TypeCheckError("index_tensor takes at least one index tensor")
+        raise TypeCheckError(f"{name} takes at least one index tensor")
     zero = constant(0, as_dtype("int64"))
     nothing = reduce(lambda x, y: b.call("add", x, y), [b.call("multiply", i, zero) for i in wide])
-    return b.call("gather_nd", data, b.call("stack", *(b.call("add", i, nothing) for i in wide), axis=0))
+    return b.call("stack", *(b.call("add", i, nothing) for i in wide), axis=0)
+
+
+def _index_tensor(b: Builder, data: Any, indices: Any) -> Expr:
+    """data[i0, i1, …] of index tensors, which are broadcast."""
+    return b.call("gather_nd", data, broadcast_indices(b, indices, "index_tensor"))
 
 
 def _nonzero(b: Builder, x: Any) -> Expr:
@@ -153,7 +162,7 @@ def _nonzero(b: Builder, x: Any) -> Expr:
 
 def _bucketize(b: Builder, input_tensor: Any, boundaries: Any, out_int32: bool = False, right: bool = False) -> Expr:
     """How many of the ascending boundaries are less than each element, or at most as large."""
-    rank = _type(input_tensor, "the operand of bucketize").rank
+    rank = tensor_type(input_tensor, "the operand of bucketize").rank
     element = b.call("expand_dims", input_tensor, axis=rank)
     below = b.call("less_equal" if right else "less", boundaries, element)
     return b.call("sum", b.call("cast", below, dtype=as_dtype("int32" if out_int32 else "int64")), axis=(rank,))
@@ -161,7 +170,7 @@ def _bucketize(b: Builder, input_tensor: Any, boundaries: Any, out_int32: bool =
 
 def _collapse_sum_to(b: Builder, data: Any, shape: Any) -> Expr:
     """The sum over what broadcasting to the shape of `data` has repeated."""
-    source = _type(data, "the operand of collapse_sum_to").shape
+    source = tensor_type(data, "the operand of collapse_sum_to").shape
     target = numbers(shape)
     more = len(source) - len(target)
     if more < 0:
@@ -173,7 +182,7 @@ def _collapse_sum_to(b: Builder, data: Any, shape: Any) -> Expr:
 
 
 def _collapse_sum_like(b: Builder, data: Any, collapse_target: Any) -> Expr:
-    return _collapse_sum_to(b, data, _type(collapse_target, "the target of collapse_sum_like").shape)
+    return _collapse_sum_to(b, data, tensor_type(collapse_target, "the target of collapse_sum_like").shape)
 
 
 def _is_one(n: Any) -> bool:
@@ -185,7 +194,7 @@ def _is_one(n: Any) -> bool:
 
 def _along(b: Builder, parameter: Any, rank: int, axis: int) -> Expr:
     """A parameter of quantisation, with its elements along `axis`."""
-    ty = _type(parameter, "a scale or zero point")
+    ty = tensor_type(parameter, "a scale or zero point")
     behind = rank - 1 - axis % rank if rank else 0
     if ty.rank > 1:
         raise TypeCheckError(f"a scale or zero point of rank {ty.rank}, wanted 0 or 1")
@@ -199,7 +208,7 @@ def _limits(dtype: DType) -> tuple[float, float]:
 
 
 def _quantize(b: Builder, data: Any, scale: Any, zero_point: Any, axis: int = -1, out_dtype: Any = "int8") -> Expr:
-    ty, dtype = _type(data, "the operand of quantize"), as_dtype(out_dtype)
+    ty, dtype = tensor_type(data, "the operand of quantize"), as_dtype(out_dtype)
     least, most = _limits(dtype)
     zero = b.call("cast", _along(b, zero_point, ty.rank, axis), dtype=ty.dtype)
     rounded = b.call("round", b.call("divide", data, _along(b, scale, ty.rank, axis)))
@@ -207,7 +216,7 @@ def _quantize(b: Builder, data: Any, scale: Any, zero_point: Any, axis: int = -1
 
 
 def _dequantize(b: Builder, data: Any, scale: Any, zero_point: Any, axis: int = -1, out_dtype: Any = "float32") -> Expr:
-    ty = _type(data, "the operand of dequantize")
+    ty = tensor_type(data, "the operand of dequantize")
     if out_dtype != "float32":
         raise UnsupportedError(f"dequantize to {out_dtype}", hint="to float32, and R.astype behind it")
     kind = as_dtype("float32" if ty.dtype.is_float else "int32")
@@ -266,7 +275,7 @@ def _require_rest(data: Any, channel: int, axes: Any, name: str) -> None:
     """`axes` are all but the first and that of the channels, which an empty list stands for."""
     if isinstance(axes, Sequence) and not axes:
         return
-    rank = _type(data, f"the operand of {name}").rank
+    rank = tensor_type(data, f"the operand of {name}").rank
     given = {a % rank for a in (axes if isinstance(axes, Sequence) else [axes])}
     if given != set(range(1, rank)) - {channel % rank}:
         raise UnsupportedError(f"{name} over axes {axes}", hint="over all but the first and that of the channels")
@@ -275,7 +284,7 @@ def _require_rest(data: Any, channel: int, axes: Any, name: str) -> None:
 def _cross_entropy(b: Builder, predictions: Any, labels: Any) -> Expr:
     """-Σ predictions · labels, divided by the number of rows where there are rows."""
     total = b.call("negative", b.call("sum", b.call("multiply", predictions, labels)))
-    ty = _type(predictions, "the operand of cross_entropy_with_logits")
+    ty = tensor_type(predictions, "the operand of cross_entropy_with_logits")
     if ty.rank < 2:
         return total
     rows = b.call("take", b.call("shape_of", predictions, dtype=as_dtype("int64")), constant(0, as_dtype("int64")))
@@ -286,7 +295,7 @@ def _nll_loss(
     b: Builder, predictions: Any, targets: Any, weights: Any = None, reduction: str = "mean", ignore_index: int = -100
 ) -> Expr:
     """-predictions[n, targets[n, …], …] · weights[targets[n, …]], which is 0 for targets that are ignored."""
-    ty, own = _type(predictions, "the predictions of nll_loss"), _type(targets, "the targets of nll_loss")
+    ty, own = tensor_type(predictions, "the predictions of nll_loss"), tensor_type(targets, "the targets of nll_loss")
     if ty.rank < 2 or reduction not in ("none", "sum", "mean"):
         raise UnsupportedError("nll_loss takes predictions (n, classes, …), and a reduction none, sum or mean")
     counts = b.call("not_equal", targets, constant(ignore_index, own.dtype))

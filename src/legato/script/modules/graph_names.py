@@ -249,13 +249,13 @@ class _Exact(Namespace):
         return OpForm(options.name(name, "an operator"), exact=True)
 
 
-nn, image, op = _Names("nn"), _Names("image"), _Exact()
+nn, image, vision, op = _Names("nn"), _Names("image"), _Names("vision"), _Exact()
 _FORMS: Final = (
     "Any", "Callable", "Data", "Object", "Prim", "Ref", "Shape", "Tensor", "Tuple", "TypeVar", "array", "assert_op",
     "call_dps_packed", "call_packed", "call_pure_packed", "call_tir", "call_tir_inplace", "const", "constraint",
     "data_type", "dataflow", "dtype", "func_attr", "function", "image", "inf", "let", "match_cast", "meta", "nan",
     "nn", "op", "output", "partial", "prim_value", "print", "ref", "ref_read", "ref_write", "seq", "shape", "tuple",
-    "type",
+    "type", "vision",
 )  # fmt: skip
 __all__ = [*_FORMS, *(name for name in OPERATORS if "." not in name)]
 

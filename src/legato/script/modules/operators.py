@@ -25,8 +25,9 @@ from legato.ir._own_ops import op_table
 from legato.ir.expr import Expr, constant
 from legato.ir.op import Op
 from legato.ir.types import TensorType
-from legato.script.modules.compositions import COMPOSITIONS, numbers
+from legato.script.modules.compositions import COMPOSITIONS, numbers, parts_of
 from legato.script.modules.evaluate import Namespace
+from legato.script.modules.selections import SELECTIONS
 
 __all__ = ["OPERATORS", "SAME", "OpForm", "applied", "own_operator"]
 
@@ -152,14 +153,14 @@ def _squeeze(b: Builder, x: Any, axis: Any = None) -> Expr:
 
 
 def _concat(b: Builder, tensors: Any, axis: int | None = 0) -> Expr:
-    parts = list(tensors.fields) if hasattr(tensors, "fields") else list(tensors)
+    parts = parts_of(tensors)
     if axis is None:
         parts, axis = [_flatten(b, p) for p in parts], 0
     return b.call("concatenate", *parts, axis=axis)
 
 
 def _stack(b: Builder, tensors: Any, axis: int = 0) -> Expr:
-    return b.call("stack", *(tensors.fields if hasattr(tensors, "fields") else tensors), axis=axis)
+    return b.call("stack", *parts_of(tensors), axis=axis)
 
 
 def _split(b: Builder, x: Any, indices_or_sections: Any, axis: int = 0) -> Expr:
@@ -454,7 +455,7 @@ OPERATORS: Final[Mapping[str, Rule]] = {
     "nn.prelu": lambda b, data, alpha, axis=1: b.call("nn.prelu", data, alpha, axis=axis),
     "nn.dropout": lambda b, data, rate=0.5: b.call("nn.dropout", data, rate=rate),
     "nn.layer_norm": _layer_norm, "nn.rms_norm": _rms_norm, "nn.batch_norm": _batch_norm,
-    "nn.pad": _pad, "nn.attention": _attention, "nn.attention_bias": _attention, **COMPOSITIONS,
+    "nn.pad": _pad, "nn.attention": _attention, "nn.attention_bias": _attention, **COMPOSITIONS, **SELECTIONS,
     "einsum": lambda b, operands, subscripts: b.call("einsum", *operands, equation=subscripts),
     "gather_elements": lambda b, data, indices, axis=0: b.call("gather", data, indices, axis=axis),
 }  # fmt: skip

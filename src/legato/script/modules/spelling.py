@@ -198,6 +198,8 @@ SPELT: Final[Mapping[str, Sequence[tuple[str, Arguments]]]] = {
         name: [(name, _named("layout", output_size=_adaptive))]
         for name in (f"nn.adaptive_{kind}_pool{d}d" for kind in ("max", "avg") for d in _DIMS)
     },
+    "dyn.strided_slice": [("dynamic_strided_slice", {})],
+    "vision.all_class_non_max_suppression": [("vision.all_class_non_max_suppression", _named("output_format"))],
     "full": [("full", _named("shape", "dtype", fill_value=0))],
     "matmul": [("matmul", _named("out_dtype"))],
     "transpose": [("permute_dims", _named("axes"))],
