@@ -16,7 +16,7 @@ import numpy as np
 from legato.arith.expr import Const, const, max_
 from legato.arith.simplify import simplify
 from legato.base.errors import RunError
-from legato.ir.op import Op, Relation
+from legato.ir.op import Op, Relation, Sample
 from legato.ir.types import ShapeType, TensorType, Type
 
 __all__ = ["NEGATIVE", "TENSOR_TO_SHAPE"]
@@ -50,5 +50,6 @@ TENSOR_TO_SHAPE = Op(
     args=("data",),
     type_rel=_relation,
     reference=_reference,
+    samples=(Sample((np.array([2, 0, 3]),), exact=True),),
     doc="The elements of a tensor of integers as dims.",
 )

@@ -525,6 +525,8 @@ def tan(data: _t.Any, /) -> _t.Any:
     r"""Tangent."""
 def tanh(data: _t.Any, /) -> _t.Any:
     r"""Hyperbolic tangent."""
+def tensor_to_shape(expr: _t.Any) -> _t.Any:
+    r"""The shape whose dims a vector of int64 holds: `R.match_cast` gives them names."""
 def tile(data: _t.Any, repeats: _t.Any) -> _t.Any:
     r"""Repeats the whole tensor along each dim."""
 def topk(data: _t.Any, k: _t.Any = ..., axis: _t.Any = ..., ret_type: _t.Any = ..., largest: _t.Any = ..., dtype: _t.Any = ...) -> _t.Any:

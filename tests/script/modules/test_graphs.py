@@ -210,6 +210,12 @@ m = T.int64()
 z = R.match_cast(R.op.argwhere(R.greater(x, R.const(0.0))), R.Tensor((m, 2), "int32"))
 return R.sum(R.astype(z, "float32")) + R.sum(R.ones((m,), "float32"))
 """, lambda x, y: np.argwhere(x > 0).sum() + len(np.argwhere(x > 0))),
+    ("a shape out of numbers", """
+m, k = T.int64(), T.int64()
+s = R.tensor_to_shape(R.take(R.shape_to_tensor(R.shape_of(x)), R.const([1, 0]), axis=0))
+t = R.match_cast(s, R.Shape([m, k]))
+return R.reshape(x, t) + R.ones((m, k), "float32")
+""", lambda x, y: x.reshape(4, -1) + 1),
     ("tuples", """
 t = (x, y)
 a, b = t

@@ -19,6 +19,7 @@ from legato.ir.expr import Call, Expr, Function, GlobalVar, Let, TupleGetItem, V
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.parser import parse as parse_text
+from legato.ir.tensor_to_shape import TENSOR_TO_SHAPE
 from legato.ir.types import TensorType, tensor_type
 from legato.ops import table
 from legato.script import parse, show
@@ -106,7 +107,7 @@ def sampled(op: Op) -> Module:
 
 def test_names_of_relax_say_the_very_call_or_are_not_used() -> None:
     used: set[str] = set()
-    for op in table().values():
+    for op in (*table().values(), TENSOR_TO_SHAPE):
         module = sampled(op)
         text = show(module)
         assert alpha_equal(parse(text), module), text

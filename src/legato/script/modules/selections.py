@@ -14,6 +14,7 @@ from legato.base.dtype import dtype as as_dtype
 from legato.base.errors import TypeCheckError, UnsupportedError
 from legato.infer.builder import Builder
 from legato.ir.expr import Expr, constant
+from legato.ir.tensor_to_shape import TENSOR_TO_SHAPE
 from legato.ir.types import Dim
 from legato.script.modules.compositions import broadcast_indices, numbers, parts_of, tensor_type
 
@@ -141,6 +142,11 @@ def _shape_to_tensor(b: Builder, expr: Any) -> Expr:
     return b.call("shape_of", sized, dtype=_INT64)
 
 
+def _tensor_to_shape(b: Builder, expr: Any) -> Expr:
+    """The shape whose dims a vector of int64 holds: `R.match_cast` gives them names."""
+    return b.call(TENSOR_TO_SHAPE, expr)
+
+
 def _non_max_suppression(
     b: Builder, boxes: Any, scores: Any, max_output_boxes_per_class: Any, iou_threshold: Any, score_threshold: Any,
     output_format: str = "onnx",
@@ -152,5 +158,6 @@ def _non_max_suppression(
 SELECTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "index_put": _index_put, "slice_scatter": _slice_scatter, "dynamic_strided_slice": _dynamic_slice,
     "reverse_sequence": _reverse_sequence, "unique": _unique, "median": _median, "shape_to_tensor": _shape_to_tensor,
+    "tensor_to_shape": _tensor_to_shape,
     "vision.all_class_non_max_suppression": _non_max_suppression,
 }  # fmt: skip

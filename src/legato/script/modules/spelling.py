@@ -148,9 +148,9 @@ class _Recorder:
     def __init__(self) -> None:
         self.calls: list[Call] = []
 
-    def call(self, name: str, *args: Any, **attrs: Any) -> Call:
+    def call(self, op: Op | str, *args: Any, **attrs: Any) -> Call:
         """The call of an operator of the language."""
-        op = sugar.operators()[name]
+        op = sugar.operators()[op] if isinstance(op, str) else op
         made = Call(op, pack_args(op, args), make_attrs(op, attrs))
         self.calls.append(made)
         return made
@@ -198,6 +198,7 @@ SPELT: Final[Mapping[str, Sequence[tuple[str, Arguments]]]] = {
         name: [(name, _named("layout", output_size=_adaptive))]
         for name in (f"nn.adaptive_{kind}_pool{d}d" for kind in ("max", "avg") for d in _DIMS)
     },
+    "tensor_to_shape": [("tensor_to_shape", {})],
     "dyn.strided_slice": [("dynamic_strided_slice", {})],
     "vision.all_class_non_max_suppression": [("vision.all_class_non_max_suppression", _named("output_format"))],
     "full": [("full", _named("shape", "dtype", fill_value=0))],
