@@ -423,7 +423,7 @@ def test_functions_from_outside() -> None:
 def test_dims_that_no_input_tells() -> None:
     assert refused("def @main(%x: Tensor[(a * a, b), float32]) { sum(%x, axis=[1]) }").splitlines() == [
         "unsupported: the dims a are not plain extents of an input",
-        "  hint: a call must tell them: give an input whose shape has the dim itself as an entry",
+        "  hint: a call must tell them: give an input, or a shape, that has the dim itself as an entry",
     ]
 
 

@@ -13,6 +13,7 @@ from legato.runtime.program import program_from_json
 from legato.runtime.reader import Reader, parse_json
 
 X = TensorInfo("x", "float32", ("n", 3, ("*", 2, "n")))
+S = TensorInfo("s", "int64", (), value="n")
 MAIN = FunctionInfo(
     offset=64,
     inputs=(X,),
@@ -41,6 +42,20 @@ def test_round_trip_through_json() -> None:
     assert program_from_json(parse_json(text, "manifest"), PROGRAM.source, PROGRAM.stages) == PROGRAM
 
 
+def test_a_value_that_alone_tells_a_dim_survives() -> None:
+    program = replace(PROGRAM, functions={"main": replace(MAIN, inputs=(S,), outputs=(), structure=(), words=())})
+    assert program_from_json(parse_json(json.dumps(program.to_json()), "manifest")).functions == program.functions
+    assert program.functions["main"].data_dims == ()
+
+
+def test_bodies_have_values_where_the_function_has_some() -> None:
+    plain = replace(MAIN, inputs=(X, TensorInfo("s", "int64", ())), words=())
+    own = replace(plain, inputs=(X, replace(S, value=3)))
+    for body, fits in ((own, True), (plain, False)):
+        main = replace(own, inputs=(X, S), bodies=("body",))
+        assert (Program("x86-64-v3", {"main": main, "body": body}).problem() is None) == fits
+
+
 def test_text() -> None:
     assert (str(X), MAIN.dims[0].range, DimInfo("n").range) == ("x: float32[n, 3, 2*n]", "1 <= n <= 8", "0 <= n")
 
@@ -55,6 +70,10 @@ def test_text() -> None:
         ({"dims": ()}, "n mentions unknown dim 'n'"),
         ({"dims": (DimInfo("n"), DimInfo("n"))}, "two dims have the same name: n, n"),
         ({"dims": (DimInfo("n"), DimInfo("m"))}, "dim 'm' is not the plain size of any input"),
+        ({"inputs": (X, replace(S, value="m"))}, "m mentions unknown dim 'm'"),
+        ({"inputs": (X, replace(S, shape=(1,)))}, "s: int64[1] = n is no int64 scalar of the inputs"),
+        ({"inputs": (X, replace(S, dtype="int32"))}, "s: int32[] = n is no int64 scalar of the inputs"),
+        ({"outputs": (MAIN.outputs[0], S)}, "s: int64[] = n is no int64 scalar of the inputs"),
         ({"inputs": (X, X)}, "two inputs have the same name: x, x"),
         ({"inputs": (replace(X, dtype="complex64"),)}, "input 'x' has unknown dtype 'complex64'"),
     ],

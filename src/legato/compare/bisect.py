@@ -23,6 +23,8 @@ from legato.ir.let import Binding, chain, lets
 from legato.ir.module import Module
 from legato.ir.types import TensorType, TupleType, Type
 from legato.ir.visit import free_vars
+from legato.lower.hosts.cells import leaf_types
+from legato.lower.signature import input_types
 from legato.transform.pass_ import Observer, run
 
 __all__ = ["blame"]
@@ -83,20 +85,8 @@ def _narrow(values: Sequence[Array], like: Sequence[Array]) -> list[Array]:
 def _culprit(stage: str, node: str, program: Module, inputs: Sequence[Array]) -> Culprit:
     main = program["main"]
     assert isinstance(main, Function)
-    names = [name for p in main.params for name in _leaf_names(p)]
+    names = [name for name, _ in input_types(main)]
     return Culprit(stage, node, str(program), program, dict(zip(names, inputs, strict=True)))
-
-
-def _leaf_names(param: Var) -> list[str]:
-    if isinstance(param.ty, TupleType):
-        return [f"{param.name}.{n}" for n in range(len(_leaves(param.ty)))]
-    return [param.name]
-
-
-def _leaves(ty: Type | None) -> list[TensorType]:
-    if isinstance(ty, TupleType):
-        return [leaf for f in ty.fields for leaf in _leaves(f)]
-    return [ty] if isinstance(ty, TensorType) else []
 
 
 def _is_data(ty: Type | None) -> bool:
@@ -180,7 +170,7 @@ class _Code:
 
     def _arguments(self) -> list[list[Array]]:
         leaves = iter(self.inputs)
-        return [[next(leaves) for _ in _leaves(p.ty)] for p in self.main.params]
+        return [[next(leaves) for _ in leaf_types(p.ty)] for p in self.main.params]
 
 
 def _run(program: Module, inputs: Sequence[Array], options: CompileOptions) -> list[Array]:

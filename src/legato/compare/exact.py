@@ -11,7 +11,7 @@ from legato.base.errors import CompileError
 from legato.interp import Observer, evaluate
 from legato.ir.expr import Function
 from legato.ir.module import Module
-from legato.ir.types import TupleType, Type
+from legato.ir.types import ShapeType, TupleType, Type
 from legato.runtime.executable import Executable
 
 __all__ = ["flat", "in_order", "interpret"]
@@ -40,6 +40,8 @@ def interpret(
 def _packed(ty: Type | None, leaves: Iterator[Array]) -> Any:
     if isinstance(ty, TupleType):
         return tuple(_packed(f, leaves) for f in ty.fields)
+    if isinstance(ty, ShapeType):
+        return tuple(int(next(leaves)) for _ in ty.dims or ())
     return next(leaves)
 
 

@@ -28,7 +28,6 @@ from legato.lower.hosts.loops import changing, lower_loop, tail_calls
 from legato.lower.hosts.magnitude import fits
 from legato.lower.hosts.program import HostProgram
 from legato.lower.hosts.results import new_place
-from legato.lower.hosts.shape_params import shape_checks
 from legato.lower.hosts.tensor_programs import add_written
 from legato.lower.hosts.values import Value, flat, flat_all, function_dims, nest, new_value
 from legato.lower.lives import Sharing
@@ -79,9 +78,6 @@ def _function(frame: Frame, gv: ir.GlobalVar, func: ir.Function) -> _Host:
     late = [d for d in free_dims(func.body.ty) if d not in dims]
     place = new_place(replace_vars(func.body.ty, {}, given), "out", late, Scope.GLOBAL)
     checks = frame.checks()
-    for param, value in zip(func.params, params, strict=True):
-        assert param.ty is not None
-        out.extend(shape_checks(frame, replace_vars(param.ty, {}, given), value, f"%{param.name}"))
     if calls:
         lower_loop(frame, func, calls, params, given, place, out)
     else:

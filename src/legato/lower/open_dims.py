@@ -22,15 +22,17 @@ from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.scope import pattern_vars
 from legato.ir.types import ShapeType, TensorType, Type
-from legato.lower.hosts.cells import leaf_types
+from legato.lower.hosts.cells import leaf_types, leaf_values
 from legato.lower.hosts.values import function_dims
 
 __all__ = ["open_dims"]
 
 
 def open_dims(mod: Module, func: Function) -> set[DimVar]:
-    """The dims of `func`, a function of `mod`, that no tensor among its parameters has and that it does not need."""
-    own = [d for d in function_dims(func) if not any(_tells(p.ty, d) for p in func.params)]
+    """The dims of `func`, a function of `mod`, that no tensor or shape among its parameters has and that it does not
+    need."""
+    values = [d for p in func.params for d in leaf_values(p.ty)]
+    own = [d for d in function_dims(func) if d not in values and not any(_tells(p.ty, d) for p in func.params)]
     return {d for d in own if not _mentions(func.body.ty, d) and not _needs(mod, func, d)}
 
 

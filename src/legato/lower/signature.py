@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from legato.arith.expr import Expr, Var
@@ -12,7 +13,7 @@ from legato.ir import expr as ir
 from legato.ir._dims import free_dims
 from legato.ir.types import FuncType, GlobalTypeVar, ShapeType, TensorType, TupleType, Type, TypeData
 from legato.lower.datatypes import DataTypes, tensor_field
-from legato.lower.hosts.cells import leaf_types
+from legato.lower.hosts.cells import leaf_types, leaf_values
 from legato.lower.hosts.program import HostOpRecord
 from legato.lower.hosts.values import function_dims
 from legato.lower.lives import Pairs
@@ -49,16 +50,17 @@ def function_info(
     extents = dict(zip(late, unique([*names.values(), *(d.name for d in late)])[len(names) :], strict=True))
     data = DataTypes(types, {**names, **extents})
     inputs, objects, words = _leaves(input_types(func), ("input", "object"), data, names, {})
+    inputs = _with_values(inputs, words, [d for p in func.params for d in leaf_values(p.ty)], names)
     out_types = leaf_types(func.body.ty)
     out_names = unique(func.attrs.get("output_names") or _default_names(len(out_types)))
     named = list(zip(out_names, out_types, strict=True))
     outputs, results, stored = _leaves(named, ("output", "result"), data, names, extents)
-    plain = {d for t in inputs for d in t.shape} | data_dims(data.infos(), objects)
+    plain = {d for t in inputs for d in t.sizes} | data_dims(data.infos(), objects)
     missing = [name for name in names.values() if name not in plain]
     if missing:
         raise UnsupportedError(
             f"the dims {', '.join(missing)} are not plain extents of an input",
-            hint="a call must tell them: give an input whose shape has the dim itself as an entry",
+            hint="a call must tell them: give an input, or a shape, that has the dim itself as an entry",
         )
     places = iter([which + len(outputs) * (kind == "result") for kind, which in stored])
     all_words: tuple[Word, ...] = (
@@ -123,10 +125,21 @@ def _leaves(
     return tuple(tensors), tuple(objects), words
 
 
+def _with_values(
+    inputs: tuple[TensorInfo, ...],
+    words: list[tuple[str, int]],
+    values: Sequence[Expr | None],
+    names: Mapping[Var, str],
+) -> tuple[TensorInfo, ...]:
+    """The inputs, which have these words, with the dims that are their values."""
+    of = {n: size_of(d, names) for (kind, n), d in zip(words, values, strict=True) if kind == "input" and d is not None}
+    return tuple(replace(tensor, value=of.get(n)) for n, tensor in enumerate(inputs))
+
+
 def _named(name: str, ty: Type | None) -> list[tuple[str, Type]]:
-    """The leaves of a parameter: `name`, or, in a tuple of whatever length, `name.0` and so on."""
+    """The leaves of a parameter: `name`, or, in a tuple or shape of whatever length, `name.0` and so on."""
     types = leaf_types(ty)
-    if len(types) == 1 and not isinstance(ty, TupleType):
+    if not isinstance(ty, TupleType | ShapeType):
         return [(name, types[0])]
     return [(f"{name}.{n}", t) for n, t in enumerate(types)]
 

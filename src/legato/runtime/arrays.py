@@ -7,13 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from legato.base.arrays import kind_of, viewed
-from legato.base.dtype import dtype
+from legato.base.dtype import dtype, int64
 from legato.base.errors import RunError
 from legato.runtime.datatypes import ObjectInfo
 from legato.runtime.program import FunctionInfo, TensorInfo
 from legato.runtime.signature import Shape, fault
 
-__all__ = ["as_array", "by_name", "check_donated", "check_out", "check_overlap", "empty", "ready"]
+__all__ = ["argument", "as_array", "by_name", "check_donated", "check_out", "check_overlap", "empty", "ready"]
 
 
 def empty(shape: Sequence[int], kind: np.dtype[np.generic]) -> np.ndarray:
@@ -37,6 +37,22 @@ def as_array(value: object, name: str) -> np.ndarray:
         f'input "{name}": not an array', kind_of(value), "a NumPy array or anything with __dlpack__",
         "numpy.asarray(x, dtype=…)",
     )  # fmt: skip
+
+
+def argument(value: object, tensor: TensorInfo) -> np.ndarray:
+    """`value`, given for input `tensor`, as `as_array` has it; an extent may be any integer, too."""
+    if tensor.value is None:
+        return as_array(value, tensor.name)
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        if not int64.min <= value <= int64.max:
+            raise fault(f'input "{tensor.name}": out of range', value, f"{tensor.type} within 64 bits")
+        return np.array(value, np.int64)
+    array = viewed(value, f'input "{tensor.name}"')
+    if array is None:
+        raise fault(
+            f'input "{tensor.name}": no extent', kind_of(value), "an integer, or an int64 array of no dimension"
+        )
+    return array
 
 
 def _typed(kind: object, shape: Shape) -> str:
@@ -98,7 +114,7 @@ def check_donated(
     the arrays that became of it."""
     for n in donated:
         tensor, array = info.inputs[n], inputs[n]
-        what, given = f'donated input "{tensor.name}"', as_array(values[n], tensor.name)
+        what, given = f'donated input "{tensor.name}"', argument(values[n], tensor)
         if given.dtype is not array.dtype or not given.flags.c_contiguous or not given.flags.aligned:
             strides = f"strides of {given.strides} bytes"
             raise fault(f"{what}: not contiguous", strides, f"{tensor.type} in C order, aligned, in native byte order")
@@ -131,6 +147,8 @@ def by_name(
         name = next(name for name in values if name not in known)
         close = get_close_matches(str(name), known, n=1)
         hint = f"\n  hint: did you mean {close[0]!r}?" if close else ""
+        parts = [leaf for leaf in known if leaf.startswith(f"{name}.")]
+        hint = f"\n  hint: parts of a tuple are given by their names, {', '.join(parts)}" if parts else hint
         raise RunError(f"no {kind} is called {name!r}; there are {', '.join(map(str, tensors))}{hint}")
     if complete and len(values) < len(known):
         missing = [str(tensor) for name, tensor in known.items() if name not in values]

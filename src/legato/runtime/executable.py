@@ -16,7 +16,7 @@ from legato.base.errors import ArtifactError, InternalError, PlatformError, RunE
 from legato.base.precision import Precision
 from legato.base.target import missing_features, target
 from legato.runtime import artifact
-from legato.runtime.arrays import as_array, by_name, check_donated, check_out, check_overlap, empty, ready
+from legato.runtime.arrays import argument, by_name, check_donated, check_out, check_overlap, empty, ready
 from legato.runtime.binding import CodeImage, address, library
 from legato.runtime.bodies import choose
 from legato.runtime.datatypes import ObjectInfo
@@ -45,7 +45,8 @@ class Executable(Facts):
 
     Call it with arrays (NumPy's, or anything with __dlpack__) and values of data types (`Data`, made by constructors of
     a module or by those in `constructors`) in the order of `arguments`; it returns one array or value, or tuples of
-    them as the program's result has it. Tuples among the arguments may nest as the program's do, or be taken apart.
+    them as the program's result has it. Tuples among the arguments may nest as the program's do, or be taken apart;
+    a shape is a tuple of extents, which may be integers.
     `run` takes and returns them by name.
     """
 
@@ -184,12 +185,14 @@ class Executable(Facts):
             raise self._wrong_count(inputs, signature.info.inputs)
         arrays = []
         for value, (tensor, kind) in zip(inputs, signature.tensors, strict=True):
-            array = value if type(value) is np.ndarray else as_array(value, tensor.name)
+            array = value if type(value) is np.ndarray else argument(value, tensor)
             flags = array.flags
             if array.dtype is not kind or not flags.c_contiguous or not flags.aligned:
                 array = ready(array, tensor, kind)
             arrays.append(array)
         shapes = tuple([array.shape for array in arrays])
+        if signature.values:
+            shapes = signature.with_values(shapes, arrays)
         if signature.data_dims:
             shapes = (*shapes, signature.told(objects))
         plan = self._plans.get(shapes) or self._new_plan(shapes)
@@ -285,10 +288,10 @@ class Executable(Facts):
     ) -> Sequence[Any]:
         """Run native code in a workspace of our own, and return the results that are values; RunError if it fails."""
         if self._bodies:
-            shapes = tuple([array.shape for array in arrays])
-            body = self._body_of.get(plan) or self._body(shapes)
+            body = self._body_of.get(plan) or self._body(plan.shapes)
             assert body is not None
-            return body._invoke(body._plans.get(shapes) or body._new_plan(shapes), arrays, outputs, objects)
+            own = body._plans.get(plan.shapes) or body._new_plan(plan.shapes)
+            return body._invoke(own, arrays, outputs, objects)
         try:
             workspace = self._free.pop()
         except IndexError:

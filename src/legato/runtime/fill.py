@@ -33,13 +33,13 @@ def fill(
     """An array for each input of a function, by name.
 
     dims: values of symbolic dims; others are 4, or the next number that their range allows, or what the function's
-    constraints ask for. random: floats are normally distributed, bytes uniform over their range, other integers 0 or 1:
-    valid indices of whatever there is. RunError for dims that the function does not have, values out of their range or
-    too large, and where none are found that fit the function.
+    constraints ask for. Inputs whose values are extents have these. random: floats are normally distributed, bytes
+    uniform over their range, other integers 0 or 1: valid indices of whatever there is. RunError for dims that the
+    function does not have, values out of their range or too large, and where none are found that fit the function.
     """
     values = _solved(info, _values(info, dims or {}), [dim.name in (dims or {}) for dim in info.dims])
     names = [dim.name for dim in info.dims]
-    shapes = [tuple(compile_size(s, names)(values) for s in tensor.shape) for tensor in info.inputs]
+    shapes = [tuple(compile_size(s, names)(values) for s in tensor.sizes) for tensor in info.inputs]
     made_up = [f"{name} = {n}" for name, n in zip(names, values, strict=True) if name not in (dims or {})]
     rng = np.random.default_rng(seed)
     try:
@@ -87,6 +87,8 @@ def _given(value: object, name: str) -> np.ndarray:
 
 
 def _fill(rng: np.random.Generator, tensor: TensorInfo, shape: tuple[int, ...], how: Fill) -> np.ndarray:
+    if tensor.value is not None:
+        return np.array(shape[0], np.int64)
     try:
         return fill_array(rng, dtype(tensor.dtype), shape, how)
     except (MemoryError, ValueError, OverflowError) as error:  # too large, or negative

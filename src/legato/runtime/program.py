@@ -22,7 +22,7 @@ from legato.runtime.violation import REPORT, AccessInfo
 __all__ = ["ABI", "FORMAT", "Constraint", "Deferred", "DimInfo", "FunctionInfo", "HostOpInfo", "Program", "Structure",
            "TensorInfo", "Word", "program_from_json"]  # fmt: skip
 
-FORMAT: Final = 10  # of the artifact file and of the JSON in it
+FORMAT: Final = 11  # of the artifact file and of the JSON in it
 ABI: Final = 6  # LG_ABI_VERSION of legato.h
 
 # How outputs are returned: the number of an output (tensors first, then objects), or a tuple of structures.
@@ -38,20 +38,27 @@ _PRECISIONS: Final = frozenset(p.value for p in Precision)
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
     """An input or output: its shape consists of sizes over the function's dims, of which `where` says, if anything,
-    what values they may have."""
+    what values they may have. `value`: the size that the element of an input is, an int64 scalar; None: any number."""
 
     name: str
     dtype: str
     shape: tuple[Size, ...]
     where: str = ""
+    value: Size | None = None
 
     @property
     def type(self) -> str:
         """`float32[n, 3, 2*m]`."""
         return f"{self.dtype}[{', '.join(map(show, self.shape))}]"
 
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        """What a call tells of the input: its extents, or the one that is its value."""
+        return self.shape if self.value is None else (self.value,)
+
     def __str__(self) -> str:
-        return f"{self.name}: {self.type}" + (f" where {self.where}" if self.where else "")
+        value = "" if self.value is None else f" = {show(self.value)}"
+        return f"{self.name}: {self.type}{value}" + (f" where {self.where}" if self.where else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +136,7 @@ class FunctionInfo:
     @property
     def data_dims(self) -> tuple[str, ...]:
         """The dims that no tensor input has as a plain size: values of data types tell them."""
-        plain = {size for tensor in self.inputs for size in tensor.shape}
+        plain = {size for tensor in self.inputs for size in tensor.sizes}
         return tuple(dim.name for dim in self.dims if dim.name not in plain)
 
     @property
@@ -198,26 +205,28 @@ def _body_faults(f: FunctionInfo, functions: Mapping[str, FunctionInfo]) -> Iter
     """What is wrong with the bodies of `f`, if it has any: they have its inputs and outputs, but for the sizes."""
 
     def alike(info: FunctionInfo) -> tuple[object, ...]:
-        tensors = [(t.name, t.dtype, len(t.shape)) for t in (*info.inputs, *info.outputs)]
+        tensors = [(t.name, t.dtype, len(t.shape), t.value is None) for t in (*info.inputs, *info.outputs)]
         types = [[(c.name, c.tag, without_sizes(c.fields), c.dims) for c in data.constructors] for data in info.types]
         objects = [(o.name, without_sizes(o.data)) for o in (*info.objects, *info.results)]
         return tensors, len(info.inputs), types, objects, len(info.objects), info.extents, info.structure
 
     for name in f.bodies:
         body = functions.get(name)
-        if body is None or body.bodies or alike(body) != alike(f):
+        if body is None or body.bodies or body.data_dims or alike(body) != alike(f):
             yield f"{name!r} is no body of it"
 
 
 def _faults(f: FunctionInfo) -> Iterator[str]:
     dims = [dim.name for dim in f.dims]
-    sizes = [size for tensor in (*f.inputs, *f.outputs) for size in tensor.shape] + [f.workspace]
+    sizes = [size for tensor in (*f.inputs, *f.outputs) for size in tensor.sizes] + [f.workspace]
     sizes += [size for constraint in f.constraints for size in (constraint.a, constraint.b)]
     for kind, tensors, objects in (("input", f.inputs, f.objects), ("output", f.outputs, f.results)):
         tensor_names = [tensor.name for tensor in tensors] + [obj.name for obj in objects]
         if len(set(tensor_names)) != len(tensor_names):
             yield f"two {kind}s have the same name: {', '.join(tensor_names)}"
         yield from (f"{kind} {t.name!r} has unknown dtype {t.dtype!r}" for t in tensors if t.dtype not in BY_NAME)
+    extents = [tensor for tensor in (*f.inputs, *f.outputs) if tensor.value is not None]
+    yield from (f"{t} is no int64 scalar of the inputs" for t in extents if t not in f.inputs or t.type != "int64[]")
     if len(set(dims)) != len(dims):
         yield f"two dims have the same name: {', '.join(dims)}"
     in_values = data_dims(f.types, f.objects)
@@ -342,9 +351,13 @@ def _tests(data: Reader) -> tuple[AccessInfo, ...]:
 
 def _tensors(data: Reader) -> tuple[TensorInfo, ...]:
     return tuple(
-        TensorInfo(t["name"].text(), t["dtype"].text(), tuple(s.size() for s in t["shape"].list()))
+        TensorInfo(t["name"].text(), t["dtype"].text(), tuple(s.size() for s in t["shape"].list()), value=_value(t))
         for t in data.list()
     )  # fmt: skip
+
+
+def _value(data: Reader) -> Size | None:
+    return None if data["value"].value is None else data["value"].size()
 
 
 def _dim(data: Reader) -> DimInfo:

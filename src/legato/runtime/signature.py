@@ -1,8 +1,9 @@
 """Signatures at work: from the shapes of a call's inputs to the values of dims, checked, and the shapes of outputs.
 
-A dim takes its value from the first input that has it as a plain size, or else from the first tensor inside a value of
-a data type that has; then everything is checked: computed sizes, ranges, constraints. What follows from that alone is a
-`Plan`, made once for each combination of shapes.
+A dim takes its value from the first input that has it as a plain extent, else from the first whose value it is, or else
+from the first tensor inside a value of a data type that has; then everything is checked: computed sizes, ranges,
+constraints. What follows from that alone is a `Plan`, made once for each combination of shapes. The shape of an input
+whose value is an extent is that extent here.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from legato.runtime.size import Size, SizeOverflow, compile_size, names, show
 from legato.runtime.told import told
 from legato.runtime.violation import REPORT
 
-__all__ = ["Plan", "Signature", "fault"]
+__all__ = ["Plan", "Signature", "fault", "place_of"]
 
 MAX_BYTES: Final = 2**46
 MAX_EXTENT: Final = 2**46  # of an input: products of one dim and what programs multiply it by stay within 64 bits
@@ -74,8 +75,9 @@ def fault(what: str, got: object, wanted: object, hint: str | None = None) -> Ru
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """What follows from the shapes of a call's inputs."""
+    """What follows from the shapes of a call's inputs, `shapes`."""
 
+    shapes: tuple[Shape, ...]
     env: tuple[int, ...]  # the values of the dims
     dims: tuple[tuple[int, int], ...]  # (word, value)
     outputs: tuple[tuple[Shape, np.dtype[np.generic]], ...]
@@ -88,13 +90,14 @@ class Signature:
     __slots__ = ("_constraints", "_output_sizes", "_sizes", "_sources", "_workspace", "data_dims", "deferred",
                  "dim_words", "donated", "extent_words", "flags", "has_objects", "info", "input_words", "named",
                  "object_words", "output_dtypes", "output_words", "pack", "report_words", "result_words", "returned",
-                 "tensors")  # fmt: skip
+                 "tensors", "values")  # fmt: skip
 
     def __init__(self, info: FunctionInfo) -> None:
         self.info = info
         dims = [dim.name for dim in info.dims]
         self.pack = _packer(info.structure)
         self.tensors = tuple((tensor, dtype(tensor.dtype).numpy) for tensor in info.inputs)
+        self.values = tuple(n for n, tensor in enumerate(info.inputs) if tensor.value is not None)
         self.output_dtypes = tuple(dtype(tensor.dtype).numpy for tensor in info.outputs)
         self.data_dims = info.data_dims
         self.returned = info.returned
@@ -102,7 +105,7 @@ class Signature:
         self.deferred = tuple([deferred.output for deferred in info.deferred])
         self.donated = self.donation(info.donated)
         self._sources = [_source(info, name) for name in dims]
-        self._sizes = [[compile_size(size, dims) for size in tensor.shape] for tensor in info.inputs]
+        self._sizes = [[compile_size(size, dims) for size in tensor.sizes] for tensor in info.inputs]
         self._output_sizes = [[compile_size(size, dims) for size in tensor.shape] for tensor in info.outputs]
         self._constraints = [(compile_size(c.a, dims), compile_size(c.b, dims), c) for c in info.constraints]
         self._workspace = compile_size(info.workspace, dims)
@@ -141,11 +144,25 @@ class Signature:
                 )
         return tuple([_OPEN if value is None else value for value in values])
 
+    def with_values(self, shapes: Sequence[Shape], arrays: Sequence[np.ndarray]) -> tuple[Shape, ...]:
+        """The shapes of `arrays`, with extents that are values; RunError where one is no extent."""
+        found = list(shapes)
+        for n in self.values:
+            tensor = self.info.inputs[n]
+            if found[n]:
+                raise _wrong_rank(tensor, found[n])
+            found[n] = (int(arrays[n]),)
+            if found[n] < (0,):
+                assert tensor.value is not None
+                what = f'input "{tensor.name}": an extent below 0'
+                raise fault(what, found[n][0], f"{show(tensor.value)}, 0 at least")
+        return tuple(found)
+
     def plan(self, shapes: Sequence[Shape]) -> Plan:
         """The plan for inputs of these shapes; RunError where they do not fit the signature. Behind the shapes come the
         `data_dims`, if there are any."""
         for tensor, shape in zip(self.info.inputs, shapes, strict=not self.data_dims):
-            if len(shape) != len(tensor.shape):
+            if len(shape) != len(tensor.sizes):
                 raise _wrong_rank(tensor, shape)
         given = [shapes[tensor][axis] for tensor, axis in self._sources]
         left = {dim.name for dim, value in zip(self.info.dims, given, strict=True) if value == _OPEN}
@@ -167,6 +184,7 @@ class Signature:
             where = self._where([self.info.workspace], env)
             raise RunError(f"this call's workspace is planned at {workspace} bytes: more than {MAX_BYTES}{where}")
         return Plan(
+            shapes=tuple(shapes),
             env=tuple(env),
             dims=tuple((word, env[dim]) for word, dim in self.dim_words),
             outputs=tuple(self._output(i, env) for i in range(len(self.info.outputs))),
@@ -194,17 +212,21 @@ class Signature:
 
     def _place(self, index: int, axis: int) -> str:
         if index < len(self.info.inputs):
-            return f'input "{self.info.inputs[index].name}": dimension {axis}'
+            tensor = self.info.inputs[index]
+            return f'input "{tensor.name}": ' + (f"dimension {axis}" if tensor.value is None else "its value")
         return f"dim {self.data_dims[axis]} of the tensors in values"
 
     def _told_by(self, index: int, axis: int) -> str:
         if index < len(self.info.inputs):
-            return f'dimension {axis} of input "{self.info.inputs[index].name}"'
+            return place_of(self.info.inputs[index], axis)
         return "of a tensor in a value"
 
     def _wrong_size(self, tensor: TensorInfo, axis: int, shape: Shape, env: list[int]) -> RunError:
-        wanted = tensor.type + self._where([tensor.shape[axis]], env)
-        return fault(f'input "{tensor.name}": wrong size of dimension {axis}', _typed(tensor, shape), wanted)
+        where = self._where([tensor.sizes[axis]], env)
+        if tensor.value is not None:
+            return fault(f'input "{tensor.name}": wrong value', shape[axis], f"{show(tensor.value)}{where}")
+        what = f'input "{tensor.name}": wrong size of dimension {axis}'
+        return fault(what, _typed(tensor, shape), tensor.type + where)
 
     def _where(self, sizes: Iterable[Size], env: Sequence[int]) -> str:
         """What the dims of sizes are, and which inputs tell them."""
@@ -228,9 +250,16 @@ class Signature:
 
 
 def _source(info: FunctionInfo, name: str) -> tuple[int, int]:
-    """The first (input, axis) whose size is the dim itself; behind the inputs: which of the dims that values tell."""
-    found = ((i, axis) for i, t in enumerate(info.inputs) for axis, size in enumerate(t.shape) if size == name)
-    return next(found, None) or (len(info.inputs), info.data_dims.index(name))
+    """The first (input, axis) whose size is the dim itself, extents of tensors before values; behind the inputs: which
+    of the dims that values of data types tell."""
+    found = [(i, axis) for i, t in enumerate(info.inputs) for axis, size in enumerate(t.sizes) if size == name]
+    found.sort(key=lambda source: info.inputs[source[0]].value is not None)
+    return found[0] if found else (len(info.inputs), info.data_dims.index(name))
+
+
+def place_of(tensor: TensorInfo, axis: int) -> str:
+    """Where an input has one of its `sizes`, in words."""
+    return f'dimension {axis} of input "{tensor.name}"' if tensor.value is None else f'input "{tensor.name}"'
 
 
 def _demanded(a: Size, b: Size) -> tuple[Size, Size, str]:

@@ -31,7 +31,7 @@ from legato.ir.types import (
 )
 
 __all__ = ["EXTENT", "WORD", "Cell", "constructor_cell", "data_type", "extents", "field_types", "is_object",
-           "leaf_types", "own_dims", "part_dtype", "rank_of", "ref_cell"]  # fmt: skip
+           "leaf_types", "leaf_values", "own_dims", "part_dtype", "rank_of", "ref_cell"]  # fmt: skip
 
 WORD = 8
 EXTENT = scalar_type(dt.int64)  # of a dim in a shape that is a value
@@ -70,6 +70,13 @@ def leaf_types(ty: Type | None) -> tuple[Type, ...]:
         return (EXTENT,) * rank_of(ty)
     assert ty is not None
     return (ty,)
+
+
+def leaf_values(ty: Type | None) -> tuple[Dim | None, ...]:
+    """What each part of a value of type `ty` is known to be: the dims of shapes, None for others."""
+    if isinstance(ty, TupleType):
+        return tuple(d for f in ty.fields for d in leaf_values(f))
+    return ty.dims or () if isinstance(ty, ShapeType) else (None,)
 
 
 def part_dtype(ty: Type) -> DType:
