@@ -56,6 +56,16 @@ def test_a_script_is_a_model_that_is_only_read(call: Any) -> None:
     assert not Path("was_run").exists()
 
 
+def test_dims_that_a_shape_tells(call: Any) -> None:
+    main = '@R.function\ndef main(x: R.Tensor(("k",), "float32"), s: R.Shape(("n", "m"))):\n'
+    Path("m.relax").write_text(f"{main}    n, m = T.int64(), T.int64()\n    return R.reshape(x, (n, m))\n")
+    assert call("verify", "m.relax", "--dim", "n=3", "--dim", "m=5", "--json").json["holds"]
+    call("compile", "m.relax", "-o", "m.legato", "--shape", "n=1,2..4")
+    np.savez("in.npz", **{"x": np.arange(6, dtype=np.float32), "s.0": 3, "s.1": 2})  # type: ignore[arg-type]
+    call("run", "m.legato", "-i", "in.npz", "-o", "out.npz")
+    np.testing.assert_array_equal(np.load("out.npz")["output"], np.arange(6).reshape(3, 2))
+
+
 def test_code_is_refused_unless_it_is_trusted(call: Any) -> None:
     Path("m.py").write_text(IMPORTS + WRITES + SCRIPT)
     for verb in VERBS:

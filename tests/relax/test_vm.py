@@ -39,6 +39,26 @@ def test_functions_are_called_by_name() -> None:
     assert (rows, columns, number) == (5, 2, 7)
 
 
+def test_a_shape_alone_tells_dims() -> None:
+    vm = relax.VirtualMachine(relax.build(parse("""
+@R.function
+def main(x: R.Tensor(("k",), "float32"), s: R.Shape(("n", "m"))):
+    n, m = T.int64(), T.int64()
+    return R.reshape(x, (n, m))
+""")))  # fmt: skip
+    x = np.arange(6, dtype=np.float32)
+    for n, m in ((2, 3), (3, 2), (6, 1)):
+        for call in (
+            vm["main"](x, (n, m)), vm["main"](x, [np.int32(n), np.array(m)]), vm["main"](x, **{"s.1": m, "s.0": n})
+        ):  # fmt: skip
+            np.testing.assert_array_equal(call.numpy(), x.reshape(n, m))
+    with pytest.raises(RunError, match=r"main takes x, s\.0, s\.1, got 1 arguments and s"):
+        vm["main"](x, s=(2, 3))
+    for odd in ((2.0, 3), (-2, -3), (2**64, 3), (2, 2)):
+        with pytest.raises(RunError):
+            vm["main"](x, odd)
+
+
 def test_inputs_that_are_set() -> None:
     vm = relax.VirtualMachine(VM._program)
     vm.set_input("main", X, w=W)

@@ -63,7 +63,7 @@ def entries(
     if main.data_dims:
         raise UnsupportedError(
             f"several sizes of {', '.join(main.data_dims)}, which only tensors inside values have",
-            hint="give one size or range, or an input whose shape has the dim itself as an entry",
+            hint="give one size or range, or an input, or a shape, that has the dim itself as an entry",
         )
     deferred = {d.output: d for body in own for d in body.deferred}
     workspace = _chosen(bodies.sizes, [body.workspace for body in own])

@@ -74,6 +74,23 @@ def test_compiled_as_interpreted(name: str, tmp_path: Path) -> None:
         assert program.leaked == 0
 
 
+@pytest.mark.parametrize("sizes", [None, {"n": [1, "2..5"]}])
+def test_a_shape_tells_before_values_do(sizes: dict[str, Any] | None) -> None:
+    module = legato.parse(f"""#[version = "0.0.5"]
+def @main[n: ShapeVar](%xs: {ROWS}, %s: Shape[(n, n + 1)]) {{ (zeros(shape=[n, 2]), @rev(%xs), %s) }}""")
+    exe = legato.compile(module, shapes=sizes)
+    assert not exe.program.functions["main"].data_dims
+    ours = {c.name: c for data in module.types.values() for c in data.constructors}
+    for extents, n, more in product([(), (2,), (3, 3), (2, 3), (0,)], (0, 2, 3), (0, 1)):
+        got = outcome(lambda xs, n=n, more=more: exe(xs, (n, n + 1 + more)), exe.constructors, [extents])
+        wanted = outcome(lambda xs, n=n, more=more: evaluate(module, [xs, (n, n + 1 + more)]), ours, [extents])
+        if sizes and not n:
+            assert isinstance(got, RunError)
+            continue
+        assert isinstance(got, RunError) == isinstance(wanted, RunError) == bool(more or {*extents} - {n})
+        assert isinstance(got, RunError) or same(got, wanted)
+
+
 def test_what_an_empty_list_does_not_tell_is_named() -> None:
     exe = legato.compile(function("needs"))
     with pytest.raises(

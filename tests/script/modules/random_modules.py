@@ -1,6 +1,6 @@
 """Random modules of both levels, as scripts: graph functions that call random tensor programs with symbolic dims.
 
-A program takes X (n), W (n × m) and an int32 vector K (n), and gives Y, of a shape over n and m. Its statements are
+A program takes X (n), W (n × m) and an int32 vector K (n), and gives Y, of a shape over n, m and p. Its statements are
 maps, reductions in blocks, shifts that a guard or a select keeps inside, subscripts that data tells, temporaries,
 cells, and loops of every kind; some subscripts are not kept inside, so that calls fail where the interpreter says so.
 """
@@ -13,7 +13,7 @@ from typing import Final
 __all__ = ["script"]
 
 DTYPES: Final = {"X": "float32", "W": "float32", "K": "int32", "Y": "float32"}
-SHAPES: Final = (("n",), ("n", "m"), ("m",), ("n + 1",), ("n * m",), ("4",), ())
+SHAPES: Final = (("n",), ("n", "m"), ("m",), ("n + 1",), ("n * m",), ("4",), (), ("p",), ("p", "m"))
 
 
 class _Kernel:
@@ -35,7 +35,8 @@ class _Kernel:
         head = f"def {self.name}({given}{out}):"
         self.statements()
         body = "".join(f"        {line}\n" for line in self.lines)
-        return f"    @T.prim_func\n    {head}\n        n, m = T.int64(), T.int64()\n{body}\n"
+        dims = "n, m, p = T.int64(), T.int64(), T.int64()" if "p" in self.shape else "n, m = T.int64(), T.int64()"
+        return f"    @T.prim_func\n    {head}\n        {dims}\n{body}\n"
 
     def statements(self) -> None:
         for _ in range(self.luck.randint(1, 2)):
@@ -164,7 +165,7 @@ class _Kernel:
 
 
 def script(seed: int) -> str:
-    """A module whose @main takes x (n), w (n × m) and k (n, int32)."""
+    """A module whose @main takes x (n), w (n × m) and k (n, int32), and a shape (p, p + n) where results are of p."""
     luck = Random(f"modules {seed}")
     kernels = [_Kernel(luck, f"k{i}") for i in range(luck.randint(1, 3))]
     texts = [kernel.text() for kernel in kernels]
@@ -192,6 +193,8 @@ def script(seed: int) -> str:
                                    f"    c = R.negative({results[-1]})"]  # fmt: skip
         results += [] if other else ["c"]
     body = "".join(f"        {line}\n" for line in lines)
-    head = 'def main(x: R.Tensor(("n",), "float32"), w: R.Tensor(("n", "m"), "float32"), k: R.Tensor(("n",), "int32")):'
-    main = f"    @R.function\n    {head}\n        cls = Module\n        n, m = T.int64(), T.int64()\n{body}"
+    given = 'x: R.Tensor(("n",), "float32"), w: R.Tensor(("n", "m"), "float32"), k: R.Tensor(("n",), "int32")'
+    given += ', s: R.Shape(("p", "p + n"))' if any("p" in kernel.shape for kernel in kernels) else ""
+    head = f"def main({given}):\n        cls = Module\n        n, m, p = T.int64(), T.int64(), T.int64()"
+    main = f"    @R.function\n    {head}\n{body}"
     return f"@I.ir_module\nclass Module:\n{''.join(texts)}{main}        return ({', '.join(results)},)\n"

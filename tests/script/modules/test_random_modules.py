@@ -16,7 +16,7 @@ from tests.script.modules.random_modules import script
 
 COUNT = int(os.environ.get("LEGATO_FUZZ", "24"))
 BATCH = 6
-SIZES = ((0, 0), (0, 2), (1, 1), (2, 0), (3, 4), (5, 2))
+SIZES = ((0, 0, 3), (0, 2, 0), (1, 1, 1), (2, 0, -1), (3, 4, 2), (5, 2, 7))
 
 
 def outcome(run: Any, args: list[Any]) -> list[Any] | str:
@@ -43,22 +43,23 @@ def judge(seed: int) -> str | None:
     except CompileError as error:
         return f"{error}\n{text}"
     rng = np.random.default_rng(seed)
-    for n, m in SIZES:
+    names = [leaf.name for leaf in exe.arguments]
+    for n, m, p in SIZES:
         args = [rng.standard_normal(n, np.float32), rng.standard_normal((n, m), np.float32),
-                rng.integers(-2, 4, n, np.int32)]  # fmt: skip
+                rng.integers(-2, 4, n, np.int32), np.array(p), np.array(p + n)][: len(names)]  # fmt: skip
         kept = [a.copy() for a in args]
         with np.errstate(all="ignore"):
-            wanted = outcome(lambda *a: evaluate(module, [*a]), args)
+            wanted = outcome(lambda *a: evaluate(module, [*a[:3], *([tuple(map(int, a[3:]))] if a[3:] else [])]), args)
         found = outcome(exe, args)
         if not same(found, wanted):
-            return f"n={n}, m={m}: {found}, wanted {wanted}\n{text}"
+            return f"n={n}, m={m}, p={p}: {found}, wanted {wanted}\n{text}"
         if not all(np.array_equal(a, b) for a, b in zip(args, kept, strict=True)):
             return f"an input was changed\n{text}"
-        donated = [name for name in "xwk" if rng.random() < 0.5]
-        found = outcome(lambda *a, d=donated: exe.run(dict(zip("xwk", a, strict=True)), donate=d).values(), args)
+        donated = [name for name in names if rng.random() < 0.5]
+        found = outcome(lambda *a, d=donated: exe.run(dict(zip(names, a, strict=True)), donate=d).values(), args)
         if not same(found, wanted):
-            return f"n={n}, m={m}, donated {donated}: {found}, wanted {wanted}\n{text}"
-        pairs = zip("xwk", args, kept, strict=True)
+            return f"n={n}, m={m}, p={p}, donated {donated}: {found}, wanted {wanted}\n{text}"
+        pairs = zip(names, args, kept, strict=True)
         if not all(name in donated or np.array_equal(a, b) for name, a, b in pairs):
             return f"an input was changed, donated {donated}\n{text}"
     return None
