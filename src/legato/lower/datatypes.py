@@ -10,7 +10,7 @@ from legato.base.errors import UnsupportedError
 from legato.ir._dims import free_dims
 from legato.ir.expr import Constructor
 from legato.ir.types import GlobalTypeVar, ShapeType, TensorType, TupleType, Type, TypeCall, TypeData, walk
-from legato.lower.hosts.cells import data_type, extents, field_types, leaf_types, own_dims
+from legato.lower.hosts.cells import data_type, extents, field_types, own_dims, shape_dims
 from legato.lower.sizes import size_of, unique
 from legato.runtime.datatypes import ConstructorInfo, DataInfo, Field, TensorField
 
@@ -64,16 +64,17 @@ class DataTypes:
         for d in dims:
             if d not in told:
                 raise UnsupportedError(
-                    f"@main takes or gives values of {con.name} whose dim {d.name} no tensor tells", span=con.span,
+                    f"@main takes or gives values of {con.name} whose dim {d.name} no tensor or shape tells",
+                    span=con.span,
                     hint="give it a field whose shape has the dim itself as an entry",
-                )  # fmt: skip
+                )
         return ConstructorInfo(con.name, con.tag, fields, tuple(own))
 
     def _field(self, ty: Type, names: Mapping[Var, str]) -> Field:
         if isinstance(ty, TupleType):
             return tuple(self._field(f, names) for f in ty.fields)
         if isinstance(ty, ShapeType):
-            return tuple(self._field(t, names) for t in leaf_types(ty))
+            return tuple(TensorField("int64", (), size_of(d, names)) for d in shape_dims(ty))
         if isinstance(ty, TensorType):
             return tensor_field(ty, names)
         own = [d.name for d in free_dims(ty) if d not in self._names]

@@ -62,7 +62,7 @@ def entries(
     main = function_info(bodies.main, exports["main"], const(0), mod.types)
     if main.data_dims:
         raise UnsupportedError(
-            f"several sizes of {', '.join(main.data_dims)}, which only tensors inside values have",
+            f"several sizes of {', '.join(main.data_dims)}, which only tensors and shapes inside values have",
             hint="give one size or range, or an input, or a shape, that has the dim itself as an entry",
         )
     deferred = {d.output: d for body in own for d in body.deferred}

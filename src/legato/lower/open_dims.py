@@ -21,8 +21,8 @@ from legato.ir.expr import Call, Expr, Function, GlobalVar, Match, MatchCast, Sh
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.scope import pattern_vars
-from legato.ir.types import ShapeType, TensorType, Type
-from legato.lower.hosts.cells import leaf_types, leaf_values
+from legato.ir.types import Type
+from legato.lower.hosts.cells import extents
 from legato.lower.hosts.values import function_dims
 
 __all__ = ["open_dims"]
@@ -31,8 +31,7 @@ __all__ = ["open_dims"]
 def open_dims(mod: Module, func: Function) -> set[DimVar]:
     """The dims of `func`, a function of `mod`, that no tensor or shape among its parameters has and that it does not
     need."""
-    values = [d for p in func.params for d in leaf_values(p.ty)]
-    own = [d for d in function_dims(func) if d not in values and not any(_tells(p.ty, d) for p in func.params)]
+    own = [d for d in function_dims(func) if not any(_tells(p.ty, d) for p in func.params)]
     return {d for d in own if not _mentions(func.body.ty, d) and not _needs(mod, func, d)}
 
 
@@ -99,12 +98,10 @@ def _in_attrs(call: Call) -> Collection[DimVar]:
 
 
 def _tells(ty: Type | None, dim: DimVar) -> bool:
-    """Whether a value of the type consists of tensors of which one has `dim` as an extent."""
-    return ty is not None and any(isinstance(t, TensorType) and dim in t.shape for t in leaf_types(ty))
+    """Whether a value of the type consists of tensors and shapes of which one has `dim` as an extent."""
+    return ty is not None and dim in extents(ty)
 
 
 def _mentions(ty: Type | None, dim: DimVar) -> bool:
     """Whether a value of the type consists of tensors and shapes of which one depends on `dim`."""
-    if isinstance(ty, ShapeType):
-        return dim in variables(*ty.dims or ())
-    return ty is not None and any(isinstance(t, TensorType) and dim in variables(*t.shape) for t in leaf_types(ty))
+    return ty is not None and dim in variables(*extents(ty))

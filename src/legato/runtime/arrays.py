@@ -13,7 +13,8 @@ from legato.runtime.datatypes import ObjectInfo
 from legato.runtime.program import FunctionInfo, TensorInfo
 from legato.runtime.signature import Shape, fault
 
-__all__ = ["argument", "as_array", "by_name", "check_donated", "check_out", "check_overlap", "empty", "ready"]
+__all__ = ["argument", "as_array", "by_name", "check_donated", "check_out", "check_overlap", "empty", "extent_array",
+           "ready"]  # fmt: skip
 
 
 def empty(shape: Sequence[int], kind: np.dtype[np.generic]) -> np.ndarray:
@@ -40,18 +41,19 @@ def as_array(value: object, name: str) -> np.ndarray:
 
 
 def argument(value: object, tensor: TensorInfo) -> np.ndarray:
-    """`value`, given for input `tensor`, as `as_array` has it; an extent may be any integer, too."""
-    if tensor.value is None:
-        return as_array(value, tensor.name)
+    """`value`, given for input `tensor`, as `as_array` or `extent_array` has it."""
+    return as_array(value, tensor.name) if tensor.value is None else extent_array(value, tensor.name)
+
+
+def extent_array(value: object, name: str) -> np.ndarray:
+    """`value`, an extent that is given in input `name`, as `as_array` has it; integers are int64 scalars, too."""
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
         if not int64.min <= value <= int64.max:
-            raise fault(f'input "{tensor.name}": out of range', value, f"{tensor.type} within 64 bits")
+            raise fault(f'input "{name}": out of range', value, "an extent within 64 bits")
         return np.array(value, np.int64)
-    array = viewed(value, f'input "{tensor.name}"')
+    array = viewed(value, f'input "{name}"')
     if array is None:
-        raise fault(
-            f'input "{tensor.name}": no extent', kind_of(value), "an integer, or an int64 array of no dimension"
-        )
+        raise fault(f'input "{name}": no extent', kind_of(value), "an integer, or an int64 array of no dimension")
     return array
 
 

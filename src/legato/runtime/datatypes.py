@@ -28,10 +28,17 @@ MAX_TAGS: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class TensorField:
-    """A tensor in an object; its shape consists of sizes over the dims of the function and of its constructor."""
+    """A tensor in an object; its shape consists of sizes over the dims of the function and of its constructor. So does
+    `value`, what the element of an int64 scalar is; None: any number."""
 
     dtype: str
     shape: tuple[Size, ...]
+    value: Size | None = None
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        """What it tells: its extents, or the one that is its value."""
+        return self.shape if self.value is None else (self.value,)
 
     def __str__(self) -> str:
         return f"{self.dtype}[{', '.join(map(show, self.shape))}]"
@@ -44,7 +51,7 @@ def without_sizes(field: Field) -> object:
     """`field` with ranks for shapes: equal for what programs hold that were compiled for different sizes."""
     if isinstance(field, tuple):
         return tuple(without_sizes(f) for f in field)
-    return field if isinstance(field, int) else (field.dtype, len(field.shape))
+    return field if isinstance(field, int) else (field.dtype, len(field.shape), field.value is None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +153,8 @@ def _content(data: Reader) -> int | TensorField:
 
 def _field(data: Reader, depth: int) -> Field:
     if isinstance(data.value, dict):
-        return TensorField(data["dtype"].text(), tuple(s.size() for s in data["shape"].list()))
+        value = None if data["value"].value is None else data["value"].size()
+        return TensorField(data["dtype"].text(), tuple(s.size() for s in data["shape"].list()), value)
     if isinstance(data.value, list) and depth:
         return tuple(_field(part, depth - 1) for part in data.list())
     return data.int()
@@ -172,7 +180,7 @@ def _cell_faults(constructor: ConstructorInfo, types: int, dims: Sequence[str]) 
     parts = list(_parts(constructor.fields))
     if len(parts) + len(constructor.dims) >= MAX_TAGS:
         yield f"constructor {constructor.name!r} has {len(parts)} parts"
-    plain = {size for part in parts if isinstance(part, TensorField) for size in part.shape if isinstance(size, str)}
+    plain = {size for part in parts if isinstance(part, TensorField) for size in part.sizes if isinstance(size, str)}
     yield from (f"no field of {constructor.name!r} tells dim {d!r}" for d in constructor.dims if d not in plain)
     for part in parts:
         if not isinstance(part, int):
@@ -184,5 +192,7 @@ def _cell_faults(constructor: ConstructorInfo, types: int, dims: Sequence[str]) 
 def _tensor_faults(what: str, tensor: TensorField, dims: Sequence[str]) -> Iterator[str]:
     if tensor.dtype not in BY_NAME:
         yield f"{what} has unknown dtype {tensor.dtype!r}"
-    for name in (n for size in tensor.shape for n in names(size) if n not in dims):
+    if tensor.value is not None and str(tensor) != "int64[]":
+        yield f"{what} is an extent, but {tensor}"
+    for name in (n for size in tensor.sizes for n in names(size) if n not in dims):
         yield f"{what} mentions unknown dim {name!r}"

@@ -16,12 +16,13 @@ import numpy as np
 
 from legato.base.dtype import dtype
 from legato.base.errors import InternalError, RunError
-from legato.runtime.arrays import as_array, empty
+from legato.runtime.arrays import as_array, empty, extent_array
 from legato.runtime.binding import address, library
 from legato.runtime.datatypes import Cell, ConstructorInfo, DataInfo, Field, ObjectInfo, TensorField
 from legato.runtime.program import FunctionInfo
 from legato.runtime.signature import Signature, fault
-from legato.runtime.size import compile_size, names
+from legato.runtime.size import compile_size, names, show
+from legato.runtime.told import extent_of
 from legato.runtime.values import Data, as_data, set_constructor, set_fields
 from legato.runtime.workspace import Workspace
 
@@ -74,6 +75,16 @@ class _Part:
         return np.ndarray(self.shape, self.kind, memoryview((ctypes.c_char * size).from_address(pointer))).copy()
 
 
+class _Extent(_Part):
+    """An extent of a shape in an object: an integer is an int64 scalar, too."""
+
+    __slots__ = ()
+
+    def array(self, value: object, where: str) -> np.ndarray:
+        """`value` as an array; RunError if it is no int64 scalar."""
+        return super().array(extent_array(value, where), where)
+
+
 class _OwnPart:
     """A tensor in an object whose shape has dims of the object's own."""
 
@@ -111,7 +122,8 @@ class _Case:
     """
 
     __slots__ = (
-        "bare", "boxed", "flat", "head", "info", "numbers", "own", "parts", "scalars", "size", "tensors", "values",
+        "_env", "bare", "boxed", "extents", "flat", "head", "info", "numbers", "own", "parts", "scalars", "size",
+        "tells", "tensors", "values",
     )  # fmt: skip
 
     def __init__(
@@ -120,6 +132,13 @@ class _Case:
         cell = Cell.of(info.fields)
         self.info = info
         self.own = info.dims
+        self.extents = [
+            (n, part.value, compile_size(part.value, (*dims, *info.dims)))
+            for n, part in enumerate(cell.parts)
+            if not isinstance(part, int) and part.value is not None
+        ]
+        self.tells = bool(self.own or self.extents)
+        self._env = env
         self.parts = [p if isinstance(p, int) else self._part(p, dims, env) for p in cell.parts]
         self.flat = -1 if any(isinstance(field, tuple) for field in info.fields) else len(info.fields)
         self.size = _WORD * (len(self.parts) + len(self.own))
@@ -136,16 +155,29 @@ class _Case:
         self.bare = None if self.parts else Data(info, self.fields([]))
 
     def _part(self, field: TensorField, dims: Sequence[str], env: Sequence[int]) -> _Part | _OwnPart:
+        if field.value is not None:
+            return _Extent(field, dims, env)
         is_own = any(n in self.own for size in field.shape for n in names(size))
         return _OwnPart(field, dims, env, self.own) if is_own else _Part(field, dims, env)
 
     def told(self, parts: Sequence[object], where: str) -> tuple[int, ...]:
-        """The dims of its own that a value with these parts has."""
+        """The dims of its own that a value with these parts has; RunError where a part is not the extent that it has to
+        be."""
         known: dict[str, int] = {}
         for kind, part in zip(self.parts, parts, strict=True):
             if isinstance(kind, _OwnPart):
                 kind.tell(part, where, known)
-        return tuple(known.get(name, 0) for name in self.own)
+        for n, size, _ in self.extents:
+            if isinstance(size, str) and size in self.own and (given := extent_of(parts[n])):
+                known.setdefault(size, *given)
+        own = tuple(known.get(name, 0) for name in self.own)
+        for n, size, value in self.extents:
+            kind, wanted = self.parts[n], value((*self._env, *own))
+            assert isinstance(kind, _Extent)
+            got = int(kind.array(parts[n], where))
+            if got != wanted:
+                raise fault(f'input "{where}": wrong extent in {self.info.name}', got, f"{show(size)} = {wanted}")
+        return own
 
     def taken_apart(self, fields: tuple[Any, ...], where: str) -> Sequence[Any]:
         """The parts of the fields of a value; RunError if they are not as many, or tuples are elsewhere."""
@@ -298,7 +330,7 @@ class Exchange:
             if type(parts) is not tuple or len(parts) != case.flat:
                 parts = case.taken_apart(parts, where)
             words += case.head
-            own = case.told(parts, where) if case.own else ()
+            own = case.told(parts, where) if case.tells else ()
             for n, at in case.boxed:
                 if at == _OWN:
                     words.append(script.own_tensor(parts[n], case.parts[n], own, where))

@@ -140,7 +140,7 @@ class Signature:
             if value is None and name not in info.open_dims:
                 where = ", ".join(f'"{obj.name}"' for obj in info.objects)
                 raise RunError(
-                    f"dim {name}: no argument tells it, and the program needs it: no tensor in {where} has it"
+                    f"dim {name}: no argument tells it, and the program needs it: no tensor or shape in {where} has it"
                 )
         return tuple([_OPEN if value is None else value for value in values])
 
@@ -214,12 +214,12 @@ class Signature:
         if index < len(self.info.inputs):
             tensor = self.info.inputs[index]
             return f'input "{tensor.name}": ' + (f"dimension {axis}" if tensor.value is None else "its value")
-        return f"dim {self.data_dims[axis]} of the tensors in values"
+        return f"dim {self.data_dims[axis]} of the tensors and shapes in values"
 
     def _told_by(self, index: int, axis: int) -> str:
         if index < len(self.info.inputs):
             return place_of(self.info.inputs[index], axis)
-        return "of a tensor in a value"
+        return "of a tensor or shape in a value"
 
     def _wrong_size(self, tensor: TensorInfo, axis: int, shape: Shape, env: list[int]) -> RunError:
         where = self._where([tensor.sizes[axis]], env)

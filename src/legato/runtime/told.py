@@ -1,4 +1,4 @@
-"""Dims that only tensors inside values of data types have: what they are in a call."""
+"""Dims that only tensors and shapes inside values of data types have: what they are in a call."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from legato.runtime.datatypes import DataInfo, Field, ObjectInfo, TensorField
 from legato.runtime.values import Data, as_data
 
-__all__ = ["data_dims", "told"]
+__all__ = ["data_dims", "extent_of", "told"]
 
 
 def data_dims(types: Sequence[DataInfo], objects: Sequence[ObjectInfo]) -> set[str]:
-    """The dims that values of `objects` can tell: plain sizes of tensors in them."""
+    """The dims that values of `objects` can tell: plain sizes of tensors in them, or values that are extents."""
     found: set[str] = set()
     met: set[int] = set()
     stack: list[Field] = [obj.data for obj in objects]
@@ -23,7 +23,7 @@ def data_dims(types: Sequence[DataInfo], objects: Sequence[ObjectInfo]) -> set[s
         if isinstance(field, tuple):
             stack += field
         elif isinstance(field, TensorField):
-            found |= {size for size in field.shape if isinstance(size, str)}
+            found |= {size for size in field.sizes if isinstance(size, str)}
         elif field not in met:
             met.add(field)
             for constructor in types[field].constructors if field < len(types) else ():
@@ -41,12 +41,19 @@ def told(
     found: dict[str, int] = {}
     for field, value in _tensors(types, objects, values):
         shape = np.shape(value)
-        for size, extent in zip(field.shape, shape, strict=False):
+        extents = shape if field.value is None else extent_of(value)
+        for size, extent in zip(field.sizes, extents, strict=False):
             if isinstance(size, str) and size in dims and len(shape) == len(field.shape):
                 found.setdefault(size, extent)
         if len(found) == len(dims):
             break
     return tuple(found.get(name) for name in dims)
+
+
+def extent_of(value: object) -> tuple[int, ...]:
+    """The extent that an integer or a scalar is; nothing where `value` is none."""
+    number = value.item() if isinstance(value, np.ndarray | np.generic) and not value.ndim else value
+    return (number,) if type(number) is int and number >= 0 else ()
 
 
 def _tensors(

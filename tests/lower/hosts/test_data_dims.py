@@ -94,13 +94,13 @@ def @main[n: ShapeVar](%xs: {ROWS}, %s: Shape[(n, n + 1)]) {{ (zeros(shape=[n, 2
 def test_what_an_empty_list_does_not_tell_is_named() -> None:
     exe = legato.compile(function("needs"))
     with pytest.raises(
-        RunError, match='dim n: no argument tells it, and the program needs it: no tensor in "xs" has it'
+        RunError, match='dim n: no argument tells it, and the program needs it: no tensor or shape in "xs" has it'
     ):
         exe(rows(exe.constructors))
 
 
 def test_several_sizes_need_an_input_that_tells() -> None:
-    with pytest.raises(UnsupportedError, match="several sizes of n, which only tensors inside values have"):
+    with pytest.raises(UnsupportedError, match="several sizes of n, which only tensors and shapes inside values have"):
         legato.compile(function("sum"), shapes={"n": [1, 3]})
 
 
@@ -109,3 +109,38 @@ def test_one_size_is_enough_for_all() -> None:
     assert exe(rows(exe.constructors, 3, 3)) == 66 + 78
     with pytest.raises(RunError, match="wrong shape or dtype"):
         exe(rows(exe.constructors, 2))
+
+
+SHAPES = """#[version = "0.0.5"]
+type Box { B(Shape[(?, 4)]), E }
+def @main[n: ShapeVar](%xs: List[Shape[(n, n + 1)]], %b: Box) {
+  (match (%xs) { Cons(%s, _) => sum(ones(shape=[n])), Nil => -1f },
+   match (%b) { B(%s) => { let %t = match_cast(%s, Shape[(k, 4)]); sum(ones(shape=[k])) }, E => -2f }, %b)
+}"""
+
+
+def boxes(constructors: Any, shapes: Sequence[tuple[int, int]], box: tuple[int, int] | None) -> tuple[Data, Data]:
+    value = Data(constructors["Nil"], ())
+    for shape in shapes:
+        value = Data(constructors["Cons"], (shape, value))
+    return value, Data(constructors["E"], ()) if box is None else Data(constructors["B"], (box,))
+
+
+def test_shapes_in_values_tell_dims_and_are_checked(tmp_path: Path) -> None:
+    module = legato.parse(SHAPES)
+    legato.compile(module).save(tmp_path / "a.legato")
+    exe = legato.load(tmp_path / "a.legato")
+    ours = {c.name: c for data in module.types.values() for c in data.constructors}
+    lists: list[Any] = [(), ((2, 3),), ((0, 1), (0, 1)), ((2, 3), (3, 4)), ((2, 4),), ((-1, 0),)]
+    for xs, box in product(lists, [None, (5, 4), (0, 4), (5, 3), (-2, 4)]):
+        got = outcome(exe, exe.constructors, boxes(exe.constructors, xs, box))
+        wanted = outcome(lambda *args: evaluate(module, args), ours, boxes(ours, xs, box))
+        assert isinstance(got, RunError) == isinstance(wanted, RunError), (xs, box, got, wanted)
+        assert isinstance(got, RunError) == (xs not in lists[:3] or (box is not None and box not in [(5, 4), (0, 4)]))
+        if not isinstance(got, RunError):
+            assert got[:2] == wanted[:2]
+            assert [int(d) for field in got[2].fields for d in field] == [d for f in wanted[2].fields for d in f]
+    for odd in ((2.0, 3), (True, 3), (2,), 2, (np.array([2]), 3), (np.int32(2), np.array(3, np.int32)), (2**64, 3)):
+        with pytest.raises(RunError):
+            exe(*boxes(exe.constructors, [odd], None))  # type: ignore[list-item]
+    assert exe.leaked == 0

@@ -128,7 +128,7 @@ def test_extents_are_integers(two: Any) -> None:
             2**46 + 1,
             'input "s.0": wrong value\n  got:    70368744177665\n  wanted: n where n = 2 (dimension 0 of input ',
         ),
-        (2**63, 'input "s.0": out of range\n  got:    9223372036854775808\n  wanted: int64[] within 64 bits'),
+        (2**63, 'input "s.0": out of range\n  got:    9223372036854775808\n  wanted: an extent within 64 bits'),
         (True, 'input "s.0": no extent\n  got:    bool\n  wanted: an integer, or an int64 array of no dimension'),
         (2.0, 'input "s.0": no extent\n  got:    float\n  wanted: an integer'),
         (None, 'input "s.0": no extent\n  got:    NoneType\n  wanted: an integer'),

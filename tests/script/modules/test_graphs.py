@@ -297,9 +297,9 @@ def test_a_shape_that_is_given_is_the_one_of_its_type() -> None:
     x = np.ones((2, 3), np.float32)
     for extents, fault in (
         ((2, 4, 6), None),
-        ((3, 4, 6), "%s.0: dim 0"),
-        ((2, 5, 6), "%s.0: dim 1"),
-        ((2, 4, 5), "%s.1"),
+        ((3, 4, 6), r'"s\.0": wrong value'),
+        ((2, 5, 6), r'"s\.1": wrong value'),
+        ((2, 4, 5), r'"s\.2": wrong value'),
     ):
         given = [np.array(e) for e in extents]
         if fault is None:

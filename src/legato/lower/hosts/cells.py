@@ -31,17 +31,22 @@ from legato.ir.types import (
 )
 
 __all__ = ["EXTENT", "WORD", "Cell", "constructor_cell", "data_type", "extents", "field_types", "is_object",
-           "leaf_types", "leaf_values", "own_dims", "part_dtype", "rank_of", "ref_cell"]  # fmt: skip
+           "leaf_types", "leaf_values", "own_dims", "part_dtype", "rank_of", "ref_cell", "shape_dims"]  # fmt: skip
 
 WORD = 8
 EXTENT = scalar_type(dt.int64)  # of a dim in a shape that is a value
 
 
-def rank_of(ty: ShapeType) -> int:
-    """The length of a shape; UnsupportedError where it is not known."""
+def shape_dims(ty: ShapeType) -> tuple[Dim, ...]:
+    """The dims of a shape; UnsupportedError where its rank is not known."""
     if ty.dims is None:
         raise UnsupportedError("a shape of unknown rank as a value in compiled code")
-    return len(ty.dims)
+    return ty.dims
+
+
+def rank_of(ty: ShapeType) -> int:
+    """The length of a shape; UnsupportedError where it is not known."""
+    return len(shape_dims(ty))
 
 
 def extents(ty: Type) -> tuple[Dim, ...]:
@@ -76,7 +81,7 @@ def leaf_values(ty: Type | None) -> tuple[Dim | None, ...]:
     """What each part of a value of type `ty` is known to be: the dims of shapes, None for others."""
     if isinstance(ty, TupleType):
         return tuple(d for f in ty.fields for d in leaf_values(f))
-    return ty.dims or () if isinstance(ty, ShapeType) else (None,)
+    return shape_dims(ty) if isinstance(ty, ShapeType) else (None,)
 
 
 def part_dtype(ty: Type) -> DType:
