@@ -48,9 +48,10 @@ def argument(value: object, tensor: TensorInfo) -> np.ndarray:
 def extent_array(value: object, name: str) -> np.ndarray:
     """`value`, an extent that is given in input `name`, as `as_array` has it; integers are int64 scalars, too."""
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        if not int64.min <= value <= int64.max:
-            raise fault(f'input "{name}": out of range', value, "an extent within 64 bits")
-        return np.array(value, np.int64)
+        number = int(value)
+        if not int64.min <= number <= int64.max:
+            raise fault(f'input "{name}": out of range', number, "an extent within 64 bits")
+        return np.array(number, np.int64)
     array = viewed(value, f'input "{name}"')
     if array is None:
         raise fault(f'input "{name}": no extent', kind_of(value), "an integer, or an int64 array of no dimension")

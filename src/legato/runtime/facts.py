@@ -40,7 +40,8 @@ class Facts:
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
-        """Name, dtype and shape (sizes over named dims, and what values these may have) of each input."""
+        """Name, dtype and shape (sizes over named dims, and what values these may have) of each input; of extents, the
+        sizes that they are."""
         told = ranges(self._signature.info, [body._signature.info for body in self._bodies])
         return tuple(replace(t, where=where) for t, where in zip(self._signature.info.inputs, told, strict=True))
 

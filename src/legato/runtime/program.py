@@ -255,7 +255,7 @@ def _may_hold(f: FunctionInfo, number: int, output: int) -> bool:
     if number not in range(len(f.inputs)) or output not in range(len(f.outputs)):
         return False
     a, b = f.inputs[number], f.outputs[output]
-    return (a.dtype, a.shape) == (b.dtype, b.shape)
+    return a.value is None and (a.dtype, a.shape) == (b.dtype, b.shape)
 
 
 def _word_faults(f: FunctionInfo, dims: Sequence[str]) -> Iterator[str]:

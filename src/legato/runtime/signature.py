@@ -144,13 +144,15 @@ class Signature:
                 )
         return tuple([_OPEN if value is None else value for value in values])
 
-    def with_values(self, shapes: Sequence[Shape], arrays: Sequence[np.ndarray]) -> tuple[Shape, ...]:
-        """The shapes of `arrays`, with extents that are values; RunError where one is no extent."""
+    def with_values(self, shapes: Sequence[Shape], arrays: list[np.ndarray]) -> tuple[Shape, ...]:
+        """The shapes of `arrays`, with extents that are values; RunError where one is no extent. Arrays of these become
+        copies: what is in them is what was read here, whoever writes to the caller's arrays during the call."""
         found = list(shapes)
         for n in self.values:
             tensor = self.info.inputs[n]
             if found[n]:
                 raise _wrong_rank(tensor, found[n])
+            arrays[n] = arrays[n].copy()
             found[n] = (int(arrays[n]),)
             if found[n] < (0,):
                 assert tensor.value is not None

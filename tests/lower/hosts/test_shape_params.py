@@ -112,6 +112,20 @@ def test_values_change_from_call_to_call_and_on_many_threads() -> None:
         assert [y.shape for y in pool.map(exe, numbers)] == [(n, 3) for n in numbers]
 
 
+def test_extents_are_read_once() -> None:
+    module = parse("""
+@R.function(pure=False)
+def main(s: R.Shape(("n",))):
+    n = T.int64()
+    R.call_packed("change", R.zeros((n,), "float32"))
+    return s, R.zeros((n,), "float32")
+""")
+    given = np.array(3)
+    exe = legato.compile(module, packed={"change": lambda x: given.fill(7)})
+    (n,), zeros = exe((given,))  # type: ignore[misc]
+    assert (int(n), zeros.shape, int(given)) == (3, (3,), 7)
+
+
 @pytest.mark.parametrize("two", [2, np.int32(2), np.uint8(2), np.array(2), np.array(2, ">i8")])
 def test_extents_are_integers(two: Any) -> None:
     exe, x = legato.compile(parse(RESHAPE)), x_of(1)
@@ -129,6 +143,7 @@ def test_extents_are_integers(two: Any) -> None:
             'input "s.0": wrong value\n  got:    70368744177665\n  wanted: n where n = 2 (dimension 0 of input ',
         ),
         (2**63, 'input "s.0": out of range\n  got:    9223372036854775808\n  wanted: an extent within 64 bits'),
+        (np.uint64(2**63), 'input "s.0": out of range\n  got:    9223372036854775808'),
         (True, 'input "s.0": no extent\n  got:    bool\n  wanted: an integer, or an int64 array of no dimension'),
         (2.0, 'input "s.0": no extent\n  got:    float\n  wanted: an integer'),
         (None, 'input "s.0": no extent\n  got:    NoneType\n  wanted: an integer'),
