@@ -100,6 +100,18 @@ def test_compiled_as_interpreted(text: str, numpy: Any, calls: list[Any], tmp_pa
             assert outcome(program, *args) == wanted, args
 
 
+@pytest.mark.parametrize("sizes", [None, {"n": [2, "0..9"]}])
+def test_a_main_that_calls_itself_with_other_extents(sizes: dict[str, Any] | None) -> None:
+    module = legato.parse("""#[version = "0.0.5"]
+def @main(%s: Shape[(n, m)], %i: int64, %sum: float32) -> float32 {
+  if (%i > 0i64) { @main(shape[n + 1, m], %i - 1i64, %sum + sum(ones(shape=[n, m]))) } else { %sum }
+}""")
+    exe = legato.compile(module, shapes=sizes)
+    for n, m, turns in product(SIZES, SIZES, SIZES):
+        args = (n, m), np.array(turns), np.float32(0)
+        assert exe(*args) == evaluate(module, [*args]) == m * sum(range(n, n + turns))
+
+
 def test_values_change_from_call_to_call_and_on_many_threads() -> None:
     exe = legato.compile(parse(ROWS))
     numbers = [n % 7 if n % 3 else n for n in range(MAX_PLANS + 50)]
