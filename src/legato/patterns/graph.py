@@ -1,0 +1,80 @@
+"""An expression as a graph: who uses what, what dominates what, which types the nodes have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+from legato.infer.infer import infer_function
+from legato.ir.dominators import DominatorTree, post_dominators, users
+from legato.ir.expr import Constant, Constructor, Expr, Function, GlobalVar, Var
+from legato.ir.module import Module
+from legato.ir.op import Op
+from legato.ir.scope import operands, post_order
+from legato.ir.types import Type
+from legato.ir.visit import free_vars
+
+__all__ = ["Graph", "is_leaf", "typed"]
+
+
+def is_leaf(e: Expr) -> bool:
+    """Whether an expression computes nothing."""
+    return isinstance(e, Var | GlobalVar | Constant | Constructor | Op)
+
+
+def typed(e: Expr, module: Module | None = None) -> Expr:
+    """`e` with types, as part of `module`; its free variables get those that nothing contradicts. TypeCheckError."""
+    func = e if isinstance(e, Function) else Function(free_vars(e), e)
+    types = () if module is None else tuple(module.types.values())
+    known = {} if module is None else {gv: f.ty for gv, f in module.graph_functions() if f.ty is not None}
+    found = infer_function(func, types=types, globals_=known)
+    return found if isinstance(e, Function) else found.body
+
+
+class Graph:
+    """The graph of `root`, a part of `module`. What it knows is found out when it is first asked for."""
+
+    def __init__(self, root: Expr, module: Module | None = None) -> None:
+        self.root = root
+        self.module = module
+        self.order = tuple(post_order(root))  # operands first
+
+    @cached_property
+    def users(self) -> dict[int, list[Expr]]:
+        """The nodes that each node is an operand of, by id."""
+        return users(self.order)
+
+    @cached_property
+    def post_dominators(self) -> DominatorTree[Expr]:
+        """What lies on every path from a node to the root."""
+        return post_dominators(self.order)
+
+    @cached_property
+    def dominators(self) -> DominatorTree[Expr]:
+        """What everything that a node is computed from leads through; variables, constants and callees aside."""
+        return DominatorTree(self.order, _computed)
+
+    def between(self, parent: Expr, child: Expr) -> Iterator[Expr]:
+        """The nodes on the paths from `parent`, which dominates `child`, to it; without these two."""
+        seen = {id(parent)}
+        todo = list(_computed(child))
+        while todo:
+            node = todo.pop()
+            if id(node) not in seen:
+                seen.add(id(node))
+                todo += _computed(node)
+                yield node
+
+    @cached_property
+    def _types(self) -> dict[int, Type | None]:
+        """The types of nodes that came without; inference keeps the form of a program."""
+        pairs = zip(self.order, post_order(typed(self.root, self.module)), strict=True)
+        return {id(old): new.ty for old, new in pairs}
+
+    def type_of(self, e: Expr) -> Type | None:
+        """The type of a node; None for what has none, as an operator by itself. TypeCheckError for wrong programs."""
+        return e.ty if e.ty is not None or isinstance(e, Op | Constructor) else self._types.get(id(e))
+
+
+def _computed(e: Expr) -> list[Expr]:
+    return [operand for operand in operands(e) if not is_leaf(operand)]

@@ -1,0 +1,67 @@
+"""Matching: what each part of a pattern stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from legato.base.dataclass import dataclass
+from legato.base.errors import CompileError
+from legato.ir.expr import Expr
+from legato.ir.module import Module
+from legato.patterns.graph import Graph
+from legato.patterns.pattern import DominatorPattern, Pattern
+from legato.patterns.search import Bound, Search
+
+__all__ = ["Match", "match", "match_in"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Match:
+    """`pattern` matches `root`. `found` has what each part of it stands for: what is part of the path of a dominator
+    pattern for any number of expressions, what has not been needed (an alternative) for none, all others for one.
+    """
+
+    pattern: Pattern
+    root: Expr
+    found: Mapping[Pattern, tuple[Expr, ...]]
+    opened: frozenset[int]  # ids of the nodes that it is made of; the others that it has found are what goes into it
+
+    def __getitem__(self, part: Pattern) -> Expr:
+        """What `part` stands for, the first where that are several; CompileError where it is nothing."""
+        found = self.found.get(part)
+        if not found:
+            raise CompileError(f"{part!r} stands for nothing in this match", hint="test `part in match` first")
+        return found[0]
+
+    def __contains__(self, part: Pattern) -> bool:
+        return part in self.found
+
+
+def match(pattern: Pattern, expr: Expr, module: Module | None = None) -> Match | None:
+    """What the parts of `pattern` stand for in `expr`, which is part of `module`; None if it does not match.
+
+    Of several ways to match, the first one counts: what is left in an alternative before what is right, arguments in
+    order before the other order. TypeCheckError where types are asked for and the expression has none that fit.
+    """
+    return match_in(Search(Graph(expr, module)), pattern, expr)
+
+
+def match_in(search: Search, pattern: Pattern, expr: Expr) -> Match | None:
+    """`match` of `expr`, a node of the graph that is searched."""
+    bound = search.first(pattern, expr)
+    if bound is None:
+        return None
+    found: dict[Pattern, dict[int, Expr]] = {}
+    opened: set[int] = set()
+    todo: list[Bound] = [bound]
+    while todo:
+        part_of = todo.pop()
+        for part, e in part_of.items():
+            found.setdefault(part, {})[id(e)] = e
+            if part.opens:
+                opened.add(id(e))
+            if isinstance(part, DominatorPattern):
+                for node, on_path in search.on_path(part, part_of):
+                    opened.add(id(node))
+                    todo.append(on_path)
+    return Match(pattern, expr, {part: tuple(es.values()) for part, es in found.items()}, frozenset(opened))

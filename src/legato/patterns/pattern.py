@@ -1,0 +1,433 @@
+"""Patterns: sets of expressions, with parts that match has found.
+
+    pattern = ExprPattern(expr)                        this expression (an operator above all)
+            | VarPattern(name)                         a local variable
+            | ConstantPattern()
+            | WildcardPattern()                        any expression
+            | CallPattern(op, args)                    args None: any; add and multiply match in both orders
+            | FunctionPattern(params, body)            params None: any
+            | LetPattern(var, value, body)
+            | IfPattern(cond, then, orelse)
+            | TuplePattern(fields)                     fields None: any
+            | TupleGetItemPattern(value, index)        index None: any
+            | AltPattern(left, right)                  written left | right
+            | AttrPattern(pattern, attrs)              with these attributes, and any others
+            | TypePattern(pattern, type)               of this type; dims are equal where they are proven so
+            | ShapePattern(pattern, shape)
+            | DataTypePattern(pattern, dtype)
+            | DominatorPattern(parent, path, child)    child, which all paths from parent lead to over path
+
+Patterns are immutable and compared by identity: a pattern that occurs twice in another one stands for the same
+expression at both places. `patterns.search` finds out what stands for what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
+from legato.base.dtype import DType
+from legato.base.errors import CompileError
+from legato.base.immutable import Immutable
+from legato.ir import sugar
+from legato.ir.equal import alpha_equal
+from legato.ir.expr import Call, Constant, Expr, Function, If, Let, Tuple, TupleGetItem, Var
+from legato.ir.op import Op
+from legato.ir.types import Dim, TensorType, Type, dims
+from legato.patterns.facts import has_attrs, same_shape, same_type
+
+if TYPE_CHECKING:
+    from legato.patterns.search import Search
+
+__all__ = ["AltPattern", "AttrPattern", "CallPattern", "ConstantPattern", "DataTypePattern", "DominatorPattern",
+           "ExprPattern", "FunctionPattern", "IfPattern", "LetPattern", "Pattern", "ShapePattern",
+           "TupleGetItemPattern", "TuplePattern", "TypePattern", "VarPattern", "Way", "WildcardPattern"]  # fmt: skip
+
+Way = Sequence[tuple["Pattern", Expr]]  # what has to match for a pattern to match, in the order in which it is tried
+Attrs = Mapping[str, Any]
+
+_COMMUTATIVE: Final = ("add", "multiply")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Pattern(Immutable):
+    """A set of expressions; see the module's grammar."""
+
+    opens: ClassVar[bool] = False  # its parts match what an expression is made of, rather than the expression itself
+
+    def parts(self) -> tuple[Pattern, ...]:
+        """The patterns that this one is made of."""
+        return ()
+
+    def ways(self, e: Expr, search: Search) -> Iterator[Way]:
+        """The ways in which `e` may match, best first: all of what one lists has to match. None: it does not match."""
+        raise NotImplementedError
+
+    def __call__(self, *args: Any) -> CallPattern:
+        """A call of what matches this, with such arguments; `None` alone: with any arguments."""
+        return CallPattern(self, None if args == (None,) else args)
+
+    def __or__(self, other: Pattern) -> AltPattern:
+        return AltPattern(self, other)
+
+    def __add__(self, other: Any) -> CallPattern:
+        return _call_of("add", self, other)
+
+    def __sub__(self, other: Any) -> CallPattern:
+        return _call_of("subtract", self, other)
+
+    def __mul__(self, other: Any) -> CallPattern:
+        return _call_of("multiply", self, other)
+
+    def __truediv__(self, other: Any) -> CallPattern:
+        return _call_of("divide", self, other)
+
+    def optional(self, option: Callable[[Pattern], Pattern]) -> AltPattern:
+        """This pattern, or what `option` makes of it."""
+        return AltPattern(self, option(self))
+
+    def has_attr(self, attrs: Attrs) -> AttrPattern:
+        """What of this has these attributes, and any others."""
+        return AttrPattern(self, attrs)
+
+    def has_type(self, ty: Type) -> TypePattern:
+        """What of this has this type."""
+        return TypePattern(self, ty)
+
+    def has_dtype(self, dtype: DType | str) -> DataTypePattern:
+        """What of this is a tensor of this dtype."""
+        return DataTypePattern(self, dt.dtype(dtype))
+
+    def has_shape(self, shape: Sequence[Dim | int]) -> ShapePattern:
+        """What of this is a tensor of this shape."""
+        return ShapePattern(self, dims(shape))
+
+    def dominates(self, parent: Pattern, path: Pattern | None = None) -> DominatorPattern:
+        """This, where all paths from `parent` lead to it, over what matches `path` (None: anything)."""
+        return DominatorPattern(parent, WildcardPattern() if path is None else path, self)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+
+def as_pattern(part: Any) -> Pattern:
+    """A pattern, or that of an expression; CompileError for anything else."""
+    if isinstance(part, Pattern):
+        return part
+    if isinstance(part, Expr):
+        return ExprPattern(part)
+    hint = "patterns are made of patterns and expressions: write a number as is_expr(const(1.0))"
+    raise CompileError(f"no pattern: {part!r}", hint=hint)
+
+
+def _patterns(parts: Iterable[Any]) -> tuple[Pattern, ...]:
+    return tuple(map(as_pattern, parts))
+
+
+def _set(made: Pattern, /, **values: Any) -> None:
+    """Sets fields of a pattern that is being made."""
+    for name, value in values.items():
+        object.__setattr__(made, name, value)
+
+
+def _call_of(name: str, *args: Any) -> CallPattern:
+    return CallPattern(ExprPattern(sugar.operators()[name]), args)
+
+
+# ---------------------------------------------------------------------- leaves
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class WildcardPattern(Pattern):
+    """Any expression."""
+
+    def ways(self, e: Expr, search: Search) -> Iterator[Way]:
+        yield ()
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ExprPattern(Pattern):
+    """An expression that is alpha-equal to `expr`."""
+
+    expr: Expr
+
+    def ways(self, e: Expr, search: Search) -> Iterator[Way]:
+        if e is self.expr or (not isinstance(self.expr, Op) and alpha_equal(self.expr, e)):
+            yield ()
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class VarPattern(Pattern):
+    """A local variable, called `name` if that is given."""
+
+    name: str = ""
+
+    def ways(self, e: Expr, search: Search) -> Iterator[Way]:
+        if isinstance(e, Var) and self.name in ("", e.name):
+            yield ()
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ConstantPattern(Pattern):
+    """A constant."""
+
+    def ways(self, e: Expr, search: Search) -> Iterator[Way]:
+        if isinstance(e, Constant):
+            yield ()
+
+
+# ---------------------------------------------------------------------- expressions by what they are made of
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class CallPattern(Pattern):
+    """A call. Those of add and multiply match in both orders."""
+
+    op: Pattern
+    args: tuple[Pattern, ...] | None = None
+    opens: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _set(self, op=as_pattern(self.op), args=None if self.args is None else _patterns(self.args))
+
+    def parts(self) -> tuple[Pattern, ...]:
+        return (self.op, *(self.args or ()))
+
+    def ways(self, e: Expr, search: Search) -> Iterator[Way]:
+        if not isinstance(e, Call):
+            return
+        callee = (self.op, e.op)
+        if self.args is None:
+            yield (callee,)
+        elif len(self.args) == len(e.args):
+            yield (callee, *zip(self.args, e.args, strict=True))
+            if self._commutes() and len(self.args) == 2:
+                yield (callee, *zip(self.args, reversed(e.args), strict=True))
+
+    def _commutes(self) -> bool:
+        op = self.op.expr if isinstance(self.op, ExprPattern) else None
+        return isinstance(op, Op) and op.name in _COMMUTATIVE
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class FunctionPattern(Pattern):
+    """A function."""
+
+    params: tuple[Pattern, ...] | None
+    body: Pattern
+    opens: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _set(self, params=None if self.params is None else _patterns(self.params), body=as_pattern(self.body))
+
+    def parts(self) -> tuple[Pattern, ...]:
+        return (*(self.params or ()), self.body)
+
+    def ways(self, e: Expr, search: Search) -> Iterator[Way]:
+        if not isinstance(e, Function):
+            return
+        if self.params is None:
+            yield ((self.body, e.body),)
+        elif len(self.params) == len(e.params):
+            yield (*zip(self.params, e.params, strict=True), (self.body, e.body))
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class LetPattern(Pattern):
+    """`let var = value; body`."""
+
+    var: Pattern
+    value: Pattern
+    body: Pattern
+    opens: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _set(self, var=as_pattern(self.var), value=as_pattern(self.value), body=as_pattern(self.body))
+
+    def parts(self) -> tuple[Pattern, ...]:
+        return (self.var, self.value, self.body)
+
+    def ways(self, e: Expr, search: Search) -> Iterator[Way]:
+        if isinstance(e, Let):
+            yield ((self.var, e.var), (self.value, e.value), (self.body, e.body))
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class IfPattern(Pattern):
+    """`if (cond) { then } else { orelse }`."""
+
+    cond: Pattern
+    then: Pattern
+    orelse: Pattern
+    opens: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _set(self, cond=as_pattern(self.cond), then=as_pattern(self.then), orelse=as_pattern(self.orelse))
+
+    def parts(self) -> tuple[Pattern, ...]:
+        return (self.cond, self.then, self.orelse)
+
+    def ways(self, e: Expr, search: Search) -> Iterator[Way]:
+        if isinstance(e, If):
+            yield ((self.cond, e.cond), (self.then, e.then), (self.orelse, e.orelse))
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TuplePattern(Pattern):
+    """A tuple with these fields, or with any."""
+
+    fields: tuple[Pattern, ...] | None = None
+    opens: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _set(self, fields=None if self.fields is None else _patterns(self.fields))
+
+    def parts(self) -> tuple[Pattern, ...]:
+        return self.fields or ()
+
+    def ways(self, e: Expr, search: Search) -> Iterator[Way]:
+        if isinstance(e, Tuple) and (self.fields is None or len(self.fields) == len(e.fields)):
+            yield () if self.fields is None else tuple(zip(self.fields, e.fields, strict=True))
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TupleGetItemPattern(Pattern):
+    """Field `index` of a tuple, or any field."""
+
+    value: Pattern
+    index: int | None = None
+    opens: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _set(self, value=as_pattern(self.value))
+
+    def parts(self) -> tuple[Pattern, ...]:
+        return (self.value,)
+
+    def ways(self, e: Expr, search: Search) -> Iterator[Way]:
+        if isinstance(e, TupleGetItem) and self.index in (None, e.index):
+            yield ((self.value, e.value),)
+
+
+# ---------------------------------------------------------------------- patterns of patterns
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class AltPattern(Pattern):
+    """What one of two patterns matches; the left one is tried first."""
+
+    left: Pattern
+    right: Pattern
+
+    def __post_init__(self) -> None:
+        _set(self, left=as_pattern(self.left), right=as_pattern(self.right))
+
+    def parts(self) -> tuple[Pattern, ...]:
+        return (self.left, self.right)
+
+    def ways(self, e: Expr, search: Search) -> Iterator[Way]:
+        yield ((self.left, e),)
+        yield ((self.right, e),)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class AttrPattern(Pattern):
+    """What of `pattern` has these attributes: a call its record's, a function its own, an operator "TOpPattern"."""
+
+    pattern: Pattern
+    attrs: Attrs
+
+    def __post_init__(self) -> None:
+        _set(self, pattern=as_pattern(self.pattern), attrs=MappingProxyType(dict(self.attrs)))
+
+    def parts(self) -> tuple[Pattern, ...]:
+        return (self.pattern,)
+
+    def ways(self, e: Expr, search: Search) -> Iterator[Way]:
+        if has_attrs(e, self.attrs):
+            yield ((self.pattern, e),)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TypePattern(Pattern):
+    """What of `pattern` has type `type`."""
+
+    pattern: Pattern
+    type: Type
+
+    def __post_init__(self) -> None:
+        _set(self, pattern=as_pattern(self.pattern))
+
+    def parts(self) -> tuple[Pattern, ...]:
+        return (self.pattern,)
+
+    def ways(self, e: Expr, search: Search) -> Iterator[Way]:
+        ty = search.graph.type_of(e)
+        if ty is not None and same_type(ty, self.type):
+            yield ((self.pattern, e),)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ShapePattern(Pattern):
+    """What of `pattern` is a tensor of this shape."""
+
+    pattern: Pattern
+    shape: tuple[Dim, ...]
+
+    def __post_init__(self) -> None:
+        _set(self, pattern=as_pattern(self.pattern), shape=dims(self.shape))
+
+    def parts(self) -> tuple[Pattern, ...]:
+        return (self.pattern,)
+
+    def ways(self, e: Expr, search: Search) -> Iterator[Way]:
+        ty = search.graph.type_of(e)
+        if isinstance(ty, TensorType) and same_shape(ty.shape, self.shape):
+            yield ((self.pattern, e),)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class DataTypePattern(Pattern):
+    """What of `pattern` is a tensor of this dtype."""
+
+    pattern: Pattern
+    dtype: DType
+
+    def __post_init__(self) -> None:
+        _set(self, pattern=as_pattern(self.pattern), dtype=dt.dtype(self.dtype))
+
+    def parts(self) -> tuple[Pattern, ...]:
+        return (self.pattern,)
+
+    def ways(self, e: Expr, search: Search) -> Iterator[Way]:
+        ty = search.graph.type_of(e)
+        if isinstance(ty, TensorType) and ty.dtype == self.dtype:
+            yield ((self.pattern, e),)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class DominatorPattern(Pattern):
+    """What `child` matches and `parent` leads to: a region of the graph with one way in and one way out.
+
+    All paths from the parent to the result of the program lead through the child, all that the child is computed from
+    leads through the parent, but for variables and constants beside, and every node between the two matches `path`:
+    each by itself, so the parts of `path` may stand for many expressions.
+    """
+
+    parent: Pattern
+    path: Pattern
+    child: Pattern
+    opens: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _set(self, parent=as_pattern(self.parent), path=as_pattern(self.path), child=as_pattern(self.child))
+
+    def parts(self) -> tuple[Pattern, ...]:
+        return (self.parent, self.path, self.child)
+
+    def ways(self, e: Expr, search: Search) -> Iterator[Way]:
+        for parent in search.parents(e, self.path):
+            yield ((self.child, e), (self.parent, parent))

@@ -1,0 +1,159 @@
+"""The search for what each part of a pattern stands for.
+
+A list of goals (this pattern, that expression) is worked off; a goal is met in one of several ways, each of which is a
+list of further goals. Where none is left, the last goal that has another way is taken up again. No step recurses, so
+patterns and programs may be of any depth.
+
+A part of a pattern that shares nothing with the rest is *closed*: what it stands for does not depend on the rest. So
+where it does not match an expression once, it never does, and where it does match, its other ways need not be tried.
+The search for a pattern without shared parts takes at most |pattern| · |program| steps for that. One whose shared parts
+make it longer than `_PATIENCE` ends with an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Literal, NamedTuple
+
+from legato.base.errors import CompileError
+from legato.ir.dominators import DominatorTree
+from legato.ir.expr import Expr
+from legato.patterns.graph import Graph
+from legato.patterns.pattern import DominatorPattern, Pattern, Way
+
+__all__ = ["Bound", "Search", "all_parts"]
+
+Bound = dict[Pattern, Expr]
+Goals = tuple["tuple[Pattern, Expr] | int", "Goals"] | None  # a number: drop the choices from there on
+
+_PATIENCE: Final = 1_000_000  # steps of one search
+
+
+class _Choice(NamedTuple):
+    """A goal, its ways that were not tried yet, the goals behind it, and how much was bound before."""
+
+    pattern: Pattern
+    expr: Expr
+    ways: Iterator[Way]
+    rest: Goals
+    bound: int
+
+
+def all_parts(pattern: Pattern) -> list[Pattern]:
+    """All patterns in a pattern, itself first, each before its parts."""
+    found: list[Pattern] = []
+    seen: set[Pattern] = set()
+    stack = [(pattern, False)]
+    while stack:
+        top, done = stack.pop()
+        if done:
+            found.append(top)
+        elif top not in seen:
+            seen.add(top)
+            stack.append((top, True))
+            stack += [(part, False) for part in top.parts()]
+    return found[::-1]
+
+
+class Search:
+    """Searches in one graph, which share what does not match."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._closed: dict[Pattern, frozenset[Pattern]] = {}  # by the whole pattern
+        self._failed: set[tuple[Pattern, int]] = set()  # closed patterns and the expressions that they do not match
+
+    def first(self, pattern: Pattern, expr: Expr) -> Bound | None:
+        """What each part of `pattern` stands for in the first match of `expr`; None if it does not match."""
+        closed = self._closed_in(pattern)
+        bound: Bound = {}
+        trail: list[Pattern] = []
+        choices: list[_Choice] = []
+        goals: Goals = ((pattern, expr), None)
+        for _ in range(_PATIENCE):
+            if goals is None:
+                return bound
+            goal, rest = goals
+            if isinstance(goal, int):
+                del choices[goal:]
+                goals = rest
+                continue
+            part, e = goal
+            known = bound.get(part)
+            if known is not None and known == e:
+                goals = rest
+                continue
+            if known is None and (part, id(e)) not in self._failed:
+                behind = (len(choices), rest) if part in closed else rest
+                choices.append(_Choice(part, e, part.ways(e, self), behind, len(trail)))
+            following = self._next_way(choices, bound, trail, closed)
+            if following is False:
+                return None
+            goals = following
+        raise CompileError(
+            f"matching takes more than {_PATIENCE:,} steps",
+            hint="parts of the pattern occur at many of its places and may stand for too much: say more of them",
+        )
+
+    def _next_way(
+        self, choices: list[_Choice], bound: Bound, trail: list[Pattern], closed: frozenset[Pattern]
+    ) -> Goals | Literal[False]:
+        """The goals of the next way that was not tried yet; False where there is none."""
+        while choices:
+            top = choices[-1]
+            while len(trail) > top.bound:
+                del bound[trail.pop()]
+            way = next(top.ways, None)
+            if way is not None:
+                bound[top.pattern] = top.expr
+                trail.append(top.pattern)
+                goals = top.rest
+                for goal in reversed(way):
+                    goals = (goal, goals)
+                return goals
+            choices.pop()
+            if top.pattern in closed:
+                self._failed.add((top.pattern, id(top.expr)))
+        return False
+
+    def parents(self, child: Expr, path: Pattern) -> Iterator[Expr]:
+        """The nodes that all paths to and from which lead through `child` and back, over what matches `path`; nearest
+        first."""
+        graph, at = self.graph, child
+        while (parent := graph.dominators.parent(at)) is not None and graph.post_dominators.dominates(child, parent):
+            if any(self.first(path, node) is None for node in graph.between(parent, at)):
+                return
+            yield parent
+            if self.first(path, parent) is None:
+                return
+            at = parent
+
+    def on_path(self, dominator: DominatorPattern, bound: Bound) -> Iterator[tuple[Expr, Bound]]:
+        """The nodes between the parent and the child of a match, and what the parts of the path stand for at each."""
+        for node in self.graph.between(bound[dominator.parent], bound[dominator]):
+            found = self.first(dominator.path, node)
+            assert found is not None
+            yield node, found
+
+    def _closed_in(self, whole: Pattern) -> frozenset[Pattern]:
+        """The parts of `whole` below which nothing is that is below another part as well."""
+        if whole not in self._closed:
+            self._closed[whole] = _closed(whole)
+        return self._closed[whole]
+
+
+def _closed(whole: Pattern) -> frozenset[Pattern]:
+    order = all_parts(whole)
+    users: dict[Pattern, list[Pattern]] = {part: [] for part in order}
+    for part in order:
+        for inner in part.parts():
+            users[inner].append(part)
+    tree = DominatorTree(order, users.__getitem__)
+    shared: dict[Pattern, int] = {}  # how deep what dominates all that is below a part lies
+    found: list[Pattern] = []
+    for part in reversed(order):
+        depth = tree.depth(part)
+        shared[part] = min((min(tree.depth(p) - 1, shared[p]) for p in part.parts()), default=depth)
+        if shared[part] >= depth:
+            found.append(part)
+    return frozenset(found)
