@@ -12,16 +12,16 @@ from legato.ops import table
 from legato.patterns import pattern as p
 
 UNARY = ("exp", "tanh", "nn.relu", "negative")
+PARAMS = (Var("a", ty=tensor_type((2, 3))), Var("b", ty=tensor_type((2, 3))))
 BINARY = ("add", "multiply", "subtract", "maximum")
 
 
 def graph(random: Random, size: int) -> Expr:
     """A typed expression of `size` steps over %a and %b, whose values are shared as it happens."""
-    params = (Var("a", ty=tensor_type((2, 3))), Var("b", ty=tensor_type((2, 3))))
-    values: list[Expr] = [*params, constant(1.0), constant(2.0)]
+    values: list[Expr] = [*PARAMS, constant(1.0), constant(2.0)]
     for _ in range(size):
         values.append(_step(random, values))
-    func = infer_function(Function(params, values[-1]))
+    func = infer_function(Function(PARAMS, values[-1]))
     return func.body
 
 

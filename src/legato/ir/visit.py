@@ -11,7 +11,7 @@ from legato.ir.expr import Dataflow, Expr, Function, GlobalVar, Let, Match, Var
 from legato.ir.module import GlobalFunc
 from legato.ir.scope import binders, operands, pattern_vars, post_order
 
-__all__ = ["bound_vars", "free_vars", "nodes", "rename_bound", "rename_globals", "substitute"]
+__all__ = ["bound_vars", "free_vars", "nodes", "rename_bound", "rename_globals", "substitute", "with_operands"]
 
 Rename = Callable[[Var], Var]
 
@@ -81,6 +81,14 @@ def _rebuild(root: Expr, bind: Rename, use: Callable[[Var], Expr]) -> Expr:
         )
         new[id(node)] = node if same else _with(node, kids, bind)
     return new[id(root)]
+
+
+def with_operands(node: Expr, new: Mapping[int, Expr]) -> Expr:
+    """`node` with its operands replaced through `new` (by id), its own variables kept; the same object where none is
+    another."""
+    old = operands(node)
+    kids = tuple([new.get(id(kid), kid) for kid in old])
+    return node if all(a is b for a, b in zip(old, kids, strict=True)) else _with(node, kids, lambda v: v)
 
 
 def _with(node: Expr, kids: tuple[Expr, ...], bind: Rename) -> Expr:

@@ -11,10 +11,10 @@ from legato.ir.expr import Constant, Constructor, Expr, Function, GlobalVar, Var
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.scope import operands, post_order
-from legato.ir.types import Type
+from legato.ir.types import Type, free_type_vars
 from legato.ir.visit import free_vars
 
-__all__ = ["Graph", "is_leaf", "typed"]
+__all__ = ["Graph", "closed", "is_leaf", "typed"]
 
 
 def is_leaf(e: Expr) -> bool:
@@ -22,9 +22,15 @@ def is_leaf(e: Expr) -> bool:
     return isinstance(e, Var | GlobalVar | Constant | Constructor | Op)
 
 
+def closed(params: tuple[Var, ...], body: Expr) -> Function:
+    """The function of `params`, polymorphic in the type variables of their types."""
+    variables = dict.fromkeys(v for p in params if p.ty is not None for v in free_type_vars(p.ty))
+    return Function(params, body, type_params=tuple(variables))
+
+
 def typed(e: Expr, module: Module | None = None) -> Expr:
     """`e` with types, as part of `module`; its free variables get those that nothing contradicts. TypeCheckError."""
-    func = e if isinstance(e, Function) else Function(free_vars(e), e)
+    func = e if isinstance(e, Function) else closed(free_vars(e), e)
     types = () if module is None else tuple(module.types.values())
     known = {} if module is None else {gv: f.ty for gv, f in module.graph_functions() if f.ty is not None}
     found = infer_function(func, types=types, globals_=known)

@@ -17,14 +17,18 @@ __all__ = ["Match", "match", "match_in"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Match:
-    """`pattern` matches `root`. `found` has what each part of it stands for: what is part of the path of a dominator
-    pattern for any number of expressions, what has not been needed (an alternative) for none, all others for one.
+    """`pattern` matches `root`, a part of `module`.
+
+    found: what each part of the pattern stands for; what is in the path of a dominator pattern for any number of
+    expressions, what was not needed (an alternative) for none, all others for one. opened: the ids of the nodes that
+    the pattern has looked into.
     """
 
     pattern: Pattern
     root: Expr
+    module: Module | None
     found: Mapping[Pattern, tuple[Expr, ...]]
-    opened: frozenset[int]  # ids of the nodes that it is made of; the others that it has found are what goes into it
+    opened: frozenset[int]
 
     def __getitem__(self, part: Pattern) -> Expr:
         """What `part` stands for, the first where that are several; CompileError where it is nothing."""
@@ -64,4 +68,5 @@ def match_in(search: Search, pattern: Pattern, expr: Expr) -> Match | None:
                 for node, on_path in search.on_path(part, part_of):
                     opened.add(id(node))
                     todo.append(on_path)
-    return Match(pattern, expr, {part: tuple(es.values()) for part, es in found.items()}, frozenset(opened))
+    stands_for = {part: tuple(es.values()) for part, es in found.items()}
+    return Match(pattern, expr, search.graph.module, stands_for, frozenset(opened))

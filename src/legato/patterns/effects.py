@@ -1,0 +1,46 @@
+"""What the parts of a region do beside giving values, as far as it matters to who moves them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from legato.ir.expr import Expr, Function, GlobalVar
+from legato.ir.module import Module
+from legato.ir.visit import free_vars
+from legato.patterns.graph import Graph, closed
+from legato.patterns.region import Region
+from legato.transform._effects import Effect, Effects
+
+__all__ = ["RegionEffects"]
+
+
+class RegionEffects:
+    """The effects of what is in a graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        root = graph.root if isinstance(graph.root, Function) else closed(free_vars(graph.root), graph.root)
+        others = {} if graph.module is None else graph.module.functions
+        types = {} if graph.module is None else graph.module.types
+        self._effects = Effects(root, Module({GlobalVar(_unused(others)): root, **others}, types))
+
+    def may_be_cut(self, region: Region) -> bool:
+        """Whether all inputs may be computed before what is inside: not if both touch cells, or the inside may fail or
+        not end first."""
+        if not self._effects.possible:
+            return True
+        touches = any(Effect.CELLS in self._effects.of(e) for e in region.inputs)
+        return not touches or not any(map(self._effects.own, region.inside))
+
+    def in_order(self, region: Region) -> list[Expr] | None:
+        """The inputs with effects, as they are evaluated; None where something inside has some as well."""
+        if not self._effects.possible:
+            return []
+        if any(map(self._effects.own, region.inside)):
+            return None
+        return [e for e in region.inputs if self._effects.of(e)]
+
+
+def _unused(functions: Iterable[GlobalVar]) -> str:
+    """A name that none of these functions has."""
+    names = {gv.name for gv in functions}
+    return next(name for i in range(len(names) + 1) if (name := f"expression_{i}") not in names)
