@@ -31,9 +31,13 @@ def closed(params: tuple[Var, ...], body: Expr) -> Function:
 def typed(e: Expr, module: Module | None = None) -> Expr:
     """`e` with types, as part of `module`; its free variables get those that nothing contradicts. TypeCheckError."""
     func = e if isinstance(e, Function) else closed(free_vars(e), e)
-    types = () if module is None else tuple(module.types.values())
-    known = {} if module is None else {gv: f.ty for gv, f in module.graph_functions() if f.ty is not None}
-    found = infer_function(func, types=types, globals_=known)
+    if module is None:
+        found = infer_function(func)
+    else:
+        functions = module.functions.items()
+        known = {gv: f.ty for gv, f in functions if isinstance(f, Function) and f.ty is not None}
+        programs = {gv: f for gv, f in functions if not isinstance(f, Function)}
+        found = infer_function(func, types=tuple(module.types.values()), globals_=known, programs=programs)
     return found if isinstance(e, Function) else found.body
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError
 from legato.ir.expr import Expr
 from legato.ir.module import Module
 from legato.patterns.graph import Graph
-from legato.patterns.pattern import DominatorPattern, Pattern
 from legato.patterns.search import Bound, Search
+
+if TYPE_CHECKING:
+    from legato.patterns.pattern import Pattern
 
 __all__ = ["Match", "match", "match_in"]
 
@@ -64,9 +67,8 @@ def match_in(search: Search, pattern: Pattern, expr: Expr) -> Match | None:
             found.setdefault(part, {})[id(e)] = e
             if part.opens:
                 opened.add(id(e))
-            if isinstance(part, DominatorPattern):
-                for node, on_path in search.on_path(part, part_of):
-                    opened.add(id(node))
-                    todo.append(on_path)
+            for node, on_path in part.between(part_of, search):
+                opened.add(id(node))
+                todo.append(on_path)
     stands_for = {part: tuple(es.values()) for part, es in found.items()}
     return Match(pattern, expr, search.graph.module, stands_for, frozenset(opened))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from legato.ir.expr import Call, Expr, Function, TupleGetItem, Var
 from legato.ir.module import Module
@@ -13,9 +13,11 @@ from legato.ir.visit import substitute, with_operands
 from legato.patterns.effects import RegionEffects
 from legato.patterns.graph import Graph, typed
 from legato.patterns.match import match_in
-from legato.patterns.pattern import Pattern
 from legato.patterns.region import Region, region_of
 from legato.patterns.search import Search
+
+if TYPE_CHECKING:
+    from legato.patterns.pattern import Pattern
 
 __all__ = ["FROM_PATTERN", "partition"]
 

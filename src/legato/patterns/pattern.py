@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
@@ -35,12 +35,13 @@ from legato.base.immutable import Immutable
 from legato.ir import sugar
 from legato.ir.equal import alpha_equal
 from legato.ir.expr import Call, Constant, Expr, Function, If, Let, Tuple, TupleGetItem, Var
+from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.types import Dim, TensorType, Type, dims
 from legato.patterns.facts import has_attrs, same_shape, same_type
-
-if TYPE_CHECKING:
-    from legato.patterns.search import Search
+from legato.patterns.match import Match, match
+from legato.patterns.partition import partition
+from legato.patterns.search import Bound, Search
 
 __all__ = ["AltPattern", "AttrPattern", "CallPattern", "ConstantPattern", "DataTypePattern", "DominatorPattern",
            "ExprPattern", "FunctionPattern", "IfPattern", "LetPattern", "Pattern", "ShapePattern",
@@ -54,9 +55,14 @@ _COMMUTATIVE: Final = ("add", "multiply")
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Pattern(Immutable):
-    """A set of expressions; see the module's grammar."""
+    """A set of expressions; see the module's grammar.
 
-    opens: ClassVar[bool] = False  # its parts match what an expression is made of, rather than the expression itself
+    opens: its parts match what an expression is made of, rather than the expression itself. asks: a constant that it
+    stands for is part of the pattern, rather than an operand of what matches.
+    """
+
+    opens: ClassVar[bool] = False
+    asks: ClassVar[bool] = False
 
     def parts(self) -> tuple[Pattern, ...]:
         """The patterns that this one is made of."""
@@ -65,6 +71,24 @@ class Pattern(Immutable):
     def ways(self, e: Expr, search: Search) -> Iterator[Way]:
         """The ways in which `e` may match, best first: all of what one lists has to match. None: it does not match."""
         raise NotImplementedError
+
+    def between(self, bound: Bound, search: Search) -> Iterator[tuple[Expr, Bound]]:
+        """The nodes that a path in this pattern leads over in a match, with what its parts stand for at each."""
+        return iter(())
+
+    def match(self, expr: Expr, module: Module | None = None) -> Match | None:
+        """What the parts of this stand for in `expr`, which is part of `module`; None if it does not match."""
+        return match(self, expr, module)
+
+    def partition(
+        self,
+        expr: Expr,
+        attrs: Attrs | None = None,
+        check: Callable[[Expr], bool] = lambda e: True,
+        module: Module | None = None,
+    ) -> Expr:
+        """`expr` with functions called for what matches; see `patterns.partition`."""
+        return partition(self, expr, attrs, check, module)
 
     def __call__(self, *args: Any) -> CallPattern:
         """A call of what matches this, with such arguments; `None` alone: with any arguments."""
@@ -153,6 +177,7 @@ class ExprPattern(Pattern):
     """An expression that is alpha-equal to `expr`."""
 
     expr: Expr
+    asks: ClassVar[bool] = True
 
     def ways(self, e: Expr, search: Search) -> Iterator[Way]:
         if e is self.expr or (not isinstance(self.expr, Op) and alpha_equal(self.expr, e)):
@@ -173,6 +198,8 @@ class VarPattern(Pattern):
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ConstantPattern(Pattern):
     """A constant."""
+
+    asks: ClassVar[bool] = True
 
     def ways(self, e: Expr, search: Search) -> Iterator[Way]:
         if isinstance(e, Constant):
@@ -431,3 +458,9 @@ class DominatorPattern(Pattern):
     def ways(self, e: Expr, search: Search) -> Iterator[Way]:
         for parent in search.parents(e, self.path):
             yield ((self.child, e), (self.parent, parent))
+
+    def between(self, bound: Bound, search: Search) -> Iterator[tuple[Expr, Bound]]:
+        for node in search.graph.between(bound[self.parent], bound[self]):
+            found = search.first(self.path, node)
+            assert found is not None
+            yield node, found

@@ -16,7 +16,6 @@ from legato.ir.op import Op
 from legato.ir.scope import binders, operands, post_order, slots
 from legato.patterns.graph import Graph, is_leaf
 from legato.patterns.match import Match
-from legato.patterns.pattern import ConstantPattern, ExprPattern
 
 __all__ = ["Region", "region_of"]
 
@@ -80,7 +79,7 @@ def _inside(match: Match) -> set[int]:
 
 def _written(match: Match) -> set[int]:
     """The ids of the constants that the pattern asks for."""
-    asked = [es for part, es in match.found.items() if isinstance(part, ConstantPattern | ExprPattern)]
+    asked = [es for part, es in match.found.items() if part.asks]
     return {id(e) for es in asked for e in es if isinstance(e, Constant)}
 
 

@@ -13,17 +13,19 @@ make it longer than `_PATIENCE` ends with an error.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from legato.base.errors import CompileError
 from legato.ir.dominators import DominatorTree
 from legato.ir.expr import Expr
 from legato.patterns.graph import Graph
-from legato.patterns.pattern import DominatorPattern, Pattern, Way
+
+if TYPE_CHECKING:
+    from legato.patterns.pattern import Pattern, Way
 
 __all__ = ["Bound", "Search", "all_parts"]
 
-Bound = dict[Pattern, Expr]
+Bound = dict["Pattern", Expr]
 Goals = tuple["tuple[Pattern, Expr] | int", "Goals"] | None  # a number: drop the choices from there on
 
 _PATIENCE: Final = 1_000_000  # steps of one search
@@ -127,13 +129,6 @@ class Search:
             if self.first(path, parent) is None:
                 return
             at = parent
-
-    def on_path(self, dominator: DominatorPattern, bound: Bound) -> Iterator[tuple[Expr, Bound]]:
-        """The nodes between the parent and the child of a match, and what the parts of the path stand for at each."""
-        for node in self.graph.between(bound[dominator.parent], bound[dominator]):
-            found = self.first(dominator.path, node)
-            assert found is not None
-            yield node, found
 
     def _closed_in(self, whole: Pattern) -> frozenset[Pattern]:
         """The parts of `whole` below which nothing is that is below another part as well."""
