@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from legato.infer.infer import infer_function
@@ -12,9 +12,9 @@ from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.scope import operands, post_order
 from legato.ir.types import Type, free_type_vars
-from legato.ir.visit import free_vars
+from legato.ir.visit import free_vars, with_operands
 
-__all__ = ["Graph", "closed", "is_leaf", "typed"]
+__all__ = ["Graph", "closed", "inlined", "is_leaf", "typed"]
 
 
 def is_leaf(e: Expr) -> bool:
@@ -26,6 +26,24 @@ def closed(params: tuple[Var, ...], body: Expr) -> Function:
     """The function of `params`, polymorphic in the type variables of their types."""
     variables = dict.fromkeys(v for p in params if p.ty is not None for v in free_type_vars(p.ty))
     return Function(params, body, type_params=tuple(variables))
+
+
+def inlined(e: Expr, values: Mapping[Var, Expr]) -> Expr:
+    """`e` with variables replaced by their values, in which variables are replaced as well, but for functions."""
+    new: dict[int, Expr] = {}
+    stack = [(e, False)]
+    while stack:
+        node, done = stack.pop()
+        value = values.get(node) if isinstance(node, Var) else None
+        if isinstance(value, Function):
+            value = None
+        if done:
+            new[id(node)] = with_operands(node, new) if value is None else new[id(value)]
+        elif id(node) not in new:
+            stack.append((node, True))
+            below = operands(node) if value is None else (value,)
+            stack += [(kid, False) for kid in reversed(below) if id(kid) not in new]
+    return new[id(e)]
 
 
 def typed(e: Expr, module: Module | None = None) -> Expr:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError
-from legato.ir.expr import Expr
+from legato.ir.expr import Expr, Var
 from legato.ir.module import Module
-from legato.patterns.graph import Graph
+from legato.patterns.graph import Graph, inlined
 from legato.patterns.search import Bound, Search
 
 if TYPE_CHECKING:
@@ -44,13 +44,17 @@ class Match:
         return part in self.found
 
 
-def match(pattern: Pattern, expr: Expr, module: Module | None = None) -> Match | None:
+def match(
+    pattern: Pattern, expr: Expr, values: Mapping[Var, Expr] | None = None, module: Module | None = None
+) -> Match | None:
     """What the parts of `pattern` stand for in `expr`, which is part of `module`; None if it does not match.
 
+    Variables of `values` are seen as what these say, as it is written (functions, which may be recursive, excepted).
     Of several ways to match, the first one counts: what is left in an alternative before what is right, arguments in
     order before the other order. TypeCheckError where types are asked for and the expression has none that fit.
     """
-    return match_in(Search(Graph(expr, module)), pattern, expr)
+    seen = inlined(expr, values) if values else expr
+    return match_in(Search(Graph(seen, module)), pattern, seen)
 
 
 def match_in(search: Search, pattern: Pattern, expr: Expr) -> Match | None:

@@ -76,9 +76,9 @@ class Pattern(Immutable):
         """The nodes that a path in this pattern leads over in a match, with what its parts stand for at each."""
         return iter(())
 
-    def match(self, expr: Expr, module: Module | None = None) -> Match | None:
-        """What the parts of this stand for in `expr`, which is part of `module`; None if it does not match."""
-        return match(self, expr, module)
+    def match(self, expr: Expr, values: Mapping[Var, Expr] | None = None, module: Module | None = None) -> Match | None:
+        """What the parts of this stand for in `expr`; None if it does not match. See `patterns.match`."""
+        return match(self, expr, values, module)
 
     def partition(
         self,

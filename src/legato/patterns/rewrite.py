@@ -1,8 +1,9 @@
 """Rewriting: what matches is replaced, again and again, until nothing changes.
 
 Rules are applied one after the other, each wherever it matches at once: matches are looked for from the result on, none
-overlaps another or has a value inside that is used outside. Then all are replaced, operands first, so that a rule sees
-what has become of the operands. When all rules have had their turn, the first is tried again.
+overlaps another, and none has a value inside that is used outside, unless the rule says so. Then all are replaced,
+operands first, so that a rule sees what has become of the operands. When all rules have had their turn, the first is
+tried again.
 """
 
 from __future__ import annotations
@@ -38,12 +39,14 @@ class Rule(ABC):
     """What `pattern` matches is replaced.
 
     name: in messages. once: in the first round only. needs_types: `replacement` is given expressions with types.
+    shared: also where a value inside the match is used outside; there it stays.
     """
 
     pattern: Pattern
     name: str = field(default="a rule", kw_only=True)
     once: bool = field(default=False, kw_only=True)
     needs_types: bool = field(default=False, kw_only=True)
+    shared: bool = field(default=False, kw_only=True)
 
     def allows(self, region: Region, effects: RegionEffects) -> bool:
         """Whether this rule may replace a region that matches."""
@@ -123,9 +126,9 @@ def _matches(rule: Rule, search: Search, effects: RegionEffects, declined: set[i
             continue
         match = match_in(search, rule.pattern, node)
         region = None if match is None else region_of(match)
-        if match is None or region is None or region.overlaps(taken) or region.is_used_outside(search.graph):
+        if match is None or region is None or region.overlaps(taken):
             continue
-        if rule.allows(region, effects):
+        if (rule.shared or not region.is_used_outside(search.graph)) and rule.allows(region, effects):
             taken.update(map(id, region.inside))
             found[id(node)] = match
     return found

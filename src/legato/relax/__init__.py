@@ -78,6 +78,7 @@ __all__ = [
 
 _ON_USE: typing.Final = {
     "analysis": "",
+    "dpl": "",
     "get_pipeline": "transform",
     "VMExecutable": "vm",
     "VirtualMachine": "vm",
