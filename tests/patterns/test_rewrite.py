@@ -68,6 +68,8 @@ def test_what_is_replaced_by_itself_keeps_the_meaning(program: Program, seed: in
     assert alpha_equal(new, program.module)
 
 
+ROW, ZEROS = relay.var("row", shape=(1,)), relay.zeros(shape=[3], dtype="float32")
+
 GOLDEN = {
     "nothing": (RULES, x + y, x + y),
     "inner and outer": (RULES, relay.exp(x * one) * one, relay.exp(x)),
@@ -75,7 +77,8 @@ GOLDEN = {
     "one after the other": (RULES, x - relay.negative(y), x + y),
     "either order": (RULES, one * x, x),
     "another type": (RULES, relay.const(2.0) * x, relay.const(2.0) * x),
-    "another shape": ([rule("multiply(%x, 1f) => 1f")], x * one, x * one),
+    "another shape": ([rule('add(%x, zeros(shape=[3], dtype="float32")) => %x')], ROW + ZEROS, ROW + ZEROS),
+    "the same shape": ([rule('add(%x, zeros(shape=[3], dtype="float32")) => %x')], x + ZEROS, x),
 }
 
 

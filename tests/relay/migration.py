@@ -30,6 +30,7 @@ def lists() -> str:
     parts = {
         "`relay`": [n for n in relay.__all__ if n[0].isupper() or n in ("bind", "const", "var", "parse", "fromtext")],
         "`relay.analysis`": relay.analysis.__all__,
+        "`relay.dataflow_pattern`": relay.dataflow_pattern.__all__,
         "`relay.transform`": relay.transform.__all__,
         "`relay.testing`, models": MODELS,
         "Operators of `relay`": [*_functions.names(), *relay.op.reduce.__all__, *relay.op.transform.__all__],

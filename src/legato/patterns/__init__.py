@@ -26,9 +26,9 @@ from legato.patterns.build import (
 from legato.patterns.equation import Equation, rule
 from legato.patterns.match import Match, match
 from legato.patterns.partition import partition
-from legato.patterns.pattern import Pattern
+from legato.patterns.pattern import FunctionPattern, Pattern
 from legato.patterns.rewrite import Callback, Rule, rewrite
 
-__all__ = ["Callback", "Equation", "Match", "Pattern", "Rule", "dominates", "has_attr", "has_dtype", "has_shape",
-           "has_type", "is_constant", "is_expr", "is_if", "is_let", "is_op", "is_tuple", "is_tuple_get_item", "is_var",
-           "match", "partition", "rewrite", "rule", "wildcard"]  # fmt: skip
+__all__ = ["Callback", "Equation", "FunctionPattern", "Match", "Pattern", "Rule", "dominates", "has_attr", "has_dtype",
+           "has_shape", "has_type", "is_constant", "is_expr", "is_if", "is_let", "is_op", "is_tuple", "is_tuple_get_item",
+           "is_var", "match", "partition", "rewrite", "rule", "wildcard"]  # fmt: skip

@@ -376,7 +376,7 @@ AnnotateTIROpPattern, AttachGlobalSymbol, CallTIRRewrite, RemovePurityChecking, 
 )
 
 _NOT_HERE: Final[Mapping[str, str]] = {
-    "FuseOpsByPattern": "there are no patterns yet",
+    "FuseOpsByPattern": "a pattern of relax.dpl cuts regions out by itself: pattern.partition(func, attrs)",
     "MergeCompositeFunctions": "there are no patterns yet",
     "Gradient": "there are no gradients yet",
     "DecomposeOpsForTraining": "there are no gradients yet",
