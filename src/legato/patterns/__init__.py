@@ -30,5 +30,5 @@ from legato.patterns.pattern import FunctionPattern, Pattern
 from legato.patterns.rewrite import Callback, Rule, rewrite
 
 __all__ = ["Callback", "Equation", "FunctionPattern", "Match", "Pattern", "Rule", "dominates", "has_attr", "has_dtype",
-           "has_shape", "has_type", "is_constant", "is_expr", "is_if", "is_let", "is_op", "is_tuple", "is_tuple_get_item",
-           "is_var", "match", "partition", "rewrite", "rule", "wildcard"]  # fmt: skip
+           "has_shape", "has_type", "is_constant", "is_expr", "is_if", "is_let", "is_op", "is_tuple",
+           "is_tuple_get_item", "is_var", "match", "partition", "rewrite", "rule", "wildcard"]  # fmt: skip

@@ -9,9 +9,9 @@ from typing import Any
 from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.base.errors import CompileError
-from legato.ir import sugar
 from legato.ir.expr import Expr
 from legato.ir.types import Dim, Type, dims
+from legato.ops import table
 from legato.patterns.pattern import (
     AttrPattern,
     ConstantPattern,
@@ -56,7 +56,7 @@ def is_expr(expr: Expr) -> ExprPattern:
 
 def is_op(name: str) -> ExprPattern:
     """The operator `name`; CompileError if there is none."""
-    known = sugar.operators()
+    known = table()
     if name not in known:
         similar = get_close_matches(name, known, 3)
         hint = f"did you mean {', '.join(similar)}?" if similar else None

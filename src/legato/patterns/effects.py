@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 
 from legato.ir.expr import Expr, Function, GlobalVar
 from legato.ir.module import Module
@@ -18,10 +19,16 @@ class RegionEffects:
     """The effects of what is in a graph."""
 
     def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    @cached_property
+    def _effects(self) -> Effects:
+        """Those of the nodes: not looked for where nothing matches."""
+        graph = self._graph
         root = graph.root if isinstance(graph.root, Function) else closed(free_vars(graph.root), graph.root)
         others = {} if graph.module is None else graph.module.functions
         types = {} if graph.module is None else graph.module.types
-        self._effects = Effects(root, Module({GlobalVar(_unused(others)): root, **others}, types))
+        return Effects(root, Module({GlobalVar(_unused(others)): root, **others}, types))
 
     def may_be_cut(self, region: Region) -> bool:
         """Whether all inputs may be computed before what is inside: not if both touch cells, or the inside may fail or

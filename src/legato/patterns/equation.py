@@ -19,13 +19,13 @@ from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError, TypeCheckError
 from legato.infer.infer import infer_function
 from legato.ir import expr as ir
-from legato.ir import sugar
 from legato.ir.expr import Call, Constant, Constructor, Expr, Function, GlobalVar, If, Let, Tuple, TupleGetItem, Var
 from legato.ir.op import Op
 from legato.ir.parser import parse_expr
 from legato.ir.scope import operands, post_order
 from legato.ir.types import Type, TypeData
 from legato.ir.visit import free_vars, rename_bound, substitute
+from legato.ops import table
 from legato.patterns.effects import RegionEffects
 from legato.patterns.facts import same_type
 from legato.patterns.graph import closed
@@ -160,7 +160,7 @@ def _of_text(text: str, name: str) -> Equation:
 
 def _parsed(text: str, names: tuple[str, ...]) -> Expr:
     params = ", ".join(f"%{name}" for name in names)
-    func = parse_expr(f"fn ({params}) {{\n{text.strip()}\n}}", source="<rule>", ops=sugar.operators())
+    func = parse_expr(f"fn ({params}) {{\n{text.strip()}\n}}", source="<rule>", ops=table())
     assert isinstance(func, Function)
     return func.body
 

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from legato.ir.expr import Call, Expr, Function, TupleGetItem, Var
 from legato.ir.module import Module
 from legato.ir.op import Op
-from legato.ir.scope import post_order
 from legato.ir.visit import substitute, with_operands
 from legato.patterns.effects import RegionEffects
 from legato.patterns.graph import Graph, typed
 from legato.patterns.match import match_in
-from legato.patterns.region import Region, region_of
+from legato.patterns.region import FROM_PATTERN, Region, finished, region_of
 from legato.patterns.search import Search
 
 if TYPE_CHECKING:
     from legato.patterns.pattern import Pattern
 
-__all__ = ["FROM_PATTERN", "partition"]
-
-FROM_PATTERN: Final = "PartitionedFromPattern"
-_FINISHED: Final = (FROM_PATTERN, "Primitive")  # attributes of functions that nothing is cut out of
+__all__ = ["partition"]
 
 
 def partition(
@@ -53,7 +49,7 @@ def partition(
 
 def _regions(pattern: Pattern, graph: Graph, check: Callable[[Expr], bool]) -> list[Region]:
     search, effects = Search(graph), RegionEffects(graph)
-    taken = {id(inner) for node in graph.order if _is_finished(node) for inner in post_order(node)}
+    taken = finished(graph)
     found: list[Region] = []
     for node in reversed(graph.order):
         match = None if id(node) in taken else match_in(search, pattern, node)
@@ -64,10 +60,6 @@ def _regions(pattern: Pattern, graph: Graph, check: Callable[[Expr], bool]) -> l
             taken.update(map(id, region.inside))
             found.append(region)
     return found
-
-
-def _is_finished(e: Expr) -> bool:
-    return isinstance(e, Function) and any(e.attrs.get(name) for name in _FINISHED)
 
 
 def _call(region: Region, new: Mapping[int, Expr], attrs: Mapping[str, Any]) -> Call:

@@ -32,12 +32,12 @@ from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.base.errors import CompileError
 from legato.base.immutable import Immutable
-from legato.ir import sugar
 from legato.ir.equal import alpha_equal
 from legato.ir.expr import Call, Constant, Expr, Function, If, Let, Tuple, TupleGetItem, Var
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.types import Dim, TensorType, Type, dims
+from legato.ops import table
 from legato.patterns.facts import has_attrs, same_shape, same_type
 from legato.patterns.match import Match, match
 from legato.patterns.partition import partition
@@ -158,7 +158,7 @@ def _set(made: Pattern, /, **values: Any) -> None:
 
 
 def _call_of(name: str, *args: Any) -> CallPattern:
-    return CallPattern(ExprPattern(sugar.operators()[name]), args)
+    return CallPattern(ExprPattern(table()[name]), args)
 
 
 # ---------------------------------------------------------------------- leaves

@@ -9,15 +9,18 @@ pattern asks for belongs to the region.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
+from typing import Final
 
 from legato.base.dataclass import dataclass
-from legato.ir.expr import Constant, Constructor, Expr, GlobalVar, Var
+from legato.ir.expr import Constant, Constructor, Expr, Function, GlobalVar, Var
 from legato.ir.op import Op
 from legato.ir.scope import binders, operands, post_order, slots
 from legato.patterns.graph import Graph, is_leaf
 from legato.patterns.match import Match
 
-__all__ = ["Region", "region_of"]
+__all__ = ["FROM_PATTERN", "Region", "finished", "region_of"]
+
+FROM_PATTERN: Final = "PartitionedFromPattern"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +61,13 @@ def region_of(match: Match) -> Region:
     for var in bound:
         inputs.pop(var, None)
     return Region(match, tuple(inside), tuple(inputs.values()))
+
+
+def finished(graph: Graph) -> set[int]:
+    """The ids of what is in functions that are primitive or come from a pattern: nothing matches there."""
+    functions = (node for node in graph.order if isinstance(node, Function) and node is not graph.root)
+    done = [f for f in functions if any(f.attrs.get(name) for name in (FROM_PATTERN, "Primitive"))]
+    return {id(inner) for f in done for inner in post_order(f)}
 
 
 def _inside(match: Match) -> set[int]:

@@ -1,9 +1,9 @@
 """Rewriting: what matches is replaced, again and again, until nothing changes.
 
 Rules are applied one after the other, each wherever it matches at once: matches are looked for from the result on, none
-overlaps another, and none has a value inside that is used outside, unless the rule says so. Then all are replaced,
-operands first, so that a rule sees what has become of the operands. When all rules have had their turn, the first is
-tried again.
+overlaps another, none has a value inside that is used outside, unless the rule says so, and none is in a function that
+is primitive or comes from a pattern. Then all are replaced, operands first, so that a rule sees what has become of the
+operands. When all rules have had their turn, the first is tried again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from legato.patterns.effects import RegionEffects
 from legato.patterns.graph import Graph, typed
 from legato.patterns.match import Match, match_in
 from legato.patterns.pattern import Pattern
-from legato.patterns.region import Region, region_of
+from legato.patterns.region import Region, finished, region_of
 from legato.patterns.search import Search
 
 __all__ = ["Callback", "Rule", "rewrite"]
@@ -85,7 +85,7 @@ def rewrite(rules: Rule | Sequence[Rule], expr: Expr, module: Module | None = No
         for rule in rules:
             now = now if rule.once and number else _applied(rule, now, module, limit)
         if now is before or alpha_equal(now, before):
-            return _checked(now, expr)
+            return _checked(before, expr)
         rules = [rule for rule in rules if not rule.once]
         if not rules:
             return _checked(now, expr)
@@ -119,7 +119,7 @@ def _applied(rule: Rule, expr: Expr, module: Module | None, limit: int) -> Expr:
 
 def _matches(rule: Rule, search: Search, effects: RegionEffects, declined: set[int]) -> dict[int, Match]:
     """The matches of a rule that may be replaced together, by the id of the node."""
-    taken: set[int] = set()
+    taken = finished(search.graph)
     found: dict[int, Match] = {}
     for node in reversed(search.graph.order):
         if id(node) in taken or id(node) in declined:
