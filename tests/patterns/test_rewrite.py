@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -214,6 +215,57 @@ def test_rules_without_end(name: str) -> None:
     text, why = ENDLESS[name]
     with pytest.raises(CompileError, match=re.escape(f"rewriting does not come to an end: {why}")):
         rewrite(rule(text), relay.exp(x + y))
+
+
+def test_what_is_no_expression() -> None:
+    with pytest.raises(CompileError, match=r"no expression: <Module @main>\n  hint: of a module, take a function"):
+        rewrite(RULES, relay.IRModule.from_expr(x).module)  # type: ignore[arg-type]
+    with pytest.raises(CompileError, match=r"double gives no expression: 2\.0"):
+        rewrite(Callback(is_var(), lambda old, now, match: 2.0, name="double"), x)  # type: ignore[arg-type,return-value]
+
+
+TEXTS = {
+    "exp(%x)": "a rule has a left and a right side",
+    "=> %x": "expected an expression",
+    "exp(%x) => %y": "%y is on the right side of a rule only",
+    "exp(%x => %x": "expected",
+    "ref_read(%x) => %x": "no pattern can be made of <RefRead>",
+}
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_texts_that_are_no_rules(text: str) -> None:
+    with pytest.raises(CompileError) as caught:
+        rule(text)
+    assert TEXTS[text] in str(caught.value)
+
+
+def test_functions_that_are_no_rules() -> None:
+    with pytest.raises(CompileError, match="%z is on the right side of a rule only"):
+        rule(lambda a: relay.exp(a), lambda z: z)
+    with pytest.raises(CompileError, match="a side of a rule is an expression, got 1"):
+        rule(lambda a: 1, lambda a: a)  # type: ignore[arg-type,return-value]
+    with pytest.raises(CompileError, match="a rule by functions has two sides"):
+        rule(lambda a: relay.exp(a))
+    with pytest.raises(CompileError, match="a rule is one text, or two functions"):
+        rule("exp(%x) => %x", lambda x: x)
+
+
+def test_the_right_side_is_ill_typed() -> None:
+    with pytest.raises(TypeCheckError, match=r"exp\(%x\) => add\(%x, 1\): add: the dtypes differ, float32 and int32"):
+        rewrite(rule("exp(%x) => add(%x, 1)"), relay.exp(x))
+
+
+def test_functions_from_patterns_are_left_alone() -> None:
+    cut = is_op("exp")(wildcard()).partition(relay.exp(relay.tanh(x)))
+    assert rewrite(rule("exp(%x) => tanh(%x)"), cut) is cut
+
+
+def test_shared_values() -> None:
+    """A rule that says so is applied where a value inside is used outside as well: that one stays."""
+    inner = relay.negative(x)
+    both = relay.Tuple([inner, relay.negative(inner)])
+    assert alpha_equal(rewrite(replace(RULES[0], shared=True), both), relay.Tuple([inner, x]))
 
 
 def test_a_variable_is_not_moved_out_of_its_scope() -> None:

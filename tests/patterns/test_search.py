@@ -33,6 +33,7 @@ def test_random_patterns_match_as_by_brute_force(seed: int) -> None:
             for e in post_order(whole):
                 wanted = next(solutions(made, e, whole, {}), None)
                 assert search.first(made, e) == wanted
+                assert wanted is None or made.head in (None, getattr(e, "op", None))
                 hits += wanted is not None
         before = root
     assert hits

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
+from legato.base.errors import CompileError
 from legato.infer.infer import infer_function
 from legato.ir.dominators import DominatorTree, post_dominators, users
-from legato.ir.expr import Constant, Constructor, Expr, Function, GlobalVar, Var
+from legato.ir.expr import Call, Constant, Constructor, Expr, Function, GlobalVar, Var
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.scope import operands, post_order
@@ -62,10 +63,25 @@ def typed(e: Expr, module: Module | None = None) -> Expr:
 class Graph:
     """The graph of `root`, a part of `module`. What it knows is found out when it is first asked for."""
 
-    def __init__(self, root: Expr, module: Module | None = None) -> None:
+    def __init__(self, root: object, module: Module | None = None) -> None:
+        if not isinstance(root, Expr):
+            hint = "of a module, take a function" if hasattr(root, "functions") else None
+            raise CompileError(f"no expression: {root!r}", hint=hint)
         self.root = root
         self.module = module
         self.order = tuple(post_order(root))  # operands first
+
+    def candidates(self, head: Op | None) -> Sequence[Expr]:
+        """The nodes that are calls of an operator (None: all nodes), from the root on."""
+        return self.order[::-1] if head is None else self._calls.get(head, ())
+
+    @cached_property
+    def _calls(self) -> dict[Op, list[Expr]]:
+        found: dict[Op, list[Expr]] = {}
+        for node in reversed(self.order):
+            if isinstance(node, Call) and isinstance(node.op, Op):
+                found.setdefault(node.op, []).append(node)
+        return found
 
     @cached_property
     def users(self) -> dict[int, list[Expr]]:

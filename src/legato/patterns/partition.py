@@ -51,7 +51,7 @@ def _regions(pattern: Pattern, graph: Graph, check: Callable[[Expr], bool]) -> l
     search, effects = Search(graph), RegionEffects(graph)
     taken = finished(graph)
     found: list[Region] = []
-    for node in reversed(graph.order):
+    for node in graph.candidates(pattern.head):
         match = None if id(node) in taken else match_in(search, pattern, node)
         if match is None or id(node) not in match.opened or not check(node):
             continue

@@ -68,6 +68,11 @@ class Pattern(Immutable):
         """The patterns that this one is made of."""
         return ()
 
+    @property
+    def head(self) -> Op | None:
+        """The operator that all that matches is a call of; None: not known, or not so."""
+        return None
+
     def ways(self, e: Expr, search: Search) -> Iterator[Way]:
         """The ways in which `e` may match, best first: all of what one lists has to match. None: it does not match."""
         raise NotImplementedError
@@ -220,6 +225,10 @@ class CallPattern(Pattern):
     def __post_init__(self) -> None:
         _set(self, op=as_pattern(self.op), args=None if self.args is None else _patterns(self.args))
 
+    @property
+    def head(self) -> Op | None:
+        return self.op.expr if isinstance(self.op, ExprPattern) and isinstance(self.op.expr, Op) else None
+
     def parts(self) -> tuple[Pattern, ...]:
         return (self.op, *(self.args or ()))
 
@@ -235,8 +244,7 @@ class CallPattern(Pattern):
                 yield (callee, *zip(self.args, reversed(e.args), strict=True))
 
     def _commutes(self) -> bool:
-        op = self.op.expr if isinstance(self.op, ExprPattern) else None
-        return isinstance(op, Op) and op.name in _COMMUTATIVE
+        return self.head is not None and self.head.name in _COMMUTATIVE
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -370,6 +378,10 @@ class AttrPattern(Pattern):
     def __post_init__(self) -> None:
         _set(self, pattern=as_pattern(self.pattern), attrs=MappingProxyType(dict(self.attrs)))
 
+    @property
+    def head(self) -> Op | None:
+        return self.pattern.head
+
     def parts(self) -> tuple[Pattern, ...]:
         return (self.pattern,)
 
@@ -387,6 +399,10 @@ class TypePattern(Pattern):
 
     def __post_init__(self) -> None:
         _set(self, pattern=as_pattern(self.pattern))
+
+    @property
+    def head(self) -> Op | None:
+        return self.pattern.head
 
     def parts(self) -> tuple[Pattern, ...]:
         return (self.pattern,)
@@ -407,6 +423,10 @@ class ShapePattern(Pattern):
     def __post_init__(self) -> None:
         _set(self, pattern=as_pattern(self.pattern), shape=dims(self.shape))
 
+    @property
+    def head(self) -> Op | None:
+        return self.pattern.head
+
     def parts(self) -> tuple[Pattern, ...]:
         return (self.pattern,)
 
@@ -425,6 +445,10 @@ class DataTypePattern(Pattern):
 
     def __post_init__(self) -> None:
         _set(self, pattern=as_pattern(self.pattern), dtype=dt.dtype(self.dtype))
+
+    @property
+    def head(self) -> Op | None:
+        return self.pattern.head
 
     def parts(self) -> tuple[Pattern, ...]:
         return (self.pattern,)

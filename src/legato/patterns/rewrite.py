@@ -67,7 +67,10 @@ class Callback(Rule):
     build: Callable[[Expr, Expr, Match], Expr | None]
 
     def replacement(self, old: Expr, now: Expr, match: Match) -> Expr | None:
-        return self.build(old, now, match)
+        made = self.build(old, now, match)
+        if made is None or isinstance(made, Expr):
+            return made
+        raise CompileError(f"{self.name} gives no expression: {made!r}", hint="None leaves what matches as it is")
 
 
 def rewrite(rules: Rule | Sequence[Rule], expr: Expr, module: Module | None = None, *, rounds: int = _ROUNDS) -> Expr:
@@ -78,28 +81,40 @@ def rewrite(rules: Rule | Sequence[Rule], expr: Expr, module: Module | None = No
     TypeCheckError where one does not fit.
     """
     rules = [rules] if isinstance(rules, Rule) else list(rules)
-    limit = _ROOM + _GROWTH * len(Graph(expr).order)
-    now = expr
-    for number in range(rounds):
-        before = now
+    scene = _Scene(Graph(expr, module))
+    if expr.ty is None and any(rule.needs_types for rule in rules):
+        scene = _Scene(Graph(typed(expr, module), module))
+    start = scene.graph.root
+    limit = _ROOM + _GROWTH * len(scene.graph.order)
+    for _ in range(rounds):
+        before = scene.graph.root
         for rule in rules:
-            now = now if rule.once and number else _applied(rule, now, module, limit)
+            now = _applied(rule, scene)
+            scene = scene if now is scene.graph.root else _Scene(Graph(now, module))
+            if len(scene.graph.order) > limit:
+                raise _endless([rule], f"the program has grown to more than {limit:,} nodes")
+        now = scene.graph.root
         if now is before or alpha_equal(now, before):
-            return _checked(before, expr)
+            return expr if before is start else _checked(before, start)
         rules = [rule for rule in rules if not rule.once]
         if not rules:
-            return _checked(now, expr)
+            return _checked(now, start)
     raise _endless(rules, f"they still apply after {rounds} rounds")
 
 
-def _applied(rule: Rule, expr: Expr, module: Module | None, limit: int) -> Expr:
-    """`expr` with each match of a rule replaced once."""
-    graph = Graph(typed(expr, module) if rule.needs_types and expr.ty is None else expr, module)
-    if len(graph.order) > limit:
-        raise _endless([rule], f"the program has grown to more than {limit:,} nodes")
-    search, effects = Search(graph), RegionEffects(graph)
+class _Scene:
+    """A program that rules are tried on, with what is known of it."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph, self.search, self.effects = graph, Search(graph), RegionEffects(graph)
+        self.finished = finished(graph)
+
+
+def _applied(rule: Rule, scene: _Scene) -> Expr:
+    """The program with each match of a rule replaced once; the same object where none is."""
+    graph = scene.graph
     declined: set[int] = set()  # of the matches that are in the way of others, too
-    while matches := _matches(rule, search, effects, declined):
+    while matches := _matches(rule, scene, declined):
         new: dict[int, Expr] = {}
         for node in graph.order:
             new[id(node)] = now = with_operands(node, new)
@@ -113,22 +128,22 @@ def _applied(rule: Rule, expr: Expr, module: Module | None, limit: int) -> Expr:
                 new[id(node)] = made
         if not declined.issuperset(matches):
             found = new[id(graph.root)]
-            return found if graph.root.ty is None else typed(found, module)
-    return expr
+            return found if graph.root.ty is None else typed(found, graph.module)
+    return graph.root
 
 
-def _matches(rule: Rule, search: Search, effects: RegionEffects, declined: set[int]) -> dict[int, Match]:
+def _matches(rule: Rule, scene: _Scene, declined: set[int]) -> dict[int, Match]:
     """The matches of a rule that may be replaced together, by the id of the node."""
-    taken = finished(search.graph)
+    taken = set(scene.finished)
     found: dict[int, Match] = {}
-    for node in reversed(search.graph.order):
+    for node in scene.graph.candidates(rule.pattern.head):
         if id(node) in taken or id(node) in declined:
             continue
-        match = match_in(search, rule.pattern, node)
+        match = match_in(scene.search, rule.pattern, node)
         region = None if match is None else region_of(match)
         if match is None or region is None or region.overlaps(taken):
             continue
-        if (rule.shared or not region.is_used_outside(search.graph)) and rule.allows(region, effects):
+        if (rule.shared or not region.is_used_outside(scene.graph)) and rule.allows(region, scene.effects):
             taken.update(map(id, region.inside))
             found[id(node)] = match
     return found

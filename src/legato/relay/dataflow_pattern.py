@@ -61,6 +61,7 @@ from legato.patterns.pattern import (
     VarPattern,
     WildcardPattern,
 )
+from legato.relay.expr import as_expr
 from legato.relay.module import IRModule
 
 __all__ = [
@@ -161,7 +162,7 @@ def _rule(callback: DFPatternCallback) -> patterns.Rule:
         raise CompileError(f"{name} has no pattern", hint="set self.pattern in its __init__")
 
     def build(old: Expr, now: Expr, found: patterns.Match) -> Expr:
-        return callback.callback(old, now, {part: list(es) for part, es in found.found.items()})
+        return as_expr(callback.callback(old, now, {part: list(es) for part, es in found.found.items()}))
 
     return patterns.Callback(
         callback.pattern, build, name=name, once=callback.rewrite_once, needs_types=callback.require_type
