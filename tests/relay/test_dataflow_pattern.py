@@ -64,6 +64,24 @@ def test_matching() -> None:
     assert dfp.AttrPattern(wildcard(), {"axis": 1}).match(e)
 
 
+def test_attributes_of_patterns() -> None:
+    p, q, r = wildcard(), wildcard(), wildcard()
+    choice, field = dfp.is_if(p, q, r), dfp.is_tuple_get_item(is_tuple([p]), 1)
+    assert (choice.cond, choice.true_branch, choice.false_branch) == (p, q, r)
+    assert isinstance(field.tuple, dfp.TuplePattern)
+    assert (field.index, is_var("x").name) == (1, "x")
+    assert dfp.has_dtype("float16").dtype == "float16"
+    assert dfp.has_type(x.ty).type == x.ty
+    assert is_op("add").has_attr({"TOpPattern": 1}).attrs["TOpPattern"] == 1
+
+
+def test_a_constant_that_may_be_one_is_embedded() -> None:
+    e = relay.multiply(x, relay.const(2.0))
+    found = is_op("multiply")(wildcard(), wildcard() | is_constant()).partition(e)
+    assert isinstance(found, Call)
+    assert found.args == (x,)
+
+
 def test_partitioning_of_a_composite() -> None:
     e = relay.nn.relu(relay.nn.bias_add(relay.nn.conv2d(x, w), b))
     pattern = is_op("nn.relu")(is_op("nn.bias_add")(is_op("nn.conv2d")(wildcard(), wildcard()), wildcard()))

@@ -49,6 +49,7 @@ __all__ = ["AltPattern", "AttrPattern", "CallPattern", "ConstantPattern", "DataT
 
 Way = Sequence[tuple["Pattern", Expr]]  # what has to match for a pattern to match, in the order in which it is tried
 Attrs = Mapping[str, Any]
+Parts = tuple["Pattern", ...]
 
 _COMMUTATIVE: Final = ("add", "multiply")
 
@@ -57,14 +58,17 @@ _COMMUTATIVE: Final = ("add", "multiply")
 class Pattern(Immutable):
     """A set of expressions; see the module's grammar.
 
-    opens: its parts match what an expression is made of, rather than the expression itself. asks: a constant that it
-    stands for is part of the pattern, rather than an operand of what matches.
+    opens: its parts match what an expression is made of, rather than the expression itself.
     """
 
     opens: ClassVar[bool] = False
-    asks: ClassVar[bool] = False
 
-    def parts(self) -> tuple[Pattern, ...]:
+    @property
+    def asks(self) -> bool:
+        """Whether a constant that this stands for is part of the pattern, rather than an operand of what matches."""
+        return False
+
+    def parts(self) -> Parts:
         """The patterns that this one is made of."""
         return ()
 
@@ -152,7 +156,7 @@ def as_pattern(part: Any) -> Pattern:
     raise CompileError(f"no pattern: {part!r}", hint=hint)
 
 
-def _patterns(parts: Iterable[Any]) -> tuple[Pattern, ...]:
+def _patterns(parts: Iterable[Any]) -> Parts:
     return tuple(map(as_pattern, parts))
 
 
@@ -182,7 +186,10 @@ class ExprPattern(Pattern):
     """An expression that is alpha-equal to `expr`."""
 
     expr: Expr
-    asks: ClassVar[bool] = True
+
+    @property
+    def asks(self) -> bool:
+        return True
 
     def ways(self, e: Expr, search: Search) -> Iterator[Way]:
         if e is self.expr or (not isinstance(self.expr, Op) and alpha_equal(self.expr, e)):
@@ -204,7 +211,9 @@ class VarPattern(Pattern):
 class ConstantPattern(Pattern):
     """A constant."""
 
-    asks: ClassVar[bool] = True
+    @property
+    def asks(self) -> bool:
+        return True
 
     def ways(self, e: Expr, search: Search) -> Iterator[Way]:
         if isinstance(e, Constant):
@@ -229,7 +238,7 @@ class CallPattern(Pattern):
     def head(self) -> Op | None:
         return self.op.expr if isinstance(self.op, ExprPattern) and isinstance(self.op.expr, Op) else None
 
-    def parts(self) -> tuple[Pattern, ...]:
+    def parts(self) -> Parts:
         return (self.op, *(self.args or ()))
 
     def ways(self, e: Expr, search: Search) -> Iterator[Way]:
@@ -258,7 +267,7 @@ class FunctionPattern(Pattern):
     def __post_init__(self) -> None:
         _set(self, params=None if self.params is None else _patterns(self.params), body=as_pattern(self.body))
 
-    def parts(self) -> tuple[Pattern, ...]:
+    def parts(self) -> Parts:
         return (*(self.params or ()), self.body)
 
     def ways(self, e: Expr, search: Search) -> Iterator[Way]:
@@ -282,7 +291,7 @@ class LetPattern(Pattern):
     def __post_init__(self) -> None:
         _set(self, var=as_pattern(self.var), value=as_pattern(self.value), body=as_pattern(self.body))
 
-    def parts(self) -> tuple[Pattern, ...]:
+    def parts(self) -> Parts:
         return (self.var, self.value, self.body)
 
     def ways(self, e: Expr, search: Search) -> Iterator[Way]:
@@ -302,7 +311,17 @@ class IfPattern(Pattern):
     def __post_init__(self) -> None:
         _set(self, cond=as_pattern(self.cond), then=as_pattern(self.then), orelse=as_pattern(self.orelse))
 
-    def parts(self) -> tuple[Pattern, ...]:
+    @property
+    def true_branch(self) -> Pattern:
+        """`then`, as Relay calls it."""
+        return self.then
+
+    @property
+    def false_branch(self) -> Pattern:
+        """`orelse`, as Relay calls it."""
+        return self.orelse
+
+    def parts(self) -> Parts:
         return (self.cond, self.then, self.orelse)
 
     def ways(self, e: Expr, search: Search) -> Iterator[Way]:
@@ -320,7 +339,7 @@ class TuplePattern(Pattern):
     def __post_init__(self) -> None:
         _set(self, fields=None if self.fields is None else _patterns(self.fields))
 
-    def parts(self) -> tuple[Pattern, ...]:
+    def parts(self) -> Parts:
         return self.fields or ()
 
     def ways(self, e: Expr, search: Search) -> Iterator[Way]:
@@ -339,7 +358,12 @@ class TupleGetItemPattern(Pattern):
     def __post_init__(self) -> None:
         _set(self, value=as_pattern(self.value))
 
-    def parts(self) -> tuple[Pattern, ...]:
+    @property
+    def tuple(self) -> Pattern:
+        """`value`, as Relay calls it."""
+        return self.value
+
+    def parts(self) -> Parts:
         return (self.value,)
 
     def ways(self, e: Expr, search: Search) -> Iterator[Way]:
@@ -360,7 +384,11 @@ class AltPattern(Pattern):
     def __post_init__(self) -> None:
         _set(self, left=as_pattern(self.left), right=as_pattern(self.right))
 
-    def parts(self) -> tuple[Pattern, ...]:
+    @property
+    def asks(self) -> bool:
+        return self.left.asks or self.right.asks
+
+    def parts(self) -> Parts:
         return (self.left, self.right)
 
     def ways(self, e: Expr, search: Search) -> Iterator[Way]:
@@ -382,7 +410,7 @@ class AttrPattern(Pattern):
     def head(self) -> Op | None:
         return self.pattern.head
 
-    def parts(self) -> tuple[Pattern, ...]:
+    def parts(self) -> Parts:
         return (self.pattern,)
 
     def ways(self, e: Expr, search: Search) -> Iterator[Way]:
@@ -404,7 +432,7 @@ class TypePattern(Pattern):
     def head(self) -> Op | None:
         return self.pattern.head
 
-    def parts(self) -> tuple[Pattern, ...]:
+    def parts(self) -> Parts:
         return (self.pattern,)
 
     def ways(self, e: Expr, search: Search) -> Iterator[Way]:
@@ -427,7 +455,7 @@ class ShapePattern(Pattern):
     def head(self) -> Op | None:
         return self.pattern.head
 
-    def parts(self) -> tuple[Pattern, ...]:
+    def parts(self) -> Parts:
         return (self.pattern,)
 
     def ways(self, e: Expr, search: Search) -> Iterator[Way]:
@@ -450,7 +478,7 @@ class DataTypePattern(Pattern):
     def head(self) -> Op | None:
         return self.pattern.head
 
-    def parts(self) -> tuple[Pattern, ...]:
+    def parts(self) -> Parts:
         return (self.pattern,)
 
     def ways(self, e: Expr, search: Search) -> Iterator[Way]:
@@ -476,7 +504,7 @@ class DominatorPattern(Pattern):
     def __post_init__(self) -> None:
         _set(self, parent=as_pattern(self.parent), path=as_pattern(self.path), child=as_pattern(self.child))
 
-    def parts(self) -> tuple[Pattern, ...]:
+    def parts(self) -> Parts:
         return (self.parent, self.path, self.child)
 
     def ways(self, e: Expr, search: Search) -> Iterator[Way]:

@@ -12,6 +12,7 @@ from the original:
   no product with a quotient, whose rounding is another;
 * between parent and child of a dominator pattern, all operands count: those that do not lead to the parent are
   variables or constants;
+* a value that is used outside of a match is never computed twice, not even where that leads back into the match;
 * what stands in a function, a branch or a let belongs to the function that `partition` makes of it, so it is not
   computed before the branch is chosen; nor is anything cut out whose effects would come in another order;
 * dims of `has_shape` and `has_type` may be symbolic: they are equal where they are proven to be.
