@@ -10,7 +10,7 @@ from legato.base.errors import CompileError
 from legato.ir.expr import Call, Expr, Var, tuple_of
 from legato.ir.scope import post_order
 from legato.ops import table
-from legato.patterns import is_op, is_tuple, match, wildcard
+from legato.patterns import dominates, is_op, is_tuple, match, wildcard
 from legato.patterns import search as searches
 from legato.patterns.graph import Graph
 from legato.patterns.pattern import Pattern
@@ -49,6 +49,22 @@ def test_depth_is_bounded_by_memory_alone() -> None:
     assert found is not None
     assert isinstance(found[leaf], Var)
     assert match(is_op("tanh")(made), e) is None
+
+
+@pytest.mark.parametrize("parent", ["tanh", "exp"])
+def test_paths_to_parents_are_walked_over_once(parent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dominator pattern is tried at every node of a chain, and its parent is nowhere, or near."""
+    e: Expr = Var("x")
+    for _ in range(1000):
+        e = Call(table()["exp"], (e,))
+    steps = []
+    between = Graph.between
+    monkeypatch.setattr(Graph, "between", lambda *args: steps.append(1) or between(*args))
+    made = dominates(is_op(parent)(wildcard()), wildcard(), is_op("exp")(wildcard()))
+    search = Search(Graph(e))
+    found = [search.first(made, node) for node in search.graph.order if isinstance(node, Call)]
+    assert sum(f is not None for f in found) == (999 if parent == "exp" else 0)
+    assert len(steps) <= 1000
 
 
 def test_orders_of_nested_sums_are_not_multiplied(monkeypatch: pytest.MonkeyPatch) -> None:

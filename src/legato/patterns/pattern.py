@@ -508,7 +508,7 @@ class DominatorPattern(Pattern):
         return (self.parent, self.path, self.child)
 
     def ways(self, e: Expr, search: Search) -> Iterator[Way]:
-        for parent in search.parents(e, self.path):
+        for parent in search.parents(e, self):
             yield ((self.child, e), (self.parent, parent))
 
     def between(self, bound: Bound, search: Search) -> Iterator[tuple[Expr, Bound]]:

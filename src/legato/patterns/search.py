@@ -21,7 +21,7 @@ from legato.ir.expr import Expr
 from legato.patterns.graph import Graph
 
 if TYPE_CHECKING:
-    from legato.patterns.pattern import Pattern, Way
+    from legato.patterns.pattern import DominatorPattern, Pattern, Way
 
 __all__ = ["Bound", "Search", "all_parts"]
 
@@ -64,6 +64,8 @@ class Search:
         self.graph = graph
         self._closed: dict[Pattern, frozenset[Pattern]] = {}  # by the whole pattern
         self._failed: set[tuple[Pattern, int]] = set()  # closed patterns and the expressions that they do not match
+        self._alone: dict[tuple[Pattern, int], bool] = {}
+        self._nearest: dict[tuple[Pattern, int], Expr | None] = {}
 
     def first(self, pattern: Pattern, expr: Expr) -> Bound | None:
         """What each part of `pattern` stands for in the first match of `expr`; None if it does not match."""
@@ -118,17 +120,46 @@ class Search:
                 self._failed.add((top.pattern, id(top.expr)))
         return False
 
-    def parents(self, child: Expr, path: Pattern) -> Iterator[Expr]:
-        """The nodes that all paths to and from which lead through `child` and back, over what matches `path`; nearest
-        first."""
-        graph, at = self.graph, child
-        while (parent := graph.dominators.parent(at)) is not None and graph.post_dominators.dominates(child, parent):
-            if any(self.first(path, node) is None for node in graph.between(parent, at)):
-                return
-            yield parent
-            if self.first(path, parent) is None:
-                return
-            at = parent
+    def matches(self, pattern: Pattern, expr: Expr) -> bool:
+        """Whether `expr` matches `pattern` by itself."""
+        key = pattern, id(expr)
+        if key not in self._alone:
+            self._alone[key] = self.first(pattern, expr) is not None
+        return self._alone[key]
+
+    def parents(self, child: Expr, dominator: DominatorPattern) -> Iterator[Expr]:
+        """The nodes that may be the parent of a dominator pattern whose child is `child`, nearest first.
+
+        All paths from one lead to the child, all paths to the child come from it, and all between match the path.
+        """
+        found = self._above(child, dominator)
+        while found is not None and self.graph.post_dominators.dominates(child, found):
+            yield found
+            found = self._above(found, dominator) if self.matches(dominator.path, found) else None
+
+    def _above(self, node: Expr, dominator: DominatorPattern) -> Expr | None:
+        """The nearest dominator of `node` that matches the parent by itself, with what is between on the path.
+
+        It is the same for all nodes on the way to it, which are walked over once.
+        """
+        way: list[Expr] = []
+        found: Expr | None = None
+        at: Expr | None = node
+        while at is not None:
+            key = dominator, id(at)
+            if key in self._nearest:
+                found = self._nearest[key]
+                break
+            way.append(at)
+            above = self.graph.dominators.parent(at)
+            if above is None or not all(self.matches(dominator.path, e) for e in self.graph.between(above, at)):
+                break
+            if self.matches(dominator.parent, above):
+                found = above
+                break
+            at = above if self.matches(dominator.path, above) else None
+        self._nearest.update({(dominator, id(e)): found for e in way})
+        return found
 
     def _closed_in(self, whole: Pattern) -> frozenset[Pattern]:
         """The parts of `whole` below which nothing is that is below another part as well."""
