@@ -2,8 +2,9 @@
 
 Both sides are expressions over the same variables, which stand for any expressions of any types. The left side is a
 pattern: calls have exactly its attributes, constants its bits, and a variable that occurs twice is one expression. The
-rule is applied where this changes nothing else: the right side has the same type, asks nothing more of dims, and what
-the variables stand for has the same effects in the same order.
+rule is applied where this changes nothing else: the right side is well-typed, of the same type, and asks no more of
+dims, and what the variables stand for has the same effects in the same order. `legato.testing.check_rule` says whether
+that is anywhere, and whether the sides are equal.
 """
 
 from __future__ import annotations
@@ -79,22 +80,25 @@ class Equation(Rule):
             return None
         data = () if match.module is None else tuple(match.module.types.values())
         right = _typed(self, self.rhs, types, data)
-        if not same_type(right.body.checked_type, now.ty):
+        if right is None or not same_type(right.body.checked_type, now.ty):
             return None
-        if not _constraints(right) <= _constraints(_typed(self, self.lhs, types, data)):
+        left = _typed(self, self.lhs, types, data)
+        if left is None or not _constraints(right) <= _constraints(left):
             return None
         return substitute(rename_bound(right.body), dict(zip(right.params, values.values(), strict=True)))
 
 
 @lru_cache(maxsize=256)
-def _typed(equation: Equation, side: Expr, types: tuple[Type, ...], data: tuple[TypeData, ...]) -> Function:
-    """A side as a function of the variables, which have these types; `data` are the data types of the module."""
+def _typed(equation: Equation, side: Expr, types: tuple[Type, ...], data: tuple[TypeData, ...]) -> Function | None:
+    """A side as a function of the variables, which have these types; None if it is ill-typed then.
+
+    `data` are the data types of the module.
+    """
     params = {var: Var(var.name, ty=ty) for var, ty in zip(equation.variables, types, strict=True)}
     try:
         return infer_function(closed(tuple(params.values()), substitute(side, params)), types=data)
-    except TypeCheckError as error:
-        details = [f"%{p.name} : {p.ty}" for p in params.values()]
-        raise TypeCheckError(f"{equation.name}: {error.message}", span=error.span, details=details) from error
+    except TypeCheckError:
+        return None
 
 
 def _constraints(func: Function) -> set[tuple[Any, Any]]:
