@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import legato
 from legato import relay
 from legato.interp import evaluate
 from legato.ir.equal import alpha_equal
@@ -189,6 +190,18 @@ def test_graphs_mean_what_they_meant(seed: int) -> None:
         values = [np.full((2, 3), v, "float32") for v in (0.5, -1.25)]
         assert same(*(evaluate(Module({GlobalVar("main"): Function(PARAMS, f)}), values) for f in (found, e)))
     assert cuts
+
+
+def test_what_is_cut_out_is_compiled() -> None:
+    n = relay.var("n", shape=(relay.ShapeVar("rows"), 4))
+    e = relay.exp(relu(relay.nn.dense(n, relay.const(np.eye(4, dtype="float32"))) + relay.const(1.0)))
+    func = relay.Function([n], e)
+    found = partition(is_op("nn.relu")(is_op("nn.dense")(wildcard(), wildcard()) + wildcard()), func)
+    assert "nn.dense_add_nn.relu_" in str(found)
+    module = Module({GlobalVar("main"): typed(found)})  # type: ignore[dict-item]  # a function
+    for rows in (1, 3):
+        data = np.arange(4 * rows, dtype="float32").reshape(rows, 4) / 8
+        np.testing.assert_allclose(legato.compile(module)(data), evaluate(module, [data]), rtol=1e-6)
 
 
 def test_depth() -> None:
