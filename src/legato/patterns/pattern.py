@@ -170,9 +170,6 @@ def _call_of(name: str, *args: Any) -> CallPattern:
     return CallPattern(ExprPattern(table()[name]), args)
 
 
-# ---------------------------------------------------------------------- leaves
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class WildcardPattern(Pattern):
     """Any expression."""
@@ -218,9 +215,6 @@ class ConstantPattern(Pattern):
     def ways(self, e: Expr, search: Search) -> Iterator[Way]:
         if isinstance(e, Constant):
             yield ()
-
-
-# ---------------------------------------------------------------------- expressions by what they are made of
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -371,9 +365,6 @@ class TupleGetItemPattern(Pattern):
             yield ((self.value, e.value),)
 
 
-# ---------------------------------------------------------------------- patterns of patterns
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AltPattern(Pattern):
     """What one of two patterns matches; the left one is tried first."""
@@ -397,33 +388,10 @@ class AltPattern(Pattern):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class AttrPattern(Pattern):
-    """What of `pattern` has these attributes: a call its record's, a function its own, an operator "TOpPattern"."""
+class ConditionPattern(Pattern):
+    """What of `pattern` meets a condition."""
 
     pattern: Pattern
-    attrs: Attrs
-
-    def __post_init__(self) -> None:
-        _set(self, pattern=as_pattern(self.pattern), attrs=MappingProxyType(dict(self.attrs)))
-
-    @property
-    def head(self) -> Op | None:
-        return self.pattern.head
-
-    def parts(self) -> Parts:
-        return (self.pattern,)
-
-    def ways(self, e: Expr, search: Search) -> Iterator[Way]:
-        if has_attrs(e, self.attrs):
-            yield ((self.pattern, e),)
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class TypePattern(Pattern):
-    """What of `pattern` has type `type`."""
-
-    pattern: Pattern
-    type: Type
 
     def __post_init__(self) -> None:
         _set(self, pattern=as_pattern(self.pattern))
@@ -435,56 +403,68 @@ class TypePattern(Pattern):
     def parts(self) -> Parts:
         return (self.pattern,)
 
+    def holds(self, e: Expr, search: Search) -> bool:
+        """Whether `e` meets the condition."""
+        raise NotImplementedError
+
     def ways(self, e: Expr, search: Search) -> Iterator[Way]:
-        ty = search.graph.type_of(e)
-        if ty is not None and same_type(ty, self.type):
+        if self.holds(e, search):
             yield ((self.pattern, e),)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class ShapePattern(Pattern):
+class AttrPattern(ConditionPattern):
+    """What of `pattern` has these attributes: a call its record's, a function its own, an operator "TOpPattern"."""
+
+    attrs: Attrs
+
+    def __post_init__(self) -> None:
+        ConditionPattern.__post_init__(self)
+        _set(self, attrs=MappingProxyType(dict(self.attrs)))
+
+    def holds(self, e: Expr, search: Search) -> bool:
+        return has_attrs(e, self.attrs)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TypePattern(ConditionPattern):
+    """What of `pattern` has type `type`."""
+
+    type: Type
+
+    def holds(self, e: Expr, search: Search) -> bool:
+        ty = search.graph.type_of(e)
+        return ty is not None and same_type(ty, self.type)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ShapePattern(ConditionPattern):
     """What of `pattern` is a tensor of this shape."""
 
-    pattern: Pattern
     shape: tuple[Dim, ...]
 
     def __post_init__(self) -> None:
-        _set(self, pattern=as_pattern(self.pattern), shape=dims(self.shape))
+        ConditionPattern.__post_init__(self)
+        _set(self, shape=dims(self.shape))
 
-    @property
-    def head(self) -> Op | None:
-        return self.pattern.head
-
-    def parts(self) -> Parts:
-        return (self.pattern,)
-
-    def ways(self, e: Expr, search: Search) -> Iterator[Way]:
+    def holds(self, e: Expr, search: Search) -> bool:
         ty = search.graph.type_of(e)
-        if isinstance(ty, TensorType) and same_shape(ty.shape, self.shape):
-            yield ((self.pattern, e),)
+        return isinstance(ty, TensorType) and same_shape(ty.shape, self.shape)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class DataTypePattern(Pattern):
+class DataTypePattern(ConditionPattern):
     """What of `pattern` is a tensor of this dtype."""
 
-    pattern: Pattern
     dtype: DType
 
     def __post_init__(self) -> None:
-        _set(self, pattern=as_pattern(self.pattern), dtype=dt.dtype(self.dtype))
+        ConditionPattern.__post_init__(self)
+        _set(self, dtype=dt.dtype(self.dtype))
 
-    @property
-    def head(self) -> Op | None:
-        return self.pattern.head
-
-    def parts(self) -> Parts:
-        return (self.pattern,)
-
-    def ways(self, e: Expr, search: Search) -> Iterator[Way]:
+    def holds(self, e: Expr, search: Search) -> bool:
         ty = search.graph.type_of(e)
-        if isinstance(ty, TensorType) and ty.dtype == self.dtype:
-            yield ((self.pattern, e),)
+        return isinstance(ty, TensorType) and ty.dtype == self.dtype
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
