@@ -70,6 +70,13 @@ def test_types_and_examples() -> None:
         check_rule(twice)
 
 
+def test_bfloat16() -> None:
+    types = {"x": tensor_type((3,), "bfloat16")}
+    assert check_rule(rule("negative(negative(%x)) => %x"), types=types, trials=10).applied == 10
+    with pytest.raises(CompileError, match="the sides differ"):
+        check_rule(rule("negative(%x) => %x"), types=types, trials=10)
+
+
 def test_a_rule_that_never_applies() -> None:
     with pytest.raises(CompileError, match="does not apply to operands of any of 20 random types"):
         check_rule(rule("nn.conv2d(%x, %w) => nn.conv2d(%w, %x)"), trials=20)

@@ -12,7 +12,7 @@ from legato.patterns.graph import Graph, closed
 from legato.patterns.region import Region
 from legato.transform._effects import Effect, Effects
 
-__all__ = ["RegionEffects"]
+__all__ = ["RegionEffects", "unused_global"]
 
 
 class RegionEffects:
@@ -28,7 +28,7 @@ class RegionEffects:
         root = graph.root if isinstance(graph.root, Function) else closed(free_vars(graph.root), graph.root)
         others = {} if graph.module is None else graph.module.functions
         types = {} if graph.module is None else graph.module.types
-        return Effects(root, Module({GlobalVar(_unused(others)): root, **others}, types))
+        return Effects(root, Module({unused_global(others): root, **others}, types))
 
     def may_be_cut(self, region: Region) -> bool:
         """Whether all inputs may be computed before what is inside: not if both touch cells, or the inside may fail or
@@ -47,7 +47,7 @@ class RegionEffects:
         return [e for e in region.inputs if self._effects.of(e)]
 
 
-def _unused(functions: Iterable[GlobalVar]) -> str:
-    """A name that none of these functions has."""
+def unused_global(functions: Iterable[GlobalVar]) -> GlobalVar:
+    """A variable for a function whose name none of these has."""
     names = {gv.name for gv in functions}
-    return next(name for i in range(len(names) + 1) if (name := f"expression_{i}") not in names)
+    return GlobalVar(next(name for i in range(len(names) + 1) if (name := f"expression_{i}") not in names))

@@ -16,10 +16,11 @@ from typing import Any, Final
 
 from legato import patterns
 from legato.base.errors import CompileError, UnsupportedError
-from legato.ir.expr import Expr, Function, GlobalVar
+from legato.ir.expr import Expr, Function
 from legato.ir.module import Module
 from legato.patterns.build import is_constant as is_const
 from legato.patterns.build import is_expr, is_tuple, is_tuple_get_item, is_var, wildcard
+from legato.patterns.effects import unused_global
 from legato.patterns.pattern import AltPattern as OrPattern
 from legato.patterns.pattern import (
     AttrPattern,
@@ -68,16 +69,15 @@ _RENAMED: Final[Mapping[str, str]] = {
 
 def is_op(name: str) -> ExprPattern:
     """The operator `name`, as `relax.nn.relu`; of the language, without that prefix. UnsupportedError for one that is
-    made of others here, CompileError for one that there is not."""
+    something else here, CompileError for one that there is not."""
     if not name.startswith(_PREFIX):
         return patterns.is_op(name)
     short = name.removeprefix(_PREFIX)
     if short in _RENAMED or short in _SAME:
         return patterns.is_op(_RENAMED.get(short, short))
     if short in OPERATORS:
-        raise UnsupportedError(
-            f"{name} is made of several operators", hint="print a call, and match what it is made of"
-        )
+        hint = "print a call, and match what it is made of"
+        raise UnsupportedError(f"{name} is not one operator of the language with the same operands", hint=hint)
     raise CompileError(f"there is no operator {name}")
 
 
@@ -89,9 +89,9 @@ def rewrite_call(
 
     The result has dataflow blocks.
     """
-    given = getattr(mod, "module", mod)
-    name = GlobalVar("function", ty=func.ty)
-    module = Module({name: func}) if given is None else given.with_function(name, func)
+    given = Module() if mod is None else getattr(mod, "module", mod)
+    name = next((gv for gv, f in given.functions.items() if f is func), None) or unused_global(given.functions)
+    module = given.with_function(name, func)
 
     def build(old: Expr, now: Expr, found: patterns.Match) -> Expr:
         return rewriter(now, {part: es[0] for part, es in found.found.items() if es})

@@ -120,6 +120,8 @@ def _same(a: Any, b: Any, rtol: float) -> bool:
         return isinstance(b, tuple) and len(a) == len(b) and all(_same(x, y, rtol) for x, y in zip(a, b, strict=True))
     if not isinstance(a, np.ndarray | np.generic) or a.dtype != b.dtype or a.shape != b.shape:
         return False
+    if a.dtype.kind not in "biuf":  # bfloat16 is no float to NumPy
+        a, b = a.astype(np.float32), b.astype(np.float32)
     if rtol and a.dtype.kind == "f":
         sizes = np.abs(b[np.isfinite(b)])
         return bool(np.allclose(a, b, rtol=0, atol=rtol * float(sizes.max(initial=0.0)), equal_nan=True))
