@@ -14,11 +14,10 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
-from legato.base.dtype import dtype
 from legato.base.errors import InternalError, RunError
-from legato.runtime.arrays import as_array, empty, extent_array
 from legato.runtime.binding import address, library
 from legato.runtime.datatypes import Cell, ConstructorInfo, DataInfo, Field, ObjectInfo, TensorField
+from legato.runtime.object_parts import WORD, Extent, OwnPart, Part
 from legato.runtime.program import FunctionInfo
 from legato.runtime.signature import Signature, fault
 from legato.runtime.size import compile_size, names, show
@@ -30,85 +29,11 @@ __all__ = ["Exchange", "ObjectCall"]
 
 _ELSEWHERE: Final = 1 << 32  # of a record: its payload is copied from an address
 _INLINE: Final = 64  # bytes of a payload that is described with its words
-_WORD: Final = 8
 _HEAD: Final = 3  # words of a record before its payload
 _IS: Final = (1 << 32) - 1  # of the third one: tag and pointers
 _ASKED: Final = 256  # constructors that an exchange remembers
 _MEMORY: Final = 1  # LG_MEMORY
 _OWN: Final = -1  # instead of the number of a kind
-
-
-class _Part:
-    """A tensor in an object, for one combination of dims. `integer`: what int() makes the word of, if any scalar is."""
-
-    __slots__ = ("integer", "kind", "scalar_type", "shape", "size", "text")
-
-    def __init__(self, field: TensorField, dims: Sequence[str], env: Sequence[int]) -> None:
-        self.kind = dtype(field.dtype).numpy
-        self.scalar_type = self.kind.type
-        self.integer = self.scalar_type if self.kind.kind in "ib" else None
-        self.shape = tuple(compile_size(size, dims)(env) for size in field.shape)
-        self.size = int(np.prod(self.shape, dtype=object)) * self.kind.itemsize
-        self.text = f"{field.dtype}[{', '.join(map(str, self.shape))}]"
-
-    def array(self, value: object, where: str) -> np.ndarray:
-        """`value` as an array of this dtype and shape, contiguous; RunError if it is another."""
-        found = value if type(value) is np.ndarray else as_array(value, where)
-        if found.dtype != self.kind or found.shape != self.shape:
-            got = f"{found.dtype}[{', '.join(map(str, found.shape))}]"
-            raise fault(f'input "{where}": wrong shape or dtype', got, self.text)
-        return found if found.flags.c_contiguous and found.flags.aligned else np.array(found, order="C", copy=True)
-
-    def word(self, value: object, where: str) -> int:
-        """A scalar in a word."""
-        found = value if type(value) is self.scalar_type else self.array(value, where)
-        if self.integer:
-            return int(found)
-        return int.from_bytes(found.tobytes().ljust(_WORD, b"\0"), "little", signed=True)
-
-    def read(self, pointer: int, size: int) -> np.ndarray:
-        """A copy of the tensor at an address, which has `size` bytes."""
-        if size != self.size:
-            raise InternalError(f"the program made a tensor of {size} bytes, wanted {self.size}: {self.text}")
-        if not size:
-            return empty(self.shape, self.kind)
-        return np.ndarray(self.shape, self.kind, memoryview((ctypes.c_char * size).from_address(pointer))).copy()
-
-
-class _Extent(_Part):
-    """An extent of a shape in an object: an integer is an int64 scalar, too."""
-
-    __slots__ = ()
-
-    def array(self, value: object, where: str) -> np.ndarray:
-        """`value` as an array; RunError if it is no int64 scalar."""
-        return super().array(extent_array(value, where), where)
-
-
-class _OwnPart:
-    """A tensor in an object whose shape has dims of the object's own."""
-
-    __slots__ = ("_env", "_field", "_names", "_own", "_parts")
-
-    def __init__(self, field: TensorField, dims: Sequence[str], env: Sequence[int], own: Sequence[str]) -> None:
-        self._field, self._names, self._env, self._own = field, (*dims, *own), env, own
-        self._parts: dict[tuple[int, ...], _Part] = {}
-
-    def at(self, values: tuple[int, ...]) -> _Part:
-        """The tensor in an object with these dims."""
-        found = self._parts.get(values)
-        if found is None:
-            if len(self._parts) >= _ASKED:
-                self._parts.clear()
-            found = self._parts[values] = _Part(self._field, self._names, (*self._env, *values))
-        return found
-
-    def tell(self, value: object, where: str, known: dict[str, int]) -> None:
-        """Notes the dims of the object that `value` has as plain sizes."""
-        shape = as_array(value, where).shape
-        for size, extent in zip(self._field.shape, shape, strict=False):
-            if isinstance(size, str) and size in self._own:
-                known.setdefault(size, extent)
 
 
 class _Case:
@@ -141,10 +66,10 @@ class _Case:
         self._env = env
         self.parts = [p if isinstance(p, int) else self._part(p, dims, env) for p in cell.parts]
         self.flat = -1 if any(isinstance(field, tuple) for field in info.fields) else len(info.fields)
-        self.size = _WORD * (len(self.parts) + len(self.own))
+        self.size = WORD * (len(self.parts) + len(self.own))
         self.head = (info.tag | cell.pointers << 16, self.size)
         self.boxed = [(n, _number(self.parts[n], kinds)) for n in cell.order[: cell.pointers]]
-        self.scalars = [(n, part) for n in cell.order[cell.pointers :] if isinstance(part := self.parts[n], _Part)]
+        self.scalars = [(n, part) for n in cell.order[cell.pointers :] if isinstance(part := self.parts[n], Part)]
         boxed = [(n, word, self.parts[n]) for word, (n, _) in enumerate(self.boxed, _HEAD)]
         self.values = [
             (n, word, ty) for n, word, p in boxed if isinstance(p, int) and isinstance(ty := kinds[p], _Type)
@@ -154,18 +79,18 @@ class _Case:
         self.numbers = [(n, word, dtypes.setdefault(part.kind, len(dtypes))) for word, (n, part) in scalars]
         self.bare = None if self.parts else Data(info, self.fields([]))
 
-    def _part(self, field: TensorField, dims: Sequence[str], env: Sequence[int]) -> _Part | _OwnPart:
+    def _part(self, field: TensorField, dims: Sequence[str], env: Sequence[int]) -> Part | OwnPart:
         if field.value is not None:
-            return _Extent(field, dims, env)
+            return Extent(field, dims, env)
         is_own = any(n in self.own for size in field.shape for n in names(size))
-        return _OwnPart(field, dims, env, self.own) if is_own else _Part(field, dims, env)
+        return OwnPart(field, dims, env, self.own) if is_own else Part(field, dims, env)
 
     def told(self, parts: Sequence[object], where: str) -> tuple[int, ...]:
         """The dims of its own that a value with these parts has; RunError where a part is not the extent that it has to
         be."""
         known: dict[str, int] = {}
         for kind, part in zip(self.parts, parts, strict=True):
-            if isinstance(kind, _OwnPart):
+            if isinstance(kind, OwnPart):
                 kind.tell(part, where, known)
         for n, size, _ in self.extents:
             if isinstance(size, str) and size in self.own and (given := extent_of(parts[n])):
@@ -173,7 +98,7 @@ class _Case:
         own = tuple(known.get(name, 0) for name in self.own)
         for n, size, value in self.extents:
             kind, wanted = self.parts[n], value((*self._env, *own))
-            assert isinstance(kind, _Extent)
+            assert isinstance(kind, Extent)
             got = int(kind.array(parts[n], where))
             if got != wanted:
                 raise fault(f'input "{where}": wrong extent in {self.info.name}', got, f"{show(size)} = {wanted}")
@@ -252,15 +177,15 @@ class _Type:
         raise InternalError(f"the program made a value of {self.info.name} with {what}")
 
 
-_Kind = _Type | _Part  # of the parts that are objects
+_Kind = _Type | Part  # of the parts that are objects
 _Dtypes = dict[np.dtype[Any], int]  # of scalars, numbered
 
 
-def _number(part: int | _Part | _OwnPart, kinds: list[_Kind]) -> int:
+def _number(part: int | Part | OwnPart, kinds: list[_Kind]) -> int:
     """The kind of a part; that of a tensor is added. Those of data types are there already."""
     if isinstance(part, int):
         return part
-    if isinstance(part, _OwnPart):
+    if isinstance(part, OwnPart):
         return _OWN
     kinds.append(part)
     return len(kinds) - 1
@@ -289,7 +214,7 @@ class Exchange:
         reader = Exchange(self._info, self._env, extents) if extents else self
         values = (*self._env, *extents)
         kinds = [
-            _Part(r.data, self._dims, values) if isinstance(r.data, TensorField) else r.data for r in self._info.results
+            Part(r.data, self._dims, values) if isinstance(r.data, TensorField) else r.data for r in self._info.results
         ]
         return reader._read(workspace, kinds, handles)
 
@@ -340,7 +265,7 @@ class Exchange:
                 reference = known.get(key)
                 if reference is None:
                     kind = kinds[at]
-                    if isinstance(kind, _Part):
+                    if isinstance(kind, Part):
                         reference = script.tensor(part, kind, where)
                     else:
                         number += 2
@@ -358,7 +283,7 @@ class Exchange:
 
     # ------------------------------------------------------------------------------------------------ out
 
-    def _read(self, workspace: int, roots_are: Sequence[int | _Part], handles: Sequence[int]) -> list[Any]:
+    def _read(self, workspace: int, roots_are: Sequence[int | Part], handles: Sequence[int]) -> list[Any]:
         """The values of the objects `handles`; RunError if memory ends, or one contains itself.
 
         A value is there, empty, before what it consists of is: so one loop, from those that refer to others on, tells
@@ -368,7 +293,7 @@ class Exchange:
         words, made, types, new = graph.words, graph.made, graph.types, object.__new__
         columns = [graph.column(kind) for kind in self._dtypes]
         found = [
-            graph.tensor(root, kind) if isinstance(kind, _Part) else graph.value(root, self._types[kind])
+            graph.tensor(root, kind) if isinstance(kind, Part) else graph.value(root, self._types[kind])
             for kind, root in zip(roots_are, roots, strict=True)
         ]
         number = len(made)
@@ -395,7 +320,7 @@ class Exchange:
             if case.tensors:
                 own = case.own_dims(words, at)
                 for n, word, tensor in case.tensors:
-                    parts[n] = graph.tensor(words[at + word], tensor if isinstance(tensor, _Part) else tensor.at(own))
+                    parts[n] = graph.tensor(words[at + word], tensor if isinstance(tensor, Part) else tensor.at(own))
             for n, word, column in case.numbers:
                 parts[n] = columns[column][at + word, ...].copy()
             value = made[number]
@@ -427,11 +352,11 @@ class _Graph:
         if status:
             what = "out of memory: no room for the results" if status == _MEMORY else "a result contains itself"
             raise RunError(what)
-        return _Graph(ctypes.string_at(records.value or 0, _WORD * count.value) if count.value else b""), roots
+        return _Graph(ctypes.string_at(records.value or 0, WORD * count.value) if count.value else b""), roots
 
     def column(self, kind: np.dtype[Any]) -> np.ndarray:
         """The words as scalars of a dtype."""
-        return self._data.view(kind)[:: _WORD // kind.itemsize]
+        return self._data.view(kind)[:: WORD // kind.itemsize]
 
     def value(self, reference: int, ty: _Type) -> Data:
         """The value that is referred to, of type `ty`: empty, if it is met first."""
@@ -444,7 +369,7 @@ class _Graph:
             self.types[number] = ty
         return found
 
-    def tensor(self, reference: int, part: _Part) -> np.ndarray:
+    def tensor(self, reference: int, part: Part) -> np.ndarray:
         """The tensor that is referred to."""
         number = reference >> 1
         found: np.ndarray | None = self.made[number]
@@ -491,11 +416,11 @@ class _Script:
         self.words: list[int] = []  # of cells
         self.cells = 0
         self.known: list[dict[int, int]] = [{} for _ in range(kinds)]  # by kind: id of a value -> what refers to it
-        self._own: dict[tuple[int, _Part], int] = {}  # tensors whose extents are their objects' own
+        self._own: dict[tuple[int, Part], int] = {}  # tensors whose extents are their objects' own
         self._tensors: list[tuple[int, int, int]] = []
         self._alive: list[np.ndarray] = []  # memory that the records refer to
 
-    def tensor(self, value: object, part: _Part, where: str) -> int:
+    def tensor(self, value: object, part: Part, where: str) -> int:
         """Adds the record of a tensor; what refers to it."""
         data = part.array(value, where)
         self._alive.append(data)
@@ -504,7 +429,7 @@ class _Script:
 
     def own_tensor(self, value: object, part: object, own: tuple[int, ...], where: str) -> int:
         """What refers to a tensor in an object with the dims `own`; its record is added when it is met first."""
-        assert isinstance(part, _OwnPart)
+        assert isinstance(part, OwnPart)
         kind = part.at(own)
         key = id(value), kind
         found = self._own.get(key)
@@ -528,5 +453,5 @@ def _starts(words: Sequence[int]) -> list[int]:
     while at < end:
         starts.append(at)
         size = words[at + 1]
-        at += _HEAD + (-(-size // _WORD) if size <= _INLINE or words[at + 2] >> 16 & 0xFFFF else 0)
+        at += _HEAD + (-(-size // WORD) if size <= _INLINE or words[at + 2] >> 16 & 0xFFFF else 0)
     return starts
