@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Final
 
 from legato.base.errors import CompileError
 from legato.base.precision import Precision
@@ -36,7 +37,7 @@ from legato.transform.to_a_normal import ToANormal
 from legato.transform.to_graph import ToGraph
 from legato.transform.update_in_place import UpdateInPlace
 
-__all__ = ["DEFAULT", "for_bodies", "for_precision"]
+__all__ = ["BY_PRECISION", "DEFAULT", "for_bodies", "for_precision"]
 
 DEFAULT: tuple[Pass, ...] = (
     InferTypes(),
@@ -103,3 +104,6 @@ def for_precision(passes: Iterable[Pass], precision: Precision) -> tuple[Pass, .
         hint = "it comes before ToANormal and Fuse; put LowPrecision where it belongs"
         raise CompileError("precision bfloat16 needs a pass that these passes have no place for", hint=hint)
     return (*found[:at], LowPrecision(), *found[at:])
+
+
+BY_PRECISION: Final[Mapping[str, tuple[Pass, ...]]] = {p.value: for_precision(DEFAULT, p) for p in Precision}

@@ -1,0 +1,211 @@
+"""Passes as text: their names, with options in braces, in the order in which they run.
+
+    fold-constant, fuse{max-ops=32}, legalize{skip=[nn.dense, "exp"], groups=true}
+
+Options are the fields of the pass, with hyphens; those that are left out have their defaults. Values are numbers,
+`true` and `false`, strings (in quotes, or names with dots), and lists of these in square brackets.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from difflib import get_close_matches
+from types import MappingProxyType
+from typing import Any, Final, get_args, get_origin, get_type_hints
+
+from legato.base.dataclass import dataclass
+from legato.base.errors import CompileError, InternalError
+from legato.base.lexer import Token, number, quote
+from legato.base.tokens import TokenStream
+from legato.transform._table import table
+from legato.transform.pass_ import Pass
+
+__all__ = ["Option", "options", "read_passes", "show_pass", "show_value", "summary"]
+
+_KINDS: Final[Mapping[Any, tuple[str, str]]] = MappingProxyType({
+    bool: ("true or false", "true or false"),
+    int: ("an integer", "integers"),
+    float: ("a number", "numbers"),
+    str: ("a string", "strings"),
+})  # fmt: skip
+_LISTS: Final = (tuple, frozenset)
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option of a pass: its name in text, the field that it is, and its default. Its values are of the type `kind`,
+    one of `_KINDS`, or tuples or sets of such, as `whole` says."""
+
+    name: str
+    field: str
+    default: Any
+    kind: Any
+    whole: Any = None
+
+    @property
+    def wanted(self) -> str:
+        """What its values are, in words."""
+        return _KINDS[self.kind][0] if self.whole is None else f"a list of {_KINDS[self.kind][1]}"
+
+    def converted(self, value: Any) -> Any:
+        """A value as the field has it. TypeError where it is of another kind."""
+        if self.whole is None:
+            return _converted(value, self.kind)
+        if not isinstance(value, list):
+            raise TypeError
+        return self.whole(_converted(item, self.kind) for item in value)
+
+
+def options(of: type[Pass]) -> Mapping[str, Option]:
+    """The options of a pass by name. InternalError for a field whose values cannot be written."""
+    own: Any = of
+    found = {f.name.replace("_", "-"): f for f in fields(own)}
+    kinds = get_type_hints(of) if found else {}
+    return {name: _option(of, name, f.name, f.default, kinds[f.name]) for name, f in found.items()}
+
+
+def _option(of: type[Pass], name: str, field: str, default: Any, kind: Any) -> Option:
+    whole = get_origin(kind)
+    kind = kind if whole is None else get_args(kind)[0]
+    if kind not in _KINDS or whole not in (None, *_LISTS):
+        raise InternalError(f"option {name} of pass {of.name} has values that cannot be written")
+    return Option(name, field, default, kind, whole)
+
+
+def _converted(value: Any, kind: type) -> Any:
+    if kind is float and type(value) is int and abs(value) <= sys.float_info.max:
+        return float(value)
+    if type(value) is not kind:
+        raise TypeError
+    return value
+
+
+def summary(of: type[Pass]) -> str:
+    """What a pass does: the first paragraph of its file, in one line; empty where Python keeps no docstrings."""
+    text = sys.modules[of.__module__].__doc__ or ""
+    return " ".join(text.strip().partition("\n\n")[0].split())
+
+
+def show_pass(step: Pass) -> str:
+    """A pass as `read_passes` reads it, without the options that have their defaults."""
+    values = [(o, getattr(step, o.field)) for o in options(type(step)).values()]
+    given = ", ".join(f"{o.name}={show_value(value)}" for o, value in values if value != o.default)
+    return f"{step.name}{{{given}}}" if given else step.name
+
+
+def show_value(value: Any) -> str:
+    """The value of an option as text."""
+    if isinstance(value, list | tuple | frozenset):
+        items = sorted(value) if isinstance(value, frozenset) else value
+        return f"[{', '.join(map(show_value, items))}]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return quote(value) if isinstance(value, str) else repr(value)
+
+
+def read_passes(text: str, lists: Mapping[str, Sequence[Pass]] = MappingProxyType({})) -> tuple[Pass, ...]:
+    """The passes that `text` names; the name of one of `lists` stands for its passes.
+
+    ParseError, with the place, for a text of another form, for a pass or option that there is not, an option that is
+    given twice, and a value that is of another kind than the option has, or that the pass refuses.
+    """
+    return _Reader(TokenStream(text, "<passes>"), lists).read()
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    stream: TokenStream
+    lists: Mapping[str, Sequence[Pass]]
+
+    def read(self) -> tuple[Pass, ...]:
+        """All passes of the text."""
+        found = list(self.item())
+        while self.stream.accept(","):
+            found += self.item()
+        self.stream.expect_kind("eof", "`,` or the end of the text")
+        return tuple(found)
+
+    def item(self) -> Sequence[Pass]:
+        """A pass, or those of a list."""
+        name = self.name("the name of a pass")
+        if name.text in self.lists:
+            if self.stream.at("{"):
+                raise self.stream.error(f"{name.text} is a list of passes, which has no options")
+            return self.lists[name.text]
+        known = table()
+        if name.text not in known:
+            names = (*known, *self.lists)
+            close = get_close_matches(name.text, names, 3)
+            hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(names)}"
+            raise self.stream.error(f"there is no pass {name.text}", name, hint)
+        given = self.given(known[name.text])
+        try:
+            return [known[name.text](**given)]
+        except CompileError as error:  # the pass refuses values
+            raise self.stream.error(f"pass {name.text}: {error.message}", name, error.hint) from error
+
+    def given(self, of: type[Pass]) -> dict[str, Any]:
+        """The options in braces, by field."""
+        found: dict[str, Any] = {}
+        if not self.stream.accept("{") or self.stream.accept("}"):
+            return found
+        known = options(of)
+        while True:
+            name = self.name("the name of an option")
+            if name.text not in known:
+                hint = f"its options are {', '.join(known)}" if known else "it has none"
+                raise self.stream.error(f"pass {of.name} has no option {name.text}", name, hint)
+            option = known[name.text]
+            if option.field in found:
+                raise self.stream.error(f"option {name.text} of pass {of.name} is given twice", name)
+            self.stream.expect("=")
+            found[option.field] = self.value(of, option)
+            if not self.stream.accept(","):
+                self.stream.expect("}")
+                return found
+
+    def name(self, wanted: str) -> Token:
+        """A name with hyphens, as one token."""
+        first = last = self.stream.expect_kind("ident", wanted)
+        while self.stream.at("-"):
+            self.stream.next()
+            last = self.stream.expect_kind("ident", wanted)
+        return first._replace(text=self.stream.source.text[first.start : last.end], end=last.end)
+
+    def value(self, of: type[Pass], option: Option) -> Any:
+        """The value of an option, as its field has it."""
+        first = self.stream.peek()
+        found = self.items() if self.stream.accept("[") else self.scalar()
+        try:
+            return option.converted(found)
+        except TypeError:
+            end = self.stream.tokens[self.stream.pos - 1].end
+            message = f"option {option.name} of pass {of.name}: got {show_value(found)}, wanted {option.wanted}"
+            raise self.stream.error(message, first._replace(end=end)) from None
+
+    def items(self) -> list[Any]:
+        """The values in square brackets, the first of which has been read."""
+        found: list[Any] = []
+        while not self.stream.accept("]"):
+            if found:
+                self.stream.expect(",")
+            found.append(self.scalar())
+        return found
+
+    def scalar(self) -> Any:
+        """A number, a truth value or a string."""
+        sign = -1 if self.stream.accept("-") else 1
+        if self.stream.at_kind("int", "float"):
+            value, dtype = number(self.stream.peek())
+            if dtype is not None:
+                raise self.stream.unexpected("a number without a dtype")
+            self.stream.next()
+            return sign * value
+        if sign < 0 or not self.stream.at_kind("ident", "string"):
+            raise self.stream.unexpected("a number" if sign < 0 else "a value")
+        if self.stream.at_kind("string"):
+            return self.stream.string()
+        word = self.stream.next().text
+        return {"true": True, "false": False}.get(word, word)
