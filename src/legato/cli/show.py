@@ -7,15 +7,11 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from legato.base.errors import CompileError
-from legato.base.scripts import coloured
 from legato.cli import _arguments
 from legato.cli._answer import Answer, Tell
-
-if TYPE_CHECKING:
-    from legato.ir.module import Module
+from legato.cli._modules import FORMS, add_forms, shown, text_of
 
 __all__ = ["add_arguments", "run"]
 
@@ -26,28 +22,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """MODEL, the stage, and what to show of it."""
     parser.add_argument("model", type=Path, metavar="MODEL", help="an .onnx, .relay, .relax or .legato file")
     parser.add_argument("--after", metavar="STAGE", help="the name of a pass, lower or tir; a wrong one lists them")
-    parser.add_argument(
-        "--script", action="store_true", help="as a script in Python's syntax, which a .relax file holds"
-    )
-    parser.add_argument("--types", action="store_true", help="with the type of every expression, as comments")
-    parser.add_argument("--spans", action="store_true", help="with the place that it comes from, as comments")
-    parser.add_argument("--brief", action="store_true", help="without the values of constants")
+    add_forms(parser)
     _arguments.add_compile(parser, threads=False)
 
 
 def run(args: argparse.Namespace, tell: Tell) -> Answer:
     """The text of the module after the stage."""
     text = _artifact(args) if _arguments.is_artifact(args.model) else _stage(args, tell)
-    shown = coloured(text) if args.script and not args.json else text
-    return Answer({"model": str(args.model), "after": args.after, "text": text}, shown.rstrip("\n"))
+    return Answer({"model": str(args.model), "after": args.after, "text": text}, shown(text, args))
 
 
 def _artifact(args: argparse.Namespace) -> str:
     import legato
 
-    _arguments.refuse(
-        args, "a .legato file holds text as it is", *_arguments.OF_MODELS, "script", "types", "spans", "brief"
-    )
+    _arguments.refuse(args, "a .legato file holds text as it is", *_arguments.OF_MODELS, *FORMS)
     exe = legato.load(args.model)
     return exe.program.source if args.after is None else exe.module_after(args.after)
 
@@ -66,19 +54,10 @@ def _stage(args: argparse.Namespace, tell: Tell) -> str:
     tell("reading")
     mod = _arguments.module(args)
     if args.after is None:
-        return _text(mod, args)
+        return text_of(mod, args)
     observer = Observer(keep=options.keep, progress=tell)
     last = max((n for n, p in enumerate(passes) if p.name == args.after), default=len(passes) - 1)
     mod = run(mod, passes[: last + 1], observer)
     if args.after in BELOW:
         lower_module(mod, options, observer)
-    return _text(observer.kept[args.after], args)
-
-
-def _text(mod: Module, args: argparse.Namespace) -> str:
-    from legato.ir.printer import show
-
-    if args.script:
-        _arguments.refuse(args, "a script has no comments", "types", "spans")
-        return mod.script({} if args.brief else None)
-    return show(mod, types=args.types, spans=args.spans, metadata=not args.brief)
+    return text_of(observer.kept[args.after], args)
