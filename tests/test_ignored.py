@@ -133,17 +133,19 @@ GIVEN = {  # arguments in their shortest form, with another value than by defaul
     "block": "--block 0.001", "vs": "--vs legato-exact", "seconds": "--seconds 0.01",
     "best": "--best", "bounds": "--bounds", "all": "--all",
     "trace": "--trace out.trace", "html": "--html out.html",
+    "passes": "-p simplify", "list": "--list", "print_after": "--print-after simplify", "time": "--time",
 }  # fmt: skip
 VERBS = {  # what each verb is called with beside the argument
     "check": "m.onnx", "compile": "m.onnx -o out.legato", "run": "m.onnx --fill random", "verify": "m.onnx",
-    "show": "m.onnx", "profile": "m.onnx --seconds 0.01", "bench": "m.onnx --rounds 1 --block 0.001",
+    "show": "m.onnx", "opt": "m.onnx -p simplify", "profile": "m.onnx --seconds 0.01",
+    "bench": "m.onnx --rounds 1 --block 0.001",
 }  # fmt: skip
 CASES = [
     (verb, given, kind)
     for verb in VERBS
     for given in GIVEN
     for kind in ("onnx", "legato")
-    if kind == "onnx" or verb not in ("check", "compile")
+    if kind == "onnx" or verb not in ("check", "compile", "opt")
 ]
 
 

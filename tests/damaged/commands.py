@@ -35,6 +35,8 @@ _READ = ("mlp.relay", "mlp.legato", "net.onnx", "mlp.json", "in.npz", "bad.relay
 _WRITTEN = ("out.legato", "out.npz", "out.txt", "folder", "none/out.legato", "/dev/null", "/dev/full", "mlp.relay",
             "link.relay", "in.npz", "pipe.out", "", "ü\n.legato", "a\0b", "x" * 300, "/proc/out", "closed/out.npz",
             )  # fmt: skip
+_PASSES = ("default", "simplify,fuse", "to-a-normal,fuse{max-ops=0}", "fuse{max-ops=1e9}", "legalize{skip=[", "fuse{",
+           "exact, bfloat16")  # fmt: skip
 _WORDS = ("", "0", "1", "-1", "3", "64", "1e9", "nan", "inf", "0.01", "0.02", "²", "x=1,4", "x=", "=4", "x=?,?", "n=8",
           "n=0", "n=-1", "n=1,8,1..64", "n=99999999999999999999", "x=n,4", "x=" + "9" * 30, "w=3,4", "x=a,b,c", "fuse",
           "tir", "lower", "none", "random", "exact", "host", "x86-64-v2", "x86-64-v3", "pdp-11", "\udcff", "é", "a\0b",
@@ -88,6 +90,8 @@ def _word(rng: Random, action: argparse.Action) -> str:
         return str(rng.choice(list(action.choices)))
     if action.dest in ("output", "trace", "html"):
         return rng.choice(_WRITTEN)
+    if action.dest == "passes":
+        return rng.choice(_PASSES)
     if action.dest in ("model", "input"):
         return rng.choice((*_READ, *_READ[:5] * 8))
     return rng.choice(_WORDS)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from legato.ir.module import Module
     from legato.runtime.executable import Executable
 
-__all__ = ["OF_MODELS", "add_compile", "add_inputs", "constants", "duration", "executable", "is_artifact", "module",
-           "natural", "options", "positive", "program", "read_arrays", "refuse", "require_use_of_inputs",
+__all__ = ["OF_MODELS", "add_compile", "add_inputs", "add_model", "constants", "duration", "executable", "is_artifact",
+           "module", "natural", "options", "positive", "program", "read_arrays", "refuse", "require_use_of_inputs",
            "shapes"]  # fmt: skip
 
 _LONGEST = 3600  # seconds to measure
@@ -39,13 +39,18 @@ CONSTANT = (
 OF_MODELS = ("shape", "constant", "target", "precision")  # what only a model can be compiled with
 
 
-def add_compile(parser: argparse.ArgumentParser, *, threads: bool = True) -> None:
-    """The arguments of `legato.compile`."""
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """How a model is read."""
     parser.add_argument(
         "--trust", action="store_true", help="MODEL is FILE.py, or FILE.py:NAME: run it to have its model"
     )
     parser.add_argument("--shape", action="append", default=[], type=_shape, metavar="NAME=DIMS", help=SHAPE)
     parser.add_argument("--constant", action="append", default=[], type=_constant, metavar="NAME=FILE", help=CONSTANT)
+
+
+def add_compile(parser: argparse.ArgumentParser, *, threads: bool = True) -> None:
+    """The arguments of `legato.compile`."""
+    add_model(parser)
     parser.add_argument(
         "--target", default="host", help="host (default), x86-64-v2, x86-64-v3 or x86-64-v4: the instruction set"
     )
@@ -116,7 +121,7 @@ def refuse(args: argparse.Namespace, why: str, *names: str) -> None:
 
 
 def _option(name: str) -> str:
-    return {"input": "-i", "output": "-o"}.get(name) or f"--{name.replace('_', '-')}"
+    return {"input": "-i", "output": "-o", "passes": "-p", "model": "MODEL"}.get(name) or f"--{name.replace('_', '-')}"
 
 
 def require_use_of_inputs(args: argparse.Namespace) -> None:

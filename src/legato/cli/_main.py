@@ -17,14 +17,14 @@ from typing import Any, NoReturn
 from legato._version import __version__
 from legato.base.errors import InternalError, LegatoError, UnsupportedError
 from legato.base.spelling import command_line
-from legato.cli import bench, cache, check, compile, doctor, profile, run, show, verify
+from legato.cli import bench, cache, check, compile, doctor, opt, profile, run, show, verify
 from legato.cli._answer import BUG, FAULT, INTERRUPTED, NO, YES, Answer, Tell
 from legato.cli._code import take_code
 from legato.cli._files import require_own_outputs
 
 __all__ = ["VERBS", "main"]
 
-VERBS: tuple[ModuleType, ...] = (check, compile, run, bench, profile, verify, show, doctor, cache)
+VERBS: tuple[ModuleType, ...] = (check, compile, run, bench, profile, verify, show, opt, doctor, cache)
 
 PLEASE = "\n  this is a bug in Legato; please report it"
 
