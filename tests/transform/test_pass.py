@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from legato.base.errors import InternalError
+from legato.base.errors import InternalError, RunError, UnsupportedError
 from legato.infer.builder import Builder
 from legato.ir.expr import Function, Var
 from legato.ir.module import Module
@@ -42,9 +42,10 @@ class Stumble(FunctionPass):
     """A broken pass: it raises."""
 
     name = "stumble"
+    error: Exception
 
     def function(self, func: Function, mod: Module) -> Function:
-        return func.params[7]  # type: ignore[return-value]  # never gets so far
+        raise self.error
 
 
 def test_nothing_changed_means_the_same_module() -> None:
@@ -61,6 +62,22 @@ def test_a_malformed_program_names_its_pass() -> None:
         run(program(), (Same(), Forget()))
 
 
-def test_a_pass_that_breaks_is_named() -> None:
-    with pytest.raises(InternalError, match="pass stumble failed after same: IndexError: tuple index out of range"):
-        run(program(), (Same(), Stumble()))
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (IndexError("out of range"), "IndexError: out of range"),
+        (ZeroDivisionError("by zero"), "ZeroDivisionError: by zero"),
+        (RecursionError("too deep"), "RecursionError: too deep"),
+        (InternalError("no rule"), "no rule"),
+    ],
+)
+def test_a_pass_that_breaks_is_named(error: Exception, told: str) -> None:
+    with pytest.raises(InternalError, match=f"^pass stumble failed after same: {told}$"):
+        run(program(), (Same(), Stumble(error)))
+
+
+@pytest.mark.parametrize("error", [UnsupportedError("no such code"), RunError("wrong inputs"), MemoryError()])
+def test_what_is_no_bug_of_a_pass_stays_as_it_is(error: Exception) -> None:
+    with pytest.raises(type(error)) as found:
+        run(program(), (Same(), Stumble(error)))
+    assert found.value is error

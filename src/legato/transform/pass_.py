@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from legato.base.config import Config, config
 from legato.base.dataclass import dataclass
-from legato.base.errors import CompileError, InternalError, VerifyError
+from legato.base.errors import CompileError, InternalError, RunError, VerifyError
 from legato.ir.expr import Function
 from legato.ir.module import Module
 
@@ -110,11 +110,12 @@ def run(mod: Module, passes: Sequence[Pass], observer: Observer | None = None) -
         start = time.perf_counter()
         try:
             new = p(mod)
-        except CompileError:
+        except (CompileError, RunError, MemoryError):
             raise
-        except (AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        except Exception as error:  # whatever it is, it is a bug of this pass
             history = f" after {', '.join(done)}" if done else ""
-            raise InternalError(f"pass {p.name} failed{history}: {type(error).__name__}: {error}") from error
+            kind = "" if isinstance(error, InternalError) else f"{type(error).__name__}: "
+            raise InternalError(f"pass {p.name} failed{history}: {kind}{error}") from error
         observer.after(p.name, mod, new, time.perf_counter() - start)
         mod = new
         done.append(p.name)
