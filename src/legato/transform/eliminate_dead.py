@@ -1,0 +1,151 @@
+"""Let-bound values that nothing uses disappear.
+
+    let %a = exp(%x);                           let %r = ref(%x);
+    let %r = ref(%x);                =>         ref_read(%r)
+    let %f = fn () { %f() };
+    ref_read(%r)
+
+What has effects stays (`_effects`), and so does a value whose type gives dims their values that attributes or types
+name. A function that only calls itself is not used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import replace
+
+from legato.arith.expr import Var as DimVar
+from legato.base.dataclass import dataclass
+from legato.ir._dims import free_dims
+from legato.ir.expr import Dataflow, Expr, Function, Let, Var
+from legato.ir.let import Binding
+from legato.ir.module import Module
+from legato.ir.scope import Scope, operands, place, post_order
+from legato.transform._effects import Effects
+from legato.transform._values import with_operands
+from legato.transform.pass_ import FunctionPass
+from legato.transform.to_graph import named_dims
+
+__all__ = ["EliminateDead"]
+
+
+@dataclass(frozen=True, slots=True)
+class EliminateDead(FunctionPass):
+    """Module → module without unused bindings.
+
+    once: a value that is used in one place, of the function that binds it, is written there; so is a function that does
+    not call itself. ignore_effects: what has effects counts as if it had none, so that meanings may change.
+    """
+
+    name = "eliminate-dead"
+    once: bool = False
+    ignore_effects: bool = False
+
+    def function(self, func: Function, mod: Module) -> Function:
+        body = _Live(func, mod, self.ignore_effects).body(self.once)
+        return func if body is func.body else replace(func, body=body)
+
+
+class _Live:
+    """The nodes that evaluating a function needs, and how often they use each variable."""
+
+    def __init__(self, func: Function, mod: Module, ignore_effects: bool) -> None:
+        self._func = func
+        self._order = list(post_order(func))
+        self._effects = None if ignore_effects else Effects(func, mod)
+        self._named = self._named_dims()
+        self._value = {var: value for node in self._order for var, value in _bindings(node)}
+        self._users: dict[Var, list[Expr]] = {}
+        self._live: set[int] = set()
+        self._mark()
+
+    def _named_dims(self) -> set[DimVar]:
+        """The dims whose values something needs, and that no parameter tells."""
+        told: set[DimVar] = set()
+        for node in self._order:
+            if isinstance(node, Function):
+                told.update(d for d in node.type_params if isinstance(d, DimVar))
+                told.update(d for p in node.params if p.ty is not None for d in free_dims(p.ty))
+        return {d for node in self._order for d in named_dims(node)} - told
+
+    def _mark(self) -> None:
+        stack: list[Expr] = [self._func]
+        while stack:
+            node = stack.pop()
+            if id(node) in self._live:
+                continue
+            self._live.add(id(node))
+            if isinstance(node, Var):
+                stack += [self._value[node]] if node in self._value else []
+                continue
+            stack += self._needed(node)
+            for kid in operands(node):
+                if isinstance(kid, Var):
+                    self._users.setdefault(kid, []).append(node)
+
+    def _needed(self, node: Expr) -> list[Expr]:
+        """What evaluating `node` needs; the values of its bindings where these are evaluated in any case."""
+        kept = [value for _, value in _bindings(node) if self._stays(value)]
+        match node:
+            case Let():
+                return [*kept, node.body]
+            case Dataflow():
+                return [*kept, *node.outputs]
+            case _:
+                return list(operands(node))
+
+    def _stays(self, value: Expr) -> bool:
+        """True where a value is evaluated whether or not something uses it."""
+        if self._effects is not None and self._effects.inside(value):
+            return True
+        return bool(self._named) and value.ty is not None and not self._named.isdisjoint(free_dims(value.ty))
+
+    def body(self, once: bool) -> Expr:
+        """The body of the function without the bindings that are not needed."""
+        moved = self._moved() if once else set[Var]()
+        gone = {var for var in self._value if var not in self._users and not self._stays(self._value[var])} | moved
+        new: dict[int, Expr] = {}
+        for node in self._order:  # the value of a let comes before its body
+            if isinstance(node, Var):
+                new[id(node)] = new[id(self._value[node])] if node in moved else node
+            elif isinstance(node, Let) and node.var in gone:
+                new[id(node)] = new[id(node.body)]
+            else:
+                made = with_operands(node, [new[id(kid)] for kid in operands(node)])
+                new[id(node)] = _without(made, gone) if isinstance(made, Dataflow) else made
+        return new[id(self._func.body)]
+
+    def _moved(self) -> set[Var]:
+        """The variables that are used once, where the function that binds them computes."""
+        found = set()
+        function = _functions(self._func)
+        for node in self._order:
+            for var, value in _bindings(node):
+                users = self._users.get(var, [])
+                if len(users) == 1 and function[id(users[0])] is function[id(node)] and not self._stays(value):
+                    found.add(var)
+        return found
+
+
+def _functions(func: Function) -> dict[int, Scope]:
+    """The scope of the function, in `func`, that evaluates the operands of each node, by id."""
+    placement = place(func)
+    of: dict[Scope, Scope] = {placement.root: placement.root}
+    found: dict[int, Scope] = {}
+    for node in reversed(placement.order):
+        own = of[placement.of[id(node)]]
+        opened = placement.inner.get(id(node), ())
+        of.update((scope, scope if isinstance(node, Function) else own) for scope in opened)
+        found[id(node)] = opened[0] if isinstance(node, Function) else own
+    return found
+
+
+def _bindings(node: Expr) -> tuple[Binding, ...]:
+    if isinstance(node, Let):
+        return ((node.var, node.value),)
+    return node.bindings if isinstance(node, Dataflow) else ()
+
+
+def _without(block: Dataflow, gone: Container[Var]) -> Dataflow:
+    kept = tuple(binding for binding in block.bindings if binding[0] not in gone)
+    return block if len(kept) == len(block.bindings) else replace(block, bindings=kept)
