@@ -7,7 +7,7 @@ What they are called with, and what they give, follows from the type that is wan
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from legato.base.errors import UnsupportedError
@@ -48,8 +48,9 @@ def of_type(value: Expr, ty: Type | None) -> Expr:
     return MatchCast(value, ty, ty=ty, span=value.span)
 
 
-def written_out(func: Function, mod: Module) -> Function:
-    """`func` with functions where others are values; the same object where there are none."""
+def written_out(func: Function, mod: Module, wanted: Callable[[Expr], bool] | None = None) -> Function:
+    """`func` with functions where others are values, or those `wanted`; the same object where there are none."""
+    chosen = wanted or _is_function
     new: dict[int, Expr] = {}
     order = list(post_order(func))
     types = _types(order, mod)
@@ -59,7 +60,7 @@ def written_out(func: Function, mod: Module) -> Function:
         first = 1 if isinstance(node, Call) else 0
         if not isinstance(node, Call) or node.op is not CALL_TIR:
             for n in range(first, len(kids)):
-                if _is_function(kids[n]):
+                if chosen(kids[n]):
                     kids[n] = _written(kids[n], _wanted(node, types[id(node)], mod)[n], mod, node.span)
         new[id(node)] = with_operands(node, kids)
     made = new[id(func)]
