@@ -15,6 +15,17 @@ from legato.infer.infer import infer_function
 from legato.ir.expr import Expr, Function
 from legato.ir.types import Type
 from legato.ir.visit import free_vars
+from legato.relay._forms import (
+    DeadCodeElimination,
+    Defunctionalization,
+    DefuseOps,
+    DynamicToStatic,
+    EtaExpand,
+    FoldConstantExpr,
+    Inline,
+    LambdaLift,
+    ToANormalFormExpr,
+)
 from legato.relay._op_rules import ALTER, LEGALIZE, rewritten
 from legato.relay._passes import (
     FunctionPass,
@@ -26,86 +37,80 @@ from legato.relay._passes import (
     function_pass,
     module_pass,
 )
+from legato.relay._steps import of_steps
 from legato.relay.module import IRModule
 from legato.transform.canonicalize import Canonicalize
+from legato.transform.canonicalize_cast import CanonicalizeCast as SplitCasts
 from legato.transform.eliminate_common import EliminateCommon
 from legato.transform.fold_constant import FoldConstant as Fold
 from legato.transform.fold_scale import FoldScale
 from legato.transform.fuse import Fuse
-from legato.transform.infer_types import InferTypes
 from legato.transform.low_precision import LowPrecision
-from legato.transform.pass_ import Pass as Step
 from legato.transform.simplify import Simplify
 from legato.transform.to_a_normal import ToANormal
 from legato.transform.to_graph import ToGraph
 
-__all__ = ["AlterOpLayout", "AnnotateSpans", "CanonicalizeOps", "EliminateCommonSubexpr", "FoldConstant",
-           "FoldScaleAxis", "FunctionPass", "FuseOps", "InferType", "InferTypeLocal", "Legalize", "ModulePass",
-           "Pass", "PassContext", "PassInfo", "PrintIR", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr",
-           "SimplifyInference", "ToANormalForm", "ToGraphNormalForm", "ToMixedPrecision", "function_pass",
-           "module_pass"]  # fmt: skip
-
-
-def _pass(name: str, opt_level: int, steps: Iterable[Step]) -> Pass:
-    """A pass that runs passes of the compiler, on a module with types."""
-    listed = (InferTypes(), *steps)
-
-    def run(mod: IRModule, context: PassContext) -> IRModule:
-        module = mod.module
-        for step in listed:
-            module = step(module)
-        return IRModule(module)
-
-    return ModulePass(run, PassInfo(opt_level, name))
+__all__ = ["AlterOpLayout", "AnnotateSpans", "CanonicalizeCast", "CanonicalizeOps", "DeadCodeElimination",
+           "Defunctionalization", "DefuseOps", "DynamicToStatic", "EliminateCommonSubexpr", "EtaExpand",
+           "FoldConstant", "FoldConstantExpr", "FoldScaleAxis", "FunctionPass", "FuseOps", "InferType",
+           "InferTypeLocal", "Inline", "LambdaLift", "Legalize", "ModulePass", "Pass", "PassContext",
+           "PassInfo", "PrintIR", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr",
+           "SimplifyInference", "ToANormalForm", "ToANormalFormExpr", "ToGraphNormalForm",
+           "ToMixedPrecision", "function_pass", "module_pass"]  # fmt: skip
 
 
 def InferType() -> Pass:
     """Types for everything; TypeCheckError with every independent mistake."""
-    return _pass("InferType", 0, ())
+    return of_steps("InferType", 0, ())
 
 
 def FoldConstant(fold_qnn: bool = False) -> Pass:
     """What depends on constants alone is computed."""
     if fold_qnn:
         raise UnsupportedError("there are no qnn operators to fold")
-    return _pass("FoldConstant", 2, (Fold(),))
+    return of_steps("FoldConstant", 2, (Fold(),))
 
 
 def EliminateCommonSubexpr(fskip: Callable[[Expr], bool] | None = None) -> Pass:
     """The same computation in several places is done once."""
     if fskip is not None:
         raise UnsupportedError("fskip is not supported", hint="mark operators as stateful in their records instead")
-    return _pass("EliminateCommonSubexpr", 3, (EliminateCommon(),))
+    return of_steps("EliminateCommonSubexpr", 3, (EliminateCommon(),))
 
 
 def FoldScaleAxis() -> Pass:
     """Scales of channels move into the constant weights before them."""
-    return _pass("FoldScaleAxis", 3, (FoldScale(),))
+    return of_steps("FoldScaleAxis", 3, (FoldScale(),))
 
 
 def SimplifyExpr() -> Pass:
     """Algebraic identities that hold bit for bit. (Relay's did some that only nearly hold.)"""
-    return _pass("SimplifyExpr", 0, (Simplify(),))
+    return of_steps("SimplifyExpr", 0, (Simplify(),))
 
 
 def SimplifyInference() -> Pass:
     """batch_norm and dropout as they act in inference; here bias_add as well."""
-    return _pass("SimplifyInference", 0, (Canonicalize(computed=True),))
+    return of_steps("SimplifyInference", 0, (Canonicalize(computed=True),))
 
 
 def CanonicalizeOps() -> Pass:
     """bias_add as an addition; here the same pass as SimplifyInference."""
-    return _pass("CanonicalizeOps", 3, (Canonicalize(),))
+    return of_steps("CanonicalizeOps", 3, (Canonicalize(),))
+
+
+def CanonicalizeCast() -> Pass:
+    """Casts to wider types are computed by each elementwise operator that reads them."""
+    return of_steps("CanonicalizeCast", 3, (SplitCasts(),))
 
 
 def ToANormalForm() -> Pass:
     """Every computation is bound by a let, in the innermost scope that holds its uses."""
-    return _pass("ToANormalForm", 1, (ToANormal(),))
+    return of_steps("ToANormalForm", 1, (ToANormal(),))
 
 
 def ToGraphNormalForm() -> Pass:
     """Let-bound values are written where they are used. (Those of functions that touch references stay.)"""
-    return _pass("ToGraphNormalForm", 1, (ToGraph(),))
+    return of_steps("ToGraphNormalForm", 1, (ToGraph(),))
 
 
 def FuseOps(fuse_opt_level: int = -1) -> Pass:
@@ -119,7 +124,7 @@ def FuseOps(fuse_opt_level: int = -1) -> Pass:
         if fuse_opt_level == 0:
             return mod
         fuse = Fuse() if context.max_depth is None else Fuse(max_ops=context.max_depth)
-        return _pass("FuseOps", 0, (ToANormal(), fuse, ToGraph())).transform(mod, context)
+        return of_steps("FuseOps", 0, (ToANormal(), fuse, ToGraph())).transform(mod, context)
 
     return ModulePass(run, PassInfo(0, "FuseOps"))
 
@@ -134,7 +139,7 @@ def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int
         raise CompileError(f"missing_op_mode is {missing_op_mode!r}, wanted 0, 1 or 2")
     if dt.dtype(mixed_precision_type) != dt.bfloat16:
         raise UnsupportedError(f"mixed precision of {mixed_precision_type} is not supported", hint="use bfloat16")
-    return _pass("ToMixedPrecision", 0, (LowPrecision(),))
+    return of_steps("ToMixedPrecision", 0, (LowPrecision(),))
 
 
 def Legalize(legalize_map_attr_name: str = LEGALIZE) -> Pass:
@@ -218,9 +223,10 @@ class Sequential(Pass):
 
 _NOT_HERE: Final[Mapping[str, str]] = {
     "ConvertLayout": "layout is a fact of buffers, which lowering decides; types stay logical",
-    "DynamicToStatic": "inference does this: shapes that follow from constants are in the types",
     "FastMath": "transcendental functions are vector polynomials with a stated error in any case",
-    "DefuseOps": "compile with passes that end before fusion",
+    "ManifestAlloc": "memory is planned when the module is compiled; Executable.peak_memory says how much",
+    "ManifestLifetimes": "memory is planned when the module is compiled; Executable.peak_memory says how much",
+    "RemoveStandaloneReshapes": "there is no graph of lowered calls; lowering decides whether a reshape moves anything",
     "PlanDevices": "a program runs on one device",
 }
 

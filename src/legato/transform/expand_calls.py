@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from legato.base.dataclass import dataclass
-from legato.base.node import transform
+from legato.base.node import post_order, transform
 from legato.infer.builder import Builder
 from legato.infer.infer import infer
-from legato.ir.expr import Call, Expr, Function
+from legato.ir.expr import Call, Expr, Function, Let, MatchCast
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.transform.pass_ import FunctionPass
@@ -24,12 +24,16 @@ __all__ = ["ExpandCalls"]
 
 @dataclass(frozen=True, slots=True)
 class ExpandCalls(FunctionPass):
-    """Typed module → typed module without calls of operators that `expand`: these call none such."""
+    """Typed module → typed module without calls of operators that `expand`: these call none such.
+
+    known: only those of `dyn.X` whose numbers are all known become calls of X.
+    """
 
     name = "expand-calls"
+    known: bool = False
 
     def function(self, func: Function, mod: Module) -> Function:
-        body = transform(func.body, _expanded)
+        body = transform(func.body, _known if self.known else _expanded)
         return func if body is func.body else replace(func, body=body)
 
     def __call__(self, mod: Module) -> Module:
@@ -51,3 +55,12 @@ def _expanded(node: Expr) -> Expr | None:
         return made if made.ty == wanted else b.match_cast(made, wanted)
 
     return b.body(body)
+
+
+def _known(node: Expr) -> Expr | None:
+    if not isinstance(node, Call) or not isinstance(node.op, Op) or not node.op.name.startswith("dyn."):
+        return None
+    made = _expanded(node)
+    inside = set(map(id, node.args))
+    new = post_order([] if made is None else [made], lambda e: id(e) not in inside)
+    return None if any(isinstance(e, Let | MatchCast) and id(e) not in inside for e in new) else made

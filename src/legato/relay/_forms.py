@@ -1,0 +1,97 @@
+"""Passes over the structure of programs: normal forms, functions, what is unused, expressions without a module."""
+
+from __future__ import annotations
+
+from legato.base.errors import UnsupportedError
+from legato.infer.infer import infer
+from legato.ir.expr import Expr, Function, GlobalVar
+from legato.ir.visit import free_vars
+from legato.relay._passes import Pass
+from legato.relay._steps import of_steps
+from legato.relay.module import IRModule
+from legato.transform._closures import Names
+from legato.transform.defunctionalize import Defunctionalize
+from legato.transform.defuse import Defuse
+from legato.transform.eliminate_dead import EliminateDead
+from legato.transform.eta_expand import EtaExpand as Expand
+from legato.transform.expand_calls import ExpandCalls
+from legato.transform.fold_constant import FoldConstant
+from legato.transform.inline_marked import InlineMarked
+from legato.transform.lambda_lift import LambdaLift as Lift
+from legato.transform.pass_ import Pass as Step
+from legato.transform.to_a_normal import ToANormal
+
+__all__ = ["DeadCodeElimination", "Defunctionalization", "DefuseOps", "DynamicToStatic", "EtaExpand",
+           "FoldConstantExpr", "Inline", "LambdaLift", "ToANormalFormExpr"]  # fmt: skip
+
+
+def DeadCodeElimination(inline_once: bool = False, ignore_impurity: bool = False) -> Pass:
+    """Let-bound values that nothing uses are gone, unless they have effects (with `ignore_impurity`, in any case).
+
+    inline_once: values that one place uses are written there, but not into functions that may be called more often.
+    """
+    return of_steps("DeadCodeElimination", 1, (EliminateDead(inline_once, ignore_impurity),))
+
+
+def LambdaLift() -> Pass:
+    """Local functions become functions of the module."""
+    return of_steps("LambdaLift", 1, (Lift(),))
+
+
+def Inline() -> Pass:
+    """Functions with the attribute Inline are written in place of their calls, and gone; recursive ones stay."""
+    return of_steps("InlineGlobals", 1, (InlineMarked(),))
+
+
+def EtaExpand(expand_constructor: bool = False, expand_global_var: bool = False) -> Pass:
+    """Constructors that are values, or functions of the module that are, are written out as functions."""
+    return of_steps("EtaExpand", 1, (Expand(expand_constructor, expand_global_var),))
+
+
+def DefuseOps() -> Pass:
+    """Groups that FuseOps made become their operators again."""
+    return of_steps("DefuseOps", 3, (Defuse(),))
+
+
+def DynamicToStatic() -> Pass:
+    """Operators that take shapes as tensors, where these are known, become those that have them as attributes."""
+    return of_steps("DynamicToStatic", 2, (FoldConstant(), ExpandCalls(known=True)))
+
+
+def Defunctionalization(func: Function, mod: IRModule) -> Function:
+    """`func`, a function of first order and without type parameters, with values of data types for functions.
+
+    `mod` gets these data types, and the functions that apply them. UnsupportedError where @main takes or gives
+    functions.
+    """
+    before = mod.module
+    own = next((gv for gv, f in before.functions.items() if f is func), None)
+    var = GlobalVar(Names(before).new("main")) if own is None else own
+    new = Defunctionalize()(infer(before.with_function(var, func)))
+    made = new.functions[var]
+    assert isinstance(made, Function)
+    if own is None:
+        new = new.with_functions({gv: f for gv, f in new.functions.items() if gv != var})
+    mod.module = new
+    return made
+
+
+def ToANormalFormExpr(e: Expr) -> Expr:
+    """`e` in A-normal form, with types; its variables have annotations."""
+    return _changed(e, IRModule(), ToANormal())
+
+
+def FoldConstantExpr(expr: Expr, mod: IRModule, fold_qnn: bool = False) -> Expr:
+    """`expr`, which may name functions of `mod`, with types and with what depends on constants alone computed."""
+    if fold_qnn:
+        raise UnsupportedError("there are no qnn operators to fold")
+    return _changed(expr, mod, FoldConstant())
+
+
+def _changed(expr: Expr, mod: IRModule, step: Step) -> Expr:
+    """What `step` makes of an expression, which may name functions of `mod`."""
+    func = expr if isinstance(expr, Function) else Function(free_vars(expr), expr)
+    var = GlobalVar(Names(mod.module).new("expression"))
+    made = step(infer(mod.module.with_function(var, func))).functions[var]
+    assert isinstance(made, Function)
+    return made if isinstance(expr, Function) else made.body

@@ -1,0 +1,114 @@
+"""Passes over the structure of programs, under Relay's names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from legato import relay
+from legato.base.errors import UnsupportedError
+from legato.ir.equal import alpha_equal
+from legato.relay import transform
+from legato.relay.testing import run_opt_pass
+
+
+def parsed(text: str) -> Any:
+    return transform.InferType()(relay.parse(f'#[version = "0.0.5"]\n{text}'))
+
+
+def test_levels_and_names() -> None:
+    made = [transform.DeadCodeElimination(), transform.LambdaLift(), transform.Inline(), transform.EtaExpand(),
+            transform.DefuseOps(), transform.DynamicToStatic(), transform.CanonicalizeCast()]  # fmt: skip
+    assert [(p.info.name, p.info.opt_level) for p in made] == [
+        ("DeadCodeElimination", 1),
+        ("LambdaLift", 1),
+        ("InlineGlobals", 1),
+        ("EtaExpand", 1),
+        ("DefuseOps", 3),
+        ("DynamicToStatic", 2),
+        ("CanonicalizeCast", 3),
+    ]
+
+
+def test_dead_code() -> None:
+    x, y, z = (relay.var(name, shape=()) for name in "xyz")
+    assert run_opt_pass(relay.Let(x, y, z), transform.DeadCodeElimination()).name_hint == "z"
+    used = run_opt_pass(relay.Let(x, relay.exp(y), relay.tanh(x)), transform.DeadCodeElimination())
+    assert isinstance(used, relay.Let)
+    assert isinstance(run_opt_pass(used, transform.DeadCodeElimination(inline_once=True)), relay.Call)
+    cell = relay.Let(x, relay.RefRead(relay.RefCreate(y)), z)
+    assert isinstance(run_opt_pass(cell, transform.DeadCodeElimination()), relay.Let)
+    assert run_opt_pass(cell, transform.DeadCodeElimination(ignore_impurity=True)).name_hint == "z"
+
+
+def test_functions() -> None:
+    mod = parsed("""
+        def @f(%x: int32, Inline=1) { add(%x, %x) }
+        def @main(%x: int32) { let %g = fn (%y: int32) { add(%x, %y) }; %g(@f(%x)) }""")
+    inlined = transform.Inline()(mod)
+    assert [gv.name for gv in inlined] == ["main"]
+    assert len(transform.LambdaLift()(inlined)) == 2
+
+
+def test_values_are_written_out() -> None:
+    mod = parsed("type Box { Box(int32) } def @aux(%x: int32) -> int32 { %x } def @make() { Box } def @main() { @aux }")
+    bodies = [
+        [type(transform.EtaExpand(*flags)(mod)[name].body).__name__ for name in ("make", "main")]
+        for flags in ((), (True,), (False, True))
+    ]
+    assert bodies == [["Constructor", "GlobalVar"], ["Function", "GlobalVar"], ["Constructor", "Function"]]
+
+
+def test_defusing_undoes_fusing() -> None:
+    mod = parsed("def @main(%x: Tensor[(n, 4), float32]) { let %a = exp(%x); (tanh(%a), nn.softmax(add(%a, %x))) }")
+    graph = transform.ToGraphNormalForm()(mod)
+    fused = transform.FuseOps()(graph)
+    assert not alpha_equal(fused["main"], graph["main"])
+    assert alpha_equal(transform.DefuseOps()(fused)["main"], graph["main"])
+
+
+def test_known_shapes_are_attributes() -> None:
+    x, n = relay.var("x", shape=(2, 3)), relay.var("n", shape=(2,), dtype="int64")
+    known = relay.reshape(x, relay.add(relay.const([1, 4], "int64"), relay.const([2, -2], "int64")))
+    made = run_opt_pass(relay.Tuple([known, relay.reshape(x, n)]), transform.DynamicToStatic())
+    assert [call.op.name for call in made.fields] == ["reshape", "dyn.reshape"]
+    assert str(made.fields[0].checked_type) == "Tensor[(3, 2), float32]"
+
+
+def test_functions_become_data() -> None:
+    mod = parsed("""
+        def @apply[A, B](%f: fn (A) -> B, %x: A) -> B { %f(%x) }
+        def @main(%x: float32, %c: bool) {
+          let %g = fn (%y: float32) { add(%x, %y) };
+          @apply(if (%c) { %g } else { tanh }, %x)
+        }""")
+    want = relay.create_executor("debug", mod).evaluate()(np.float32(1.5), np.bool_(True))
+    before = mod.module
+    func = transform.Defunctionalization(mod["main"], mod)
+    assert mod["main"] is func
+    assert mod.module is not before
+    assert mod.type_definitions
+    assert relay.create_executor("debug", mod).evaluate()(np.float32(1.5), np.bool_(True)) == want
+
+
+def test_expressions() -> None:
+    x = relay.var("x", shape=(2,))
+    two = relay.add(relay.const(1.0), relay.const(1.0))
+    body = relay.multiply(relay.tanh(x), two)
+    folded = transform.FoldConstantExpr(body, relay.IRModule())
+    assert folded.args[1].data == 2
+    assert isinstance(transform.FoldConstantExpr(relay.Function([x], body), relay.IRModule()), relay.Function)
+    normal = transform.ToANormalFormExpr(body)
+    assert isinstance(normal, relay.Let)
+    assert alpha_equal(normal, run_opt_pass(body, transform.ToANormalForm()))
+    with pytest.raises(UnsupportedError, match="qnn"):
+        transform.FoldConstantExpr(body, relay.IRModule(), fold_qnn=True)
+
+
+def test_casts_of_several_uses() -> None:
+    wide = relay.cast(relay.var("x", shape=(2,), dtype="int8"), "int32")
+    mod = relay.IRModule.from_expr(relay.Tuple([relay.negative(wide), relay.abs(wide)]))
+    made = transform.CanonicalizeCast()(mod)["main"].body
+    assert made.fields[0].args[0] is not made.fields[1].args[0]
