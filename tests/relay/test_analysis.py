@@ -148,7 +148,7 @@ def test_what_calls_look_like() -> None:
 def test_basic_blocks() -> None:
     a, cond, v = scalar("a"), relay.var("c", "bool"), relay.var("v")
     shared = relay.tanh(a)
-    with pytest.raises(VerifyError, match="is used in several scopes and bound in none"):
+    with pytest.raises(VerifyError, match="is used in several blocks and bound in none"):
         analysis.check_basic_block_normal_form(relay.If(cond, shared, relay.exp(shared)))
     assert analysis.check_basic_block_normal_form(relay.Let(v, shared, relay.If(cond, v, relay.exp(v))))
     assert analysis.check_basic_block_normal_form(shared + shared)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from legato import relay
-from legato.base.errors import UnsupportedError
+from legato.base.errors import UnsupportedError, VerifyError
 from legato.ir.equal import alpha_equal
 from legato.relay import transform
 from legato.relay.testing import run_opt_pass
@@ -20,7 +20,8 @@ def parsed(text: str) -> Any:
 
 def test_levels_and_names() -> None:
     made = [transform.DeadCodeElimination(), transform.LambdaLift(), transform.Inline(), transform.EtaExpand(),
-            transform.DefuseOps(), transform.DynamicToStatic(), transform.CanonicalizeCast()]  # fmt: skip
+            transform.DefuseOps(), transform.DynamicToStatic(), transform.CanonicalizeCast(),
+            transform.ToBasicBlockNormalForm()]  # fmt: skip
     assert [(p.info.name, p.info.opt_level) for p in made] == [
         ("DeadCodeElimination", 1),
         ("LambdaLift", 1),
@@ -29,6 +30,7 @@ def test_levels_and_names() -> None:
         ("DefuseOps", 3),
         ("DynamicToStatic", 2),
         ("CanonicalizeCast", 3),
+        ("ToBasicBlockNormalForm", 1),
     ]
 
 
@@ -112,3 +114,19 @@ def test_casts_of_several_uses() -> None:
     mod = relay.IRModule.from_expr(relay.Tuple([relay.negative(wide), relay.abs(wide)]))
     made = transform.CanonicalizeCast()(mod)["main"].body
     assert made.fields[0].args[0] is not made.fields[1].args[0]
+
+
+def test_shared_values_are_bound() -> None:
+    """As in the original's test_top_level_nested_if."""
+    c, y, z = relay.var("c", "bool"), relay.var("y", shape=()), relay.var("z", shape=())
+    y2, z2, one = relay.add(y, y), relay.add(z, z), relay.const(1.0)
+    inner = relay.If(c, relay.add(z2, y2), relay.add(one, y2))
+    before = relay.If(c, inner, relay.If(c, z2, one))
+    with pytest.raises(VerifyError, match="bound in none"):
+        relay.analysis.check_basic_block_normal_form(before)
+    got = run_opt_pass(before, transform.ToBasicBlockNormalForm())
+    assert relay.analysis.check_basic_block_normal_form(got)
+    v, w = relay.var("v"), relay.var("w")
+    inner = relay.Let(v, relay.add(y, y), relay.If(c, relay.add(w, v), relay.add(one, v)))
+    wanted = relay.Let(w, relay.add(z, z), relay.If(c, inner, relay.If(c, w, one)))
+    assert str(got) == str(run_opt_pass(wanted, transform.InferType())).replace("%v", "%x2").replace("%w", "%x1")

@@ -20,9 +20,10 @@ from legato.transform.inline_marked import InlineMarked
 from legato.transform.lambda_lift import LambdaLift as Lift
 from legato.transform.pass_ import Pass as Step
 from legato.transform.to_a_normal import ToANormal
+from legato.transform.to_basic_block import ToBasicBlock
 
 __all__ = ["DeadCodeElimination", "Defunctionalization", "DefuseOps", "DynamicToStatic", "EtaExpand",
-           "FoldConstantExpr", "Inline", "LambdaLift", "ToANormalFormExpr"]  # fmt: skip
+           "FoldConstantExpr", "Inline", "LambdaLift", "ToANormalFormExpr", "ToBasicBlockNormalForm"]  # fmt: skip
 
 
 def DeadCodeElimination(inline_once: bool = False, ignore_impurity: bool = False) -> Pass:
@@ -74,6 +75,11 @@ def Defunctionalization(func: Function, mod: IRModule) -> Function:
         new = new.with_functions({gv: f for gv, f in new.functions.items() if gv != var})
     mod.module = new
     return made
+
+
+def ToBasicBlockNormalForm() -> Pass:
+    """Values that several blocks use (bodies, branches, clauses) are bound to variables; the rest is as it was."""
+    return of_steps("ToBasicBlockNormalForm", 1, (ToBasicBlock(),))
 
 
 def ToANormalFormExpr(e: Expr) -> Expr:

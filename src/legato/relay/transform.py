@@ -25,6 +25,7 @@ from legato.relay._forms import (
     Inline,
     LambdaLift,
     ToANormalFormExpr,
+    ToBasicBlockNormalForm,
 )
 from legato.relay._op_rules import ALTER, LEGALIZE, rewritten
 from legato.relay._passes import (
@@ -55,8 +56,8 @@ __all__ = ["AlterOpLayout", "AnnotateSpans", "CanonicalizeCast", "CanonicalizeOp
            "FoldConstant", "FoldConstantExpr", "FoldScaleAxis", "FunctionPass", "FuseOps", "InferType",
            "InferTypeLocal", "Inline", "LambdaLift", "Legalize", "ModulePass", "Pass", "PassContext",
            "PassInfo", "PrintIR", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr",
-           "SimplifyInference", "ToANormalForm", "ToANormalFormExpr", "ToGraphNormalForm",
-           "ToMixedPrecision", "function_pass", "module_pass"]  # fmt: skip
+           "SimplifyInference", "ToANormalForm", "ToANormalFormExpr", "ToBasicBlockNormalForm",
+           "ToGraphNormalForm", "ToMixedPrecision", "function_pass", "module_pass"]  # fmt: skip
 
 
 def InferType() -> Pass:

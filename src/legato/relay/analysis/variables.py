@@ -7,11 +7,11 @@ from typing import Any
 
 from legato.base.errors import VerifyError
 from legato.base.node import post_order
+from legato.ir.blocks import shared_by_blocks
 from legato.ir.expr import Constant, Constructor, Dataflow, Expr, Function, GlobalVar, Let, Match, Var
 from legato.ir.module import Module
 from legato.ir.op import Op
-from legato.ir.scope import Scope, binders, operands, pattern_vars, place, slots
-from legato.ir.scope import post_order as nodes
+from legato.ir.scope import Scope, binders, operands, pattern_vars, place
 
 __all__ = ["all_vars", "bound_vars", "check_basic_block_normal_form", "free_vars", "is_atomic", "post_order_visit",
            "well_formed"]  # fmt: skip
@@ -107,16 +107,11 @@ def is_atomic(node: Expr) -> bool:
 
 
 def check_basic_block_normal_form(expr: Expr) -> bool:
-    """True where everything that is used in several scopes is bound by a let: no node but an atom is shared by scopes.
+    """True where no value is used in several blocks: bodies of functions, branches and clauses (`ir.blocks`).
 
-    VerifyError, with the node, where it is not.
+    VerifyError, with the value, where one is.
     """
-    placed = place(expr)
-    for node in nodes(expr):
-        own, opened = placed.of[id(node)], placed.inner.get(id(node), ())
-        for kid, slot in zip(operands(node), slots(node), strict=True):
-            scope = own if slot < 0 else opened[slot]
-            if placed.of[id(kid)] is not scope and not is_atomic(kid):
-                hint = "relay.transform.ToANormalForm binds everything"
-                raise VerifyError(f"{kid!r} is used in several scopes and bound in none", span=kid.span, hint=hint)
+    for value in shared_by_blocks(expr).values:
+        hint = "relay.transform.ToBasicBlockNormalForm binds it to a variable"
+        raise VerifyError(f"{value!r} is used in several blocks and bound in none", span=value.span, hint=hint)
     return True
