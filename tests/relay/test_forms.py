@@ -20,8 +20,7 @@ def parsed(text: str) -> Any:
 
 def test_levels_and_names() -> None:
     made = [transform.DeadCodeElimination(), transform.LambdaLift(), transform.Inline(), transform.EtaExpand(),
-            transform.DefuseOps(), transform.DynamicToStatic(), transform.CanonicalizeCast(),
-            transform.ToBasicBlockNormalForm()]  # fmt: skip
+            transform.DefuseOps(), transform.DynamicToStatic(), transform.ToBasicBlockNormalForm()]  # fmt: skip
     assert [(p.info.name, p.info.opt_level) for p in made] == [
         ("DeadCodeElimination", 1),
         ("LambdaLift", 1),
@@ -29,7 +28,6 @@ def test_levels_and_names() -> None:
         ("EtaExpand", 1),
         ("DefuseOps", 3),
         ("DynamicToStatic", 2),
-        ("CanonicalizeCast", 3),
         ("ToBasicBlockNormalForm", 1),
     ]
 
@@ -107,13 +105,6 @@ def test_expressions() -> None:
     assert alpha_equal(normal, run_opt_pass(body, transform.ToANormalForm()))
     with pytest.raises(UnsupportedError, match="qnn"):
         transform.FoldConstantExpr(body, relay.IRModule(), fold_qnn=True)
-
-
-def test_casts_of_several_uses() -> None:
-    wide = relay.cast(relay.var("x", shape=(2,), dtype="int8"), "int32")
-    mod = relay.IRModule.from_expr(relay.Tuple([relay.negative(wide), relay.abs(wide)]))
-    made = transform.CanonicalizeCast()(mod)["main"].body
-    assert made.fields[0].args[0] is not made.fields[1].args[0]
 
 
 def test_shared_values_are_bound() -> None:

@@ -28,6 +28,7 @@ from legato.relay._forms import (
     ToBasicBlockNormalForm,
 )
 from legato.relay._op_rules import ALTER, LEGALIZE, rewritten
+from legato.relay._operator_passes import CanonicalizeCast, FoldExplicitPadding
 from legato.relay._passes import (
     FunctionPass,
     ModulePass,
@@ -41,7 +42,6 @@ from legato.relay._passes import (
 from legato.relay._steps import of_steps
 from legato.relay.module import IRModule
 from legato.transform.canonicalize import Canonicalize
-from legato.transform.canonicalize_cast import CanonicalizeCast as SplitCasts
 from legato.transform.eliminate_common import EliminateCommon
 from legato.transform.fold_constant import FoldConstant as Fold
 from legato.transform.fold_scale import FoldScale
@@ -53,11 +53,12 @@ from legato.transform.to_graph import ToGraph
 
 __all__ = ["AlterOpLayout", "AnnotateSpans", "CanonicalizeCast", "CanonicalizeOps", "DeadCodeElimination",
            "Defunctionalization", "DefuseOps", "DynamicToStatic", "EliminateCommonSubexpr", "EtaExpand",
-           "FoldConstant", "FoldConstantExpr", "FoldScaleAxis", "FunctionPass", "FuseOps", "InferType",
-           "InferTypeLocal", "Inline", "LambdaLift", "Legalize", "ModulePass", "Pass", "PassContext",
-           "PassInfo", "PrintIR", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr",
-           "SimplifyInference", "ToANormalForm", "ToANormalFormExpr", "ToBasicBlockNormalForm",
-           "ToGraphNormalForm", "ToMixedPrecision", "function_pass", "module_pass"]  # fmt: skip
+           "FoldConstant", "FoldConstantExpr", "FoldExplicitPadding", "FoldScaleAxis", "FunctionPass",
+           "FuseOps", "InferType", "InferTypeLocal", "Inline", "LambdaLift", "Legalize", "ModulePass",
+           "Pass", "PassContext", "PassInfo", "PrintIR", "RemoveUnusedFunctions", "Sequential",
+           "SimplifyExpr", "SimplifyInference", "ToANormalForm", "ToANormalFormExpr",
+           "ToBasicBlockNormalForm", "ToGraphNormalForm", "ToMixedPrecision", "function_pass",
+           "module_pass"]  # fmt: skip
 
 
 def InferType() -> Pass:
@@ -97,11 +98,6 @@ def SimplifyInference() -> Pass:
 def CanonicalizeOps() -> Pass:
     """bias_add as an addition; here the same pass as SimplifyInference."""
     return of_steps("CanonicalizeOps", 3, (Canonicalize(),))
-
-
-def CanonicalizeCast() -> Pass:
-    """Casts to wider types are computed by each elementwise operator that reads them."""
-    return of_steps("CanonicalizeCast", 3, (SplitCasts(),))
 
 
 def ToANormalForm() -> Pass:

@@ -1,0 +1,31 @@
+"""Passes over operators, under Relay's names."""
+
+from __future__ import annotations
+
+import pytest
+
+from legato import relay
+from legato.relay import transform
+
+
+def test_levels_and_names() -> None:
+    made = [transform.CanonicalizeCast(), transform.FoldExplicitPadding()]
+    assert [(p.info.name, p.info.opt_level) for p in made] == [("CanonicalizeCast", 3), ("FoldExplicitPadding", 0)]
+
+
+def test_casts_of_several_uses() -> None:
+    wide = relay.cast(relay.var("x", shape=(2,), dtype="int8"), "int32")
+    mod = relay.IRModule.from_expr(relay.Tuple([relay.negative(wide), relay.abs(wide)]))
+    made = transform.CanonicalizeCast()(mod)["main"].body
+    assert made.fields[0].args[0] is not made.fields[1].args[0]
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_padding_of_convolutions(value: float) -> None:
+    x, w = relay.var("x", shape=(1, 10, 10, 3)), relay.var("w", shape=(3, 3, 3, 8))
+    layouts = {"data_layout": "NHWC", "kernel_layout": "HWIO"}
+    padded = relay.nn.pad(x, [[0, 0], [1, 0], [1, 2], [0, 0]], value)
+    conv = relay.nn.conv2d(padded, w, padding=(2, 0), **layouts)
+    wanted = relay.nn.conv2d(x, w, padding=(3, 1, 2, 2), **layouts) if value == 0 else conv
+    got = relay.testing.run_opt_pass(conv, transform.FoldExplicitPadding())
+    assert str(got) == str(relay.testing.run_infer_type(wanted))
