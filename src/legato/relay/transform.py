@@ -28,7 +28,13 @@ from legato.relay._forms import (
     ToBasicBlockNormalForm,
 )
 from legato.relay._op_rules import ALTER, LEGALIZE, rewritten
-from legato.relay._operator_passes import CanonicalizeCast, FoldExplicitPadding
+from legato.relay._operator_passes import (
+    CanonicalizeCast,
+    CombineParallelBatchMatmul,
+    CombineParallelConv2D,
+    CombineParallelDense,
+    FoldExplicitPadding,
+)
 from legato.relay._passes import (
     FunctionPass,
     ModulePass,
@@ -51,14 +57,15 @@ from legato.transform.simplify import Simplify
 from legato.transform.to_a_normal import ToANormal
 from legato.transform.to_graph import ToGraph
 
-__all__ = ["AlterOpLayout", "AnnotateSpans", "CanonicalizeCast", "CanonicalizeOps", "DeadCodeElimination",
-           "Defunctionalization", "DefuseOps", "DynamicToStatic", "EliminateCommonSubexpr", "EtaExpand",
-           "FoldConstant", "FoldConstantExpr", "FoldExplicitPadding", "FoldScaleAxis", "FunctionPass",
-           "FuseOps", "InferType", "InferTypeLocal", "Inline", "LambdaLift", "Legalize", "ModulePass",
-           "Pass", "PassContext", "PassInfo", "PrintIR", "RemoveUnusedFunctions", "Sequential",
-           "SimplifyExpr", "SimplifyInference", "ToANormalForm", "ToANormalFormExpr",
-           "ToBasicBlockNormalForm", "ToGraphNormalForm", "ToMixedPrecision", "function_pass",
-           "module_pass"]  # fmt: skip
+__all__ = ["AlterOpLayout", "AnnotateSpans", "CanonicalizeCast", "CanonicalizeOps",
+           "CombineParallelBatchMatmul", "CombineParallelConv2D", "CombineParallelDense",
+           "DeadCodeElimination", "Defunctionalization", "DefuseOps", "DynamicToStatic",
+           "EliminateCommonSubexpr", "EtaExpand", "FoldConstant", "FoldConstantExpr",
+           "FoldExplicitPadding", "FoldScaleAxis", "FunctionPass", "FuseOps", "InferType",
+           "InferTypeLocal", "Inline", "LambdaLift", "Legalize", "ModulePass", "Pass", "PassContext",
+           "PassInfo", "PrintIR", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr",
+           "SimplifyInference", "ToANormalForm", "ToANormalFormExpr", "ToBasicBlockNormalForm",
+           "ToGraphNormalForm", "ToMixedPrecision", "function_pass", "module_pass"]  # fmt: skip
 
 
 def InferType() -> Pass:
