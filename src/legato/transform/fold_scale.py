@@ -31,6 +31,7 @@ from legato.ops.binary import add, multiply, subtract
 from legato.ops.conv import conv1d, conv2d, conv3d
 from legato.ops.linalg import dense, matmul
 from legato.runtime.floats import float_environment
+from legato.transform._normal import is_normal, smallest
 from legato.transform.pass_ import FunctionPass
 
 __all__ = ["FoldScale"]
@@ -98,7 +99,7 @@ def _shifted(call: Call, bias: Array | None, op: Expr, shift: Array) -> Expr | N
     total = np.asarray(bias + shift)
     if _dwarfs(bias, call) or _dwarfs(shift, call) or not np.isfinite(total).all():
         return None
-    is_sound = ((total == 0) | _is_normal(total)).all()
+    is_sound = ((total == 0) | is_normal(total)).all()
     return _call(call, add, call, _as_constant(total)) if is_sound else None
 
 
@@ -150,25 +151,12 @@ def _into_weight(call: Call, factor: Array, pool: Pool) -> Expr | None:
 
 def _is_sound(product: Array, a: Array, b: Array) -> bool:
     """Whether all of a·b is finite and normal, or 0 because a or b is."""
-    sizes, least = np.abs(product), _smallest(product)
+    sizes, least = np.abs(product), smallest(product)
     if not np.isfinite(sizes.max(initial=0)):  # that of NaN, if there is one
         return False
     if sizes.min(initial=1) >= least:
         return True
     return bool(((sizes >= least) | np.equal(a, 0) | np.equal(b, 0)).all())
-
-
-def _smallest(x: Array) -> Any:
-    """The smallest normal number of the dtype of `x`."""
-    return x.dtype.type(_SMALLEST[dt.dtype(x.dtype)])
-
-
-def _is_normal(x: Array) -> Array:
-    """Where finite numbers are as precise as their dtype allows: neither 0 nor subnormal."""
-    return np.asarray(np.abs(x) >= _smallest(x))
-
-
-_SMALLEST: Final = {dt.float16: 2.0**-14, dt.bfloat16: 2.0**-126, dt.float32: 2.0**-126, dt.float64: 2.0**-1022}
 
 
 def _channel_axes(call: Call) -> tuple[int, int] | None:
