@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from legato import relay
+from legato.base.errors import CompileError
 from legato.relay import transform
 
 
 def test_levels_and_names() -> None:
     made = [transform.CanonicalizeCast(), transform.FoldExplicitPadding(), transform.CombineParallelConv2D(),
-            transform.CombineParallelDense(), transform.CombineParallelBatchMatmul()]  # fmt: skip
+            transform.CombineParallelDense(), transform.CombineParallelBatchMatmul(), transform.DivToMul(),
+            transform.SplitArgs(9), transform.SimplifyFCTranspose([])]  # fmt: skip
     assert {p.info.name: p.info.opt_level for p in made} == {
         "CanonicalizeCast": 3,
         "FoldExplicitPadding": 0,
         "CombineParallelConv2d": 4,
         "CombineParallelDense": 4,
         "CombineParallelBatchMatmul": 4,
+        "DivToMul": 0,
+        "SplitArgs": 1,
+        "SimplifyFCTranspose": 4,
     }
 
 
@@ -57,3 +63,44 @@ def test_parallel_branches() -> None:
     products = relay.Tuple([relay.nn.batch_matmul(batch, w) for w in batches])
     made = transform.CombineParallelBatchMatmul()(relay.IRModule.from_expr(products))
     assert freqs(made)["nn.batch_matmul"] == 1
+
+
+def test_divisions_by_constants() -> None:
+    x = relay.var("x", shape=(4,))
+    two = relay.add(relay.const(1.0), relay.const(1.0))
+    made = transform.DivToMul()(relay.IRModule.from_expr(relay.divide(x, two)))["main"].body
+    assert made.op.name == "multiply"
+    assert made.args[1].data == 0.5
+    kept = transform.DivToMul()(relay.IRModule.from_expr(relay.divide(x, relay.const(0.0))))["main"].body
+    assert kept.op.name == "divide"
+
+
+@pytest.mark.parametrize(("limit", "counts"), [(-1, [9]), (10, [9]), (5, [4, 4, 3]), (3, [2] * 8)])
+def test_long_concatenations(limit: int, counts: list[int]) -> None:
+    whole = relay.concatenate([relay.var(f"x{n}", shape=(2,)) for n in range(9)], axis=0)
+    mod = transform.SplitArgs(limit)(relay.IRModule.from_expr(whole))
+    found: list[relay.Expr] = []
+    relay.analysis.post_order_visit(mod["main"], found.append)
+    assert sorted((len(n.fields) for n in found if isinstance(n, relay.Tuple)), reverse=True) == counts
+    assert str(mod["main"].ret_type) == "Tensor[(18,), float32]"
+
+
+def test_no_room_for_arguments() -> None:
+    with pytest.raises(CompileError, match="wanted 3 at least"):
+        transform.SplitArgs(2)
+
+
+def test_transposed_weights_are_parameters() -> None:
+    x, w, v = relay.var("x", shape=(1, 8)), relay.var("w", shape=(8, 4)), relay.var("v", shape=(4, 4))
+    body = relay.nn.dense(relay.nn.dense(x, relay.transpose(w, axes=[1, 0])), relay.transpose(v, axes=[1, 0]))
+    func = relay.Function([x, w, v], body)
+    names = relay.analysis.search_fc_transpose(func)
+    assert sorted(names) == ["v", "w"]
+    made = transform.SimplifyFCTranspose(["w"])(relay.IRModule.from_expr(func))["main"]
+    assert [str(p.name) for p in made.params] == ["x", "v", "w.T"]
+    assert str(made.params[2].ty) == "Tensor[(4, 8), float32]"
+    assert str(made.ret_type) == "Tensor[(1, 4), float32]"
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.normal(size=s).astype("float32") for s in ((1, 8), (8, 4), (4, 4)))
+    run = [relay.create_executor("debug", relay.IRModule.from_expr(f)).evaluate() for f in (func, made)]
+    np.testing.assert_array_equal(run[0](a, b, c), run[1](a, c, np.ascontiguousarray(b.T)))

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from legato.relay._passes import Pass
+from collections.abc import Iterable
+from dataclasses import replace
+
+from legato.base.node import transform
+from legato.ir.expr import Call, Expr, Function, Var
+from legato.ir.types import TensorType
+from legato.ir.visit import free_vars
+from legato.ops.linalg import dense
+from legato.ops.transpose import transpose
+from legato.relay._passes import FunctionPass, Pass, PassContext, PassInfo
 from legato.relay._steps import of_steps
+from legato.relay.module import IRModule
 from legato.transform.canonicalize_cast import CanonicalizeCast as SplitCasts
 from legato.transform.combine_batch_matmul import CombineBatchMatmul
 from legato.transform.combine_conv2d import CombineConv2D
 from legato.transform.combine_dense import CombineDense
+from legato.transform.div_to_mul import DivToMul as Multiply
+from legato.transform.fold_constant import FoldConstant
 from legato.transform.fold_padding import FoldPadding
+from legato.transform.split_args import SplitArgs as Split
 
 __all__ = ["CanonicalizeCast", "CombineParallelBatchMatmul", "CombineParallelConv2D",
-           "CombineParallelDense", "FoldExplicitPadding"]  # fmt: skip
+           "CombineParallelDense", "DivToMul", "FoldExplicitPadding", "SimplifyFCTranspose", "SplitArgs"]  # fmt: skip
 
 
 def CanonicalizeCast() -> Pass:
@@ -41,3 +54,52 @@ def FoldExplicitPadding() -> Pass:
     (Relay's took the smallest finite number in front of a maximum for −∞.)
     """
     return of_steps("FoldExplicitPadding", 0, (FoldPadding(),))
+
+
+def DivToMul() -> Pass:
+    """Divisions of floats by constants become multiplications by their reciprocals."""
+    return of_steps("DivToMul", 0, (FoldConstant(), Multiply()))
+
+
+def SplitArgs(max_function_args: int) -> Pass:
+    """Concatenations take fewer operands than this, and are nested where there are more; no limit below 0."""
+    return of_steps("SplitArgs", 1, (Split(max_function_args),))
+
+
+def SimplifyFCTranspose(target_weights: Iterable[str]) -> Pass:
+    """nn.dense(x, transpose(w)), for parameters w of these names, takes the transposed weight as a parameter "w.T".
+
+    The new parameters come last; those that nothing uses any more are gone. (`analysis.search_fc_transpose` has the
+    names.)
+    """
+    names = frozenset(target_weights)
+
+    def run(func: Function, mod: IRModule, context: PassContext) -> Function:
+        return _transposed(func, names)
+
+    return FunctionPass(run, PassInfo(4, "SimplifyFCTranspose", ("DeadCodeElimination",)))
+
+
+def _transposed(func: Function, names: frozenset[str]) -> Function:
+    made: dict[Var, Var] = {}
+
+    def step(node: Expr) -> Expr | None:
+        weight = node.args[1] if isinstance(node, Call) and node.op is dense else None
+        if not isinstance(node, Call) or not isinstance(weight, Call) or weight.op is not transpose:
+            return None
+        var = weight.args[0]
+        if not isinstance(var, Var) or var not in func.params or var.name not in names:
+            return None
+        axes = weight.attrs.axes or (1, 0)
+        if not isinstance(var.ty, TensorType) or var.ty.rank != 2 or axes[0] % 2 != 1:
+            return None
+        ty = TensorType(var.ty.shape[::-1], var.ty.dtype)
+        new = made.setdefault(var, Var(f"{var.name}.T", ty=ty, span=var.span))
+        return replace(node, args=(node.args[0], new))
+
+    body = transform(func.body, step)
+    if not made:
+        return func
+    used = set(free_vars(body))
+    params = (*(p for p in func.params if p in used), *made.values())
+    return replace(func, params=params, body=body, ty=None)

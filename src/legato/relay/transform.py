@@ -33,7 +33,10 @@ from legato.relay._operator_passes import (
     CombineParallelBatchMatmul,
     CombineParallelConv2D,
     CombineParallelDense,
+    DivToMul,
     FoldExplicitPadding,
+    SimplifyFCTranspose,
+    SplitArgs,
 )
 from legato.relay._passes import (
     FunctionPass,
@@ -59,13 +62,14 @@ from legato.transform.to_graph import ToGraph
 
 __all__ = ["AlterOpLayout", "AnnotateSpans", "CanonicalizeCast", "CanonicalizeOps",
            "CombineParallelBatchMatmul", "CombineParallelConv2D", "CombineParallelDense",
-           "DeadCodeElimination", "Defunctionalization", "DefuseOps", "DynamicToStatic",
+           "DeadCodeElimination", "Defunctionalization", "DefuseOps", "DivToMul", "DynamicToStatic",
            "EliminateCommonSubexpr", "EtaExpand", "FoldConstant", "FoldConstantExpr",
            "FoldExplicitPadding", "FoldScaleAxis", "FunctionPass", "FuseOps", "InferType",
            "InferTypeLocal", "Inline", "LambdaLift", "Legalize", "ModulePass", "Pass", "PassContext",
            "PassInfo", "PrintIR", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr",
-           "SimplifyInference", "ToANormalForm", "ToANormalFormExpr", "ToBasicBlockNormalForm",
-           "ToGraphNormalForm", "ToMixedPrecision", "function_pass", "module_pass"]  # fmt: skip
+           "SimplifyFCTranspose", "SimplifyInference", "SplitArgs", "ToANormalForm", "ToANormalFormExpr",
+           "ToBasicBlockNormalForm", "ToGraphNormalForm", "ToMixedPrecision", "function_pass",
+           "module_pass"]  # fmt: skip
 
 
 def InferType() -> Pass:
