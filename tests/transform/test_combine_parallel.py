@@ -54,7 +54,16 @@ def branches(draw: st.DrawFn) -> tuple[str, Module, list[Any]]:
         params.append(weight)  # type: ignore[arg-type]  # a variable
         if results and draw(st.booleans()):
             weight = b.add(weight, b.op("max")(draw(st.sampled_from(results))))
-        results.append(b.call(name, draw(st.sampled_from(data)), weight))
+        made = b.call(name, draw(st.sampled_from(data)), weight)
+        for kind in draw(st.lists(st.sampled_from(["relu", "add", "multiply"]), max_size=3)):
+            if kind == "relu":
+                made = b.nn.relu(made)
+                continue
+            own = made.ty.shape[1:] if name == "nn.conv2d" else made.ty.shape[-1:]  # type: ignore[union-attr]
+            beside = b.var(f"b{len(params)}", draw(st.sampled_from([own, own, (1,) * len(own), ()])))
+            params.append(beside)
+            made = b.call(kind, *draw(st.permutations([made, beside])))
+        results.append(made)
     args = [rng.integers(-3, 3, p.ty.static_shape()).astype("float32") for p in params]  # type: ignore[union-attr]
     return name, infer(Module.from_expr(b.function(params, b.tuple_(results)))), args
 

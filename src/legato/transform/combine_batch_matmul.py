@@ -14,13 +14,13 @@ from legato.base.dataclass import dataclass
 from legato.infer.builder import Builder
 from legato.ir.expr import Call, Expr
 from legato.ops.linalg import batch_matmul
-from legato.transform._parallel import CombineParallel, slices, weight_type
+from legato.transform._parallel import Concatenate, weight_type
 
 __all__ = ["CombineBatchMatmul"]
 
 
 @dataclass(frozen=True, slots=True)
-class CombineBatchMatmul(CombineParallel):
+class CombineBatchMatmul(Concatenate):
     """Typed module → typed module."""
 
     name = "combine-batch-matmul"
@@ -32,9 +32,12 @@ class CombineBatchMatmul(CombineParallel):
             return None
         return weight.shape[0], weight.shape[2 if call.attrs.transpose_b else 1], weight.dtype, call.attrs
 
-    def combined(self, calls: Sequence[Call]) -> Sequence[Expr]:
-        """Slices of the columns of one product."""
-        b, attrs = Builder(span=calls[0].span), calls[0].attrs
+    def whole(self, b: Builder, calls: Sequence[Call]) -> Expr:
+        """One product with all columns."""
+        attrs = calls[0].attrs
         weight = b.op("concatenate")([c.args[1] for c in calls], axis=1 if attrs.transpose_b else 2)
-        whole = b.call_op(batch_matmul, (calls[0].args[0], weight), attrs)
-        return slices(b, whole, 2, calls)
+        return b.call_op(batch_matmul, (calls[0].args[0], weight), attrs)
+
+    def last(self, first: Call) -> int:
+        """The dim of columns."""
+        return 1

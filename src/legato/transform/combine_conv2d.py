@@ -15,13 +15,13 @@ from legato.base.dataclass import dataclass
 from legato.infer.builder import Builder
 from legato.ir.expr import Call, Expr
 from legato.ops.conv import conv2d
-from legato.transform._parallel import CombineParallel, slices, weight_type
+from legato.transform._parallel import Concatenate, total, weight_type
 
 __all__ = ["CombineConv2D"]
 
 
 @dataclass(frozen=True, slots=True)
-class CombineConv2D(CombineParallel):
+class CombineConv2D(Concatenate):
     """Typed module → typed module. Convolutions in groups stay."""
 
     name = "combine-conv2d"
@@ -35,12 +35,15 @@ class CombineConv2D(CombineParallel):
         shape = weight.shape[:filters], weight.shape[filters + 1 :]
         return replace(call.attrs, channels=None, kernel_size=None, finite_weight=False), shape, weight.dtype
 
-    def combined(self, calls: Sequence[Call]) -> Sequence[Expr]:
-        """Slices of the channels of one convolution."""
-        b, attrs = Builder(span=calls[0].span), calls[0].attrs
+    def whole(self, b: Builder, calls: Sequence[Call]) -> Expr:
+        """One convolution of all filters."""
+        attrs = calls[0].attrs
         weight = b.op("concatenate")([c.args[1] for c in calls], axis=attrs.kernel_layout.index("O"))
         is_finite = all(c.attrs.finite_weight for c in calls)
-        channels = [c.attrs.channels for c in calls]
-        total = None if None in channels else sum(channels)
-        whole = b.call_op(conv2d, (calls[0].args[0], weight), replace(attrs, channels=total, finite_weight=is_finite))
-        return slices(b, whole, (attrs.out_layout or attrs.data_layout).index("C"), calls)
+        attrs = replace(attrs, channels=total(calls, self.last(calls[0])), finite_weight=is_finite)
+        return b.call_op(conv2d, (calls[0].args[0], weight), attrs)
+
+    def last(self, first: Call) -> int:
+        """The dim of channels."""
+        layout: str = first.attrs.out_layout or first.attrs.data_layout
+        return 4 - layout.index("C")
