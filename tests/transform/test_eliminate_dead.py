@@ -5,11 +5,16 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
+from legato.arith.expr import fresh
+from legato.infer.builder import Builder
 from legato.infer.infer import infer
 from legato.interp import evaluate
 from legato.ir.equal import alpha_equal
+from legato.ir.expr import Function
+from legato.ir.let import chain, lets
 from legato.ir.module import Module
 from legato.ir.parser import parse
+from legato.ir.types import TensorType
 from legato.ir.verify import Stage, verify
 from legato.ops import table as operators
 from legato.transform.eliminate_dead import EliminateDead
@@ -60,3 +65,17 @@ def test_effects_may_be_ignored() -> None:
     old = module("let %r = ref(%x); let %u = ref_write(%r, exp(%x)); %x")
     assert EliminateDead()(old) is old
     assert alpha_equal(EliminateDead(ignore_effects=True)(old), module("%x"))
+
+
+def test_dims_that_nothing_names_any_more() -> None:
+    b = Builder()
+    x, y, c = b.var("x", (fresh("n"),)), b.var("y", (fresh("m"),)), b.var("c", (), "bool")
+    with b.bindings() as bound:
+        either = b.let("either", b.if_(c, x, y))
+        assert isinstance(either.ty, TensorType)
+        ones = b.let("ones", b.ones(shape=either.ty.shape))
+    for result, kept in ((x, 0), (ones, 2)):
+        old = infer(Module.from_expr(b.function([x, y, c], lets(bound, result))))
+        func = EliminateDead()(old)["main"]
+        assert isinstance(func, Function)
+        assert len(chain(func.body)[0]) == kept

@@ -11,7 +11,7 @@ name. A function that only calls itself is not used.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from dataclasses import replace
 
 from legato.arith.expr import Var as DimVar
@@ -47,63 +47,75 @@ class EliminateDead(FunctionPass):
 
 
 class _Live:
-    """The nodes that evaluating a function needs, and how often they use each variable."""
+    """What evaluating a function needs: the bindings that are kept, and who uses each variable."""
 
     def __init__(self, func: Function, mod: Module, ignore_effects: bool) -> None:
         self._func = func
         self._order = list(post_order(func))
         self._effects = None if ignore_effects else Effects(func, mod)
-        self._named = self._named_dims()
         self._value = {var: value for node in self._order for var, value in _bindings(node)}
+        self._giving = self._dims()
+        self._needed: set[DimVar] = set()
         self._users: dict[Var, list[Expr]] = {}
-        self._live: set[int] = set()
+        self._kept: set[Var] = set()
         self._mark()
 
-    def _named_dims(self) -> set[DimVar]:
-        """The dims whose values something needs, and that no parameter tells."""
+    def _dims(self) -> dict[DimVar, list[Var]]:
+        """The bindings whose values have a dim in their types, by dim, for those that no parameter tells."""
         told: set[DimVar] = set()
         for node in self._order:
             if isinstance(node, Function):
                 told.update(d for d in node.type_params if isinstance(d, DimVar))
                 told.update(d for p in node.params if p.ty is not None for d in free_dims(p.ty))
-        return {d for node in self._order for d in named_dims(node)} - told
+        found: dict[DimVar, list[Var]] = {}
+        for var, value in self._value.items():
+            for dim in () if value.ty is None else set(free_dims(value.ty)) - told:
+                found.setdefault(dim, []).append(var)
+        return found
 
     def _mark(self) -> None:
+        live: set[int] = set()
         stack: list[Expr] = [self._func]
         while stack:
             node = stack.pop()
-            if id(node) in self._live:
+            if id(node) in live:
                 continue
-            self._live.add(id(node))
+            live.add(id(node))
             if isinstance(node, Var):
-                stack += [self._value[node]] if node in self._value else []
+                stack += self._keep((node,))
                 continue
-            stack += self._needed(node)
             for kid in operands(node):
                 if isinstance(kid, Var):
                     self._users.setdefault(kid, []).append(node)
+            stack += self._evaluated(node)
+            for dim in named_dims(node):
+                self._needed.add(dim)
+                stack += self._keep(self._giving.get(dim, ()))
 
-    def _needed(self, node: Expr) -> list[Expr]:
-        """What evaluating `node` needs; the values of its bindings where these are evaluated in any case."""
-        kept = [value for _, value in _bindings(node) if self._stays(value)]
+    def _keep(self, variables: Iterable[Var]) -> list[Expr]:
+        """The values of bindings that have not been kept so far."""
+        new = [var for var in variables if var in self._value and var not in self._kept]
+        self._kept.update(new)
+        return [self._value[var] for var in new]
+
+    def _evaluated(self, node: Expr) -> list[Expr]:
+        """The operands of `node` that are evaluated with it; the values of bindings where they have effects."""
         match node:
-            case Let():
-                return [*kept, node.body]
-            case Dataflow():
-                return [*kept, *node.outputs]
+            case Let(body=body):
+                rest = [body]
+            case Dataflow(outputs=outputs):
+                rest = list(outputs)
             case _:
                 return list(operands(node))
+        return self._keep(var for var, value in _bindings(node) if self._has_effects(value)) + rest
 
-    def _stays(self, value: Expr) -> bool:
-        """True where a value is evaluated whether or not something uses it."""
-        if self._effects is not None and self._effects.inside(value):
-            return True
-        return bool(self._named) and value.ty is not None and not self._named.isdisjoint(free_dims(value.ty))
+    def _has_effects(self, value: Expr) -> bool:
+        return self._effects is not None and self._effects.inside(value)
 
     def body(self, once: bool) -> Expr:
         """The body of the function without the bindings that are not needed."""
         moved = self._moved() if once else set[Var]()
-        gone = {var for var in self._value if var not in self._users and not self._stays(self._value[var])} | moved
+        gone = (self._value.keys() - self._kept) | moved
         new: dict[int, Expr] = {}
         for node in self._order:  # the value of a let comes before its body
             if isinstance(node, Var):
@@ -125,6 +137,12 @@ class _Live:
                 if len(users) == 1 and function[id(users[0])] is function[id(node)] and not self._stays(value):
                     found.add(var)
         return found
+
+    def _stays(self, value: Expr) -> bool:
+        """True for a value that is evaluated where it is bound."""
+        return self._has_effects(value) or (
+            bool(self._needed) and value.ty is not None and not self._needed.isdisjoint(free_dims(value.ty))
+        )
 
 
 def _functions(func: Function) -> dict[int, Scope]:
