@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from legato import relay
-from legato.base.errors import CompileError
+from legato.base.errors import CompileError, UnsupportedError
 from legato.relay import transform
 
 
@@ -53,6 +53,9 @@ def test_parallel_branches() -> None:
                     (transform.CombineParallelDense(to_batch=False), "nn.dense")):  # fmt: skip
         assert freqs(p(mod))[name] == 1
     assert freqs(transform.CombineParallelDense(4)(mod))["nn.dense"] == 3
+    assert freqs(transform.CombineParallelOpBatch("nn.dense", "nn.batch_matmul")(mod))["nn.batch_matmul"] == 1
+    with pytest.raises(UnsupportedError, match=r"nn\.conv2d as nn\.batch_matmul of a batch"):
+        transform.CombineParallelOpBatch("nn.conv2d", "nn.batch_matmul")
     images = relay.var("x", shape=(1, 4, 8, 8))
     filters = [relay.var(f"w{n}", shape=(3 + n, 4, 3, 3)) for n in range(2)]
     convs = relay.Tuple([relay.nn.relu(relay.nn.conv2d(images, w)) for w in filters])

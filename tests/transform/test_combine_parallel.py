@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,16 +24,17 @@ from legato.transform._parallel import CombineParallel
 from legato.transform.combine_batch_matmul import CombineBatchMatmul
 from legato.transform.combine_conv2d import CombineConv2D
 from legato.transform.combine_dense import CombineDense
+from legato.transform.combine_op_batch import CombineOpBatch
 from tests.graphs import leaves
 from tests.programs.settings import examples
 
-PASSES = {
-    "nn.dense": CombineDense(2),
-    "nn.batch_matmul": CombineBatchMatmul(2),
-    "nn.conv2d": CombineConv2D(2),
-}
-SHAPES = {"nn.dense": (5, 4), "nn.batch_matmul": (2, 5, 4), "nn.conv2d": (2, 4, 5, 3)}
-WEIGHTS = {"nn.dense": (4,), "nn.batch_matmul": (4,), "nn.conv2d": (4, 1, 2)}
+CASES: list[tuple[CombineParallel, str, tuple[int, ...], Callable[[int], tuple[int, ...]]]] = [
+    (CombineDense(2), "nn.dense", (5, 4), lambda width: (width, 4)),
+    (CombineOpBatch(2), "nn.dense", (5, 4), lambda width: (width, 4)),
+    (CombineOpBatch(2, "multiply", "multiply"), "multiply", (5, 4), lambda width: (1 if width == 1 else 5, 4)),
+    (CombineBatchMatmul(2), "nn.batch_matmul", (2, 5, 4), lambda width: (2, width, 4)),
+    (CombineConv2D(2), "nn.conv2d", (2, 4, 5, 3), lambda width: (width, 4, 1, 2)),
+]
 
 
 def count(mod: Module, name: str) -> int:
@@ -41,16 +43,14 @@ def count(mod: Module, name: str) -> int:
 
 
 @st.composite
-def branches(draw: st.DrawFn) -> tuple[str, Module, list[Any]]:
+def branches(draw: st.DrawFn) -> tuple[CombineParallel, str, Module, list[Any]]:
     """Calls of an operator on two data, with weights that are given, or computed from earlier results."""
-    name = draw(st.sampled_from(sorted(PASSES)))
+    p, name, data_shape, weight_shape = draw(st.sampled_from(CASES))
     b, rng = Builder(), np.random.default_rng(draw(st.integers(0, 99)))
-    data = [b.var(n, SHAPES[name]) for n in "xy"]
+    data = [b.var(n, data_shape) for n in "xy"]
     params, results = list(data), list[Expr]()
     for n in range(draw(st.integers(2, 5))):
-        width = draw(st.integers(1, 3))
-        shape = (width, *WEIGHTS[name]) if name != "nn.batch_matmul" else (2, width, *WEIGHTS[name])
-        weight: Expr = b.var(f"w{n}", shape)
+        weight: Expr = b.var(f"w{n}", weight_shape(draw(st.integers(1, 3))))
         params.append(weight)  # type: ignore[arg-type]  # a variable
         if results and draw(st.booleans()):
             weight = b.add(weight, b.op("max")(draw(st.sampled_from(results))))
@@ -65,18 +65,18 @@ def branches(draw: st.DrawFn) -> tuple[str, Module, list[Any]]:
             made = b.call(kind, *draw(st.permutations([made, beside])))
         results.append(made)
     args = [rng.integers(-3, 3, p.ty.static_shape()).astype("float32") for p in params]  # type: ignore[union-attr]
-    return name, infer(Module.from_expr(b.function(params, b.tuple_(results)))), args
+    return p, name, infer(Module.from_expr(b.function(params, b.tuple_(results)))), args
 
 
 @examples(60)
 @given(branches())
-def test_the_meaning_stays_and_levels_have_one_call(case: tuple[str, Module, list[Any]]) -> None:
-    name, mod, args = case
-    new = PASSES[name](mod)
+def test_the_meaning_stays(case: tuple[CombineParallel, str, Module, list[Any]]) -> None:
+    p, name, mod, args = case
+    new = p(mod)
     assert infer(new) is new
     for got, want in zip(leaves(evaluate(new, args)), leaves(evaluate(mod, args)), strict=True):
         np.testing.assert_array_equal(got, want)
-    assert PASSES[name](new) is new
+    assert p(new) is new
     assert count(new, name) <= count(mod, name)
 
 
@@ -100,7 +100,7 @@ def module(body: str) -> Module:
 @pytest.mark.parametrize("to_batch", [False, True])
 def test_what_is_combined(body: str, left: int, to_batch: bool) -> None:
     old = module(body)
-    new = CombineDense(3, to_batch)(old)
+    new = (CombineOpBatch(3) if to_batch else CombineDense(3))(old)
     assert (new is old) == (left != 1)
     assert count(new, "nn.dense") == (0 if to_batch and left == 1 else left)
     assert count(new, "nn.batch_matmul") == (to_batch and left == 1)
@@ -118,7 +118,7 @@ def test_long_chains_of_branches() -> None:
         value = b.add(b.nn.dense(value, w), b.nn.dense(value, w))
     new = CombineDense(2)(infer(Module.from_expr(b.function([x, w], value))))
     assert count(new, "nn.dense") == 1000
-    passes: list[CombineParallel] = [CombineDense(2, True), CombineBatchMatmul(2)]
+    passes: list[CombineParallel] = [CombineOpBatch(2), CombineBatchMatmul(2)]
     for p in passes:
         new = p(new)
     assert isinstance(new["main"], Function)

@@ -18,13 +18,15 @@ from legato.transform.canonicalize_cast import CanonicalizeCast as SplitCasts
 from legato.transform.combine_batch_matmul import CombineBatchMatmul
 from legato.transform.combine_conv2d import CombineConv2D
 from legato.transform.combine_dense import CombineDense
+from legato.transform.combine_op_batch import CombineOpBatch
 from legato.transform.div_to_mul import DivToMul as Multiply
 from legato.transform.fold_constant import FoldConstant
 from legato.transform.fold_padding import FoldPadding
 from legato.transform.split_args import SplitArgs as Split
 
 __all__ = ["CanonicalizeCast", "CombineParallelBatchMatmul", "CombineParallelConv2D",
-           "CombineParallelDense", "DivToMul", "FoldExplicitPadding", "SimplifyFCTranspose", "SplitArgs"]  # fmt: skip
+           "CombineParallelDense", "CombineParallelOpBatch", "DivToMul", "FoldExplicitPadding",
+           "SimplifyFCTranspose", "SplitArgs"]  # fmt: skip
 
 
 def CanonicalizeCast() -> Pass:
@@ -40,7 +42,16 @@ def CombineParallelConv2D(min_num_branches: int = 3) -> Pass:
 def CombineParallelDense(min_num_branches: int = 3, to_batch: bool = True) -> Pass:
     """Products of the same data, at least so many, become one of a batch (where the weights have one shape), or else
     one of all their units."""
-    return of_steps("CombineParallelDense", 4, (CombineDense(min_num_branches, to_batch),))
+    step = CombineOpBatch(min_num_branches) if to_batch else CombineDense(min_num_branches)
+    return of_steps("CombineParallelDense", 4, (step,))
+
+
+def CombineParallelOpBatch(op_name: str, batch_op_name: str, min_num_branches: int = 3) -> Pass:
+    """Calls of an operator on the same data, at least so many, become one of a batch.
+
+    nn.dense becomes nn.batch_matmul, elementwise operators become themselves; UnsupportedError for others.
+    """
+    return of_steps("CombineParallelOpBatch", 4, (CombineOpBatch(min_num_branches, op_name, batch_op_name),))
 
 
 def CombineParallelBatchMatmul(min_num_branches: int = 3) -> Pass:

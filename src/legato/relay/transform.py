@@ -33,6 +33,7 @@ from legato.relay._operator_passes import (
     CombineParallelBatchMatmul,
     CombineParallelConv2D,
     CombineParallelDense,
+    CombineParallelOpBatch,
     DivToMul,
     FoldExplicitPadding,
     SimplifyFCTranspose,
@@ -62,8 +63,8 @@ from legato.transform.to_graph import ToGraph
 
 __all__ = ["AlterOpLayout", "AnnotateSpans", "CanonicalizeCast", "CanonicalizeOps",
            "CombineParallelBatchMatmul", "CombineParallelConv2D", "CombineParallelDense",
-           "DeadCodeElimination", "Defunctionalization", "DefuseOps", "DivToMul", "DynamicToStatic",
-           "EliminateCommonSubexpr", "EtaExpand", "FoldConstant", "FoldConstantExpr",
+           "CombineParallelOpBatch", "DeadCodeElimination", "Defunctionalization", "DefuseOps", "DivToMul",
+           "DynamicToStatic", "EliminateCommonSubexpr", "EtaExpand", "FoldConstant", "FoldConstantExpr",
            "FoldExplicitPadding", "FoldScaleAxis", "FunctionPass", "FuseOps", "InferType",
            "InferTypeLocal", "Inline", "LambdaLift", "Legalize", "ModulePass", "Pass", "PassContext",
            "PassInfo", "PrintIR", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr",
