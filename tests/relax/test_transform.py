@@ -60,6 +60,7 @@ PASSES = [
     T.Sequential([T.LegalizeOps(), T.AnnotateTIROpPattern(), T.FoldConstant(), T.FuseOps(), T.FuseTIR(),
                   T.DeadCodeElimination(), T.RewriteDataflowReshape(), T.ToNonDataflow(), T.RemovePurityChecking(),
                   T.CallTIRRewrite(), T.StaticPlanBlockMemory()]),
+    T.CombineParallelMatmul(),
 ]  # fmt: skip
 
 
@@ -198,3 +199,23 @@ def test_what_there_is_not_says_why() -> None:
         relax.get_pipeline("one")
     with pytest.raises(CompileError, match="in all functions"):
         T.DecomposeOpsForInference("main")
+
+
+def test_parallel_products_are_combined() -> None:
+    b = relax.BlockBuilder()
+    x, q, k = (relax.Var(name, relax.TensorStructInfo(shape, "float32"))
+               for name, shape in (("x", (2, 3, 4)), ("q", (4, 5)), ("k", (4, 6))))  # fmt: skip
+    with b.function("main", [x, q, k]):
+        with b.dataflow():
+            products = [b.emit(relax.op.nn.relu(b.emit(relax.op.matmul(x, w)))) for w in (q, k)]
+            out = b.emit_output(relax.Tuple(products))
+        b.emit_func_output(out)
+    old = b.get()
+    new = T.CombineParallelMatmul()(old)
+    assert (_calls(old).count("matmul"), _calls(new).count("matmul")) == (2, 1)
+    assert _has(new, Dataflow)
+    args = [np.random.default_rng(0).standard_normal(s, np.float32) for s in ((2, 3, 4), (4, 5), (4, 6))]
+    for got, want in zip(evaluate(new, args), evaluate(old, args), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5)
+    with pytest.raises(UnsupportedError, match="a check of which products"):
+        T.CombineParallelMatmul(lambda *_: True)

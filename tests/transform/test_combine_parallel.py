@@ -24,6 +24,7 @@ from legato.transform._parallel import CombineParallel
 from legato.transform.combine_batch_matmul import CombineBatchMatmul
 from legato.transform.combine_conv2d import CombineConv2D
 from legato.transform.combine_dense import CombineDense
+from legato.transform.combine_matmul import CombineMatmul
 from legato.transform.combine_op_batch import CombineOpBatch
 from tests.graphs import leaves
 from tests.programs.settings import examples
@@ -33,6 +34,7 @@ CASES: list[tuple[CombineParallel, str, tuple[int, ...], Callable[[int], tuple[i
     (CombineOpBatch(2), "nn.dense", (5, 4), lambda width: (width, 4)),
     (CombineOpBatch(2, "multiply", "multiply"), "multiply", (5, 4), lambda width: (1 if width == 1 else 5, 4)),
     (CombineBatchMatmul(2), "nn.batch_matmul", (2, 5, 4), lambda width: (2, width, 4)),
+    (CombineMatmul(2), "matmul", (2, 5, 4), lambda width: (4, width)),
     (CombineConv2D(2), "nn.conv2d", (2, 4, 5, 3), lambda width: (width, 4, 1, 2)),
 ]
 

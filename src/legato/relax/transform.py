@@ -38,6 +38,7 @@ from legato.relay.module import IRModule
 from legato.transform._call_graph import callees, reachable_from, with_open_calls
 from legato.transform._inline import Inliner
 from legato.transform.canonicalize import Canonicalize
+from legato.transform.combine_matmul import CombineMatmul
 from legato.transform.eliminate_common import EliminateCommon
 from legato.transform.fold_constant import FoldConstant as Fold
 from legato.transform.fold_scale import FoldScale
@@ -57,13 +58,14 @@ from legato.transform.to_a_normal import ToANormal
 from legato.transform.to_dataflow import ToDataflow
 from legato.transform.to_graph import ToGraph
 
-__all__ = ["AnnotateTIROpPattern", "AttachGlobalSymbol", "BindParams", "BindSymbolicVars", "CallTIRRewrite",
-           "CanonicalizeBindings", "ConvertToDataflow", "DeadCodeElimination", "DecomposeOpsForInference",
-           "EliminateCommonSubexpr", "FoldBatchnormToConv2D", "FoldConstant", "FunctionPass", "FuseOps", "FuseTIR",
-           "InlinePrivateFunctions", "LambdaLift", "LegalizeOps", "ModulePass", "Normalize", "Pass", "PassContext",
-           "PassInfo", "RemovePurityChecking", "RemoveRedundantReshape", "RemoveUnusedParameters",
-           "RewriteDataflowReshape", "Sequential", "StaticPlanBlockMemory", "ToMixedPrecision", "ToNonDataflow",
-           "function_pass", "module_pass"]  # fmt: skip
+__all__ = ["AnnotateTIROpPattern", "AttachGlobalSymbol", "BindParams", "BindSymbolicVars",
+           "CallTIRRewrite", "CanonicalizeBindings", "CombineParallelMatmul", "ConvertToDataflow",
+           "DeadCodeElimination", "DecomposeOpsForInference", "EliminateCommonSubexpr",
+           "FoldBatchnormToConv2D", "FoldConstant", "FunctionPass", "FuseOps", "FuseTIR",
+           "InlinePrivateFunctions", "LambdaLift", "LegalizeOps", "ModulePass", "Normalize", "Pass",
+           "PassContext", "PassInfo", "RemovePurityChecking", "RemoveRedundantReshape",
+           "RemoveUnusedParameters", "RewriteDataflowReshape", "Sequential", "StaticPlanBlockMemory",
+           "ToMixedPrecision", "ToNonDataflow", "function_pass", "module_pass"]  # fmt: skip
 
 Run = Callable[[Module], Module]
 
@@ -194,6 +196,14 @@ def ToMixedPrecision(out_dtype: str = "float32", fp16_input_names: Sequence[str]
         hint = "results are float32, of inputs as they are"
         raise UnsupportedError(f"mixed precision with results of {out_dtype}", hint=hint)
     return _graph_pass("ToMixedPrecision", LowPrecision())
+
+
+def CombineParallelMatmul(check: object = None) -> Pass:
+    """Products with the same left side, two at least, become one of all their columns; so do equal elementwise
+    operators behind them. UnsupportedError for a `check` of which."""
+    if check is not None:
+        raise UnsupportedError("a check of which products are combined is not supported", hint="leave it out")
+    return _graph_pass("CombineParallelMatmul", CombineMatmul(2))
 
 
 # ---------------------------------------------------------------------- functions
@@ -399,7 +409,7 @@ _NOT_HERE: Final[Mapping[str, str]] = {
     "KillAfterLastUse": "memory is planned when the module is compiled",
     **dict.fromkeys(
         ("AdjustMatmulOrder", "AllocateWorkspace", "AttachAttrLayoutFreeBuffers", "BundleModelParams",
-         "CombineParallelMatmul", "ComputePrimValue", "ExpandMatmulOfSum", "ExpandTupleArguments",
+         "ComputePrimValue", "ExpandMatmulOfSum", "ExpandTupleArguments",
          "FuseTransposeMatmul", "LazyGetInput", "LazySetOutput", "LazyTransformParams", "LiftTransformParams",
          "NormalizeGlobalVar", "RemoveUnusedOutputs", "ReorderPermuteDimsAfterConcat", "ReorderTakeAfterMatmul",
          "SpecializePrimFuncBasedOnCallSite", "SplitCallTIRByPattern", "SplitLayoutRewritePreproc", "TopologicalSort",
