@@ -107,3 +107,15 @@ def test_transposed_weights_are_parameters() -> None:
     a, b, c = (rng.normal(size=s).astype("float32") for s in ((1, 8), (8, 4), (4, 4)))
     run = [relay.create_executor("debug", relay.IRModule.from_expr(f)).evaluate() for f in (func, made)]
     np.testing.assert_array_equal(run[0](a, b, c), run[1](a, c, np.ascontiguousarray(b.T)))
+
+
+def test_weights_are_transposed_beforehand() -> None:
+    x, w, v = relay.var("x", shape=(1, 4)), relay.var("w", shape=(4, 4)), relay.var("v", shape=(4, 4))
+    turned = [relay.transpose(p) for p in (w, v)]
+    func = relay.Function([x, w, v], relay.add(relay.nn.dense(relay.nn.dense(x, turned[0]), turned[1]), v))
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.normal(size=s).astype("float32") for s in ((1, 4), (4, 4), (4, 4)))
+    new, params = relay.data_dep_optimization.simplify_fc_transpose.convert(func, {"w": b, "v": c})
+    assert sorted(params) == sorted(p.name for p in new.params if p.name != "x") == ["v", "v.T", "w.T"]
+    run = [relay.create_executor("debug", relay.IRModule.from_expr(f)).evaluate() for f in (func, new)]
+    np.testing.assert_array_equal(run[0](a, b, c), run[1](a, **params))

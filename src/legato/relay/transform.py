@@ -233,6 +233,7 @@ class Sequential(Pass):
 _NOT_HERE: Final[Mapping[str, str]] = {
     "ConvertLayout": "layout is a fact of buffers, which lowering decides; types stay logical",
     "FastMath": "transcendental functions are vector polynomials with a stated error in any case",
+    "FlattenAtrousConv": "there are no operators space_to_batch_nd and batch_to_space_nd",
     "ManifestAlloc": "memory is planned when the module is compiled; Executable.peak_memory says how much",
     "ManifestLifetimes": "memory is planned when the module is compiled; Executable.peak_memory says how much",
     "RemoveStandaloneReshapes": "there is no graph of lowered calls; lowering decides whether a reshape moves anything",
