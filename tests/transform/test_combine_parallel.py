@@ -112,6 +112,12 @@ def test_what_is_combined(body: str, left: int, to_batch: bool) -> None:
         np.testing.assert_array_equal(got, want)
 
 
+def test_attributes_differ_by_the_sign_of_zero() -> None:
+    calls = ", ".join(f"clip(nn.dense(%x, %w{n}), a_min={low}, a_max=9f)" for n, low in enumerate(("0f", "-0f", "0f")))
+    for text, left in ((calls, 3), (calls.replace("-0f", "0f"), 1)):
+        assert count(CombineDense(3)(module(f"({text})")), "clip") == left
+
+
 def test_long_chains_of_branches() -> None:
     b = Builder()
     x, w = b.var("x", (2, 4)), b.var("w", (4, 4))

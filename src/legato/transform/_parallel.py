@@ -115,7 +115,7 @@ def _rebuilt(branch: Branch, new: Mapping[int, Expr]) -> Branch:
     made: Branch = []
     own: dict[int, Expr] = {}
     for call in branch:
-        again = with_operands(call, [own.get(id(kid)) or new[id(kid)] for kid in operands(call)])
+        again = with_operands(call, [own[id(kid)] if id(kid) in own else new[id(kid)] for kid in operands(call)])
         assert isinstance(again, Call)
         own[id(call)] = again
         made.append(again)
@@ -158,7 +158,8 @@ class _Groups:
         followers = [node for node, _ in uses if isinstance(node, Call)]
         if len(followers) < len(calls) or len(set(map(id, followers))) < len(calls):
             return None
-        kinds = {(f.op, f.attrs, len(f.args), index) for f, (_, index) in zip(followers, uses, strict=True)}
+        # 0.0 equals -0.0, but is another attribute
+        kinds = {(f.op, f.attrs, repr(f.attrs), len(f.args), n) for f, (_, n) in zip(followers, uses, strict=True)}
         if len(kinds) > 1 or not _is_elementwise(followers[0]):
             return None
         if not all(_keeps(f, c) for f, c in zip(followers, calls, strict=True)):
