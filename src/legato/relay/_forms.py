@@ -55,8 +55,8 @@ def DefuseOps() -> Pass:
 
 
 def DynamicToStatic() -> Pass:
-    """Operators that take shapes as tensors, where these are known, become those that have them as attributes."""
-    return of_steps("DynamicToStatic", 2, (FoldConstant(), ExpandCalls(known=True)))
+    """Operators that take shapes as tensors become those that have them as attributes, where inference knows these."""
+    return of_steps("DynamicToStatic", 2, (ExpandCalls(known=True),))
 
 
 def Defunctionalization(func: Function, mod: IRModule) -> Function:
