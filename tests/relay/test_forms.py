@@ -20,7 +20,8 @@ def parsed(text: str) -> Any:
 
 def test_levels_and_names() -> None:
     made = [transform.DeadCodeElimination(), transform.LambdaLift(), transform.Inline(), transform.EtaExpand(),
-            transform.DefuseOps(), transform.DynamicToStatic(), transform.ToBasicBlockNormalForm()]  # fmt: skip
+            transform.DefuseOps(), transform.DynamicToStatic(), transform.InlinePrimitives(),
+            transform.ToBasicBlockNormalForm()]  # fmt: skip
     assert [(p.info.name, p.info.opt_level) for p in made] == [
         ("DeadCodeElimination", 1),
         ("LambdaLift", 1),
@@ -28,6 +29,7 @@ def test_levels_and_names() -> None:
         ("EtaExpand", 1),
         ("DefuseOps", 3),
         ("DynamicToStatic", 2),
+        ("InlinePrimitives", 1),
         ("ToBasicBlockNormalForm", 1),
     ]
 
@@ -50,6 +52,16 @@ def test_functions() -> None:
     inlined = transform.Inline()(mod)
     assert [gv.name for gv in inlined] == ["main"]
     assert len(transform.LambdaLift()(inlined)) == 2
+
+
+def test_groups_are_called_in_place() -> None:
+    mod = parsed("""
+        def @group(%x: float32, Primitive=1) { exp(%x) }
+        def @main(%x: float32) { let %f = fn (%y: float32, Primitive=1) { tanh(%y) }; @group(%f(%x)) }""")
+    made = transform.InlinePrimitives()(mod)
+    assert [gv.name for gv in made] == ["main"]
+    body = transform.DefuseOps()(made)["main"].body
+    assert (body.op.name, body.args[0].op.name) == ("exp", "tanh")
 
 
 def test_values_are_written_out() -> None:

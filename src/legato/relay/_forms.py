@@ -17,13 +17,15 @@ from legato.transform.eta_expand import EtaExpand as Expand
 from legato.transform.expand_calls import ExpandCalls
 from legato.transform.fold_constant import FoldConstant
 from legato.transform.inline_marked import InlineMarked
+from legato.transform.inline_primitives import InlinePrimitives as Primitives
 from legato.transform.lambda_lift import LambdaLift as Lift
 from legato.transform.pass_ import Pass as Step
 from legato.transform.to_a_normal import ToANormal
 from legato.transform.to_basic_block import ToBasicBlock
 
 __all__ = ["DeadCodeElimination", "Defunctionalization", "DefuseOps", "DynamicToStatic", "EtaExpand",
-           "FoldConstantExpr", "Inline", "LambdaLift", "ToANormalFormExpr", "ToBasicBlockNormalForm"]  # fmt: skip
+           "FoldConstantExpr", "Inline", "InlinePrimitives", "LambdaLift", "ToANormalFormExpr",
+           "ToBasicBlockNormalForm"]  # fmt: skip
 
 
 def DeadCodeElimination(inline_once: bool = False, ignore_impurity: bool = False) -> Pass:
@@ -42,6 +44,11 @@ def LambdaLift() -> Pass:
 def Inline() -> Pass:
     """Functions with the attribute Inline are written in place of their calls, and gone; recursive ones stay."""
     return of_steps("InlineGlobals", 1, (InlineMarked(),))
+
+
+def InlinePrimitives() -> Pass:
+    """Groups of operators that have names, of variables or in the module, are written where they are called."""
+    return of_steps("InlinePrimitives", 1, (Primitives(),))
 
 
 def EtaExpand(expand_constructor: bool = False, expand_global_var: bool = False) -> Pass:

@@ -23,6 +23,7 @@ from legato.relay._forms import (
     EtaExpand,
     FoldConstantExpr,
     Inline,
+    InlinePrimitives,
     LambdaLift,
     ToANormalFormExpr,
     ToBasicBlockNormalForm,
@@ -66,8 +67,8 @@ __all__ = ["AlterOpLayout", "AnnotateSpans", "CanonicalizeCast", "CanonicalizeOp
            "CombineParallelOpBatch", "DeadCodeElimination", "Defunctionalization", "DefuseOps", "DivToMul",
            "DynamicToStatic", "EliminateCommonSubexpr", "EtaExpand", "FoldConstant", "FoldConstantExpr",
            "FoldExplicitPadding", "FoldScaleAxis", "FunctionPass", "FuseOps", "InferType",
-           "InferTypeLocal", "Inline", "LambdaLift", "Legalize", "ModulePass", "Pass", "PassContext",
-           "PassInfo", "PrintIR", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr",
+           "InferTypeLocal", "Inline", "InlinePrimitives", "LambdaLift", "Legalize", "ModulePass", "Pass",
+           "PassContext", "PassInfo", "PrintIR", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr",
            "SimplifyFCTranspose", "SimplifyInference", "SplitArgs", "ToANormalForm", "ToANormalFormExpr",
            "ToBasicBlockNormalForm", "ToGraphNormalForm", "ToMixedPrecision", "function_pass",
            "module_pass"]  # fmt: skip
