@@ -89,7 +89,7 @@ def test_long_concatenations(limit: int, counts: list[int]) -> None:
 
 
 def test_no_room_for_arguments() -> None:
-    with pytest.raises(CompileError, match="wanted 3 at least"):
+    with pytest.raises(CompileError, match="concatenations of 1, 1 at most"):
         transform.SplitArgs(2)
 
 

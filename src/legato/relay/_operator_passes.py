@@ -22,7 +22,7 @@ from legato.transform.combine_op_batch import CombineOpBatch
 from legato.transform.div_to_mul import DivToMul as Multiply
 from legato.transform.fold_constant import FoldConstant
 from legato.transform.fold_padding import FoldPadding
-from legato.transform.split_args import SplitArgs as Split
+from legato.transform.nest_concats import NestConcats
 
 __all__ = ["CanonicalizeCast", "CombineParallelBatchMatmul", "CombineParallelConv2D",
            "CombineParallelDense", "CombineParallelOpBatch", "DivToMul", "FoldExplicitPadding",
@@ -73,8 +73,12 @@ def DivToMul() -> Pass:
 
 
 def SplitArgs(max_function_args: int) -> Pass:
-    """Concatenations take fewer operands than this, and are nested where there are more; no limit below 0."""
-    return of_steps("SplitArgs", 1, (Split(max_function_args),))
+    """Concatenations take fewer operands than this, and are nested where there are more; no limit below 0.
+
+    CompileError for 0, 1 and 2, which leave no room for two operands and the result.
+    """
+    limit = max_function_args - 1
+    return of_steps("SplitArgs", 1, () if max_function_args < 0 else (NestConcats(limit, limit),))
 
 
 def SimplifyFCTranspose(target_weights: Iterable[str]) -> Pass:

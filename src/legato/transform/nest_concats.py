@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
 from legato.arith.expr import const
 from legato.arith.simplify import simplify
 from legato.base.dataclass import dataclass
+from legato.base.errors import CompileError
 from legato.base.node import transform
 from legato.ir.expr import Call, Expr, Function, Tuple
 from legato.ir.module import Module
@@ -21,31 +21,36 @@ from legato.transform.pass_ import FunctionPass
 
 __all__ = ["NestConcats"]
 
-MOST: Final = 64  # tensors of one concatenation
-EACH: Final = 32  # of those that it becomes, if it has more
-
 
 @dataclass(frozen=True, slots=True)
 class NestConcats(FunctionPass):
-    """Module → module whose concatenations are of 64 tensors at most."""
+    """Module → module whose concatenations are of `most` tensors; those of more become some of `each` at most.
+
+    CompileError where `each` leaves no room for two, or is more than `most`.
+    """
 
     name = "nest-concats"
+    most: int = 64
+    each: int = 32
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.each <= self.most:
+            raise CompileError(f"concatenations of {self.each}, {self.most} at most", hint="each is 2 up to most")
 
     def function(self, func: Function, mod: Module) -> Function:
-        body = transform(func.body, _nested)
+        body = transform(func.body, self._nested)
         return func if body is func.body else replace(func, body=body)
 
-
-def _nested(node: Expr) -> Expr | None:
-    if not isinstance(node, Call) or node.op is not concatenate or not isinstance(node.args[0], Tuple):
-        return None
-    parts = node.args[0].fields
-    if len(parts) <= MOST:
-        return None
-    while len(parts) > EACH:
-        groups = [parts[n : n + EACH] for n in range(0, len(parts), EACH)]
-        parts = tuple(g[0] if len(g) == 1 else _joined(node, g) for g in groups)
-    return replace(_joined(node, parts), ty=node.ty)
+    def _nested(self, node: Expr) -> Expr | None:
+        if not isinstance(node, Call) or node.op is not concatenate or not isinstance(node.args[0], Tuple):
+            return None
+        parts, each = node.args[0].fields, self.each
+        if len(parts) <= self.most:
+            return None
+        while len(parts) > each:
+            groups = [parts[n : n + each] for n in range(0, len(parts), each)]
+            parts = tuple(g[0] if len(g) == 1 else _joined(node, g) for g in groups)
+        return replace(_joined(node, parts), ty=node.ty)
 
 
 def _joined(call: Call, parts: Sequence[Expr]) -> Call:
