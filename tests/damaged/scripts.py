@@ -18,7 +18,7 @@ from legato.runtime.executable import Executable
 from legato.runtime.fill import feeds
 from legato.script import parse
 from tests.damaged.trees import flipped
-from tests.damaged.use import MEMORY, called
+from tests.damaged.use import MEMORY, called, ended
 from tests.script.modules.random_modules import script
 
 __all__ = ["attempt", "script_mutant"]
@@ -201,7 +201,7 @@ def _odd_call(rng: Random, exe: Executable) -> None:
         at = rng.randrange(len(arrays)) if arrays else 0
         rng.choice(_CALLS)(rng, arrays, at)
     try:
-        exe(*arrays)
+        ended(lambda: exe(*arrays))
     except InternalError:
         raise
     except LegatoError:
