@@ -23,6 +23,7 @@ expression at both places. `patterns.search` finds out what stands for what.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
@@ -55,7 +56,7 @@ _COMMUTATIVE: Final = ("add", "multiply")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Pattern(Immutable):
+class Pattern(Immutable, ABC):
     """A set of expressions; see the module's grammar.
 
     opens: its parts match what an expression is made of, rather than the expression itself.
@@ -77,9 +78,9 @@ class Pattern(Immutable):
         """The operator that all that matches is a call of; None: not known, or not so."""
         return None
 
+    @abstractmethod
     def ways(self, e: Expr, search: Search) -> Iterator[Way]:
         """The ways in which `e` may match, best first: all of what one lists has to match. None: it does not match."""
-        raise NotImplementedError
 
     def between(self, bound: Bound, search: Search) -> Iterator[tuple[Expr, Bound]]:
         """The nodes that a path in this pattern leads over in a match, with what its parts stand for at each."""
@@ -403,9 +404,9 @@ class ConditionPattern(Pattern):
     def parts(self) -> Parts:
         return (self.pattern,)
 
+    @abstractmethod
     def holds(self, e: Expr, search: Search) -> bool:
         """Whether `e` meets the condition."""
-        raise NotImplementedError
 
     def ways(self, e: Expr, search: Search) -> Iterator[Way]:
         if self.holds(e, search):
