@@ -196,8 +196,9 @@ def _binder_name(node: Expr, var: Var) -> str:
     return f"{what.get(type(node), 'a let of a dataflow block')}{'' if span is None else f' at {span}'}"
 
 
-def post_order(root: Expr) -> Iterator[Expr]:
-    """Every node reachable from `root`, operands first, left to right, each once; binders are not visited."""
+def post_order(root: Expr, enter: Callable[[Expr], bool] | None = None) -> Iterator[Expr]:
+    """Every node reachable from `root`, operands first, left to right, each once; binders are not visited, nor operands
+    of a node where `enter(node)` is false."""
     seen: set[int] = set()
     stack: list[tuple[Expr, bool]] = [(root, False)]
     while stack:
@@ -206,6 +207,6 @@ def post_order(root: Expr) -> Iterator[Expr]:
             yield node
         elif id(node) not in seen:
             seen.add(id(node))
-            kids = operands(node)
+            kids = operands(node) if enter is None or enter(node) else ()
             stack.append((node, True))
             stack += [(kid, False) for kid in reversed(kids) if id(kid) not in seen]

@@ -8,7 +8,7 @@ pattern asks for belongs to the region.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container
 from typing import Final
 
 from legato.base.dataclass import dataclass
@@ -52,7 +52,7 @@ def region_of(match: Match) -> Region:
     inside: list[Expr] = []
     inputs: dict[int | Var, Expr] = {}
     bound: set[Var] = set()
-    for node in _nodes(match.root, own):
+    for node in post_order(match.root, lambda e: id(e) in own):
         if id(node) in own:
             inside.append(node)
             bound.update(v for scope in binders(node) for v in scope)
@@ -91,18 +91,3 @@ def _written(match: Match) -> set[int]:
     """The ids of the constants that the pattern asks for."""
     asked = [es for part, es in match.found.items() if part.asks]
     return {id(e) for es in asked for e in es if isinstance(e, Constant)}
-
-
-def _nodes(root: Expr, own: set[int]) -> Iterator[Expr]:
-    """The nodes inside and their operands, each once, operands first."""
-    seen: set[int] = set()
-    stack = [(root, False)]
-    while stack:
-        node, done = stack.pop()
-        if done:
-            yield node
-        elif id(node) not in seen:
-            seen.add(id(node))
-            stack.append((node, True))
-            if id(node) in own:
-                stack += [(operand, False) for operand in reversed(operands(node))]
