@@ -20,7 +20,7 @@ from legato.infer.builder import Builder
 from legato.ir.expr import Expr, Shape, constant
 from legato.ir.types import ShapeType, TensorType
 
-__all__ = ["COMPOSITIONS", "broadcast_indices", "numbers", "parts_of", "tensor_type"]
+__all__ = ["COMPOSITIONS", "broadcast_indices", "numbers", "parts_of", "places", "tensor_type"]
 
 
 def numbers(given: Any) -> Any:
@@ -43,6 +43,11 @@ def tensor_type(x: Any, what: str) -> TensorType:
     if not isinstance(ty, TensorType):
         raise TypeCheckError(f"{what} is not known to be a tensor of some rank here", hint="R.match_cast tells it")
     return ty
+
+
+def places(b: Builder, extent: Any) -> Expr:
+    """0, 1, … below an extent, of int64."""
+    return b.call("arange", start=0, stop=extent, step=1, dtype=as_dtype("int64"))
 
 
 def _square(b: Builder, x: Any) -> Expr:
@@ -74,7 +79,7 @@ def _size(b: Builder, x: Any) -> Expr:
 
 
 def _diagonal(b: Builder, rows: Any, columns: Any, k: Any, dtype: Any) -> Expr:
-    down, along = (b.call("arange", start=0, stop=n, step=1, dtype=as_dtype("int64")) for n in (rows, columns))
+    down, along = (places(b, n) for n in (rows, columns))
     gap = b.call("subtract", b.call("expand_dims", along, axis=0), b.call("expand_dims", down, axis=1))
     return b.call("cast", b.call("equal", gap, constant(int(k), as_dtype("int64"))), dtype=as_dtype(dtype))
 
@@ -103,13 +108,13 @@ def _meshgrid(b: Builder, tensors: Any, indexing: str | None = "ij") -> Expr:
     types = [tensor_type(x, "an operand of meshgrid") for x in parts]
     if any(ty.rank != 1 for ty in types) or indexing not in (None, "ij", "xy"):
         raise TypeCheckError('meshgrid is of vectors, with indexing="ij" or "xy"')
-    places = list(range(len(parts)))
+    order = list(range(len(parts)))
     if indexing == "xy" and len(parts) > 1:
-        places[:2] = 1, 0
-    shape = tuple(types[n].shape[0] for n in places)
+        order[:2] = 1, 0
+    shape = tuple(types[n].shape[0] for n in order)
     made = []
     for n, x in enumerate(parts):
-        at = places.index(n)
+        at = order.index(n)
         behind = len(parts) - at - 1
         wide = b.call("expand_dims", x, axis=1, num_newaxis=behind) if behind else x
         made.append(b.call("broadcast_to", wide, shape=shape))

@@ -25,7 +25,7 @@ from legato.ir._own_ops import op_table
 from legato.ir.expr import Expr, constant
 from legato.ir.op import Op
 from legato.ir.types import TensorType
-from legato.script.modules.compositions import COMPOSITIONS, numbers, parts_of
+from legato.script.modules.compositions import COMPOSITIONS, numbers, parts_of, places
 from legato.script.modules.evaluate import Namespace
 from legato.script.modules.selections import SELECTIONS
 
@@ -241,7 +241,7 @@ def _triangle(upper: bool) -> Rule:
         ty = x.ty
         if not isinstance(ty, TensorType) or ty.rank < 2:
             raise TypeCheckError("a triangle of a tensor of rank 2 or more")
-        rows, columns = (b.call("arange", start=0, stop=n, step=1, dtype=as_dtype("int64")) for n in ty.shape[-2:])
+        rows, columns = (places(b, n) for n in ty.shape[-2:])
         gap = b.call("subtract", b.call("expand_dims", columns, axis=0), b.call("expand_dims", rows, axis=1))
         kept = b.call("greater_equal" if upper else "less_equal", gap, constant(k, as_dtype("int64")))
         return b.call("where", kept, x, b.call("zeros_like", x))

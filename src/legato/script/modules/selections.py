@@ -15,8 +15,7 @@ from legato.base.errors import TypeCheckError, UnsupportedError
 from legato.infer.builder import Builder
 from legato.ir.expr import Expr, constant
 from legato.ir.tensor_to_shape import TENSOR_TO_SHAPE
-from legato.ir.types import Dim
-from legato.script.modules.compositions import broadcast_indices, numbers, parts_of, tensor_type
+from legato.script.modules.compositions import broadcast_indices, numbers, parts_of, places, tensor_type
 
 __all__ = ["SELECTIONS"]
 
@@ -28,10 +27,6 @@ def _axis(axis: Any, rank: int, what: str) -> int:
     if not isinstance(axis, int) or not -rank <= axis < rank:
         raise TypeCheckError(f"{what}: axis {axis} of a tensor of rank {rank}")
     return axis % rank
-
-
-def _places(b: Builder, extent: Dim) -> Expr:
-    return b.call("arange", start=0, stop=extent, step=1, dtype=_INT64)
 
 
 def _moved(b: Builder, x: Any, rank: int, source: int, target: int) -> Expr:
@@ -46,21 +41,21 @@ def _moved(b: Builder, x: Any, rank: int, source: int, target: int) -> Expr:
 
 def _index_put(b: Builder, data: Any, indices: Any, values: Any, accumulate: bool = False) -> Expr:
     """`data` with `values` at the places that index tensors, which are broadcast, give."""
-    places = broadcast_indices(b, indices, "index_put")
-    rank, given = tensor_type(data, "the operand of index_put").rank, tensor_type(places, "the indices of index_put")
+    at = broadcast_indices(b, indices, "index_put")
+    rank, given = tensor_type(data, "the operand of index_put").rank, tensor_type(at, "the indices of index_put")
     count = len(parts_of(indices))
     if count > rank:
         raise TypeCheckError(f"{count} index tensors for a tensor of rank {rank}")
     shape = (*given.shape[1:], *tensor_type(data, "the operand of index_put").shape[count:])
     wide = b.call("broadcast_to", values, shape=shape)
-    return b.call("scatter_nd", data, places, wide, mode="add" if accumulate else "update")
+    return b.call("scatter_nd", data, at, wide, mode="add" if accumulate else "update")
 
 
 def _slice_scatter(b: Builder, input_tensor: Any, src: Any, start: Any, end: Any, step: Any, axis: int = 0) -> Expr:
     """A tensor with `src` where its slice [start:end:step] along an axis is."""
     ty = tensor_type(input_tensor, "the operand of slice_scatter")
     at = _axis(axis, ty.rank, "slice_scatter")
-    every = _places(b, ty.shape[at])
+    every = places(b, ty.shape[at])
     rows = b.call("strided_slice", every, begin=(start,), end=(end,), strides=(step,), axes=(0,))
     data, values = (_moved(b, x, ty.rank, at, 0) for x in (input_tensor, src))
     stored = b.call("scatter_nd", data, b.call("expand_dims", rows, axis=0), values, mode="update")
@@ -80,7 +75,7 @@ def _reverse_sequence(b: Builder, data: Any, seq_lengths: Any, seq_axis: int = 1
     along, row = _axis(seq_axis, ty.rank, "reverse_sequence"), _axis(batch_axis, ty.rank, "reverse_sequence")
     if along == row:
         raise TypeCheckError(f"reverse_sequence: the sequences and the batch have the same axis, {seq_axis}")
-    place = _on_axis(b, _places(b, ty.shape[along]), ty.rank, along)
+    place = _on_axis(b, places(b, ty.shape[along]), ty.rank, along)
     length = _on_axis(b, b.call("cast", seq_lengths, dtype=_INT64), ty.rank, row)
     mirrored = b.call("subtract", b.call("subtract", length, place), constant(1, _INT64))
     chosen = b.call("where", b.call("less", place, length), mirrored, place)
