@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 
+from legato.base.errors import TypeCheckError
+from legato.ir import sugar
 from legato.ir.call_tir import CALL_TIR
 from legato.ir.op import Op
 from legato.ir.packed import OUTSIDE
@@ -11,7 +14,7 @@ from legato.ir.tensor_to_shape import TENSOR_TO_SHAPE
 from legato.ir.updates import UPDATES
 from legato.ir.views import VIEWS
 
-__all__ = ["Ops", "op_table"]
+__all__ = ["Ops", "op_table", "operator_named"]
 
 Ops = Mapping[str, Op] | Sequence[Op]
 
@@ -20,3 +23,14 @@ def op_table(ops: Ops) -> dict[str, Op]:
     """`ops` by name, and the compiler's own where no other is called so."""
     own = {op.name: op for op in (CALL_TIR, TENSOR_TO_SHAPE, *OUTSIDE, *UPDATES, *VIEWS)}
     return own | (dict(ops) if isinstance(ops, Mapping) else {op.name: op for op in ops})
+
+
+def operator_named(name: str) -> Op:
+    """The operator, or the compiler's own, that has this very name; TypeCheckError if there is none."""
+    found = sugar.operators().get(name) or op_table({}).get(name)
+    if found is None:
+        close = get_close_matches(name, list(sugar.operators()), 3)
+        raise TypeCheckError(
+            f"no operator is called {name!r}", hint=f"did you mean {', '.join(close)}?" if close else None
+        )
+    return found

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from legato.base import dtype as dt
 from legato.base.dtype import DType
-from legato.base.errors import CompileError
+from legato.ir._own_ops import operator_named
 from legato.ir.expr import Expr
 from legato.ir.types import Dim, Type, dims
-from legato.ops import table
 from legato.patterns.pattern import (
     AttrPattern,
     ConstantPattern,
@@ -56,12 +54,7 @@ def is_expr(expr: Expr) -> ExprPattern:
 
 def is_op(name: str) -> ExprPattern:
     """The operator `name`; CompileError if there is none."""
-    known = table()
-    if name not in known:
-        similar = get_close_matches(name, known, 3)
-        hint = f"did you mean {', '.join(similar)}?" if similar else None
-        raise CompileError(f"no operator is called {name!r}", hint=hint)
-    return ExprPattern(known[name])
+    return ExprPattern(operator_named(name))
 
 
 def is_tuple(fields: Sequence[Pattern] | None = None) -> TuplePattern:

@@ -37,7 +37,8 @@ from legato.patterns.pattern import (
     VarPattern,
     WildcardPattern,
 )
-from legato.script.modules.operators import OPERATORS, SAME
+from legato.script.modules.operators import OPERATORS
+from legato.script.modules.spelling import SPELT
 from legato.transform.pass_ import run
 from legato.transform.to_dataflow import ToDataflow
 from legato.transform.to_graph import ToGraph
@@ -51,19 +52,10 @@ DFPattern = Pattern
 is_dfv = is_var  # a variable of a dataflow block is a variable
 
 _PREFIX: Final = "relax."
-_POOLS: Final = ("max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d")
-_SAME: Final = frozenset(  # beside those that have the same attributes as well
-    [*SAME, "sum", "mean", "max", "min", "prod", "cumsum", "matmul", "reshape", "broadcast_to", "expand_dims",
-     "squeeze", "stack", "split", "strided_slice", "take", "repeat", "tile", "clip", "topk", "nn.conv1d", "nn.conv2d",
-     "nn.conv3d", "nn.conv2d_transpose", *(f"nn.{name}" for name in _POOLS), "nn.adaptive_avg_pool2d", "nn.softmax",
-     "nn.log_softmax", "nn.layer_norm", "nn.rms_norm", "nn.prelu", "nn.pad", "nn.gelu"]
-)  # fmt: skip
-_RENAMED: Final[Mapping[str, str]] = {
-    "permute_dims": "transpose",
-    "concat": "concatenate",
-    "astype": "cast",
-    "flip": "reverse",
-    "nn.leakyrelu": "nn.leaky_relu",
+_OPERATORS: Final[Mapping[str, str]] = {  # by Relax's names: operators that these alone stand for, operands in order
+    names[0][0]: op
+    for op, names in SPELT.items()
+    if len(names) == 1 and not any(isinstance(how, int) for how in names[0][1].values())
 }
 
 
@@ -73,8 +65,8 @@ def is_op(name: str) -> ExprPattern:
     if not name.startswith(_PREFIX):
         return patterns.is_op(name)
     short = name.removeprefix(_PREFIX)
-    if short in _RENAMED or short in _SAME:
-        return patterns.is_op(_RENAMED.get(short, short))
+    if short in _OPERATORS:
+        return patterns.is_op(_OPERATORS[short])
     if short in OPERATORS:
         hint = "print a call, and match what it is made of"
         raise UnsupportedError(f"{name} is not one operator of the language with the same operands", hint=hint)

@@ -28,6 +28,7 @@ from legato.arith.expr import Var as DimVar
 from legato.base.errors import TypeCheckError, UnsupportedError
 from legato.infer.builder import Builder
 from legato.infer.holes import dim_vars, has_holes
+from legato.ir._own_ops import operator_named
 from legato.ir.clauses import Clause
 from legato.ir.expr import Call, Constructor, Expr, Function, GlobalVar, Match, Tuple, TupleGetItem, Var, constant
 from legato.ir.let import lets
@@ -46,7 +47,7 @@ from legato.script.modules.graph_forms import (
     Sequences,
 )
 from legato.script.modules.names import Members
-from legato.script.modules.operators import OPERATORS, OpForm, own_operator
+from legato.script.modules.operators import OPERATORS, OpForm
 from legato.script.modules.patterns import read_pattern
 from legato.script.modules.statements import assigned, given, returns
 from legato.script.modules.types import DataForm, TypeVarForm, type_of, type_parameters, unnamed
@@ -208,7 +209,7 @@ class GraphReader(Evaluator):
         if isinstance(value, tuple | list):
             return self.b.tuple_([self.expr(v) for v in value])
         if isinstance(value, OpForm) and value.exact:
-            return own_operator(value.name)
+            return operator_named(value.name)
         if isinstance(value, bool | int | float | np.ndarray | np.generic):
             return constant(np.asarray(value), None, self.b.span)
         raise TypeCheckError(f"{self.described(value)} is no value of the graph")

@@ -8,7 +8,6 @@ of several (`compositions`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from functools import cache
 from inspect import Signature, signature
 from typing import Any, Final
@@ -20,16 +19,14 @@ from legato.base.dataclass import dataclass
 from legato.base.dtype import dtype as as_dtype
 from legato.base.errors import CompileError, TypeCheckError, UnsupportedError
 from legato.infer.builder import Builder
-from legato.ir import sugar
-from legato.ir._own_ops import op_table
+from legato.ir._own_ops import operator_named
 from legato.ir.expr import Expr, constant
-from legato.ir.op import Op
 from legato.ir.types import TensorType
 from legato.script.modules.compositions import COMPOSITIONS, numbers, parts_of, places
 from legato.script.modules.evaluate import Namespace
 from legato.script.modules.selections import SELECTIONS
 
-__all__ = ["OPERATORS", "SAME", "OpForm", "applied", "own_operator"]
+__all__ = ["OPERATORS", "SAME", "OpForm", "applied"]
 
 Rule = Callable[..., Any]
 
@@ -44,7 +41,7 @@ class OpForm(Namespace):
     def apply(self, b: Builder, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """The call. CompileError where the arguments do not fit."""
         if self.exact:
-            return b.call(own_operator(self.name), *args, **keywords)
+            return b.call(operator_named(self.name), *args, **keywords)
         return applied(b, f"R.{self.name}", OPERATORS[self.name], args, keywords)
 
     def __call__(self, *_: Any, **__: Any) -> Any:
@@ -68,17 +65,6 @@ def applied(b: Builder, shown: str, rule: Rule, args: Sequence[Any], keywords: M
 @cache
 def _signature(rule: Rule) -> Signature:
     return signature(rule)
-
-
-def own_operator(name: str) -> Op:
-    """The language's operator that has this very name."""
-    found = sugar.operators().get(name) or op_table({}).get(name)
-    if found is None:
-        close = get_close_matches(name, list(sugar.operators()), 3)
-        raise TypeCheckError(
-            f"no operator is called {name!r}", hint=f"did you mean {', '.join(close)}?" if close else None
-        )
-    return found
 
 
 def _axes(given: Any) -> tuple[int, ...] | None:
