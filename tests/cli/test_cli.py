@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -457,6 +458,16 @@ def test_threads_that_the_environment_names(here: Path) -> None:
     done = process("doctor", env={**os.environ, "LEGATO_THREADS": "3"})
     assert "threads   3, because of LEGATO_THREADS (" in done.stdout
     assert "setting   LEGATO_THREADS=3\n" in done.stdout
+
+
+def test_an_entry_of_the_cache_that_another_process_removed(here: Path) -> None:
+    """Between listing and looking, as a link to nothing is."""
+    (here / "kernels").mkdir(mode=0o700)
+    (here / "kernels" / "gone.bin").symlink_to(here / "nothing")
+    environment = {**os.environ, "LEGATO_CACHE_DIR": str(here / "kernels")}
+    for arguments in (["cache", "ls"], ["doctor"], ["cache", "clear"]):
+        done = process(*arguments, env=environment)
+        assert (done.returncode, done.stderr) == (0, ""), arguments
 
 
 def test_cache_is_listed_and_cleared(here: Path) -> None:

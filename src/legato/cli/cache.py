@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import suppress
 from pathlib import Path
 
 from legato.cli._answer import Answer, Tell, counted, size
@@ -19,9 +20,9 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
     """Counts the kernels, and removes them if so told."""
     folder, problem = where()
     found = entries()
-    total = sum(entry.stat().st_size for entry in found)
+    total = sum(found.values())
     if args.action == "clear":
-        for entry in [*found, *_temporary()]:
+        for entry in [*found, *_files("*.tmp")]:
             entry.unlink(missing_ok=True)
     verb = "removed" if args.action == "clear" else "holds"
     data = {"folder": folder, "problem": problem, "kernels": len(found), "bytes": total, "action": args.action}
@@ -40,14 +41,13 @@ def where() -> tuple[str | None, str | None]:
     return str(folder), None if problem is None else f"the kernel cache is not used: {problem}"
 
 
-def entries() -> list[Path]:
-    """The files of the cache."""
-    return _files("*.bin")
-
-
-def _temporary() -> list[Path]:
-    """What was left half-written."""
-    return _files("*.tmp")
+def entries() -> dict[Path, int]:
+    """The files of the cache, and the bytes of each. Other processes may remove them at any time."""
+    found = {}
+    for entry in _files("*.bin"):
+        with suppress(FileNotFoundError):
+            found[entry] = entry.stat().st_size
+    return found
 
 
 def _files(pattern: str) -> list[Path]:

@@ -37,7 +37,7 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
         "cpu": cpu_name(),
         **_machine(),
         "packages": {name: _version(name) for name in PACKAGES},
-        "cache": {"folder": folder, "problem": problem, "bytes": sum(e.stat().st_size for e in entries())},
+        "cache": {"folder": folder, "problem": problem, "bytes": sum(entries().values())},
         "environment": {k: v for k, v in sorted(os.environ.items()) if k.startswith("LEGATO_")},
     }
     if args.peaks and not data["problem"]:

@@ -170,17 +170,18 @@ def _pruned(folder: int, limit: int) -> int:
     removed, kept, old = 0, [], time.time() - _ABANDONED
     with os.scandir(folder) as entries:
         for entry in entries:
-            status = entry.stat(follow_symlinks=False)
-            if entry.name.endswith(".bin"):
-                kept.append((status.st_mtime, status.st_size, entry.name))
-            elif entry.name.endswith(".tmp") and status.st_mtime < old:
-                os.unlink(entry.name, dir_fd=folder)
-                removed += status.st_size
+            with suppress(FileNotFoundError):  # somebody else was faster
+                status = entry.stat(follow_symlinks=False)
+                if entry.name.endswith(".bin"):
+                    kept.append((status.st_mtime, status.st_size, entry.name))
+                elif entry.name.endswith(".tmp") and status.st_mtime < old:
+                    os.unlink(entry.name, dir_fd=folder)
+                    removed += status.st_size
     total = sum(size for _, size, _ in kept)
     for _, size, name in sorted(kept):
         if total <= limit:
             break
-        with suppress(FileNotFoundError):  # somebody else was faster
+        with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=folder)
         total -= size
         removed += size
