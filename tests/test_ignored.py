@@ -50,6 +50,9 @@ SILENT = {
     "bound_type_vars": {"mod"},  # all is in the expression
     "all_type_vars": {"mod"},
     "transform": {"context"},  # of a pass: those who override it may want it
+    "should_run": {"mod", "info"},  # of an instrument, likewise
+    "run_before_pass": {"mod", "info"},
+    "run_after_pass": {"mod", "info"},
     "rewrite_call": {"pre"},
     "rewrite_tuple": {"pre"},
     "rewrite_tuple_getitem": {"pre"},
@@ -115,6 +118,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     legato.compile(str(folder / "m.onnx")).save(folder / "m.legato")
     np.savez(folder / "x.npz", x=np.ones((3, 4), "float32"))
     np.save(folder / "x.npy", np.ones((3, 4), "float32"))
+    own = "from legato.transform import module_pass\n\n\n@module_pass\ndef same(mod):\n    return mod\n"
+    (folder / "passes.py").write_text(own)
     return folder
 
 
@@ -134,6 +139,7 @@ GIVEN = {  # arguments in their shortest form, with another value than by defaul
     "best": "--best", "bounds": "--bounds", "all": "--all",
     "trace": "--trace out.trace", "html": "--html out.html",
     "passes": "-p simplify", "list": "--list", "print_after": "--print-after simplify", "time": "--time",
+    "print_before": "--print-before simplify", "dump": "--dump stages", "rules": "--rules", "use": "--use passes.py",
 }  # fmt: skip
 VERBS = {  # what each verb is called with beside the argument
     "check": "m.onnx", "compile": "m.onnx -o out.legato", "run": "m.onnx --fill random", "verify": "m.onnx",
@@ -168,7 +174,7 @@ def test_an_argument_is_read_or_refused(
     """With a model, and with a compiled program in its place. Nothing is measured."""
     for measures in ("legato.bench.bench", "legato.profile.profile", "legato.compare.verify"):
         monkeypatch.setattr(measures, _stop)
-    for name in ("m.onnx", "m.legato", "x.npz", "x.npy"):
+    for name in ("m.onnx", "m.legato", "x.npz", "x.npy", "passes.py"):
         (tmp_path / name).symlink_to(files / name)
     monkeypatch.chdir(tmp_path)
     usual = VERBS[verb].replace("m.onnx", f"m.{kind}").split()

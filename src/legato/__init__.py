@@ -43,7 +43,7 @@ def compile(  # the name that users look for
     keep: Iterable[str] = (),
     ops: Iterable[Op] = (),
     custom: Mapping[str, Callable[..., Any]] | None = None,
-    passes: Iterable[Pass] | None = None,
+    passes: Iterable[Pass | str] | str | None = None,
     memory_limit: int = 0,
     progress: Callable[[str], None] | None = None,
     precision: str | None = None,
@@ -62,7 +62,8 @@ def compile(  # the name that users look for
     threads: default number of threads of calls; it does not enter the code, and results do not depend on it.
     keep:    stages whose text `exe.module_after(stage)` shall give: names of passes, "lower", "tir"; "*": all.
     ops:     operators of your own; custom: converters of your own for ONNX operators, by "domain::Op".
-    passes:  what is done to the program before it is lowered; None: `legato.pipelines.DEFAULT`.
+    passes:  what is done to the program before it is lowered, as passes and texts that name them (docs/passes.md):
+             `[my_pass, "default"]`; None: "default", which is `legato.pipelines.DEFAULT`.
     memory_limit: of the workspace of one call, in bytes; 0: none.
     precision: None: algorithms that round about as much as the sums as they stand; "exact": those sums only, and
              subnormal numbers do not count as 0; "fast": also algorithms with somewhat larger errors; "bfloat16":
@@ -80,9 +81,9 @@ def compile(  # the name that users look for
     from legato.base.precision import precision as as_precision
     from legato.base.target import target as as_target
     from legato.driver import CompileOptions, compile_module, load_model, split_shapes
-    from legato.pipelines import DEFAULT
+    from legato.pipelines import as_passes
 
-    chosen = DEFAULT if passes is None else tuple(passes)
+    chosen = as_passes(passes)
     exactness = as_precision(precision)
     kept = frozenset((keep,) if isinstance(keep, str) else keep)
     own, sizes = split_shapes(model, shapes)

@@ -37,7 +37,7 @@ from legato.transform.to_a_normal import ToANormal
 from legato.transform.to_graph import ToGraph
 from legato.transform.update_in_place import UpdateInPlace
 
-__all__ = ["BY_PRECISION", "DEFAULT", "for_bodies", "for_precision"]
+__all__ = ["BY_PRECISION", "DEFAULT", "as_passes", "for_bodies", "for_precision"]
 
 DEFAULT: tuple[Pass, ...] = (
     InferTypes(),
@@ -76,6 +76,27 @@ DEFAULT: tuple[Pass, ...] = (
     ReadPrograms(),
     Fuse(),
 )
+
+
+def as_passes(given: object) -> tuple[Pass, ...]:
+    """Passes as `legato.compile` takes them: passes, what has one as its `step` (those of `relay.transform`), and texts
+    that name them, in which "default" stands for `DEFAULT`. CompileError for anything else."""
+    if given is None:
+        return DEFAULT
+    items = (given,) if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
+    return tuple(step for item in items for step in _as_passes(item))
+
+
+def _as_passes(item: object) -> tuple[Pass, ...]:
+    if isinstance(item, str):
+        from legato.transform._text import read_passes  # on use: few name passes by text
+
+        return read_passes(item, {"default": DEFAULT})
+    step = getattr(item, "step", item)
+    if isinstance(step, Pass):
+        return (step,)
+    hint = "legato.transform has decorators that make passes of functions: @function_pass, @module_pass"
+    raise CompileError(f"passes: got {item!r:.80}, wanted passes or their names", hint=hint)
 
 
 def for_bodies(passes: Iterable[Pass]) -> tuple[tuple[Pass, ...], tuple[Pass, ...]]:

@@ -142,10 +142,53 @@ def test_wrong_arguments(arguments: tuple[str, ...], message: str, call: Any) ->
 def test_a_list_refuses_every_other_argument() -> None:
     parser = argparse.ArgumentParser()
     opt.add_arguments(parser)
-    assert {a.dest for a in parser._actions} - {"help", "list"} == set(opt._OF_RUNS)
+    assert {a.dest for a in parser._actions} - {"help", "list", "use"} == set(opt._OF_RUNS)
 
 
 @pytest.mark.parametrize("arguments", [(), ("mlp.relay",), ("-p", "fuse")])
 def test_missing_arguments(arguments: tuple[str, ...], call: Any) -> None:
     done = call("opt", *arguments, "--json")
     assert (done.code, done.json["error"]["message"]) == (2, "MODEL and -p are required, or --list")
+
+
+OWN = """
+from legato.patterns import rewrite, rule
+from legato.transform import function_pass
+
+TWICE = rule("multiply(%x, 2f) => add(%x, %x)")
+
+
+@function_pass
+def twice_is_sum(func, mod, *, on: bool = True):
+    \"\"\"A product with 2 is a sum.\"\"\"
+    return rewrite(TWICE, func, mod) if on else func
+"""
+
+
+def test_passes_of_ones_own(call: Any) -> None:
+    Path("own.py").write_text(OWN)
+    done = call("opt", "mixed.relay", "--use", "own.py", "-p", "simplify, twice-is-sum", "--rules", "--json")
+    assert "add(%x, %x)" in done.json["text"] or "add(%y, %y)" in done.json["text"]
+    (row,) = done.json["rules"]
+    assert (row["pass"], row["rule"], row["times"]) == ("twice-is-sum", "multiply(%x, 2f) => add(%x, %x)", 1)
+    assert row["at"] == f"{Path('own.py').resolve()}:5"
+    assert "1×  twice-is-sum  multiply(%x, 2f) => add(%x, %x)" in done.err
+    done = call("opt", "mixed.relay", "--use", "own.py", "-p", "twice-is-sum{on=false}", "--rules", "--json")
+    assert done.json["rules"] == []
+    assert "twice-is-sum" in call("opt", "--list", "--use", "own.py").out
+
+
+def test_code_that_makes_no_passes(call: Any) -> None:
+    Path("own.py").write_text("x = 1\n")
+    assert "own.py makes no pass" in call("opt", "mixed.relay", "--use", "own.py", "-p", "simplify").err
+    Path("own.py").write_text(OWN.replace("twice_is_sum", "fuse"))
+    assert "another pass is called fuse" in call("opt", "mixed.relay", "--use", "own.py", "-p", "simplify").err
+    assert "there is no such file" in call("opt", "mixed.relay", "--use", "none.py", "-p", "simplify").err
+
+
+def test_programs_before_and_after_and_in_a_folder(call: Any) -> None:
+    done = call("opt", "mlp.relay", "-p", "fold-constant, simplify", "--print-before", "simplify", "--dump", "stages")
+    assert done.err.startswith("// before simplify\n")
+    assert sorted(path.name for path in Path("stages").iterdir()) == ["01_fold-constant.txt", "02_simplify.txt"]
+    done = call("opt", "mlp.relay", "-p", "simplify", "--print-before", "fuse")
+    assert "--print-before: no pass fuse is run" in done.err

@@ -33,6 +33,7 @@ class Config:
     verify: bool = False  # verify the module after every pass
     bounds: bool = False  # every access of compiled programs is tested when they run; one outside is an InternalError
     time_passes: bool = False  # print the time of every pass to stderr
+    print_before: str = ""  # comma-separated pass names whose input is printed to stderr; "all" for every pass
     print_after: str = ""  # comma-separated pass names whose output is printed to stderr; "all" for every pass
     dump_dir: str = ""  # write the IR after every pass there
 

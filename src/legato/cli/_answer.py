@@ -30,7 +30,9 @@ class Answer:
 def rows(table: Iterable[Sequence[str]], right: Sequence[int] = ()) -> str:
     """Lines with aligned columns; those numbered in `right` to the right."""
     lines = [list(row) for row in table]
-    widths = [max((len(row[n]) for row in lines if n < len(row)), default=0) for n in range(max(map(len, lines)))]
+    widths = [
+        max((len(row[n]) for row in lines if n < len(row)), default=0) for n in range(max(map(len, lines), default=0))
+    ]
     shown = (
         "  ".join(cell.rjust(widths[n]) if n in right else cell.ljust(widths[n]) for n, cell in enumerate(row))
         for row in lines

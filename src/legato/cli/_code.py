@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from legato.base.errors import CompileError, LegatoError
 from legato.cli._arguments import refuse
 
-__all__ = ["take_code"]
+if TYPE_CHECKING:
+    from legato.transform.pass_ import Pass
+
+__all__ = ["passes_of_code", "take_code"]
 
 
 def take_code(args: argparse.Namespace) -> None:
@@ -32,6 +36,40 @@ def take_code(args: argparse.Namespace) -> None:
         hint = "--trust runs it; a script in a .relax file is only read"
         raise CompileError(f"{file} is code: to have its model, it would be run", hint=hint)
     args.model, args.program = file, _program(_run(file), file, name)
+
+
+def passes_of_code(files: Sequence[Path]) -> dict[str, type[Pass]]:
+    """Runs files that the user names as code: the passes that they make, by name. CompileError for a file without any,
+    for a name that two passes have, and one that a pass of the compiler has."""
+    from legato.transform import table
+
+    found: dict[str, type[Pass]] = {}
+    for file in files:
+        own = _passes(_run(file))
+        if not own:
+            hint = "a function with @legato.transform.function_pass or @module_pass above it"
+            raise CompileError(f"{file} makes no pass", hint=hint)
+        for name, made in own.items():
+            if name in table() or found.setdefault(name, made) is not made:
+                raise CompileError(f"{file}: another pass is called {name}", hint="@function_pass(name=…)")
+    return found
+
+
+def _passes(module: ModuleType) -> dict[str, type[Pass]]:
+    """The passes that a file makes: functions with a decorator, and classes of its own."""
+    from inspect import isabstract
+
+    from legato.transform.pass_ import Pass
+
+    found = {}
+    for value in vars(module).values():
+        if isinstance(value, Pass):
+            found[value.name] = type(value)
+            continue
+        is_own = isinstance(value, type) and issubclass(value, Pass) and value.__module__ == module.__name__
+        if is_own and not isabstract(value):
+            found[value.name] = value
+    return found
 
 
 def _parts(model: Path) -> tuple[Path | None, str | None]:

@@ -2,12 +2,13 @@
 
 Passes are named in their order, with options in braces: -p "fold-constant, fuse{max-ops=32}". Before the first of them
 types are inferred; after each the program is verified, and an error names the pass. --list shows all passes, their
-options, and the lists of passes that are named as one."""
+options, and the lists of passes that are named as one. --use FILE.py runs a file that makes passes of its own."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from legato.base.errors import CompileError
 from legato.cli import _arguments
 from legato.cli._answer import Answer, Tell, rows, size
+from legato.cli._code import passes_of_code
 from legato.cli._modules import FORMS, add_forms, require_form, shown, text_of, write_module
 
 if TYPE_CHECKING:
@@ -23,7 +25,10 @@ if TYPE_CHECKING:
 
 __all__ = ["add_arguments", "run"]
 
-_OF_RUNS: Final = ("model", "passes", "print_after", "time", "output", *FORMS, "shape", "constant", "trust")
+_OF_RUNS: Final = (
+    "model", "passes", "print_after", "print_before", "dump", "time", "rules", "output", *FORMS, "shape", "constant",
+    "trust",
+)  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +42,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--print-after", action="append", default=[], metavar="PASS",
         help="print the program after this pass, or after all, to standard error; may be given several times",
     )  # fmt: skip
+    parser.add_argument(
+        "--print-before", action="append", default=[], metavar="PASS", help="the same, before this pass, or each"
+    )
+    parser.add_argument("--dump", type=Path, metavar="DIR", help="write the program after each pass to a file there")
     parser.add_argument("--time", action="store_true", help="print the time of each pass to standard error")
+    parser.add_argument(
+        "--rules", action="store_true", help="print to standard error how often each rule was applied, and its line"
+    )
+    parser.add_argument(
+        "--use", action="append", default=[], type=Path, metavar="FILE.py", help="code to run: passes of your own"
+    )
     parser.add_argument("-o", "--output", type=Path, help="a .relay, .relax or .json file for the program")
     add_forms(parser)
     _arguments.add_model(parser)
@@ -47,7 +62,7 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
     """The program after the passes, or the list of them."""
     if args.list:
         _arguments.refuse(args, "--list runs nothing", *_OF_RUNS)
-        return _listed()
+        return _listed(passes_of_code(args.use))
     if args.model is None or not args.passes:
         args.parser.error("MODEL and -p are required, or --list")
     if _arguments.is_artifact(args.model):
@@ -66,21 +81,38 @@ def _passes(args: argparse.Namespace) -> tuple[Pass, ...]:
     from legato.pipelines import BY_PRECISION
     from legato.transform._text import read_passes
 
-    return tuple(step for text in args.passes for step in read_passes(text, BY_PRECISION))
+    own = passes_of_code(args.use)
+    return tuple(step for text in args.passes for step in read_passes(text, BY_PRECISION, own))
 
 
 def _observer(args: argparse.Namespace, passes: Sequence[Pass]) -> Observer:
-    """What verifies, prints and times. CompileError for a pass to print after that is not run."""
+    """What verifies, prints and times. CompileError for a pass to print before or after that is not run."""
     from legato.base.config import config
+    from legato.base.tally import Tally
     from legato.transform.pass_ import Observer
 
     names = [*dict.fromkeys(step.name for step in passes)]
-    for name in args.print_after:
-        if name not in (*names, "all"):
-            raise CompileError(f"--print-after: no pass {name} is run", hint=f"one of {', '.join(names)}, all")
+    for option in ("print_after", "print_before"):
+        for name in getattr(args, option):
+            if name not in (*names, "all"):
+                message = f"--{option.replace('_', '-')}: no pass {name} is run"
+                raise CompileError(message, hint=f"one of {', '.join(names)}, all")
     own = config()
-    wanted = "all" if "all" in args.print_after else ",".join(args.print_after) or own.print_after
-    return Observer(replace(own, verify=True, time_passes=args.time or own.time_passes, print_after=wanted))
+    return Observer(
+        replace(
+            own,
+            verify=True,
+            time_passes=args.time or own.time_passes,
+            print_after=_names(args.print_after) or own.print_after,
+            print_before=_names(args.print_before) or own.print_before,
+            dump_dir=own.dump_dir if args.dump is None else str(args.dump),
+        ),
+        rules=Tally() if args.rules else None,
+    )
+
+
+def _names(given: Sequence[str]) -> str:
+    return "all" if "all" in given else ",".join(given)
 
 
 def _run(mod: Module, passes: Sequence[Pass], observer: Observer, tell: Tell) -> Module:
@@ -105,10 +137,13 @@ def _run(mod: Module, passes: Sequence[Pass], observer: Observer, tell: Tell) ->
 def _answer(mod: Module, passes: Sequence[Pass], observer: Observer, args: argparse.Namespace) -> Answer:
     from legato.transform._text import show_pass
 
+    if observer.rules is not None:
+        print(rows(observer.rules.lines()), file=sys.stderr)
     data = {
         "model": str(args.model),
         "passes": [show_pass(step) for step in passes],
         "seconds": observer.times,
+        **({} if observer.rules is None else {"rules": observer.rules.to_json()}),
         "output": None if args.output is None else str(args.output),
     }
     if args.output is None:
@@ -118,14 +153,14 @@ def _answer(mod: Module, passes: Sequence[Pass], observer: Observer, args: argpa
     return Answer(data, f"written  {args.output}: {size(args.output.stat().st_size)}")
 
 
-def _listed() -> Answer:
+def _listed(used: Mapping[str, type[Pass]]) -> Answer:
     from legato.pipelines import BY_PRECISION
     from legato.transform import table
     from legato.transform._text import options, show_pass, show_value, summary
 
     passes: list[dict[str, Any]] = []
     lines: list[tuple[str, str]] = []
-    for name, of in table().items():
+    for name, of in {**table(), **used}.items():
         own = {option.name: show_value(option.default) for option in options(of).values()}
         passes.append({"name": name, "summary": summary(of), "options": own})
         lines.append((name, summary(of)))

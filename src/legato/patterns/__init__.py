@@ -7,6 +7,7 @@ found = match(pattern, expr)               # found[x] is what x stands for, None
 
 from __future__ import annotations
 
+from legato.base.tally import counting
 from legato.patterns.build import (
     dominates,
     has_attr,
@@ -29,6 +30,7 @@ from legato.patterns.partition import partition
 from legato.patterns.pattern import FunctionPattern, Pattern
 from legato.patterns.rewrite import Callback, Rule, rewrite
 
-__all__ = ["Callback", "Equation", "FunctionPattern", "Match", "Pattern", "Rule", "dominates", "has_attr", "has_dtype",
-           "has_shape", "has_type", "is_constant", "is_expr", "is_if", "is_let", "is_op", "is_tuple",
-           "is_tuple_get_item", "is_var", "match", "partition", "rewrite", "rule", "wildcard"]  # fmt: skip
+__all__ = ["Callback", "Equation", "FunctionPattern", "Match", "Pattern", "Rule", "counting", "dominates",
+           "has_attr", "has_dtype", "has_shape", "has_type", "is_constant", "is_expr", "is_if", "is_let", "is_op",
+           "is_tuple", "is_tuple_get_item", "is_var", "match", "partition", "rewrite", "rule",
+           "wildcard"]  # fmt: skip

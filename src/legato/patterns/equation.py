@@ -10,6 +10,7 @@ that is anywhere, and whether the sides are equal.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
@@ -18,6 +19,7 @@ from typing import Any, Final
 
 from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError, TypeCheckError
+from legato.base.tally import line_of
 from legato.infer.infer import infer_function
 from legato.ir import expr as ir
 from legato.ir.expr import Call, Constant, Constructor, Expr, Function, GlobalVar, If, Let, Tuple, TupleGetItem, Var
@@ -142,13 +144,15 @@ def rule(lhs: str | Side, rhs: Side | None = None, name: str = "") -> Equation:
             raise CompileError(
                 "a rule is one text, or two functions", hint="write both sides in the text: left => right"
             )
-        return _of_text(lhs, name or lhs.strip())
+        caller = sys._getframe(1)
+        at = f"{caller.f_code.co_filename}:{caller.f_lineno}"
+        return _of_text(lhs, name or lhs.strip(), at)
     if rhs is None:
         raise CompileError("a rule by functions has two sides", hint="rule(lambda x: …, lambda x: …)")
     return _of_functions(lhs, rhs, name or getattr(lhs, "__name__", "a rule"))
 
 
-def _of_text(text: str, name: str) -> Equation:
+def _of_text(text: str, name: str, at: str) -> Equation:
     left, arrow, right = text.partition(_ARROW)
     if not arrow:
         raise CompileError(f"a rule has a left and a right side: {text!r}", hint="write left => right")
@@ -159,7 +163,7 @@ def _of_text(text: str, name: str) -> Equation:
     for var in free_vars(rhs):
         if var.name not in known:
             raise CompileError(f"%{var.name} is on the right side of a rule only", details=[f"rule : {name}"])
-    return _equation(lhs, substitute(rhs, {var: known[var.name] for var in free_vars(rhs)}), name)
+    return _equation(lhs, substitute(rhs, {var: known[var.name] for var in free_vars(rhs)}), name, at)
 
 
 def _parsed(text: str, names: tuple[str, ...]) -> Expr:
@@ -178,15 +182,15 @@ def _of_functions(lhs: Side, rhs: Side, name: str) -> Equation:
     for side in (left, right):
         if not isinstance(side, Expr):
             raise CompileError(f"a side of a rule is an expression, got {side!r}", details=[f"rule : {name}"])
-    return _equation(left, right, name)
+    return _equation(left, right, name, line_of(lhs))
 
 
-def _equation(lhs: Expr, rhs: Expr, name: str) -> Equation:
+def _equation(lhs: Expr, rhs: Expr, name: str, at: str) -> Equation:
     variables: dict[Var, Pattern] = {var: WildcardPattern() for var in free_vars(lhs)}
     lost = next((var for var in free_vars(rhs) if var not in variables), None)
     if lost is not None:
         raise CompileError(f"%{lost.name} is on the right side of a rule only", details=[f"rule : {name}"])
-    return Equation(_pattern(lhs, variables), variables, lhs, rhs, name=name, needs_types=True)
+    return Equation(_pattern(lhs, variables), variables, lhs, rhs, name=name, at=at, needs_types=True)
 
 
 def _pattern(lhs: Expr, variables: Mapping[Var, Pattern]) -> Pattern:

@@ -15,6 +15,7 @@ from typing import Final
 
 from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError, VerifyError
+from legato.base.tally import count, line_of
 from legato.ir.equal import alpha_equal
 from legato.ir.expr import Expr
 from legato.ir.module import Module
@@ -38,12 +39,14 @@ _ROOM: Final = 1000  # … how many more a program may come to have
 class Rule(ABC):
     """What `pattern` matches is replaced.
 
-    name: in messages. once: in the first round only. needs_types: `replacement` is given expressions with types.
-    shared: also where a value inside the match is used outside; there it stays.
+    name: in messages; at: the line of source that makes it, as file:line. once: in the first round only. needs_types:
+    `replacement` is given expressions with types. shared: also where a value inside the match is used outside; there it
+    stays.
     """
 
     pattern: Pattern
     name: str = field(default="a rule", kw_only=True)
+    at: str = field(default="", kw_only=True)
     once: bool = field(default=False, kw_only=True)
     needs_types: bool = field(default=False, kw_only=True)
     shared: bool = field(default=False, kw_only=True)
@@ -65,6 +68,10 @@ class Callback(Rule):
     """A rule whose replacements a function makes, which answers for what they mean."""
 
     build: Callable[[Expr, Expr, Match], Expr | None]
+
+    def __post_init__(self) -> None:
+        if not self.at:
+            object.__setattr__(self, "at", line_of(self.build))
 
     def replacement(self, old: Expr, now: Expr, match: Match) -> Expr | None:
         made = self.build(old, now, match)
@@ -116,6 +123,7 @@ def _applied(rule: Rule, scene: _Scene) -> Expr:
     declined: set[int] = set()  # of the matches that are in the way of others, too
     while matches := _matches(rule, scene, declined):
         new: dict[int, Expr] = {}
+        done = 0
         for node in graph.order:
             new[id(node)] = now = with_operands(node, new)
             match = matches.get(id(node))
@@ -126,6 +134,8 @@ def _applied(rule: Rule, scene: _Scene) -> Expr:
                 declined.add(id(node))
             else:
                 new[id(node)] = made
+                done += 1
+        count(rule, done)
         if not declined.issuperset(matches):
             found = new[id(graph.root)]
             return found if graph.root.ty is None else typed(found, graph.module)

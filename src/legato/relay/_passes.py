@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar, Token
 from dataclasses import field
-from typing import Any, Final, Self, SupportsIndex
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Self, SupportsIndex
 
 from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError
@@ -15,10 +16,20 @@ from legato.ir.expr import Function
 from legato.ir.module import Module
 from legato.relay.module import IRModule
 
+if TYPE_CHECKING:
+    from legato.transform.pass_ import Pass as Step
+
 __all__ = ["FunctionPass", "ModulePass", "Pass", "PassContext", "PassInfo", "PrintIR", "function_pass", "module_pass",
            "pass_of"]  # fmt: skip
 
-CONFIGS: Final[tuple[str, ...]] = ("relay.FuseOps.max_depth", "relax.FuseOps.max_depth")
+CONFIGS: Final[Mapping[str, type]] = MappingProxyType(
+    {
+        "relay.FuseOps.max_depth": int,
+        "relax.FuseOps.max_depth": int,
+    }
+)  # what has a meaning, and the type of its values
+_DEPTHS: Final = ("relay.FuseOps.max_depth", "relax.FuseOps.max_depth")
+_TVM_TYPES: Final[Mapping[type, str]] = MappingProxyType({int: "IntImm", bool: "Bool", str: "runtime.String"})
 _SKIPPED: Final = ("Compiler", "Extern", "SkipOptimization")  # attributes of functions that function passes leave alone
 
 
@@ -52,10 +63,7 @@ class PassContext:
 
     def __post_init__(self) -> None:
         for name, value in (self.config or {}).items():
-            if name not in CONFIGS:
-                raise CompileError(f"there is no pass configuration {name!r}", hint=f"there are {', '.join(CONFIGS)}")
-            if not isinstance(value, SupportsIndex):
-                raise CompileError(f"the configuration {name} is an integer, got {value!r}")
+            _require_config(name, value)
 
     def __enter__(self) -> Self:
         self._tokens.append(_current.set(self))
@@ -85,7 +93,17 @@ class PassContext:
     @staticmethod
     def list_configs() -> Mapping[str, Any]:
         """The configurations that have a meaning, with the type of each."""
-        return {name: {"type": "IntImm"} for name in CONFIGS}
+        return {name: {"type": _TVM_TYPES[kind]} for name, kind in CONFIGS.items()}
+
+    def override_instruments(self, instruments: Sequence[Any] | None) -> None:
+        """Other instruments from here on: those that there were leave the context, these enter it."""
+        self.tell("exit_pass_ctx")
+        self.instruments = instruments
+        self.tell("enter_pass_ctx")
+
+    def option(self, name: str, default: Any) -> Any:
+        """What the configuration says under `name`, one of `CONFIGS`."""
+        return (self.config or {}).get(name, default)
 
     def enables(self, info: PassInfo) -> bool:
         """Whether `Sequential` runs the pass."""
@@ -96,12 +114,22 @@ class PassContext:
     @property
     def max_depth(self) -> int | None:
         """How many operators a group of FuseOps has at most; None: as many as it has by itself."""
-        found = [int(value) for name, value in (self.config or {}).items() if name in CONFIGS]
+        found = [int(value) for name in _DEPTHS if (value := self.option(name, None)) is not None]
         return min(found, default=None)
 
     def tell(self, event: str, *args: Any) -> list[Any]:
         """Calls a method of every instrument that has it."""
         return [getattr(i, event)(*args) for i in self.instruments or () if hasattr(i, event)]
+
+
+def _require_config(name: str, value: Any) -> None:
+    """CompileError for a configuration that there is not, and for a value of another type."""
+    if name not in CONFIGS:
+        raise CompileError(f"there is no pass configuration {name!r}", hint=f"there are {', '.join(CONFIGS)}")
+    kind = CONFIGS[name]
+    if not isinstance(value, SupportsIndex if kind is int else kind):
+        words = {int: "an integer", bool: "True or False", str: "a string"}
+        raise CompileError(f"the configuration {name} is {words[kind]}, got {value!r}")
 
 
 _DEFAULT: Final = PassContext()
@@ -127,6 +155,13 @@ class Pass(ABC):
         if not isinstance(mod, IRModule | Module):
             raise CompileError(f"{self.name} takes a module or a function, got {type(mod).__name__}")
         return self._run(mod if isinstance(mod, IRModule) else IRModule(mod))
+
+    @property
+    def step(self) -> Step:
+        """This pass as one of the compiler's, as `legato.compile(passes=…)` takes them."""
+        from legato.relay._as_step import AsStep  # on use: programs that build no pass need no compiler
+
+        return AsStep(self)
 
     def _run(self, mod: IRModule) -> IRModule:
         context = PassContext.current()

@@ -19,6 +19,7 @@ from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError, InternalError
 from legato.base.lexer import Token, number, quote
 from legato.base.tokens import TokenStream
+from legato.transform._decorators import MadePass
 from legato.transform._table import table
 from legato.transform.pass_ import Pass
 
@@ -83,8 +84,9 @@ def _converted(value: Any, kind: type) -> Any:
 
 
 def summary(of: type[Pass]) -> str:
-    """What a pass does: the first paragraph of its file, in one line; empty where Python keeps no docstrings."""
-    text = sys.modules[of.__module__].__doc__ or ""
+    """What a pass does: the first paragraph of its file, or of the function that it is made of, in one line; empty
+    where Python keeps no docstrings."""
+    text = (of.__doc__ if issubclass(of, MadePass) else sys.modules[of.__module__].__doc__) or ""
     return " ".join(text.strip().partition("\n\n")[0].split())
 
 
@@ -105,19 +107,25 @@ def show_value(value: Any) -> str:
     return quote(value) if isinstance(value, str) else repr(value)
 
 
-def read_passes(text: str, lists: Mapping[str, Sequence[Pass]] = MappingProxyType({})) -> tuple[Pass, ...]:
-    """The passes that `text` names; the name of one of `lists` stands for its passes.
+def read_passes(
+    text: str,
+    lists: Mapping[str, Sequence[Pass]] = MappingProxyType({}),
+    own: Mapping[str, type[Pass]] = MappingProxyType({}),
+) -> tuple[Pass, ...]:
+    """The passes that `text` names; the name of one of `lists` stands for its passes, and `own` are passes beside those
+    of the table.
 
     ParseError, with the place, for a text of another form, for a pass or option that there is not, an option that is
     given twice, and a value that is of another kind than the option has, or that the pass refuses.
     """
-    return _Reader(TokenStream(text, "<passes>"), lists).read()
+    return _Reader(TokenStream(text, "<passes>"), lists, {**table(), **own}).read()
 
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
     stream: TokenStream
     lists: Mapping[str, Sequence[Pass]]
+    known: Mapping[str, type[Pass]]
 
     def read(self) -> tuple[Pass, ...]:
         """All passes of the text."""
@@ -134,15 +142,14 @@ class _Reader:
             if self.stream.at("{"):
                 raise self.stream.error(f"{name.text} is a list of passes, which has no options")
             return self.lists[name.text]
-        known = table()
-        if name.text not in known:
-            names = (*known, *self.lists)
+        if name.text not in self.known:
+            names = (*self.known, *self.lists)
             close = get_close_matches(name.text, names, 3)
             hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(names)}"
             raise self.stream.error(f"there is no pass {name.text}", name, hint)
-        given = self.given(known[name.text])
+        given = self.given(self.known[name.text])
         try:
-            return [known[name.text](**given)]
+            return [self.known[name.text](**given)]
         except CompileError as error:  # the pass refuses values
             raise self.stream.error(f"pass {name.text}: {error.message}", name, error.hint) from error
 

@@ -13,6 +13,7 @@ from typing import ClassVar
 from legato.base.config import Config, config
 from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError, InternalError, RunError, VerifyError
+from legato.base.tally import Tally
 from legato.ir.expr import Function
 from legato.ir.module import Module
 
@@ -56,22 +57,30 @@ class FunctionPass(Pass):
 
 @dataclass(slots=True)
 class Observer:
-    """Watches a pipeline: times, verifies, prints, dumps and keeps modules as `config` and the caller ask."""
+    """Watches a pipeline: times, verifies, prints, dumps and keeps modules as `config` and the caller ask; `rules`, if
+    given, counts how often each rule was applied."""
 
     settings: Config = field(default_factory=config)
     keep: frozenset[str] = frozenset()  # names of passes whose output is kept; "*" keeps all
     progress: Callable[[str], None] | None = None
     times: dict[str, float] = field(default_factory=dict)
     kept: dict[str, Module] = field(default_factory=dict)
+    rules: Tally | None = None
     _count: int = 0
 
-    def before(self, name: str) -> None:
-        """Called before pass `name`."""
+    def before(self, name: str, mod: Module) -> None:
+        """Called before pass `name`, which is given `mod`."""
         if self.progress is not None:
             self.progress(name)
+        if _is_named(name, self.settings.print_before):
+            print(f"// before {name}\n{mod}", file=sys.stderr)
+        if self.rules is not None:
+            self.rules.begin()
 
     def after(self, name: str, old: Module, new: Module, seconds: float) -> None:
         """Called after pass `name`."""
+        if self.rules is not None:
+            self.rules.end(name)
         self._count += 1
         self.times[name] = self.times.get(name, 0.0) + seconds
         if name in self.keep or "*" in self.keep:
@@ -84,12 +93,22 @@ class Observer:
         s = self.settings
         if s.time_passes:
             print(f"{name:24s} {seconds * 1e3:9.2f} ms{' (unchanged)' if new is old else ''}", file=sys.stderr)
-        if s.print_after and (s.print_after == "all" or name in s.print_after.split(",")):
+        if _is_named(name, s.print_after):
             print(f"// after {name}{' (unchanged)' if new is old else ''}\n{new}", file=sys.stderr)
         if s.dump_dir:
             folder = Path(s.dump_dir)
             folder.mkdir(parents=True, exist_ok=True)
             (folder / f"{self._count:02d}_{name}.txt").write_text(str(new), encoding="utf-8")
+
+    def close(self) -> None:
+        """Called when all passes have run, or one has failed."""
+        if self.rules is not None:
+            self.rules.close()
+
+
+def _is_named(name: str, wanted: str) -> bool:
+    """Whether a setting, names with commas between them or "all", means this pass."""
+    return wanted == "all" or name in wanted.split(",")
 
 
 def _verify(name: str, mod: Module) -> None:
@@ -104,9 +123,16 @@ def _verify(name: str, mod: Module) -> None:
 def run(mod: Module, passes: Sequence[Pass], observer: Observer | None = None) -> Module:
     """`mod` after `passes` in order. An InternalError names the pass that broke, and those that ran before it."""
     observer = observer or Observer()
+    try:
+        return _run(mod, passes, observer)
+    finally:
+        observer.close()
+
+
+def _run(mod: Module, passes: Sequence[Pass], observer: Observer) -> Module:
     done: list[str] = []
     for p in passes:
-        observer.before(p.name)
+        observer.before(p.name, mod)
         start = time.perf_counter()
         try:
             new = p(mod)
