@@ -41,18 +41,23 @@ from legato.ops.reshape import reshape
 from legato.ops.transpose import transpose
 from legato.transform._blocks import with_bindings, with_blocks
 from legato.transform.pass_ import FunctionPass
+from legato.transform.to_a_normal import ToANormal
 
 __all__ = ["Fuse"]
 
 
 @dataclass(frozen=True, slots=True)
 class Fuse(FunctionPass):
-    """A-normal form → A-normal form whose operator calls are calls of primitive functions."""
+    """Module → A-normal form whose operator calls are calls of primitive functions."""
 
     name = "fuse"
     max_ops: int = 48  # operators in one group: bounds the time to compile a kernel
     max_row: int = 4096  # elements in a row of a chain, a few rows of which stay in a core's cache
     max_reads: int = 144  # of operands in one group: what is read at several indices is computed at each of them
+
+    def prepared(self, mod: Module) -> Module:
+        """A-normal form: in graphs, blocks share nodes."""
+        return ToANormal()(mod)
 
     def function(self, func: Function, mod: Module) -> Function:
         body = self._block(func.body)
