@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -29,12 +30,15 @@ from legato.ir.parser import parse
 from legato.ir.visit import nodes
 from legato.ops import table
 from legato.ops._families import unary
-from legato.pipelines import DEFAULT
+from legato.patterns import Callback, is_op, rewrite, wildcard
+from legato.pipelines import DEFAULT, as_passes
 from legato.runtime.fill import feeds, fill
 from legato.runtime.program import Constraint, DimInfo, FunctionInfo, TensorInfo
 from legato.runtime.size import Size, compile_size
 from legato.te import math as te
+from legato.transform import function_pass
 from legato.transform.pass_ import Pass
+from legato.transform.to_graph import ToGraph
 
 MLP = """
 #[version = "0.0.5"]
@@ -357,7 +361,8 @@ def test_the_guilty_binding_is_found(tmp_path: Path) -> None:
     assert culprit.stage == "code"
     assert "test.liar" in culprit.text
     assert culprit.text.count("nn.dense") <= 1
-    assert str(culprit) == f"the code for %{culprit.node} computes something else than its operators"
+    what = f"the code for %{culprit.node} (nn.dense, test.liar at <text>:7:12)"
+    assert str(culprit) == f"{what} computes something else than its operators"
     # The reproducer, written and read again, shows it too.
     save_text(culprit.program, tmp_path / "small.relay")
     again = load_text(tmp_path / "small.relay", ops={**table(), liar.name: liar})
@@ -392,6 +397,28 @@ def test_the_guilty_pass_is_found() -> None:
     assert "negative" not in culprit.text  # the program before the pass
 
 
+@function_pass
+def wrong(func: Function, mod: Module) -> Expr:
+    """A softmax of a product is its sigmoid."""
+    x = wildcard()
+    product = is_op("nn.softmax")(is_op("nn.dense")(x, wildcard()))
+    return rewrite(Callback(product, lambda old, now, found: Call(table()["sigmoid"], now.args), once=True), func, mod)
+
+
+def test_the_node_that_a_pass_gets_wrong_is_found(tmp_path: Path) -> None:
+    mod = ToGraph()(legato.parse(CHAIN.replace("test.liar", "exp")))
+    inputs = list(fill(legato.compile(mod).program.functions["main"], dims={"n": 3}).values())
+    culprit = blame(mod, inputs, CompileOptions(host(), passes=as_passes([wrong, "default"])))
+    assert culprit.stage == "wrong"
+    said = rf"pass wrong changes what %{culprit.node} \(nn.softmax at <text>:5:12\) computes"
+    assert re.fullmatch(said, str(culprit))
+    assert [culprit.text.count(name) for name in ("nn.dense", "nn.softmax", "exp")] == [1, 1, 0]
+    # The reproducer shows it, too: the pass changes what it computes.
+    given = list(culprit.inputs.values())
+    (right,), (got,) = (interpret(m, given, float64=True) for m in (culprit.program, wrong(culprit.program)))
+    assert np.abs(right - got).max() > 0.1
+
+
 @dataclass(frozen=True, slots=True)
 class Cancel(Pass):
     """Turns (x + c) - c into x, which is right but for what rounding makes of it."""
@@ -412,7 +439,7 @@ def @main(%x: Tensor[(4,), float32]) { (%x + 12582912f) - 12582912f }
 """)
     options = CompileOptions(host(), passes=(*DEFAULT[:1], Cancel(), *DEFAULT[-8:]))
     culprit = blame(infer(mod), [f32(0.3, 0.6, 1.2, 3.4)], options)
-    assert (culprit.stage, culprit.node) == ("cancel", "")
+    assert (culprit.stage, culprit.node) == ("cancel", "")  # it takes the whole program
 
 
 def test_a_module_unlike_onnxruntime_is_the_importers() -> None:

@@ -54,8 +54,9 @@ class Culprit:
     """Where a wrong result comes from.
 
     stage: "import" (the module itself differs from ONNX Runtime), a pass, or "code" (what is below the passes).
-    node: the binding that is the first to be wrong, where one was found. program: the smallest program found that
-    shows it, and `inputs` for it; `text` is that program's.
+    node: the binding that is the first to be wrong, where one was found, of the program before the pass or of that
+    behind all passes; what: its operators, and their place in the model. program: the smallest program found that shows
+    it, and `inputs` for it; `text` is that program's.
     """
 
     stage: str
@@ -63,15 +64,17 @@ class Culprit:
     text: str
     program: Any  # a Module
     inputs: dict[str, Array]
+    what: str = ""
 
     def __str__(self) -> str:
+        named = f"%{self.node} ({self.what})" if self.what else f"%{self.node}"
         if self.stage == "import":
             return "the module differs from ONNX Runtime before any pass: the importer, or an operator's reference"
         if self.stage != "code":
-            return f"pass {self.stage} changes what the program computes"
+            return f"pass {self.stage} changes what {named if self.node else 'the program'} computes"
         if not self.node:
             return "no single node: what rounding leaves in each adds up to more than is allowed"
-        return f"the code for %{self.node} computes something else than its operators"
+        return f"the code for {named} computes something else than its operators"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +116,7 @@ class Report:
             "peer_off": [o.name for o in self.outputs if o.peer_off],
             "host_operators": self.host_operators,
             "outputs": [{k: _plain(v) for k, v in asdict(output).items()} for output in self.outputs],
-            "culprit": culprit and {"stage": culprit.stage, "node": culprit.node, "text": culprit.text},
+            "culprit": culprit and {"stage": culprit.stage, "node": culprit.node, "what": culprit.what, "text": culprit.text},
         }
 
     def __str__(self) -> str:

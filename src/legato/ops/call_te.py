@@ -138,7 +138,7 @@ def _reference(inputs: tuple[Array, ...], attrs: CallTeAttrs) -> Array | tuple[A
     outs = [
         np.zeros([int(evaluate(d, {})) for d in t.shape], t.dtype.numpy) for t in types if isinstance(t, TensorType)
     ]
-    given = [np.ascontiguousarray(x, t.dtype.numpy) for x, t in zip(inputs, found.stages.inputs, strict=True)]
+    given = [np.asarray(x, t.dtype.numpy, order="C") for x, t in zip(inputs, found.stages.inputs, strict=True)]
     interp.run(found.func, [*given, *outs, *dims])
     return outs[0] if len(outs) == 1 else tuple(outs)
 
