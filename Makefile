@@ -14,7 +14,7 @@ export LEGATO_MODELS ?= $(CURDIR)/.models
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test quick fuzz fuzz-language fuzz-programs fuzz-onnx bounds mutants damaged faults survey tvm isa lint sanitize bench models clean
+.PHONY: help venv demo test quick fuzz fuzz-language fuzz-passes fuzz-programs fuzz-onnx bounds mutants damaged faults survey tvm isa lint sanitize bench models clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -37,6 +37,9 @@ fuzz: $(VENV)/.dev ## FUZZ=2000 random programs for each property of passes, low
 
 fuzz-language: $(VENV)/.dev ## FUZZ=10000 random programs over the whole language for each property of inference, evaluation, text, JSON and passes
 	LEGATO_FUZZ=$(or $(FUZZ),10000) $(BIN)/python -m pytest -n 2 --timeout 0 tests/programs tests/ir tests/transform -k "language or evaluation or everything or float64 or give_the_module or come_back or refused_or"
+
+fuzz-passes: $(VENV)/.dev ## FUZZ=20000 random programs through random sequences of all passes: well-formed after each, and the meaning kept
+	LEGATO_FUZZ=$$(($(or $(FUZZ),20000) / 2)) $(BIN)/python -m pytest -n 2 --timeout 0 tests/transform/test_sequences.py -k "random_sequences"
 
 fuzz-programs: $(VENV)/.dev ## FUZZ=20000 random programs over the whole language, compiled: as interpreted, and nothing left of any run
 	LEGATO_FUZZ=$$(($(or $(FUZZ),20000) / 2)) $(BIN)/python -m pytest --tx 2*popen --dist each --timeout 0 tests/lower/test_whole_programs.py

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+import legato
 from legato.base.errors import UnsupportedError
 from legato.infer.infer import infer
 from legato.interp import evaluate
@@ -82,6 +84,16 @@ def test_language_programs_through_random_sequences(program: language.Program, n
     require_meaning(stages(module, names), lambda mod: same(evaluate(mod, program.args), wanted))
 
 
+FOUND = sorted((Path(__file__).parent / "found").glob("*.relay"))
+
+
+@pytest.mark.parametrize("path", FOUND, ids=lambda path: path.stem)
+def test_what_random_sequences_have_found(path: Path) -> None:
+    """Programs that a pass broke, with the sequence in the first line."""
+    first, _, text = path.read_text().partition("\n")
+    stages(legato.parse(text), first.removeprefix("//").replace(" ", "").split(","))
+
+
 @pytest.mark.parametrize("programs", [graphs(steps=16, limit=512), language.programs(size=40, smooth=True)])
 def test_passes_run_in_several_threads(programs: Any) -> None:
     """What passes remember of earlier calls does not mix: each thread gets what it would get alone."""
@@ -107,9 +119,7 @@ def test_passes_run_in_several_threads(programs: Any) -> None:
 
 def test_every_pass_runs_in_several_threads() -> None:
     text = "fn (%x: Tensor[(n, 4), float32], %w: Tensor[(4, 4), float32]) { nn.relu(nn.dense(%x, %w) * 2f + 1f) }"
-    from legato import parse
-
-    mod = parse(f'#[version = "0.0.5"]\ndef @main{text.removeprefix("fn ")}')
+    mod = legato.parse(f'#[version = "0.0.5"]\ndef @main{text.removeprefix("fn ")}')
     steps: list[Pass] = [step() for name, step in table().items() if name not in NARROWS]
     x, w = np.ones((3, 4), np.float32), np.ones((4, 4), np.float32)
     wanted = leaves(evaluate(mod, [x, w]))

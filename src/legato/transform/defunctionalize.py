@@ -50,7 +50,7 @@ class Defunctionalize(Pass):
     def __call__(self, mod: Module) -> Module:
         mod = LambdaLift()(mod)
         if is_polymorphic(mod):
-            mod = Specialize()(mod)
+            mod = LambdaLift()(Specialize()(mod))  # polymorphic constructors that were values are functions now
         known = FunctionTypes(mod, Names(mod))
         work = [gv for gv, func in mod.graph_functions() if _has_work(func, known)]
         if not work:
