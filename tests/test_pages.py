@@ -1,4 +1,4 @@
-"""docs/patterns.md: its programs run, one after another, and print what stands behind them."""
+"""Pages whose programs run, one after another, and print what stands behind them."""
 
 from __future__ import annotations
 
@@ -10,22 +10,27 @@ from typing import Any
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "patterns.md"
+DOCS = Path(__file__).parents[1] / "docs"
 _BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 
 
-def test_the_programs_print_what_they_say(request: pytest.FixtureRequest) -> None:
-    text = PAGE.read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", ["passes", "patterns"])
+def test_the_programs_print_what_they_say(
+    name: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = DOCS / f"{name}.md"
+    monkeypatch.chdir(tmp_path)
+    text = page.read_text(encoding="utf-8")
     names: dict[str, Any] = {}
 
     def again(m: re.Match[str]) -> str:
         printed = io.StringIO()
         with redirect_stdout(printed):
-            exec(compile(m[1], str(PAGE), "exec"), names)
+            exec(compile(m[1], str(page), "exec"), names)
         return f"```python\n{m[1]}```\n" + (f"\n```text\n{printed.getvalue()}```\n" if printed.getvalue() else "")
 
     new = _BLOCK.sub(again, text)
     assert len(names) > 10
     if request.config.getoption("--update-golden"):
-        PAGE.write_text(new, encoding="utf-8")
-    assert new == PAGE.read_text(encoding="utf-8")
+        page.write_text(new, encoding="utf-8")
+    assert new == page.read_text(encoding="utf-8")
