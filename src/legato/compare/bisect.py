@@ -78,9 +78,7 @@ def _of_pass(p: Pass, mod: Module, inputs: Sequence[Array], options: CompileOpti
     normal = ToANormal()(mod)
     as_before = _same if normal is mod else ToGraph()
 
-    def is_wrong(
-        program: Module, inputs: Sequence[Array], exact: Sequence[Array], native: Sequence[Array]
-    ) -> bool:
+    def is_wrong(program: Module, inputs: Sequence[Array], exact: Sequence[Array], native: Sequence[Array]) -> bool:
         try:
             after = run(as_before(program), [p], Observer())
             got = interpret(after, inputs, float64=float64, packed=options.packed)

@@ -116,7 +116,7 @@ class Report:
             "peer_off": [o.name for o in self.outputs if o.peer_off],
             "host_operators": self.host_operators,
             "outputs": [{k: _plain(v) for k, v in asdict(output).items()} for output in self.outputs],
-            "culprit": culprit and {"stage": culprit.stage, "node": culprit.node, "what": culprit.what, "text": culprit.text},
+            "culprit": culprit and {k: getattr(culprit, k) for k in ("stage", "node", "what", "text")},
         }
 
     def __str__(self) -> str:
