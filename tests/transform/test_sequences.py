@@ -31,7 +31,7 @@ from tests.programs.values import same
 
 NARROWS = {"low-precision"}  # other values by intention: its own tests have the bounds
 VARIANTS = (
-    "fuse{max-ops=2}", "fuse{max-ops=80}", "inline-primitives", "fold-constant{flush=true}", "canonicalize{computed=true}",
+    "fuse{max-ops=2}", "fuse{max-ops=80}", "fold-constant{flush=true}", "canonicalize{computed=true}",
 )  # fmt: skip
 CHOICES = sorted({*table()} - NARROWS) + [text for text in VARIANTS if text.partition("{")[0] in table()]
 SEQUENCES = st.lists(st.sampled_from(CHOICES), min_size=2, max_size=8)
