@@ -48,6 +48,7 @@ def stages(mod: Module, names: Sequence[str]) -> list[tuple[str, Module]]:
             continue  # of defunctionalize, where @main gives functions
         verify(mod)
         found.append((name, mod))
+    verify(mod, Stage.TYPED)  # passes type what they make
     verify(infer(mod), Stage.TYPED)
     return found
 
