@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from legato.arith.evaluate import evaluate as evaluate_dim
@@ -44,8 +45,9 @@ def moved(found: Any, module: Module) -> Any:
     return Data(data.constructors[found.constructor.tag], tuple(moved(f, module) for f in found.fields))
 
 
-def same(a: Any, b: Any) -> bool:
-    """True if two values are equal bit by bit (NaN equals NaN); of functions, only that they are functions."""
+def same(a: Any, b: Any, *, rounded: bool = False) -> bool:
+    """True if two values are equal bit by bit (NaN equals NaN), or floats but for `rounded` sums; of functions, only
+    that they are functions."""
     todo = [(a, b)]
     while todo:
         x, y = todo.pop()
@@ -65,9 +67,21 @@ def same(a: Any, b: Any) -> bool:
         elif isinstance(x, int):  # of a shape
             if x != y:
                 return False
-        elif x.dtype != y.dtype or x.shape != y.shape or not np.array_equal(x, y, equal_nan=x.dtype.kind in "fV"):
+        elif x.dtype != y.dtype or x.shape != y.shape or not (_near if rounded else _equal)(x, y):
             return False
     return True
+
+
+def _equal(x: Any, y: Any) -> bool:
+    return np.array_equal(x, y, equal_nan=x.dtype.kind in "fV")
+
+
+def _near(x: Any, y: Any) -> bool:
+    """Whether floats differ by what a few roundings of numbers of this size, or of about 1, may leave."""
+    if x.dtype.kind not in "fV":
+        return _equal(x, y)
+    error = 64 * float(ml_dtypes.finfo(x.dtype).eps)
+    return bool(np.allclose(x.astype(float), y.astype(float), rtol=error, atol=error, equal_nan=True))
 
 
 def has_type(found: Any, ty: Type, dims: Mapping[DimVar, int], types: Mapping[GlobalTypeVar, TypeData]) -> bool:

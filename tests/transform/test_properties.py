@@ -92,7 +92,8 @@ def test_the_meaning_of_language_programs_stays(name: str, program: language.Pro
     module = program.module if p.name != "fuse" else run(program.module, GRAPH)
     new = p(module)
     verify(new, STAGES.get(name))
-    assert same(evaluate(new, program.args), evaluate(module, program.args))
+    rounded = p.rounds or name == "legalize"  # whose sums are those of its loops, not NumPy's
+    assert same(evaluate(new, program.args), evaluate(module, program.args), rounded=rounded)
     assert p(new) is new
     verify(infer(new), Stage.TYPED)
 

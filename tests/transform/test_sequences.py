@@ -33,6 +33,8 @@ NARROWS = {"low-precision"}  # other values by intention: its own tests have the
 VARIANTS = (
     "fuse{max-ops=2}", "fuse{max-ops=80}", "fold-constant{flush=true}", "canonicalize{computed=true}",
 )  # fmt: skip
+# What forms sums otherwise than NumPy does. Programs are smooth: no comparison hangs on the last bits.
+ROUNDED = {"legalize", *(name for name, step in table().items() if step.rounds)}
 CHOICES = sorted({*table()} - NARROWS) + [text for text in VARIANTS if text.partition("{")[0] in table()]
 SEQUENCES = st.lists(st.sampled_from(CHOICES), min_size=2, max_size=8)
 
@@ -82,7 +84,8 @@ def test_graphs_through_random_sequences(program: Any, names: list[str]) -> None
 def test_language_programs_through_random_sequences(program: language.Program, names: list[str]) -> None:
     module = program.module
     wanted = evaluate(module, program.args)
-    require_meaning(stages(module, names), lambda mod: same(evaluate(mod, program.args), wanted))
+    rounded = any(name.partition("{")[0] in ROUNDED for name in names)
+    require_meaning(stages(module, names), lambda mod: same(evaluate(mod, program.args), wanted, rounded=rounded))
 
 
 FOUND = sorted((Path(__file__).parent / "found").glob("*.relay"))
