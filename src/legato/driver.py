@@ -81,7 +81,8 @@ _TEXT: Final = re.compile(r"\n|#\[version|\bdef\s+@|\bfn\s*\(")  # what programs
 class CompileOptions:
     """How to compile; `keep` names stages whose IR the executable shall hold as text ("*" for all); `sizes` of dims are
     those that the program shall have bodies for; `packed`: the packed functions that it calls, by name; `bounds`: every
-    access is tested when the program runs; `donate` names the inputs that calls give up.
+    access is tested when the program runs; `donate` names the inputs that calls give up; `assign_layouts`: what kernels
+    compute lies in memory as suits them, else all of it in row-major order.
 
     With precision `exact`, `target` is without the dot products of bfloat16, which count subnormal numbers as 0.
     """
@@ -98,6 +99,7 @@ class CompileOptions:
     packed: Mapping[str, object] | None = None
     bounds: bool = field(default_factory=lambda: config().bounds)
     donate: tuple[str, ...] = ()
+    assign_layouts: bool = True
 
     def __post_init__(self) -> None:
         if self.precision is Precision.EXACT:
@@ -373,7 +375,14 @@ def _lowered(
     main_function(mod)
     require_supported(mod, first_order(mod))
     is_watched = options.bounds or observer.settings.verify or not options.keep.isdisjoint(("lower", "tir", "*"))
-    lowered = lower_functions(mod, options.target, options.precision, None if is_watched else shelf, allocate)
+    lowered = lower_functions(
+        mod,
+        options.target,
+        options.precision,
+        None if is_watched else shelf,
+        allocate,
+        assign_layouts=options.assign_layouts,
+    )
     program = lower_hosts(lowered, options.target)
     loops = {**program.kernels, **program.functions}
     if observer.settings.verify:

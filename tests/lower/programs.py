@@ -25,10 +25,12 @@ __all__ = ["interpreted", "lowered", "number_of_kernels"]
 Array = np.ndarray[Any, Any]
 
 
-def lowered(mod: Module, target: Target | None = None, precision: Precision = Precision.DEFAULT) -> HostProgram:
+def lowered(
+    mod: Module, target: Target | None = None, precision: Precision = Precision.DEFAULT, **options: Any
+) -> HostProgram:
     """The kernels and host functions that `mod` becomes, verified; by default for this machine."""
-    options = CompileOptions(target or host(), precision=precision)
-    loops = lower_module(run(mod, options.passes), options, Observer())[1]
+    settings = CompileOptions(target or host(), precision=precision, **options)
+    loops = lower_module(run(mod, settings.passes), settings, Observer())[1]
     verify_all({**loops.kernels, **loops.functions}, final=True)
     return loops
 

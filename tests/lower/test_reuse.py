@@ -46,9 +46,17 @@ RNG = np.random.default_rng(5)
 class Made:
     """A program as far as it goes before it is loaded, with what was found in the cache."""
 
-    def __init__(self, module: Module, assembler: Assembler, precision: Precision = Precision.DEFAULT) -> None:
+    def __init__(
+        self,
+        module: Module,
+        assembler: Assembler,
+        precision: Precision = Precision.DEFAULT,
+        *,
+        assign_layouts: bool = True,
+    ) -> None:
         fused = run(module, DEFAULT, Observer())
-        self.lowered = lower_functions(fused, assembler.target, precision, assembler.shelf(table()))
+        shelf = assembler.shelf(table())
+        self.lowered = lower_functions(fused, assembler.target, precision, shelf, assign_layouts=assign_layouts)
         self.program: HostProgram = lower_hosts(self.lowered, assembler.target)
         constants = [(name, np.ascontiguousarray(node.data)) for name, node in self.program.constants.items()]
         self.emitted = assembler.emit(self.program, constant_offsets(constants))
@@ -188,6 +196,14 @@ def test_the_compiler_is_its_sources_its_llvm_and_the_kind_of_code(monkeypatch: 
 def test_precision_is_part_of_the_key(tmp_path: Path) -> None:
     Made(net(), assembler(tmp_path))
     assert not Made(net(), assembler(tmp_path), Precision.EXACT).program.found
+
+
+def test_whether_layouts_are_assigned_is_part_of_the_key(tmp_path: Path) -> None:
+    module = net()
+    first, plain = (Made(module, assembler(tmp_path), assign_layouts=on) for on in (True, False))
+    assert not plain.program.found
+    assert plain.image != first.image
+    Made(module, assembler(tmp_path), assign_layouts=False).requires_same(plain)
 
 
 def test_damaged_entries_are_made_again(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from legato.base.target import Target
 from legato.lower.access import depends, extent_of, static_bytes
 from legato.lower.cascade import Cascade, find_cascade
 from legato.lower.group import stages
-from legato.lower.layout import aligned
 from legato.lower.rules.cascade import CascadeJob, cascade_nest
 from legato.lower.rules.nest import PIECES, is_unit
 from legato.lower.rules.tile import is_long_epilogue
@@ -22,6 +21,7 @@ from legato.lower.scheduling import Scheduling
 from legato.lower.slide import Blocks
 from legato.lower.traits import is_reduction
 from legato.te.tensor import Stage, Tensor
+from legato.tir.buffer import Layout
 from legato.tir.stmt import Stmt
 
 __all__ = ["CascadePlan", "cascaded", "plan_cascade"]
@@ -45,14 +45,16 @@ class CascadePlan:
 
 
 def plan_cascade(
-    tensor: Tensor, constants: Collection[Tensor], stored: Collection[Tensor], target: Target
+    tensor: Tensor, constants: Collection[Tensor], stored: Collection[Tensor], target: Target, assign_layouts: bool
 ) -> CascadePlan | None:
-    """How to compute `tensor`; None where it does not end a cascade that is all of its group, or what is between the
-    two is better stored."""
+    """How to compute `tensor`; None where it does not end a cascade that is all of its group, what is between the two
+    is better stored, or the result would lie in another order than row-major without `assign_layouts`."""
     if not isinstance(tensor.stage, Stage) or sum(is_reduction(t) for t in stages((tensor,))) != 2:
         return None
     found = find_cascade(tensor, constants, stored)
     if found is None or static_bytes(found.wide) <= target.l2_bytes // WORTH:
+        return None
+    if not assign_layouts and not Layout(found.order).is_row_major:
         return None
     shape, columns = _shape(found, target)
     rows = _rows(found, shape, columns, target)
@@ -132,13 +134,13 @@ def _has_dense_windows(found: Cascade) -> bool:
 
 def cascaded(work: Scheduling, tensor: Tensor) -> Stmt | None:
     """The kernel that stores `tensor`, which ends a cascade; None where `plan_cascade` has no plan."""
-    plan = plan_cascade(tensor, work.constants, work.stored, work.target)
+    plan = plan_cascade(tensor, work.constants, work.stored, work.target, work.assign_layouts)
     if plan is None:
         return None
     work.settle(plan.cascade.data)
     found, shape = plan.cascade.in_memory_order(work.constants), plan.shape
     # Channels lie last: where another order is wanted of a contraction's result, that is copied.
-    tensor.layout = aligned(work.in_order(tensor, found.order), tensor.shape, work.target.lanes(tensor.dtype))
+    work.lay_out(tensor, found.order)
     block_var, within = Var("ob", lo=0), Var("oi", lo=0)
     wide = (found.line, found.column, found.wide_channel)
     axes = (found.lower, found.right, found.channel)

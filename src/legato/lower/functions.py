@@ -113,12 +113,15 @@ def lower_functions(
     precision: Precision = Precision.DEFAULT,
     shelf: Shelf | None = None,
     allocate: Allocate = np.empty,
+    *,
+    assign_layouts: bool = True,
 ) -> LoweredModule:
     """`mod` (fused, in A-normal form) with every primitive function lowered to tensor programs for `target`.
 
     What the `shelf` has is not lowered again; `allocate` gives memory for packed constants, by shape and dtype.
+    Without `assign_layouts`, kernels compute every tensor in row-major order.
     """
-    kernels, groups, packer = _Kernels(), Groups(target, precision, shelf), Packer(allocate)
+    kernels, groups, packer = _Kernels(), Groups(target, precision, assign_layouts, shelf), Packer(allocate)
     written = frozenset(gv.name for gv, func in mod.functions.items() if isinstance(func, Func))
     kernels.taken = frozenset(gv.name for gv in mod.functions)
     functions: dict[ir.GlobalVar, GlobalFunc] = {}

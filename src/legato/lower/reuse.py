@@ -107,10 +107,12 @@ class Fresh:
 
 @dataclass(slots=True)
 class Groups:
-    """Every group of a module: equal ones are lowered once. `fresh` gathers what may be kept for other processes."""
+    """Every group of a module: equal ones are lowered once. `fresh` gathers what may be kept for other processes.
+    assign_layouts: results lie in memory as suits their kernels, else in row-major order."""
 
     target: Target
     precision: Precision
+    assign_layouts: bool
     shelf: Shelf | None = None
     fresh: list[Fresh] = field(default_factory=list)
     _known: dict[str, Lowered] = field(default_factory=dict)
@@ -150,7 +152,7 @@ class Groups:
             key = self._key("cascade", description, request)
             kept = self._find(key)
             if kept is None:
-                kept = b"yes" if _is_cascade(func, constants, self.target) else b"no"
+                kept = b"yes" if _is_cascade(func, constants, self.target, self.assign_layouts) else b"no"
                 if key is not None:
                     self.fresh.append(Fresh(key, kept))
             self._cascades[text] = kept == b"yes"
@@ -189,7 +191,7 @@ class Groups:
     def _key(self, kind: str, description: Description, request: str) -> bytes | None:
         if self.shelf is None or not description.lasts:
             return None
-        head = f"{kind}\n{self.shelf.compiler}\n{self.target}\n{self.precision.value}"
+        head = f"{kind}\n{self.shelf.compiler}\n{self.target}\n{self.precision.value}\n{self.assign_layouts}"
         return f"{head}\n{description.text}\n{request}".encode()
 
     def _read(self, key: bytes | None) -> Lowered | None:
@@ -211,20 +213,20 @@ class Groups:
         constants = [t for t, is_constant in zip(group.inputs, asked.constants, strict=True) if is_constant]
         if any(asked.joined):
             group = _joined(group, list(joints(group)), asked.joined)
-        done = schedule(group, constants, asked.wanted, self.target, self.precision)
+        done = schedule(group, constants, asked.wanted, self.target, self.precision, self.assign_layouts)
         stored = _Numbers(group, description, self.target).stored(done)
         if key is not None:
             self.fresh.append(Fresh(key, stored))
         return Lowered(stored, tuple(k.func for k in done.kernels))
 
 
-def _is_cascade(func: ir.Function, constants: Sequence[bool], target: Target) -> bool:
+def _is_cascade(func: ir.Function, constants: Sequence[bool], target: Target, assign_layouts: bool) -> bool:
     from legato.lower.cascaded import plan_cascade  # only for what was never lowered
     from legato.lower.group import te_group
 
     group = te_group(func)
     known = {t for t, is_constant in zip(group.inputs, constants, strict=True) if is_constant}
-    return len(group.outputs) == 1 and plan_cascade(group.outputs[0], known, (), target) is not None
+    return len(group.outputs) == 1 and plan_cascade(group.outputs[0], known, (), target, assign_layouts) is not None
 
 
 def _joined(group: Group, found: Sequence[Tensor], layouts: Sequence[Layout | None]) -> Group:

@@ -20,7 +20,6 @@ from legato.lower.chained import chained
 from legato.lower.conditions import detect_pad, settled
 from legato.lower.gathers import gathered_again
 from legato.lower.group import Group, stages
-from legato.lower.layout import choose_order
 from legato.lower.reductions import reduced
 from legato.lower.rowwise import long_rows, row_job
 from legato.lower.rules.elementwise import elementwise
@@ -48,14 +47,15 @@ def schedule(
     wanted: Sequence[Layout | None],
     target: Target,
     precision: Precision = Precision.DEFAULT,
+    assign_layouts: bool = True,
 ) -> Schedule:
     """Kernels that compute the outputs of `group`.
 
     The inputs' layouts are facts; `wanted` fixes the layouts of outputs (None: the rule chooses; halo and stride
     padding only, if its order is empty). Outputs that are not computed by a stage of their own (an input returned as it
-    is) are copied.
+    is) are copied. Without `assign_layouts`, rules choose row-major order.
     """
-    work = _Scheduler(set(constants), target, precision)
+    work = _Scheduler(set(constants), target, precision, assign_layouts)
     work.has_chain = sum(is_product(t) for t in stages(group.outputs)) > 1
     for out, want in zip(group.outputs, wanted, strict=True):
         work.wanted.setdefault(out, want)
@@ -122,12 +122,12 @@ class _Scheduler(Scheduling):
 
     def _natural_order(self, tensor: Tensor, reduction: Tensor) -> Sequence[int]:
         """The order in which `tensor`, which is `reduction` but for its epilogue, is computed well."""
-        cascade = plan_cascade(tensor, self.constants, self.stored, self.target)
+        cascade = plan_cascade(tensor, self.constants, self.stored, self.target, self.assign_layouts)
         if cascade is not None:
             return cascade.cascade.order
         assert isinstance(reduction.stage, Stage)
         inner = inline(reduction.stage.body, self.stored)
-        return choose_order(reduction.stage.axes, inner, self.constants, True, self.lanes).order
+        return self.order(reduction.stage.axes, inner, reduced=True)
 
     def _scan(self, stage: Scan) -> None:
         for t in stage.inputs:

@@ -15,7 +15,7 @@ from legato.lower.layout import aligned, choose_order
 from legato.lower.packing import Copies, Packing
 from legato.lower.rules.program import threaded
 from legato.lower.traits import tensors_read
-from legato.te.tensor import Stage, Tensor
+from legato.te.tensor import Axis, Stage, Tensor
 from legato.tir.buffer import Buffer, Layout
 from legato.tir.stmt import Func, Stmt
 from legato.tir.walk import bound_buffers, bound_vars, buffers_read, expressions
@@ -43,10 +43,13 @@ class Schedule:
 
 class Scheduling(ABC):
     """A group on its way to kernels. `stored` tensors are read from memory, all others are computed where they are
-    read; `wanted` holds layouts that are asked for; has_chain: whether there is more than one contraction."""
+    read; `wanted` holds layouts that are asked for; has_chain: whether there is more than one contraction.
+    assign_layouts: tensors lie in memory as suits their kernels, else in row-major order where nothing else is wanted.
+    """
 
-    def __init__(self, constants: set[Tensor], target: Target, precision: Precision) -> None:
+    def __init__(self, constants: set[Tensor], target: Target, precision: Precision, assign_layouts: bool) -> None:
         self.constants, self.target, self.precision = constants, target, precision
+        self.assign_layouts = assign_layouts
         self.lanes = target.vector_bytes // 4
         self.has_chain = False
         self.wanted: dict[Tensor, Layout | None] = {}
@@ -77,8 +80,19 @@ class Scheduling(ABC):
             tensor.layout = want
             return
         assert isinstance(tensor.stage, Stage)
-        chosen = choose_order(tensor.stage.axes, body, self.constants, reduced, self.lanes)
-        tensor.layout = aligned(self.in_order(tensor, chosen.order), tensor.shape, self.target.lanes(tensor.dtype))
+        self.lay_out(tensor, self.order(tensor.stage.axes, body, reduced))
+
+    def order(self, axes: Sequence[Axis], body: Expr, reduced: bool) -> Sequence[int]:
+        """The order in memory that suits `body` over `axes`."""
+        if not self.assign_layouts:
+            return range(len(axes))
+        return choose_order(axes, body, self.constants, reduced, self.lanes).order
+
+    def lay_out(self, tensor: Tensor, order: Iterable[int]) -> None:
+        """Lays `tensor` out as is wanted, in `order` where that is free, its rows aligned."""
+        layout = self.in_order(tensor, order)
+        lanes = self.target.lanes(tensor.dtype)
+        tensor.layout = aligned(layout, tensor.shape, lanes) if self.assign_layouts else layout
 
     def in_order(self, tensor: Tensor, order: Iterable[int]) -> Layout:
         """The layout that is wanted of `tensor`, in `order` where that is free."""
