@@ -64,6 +64,7 @@ def compile(  # the name that users look for
     ops:     operators of your own; custom: converters of your own for ONNX operators, by "domain::Op".
     passes:  what is done to the program before it is lowered, as passes and texts that name them (docs/passes.md):
              `[my_pass, "default"]`; None: "default", which is `legato.pipelines.DEFAULT`.
+             `legato.pipelines.without` leaves out what code can do without.
     memory_limit: of the workspace of one call, in bytes; 0: none.
     precision: None: algorithms that round about as much as the sums as they stand; "exact": those sums only, and
              subnormal numbers do not count as 0; "fast": also algorithms with somewhat larger errors; "bfloat16":

@@ -42,7 +42,7 @@ from legato.lower.reuse import Shelf
 from legato.lower.signature import host_op_info, input_types
 from legato.lower.supported import reachable, require_own, require_shallow, require_supported
 from legato.ops import table
-from legato.pipelines import DEFAULT, for_bodies, for_precision
+from legato.pipelines import DEFAULT, completed, for_bodies, for_precision
 from legato.runtime.executable import Executable
 from legato.runtime.floats import float_environment
 from legato.runtime.kernels import kernel_from_work, kernels_to_text
@@ -107,8 +107,8 @@ class CompileOptions:
 
     @property
     def pipeline(self) -> tuple[Pass, ...]:
-        """The passes, and those that the precision asks for."""
-        return for_precision(self.passes, self.precision)
+        """The passes, those that the precision asks for, and what code needs behind them."""
+        return completed(for_precision(self.passes, self.precision))
 
 
 def load_model(

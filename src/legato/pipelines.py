@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -37,7 +37,16 @@ from legato.transform.to_a_normal import ToANormal
 from legato.transform.to_graph import ToGraph
 from legato.transform.update_in_place import UpdateInPlace
 
-__all__ = ["BY_PRECISION", "DEFAULT", "as_passes", "for_bodies", "for_precision"]
+__all__ = [
+    "BY_PRECISION",
+    "DEFAULT",
+    "OPTIONAL",
+    "as_passes",
+    "completed",
+    "for_bodies",
+    "for_precision",
+    "without",
+]
 
 DEFAULT: tuple[Pass, ...] = (
     InferTypes(),
@@ -76,6 +85,36 @@ DEFAULT: tuple[Pass, ...] = (
     ReadPrograms(),
     Fuse(),
 )
+
+# What code can do without: it is slower then, and means the same. Without Fuse every operator is a kernel of its own.
+OPTIONAL: Final[tuple[type[Pass], ...]] = (
+    NarrowDims,
+    FoldConstant,
+    Canonicalize,
+    FoldScale,
+    Simplify,
+    EliminateCommon,
+    NestConcats,
+    LoopsToScans,
+    UpdateInPlace,
+    ReadPrograms,
+    Fuse,
+)
+
+
+def without(passes: Iterable[Pass], left_out: Collection[type[Pass]]) -> tuple[Pass, ...]:
+    """`passes` but for those of the classes `left_out`; CompileError for one that code cannot do without."""
+    for needed in left_out:
+        if needed not in OPTIONAL:
+            names = ", ".join(p.name for p in OPTIONAL)
+            raise CompileError(f"pass {needed.name} cannot be left out", hint=f"code is made without {names} as well")
+    return tuple(p for p in passes if type(p) not in left_out)
+
+
+def completed(passes: Iterable[Pass]) -> tuple[Pass, ...]:
+    """`passes`, and behind them what makes an operator that is in no group a group of its own: they become kernels."""
+    found = tuple(passes)
+    return found if found and isinstance(found[-1], Fuse) else (*found, Fuse(max_ops=1))
 
 
 def as_passes(given: object) -> tuple[Pass, ...]:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final
 
 from legato.base.errors import CompileError
 from legato.ir.module import Module
-from legato.pipelines import DEFAULT
+from legato.pipelines import DEFAULT, OPTIONAL, without
 from legato.relay._passes import PassContext, PassInfo
 from legato.relay.module import IRModule
 from legato.transform.canonicalize import Canonicalize
@@ -23,20 +23,18 @@ from legato.transform.to_graph import ToGraph
 
 __all__ = ["pipeline"]
 
-# Passes that code can do without, and those that it cannot, under Relay's names and at Relay's levels.
-_OPTIONAL: Final[Mapping[type[Pass], PassInfo]] = {
-    Simplify: PassInfo(0, "SimplifyExpr"),
-    FoldConstant: PassInfo(2, "FoldConstant"),
-    EliminateCommon: PassInfo(3, "EliminateCommonSubexpr"),
-    FoldScale: PassInfo(3, "FoldScaleAxis"),
-}
-_NEEDED: Final[Mapping[type[Pass], PassInfo]] = {
+# Passes under Relay's names and at Relay's levels; `OPTIONAL` says which of them code can do without.
+_NAMES: Final[Mapping[type[Pass], PassInfo]] = {
     InferTypes: PassInfo(0, "InferType"),
-    Canonicalize: PassInfo(0, "SimplifyInference"),
-    ToANormal: PassInfo(0, "ToANormalForm"),
     ToGraph: PassInfo(0, "ToGraphNormalForm"),
+    FoldConstant: PassInfo(2, "FoldConstant"),
+    Canonicalize: PassInfo(0, "SimplifyInference"),
+    FoldScale: PassInfo(3, "FoldScaleAxis"),
+    Simplify: PassInfo(0, "SimplifyExpr"),
+    EliminateCommon: PassInfo(3, "EliminateCommonSubexpr"),
+    ToANormal: PassInfo(0, "ToANormalForm"),
+    Fuse: PassInfo(0, "FuseOps"),
 }
-_FUSE: Final = PassInfo(0, "FuseOps")
 
 
 def pipeline() -> tuple[Pass, ...]:
@@ -49,29 +47,21 @@ def pipeline() -> tuple[Pass, ...]:
     context = PassContext.current()
     if context.is_default:
         return DEFAULT
-    needed = {info.name for info in _NEEDED.values()}
-    for name in context.disabled_pass or ():
-        if name in needed:
-            raise CompileError(f"pass {name} cannot be disabled", hint="code is made of its result")
-    known = {*needed, _FUSE.name, *(info.name for info in _OPTIONAL.values())}
+    for kind, info in _NAMES.items():
+        if kind not in OPTIONAL and info.name in (context.disabled_pass or ()):
+            raise CompileError(f"pass {info.name} cannot be disabled", hint="code is made of its result")
+    known = {info.name for info in _NAMES.values()}
     for name in context.required_pass or ():
         if name not in known:
             raise CompileError(f"relay.build runs no pass {name}", hint=f"it runs {', '.join(sorted(known))}")
-    steps = [_fused(step, context) for step in DEFAULT if _is_enabled(step, context)]
+    left_out = [kind for kind, info in _NAMES.items() if kind in OPTIONAL and not context.enables(info)]
+    steps = [_limited(step, context.max_depth) for step in without(DEFAULT, left_out)]
     return tuple(_Watched(step, context) for step in steps) if context.instruments else tuple(steps)
 
 
-def _is_enabled(step: Pass, context: PassContext) -> bool:
-    info = _OPTIONAL.get(type(step))
-    return info is None or context.enables(info)
-
-
-def _fused(step: Pass, context: PassContext) -> Pass:
+def _limited(step: Pass, limit: int | None) -> Pass:
     """The step with the context's limit, where it forms groups."""
-    if not isinstance(step, Fuse):
-        return step
-    limit = context.max_depth if context.enables(_FUSE) else 1
-    return step if limit is None else Fuse(max_ops=limit)
+    return Fuse(max_ops=limit) if isinstance(step, Fuse) and limit is not None else step
 
 
 class _Watched(Pass):
@@ -81,13 +71,12 @@ class _Watched(Pass):
 
     def __init__(self, step: Pass, context: PassContext) -> None:
         self._step, self._context = step, context
-        own = _FUSE if isinstance(step, Fuse) else PassInfo(0, step.name)
-        self._info = {**_OPTIONAL, **_NEEDED}.get(type(step), own)
+        self._info = _NAMES.get(type(step)) or PassInfo(0, step.name)
         self.name = step.name  # type: ignore[misc]  # what an observer calls it
 
     def __call__(self, mod: Module) -> Module:
         if not all(self._tell("should_run", mod)):
-            if type(self._step) in _OPTIONAL:
+            if type(self._step) in OPTIONAL:
                 return mod
             raise CompileError(f"an instrument forbids pass {self._info.name}", hint="code is made of its result")
         self._tell("run_before_pass", mod)
