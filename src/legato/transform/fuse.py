@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field, replace
+from heapq import heappop, heappush
 
 from legato.arith.bounds import bounds
 from legato.arith.expr import Const
@@ -328,8 +329,11 @@ class _Block:
     def _add_operands(self, readers: set[int]) -> None:
         """Joins what only computes operands of the contractions `readers`, each element once."""
         group = self._root(max(readers))
-        for node in reversed(self.nodes[: max(readers)]):
-            if node.kind > Fusion.INJECTIVE or node.escapes or not node.users or not readers.issuperset(node.users):
+        todo = sorted(-n for n in self._read_by(readers))  # a heap: what comes last has no readers that are not known
+        seen = set(todo)
+        while todo:
+            node = self.nodes[-heappop(todo)]
+            if node.kind > Fusion.INJECTIVE or node.escapes or not readers.issuperset(node.users):
                 continue
             users = [self.nodes[u] for u in node.users]
             once = all(u.kind is Fusion.CONTRACTION or _same_size(node, u) for u in users)
@@ -338,6 +342,15 @@ class _Block:
             if alone and (once or node.kind is Fusion.INJECTIVE) and len(self.members[group]) < self.limits.max_ops:
                 self._unite({root, group})
                 readers.add(node.position)
+                for n in self._read_by([node.position]):
+                    if -n not in seen:
+                        seen.add(-n)
+                        heappush(todo, -n)
+
+    def _read_by(self, readers: Iterable[int]) -> set[int]:
+        """The bindings of this block that `readers` read."""
+        read = {v for n in readers for v in _variables(self.bindings[n][1])}
+        return {self.position[v] for v in read if v in self.position}
 
     def _add_moves(self, node: _Node) -> None:
         """Joins what only rearranges the result of `node` and its epilogue."""
