@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from legato.base.target import cpu_name
 from legato.bench.statistics import ENOUGH, Ratio
 from legato.bench.table import RIVALS, Row, Table
+from tools.bench import ablation_page, passes
 from tools.bench.__main__ import main
 from tools.bench.entries import ENTRIES
 from tools.bench.report import BEGIN, END, NAMES, footer, line, markdown, verdict, write_region
@@ -189,6 +190,14 @@ def test_a_page_without_the_region_is_refused_before_anything_is_measured(
         ("benchmarks-avx2", "docs/avx2.md", BEGIN, END, lambda found: markdown(Table.from_json(found))),
         ("programs", "README.md", programs.BEGIN, programs.END, programs.markdown),
         ("symbolic", "docs/shapes.md", symbolic.BEGIN, symbolic.END, symbolic.markdown),
+        ("pass_times", "docs/compile_time.md", passes.BEGIN, passes.END, passes.markdown),
+        (
+            "passes_ablation",
+            "docs/passes_ablation.md",
+            ablation_page.BEGIN,
+            ablation_page.END,
+            lambda found: ablation_page.markdown(ablation_page.Figures.from_json(found)),
+        ),
     ],
 )
 def test_pages_have_what_the_json_says(
