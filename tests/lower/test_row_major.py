@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 from hypothesis import given
+from hypothesis import strategies as st
 
 from legato.base.errors import RunError
-from legato.base.target import host
+from legato.base.precision import Precision
+from legato.base.target import Target, host
 from legato.compare.exact import interpret
 from legato.driver import CompileOptions, compile_module
 from legato.ir.module import Module
@@ -16,6 +18,7 @@ from legato.transform._constants import with_constants
 from tests.graphs import BATCHES, Program, called, compare, programs
 from tests.guarded import call_guarded
 from tests.lower.programs import lowered
+from tests.lower.test_random import MACHINES
 from tests.programs.settings import examples
 
 OPTIONS = CompileOptions(host(), assign_layouts=False)
@@ -29,10 +32,11 @@ def orders(mod: Module, *, assign_layouts: bool) -> set[bool]:
 
 
 @examples(30)
-@given(programs())
-def test_compiled_is_interpreted(program: Program) -> None:
+@given(programs(), st.sampled_from(MACHINES), st.sampled_from((Precision.DEFAULT, Precision.EXACT, Precision.FAST)))
+def test_compiled_is_interpreted(program: Program, target: Target, precision: Precision) -> None:
     program = called(program)
-    exe = compile_module(program.module, OPTIONS).executable
+    options = CompileOptions(target, precision=precision, assign_layouts=False)
+    exe = compile_module(program.module, options).executable
     assert exe.stats["host_operators"] == 0
     for batch in BATCHES if program.dim else BATCHES[:1]:
         args = program.arguments(batch)
