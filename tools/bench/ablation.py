@@ -57,7 +57,7 @@ def stack() -> tuple[Stage, ...]:
     return (*stages, Stage(LAYOUTS, DEFAULT, assign_layouts=True))
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Program:
     """A program in a file, and the stages that make it."""
 
