@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import pytest
 
 DATA = """#[version = "0.0.5"]
 type Pair { Pair(float32, Tensor[(2,), float32]) }
@@ -73,3 +77,42 @@ def @main(%x: float32) { let %_ = print(%x); call_packed(%x, name="my.f", shapes
     assert "0 operators run by their reference. It calls the packed functions my.f." in call("check", "calls.relay").out
     for verb in (["run"], ["compile", "-o", "calls.legato"]):
         assert "packed functions that are not given: 'my.f'" in call(verb[0], "calls.relay", *verb[1:]).err
+
+
+# ------------------------------------------------------------------ every tensor
+
+
+def test_run_dumps_every_tensor(call: Any, here: Path) -> None:
+    done = call("run", "mlp.relay", "--fill", "random", "--dim", "n=2", "--dump", "all", "--json")
+    assert done.code == 0
+    manifest = json.loads((here / "all/manifest.json").read_text())
+    assert (manifest["format"], manifest["version"]) == ("legato tensors", 1)
+    assert done.json["tensors"] == manifest["tensors"]
+    entries = [*manifest["inputs"], *manifest["tensors"], *manifest["outputs"]]
+    assert sorted(p.name for p in (here / "all").iterdir()) == sorted([*(e["file"] for e in entries), "manifest.json"])
+    x, w, product, relu, output = (np.load(here / "all" / e["file"]) for e in entries)
+    np.testing.assert_allclose(product, x @ w.T, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(relu, np.maximum(product, 0))
+    np.testing.assert_array_equal(output, relu)
+    assert [(e["operators"], e["inputs"], e["place"]) for e in manifest["tensors"]] == [
+        (["nn.dense"], ["x", "w"], "mlp.relay:4:11"), (["nn.relu"], ["x1"], "mlp.relay:4:3"),
+    ]  # fmt: skip
+    shown = call("run", "mlp.relay", "--fill", "zeros", "--dump", "more")
+    assert shown.out.splitlines()[-1] == "written  more/manifest.json, and 2 tensors"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("mlp.relay", "--fill", "ones", "--dump", "."), ". is there already"),
+        (("mlp.relay", "--fill", "ones", "--dump", "mlp.relay"), "mlp.relay is there already"),
+        (("mlp.relay", "--dump", "new"), "no inputs; wanted x: float32[n, 4]"),
+        (("mlp.legato", "--fill", "ones", "--dump", "new"), "mlp.legato is compiled, and computes only what"),
+        (("mlp.relay", "--fill", "ones", "--dump", "new", "-o", "y.npz"), "--dump writes the outputs as well: -o"),
+    ],
+)
+def test_dumps_that_cannot_be(arguments: tuple[str, ...], message: str, call: Any, here: Path) -> None:
+    done = call("run", *arguments)
+    assert done.code in (1, 2)
+    assert message in done.err
+    assert not (here / "new").exists()

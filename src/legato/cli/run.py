@@ -1,6 +1,7 @@
 """runs a compiled program, or a model, once
 
-Inputs come from a .npz file (arrays by name) or are made up by --fill; outputs go to a .npz file, or are described."""
+Inputs come from a .npz file (arrays by name) or are made up by --fill; outputs go to a .npz file, or are described.
+--dump writes every tensor that a model computes on its way, too: the result of each operator."""
 
 from __future__ import annotations
 
@@ -9,15 +10,16 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from legato.base.errors import RunError
+from legato.base.errors import CompileError, RunError
 from legato.cli import _arguments
-from legato.cli._answer import Answer, Tell, rows, seconds
+from legato.cli._answer import Answer, Tell, counted, rows, seconds
 from legato.cli._files import write_arrays
 
 if TYPE_CHECKING:
     import numpy as np
 
     from legato.runtime.datatypes import ObjectInfo
+    from legato.runtime.executable import Executable
     from legato.runtime.values import Data
 
 __all__ = ["add_arguments", "run"]
@@ -28,20 +30,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="F", help="a .legato file, or a model to compile first")
     _arguments.add_inputs(parser, fill=None)
     parser.add_argument("-o", "--output", type=Path, help="the .npz file for the outputs")
+    parser.add_argument(
+        "--dump",
+        type=Path,
+        metavar="DIR",
+        help="write every tensor of a model into this new folder, one .npy file each",
+    )
     _arguments.add_compile(parser)
 
 
 def run(args: argparse.Namespace, tell: Tell) -> Answer:
     """Runs, writes the outputs, describes them."""
     from legato.runtime.datatypes import ObjectInfo
-    from legato.runtime.fill import feeds
 
     _arguments.require_use_of_inputs(args)
+    if args.dump is not None:
+        return _dump(args, tell)
     exe = _arguments.executable(args, tell)
-    if args.input is None and args.fill is None and exe.inputs:
-        raise RunError(f"no inputs; wanted {', '.join(map(str, exe.arguments))}\n  hint: -i FILE.npz, or --fill random")
-    given = None if args.input is None else _arguments.read_arrays(args.input)
-    arrays = feeds(exe.program.functions[exe.function], given, args.fill, dims=dict(args.dim), seed=args.seed)
+    arrays = _inputs(args, exe)
     tell("running")
     start = time.perf_counter()
     outputs = exe.run(arrays)
@@ -56,6 +62,39 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
     table = rows([_row(f) for f in facts])
     where = f"\nwritten  {args.output}" if args.output is not None else ""
     return Answer(data, f"{table}{where}\ntime  {seconds(taken)}")
+
+
+def _inputs(args: argparse.Namespace, exe: Executable) -> dict[str, Any]:
+    """The inputs of the call by name: from the file, or made up."""
+    from legato.runtime.fill import feeds
+
+    if args.input is None and args.fill is None and exe.inputs:
+        raise RunError(f"no inputs; wanted {', '.join(map(str, exe.arguments))}\n  hint: -i FILE.npz, or --fill random")
+    given = None if args.input is None else _arguments.read_arrays(args.input)
+    return feeds(exe.program.functions[exe.function], given, args.fill, dims=dict(args.dim), seed=args.seed)
+
+
+def _dump(args: argparse.Namespace, tell: Tell) -> Answer:
+    """Compiles the model so that every operator's result is kept, runs it, and writes all tensors."""
+    from dataclasses import replace
+
+    from legato.compare.dump import MANIFEST, require_new, write_dump
+    from legato.compare.tensors import UNFUSED, every_tensor
+
+    if _arguments.is_artifact(args.model):
+        hint = "give the model, which is compiled so that it keeps every tensor"
+        raise CompileError(f"{args.model} is compiled, and computes only what its outputs need", hint=hint)
+    _arguments.refuse(args, "--dump writes the outputs as well", "output")
+    require_new(args.dump)
+    whole = every_tensor(_arguments.module(args), replace(_arguments.options(args, tell), passes=UNFUSED))
+    arrays = _inputs(args, whole.executable)
+    tell("running")
+    outputs, tensors = whole(arrays)
+    tell("writing")
+    entries = write_dump(args.dump, arrays, whole.steps, tensors, outputs)
+    table = [(e["file"], e["name"], e["type"], ", ".join(e["operators"]), e["place"]) for e in entries]
+    data = {"dump": str(args.dump), "tensors": entries}
+    return Answer(data, f"{rows(table)}\nwritten  {args.dump / MANIFEST}, and {counted(len(entries), 'tensor')}")
 
 
 def _row(fact: dict[str, Any]) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from legato.runtime.told import data_dims
 from legato.runtime.violation import REPORT
 from legato.tir.bounds import WORDS
 
-__all__ = ["declared_type", "function_info", "host_op_info", "input_types"]
+__all__ = ["declared_type", "function_info", "host_op_info", "input_types", "output_types"]
 
 
 def function_info(
@@ -51,10 +51,7 @@ def function_info(
     data = DataTypes(types, {**names, **extents})
     inputs, objects, words = _leaves(input_types(func), ("input", "object"), data, names, {})
     inputs = _with_values(inputs, words, [d for p in func.params for d in leaf_values(p.ty)], names)
-    out_types = leaf_types(func.body.ty)
-    out_names = unique(func.attrs.get("output_names") or _default_names(len(out_types)))
-    named = list(zip(out_names, out_types, strict=True))
-    outputs, results, stored = _leaves(named, ("output", "result"), data, names, extents)
+    outputs, results, stored = _leaves(output_types(func), ("output", "result"), data, names, extents)
     plain = {d for t in inputs for d in t.sizes} | data_dims(data.infos(), objects)
     missing = [name for name in names.values() if name not in plain]
     if missing:
@@ -97,6 +94,13 @@ def input_types(func: ir.Function) -> list[tuple[str, Type]]:
     """The inputs of a function by the names that its callers use: tuples are taken apart."""
     named = [pair for p in func.params for pair in _named(p.name, p.ty)]
     return list(zip(unique([name for name, _ in named]), [ty for _, ty in named], strict=True))
+
+
+def output_types(func: ir.Function) -> list[tuple[str, Type]]:
+    """The outputs of a typed function by the names that its callers use: tuples are taken apart."""
+    types = leaf_types(func.body.ty)
+    names = unique(func.attrs.get("output_names") or _default_names(len(types)))
+    return list(zip(names, types, strict=True))
 
 
 def _leaves(
