@@ -21,14 +21,34 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from legato import contrib as contrib
+    from legato import nd as nd
+    from legato import relax as relax
+    from legato import relay as relay
+    from legato import runtime as runtime
+    from legato import target as target
     from legato.compare import Report
     from legato.ir.module import Module
     from legato.ir.op import Op
     from legato.ir.types import Type
     from legato.runtime.executable import Executable
+    from legato.runtime.ndarray import cpu as cpu
+    from legato.runtime.ndarray import device as device
     from legato.runtime.packed import Packed
     from legato.runtime.program import HostOpInfo
     from legato.transform.pass_ import Pass
+else:
+
+    def __getattr__(name: str) -> Any:
+        """What scripts for TVM ask the package itself for: `cpu()`, `device(…)`, and the parts of it that they name."""
+        from importlib import import_module
+
+        if name in ("contrib", "nd", "relax", "relay", "runtime", "target"):
+            return import_module(f"legato.{name}")
+        if name in ("cpu", "device"):
+            return getattr(import_module("legato.runtime.ndarray"), name)
+        raise AttributeError(f"module 'legato' has no attribute {name!r}")
+
 
 __all__ = ["__version__", "compile", "from_onnx", "load", "packed", "parse", "verify"]
 

@@ -140,7 +140,8 @@ def test_a_processor_says_the_instruction_set(target: Any, name: str) -> None:
         ({"target": {"cpu": "llvm", "gpu": "cuda"}}, "targets for 2 devices"),
         ({"target": 3}, "3 is no target"),
         ({"target_host": "x86-64-v2"}, "target .* with host 'x86-64-v2'"),
-        ({"executor": "graph"}, "build has no option executor"),
+        ({"executor": "graph"}, "executor='graph' is none"),
+        ({"workspace_memory_pools": []}, "build has no option workspace_memory_pools"),
     ],
 )
 def test_targets_that_cannot_be_followed(options: dict[str, Any], message: str) -> None:

@@ -16,7 +16,8 @@ from __future__ import annotations
 import typing
 from importlib import import_module
 
-from legato.relax import expr_functor, nd, op
+from legato import nd
+from legato.relax import expr_functor, op
 from legato.relax.block_builder import BlockBuilder
 from legato.relax.blocks import Binding, BindingBlock, DataflowBlock, MatchCast, SeqExpr, VarBinding, seq_of
 from legato.relax.expr import (
@@ -40,7 +41,6 @@ from legato.relax.expr import (
     prim_value,
 )
 from legato.relax.expr_functor import PyExprMutator, PyExprVisitor
-from legato.relax.nd import cpu
 from legato.relax.op import call_dps_packed, call_packed, call_pure_packed, call_tir, call_tir_inplace
 from legato.relax.ty import (
     AnyType,
@@ -59,6 +59,7 @@ from legato.relax.ty import (
     TupleType,
     Type,
 )
+from legato.runtime.ndarray import cpu
 
 if typing.TYPE_CHECKING:
     from legato.relax import analysis, transform

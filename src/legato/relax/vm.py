@@ -9,49 +9,36 @@ Functions are native code; nothing is interpreted.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-import numpy as np
-
-from legato.base.dataclass import dataclass
-from legato.base.dtype import dtype
 from legato.base.errors import CompileError, RunError, UnsupportedError
 from legato.base.target import Target
 from legato.infer.infer import infer
 from legato.ir.module import Module
-from legato.relax.nd import wrapped
 from legato.relax.params import bound_params
-from legato.relay._targets import as_target, require_cpu
-from legato.relay.build_module import Executor
+from legato.relay import vm
 from legato.relay.module import IRModule
+from legato.runtime.entry import Entry
 from legato.runtime.executable import Executable
+from legato.runtime.ndarray import require_cpu
+from legato.runtime.timing import BenchmarkResult, time_evaluator
+from legato.target import as_target
 
 __all__ = ["BenchmarkResult", "VMExecutable", "VirtualMachine", "build"]
 
 
-class VMExecutable:
+class VMExecutable(vm.VMExecutable):
     """A module, compiled: each of its functions, when it is first asked for."""
 
     def __init__(self, mod: Module, target: Target, packed: Mapping[str, object] | None = None) -> None:
-        self.module = mod
-        self._executor = Executor("vm", IRModule(mod), target, packed)
-        self._entries: dict[str, Executable] = {}
+        super().__init__(IRModule(mod), target, packed)
 
     @property
     def functions(self) -> tuple[str, ...]:
         """The functions that can be called."""
-        return tuple(gv.name for gv, _ in self.module.graph_functions())
-
-    def entry(self, name: str) -> Executable:
-        """The compiled function `name`; RunError if there is none, CompileError where it cannot be compiled."""
-        if name not in self._entries:
-            if name not in self.functions:
-                raise RunError(f"the program has no function {name!r}; it has {', '.join(self.functions)}")
-            self._entries[name] = self._executor.evaluate(self.module.var(name))
-        return self._entries[name]
+        return self.globals
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         return VirtualMachine(self)[name]
@@ -106,38 +93,6 @@ def build(
     return made
 
 
-@dataclass(frozen=True, slots=True)
-class BenchmarkResult:
-    """Seconds per call, one number for each repetition."""
-
-    results: tuple[float, ...]
-
-    @property
-    def mean(self) -> float:
-        """The average."""
-        return float(np.mean(self.results))
-
-    @property
-    def median(self) -> float:
-        """The median."""
-        return float(np.median(self.results))
-
-    @property
-    def std(self) -> float:
-        """The standard deviation."""
-        return float(np.std(self.results))
-
-    @property
-    def min(self) -> float:
-        """The least."""
-        return min(self.results)
-
-    @property
-    def max(self) -> float:
-        """The largest."""
-        return max(self.results)
-
-
 class VirtualMachine:
     """Calls the functions of a compiled module (`relax.build`), or of a loaded artifact (`legato.load`)."""
 
@@ -149,14 +104,14 @@ class VirtualMachine:
         if not isinstance(rt_mod, VMExecutable | Executable):
             raise RunError(f"a virtual machine of a {type(rt_mod).__name__}, wanted what relax.build gives")
         self._program = rt_mod
-        self._functions: dict[str, _Function] = {}
+        self._functions: dict[str, Entry] = {}
         self._inputs: dict[str, tuple[Any, ...]] = {}
         self._outputs: dict[str, Any] = {}
         self._saved: dict[str, Callable[[], Any]] = {}
 
-    def _function(self, name: str) -> _Function:
+    def _function(self, name: str) -> Entry:
         if name not in self._functions:
-            self._functions[name] = _Function.of(name, self._program.entry(name))
+            self._functions[name] = Entry.of(name, self._program.entry(name))
         return self._functions[name]
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
@@ -195,23 +150,7 @@ class VirtualMachine:
         `number` grows until they take `min_repeat_ms`. (`legato.bench` compares programs.)
         """
         require_cpu(dev)
-        if number < 1 or repeat < 1:
-            raise RunError(f"{number} calls, {repeat} times: at least one of each")
-        function = self[func_name]
-
-        def evaluate(*args: Any) -> BenchmarkResult:
-            function(*args)
-            count = number
-            results: list[float] = []
-            while len(results) < repeat:
-                seconds = _seconds(function, args, count)
-                if seconds * 1e3 < min_repeat_ms:
-                    count *= 2
-                else:
-                    results.append(seconds / count)
-            return BenchmarkResult(tuple(results))
-
-        return evaluate
+        return time_evaluator(self[func_name], number, repeat, min_repeat_ms)
 
     def invoke_closure(self, closure: Callable[..., Any], *args: Any) -> Any:
         """Calls what a function of this machine gives."""
@@ -224,62 +163,3 @@ class VirtualMachine:
 
 def _drop(_: object) -> None:
     """What nobody asked for."""
-
-
-def _seconds(function: Callable[..., Any], args: Sequence[Any], count: int) -> float:
-    start = time.perf_counter()
-    for _ in range(count):
-        function(*args)
-    return time.perf_counter() - start
-
-
-@dataclass(frozen=True, slots=True)
-class _Function:
-    """A compiled function, with the names of its arguments and the dtypes of those that are tensors."""
-
-    name: str
-    entry: Executable
-    names: tuple[str, ...]
-    dtypes: tuple[str | None, ...]
-
-    @staticmethod
-    def of(name: str, entry: Executable) -> _Function:
-        """The function `name`, which is `entry`."""
-        takes = entry.arguments
-        return _Function(name, entry, tuple(a.name for a in takes), tuple(getattr(a, "dtype", None) for a in takes))
-
-    def __call__(self, /, *args: Any, **named: Any) -> Any:
-        return wrapped(self.entry(*self.ordered(args, named)))
-
-    def ordered(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
-        """All arguments in order. RunError where names are none, or given twice; the call checks the rest."""
-        rest = self.names[len(args) :]
-        if named and (named.keys() - set(rest) or len(named) != len(rest)):
-            given = f"{len(args)} arguments and {', '.join(named)}"
-            raise RunError(f"{self.name} takes {', '.join(self.names)}, got {given}")
-        return self._leaves((*args, *(named[key] for key in rest)) if named else args)
-
-    def _leaves(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """What tuples and lists hold, in a row, where numbers are scalars of the dtype that is wanted there."""
-        found: list[Any] = []
-        stack = list(reversed(args))
-        while stack:
-            value = stack.pop()
-            if isinstance(value, tuple | list):
-                stack += reversed(value)
-            else:
-                found.append(value)
-        if len(found) != len(self.dtypes):
-            return tuple(found)  # the call says what is missing
-        return tuple(map(_scalar, found, self.dtypes))
-
-
-def _scalar(value: Any, wanted: str | None) -> Any:
-    if not isinstance(value, bool | int | float) or wanted is None:
-        return value
-    kind = dtype(wanted)
-    if kind.is_bool != isinstance(value, bool) or (isinstance(value, float) and not kind.is_float):
-        raise RunError(f"got {value!r}, wanted a number of {wanted}")
-    if kind.is_int and not kind.min <= value <= kind.max:
-        raise RunError(f"{value} does not fit into {wanted}")
-    return np.asarray(value, kind.numpy)

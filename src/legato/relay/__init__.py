@@ -156,11 +156,12 @@ __all__ = [
 
 _ON_USE: typing.Final = {
     "ScriptFunction": "decorators", "ScriptModel": "decorators", "Sequential": "transform", "Tensor": "decorators",
-    "build": "build_module", "build_module": "", "create_executor": "build_module", "dataflow_pattern": "",
-    "data_dep_optimization": "", "decorators": "",
+    "backend": "", "build": "build_module", "build_module": "", "create_executor": "build_module",
+    "dataflow_pattern": "", "data_dep_optimization": "", "decorators": "",
     "frontend": "", "instrument": "", "ir": "", "tir": "",
     "fromtext": "parser", "optimize": "build_module", "parse": "parser", "parse_expr": "parser", "parser": "",
     "prelude": "", "relay": "decorators", "relay_model": "decorators", "testing": "", "transform": "",
+    "vm": "",
 }  # fmt: skip
 
 

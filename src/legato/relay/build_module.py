@@ -13,11 +13,14 @@ from legato.driver import CompileOptions, compile_module
 from legato.infer.infer import infer
 from legato.interp import evaluate
 from legato.ir.expr import Constant, Function, GlobalVar
+from legato.relay._executors.executor_factory import ExecutorFactoryModule
+from legato.relay._executors.options import Executor as Executed
+from legato.relay._executors.options import Runtime
 from legato.relay._pipeline import pipeline
-from legato.relay._targets import as_target, require_cpu
 from legato.relay.expr import bind, const
 from legato.relay.module import IRModule
-from legato.runtime.executable import Executable
+from legato.runtime.ndarray import require_cpu, wrapped
+from legato.target import as_target
 from legato.transform.pass_ import run
 
 __all__ = ["Executor", "bind_params_by_name", "build", "create_executor", "optimize"]
@@ -42,7 +45,8 @@ def bind_params_by_name(func: Function, params: Mapping[str, Any]) -> Function:
     return bound
 
 
-def _with_params(mod: IRModule | Function, params: Mapping[str, Any] | None) -> IRModule:
+def with_params(mod: IRModule | Function, params: Mapping[str, Any] | None) -> IRModule:
+    """A copy of a module, or the module of a function, with `params` bound in @main."""
     mod = IRModule.from_expr(mod) if isinstance(mod, Function) else mod.clone()
     if params:
         main = mod["main"]
@@ -52,30 +56,37 @@ def _with_params(mod: IRModule | Function, params: Mapping[str, Any] | None) -> 
 
 def build(
     mod: IRModule | Function,
-    target: Any = "host",
+    target: Any = None,
     target_host: Any = None,
     params: Mapping[str, Any] | None = None,
     mod_name: str = "default",
     *,
     packed: Mapping[str, object] | None = None,
+    executor: Executed | None = None,
+    runtime: Runtime | None = None,
     **options: Any,
-) -> Executable:
-    """The compiled program of @main: `legato.compile`'s Executable, which is called with arrays.
+) -> ExecutorFactoryModule:
+    """The compiled program of @main: an Executable, which is called with arrays, that also answers to what scripts do
+    with (graph, lib, params) and with factories of executors (`relay.backend.executor_factory`).
 
     target: "host", a level of x86-64, "llvm" with options, or one of these by device: {"cpu": "llvm"}; target_host is
-    the same. mod_name is kept in the program, as its attribute mod_name. `packed`, and passes, are those of
-    `legato.compile`, these as the current PassContext wants them. (What Relay's factory modules, graph JSON and
-    parameter dictionaries were for, the Executable has itself: see its methods.) CompileError for other options,
-    targets and devices.
+    the same. None: the current Target, or this machine. mod_name is kept in the program, as its attribute mod_name.
+    executor and runtime are `relay.backend`'s; all of them are this one program. `packed`, and passes, are those of
+    `legato.compile`, these as the current PassContext wants them. CompileError for other options, targets and devices.
     """
-    if options:
-        hint = "its options are target, target_host, params, mod_name and packed"
-        raise CompileError(f"build has no option {', '.join(options)}", hint=hint)
-    found = _with_params(mod, params)
+    pools = ("workspace_memory_pools", "constant_memory_pools")
+    unknown = [name for name, value in options.items() if name not in pools or value is not None]
+    if unknown:
+        hint = "its options are target, target_host, params, mod_name, executor, runtime and packed"
+        raise CompileError(f"build has no option {', '.join(unknown)}", hint=hint)
+    for name, value, kind in (("executor", executor, Executed), ("runtime", runtime, Runtime)):
+        if value is not None and not isinstance(value, kind):
+            raise CompileError(f"{name}={value!r} is none", hint=f'write relay.backend.{kind.__name__}("…")')
+    found = with_params(mod, params)
     if mod_name != "default":
         found = found.with_attr("mod_name", mod_name)
     settings = CompileOptions(as_target(target, target_host), passes=pipeline(), packed=packed)
-    return compile_module(found.module, settings).executable
+    return ExecutorFactoryModule.made(compile_module(found.module, settings).executable, found.module, settings)
 
 
 def optimize(
@@ -86,7 +97,7 @@ def optimize(
     They are the same for every target; CompileError for one that there is not.
     """
     as_target(target)
-    return IRModule(run(_with_params(mod, params).module, pipeline())), {}
+    return IRModule(run(with_params(mod, params).module, pipeline())), {}
 
 
 class Executor:
@@ -119,7 +130,9 @@ class Executor:
         if not isinstance(func, Function):
             raise RunError(f"@{name} is a loop program")
         if self.kind == "debug":
-            return lambda *args, **named: evaluate(module, _ordered(func, args, named), name, packed=self.packed)
+            return lambda *args, **named: wrapped(
+                evaluate(module, _ordered(func, args, named), name, packed=self.packed)
+            )
         return build(_with_main(IRModule(module), name), self.target, packed=self.packed)
 
 
@@ -163,4 +176,4 @@ def create_executor(
     require_cpu(device)
     if kind not in ("debug", "graph", "vm", "aot"):
         raise CompileError(f"there is no executor {kind!r}", hint="there are debug, graph, vm and aot")
-    return Executor(kind, _with_params(mod or IRModule(), params), as_target(target), packed)
+    return Executor(kind, with_params(mod or IRModule(), params), as_target(target), packed)

@@ -1,5 +1,9 @@
 """Runs compiled programs. Imports nothing of the compiler: NumPy and `legato.base` are enough."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from legato.runtime.artifact import verify_file
 from legato.runtime.binding import cpu_count
 from legato.runtime.datatypes import ConstructorInfo, DataInfo, ObjectInfo, TensorField
@@ -8,6 +12,9 @@ from legato.runtime.parts import constant_offsets
 from legato.runtime.program import Constraint, DimInfo, FunctionInfo, HostOpInfo, Program, TensorInfo
 from legato.runtime.size import Formula, Size
 from legato.runtime.values import Data
+
+if TYPE_CHECKING:
+    from legato.runtime.module import load_module
 
 __all__ = [
     "Constraint",
@@ -27,5 +34,15 @@ __all__ = [
     "constant_offsets",
     "cpu_count",
     "load",
+    "load_module",
     "verify_file",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What only scripts for TVM ask for is imported when they do."""
+    if name != "load_module":
+        raise AttributeError(f"module 'legato.runtime' has no attribute {name!r}")
+    from legato.runtime.module import load_module
+
+    return load_module

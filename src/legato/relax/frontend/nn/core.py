@@ -17,7 +17,7 @@ from legato.relax.frontend.nn.tensor import (
     set_default_dtype,
     wrap_nested,
 )
-from legato.relay._targets import require_cpu
+from legato.runtime.ndarray import require_cpu
 
 if TYPE_CHECKING:
     from legato.relax.frontend.nn.jit import Compiled

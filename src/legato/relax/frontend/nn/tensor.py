@@ -19,8 +19,8 @@ from legato.ir.types import TensorType, TupleType, Type, tensor_type
 from legato.relax.expr import as_expr
 from legato.relax.frontend.nn.scope import as_shape, current, shown
 from legato.relax.frontend.nn.torch_arrays import from_torch
-from legato.relax.nd import NDArray, array
 from legato.relax.op import _functions as functions
+from legato.runtime.ndarray import NDArray, array
 
 __all__ = ["Parameter", "Tensor", "call_of", "emit", "expr_of", "get_default_dtype", "set_default_dtype", "wrap_nested"]
 

@@ -1,0 +1,126 @@
+"""Tensors and devices as programs for TVM have them: NumPy arrays that answer to `.numpy()` and `.device`, too."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from legato.base import dtype as dt
+from legato.base.arrays import as_array
+from legato.base.dataclass import dataclass
+from legato.base.dtype import DType
+from legato.base.errors import CompileError, RunError
+
+__all__ = ["CPU", "Device", "NDArray", "Tensor", "array", "cpu", "device", "empty", "require_cpu", "tensor", "wrapped"]
+
+# Kinds of devices by the names that programs have for them, and their numbers (`DLDeviceType`).
+_KINDS: Final = {"cpu": 1, "llvm": 1, "c": 1, "cuda": 2, "gpu": 2, "nvptx": 2, "opencl": 4, "cl": 4, "vulkan": 7,
+                 "metal": 8, "vpi": 9, "rocm": 10, "hexagon": 16, "webgpu": 15}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device by its number. The CPU is the one that there is; others can be named, and asked whether they exist."""
+
+    device_type: int = 1
+    index: int = 0
+
+    @property
+    def device_id(self) -> int:
+        """Which of its kind."""
+        return self.index
+
+    @property
+    def exist(self) -> bool:
+        """Whether programs can run on it."""
+        return self.device_type == 1
+
+    def sync(self) -> None:
+        """Nothing: calls end when their results are there."""
+
+    def __str__(self) -> str:
+        name = next((name for name, number in _KINDS.items() if number == self.device_type), str(self.device_type))
+        return f"{name}({self.index})"
+
+
+CPU = Device()
+
+
+class NDArray(np.ndarray):
+    """An array; `numpy()` is the same memory as NumPy's own class."""
+
+    @property
+    def device(self) -> Device:  # type: ignore[override]  # NumPy has a name there
+        """Where it lies."""
+        return CPU
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """This memory as NumPy's own class."""
+        return self.view(np.ndarray)
+
+    asnumpy = numpy
+
+    def copyfrom(self, source: Any) -> NDArray:
+        """Takes the elements of `source`, of the same shape."""
+        given = as_array(source, "a tensor")
+        if given.shape != self.shape:
+            raise RunError(f"a tensor of shape {given.shape} into one of {self.shape}")
+        self[...] = given
+        return self
+
+    def copyto(self, target: Any) -> Any:
+        """Its elements to a tensor, or a copy of it on a device."""
+        if isinstance(target, Device):
+            require_cpu(target)
+            return self.copy()
+        wrapped(target).copyfrom(self)
+        return target
+
+
+Tensor = NDArray
+
+
+def cpu(index: int = 0) -> Device:
+    """The CPU."""
+    return Device(1, index)
+
+
+def device(name: Any = "cpu", index: int = 0) -> Device:
+    """The device called `name` ("cpu", "llvm", "cuda", …) or of that number; CompileError for other names."""
+    kind = str(name).split()[0] if str(name).strip() else ""
+    number = name if isinstance(name, int) else _KINDS.get(kind)
+    if number is None:
+        raise CompileError(f"there is no kind of device {name!r}", hint=f"known are {', '.join(_KINDS)}")
+    return Device(number, index)
+
+
+def require_cpu(device: Any) -> None:
+    """CompileError for a device that is not the CPU; None and "cpu" are, and objects whose `device_type` is 1."""
+    kind = getattr(device, "device_type", device)
+    if device is not None and kind not in ("cpu", 1, "1"):
+        name = str(device) if isinstance(device, Device) else device
+        raise CompileError(f"there is no device {name!r}", hint="programs run on the CPU")
+
+
+def array(value: Any, device: Any = None) -> NDArray:
+    """A copy of `value` as a tensor. CompileError for a device that is not the CPU."""
+    require_cpu(device)
+    data = np.array(value) if isinstance(value, list | tuple | int | float) else as_array(value, "a tensor").copy()
+    return data.view(NDArray)
+
+
+tensor = array
+
+
+def empty(shape: Any, dtype: DType | str = "float32", device: Any = None) -> NDArray:
+    """A tensor of zeros. CompileError for a device that is not the CPU."""
+    require_cpu(device)
+    return np.zeros(shape, dt.dtype(dtype).numpy).view(NDArray)
+
+
+def wrapped(value: Any) -> Any:
+    """Arrays as tensors, also in tuples; anything else as it is."""
+    if isinstance(value, tuple):
+        return tuple(wrapped(v) for v in value)
+    return value.view(NDArray) if isinstance(value, np.ndarray) else value
