@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import fields
 from typing import Any, Final
 
 from legato.base.errors import TypeCheckError
@@ -17,9 +16,7 @@ from legato.base.node import transform
 from legato.ir._hints import FIELDS
 from legato.ir._names import KEYWORDS
 from legato.ir._parse_leaves import GROWS, LEAVES, LeafParser
-from legato.ir._parse_types import fit
-from legato.ir._relay_ops import adapt
-from legato.ir.attrs import make_attrs, pack_args
+from legato.ir._text_calls import adapted_call, operator_call
 from legato.ir.clauses import Clause
 from legato.ir.expr import (
     Call,
@@ -249,16 +246,10 @@ class ExprParser(LeafParser):
             if attrs:
                 raise self.stream.error(f"only operators take attributes: {', '.join(attrs)}", at)
             return Call(op, tuple(args), None, type_args, span=span)
-        if at.kind == "ident":
-            name, args, attrs = adapt(at.text, args, attrs)
-            op = op if name == at.text else self._known.ops.get(name, op)
-        if op.text_defaults:
-            attrs = {**op.text_defaults, **attrs}
-        if op.attrs is not None and attrs:
-            annotations = {f.name: str(f.type) for f in fields(op.attrs)}
-            attrs = {name: fit(value, annotations.get(name, "")) for name, value in attrs.items()}
         try:
-            return Call(op, pack_args(op, args), make_attrs(op, attrs), type_args, span=span)
+            if at.kind == "ident":
+                return adapted_call(at.text, op, args, attrs, self._known.ops, type_args, span)
+            return operator_call(op, args, attrs, type_args, span)
         except TypeCheckError as error:
             raise self.stream.error("; ".join((error.message, *error.details)), at, hint=error.hint) from None
 

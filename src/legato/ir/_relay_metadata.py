@@ -28,7 +28,7 @@ from legato.base import dtype as dt
 from legato.base.limits import MAX_NUMBER
 from legato.ir._json_checks import Bad, items, mapping, pick, text
 
-__all__ = ["NodeGraph", "is_node_graph"]
+__all__ = ["NodeGraph", "NodeValues", "is_node_graph", "number_in"]
 
 Array = np.ndarray[Any, Any]
 Json = Any
@@ -57,29 +57,24 @@ class _Value(NamedTuple):
     height: int = 0
 
 
-class NodeGraph:
-    """The values in a section. Every access raises `Bad` for what is damaged or cannot be read."""
+class NodeValues:
+    """The values that nodes mean. Every access raises `Bad` for what is damaged or cannot be read."""
 
     def __init__(self, section: Mapping[str, Json]) -> None:
-        self._nodes = [mapping(node) for node in items(section["nodes"])]
+        self.nodes = [mapping(node) for node in items(section["nodes"])]
         self._arrays = items(section.get("b64ndarrays", []))
         self._values: dict[int, _Value] = {}
-        root = mapping(pick(section["root"], self._nodes, "a node"))
-        self._roots = _pairs(root, items(root.get("data")))
 
-    def count(self, key: str) -> int:
-        """How many entries `meta[key]` has."""
-        if key not in self._roots:
-            return 0
-        return len(items(mapping(pick(self._roots[key], self._nodes, "a node")).get("data", [])))
+    def node(self, index: Json) -> Mapping[str, Json]:
+        """The node of that number."""
+        return pick(index, self.nodes, "a node")
 
-    def get(self, key: str, index: int) -> Any:
-        """The value of `meta[key][index]`: an array, a dim, or an attribute value. The same object each time."""
-        entries = items(mapping(pick(self._roots[key], self._nodes, "a node")).get("data"))
-        return self._value(entries[index], 0).value
+    def value(self, index: Json) -> Any:
+        """What a node means: an array, a dim, or an attribute value. The same object each time."""
+        return self._value(index, 0).value
 
     def _value(self, index: Json, depth: int) -> _Value:
-        node = pick(index, self._nodes, "a node")
+        node = self.node(index)
         found = self._values.get(index)
         if found is None and depth <= _MAX_DEPTH:
             found = self._values[index] = self._read(node, depth)
@@ -95,7 +90,7 @@ class NodeGraph:
         if kind == "":
             return _Value(None)
         if short == "Constant":
-            return _Value(self._array(_number(node, "data")))
+            return _Value(self._array(number_in(node, "data")))
         if short in ("IntImm", "FloatImm"):
             return _Value(_scalar(node, short))
         if short == "String":
@@ -118,7 +113,7 @@ class NodeGraph:
             return _Value(fresh("d"))
         if kind not in _ARITHMETIC:
             raise Bad(f"a node of kind {kind!r} cannot be read")
-        parts = [self._value(_number(node, name), depth + 1) for name in ("a", "b")]
+        parts = [self._value(number_in(node, name), depth + 1) for name in ("a", "b")]
         operands = [const(p.value) if type(p.value) is int else p.value for p in parts]
         if not all(isinstance(v, DimExpr) for v in operands):
             raise Bad(f"{kind} of what is no dim")
@@ -147,6 +142,23 @@ class NodeGraph:
             raise Bad(f"array {index} has the shape {shape}, which is too large") from None
 
 
+class NodeGraph(NodeValues):
+    """The values in a section, by key and number."""
+
+    def __init__(self, section: Mapping[str, Json]) -> None:
+        super().__init__(section)
+        root = self.node(section["root"])
+        self._roots = _pairs(root, items(root.get("data")))
+
+    def count(self, key: str) -> int:
+        """How many entries `meta[key]` has."""
+        return len(items(self.node(self._roots[key]).get("data", []))) if key in self._roots else 0
+
+    def get(self, key: str, index: int) -> Any:
+        """The value of `meta[key][index]`."""
+        return self.value(items(self.node(self._roots[key]).get("data"))[index])
+
+
 def _over(value: Any, parts: Sequence[_Value]) -> _Value:
     """A value with these parts."""
     return _Value(value, 1 + sum(p.size for p in parts), 1 + max((p.height for p in parts), default=0))
@@ -164,7 +176,7 @@ def _rank(value: int) -> int:
     return value
 
 
-def _number(node: Mapping[str, Json], name: str) -> int:
+def number_in(node: Mapping[str, Json], name: str) -> int:
     """An attribute that is the number of a node or array."""
     value = mapping(node.get("attrs")).get(name)
     if type(value) is not str or not value.isascii() or not value.isdigit() or len(value) > 10:

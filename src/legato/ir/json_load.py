@@ -11,6 +11,7 @@ from legato.base.errors import CompileError, ParseError, TypeCheckError
 from legato.base.limits import MAX_TEXT
 from legato.ir._json_checks import Bad, entry_of, flag, items, load, mapping, number, pick, shown, text, wrong
 from legato.ir._own_ops import Ops, op_table
+from legato.ir._relay_metadata import is_node_graph
 from legato.ir.attrs import make_attrs
 from legato.ir.clauses import Clause, Pattern, PatternConstructor, PatternTuple, PatternVar, PatternWildcard
 from legato.ir.expr import Constructor, Expr, Function, GlobalVar, Var
@@ -39,7 +40,8 @@ def load_json(
     name: str = "<json>",
     tensors: Mapping[str, Array] | None = None,
 ) -> Module:
-    """The module that `save_json` wrote, with its types, spans and sharing; it is well-formed (`ir.verify`).
+    """The module that `save_json` wrote, with its types, spans and sharing, or one of TVM's (`tvm_json`), untyped;
+    it is well-formed (`ir.verify`).
 
     ops are the operators that it may use, name names the text in errors, tensors are the arrays that it only names.
     ParseError, with the entry, for a text of another form or version; VerifyError for a module that is ill-formed.
@@ -49,7 +51,13 @@ def load_json(
         message = f"{name} has {len(source)} characters, more than the limit of {MAX_TEXT}"
         raise ParseError(message, hint="keep the weights in a file beside it")
     try:
-        module = _Loader(op_table(ops), tensors).module(_header(load(source)))
+        value = load(source)
+        if is_node_graph(value):
+            from legato.ir.tvm_json import module_of  # on use: hardly a file is one of TVM's
+
+            module = module_of(value, ops)
+        else:
+            module = _Loader(op_table(ops), tensors).module(_header(value))
     except Bad as error:
         raise ParseError(f"{name}: {error}") from None
     verify(module)

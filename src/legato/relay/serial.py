@@ -11,10 +11,10 @@ __all__ = ["load_json", "save_json"]
 
 
 def save_json(mod: IRModule) -> str:
-    """The module as JSON. (Another form than TVM's node graphs, whose files cannot be read.)"""
+    """The module as JSON. (Another form than TVM's node graphs, which are read and not written.)"""
     return save(mod.module)
 
 
 def load_json(json_str: str) -> IRModule:
-    """The module that `save_json` wrote; ParseError or VerifyError for another text."""
+    """The module that `save_json` wrote, or TVM's (0.10 to 0.19); ParseError or VerifyError for another text."""
     return IRModule(load(json_str, ops=table()))
