@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import struct
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ import pytest
 
 import legato
 from legato import relay
-from legato.base.errors import LegatoError, ParseError
+from legato.base.errors import ArtifactError, LegatoError, ParseError
 from legato.infer.infer import infer
 from legato.ir.equal import alpha_equal
 from legato.ir.expr import Call, Constant, Function, Let, Var, constant
@@ -21,7 +23,7 @@ from legato.ir.types import tensor_type
 from legato.ops import table
 from legato.prelude import library
 from legato.prelude import parse as parse_with_library
-from tests.ir.tvm_writer import RECORDS, Writer, tvm_json
+from tests.ir.tvm_writer import RECORDS, Writer, raw_array, tvm_json
 
 OPS = table()
 
@@ -257,6 +259,42 @@ def test_randomly_damaged_json_is_read_or_refused() -> None:
             infer(load_tvm_json(json.dumps(found), ops=OPS))
         except LegatoError:
             continue
+
+
+# ------------------------------------------------------------------ parameters
+
+
+def saved_params(arrays: dict[str, Any]) -> bytes:
+    """What TVM's `save_param_dict` writes."""
+    count = struct.pack("<Q", len(arrays))
+    names = b"".join(struct.pack("<Q", len(name.encode())) + name.encode() for name in arrays)
+    return struct.pack("<QQ", 0xF7E58D4F05049CB7, 0) + count + names + count + b"".join(map(raw_array, arrays.values()))
+
+
+PARAMS = {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "é": np.array(True), "k": np.zeros((0, 2), np.int8)}
+
+
+def test_parameters_that_were_saved_apart() -> None:
+    found = relay.load_param_dict(saved_params(PARAMS))
+    assert list(found) == list(PARAMS)
+    for name, value in PARAMS.items():
+        np.testing.assert_array_equal(found[name], value)
+        assert found[name].dtype == value.dtype
+
+
+def test_damaged_parameters() -> None:
+    whole, rng = saved_params(PARAMS), random.Random(1)
+    for size in range(len(whole)):
+        with pytest.raises(ArtifactError):
+            relay.load_param_dict(whole[:size])
+    for text in (whole + b"x", whole.replace(b"\xc3\xa9", b"\xff\xff"), whole.replace(b"\xc3\xa9", b"\xc3\xc3")):
+        with pytest.raises(ArtifactError):
+            relay.load_param_dict(text)
+    for _ in range(300):
+        changed_bytes = bytearray(whole)
+        changed_bytes[rng.randrange(8, len(whole))] = rng.randrange(256)
+        with suppress(ArtifactError):
+            relay.load_param_dict(changed_bytes)
 
 
 def _damage(found: Any, rng: random.Random) -> None:

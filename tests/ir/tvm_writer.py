@@ -291,12 +291,17 @@ class Writer:
 
 def blob(data: np.ndarray[Any, Any]) -> str:
     """An array as TVM's b64ndarrays have it."""
+    return base64.b64encode(raw_array(data)).decode()
+
+
+def raw_array(data: np.ndarray[Any, Any]) -> bytes:
+    """An array as TVM saves it."""
     code = {"i": 0, "u": 1, "f": 2, "b": 1}[data.dtype.kind]
     bits = 1 if data.dtype.kind == "b" else 8 * data.dtype.itemsize
     head = struct.pack("<QQiiiBBH", 0xDD5E40F096B4A13F, 0, 1, 0, data.ndim, code, bits, 1)
     shape = struct.pack(f"<{data.ndim}q", *data.shape)
     raw = np.ascontiguousarray(data).tobytes()
-    return base64.b64encode(head + shape + struct.pack("<q", len(raw)) + raw).decode()
+    return head + shape + struct.pack("<q", len(raw)) + raw
 
 
 def tvm_json(mod: Module) -> str:

@@ -28,12 +28,13 @@ from legato.base import dtype as dt
 from legato.base.limits import MAX_NUMBER
 from legato.ir._json_checks import Bad, items, mapping, pick, text
 
-__all__ = ["NodeGraph", "NodeValues", "is_node_graph", "number_in"]
+__all__ = ["NodeGraph", "NodeValues", "arrays_of", "is_node_graph", "is_params", "number_in"]
 
 Array = np.ndarray[Any, Any]
 Json = Any
 
 _MAGIC: Final = 0xDD5E40F096B4A13F
+_LIST: Final = 0xF7E58D4F05049CB7
 _HEADER: Final = struct.Struct("<QQiiiBBH")
 _CODES: Final = {(0, 8): dt.int8, (0, 16): dt.int16, (0, 32): dt.int32, (0, 64): dt.int64, (1, 1): dt.bool_,
                  (1, 8): dt.uint8, (1, 16): dt.uint16, (1, 32): dt.uint32, (1, 64): dt.uint64, (2, 16): dt.float16,
@@ -122,24 +123,67 @@ class NodeValues:
     def _array(self, index: int) -> Array:
         try:
             raw = b64decode("".join(text(pick(index, self._arrays, "an array")).split()), validate=True)
-            header = _HEADER.unpack_from(raw)
-            shape = struct.unpack_from(f"<{_rank(header[4])}q", raw, _HEADER.size)
-            start = _HEADER.size + 8 * len(shape)
-            (count,) = struct.unpack_from("<q", raw, start)
-        except (binascii.Error, ValueError, struct.error):
+        except (binascii.Error, ValueError):
             raise Bad(f"array {index} is damaged") from None
-        dtype = _CODES.get(header[5:7])
-        if header[0] != _MAGIC or dtype is None or header[7] != 1 or min(shape, default=0) < 0:
-            raise Bad(f"array {index} is no array of a known dtype")
-        data = raw[start + 8 :]
-        if len(data) != count or count != math.prod(shape) * dtype.bytes:
-            raise Bad(f"array {index} has {len(data)} bytes, expected {dtype}{list(shape)}")
-        if dtype.is_bool and data.strip(b"\x00\x01"):
-            raise Bad(f"array {index} of bool has a byte that is neither 0 nor 1")
-        try:
-            return np.frombuffer(data, dtype.numpy).reshape(shape)
-        except ValueError:
-            raise Bad(f"array {index} has the shape {shape}, which is too large") from None
+        found, size = array_at(raw, 0, f"array {index}")
+        if size != len(raw):
+            raise Bad(f"array {index} has {len(raw)} bytes, expected {size}")
+        return found
+
+
+def array_at(raw: bytes, start: int, what: str) -> tuple[Array, int]:
+    """The array that begins at a place of `raw`, and where it ends; `Bad`, which names it `what`, for a damaged one."""
+    try:
+        header = _HEADER.unpack_from(raw, start)
+        shape = struct.unpack_from(f"<{_rank(header[4])}q", raw, start + _HEADER.size)
+        begin = start + _HEADER.size + 8 * len(shape) + 8
+        (count,) = struct.unpack_from("<q", raw, begin - 8)
+    except (ValueError, struct.error):
+        raise Bad(f"{what} is damaged") from None
+    dtype = _CODES.get(header[5:7])
+    if header[0] != _MAGIC or dtype is None or header[7] != 1 or min(shape, default=0) < 0:
+        raise Bad(f"{what} is no array of a known dtype")
+    if count != math.prod(shape) * dtype.bytes or begin + count > len(raw):
+        raise Bad(f"{what} has {min(count, len(raw) - begin)} bytes, expected {dtype}{list(shape)}")
+    data = raw[begin : begin + count]
+    if dtype.is_bool and data.strip(b"\x00\x01"):
+        raise Bad(f"{what} of bool has a byte that is neither 0 nor 1")
+    try:
+        return np.frombuffer(data, dtype.numpy).reshape(shape), begin + count
+    except ValueError:
+        raise Bad(f"{what} has the shape {shape}, which is too large") from None
+
+
+def arrays_of(raw: bytes) -> dict[str, Array]:
+    """The named arrays of TVM's `save_param_dict`: a magic number, names, arrays. `Bad` for a damaged text.
+
+    u64 magic, u64 0, u64 count, (u64 length, bytes) per name, u64 count, arrays
+    """
+    try:
+        _, _, count = struct.unpack_from("<QQQ", raw)
+        place, names = 24, list[str]()
+        for _ in range(count):
+            (length,) = struct.unpack_from("<Q", raw, place)
+            if place + 8 + length > len(raw):
+                raise Bad("a name is longer than what is left")
+            names.append(raw[place + 8 : place + 8 + length].decode())
+            place += 8 + length
+        if struct.unpack_from("<Q", raw, place) != (count,):
+            raise Bad(f"there are {count} names, and another number of arrays")
+        place += 8
+    except (struct.error, UnicodeDecodeError):
+        raise Bad("the names are damaged") from None
+    found: dict[str, Array] = {}
+    for name in names:
+        found[name], place = array_at(raw, place, f"array {name!r:.60}")
+    if place != len(raw) or len(found) != len(names):
+        raise Bad("a name occurs twice, or something follows the last array")
+    return found
+
+
+def is_params(raw: bytes) -> bool:
+    """Whether these bytes are those of TVM's `save_param_dict`."""
+    return raw[:8] == struct.pack("<Q", _LIST)
 
 
 class NodeGraph(NodeValues):

@@ -9,6 +9,8 @@ import numpy as np
 
 from legato.base.arrays import as_array
 from legato.base.errors import ArtifactError, ParseError
+from legato.ir._json_checks import Bad
+from legato.ir._relay_metadata import arrays_of, is_params
 from legato.ir.files import tensors_of
 
 __all__ = ["load_param_dict", "save_param_dict"]
@@ -19,7 +21,7 @@ Array = np.ndarray[Any, Any]
 def save_param_dict(params: Mapping[str, Any]) -> bytes:
     """Named arrays as bytes; ArtifactError for what is not an array of numbers.
 
-    (Another format than TVM's, whose files cannot be read.)
+    (Another format than TVM's, which is read, too.)
     """
     from safetensors import SafetensorError
     from safetensors.numpy import save
@@ -36,8 +38,9 @@ def save_param_dict(params: Mapping[str, Any]) -> bytes:
 
 
 def load_param_dict(param_bytes: bytes | bytearray) -> dict[str, Array]:
-    """The arrays that `save_param_dict` wrote; ArtifactError for other bytes."""
+    """The arrays that `save_param_dict` wrote, here or in TVM; ArtifactError for other bytes."""
+    raw = bytes(param_bytes)
     try:
-        return tensors_of(bytes(param_bytes), "the data")
-    except ParseError as error:
+        return arrays_of(raw) if is_params(raw) else tensors_of(raw, "the data")
+    except (ParseError, Bad) as error:
         raise ArtifactError(f"these bytes hold no parameters: {error}") from error
