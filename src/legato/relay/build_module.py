@@ -13,12 +13,14 @@ from legato.driver import CompileOptions, compile_module
 from legato.infer.infer import infer
 from legato.interp import evaluate
 from legato.ir.expr import Constant, Function, GlobalVar
+from legato.ir.types import TensorType, Type
 from legato.relay._executors.executor_factory import ExecutorFactoryModule
 from legato.relay._executors.options import Executor as Executed
 from legato.relay._executors.options import Runtime
 from legato.relay._pipeline import pipeline
 from legato.relay.expr import bind, const
 from legato.relay.module import IRModule
+from legato.runtime.entry import scalar_of
 from legato.runtime.ndarray import require_cpu, wrapped
 from legato.target import as_target
 from legato.transform.pass_ import run
@@ -156,7 +158,13 @@ def _ordered(func: Function, args: tuple[Any, ...], named: Mapping[str, Any]) ->
     unknown = [name for name in named if name not in names[len(args) :]]
     if unknown or len(args) + len(named) != len(names):
         raise RunError(f"got {len(args)} arguments and {', '.join(named) or 'no names'}, wanted {', '.join(names)}")
-    return [*args, *(named[name] for name in names[len(args) :])]
+    given = [*args, *(named[name] for name in names[len(args) :])]
+    return [scalar_of(value, _dtype_of(p.ty)) for value, p in zip(given, func.params, strict=True)]
+
+
+def _dtype_of(ty: Type | None) -> str | None:
+    """The dtype of a scalar's type."""
+    return ty.dtype.name if isinstance(ty, TensorType) and not ty.rank else None
 
 
 def create_executor(

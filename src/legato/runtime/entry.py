@@ -13,7 +13,7 @@ from legato.base.errors import RunError
 from legato.runtime.executable import Executable
 from legato.runtime.ndarray import wrapped
 
-__all__ = ["Entry"]
+__all__ = ["Entry", "scalar_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +54,11 @@ class Entry:
                 found.append(value)
         if len(found) != len(self.dtypes):
             return tuple(found)  # the call says what is missing
-        return tuple(map(_scalar, found, self.dtypes))
+        return tuple(map(scalar_of, found, self.dtypes))
 
 
-def _scalar(value: Any, wanted: str | None) -> Any:
+def scalar_of(value: Any, wanted: str | None) -> Any:
+    """A number as a scalar of a dtype, anything else as it is; RunError where it does not fit."""
     if not isinstance(value, bool | int | float) or wanted is None:
         return value
     kind = dtype(wanted)

@@ -35,8 +35,8 @@ class Module(Executable):
         )  # fmt: skip
 
     def __call__(self, *inputs: object, **named: object) -> Any:
-        """The program's result on arguments in order, or by name."""
-        if named:
+        """The program's result on arguments in order, or by name; numbers are scalars of the dtype that is wanted."""
+        if named or any(isinstance(value, bool | int | float) for value in inputs):
             inputs = Entry.of(self.function, self).ordered(inputs, named)
         return wrapped(super().__call__(*inputs))
 
