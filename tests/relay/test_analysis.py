@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from legato import relay
-from legato.base.errors import TypeCheckError, VerifyError
+from legato.base.errors import CompileError, TypeCheckError, VerifyError
 from legato.relay import Feature, analysis
 
 
@@ -160,3 +161,45 @@ def test_matches_without_their_types_are_refused() -> None:
     match = relay.Match(only(), [relay.Clause(relay.PatternConstructor(only), relay.const(1))])
     with pytest.raises(TypeCheckError, match="data type T is not defined"):
         analysis.unmatched_cases(match)
+
+
+# ------------------------------------------------------------------ functions and values on the way
+
+CALLS = """#[version = "0.0.5"]
+def @main(%x: Tensor[(2), float32]) { %0 = nn.relu(%x); let %y = @f(%0 + 1f); (@f(%y), @g(3)) }
+def @f(%y: Tensor[(2), float32], Compiler="mine") -> Tensor[(2), float32] { %y + %y }
+def @g(%n: int32) -> int32 { if (%n == 0) { 0 } else { @g(%n - 1) } }
+"""
+
+
+def test_call_graph() -> None:
+    graph = relay.analysis.CallGraph(relay.parse(CALLS))
+    assert [v.name_hint for v in graph["main"]] == ["f", "g"]
+    assert [graph.ref_count(v) for v in ("main", "f", "g")] == [0, 1, 2]
+    assert [graph.is_recursive(v) for v in ("main", "f", "g")] == [False, False, True]
+    assert graph.global_call_count("main") == 2
+    assert str(graph).splitlines()[-3:] == ["@main (named by 0)", "  names @f", "  names @g"]
+    with pytest.raises(CompileError):
+        graph["h"]
+
+
+def test_calibration_data() -> None:
+    mod = relay.parse(CALLS)
+    x = np.float32([1, -2])
+    found = relay.analysis.get_calibration_data(mod, {"x": x})
+    [(function, values)] = found.items()
+    assert function.name_hint == "f"
+    np.testing.assert_array_equal(values["inputs"][0].numpy(), [4, 2])
+    np.testing.assert_array_equal(values["outputs"][0].numpy(), [8, 4])
+    with pytest.raises(CompileError, match="no data for x"):
+        relay.analysis.get_calibration_data(mod, {})
+
+
+def test_an_expression_on_the_way() -> None:
+    mod = relay.parse("def @main(%x: Tensor[(2, 3), float32]) { nn.softmax(nn.relu(%x) + 1f) }")
+    part = relay.analysis.extract_intermdeiate_expr(mod, 1)
+    assert relay.analysis.list_op_freqs(part) == {"nn.relu": 1, "add": 1}
+    with pytest.raises(CompileError, match="has no expression 3"):
+        relay.analysis.extract_intermediate_expr(mod, 3)
+    with pytest.raises(AttributeError, match="there is no analysis AnnotatedRegionSet: regions are"):
+        relay.analysis.AnnotatedRegionSet  # noqa: B018

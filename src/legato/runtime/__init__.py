@@ -14,7 +14,7 @@ from legato.runtime.size import Formula, Size
 from legato.runtime.values import Data
 
 if TYPE_CHECKING:
-    from legato.runtime.module import load_module
+    from legato.runtime.module import Module, load_module
 
 __all__ = [
     "Constraint",
@@ -26,6 +26,7 @@ __all__ = [
     "Formula",
     "FunctionInfo",
     "HostOpInfo",
+    "Module",
     "ObjectInfo",
     "Program",
     "Size",
@@ -41,8 +42,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """What only scripts for TVM ask for is imported when they do."""
-    if name != "load_module":
+    if name not in ("Module", "load_module"):
         raise AttributeError(f"module 'legato.runtime' has no attribute {name!r}")
-    from legato.runtime.module import load_module
+    from legato.runtime import module
 
-    return load_module
+    return getattr(module, name)

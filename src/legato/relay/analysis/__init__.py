@@ -3,6 +3,8 @@ of programs."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, Final
+
 from legato.relay.analysis.counts import (
     analyze_relay,
     check_constant,
@@ -26,7 +28,16 @@ from legato.relay.analysis.variables import (
     well_formed,
 )
 
+if TYPE_CHECKING:
+    from legato.relay.analysis.call_graph import CallGraph
+    from legato.relay.analysis.values import (
+        extract_intermdeiate_expr,
+        extract_intermediate_expr,
+        get_calibration_data,
+    )
+
 __all__ = [
+    "CallGraph",
     "Feature",
     "all_dtypes",
     "all_type_vars",
@@ -42,8 +53,11 @@ __all__ = [
     "count_layers",
     "detect_feature",
     "extract_fused_functions",
+    "extract_intermdeiate_expr",
+    "extract_intermediate_expr",
     "free_type_vars",
     "free_vars",
+    "get_calibration_data",
     "get_total_mac_number",
     "list_op_freqs",
     "post_order_visit",
@@ -51,3 +65,23 @@ __all__ = [
     "unmatched_cases",
     "well_formed",
 ]  # fmt: skip
+
+# Those that need modules (`relay.module` has use for this package) are imported on use.
+_ON_USE: Final = {
+    "CallGraph": "call_graph", "extract_intermdeiate_expr": "values", "extract_intermediate_expr": "values",
+    "get_calibration_data": "values",
+}  # fmt: skip
+_NOT_HERE: Final = {
+    "AnnotatedRegionSet": "regions are cut out by patterns (relay.dataflow_pattern.partition), not between annotations",
+    "list_fake_quantized_op_freqs": "there are no operators of the quantized dialect (qnn) to find regions between",
+    "_ffi_api": "analyses are Python, with nothing behind them",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ON_USE:
+        from importlib import import_module
+
+        return getattr(import_module(f"legato.relay.analysis.{_ON_USE[name]}"), name)
+    why = _NOT_HERE.get(name)
+    raise AttributeError(f"there is no analysis {name}" + (f": {why}" if why else ""))

@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from legato.base.errors import RunError
+from legato.interp import Ref as RefValue
 from legato.ir.expr import Constructor
 from legato.relay._names import Named
 from legato.relay.build_module import Executor
 from legato.runtime.values import Data
 
-__all__ = ["ConstructorValue", "Executor", "Interpreter"]
+__all__ = ["ConstructorValue", "Executor", "Interpreter", "RefValue"]
 
 
 class ConstructorValue(Data, metaclass=Named):
