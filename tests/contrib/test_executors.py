@@ -317,6 +317,31 @@ def test_values_of_data_types() -> None:
         make(nil.tag, [], cons)
 
 
+def test_values_of_data_types_have_tensors_in_them() -> None:
+    mod = relay.parse("""#[version = "0.0.5"]
+def @main(%n: int32, %x: Tensor[(2), float32]) -> List[(Tensor[(2), float32], int32)] {
+  if (%n == 0) { Nil } else { Cons((%x, %n), @main(%n - 1, %x)) }
+}""")
+    x = np.float32([1, 2])
+    for kind in ("debug", "vm"):
+        run = relay.create_executor(kind, mod).evaluate()
+        value = run(3, x)
+        numbers = []
+        while value.constructor.name_hint == "Cons":
+            head, value = value.fields
+            np.testing.assert_array_equal(head[0].numpy(), x)
+            numbers.append(int(head[1].numpy()))
+        assert (numbers, value.tag, value.fields) == ([3, 2, 1], 1, ())
+    deep = run(20_000, x)
+    count = VirtualMachine(
+        relay.vm.compile(
+            relay.parse("""#[version = "0.0.5"]
+def @main(%xs: List[(Tensor[(2), float32], int32)]) -> int32 { @length(%xs) }""")
+        )
+    )
+    assert int(count.run(deep)) == 20_000
+
+
 # ------------------------------------------------------------------ tensors, devices, targets
 
 

@@ -242,6 +242,17 @@ def test_a_node_that_is_a_part_of_itself() -> None:
         load_tvm_json(changed(knot), ops=OPS)
 
 
+def test_types_that_grow_by_sharing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("legato.ir._tvm_types._MAX_PARTS", 10_000)
+    w = Writer()
+    ty = w.add("relay.TensorType", shape=w.array([]), dtype="float32", span=0)
+    for _ in range(60):
+        ty = w.add("TupleType", fields=w.array([ty, ty]), span=0)
+    v = w.add("relay.Var", vid=w.add("relay.Id", name_hint=w.string("v")), type_annotation=ty, span=0)
+    with pytest.raises(ParseError, match="more than 10000 parts"):
+        load_tvm_json(w.text({"type_key": "relay.RefCreate", "attrs": {"value": str(v), "span": "0"}}), ops=OPS)
+
+
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"nodes": [], "root": 0}', "nonsense"])
 def test_other_texts(text: str) -> None:
     with pytest.raises(ParseError):

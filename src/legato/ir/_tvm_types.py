@@ -30,6 +30,7 @@ __all__ = ["Node", "TypeReader", "kind_of"]
 
 Node = Mapping[str, Any]
 _MAX_DEPTH: Final = 100
+_MAX_PARTS: Final = 1 << 22  # of all types and patterns, each counted as often as it occurs
 
 
 def kind_of(node: Node) -> str:
@@ -48,6 +49,13 @@ class TypeReader:
         self._headers: dict[str, GlobalTypeVar] = {}
         self._vars: dict[int, TypeVar] = {}
         self._spans: dict[int, Span | None] = {}
+        self._parts = 0
+
+    def count(self) -> None:
+        """Counts one more part of a type or pattern; `Bad` for too many, as nodes that share parts can stand for."""
+        self._parts += 1
+        if self._parts > _MAX_PARTS:
+            raise Bad(f"types and patterns have more than {_MAX_PARTS} parts")
 
     # ------------------------------------------------------------------ parts of nodes
 
@@ -123,6 +131,7 @@ class TypeReader:
             return None
         if depth > _MAX_DEPTH:
             raise Bad(f"types are nested more than {_MAX_DEPTH} deep")
+        self.count()
         node = self.values.node(index)
         match kind_of(node):
             case "TensorType":

@@ -252,6 +252,7 @@ class _Loader:
     def _pattern(self, index: int, depth: int) -> Pattern:
         if depth > _MAX_PATTERN:
             raise Bad(f"patterns are nested more than {_MAX_PATTERN} deep")
+        self._types.count()
         node = self._values.node(index)
         match kind_of(node):
             case "PatternWildcard":

@@ -66,6 +66,11 @@ class ConstructorInfo:
     fields: tuple[Field, ...]
     dims: tuple[str, ...] = ()
 
+    @property
+    def name_hint(self) -> str:
+        """`name`, as Relay calls it."""
+        return self.name
+
     def __call__(self, *fields: Any) -> Data:
         """The value with these fields: arrays, tuples, values of data types."""
         if len(fields) != len(self.fields):

@@ -11,6 +11,7 @@ from legato.base.arrays import as_array
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.base.errors import CompileError, RunError
+from legato.runtime.values import Data, set_constructor, set_fields
 
 __all__ = ["CPU", "Device", "NDArray", "Tensor", "array", "cpu", "device", "empty", "require_cpu", "tensor", "wrapped"]
 
@@ -120,7 +121,34 @@ def empty(shape: Any, dtype: DType | str = "float32", device: Any = None) -> NDA
 
 
 def wrapped(value: Any) -> Any:
-    """Arrays as tensors, also in tuples; anything else as it is."""
+    """Arrays as tensors, also in tuples and values of data types; anything else as it is."""
     if isinstance(value, tuple):
         return tuple(wrapped(v) for v in value)
+    if isinstance(value, Data):
+        return _wrapped_data(value)
     return value.view(NDArray) if isinstance(value, np.ndarray) else value
+
+
+def _wrapped_data(root: Data) -> Data:
+    """A value of a data type whose arrays are tensors. What it shares stays shared, and it may nest deeply."""
+    made: dict[int, Data] = {}
+    found: list[Data] = []
+    todo: list[Any] = [root]
+    while todo:
+        value = todo.pop()
+        if isinstance(value, tuple):
+            todo += value
+        elif isinstance(value, Data) and id(value) not in made:
+            made[id(value)] = shell = object.__new__(Data)
+            set_constructor(shell, value.constructor)
+            found.append(value)
+            todo += value.fields
+
+    def field(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(field, value))
+        return made[id(value)] if isinstance(value, Data) else wrapped(value)
+
+    for value in found:
+        set_fields(made[id(value)], tuple(map(field, value.fields)))
+    return made[id(root)]

@@ -23,6 +23,11 @@ class Data:
     constructor: Any
     fields: tuple[Any, ...]
 
+    @property
+    def tag(self) -> int:
+        """The position of the constructor in its type."""
+        return int(self.constructor.tag)
+
     def __repr__(self) -> str:
         """`Cons(1, Cons(2, Nil()))`, cut off after some parts: values may nest deeply."""
         pieces: list[str] = []
