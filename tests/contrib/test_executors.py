@@ -211,6 +211,23 @@ def test_options_of_build() -> None:
         relay.backend.Runtime("crt")
 
 
+def test_a_script_from_before() -> None:
+    """As TVM's first tutorials had it."""
+    net = relay.nn.softmax(relay.nn.dense(relay.var("data", shape=(2, 3)), relay.var("weight", shape=(4, 3))))
+    func = relay.Function(relay.analysis.free_vars(net), net)
+    assert [legato.runtime.enabled(target) for target in ("llvm -mcpu=skylake", "cuda")] == [True, False]
+    with relay.build_config(opt_level=3):
+        graph, lib, params = relay.build(relay.IRModule.from_expr(func), "llvm", params={"weight": W})
+    m = graph_runtime.create(graph, lib, legato.cpu(0))
+    m.set_input("data", legato.nd.array(X))
+    m.set_input(**params)
+    m.run()
+    exps = np.exp(X @ W.T)
+    np.testing.assert_allclose(m.get_output(0).asnumpy(), exps / exps.sum(1, keepdims=True), rtol=1e-5)
+    with pytest.raises(CompileError, match="no option trace"):
+        relay.build_config(trace=print)
+
+
 # ------------------------------------------------------------------ the debugger
 
 

@@ -156,7 +156,8 @@ __all__ = [
 
 _ON_USE: typing.Final = {
     "ScriptFunction": "decorators", "ScriptModel": "decorators", "Sequential": "transform", "Tensor": "decorators",
-    "backend": "", "build": "build_module", "build_module": "", "create_executor": "build_module",
+    "backend": "", "build": "build_module", "build_config": "build_module", "build_module": "",
+    "create_executor": "build_module",
     "dataflow_pattern": "", "data_dep_optimization": "", "decorators": "",
     "frontend": "", "instrument": "", "ir": "", "tir": "",
     "fromtext": "parser", "optimize": "build_module", "parse": "parser", "parse_expr": "parser", "parser": "",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, count
 from typing import Any
 
@@ -17,6 +17,7 @@ from legato.ir.types import TensorType, Type
 from legato.relay._executors.executor_factory import ExecutorFactoryModule
 from legato.relay._executors.options import Executor as Executed
 from legato.relay._executors.options import Runtime
+from legato.relay._passes import PassContext
 from legato.relay._pipeline import pipeline
 from legato.relay.expr import bind, const
 from legato.relay.module import IRModule
@@ -25,7 +26,7 @@ from legato.runtime.ndarray import require_cpu, wrapped
 from legato.target import as_target
 from legato.transform.pass_ import run
 
-__all__ = ["Executor", "bind_params_by_name", "build", "create_executor", "optimize"]
+__all__ = ["Executor", "bind_params_by_name", "build", "build_config", "create_executor", "optimize", "with_params"]
 
 
 def bind_params_by_name(func: Function, params: Mapping[str, Any]) -> Function:
@@ -89,6 +90,18 @@ def build(
         found = found.with_attr("mod_name", mod_name)
     settings = CompileOptions(as_target(target, target_host), passes=pipeline(), packed=packed)
     return ExecutorFactoryModule.made(compile_module(found.module, settings).executable, found.module, settings)
+
+
+def build_config(
+    opt_level: int = 2,
+    required_pass: Sequence[str] | None = None,
+    disabled_pass: Sequence[str] | None = None,
+    trace: object = None,
+) -> PassContext:
+    """A PassContext, as scripts made it before that had its name. CompileError for a `trace`."""
+    if trace is not None:
+        raise CompileError("build_config has no option trace", hint="instruments of a PassContext are told of passes")
+    return PassContext(opt_level, required_pass, disabled_pass)
 
 
 def optimize(

@@ -14,7 +14,7 @@ from legato.runtime.size import Formula, Size
 from legato.runtime.values import Data
 
 if TYPE_CHECKING:
-    from legato.runtime.module import Module, load_module
+    from legato.runtime.module import Module, enabled, load_module
 
 __all__ = [
     "Constraint",
@@ -34,6 +34,7 @@ __all__ = [
     "TensorInfo",
     "constant_offsets",
     "cpu_count",
+    "enabled",
     "load",
     "load_module",
     "verify_file",
@@ -42,7 +43,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """What only scripts for TVM ask for is imported when they do."""
-    if name not in ("Module", "load_module"):
+    if name not in ("Module", "enabled", "load_module"):
         raise AttributeError(f"module 'legato.runtime' has no attribute {name!r}")
     from legato.runtime import module
 

@@ -15,7 +15,7 @@ from legato.runtime.ndarray import wrapped
 from legato.runtime.session import Session
 from legato.runtime.workspace import HostRunner
 
-__all__ = ["Module", "load_module"]
+__all__ = ["Module", "enabled", "load_module"]
 
 _NAME: Final = re.compile(r'^attributes\(.*?\bmod_name="(\w+)"', re.MULTILINE)
 _WITHOUT_PLACE: Final = ("fcompile", "addons", "workspace_dir", "options", "cc")  # what only a linker would need
@@ -67,6 +67,11 @@ class Module(Executable):
             hint = "an artifact is one file" if set(options) <= set(_WITHOUT_PLACE) else "it has none"
             raise CompileError(f"export_library has no option {', '.join(options)}", hint=hint)
         self.save(file_name)
+
+
+def enabled(target: str) -> bool:
+    """Whether there is code for a target, which is called as TVM calls it: for "llvm" and "cpu"."""
+    return target.split()[:1] in (["llvm"], ["cpu"])
 
 
 def load_module(path: str | Path, fmt: str = "", *, host_ops: HostRunner | None = None) -> Module:
