@@ -18,6 +18,8 @@ from legato.compare.dump import MANIFEST
 from legato.contrib import graph_executor, graph_runtime, utils
 from legato.contrib.debugger import debug_executor
 from legato.interp import evaluate
+from legato.runtime.profiler_vm import VirtualMachineProfiler
+from legato.runtime.profiling import Report
 from legato.runtime.vm import Executable, VirtualMachine
 from legato.target import Target
 
@@ -261,8 +263,36 @@ def test_a_debug_executor_has_every_tensor(tmp_path: Path) -> None:
 def test_a_debug_executor_times_kernels() -> None:
     m = debug_executor.GraphModuleDebug(LIB["debug_create"]("default", legato.cpu()), [legato.cpu()])
     m.set_input("x", X)
-    assert len(m.run_individual(1)) == len(m.module.program.kernels)
+    assert len(m.run_individual(1)) == 3
     assert m.run_individual_node(0).mean > 0
+    report = m.profile(x=X)
+    assert [row["Operators"] for row in report.calls] == ["nn.dense, nn.relu", "nn.softmax", "add"]
+    assert report.total >= sum(row["Duration (us)"] for row in report.calls) > 0
+    lines = report.table().splitlines()
+    assert (lines[0].split()[:2], [line.split()[0] for line in lines[-2:]]) == (["Name", "Operators"], ["Sum", "Total"])
+    assert len(report.csv().splitlines()) == 4
+    assert json.loads(report.json())["calls"] == report.calls
+    with pytest.raises(RunError, match="no collectors"):
+        m.profile(collectors=[1])
+    with pytest.raises(RunError, match="no launch 3; there are 3"):
+        m.run_individual_node(3)
+
+
+def test_a_virtual_machine_is_profiled() -> None:
+    vm = VirtualMachineProfiler(relay.vm.compile(MOD, params={"w": W}), legato.cpu())
+    v = np.arange(5, dtype="float32")
+    assert len(vm.profile(v, 3.0, func_name="twice").calls) == 1
+    vm.set_input("main", X)
+    loops = [row for row in vm.profile().rows(aggregate=True) if row["Count"] != 1]
+    assert loops == []
+
+
+def test_rows_of_one_kernel_are_put_together() -> None:
+    report = Report((("f", "add", 1.0), ("g", "exp", 3.0), ("f", "add", 1.5)), 10.0)
+    assert [(row["Name"], row["Duration (us)"], row["Percent"], row["Count"]) for row in report.rows()] == [
+        ("g", 3.0, 30.0, 1), ("f", 2.5, 25.0, 2),
+    ]  # fmt: skip
+    assert [row["Name"] for row in report.rows(sort=False, aggregate=False)] == ["f", "g", "f"]
 
 
 # ------------------------------------------------------------------ the virtual machine

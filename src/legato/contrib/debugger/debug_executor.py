@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from legato.base.errors import RunError
 from legato.base.files import replace_file
@@ -21,11 +21,9 @@ from legato.relay._executors.debug_session import DebugSession
 from legato.relay._executors.executor_factory import ExecutorFactoryModule
 from legato.runtime.executable import Executable
 from legato.runtime.ndarray import wrapped
+from legato.runtime.profiling import Report, profiled, require_no_collectors
 from legato.runtime.session import Session
 from legato.runtime.timing import BenchmarkResult
-
-if TYPE_CHECKING:
-    from legato.profile import Profile
 
 __all__ = ["GraphModuleDebug", "create"]
 
@@ -83,33 +81,25 @@ class GraphModuleDebug(GraphModule):
         return {name: wrapped(value) for name, value in self.module.tensors.items()}
 
     def run_individual(self, number: int, repeat: int = 1, min_repeat_ms: float = 0) -> list[tuple[float, ...]]:
-        """How long each kernel of the program takes in seconds, as `profile` lists them: a tuple of one for each.
-
-        Kernels run one after another as in a call; `number`, `repeat` and `min_repeat_ms` say how long to go on.
-        """
-        taken = self._profile(max(number * repeat, 1), min_repeat_ms / 1e3)
-        return [(kernel.seconds,) for kernel in taken.kernels]
+        """How long each launch of a kernel takes in seconds, in order: a tuple of one for each, the median of
+        `number * repeat` calls of the program."""
+        report = profiled(self.module.program, self.module.given, max(number * repeat, 1))
+        return [(taken / 1e6,) for _, _, taken in report.launches]
 
     def run_individual_node(
         self, index: int, number: int = 10, repeat: int = 1, min_repeat_ms: float = 0
     ) -> BenchmarkResult:
-        """How long kernel `index` takes, in the order of `run_individual`."""
+        """How long launch `index` takes, in the order of `run_individual`."""
         taken = self.run_individual(number, repeat, min_repeat_ms)
         if not 0 <= index < len(taken):
-            raise RunError(f"there is no kernel {index}; there are {len(taken)}")
+            raise RunError(f"there is no launch {index}; there are {len(taken)}")
         return BenchmarkResult(taken[index])
 
-    def profile(self, collectors: Any = None, **input_dict: Any) -> Profile:
-        """What each kernel takes, and how near that is to what this machine can do (`legato profile`)."""
-        if collectors:
-            raise RunError("there are no collectors\n  hint: what is measured is the time of each kernel")
+    def profile(self, collectors: Any = None, **input_dict: Any) -> Report:
+        """What each kernel takes. (`legato profile` compares that with what the machine can do.)"""
+        require_no_collectors(collectors)
         self.module.load_params(input_dict)
-        return self._profile(10, 0.5)
-
-    def _profile(self, runs: int, seconds: float) -> Profile:
-        from legato.profile import profile  # measures the machine; only where it is asked for
-
-        return profile(self.module.program, self.module.given, seconds=max(seconds, runs * 1e-4))
+        return profiled(self.module.program, self.module.given)
 
     def exit(self) -> None:
         """Removes nothing: dumps are kept."""
