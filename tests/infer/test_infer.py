@@ -35,6 +35,18 @@ def signature(module: Module, name: str = "main") -> str:
 
 
 SIGNATURES = {
+    "dims of parameters that nothing determines are any": (
+        """
+        type T { A(Tensor[(?, 2), float32]), B }
+        def @f(%x, %n: int32) -> T { if (%n == 0) { A(%x) } else { @g(%x, %n - 1) } }
+        def @g(%x, %n: int32) -> T { if (%n == 0) { B } else { @f(%x, %n - 1) } }
+        def @main(%a: Tensor[(3, 2), float32], %b: Tensor[(k, 2), float32], %c) {
+          (@f(%a, 2), @g(%b, 3), nn.relu(%c), A(%c))
+        }
+        """,
+        "fn [k: ShapeVar, d: ShapeVar](Tensor[(3, 2), float32], Tensor[(k, 2), float32], Tensor[(d, 2), float32]) -> "
+        "(T, T, Tensor[(d, 2), float32], T)",
+    ),
     "the relation of dense gives the weight its type": (
         "def @main(%x: Tensor[(2, 4), float32], %w) { nn.dense(%x, %w, units=8) }",
         "fn (Tensor[(2, 4), float32], Tensor[(8, 4), float32]) -> Tensor[(2, 8), float32]",

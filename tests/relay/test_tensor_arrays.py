@@ -184,6 +184,14 @@ def test_scalars_and_batches_of_one() -> None:
     check(n.main([a], n.tensor_array_stack(n.filled(a))), np.float32([[1, 2]]), np.float32([1, 2]))
 
 
+def test_variables_without_annotations_take_any_extent() -> None:
+    n, v, w = Names("float32"), relay.var("v"), relay.var("w")
+    mod = n.main([v, w], n.tensor_concatenate(n.tensor(1)(v), n.tensor(1)(w)))
+    for size in (2, 5):
+        x = random(size)
+        check(mod, np.concatenate([x, x[1:]]), x, x[1:])
+
+
 def test_names_are_defined_once_and_when_asked_for() -> None:
     p = Prelude()
     assert not [v for v in p.mod.get_global_vars() if "tensor" in v.name_hint]

@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from legato.arith.expr import Var as DimVar
+from legato.arith.expr import fresh
 from legato.base.errors import TypeCheckError
 from legato.base.graph import components
 from legato.base.node import post_order
-from legato.infer.holes import Hole, show
+from legato.infer.holes import DimHole, Hole, show
 from legato.infer.rebuild import Rebuild
 from legato.infer.typer import OpenCall
 from legato.infer.walk import Walk
@@ -25,7 +27,7 @@ from legato.ir.module import GlobalFunc, Module
 from legato.ir.op import Op
 from legato.ir.purity import Purity, effects_in_dataflow
 from legato.ir.scope import bound_twice, misplaced, place
-from legato.ir.types import FuncType, GlobalTypeVar, Type, TypeData, TypeVar, free_type_vars, walk
+from legato.ir.types import FuncType, GlobalTypeVar, TensorType, Type, TypeData, TypeVar, free_type_vars, walk
 from legato.tir.stmt import Func
 
 __all__ = ["infer", "infer_function", "infer_text"]
@@ -147,8 +149,11 @@ def _infer_group(state: Walk, group: Mapping[GlobalVar, Function]) -> None:
     state.typer.pending.clear()
     state.solver.forget()
     variables: dict[TypeVar, None] = {}
+    dims: dict[DimVar, None] = {}
     for func in group.values():
         _close_holes(state, func, variables, failed=failed)
+        if not failed:
+            _close_dims(state, func, dims)
     for gv, func in group.items():
         state.globals[gv] = _zonked(state, func)
     state.finished.update({gv: state.opened[id(func)] for gv, func in group.items()})
@@ -219,6 +224,30 @@ def _close_holes(state: Walk, func: Function, variables: dict[TypeVar, None], *,
         message = f"type parameter {escaped.name} is used outside the function that has it"
         details = [f"the type of the function around it : {show(_zonked(state, func))}"]
         state.errors.append(TypeCheckError(message, span=func.span, details=details))
+
+
+def _close_dims(state: Walk, func: Function, made: dict[DimVar, None]) -> None:
+    """What nothing constrains of the dims of parameters becomes a dim of the function, which takes any.
+
+    `made` are those of functions of the same group, whose types may have them, too.
+    """
+    opened = state.opened[id(func)]
+    own: dict[DimVar, None] = {}
+    for ty in opened.params:
+        for part in walk(state.solver.zonk(ty)):
+            for d in part.shape if isinstance(part, TensorType) else ():
+                if isinstance(d, DimHole) and d.solution is None:
+                    d.solution = fresh("d")
+                    made[d.solution] = None
+                found = state.solver.dim(d)
+                if isinstance(found, DimVar) and found in made:
+                    own[found] = None
+    if own:
+        opened.scope.dims.update(own)
+        opened.type_params = (*opened.type_params, *own)
+        ty = state.solver.zonk(state.types[id(func)])
+        assert isinstance(ty, FuncType)
+        state.types[id(func)] = FuncType(opened.params, ty.ret, opened.type_params)
 
 
 def _stuck(state: Walk) -> list[TypeCheckError]:
