@@ -26,6 +26,7 @@ ONES = "1, " * 64
         ),
         ("() { ones(shape=[4611686018427387904, 0]) }", "ones: the result: a tensor has at most 2^63 bytes"),
         (f"(%x: float32) {{ reshape(%x, newshape=[{ONES}1]) }}", "reshape: the result: a tensor has at most 64"),
+        ("(%x: float32) { expand_dims(%x, axis=0, num_newaxis=4294967296) }", "expand_dims: a tensor has at most 64"),
         ("(%x: Tensor[(4294967296), int8]) { split(%x, indices_or_sections=4294967296).0 }", "split: a tuple has"),
     ],
 )  # fmt: skip

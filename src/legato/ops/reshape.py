@@ -10,6 +10,7 @@ from legato.arith.expr import Const, Expr, const
 from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError
 from legato.ir.attr_record import Attrs
+from legato.ir.kinds import MAX_RANK
 from legato.ir.op import Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._families import Array
@@ -242,6 +243,8 @@ def _expand_type(relation: Relation, x: Type, attrs: ExpandDimsAttrs) -> Type:
         raise relation.fail(f"axis {attrs.axis} is out of range for rank {ty.rank}", hint=hint)
     if attrs.num_newaxis < 0:
         raise relation.fail(f"num_newaxis must not be negative, got {attrs.num_newaxis}")
+    if ty.rank + attrs.num_newaxis > MAX_RANK:  # before as many dims are made
+        raise relation.fail(f"a tensor has at most {MAX_RANK} dimensions, got {ty.rank + attrs.num_newaxis}")
     return TensorType((*ty.shape[:at], *(const(1),) * attrs.num_newaxis, *ty.shape[at:]), ty.dtype)
 
 
