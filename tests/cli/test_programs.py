@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.cli.test_cli import save_onnx
+
 DATA = """#[version = "0.0.5"]
 type Pair { Pair(float32, Tensor[(2,), float32]) }
 def @take(%p: Pair, %x: float32) { match (%p) { Pair(%a, %b) => %a + %x } }
@@ -99,6 +101,15 @@ def test_run_dumps_every_tensor(call: Any, here: Path) -> None:
     ]  # fmt: skip
     shown = call("run", "mlp.relay", "--fill", "zeros", "--dump", "more")
     assert shown.out.splitlines()[-1] == "written  more/manifest.json, and 2 tensors"
+
+
+def test_dumps_of_onnx_models_name_their_nodes(call: Any, here: Path) -> None:
+    save_onnx(operators=("Relu", "Softmax"))
+    done = call("run", "model.onnx", "--fill", "random", "--dump", "all", "--json").json
+    assert [(e["operators"], e["place"]) for e in done["tensors"]] == [
+        (["matmul"], "first"), (["nn.relu"], "node0"), (["nn.softmax"], "node1"),
+    ]  # fmt: skip
+    assert json.loads((here / "all/manifest.json").read_text())["outputs"][0]["name"] == "y"
 
 
 @pytest.mark.parametrize(

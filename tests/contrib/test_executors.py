@@ -203,6 +203,22 @@ def test_calls_are_timed() -> None:
         m["stop"]
 
 
+def test_shapes_with_dims_are_known_when_inputs_are() -> None:
+    lib = relay.build(
+        relay.parse("def @main(%x: Tensor[(n, 3), float32], %y: Tensor[(n), float32]) { sum(%x, axis=[1]) + %y }")
+    )
+    m = graph_executor.GraphModule(lib["default"](legato.cpu()))
+    assert m.get_input_info()[0] == {"x": ("n", 3), "y": ("n",)}
+    with pytest.raises(RunError, match=r"input x: .* is not set"):
+        m.get_input("x")
+    for n in (2, 5):
+        m.run(x=np.ones((n, 3)), y=np.arange(n))
+        np.testing.assert_array_equal(m.get_output(0), 3 + np.arange(n, dtype="float32"))
+    m.set_input("x", np.ones((4, 3)))
+    with pytest.raises(RunError):
+        m.run()
+
+
 def test_options_of_build() -> None:
     executor = relay.backend.Executor("aot", {"link-params": True})
     lib = relay.build(MOD, executor=executor, runtime=relay.backend.Runtime("cpp"), constant_memory_pools=None)
@@ -320,6 +336,10 @@ def test_a_virtual_machine_calls_functions_by_name() -> None:
     assert fresh.benchmark(legato.cpu(), v, 2.0, func_name="twice", repeat=2, number=1).min > 0
     with pytest.raises(RunError, match="no function 'thrice'; it has main, twice"):
         vm.invoke("thrice")
+    with pytest.raises(RunError, match="there is no bytecode"):
+        exe.bytecode  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no relay\.backend\.te_compiler: kernels and host functions"):
+        relay.backend.te_compiler  # noqa: B018
     assert exe.get_function_params("main") == ("x",)
     assert exe.globals == ("main", "twice")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from legato.base.errors import ArtifactError, RunError
 from legato.runtime.entry import Entry
@@ -60,6 +60,11 @@ class Executable:
     def primitive_ops(self) -> list[str]:
         """The kernels of @main."""
         return [kernel.name for kernel in self.entry("main").kernels]
+
+    @property
+    def bytecode(self) -> NoReturn:
+        """Not here: RunError."""
+        raise RunError("functions are native code: there is no bytecode\n  hint: legato show MODEL shows every stage")
 
     def save(self) -> tuple[bytes, Module]:
         """What `load_exec` takes: a note of what program it is, and the library, which has all of it."""
