@@ -12,42 +12,77 @@ import numpy as np
 from legato.arith.expr import Expr, cdiv, const, floordiv, ge, land, lt, min_, select
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
+from legato.base.errors import TypeCheckError
+from legato.ir.layout import Layout, layout
 from legato.ir.op import Relation
 from legato.ir.types import Dim
-from legato.ops._rules import at_least
+from legato.ops._rules import at_least, divides
 from legato.ops._tensors import Array, Index, as_int, known_int
 from legato.te.tensor import Tensor, compute
 
 __all__ = ["DimOrder", "Window", "check_positive", "check_sliding", "data_order", "dim_order", "pad_stage", "pads",
-           "spatial_letters", "spread", "taps"]  # fmt: skip
+           "spatial_letters", "spread", "taps", "window_rank"]  # fmt: skip
 
 Ints = int | Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
 class DimOrder:
-    """Where each dimension of the canonical order (N C H W, O I H W, …) lies in a tensor."""
+    """Where the axes of a canonical order (`letters`: NCHW, OIHW, …) lie in a tensor of a layout."""
 
-    at: tuple[int, ...]
+    layout: Layout
+    letters: str
 
-    def canonical(self, dims: Sequence[Any]) -> tuple[Any, ...]:
-        """Per-dimension items of the tensor, put into canonical order."""
-        return tuple(dims[p] for p in self.at)
+    @property
+    def rank(self) -> int:
+        """How many dims the tensor has."""
+        return len(self.layout.dims)
 
-    def actual(self, dims: Sequence[Any]) -> tuple[Any, ...]:
-        """Items in canonical order, put into the tensor's own order."""
-        placed: list[Any] = [None] * len(self.at)
-        for item, p in zip(dims, self.at, strict=True):
-            placed[p] = item
-        return tuple(placed)
+    @property
+    def at(self) -> tuple[int, ...]:
+        """The dim of each axis: of one in blocks, which block."""
+        return tuple(self.layout.places(letter)[0] for letter in self.letters)
+
+    def extents(self, shape: Sequence[Dim]) -> tuple[Dim, ...]:
+        """The extents of the axes, in canonical order."""
+        found = self.layout.extents(shape)
+        return tuple(found[letter] for letter in self.letters)
+
+    def shape(self, extents: Sequence[Dim]) -> tuple[Dim, ...]:
+        """The tensor's shape; blocks divide the extents."""
+        return self.layout.shape(dict(zip(self.letters, extents, strict=True)))
+
+    def checked_extents(self, rel: Relation, shape: Sequence[Dim]) -> tuple[Dim, ...]:
+        """`extents`; the relation's error where dims that are blocks are not as large as the layout says."""
+        for n, (letter, size) in enumerate(self.layout.dims):
+            if size:
+                rel.same(shape[n], const(size), f"block {size}{letter.lower()} of {self.layout}")
+        return self.extents(shape)
+
+    def checked_shape(self, rel: Relation, extents: Sequence[Dim]) -> tuple[Dim, ...]:
+        """`shape`; the relation's error where blocks do not divide the extents."""
+        for letter, extent in zip(self.letters, extents, strict=True):
+            size = self.layout.block(letter)
+            if size > 1:
+                divides(rel, extent, size, f"{letter} of {self.layout}, in blocks of {size}")
+        return self.shape(extents)
+
+    def canonical(self, index: Sequence[Expr]) -> tuple[Expr, ...]:
+        """The axes' subscripts at subscripts of the tensor."""
+        found = self.layout.values(index)
+        return tuple(found[letter] for letter in self.letters)
+
+    def actual(self, index: Sequence[Expr]) -> tuple[Expr, ...]:
+        """The tensor's subscripts at those of the axes."""
+        return self.layout.index(dict(zip(self.letters, index, strict=True)))
 
     def to_canonical(self, x: Array) -> Array:
-        """The array with its dimensions in canonical order (a view)."""
-        return np.transpose(x, self.at)
+        """The array with its axes in canonical order (a view, without blocks)."""
+        return self.layout.axes_of(x, self.letters)
 
     def from_canonical(self, x: Array) -> Array:
-        """A canonical array with its dimensions in the tensor's own order (a view)."""
-        return np.transpose(x, tuple(np.argsort(self.at)))
+        """A canonical array in the tensor's own order (a view, without blocks)."""
+        return self.layout.of_axes(x, self.letters)
 
 
 def spatial_letters(rank: int) -> str:
@@ -55,11 +90,21 @@ def spatial_letters(rank: int) -> str:
     return "DHW"[3 - rank :]
 
 
-def dim_order(layout: str, canonical: str) -> DimOrder | None:
-    """The order that `layout` names; None unless it is a permutation of `canonical`."""
-    if sorted(layout) != sorted(canonical):
+def window_rank(text: str) -> int:
+    """How many axes windows slide along in data of the layout `text`: all but N and C."""
+    return sum(letter.isupper() for letter in text) - 2
+
+
+def dim_order(text: str, canonical: str) -> DimOrder | None:
+    """The order that the layout `text` names; None unless its axes are those of `canonical`, rows and columns whole."""
+    try:
+        found = layout(text)
+    except TypeCheckError:
         return None
-    return DimOrder(tuple(layout.index(letter) for letter in canonical))
+    blocks = {letter for letter, size in found.dims if size}
+    if sorted(found.letters) != sorted(canonical) or blocks & set(canonical[2:]):
+        return None
+    return DimOrder(found, canonical)
 
 
 def data_order(rel: Relation, layout: str, canonical: str, what: str) -> DimOrder:
@@ -67,7 +112,8 @@ def data_order(rel: Relation, layout: str, canonical: str, what: str) -> DimOrde
     order = dim_order(layout, canonical)
     if order is None:
         raise rel.fail(f"{what} {layout!r} is not a permutation of {canonical!r}",
-                       hint="blocked layouts are the compiler's own business: give the logical order")  # fmt: skip
+                       hint=f"blocks, such as {canonical}8{canonical[1].lower()}, are of {canonical[0]} and "
+                            f"{canonical[1]} only")  # fmt: skip
     return order
 
 

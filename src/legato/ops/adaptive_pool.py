@@ -21,7 +21,7 @@ from legato.ops._families import quiet
 from legato.ops._pooling import divided, floor_value, mean_dtype, mean_of
 from legato.ops._rules import NUMBER, at_least, require_dtype, require_rank, tensor
 from legato.ops._tensors import Array, as_int, cast_to, known_int, product, tensor_bytes
-from legato.ops._window import DimOrder, data_order, dim_order, spatial_letters
+from legato.ops._window import DimOrder, data_order, dim_order, spatial_letters, window_rank
 from legato.te.tensor import Tensor, compute, reduce
 from legato.tir.expr import cast
 
@@ -65,7 +65,7 @@ Pool = GlobalPoolAttrs | AdaptivePoolAttrs
 
 
 def _orders(a: Pool) -> tuple[DimOrder, DimOrder]:
-    letters = "NC" + spatial_letters(len(a.layout) - 2)
+    letters = "NC" + spatial_letters(window_rank(a.layout))
     data, out = dim_order(a.layout, letters), dim_order(a.out_layout or a.layout, letters)
     assert data is not None
     assert out is not None
@@ -86,15 +86,15 @@ def _relation(rank: int, rel: Relation, data: Type, a: Pool) -> Type | None:
     order = data_order(rel, a.layout, letters, "layout")
     out_order = data_order(rel, a.out_layout or a.layout, letters, "out_layout")
     data = tensor(rel, data, "data")
-    require_rank(rel, data, rank + 2, what="data")
+    require_rank(rel, data, order.rank, what="data")
     require_dtype(rel, data, NUMBER, "data")
-    n, c, *spatial = order.canonical(data.shape)
+    n, c, *spatial = order.checked_extents(rel, data.shape)
     sizes = _sizes(a, spatial)
     if len(sizes) != rank or any((known_int(s) or 0) < 0 for s in sizes):
         raise rel.fail(f"output_size must be 1 or {rank} extents, got {[str(s) for s in sizes]}")
     for size in sizes:
         at_least(rel, size, 0, "output_size")
-    return TensorType(out_order.actual((n, c, *sizes)), data.dtype)
+    return TensorType(out_order.checked_shape(rel, (n, c, *sizes)), data.dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +156,8 @@ def _bin(x: Array, axis: int, count: int, largest: bool) -> tuple[Array, Array]:
 
 def _compute(largest: bool, data: Tensor, a: Pool, out: TensorType) -> Tensor:
     order, out_order = _orders(a)
-    spatial = order.canonical(data.shape)[2:]
-    bins = [_Bins(n, s) for n, s in zip(spatial, out_order.canonical(out.shape)[2:], strict=True)]
+    spatial = order.extents(data.shape)[2:]
+    bins = [_Bins(n, s) for n, s in zip(spatial, out_order.extents(out.shape)[2:], strict=True)]
     acc = data.dtype if largest else mean_dtype(data.dtype)
     outside = const(floor_value(acc) if largest else 0, acc)
 
@@ -213,6 +213,7 @@ _GLOBAL = (
     Sample((((2, 3, 3, 4), "float32"),)),
     Sample((((2, 3, 4, 2), "float16"),), {"layout": "NHWC"}, rtol=1e-3),
     Sample((((1, 2, 3, 3), "int8"),), exact=True),
+    Sample((((2, 2, 3, 2, 4), "float32"),), {"layout": "NCHW4c", "out_layout": "NCHW"}),
     Sample((_EDGES,)),
 )
 _1D = (Sample((((1, 2, 7), "float32"),), {"output_size": (3,)}), Sample((((1, 5, 2), "float32"),), {"layout": "NWC"}))

@@ -45,8 +45,8 @@ def _shape(rel: Relation, data: Type, block: int, layout: str) -> tuple[DimOrder
     order = data_order(rel, layout, "NCHW", "layout")
     check_positive(rel, "block_size", (block,), 1)
     ty = tensor(rel, data, "data")
-    require_rank(rel, ty, 4, what="data")
-    return order, ty, order.canonical(ty.shape)
+    require_rank(rel, ty, order.rank, what="data")
+    return order, ty, order.checked_extents(rel, ty.shape)
 
 
 def _divided(rel: Relation, d: Dim, by: int, what: str) -> Dim:
@@ -60,7 +60,7 @@ def _to_space_relation(rel: Relation, data: Type, a: DepthToSpaceAttrs) -> Type:
     b = a.block_size
     order, ty, (n, c, h, w) = _shape(rel, data, b, a.layout)
     require_choice(rel, "mode", a.mode, ("DCR", "CRD", "CDR"))
-    return TensorType(order.actual((n, _divided(rel, c, b * b, "channels"), h * b, w * b)), ty.dtype)
+    return TensorType(order.checked_shape(rel, (n, _divided(rel, c, b * b, "channels"), h * b, w * b)), ty.dtype)
 
 
 def _to_space_reference(data: Array, a: DepthToSpaceAttrs) -> Array:
@@ -76,7 +76,7 @@ def _to_space_reference(data: Array, a: DepthToSpaceAttrs) -> Array:
 
 def _to_space_compute(data: Tensor, a: DepthToSpaceAttrs, out: TensorType) -> Tensor:
     order, b = _order(a.layout), a.block_size
-    channels = order.canonical(out.shape)[1]
+    channels = order.extents(out.shape)[1]
 
     def element(*i: Expr) -> Expr:
         n, c, y, x = order.canonical(i)
@@ -91,7 +91,7 @@ def _to_depth_relation(rel: Relation, data: Type, a: SpaceToDepthAttrs) -> Type:
     b = a.block_size
     order, ty, (n, c, h, w) = _shape(rel, data, b, a.layout)
     shape = (n, c * (b * b), _divided(rel, h, b, "height"), _divided(rel, w, b, "width"))
-    return TensorType(order.actual(shape), ty.dtype)
+    return TensorType(order.checked_shape(rel, shape), ty.dtype)
 
 
 def _to_depth_reference(data: Array, a: SpaceToDepthAttrs) -> Array:
@@ -104,7 +104,7 @@ def _to_depth_reference(data: Array, a: SpaceToDepthAttrs) -> Array:
 
 def _to_depth_compute(data: Tensor, a: SpaceToDepthAttrs, out: TensorType) -> Tensor:
     order, b = _order(a.layout), a.block_size
-    channels = order.canonical(data.shape)[1]
+    channels = order.extents(data.shape)[1]
 
     def element(*i: Expr) -> Expr:
         n, c, y, x = order.canonical(i)
@@ -126,6 +126,7 @@ depth_to_space = Op(
     samples=(
         Sample((((1, 8, 2, 3), "float32"),), {"block_size": 2}, exact=True),
         Sample((((2, 2, 1, 8), "int8"),), {"block_size": 2, "mode": "CRD", "layout": "NHWC"}, exact=True),
+        Sample((((1, 4, 1, 2, 2), "int8"),), {"block_size": 2, "layout": "NCHW2c"}, exact=True),
     ),
     doc="""Each pixel's channels become a block of pixels with a block_size²-th of the channels.
 

@@ -3,7 +3,8 @@
 The data is padded in a stage of its own (left out where there is no padding) and then reduced once, the channel
 innermost: out[n, o, y, x] = Σ_{ky, kx, c} pad[n, g·C/G + c, y·s + ky·d, …] · w[o, c, ky, …], where g = o // (O/G) is
 the group of output channel o. Depthwise convolution (one channel per group) has no reduction over channels.
-Sums of 16-bit floats are formed in float32. Any permutation of the dimensions is accepted as a layout.
+Sums of 16-bit floats are formed in float32. Any permutation of the dimensions is accepted as a layout, and channels
+may be in blocks (NCHW16c, OIHW4i16o); nn.contrib_conv2d_NCHWc is nn.conv2d by the name that Relay had for these.
 """
 
 from __future__ import annotations
@@ -46,11 +47,13 @@ from legato.ops._window import (
     spatial_letters,
     spread,
     taps,
+    window_rank,
 )
 from legato.te.tensor import Tensor, reduce
 from legato.tir.expr import cast
 
-__all__ = ["Conv1DAttrs", "Conv2DAttrs", "Conv3DAttrs", "conv1d", "conv2d", "conv3d", "has_idle_taps"]
+__all__ = ["BlockedConv2DAttrs", "Conv1DAttrs", "Conv2DAttrs", "Conv3DAttrs", "contrib_conv2d_NCHWc",
+           "contrib_depthwise_conv2d_NCHWc", "conv1d", "conv2d", "conv3d", "has_idle_taps"]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +98,16 @@ class Conv3DAttrs(Conv2DAttrs):
     kernel_layout: str = "OIDHW"
 
 
+@dataclass(frozen=True, slots=True)
+class BlockedConv2DAttrs(Conv2DAttrs):
+    """As Conv2DAttrs, of data in blocks of channels."""
+
+    data_layout: str = "NCHW8c"
+
+
 def _orders(a: Conv2DAttrs) -> tuple[DimOrder, DimOrder, DimOrder]:
     """Dimension orders of data, kernel and output; the relation has checked that they exist."""
-    letters = spatial_letters(len(a.data_layout) - 2)
+    letters = spatial_letters(window_rank(a.data_layout))
     data, kernel = dim_order(a.data_layout, "NC" + letters), dim_order(a.kernel_layout, "OI" + letters)
     out = dim_order(a.out_layout or a.data_layout, "NC" + letters)
     assert data is not None
@@ -123,20 +133,20 @@ def _relation(rank: int, rel: Relation, data: Type, weight: Type, a: Conv2DAttrs
     out_order = data_order(rel, a.out_layout or a.data_layout, "NC" + letters, "out_layout")
     check_sliding(rel, rank, a.strides, a.dilation, a.padding, a.groups, a.kernel_size)
     data = tensor(rel, data, "data")
-    if data.rank != rank + 2:
-        raise rel.fail(f"the data of a {rank}-d convolution has rank {rank + 2}, got rank {data.rank}")
-    n, c, *spatial = order.canonical(data.shape)
+    if data.rank != order.rank:
+        raise rel.fail(f"the data of a {rank}-d convolution has rank {order.rank}, got rank {data.rank}")
+    n, c, *spatial = order.checked_extents(rel, data.shape)
     typed = _weight_type(rel, data, c, weight, kernel_order, a)
     if typed is None:
         return None
-    o, _, *kernel = kernel_order.canonical(typed.shape)
+    o, _, *kernel = kernel_order.extents(typed.shape)
     channels = known_int(o)
     if channels is not None and channels % a.groups:
         raise rel.fail(f"{channels} output channels are not divisible by {a.groups} groups")
     divides(rel, o, a.groups, f"output channels, in {a.groups} groups")
     along = _windows(a, spatial, kernel)
     require_room(rel, along, letters, "kernel")
-    shape = out_order.actual((n, o, *(w.count for w in along)))
+    shape = out_order.checked_shape(rel, (n, o, *(w.count for w in along)))
     return TensorType(shape, result_dtype(a.out_dtype, data.dtype))
 
 
@@ -144,8 +154,8 @@ def _weight_type(
     rel: Relation, data: TensorType, c: Dim, weight: Type, order: DimOrder, a: Conv2DAttrs
 ) -> TensorType | None:
     """The weight's type, from what is known of it and from the attributes."""
-    rank = len(order.at) - 2
-    known = order.canonical(weight.shape) if isinstance(weight, TensorType) and weight.rank == rank + 2 else None
+    rank = len(order.letters) - 2
+    known = order.extents(weight.shape) if isinstance(weight, TensorType) and weight.rank == order.rank else None
     if known is None and (a.channels is None or a.kernel_size is None):
         return None
     out = known[0] if a.channels is None and known else dims((a.channels or 0,))[0]
@@ -160,7 +170,7 @@ def _weight_type(
     dtype = weight.dtype if isinstance(weight, TensorType) else data.dtype
     if dtype != data.dtype and not a.out_dtype:
         raise rel.fail(f"data is {data.dtype} but weight is {dtype}", hint="name the result with out_dtype")
-    typed = rel.unify(weight, TensorType(order.actual((out, inner, *kernel)), dtype), "weight")
+    typed = rel.unify(weight, TensorType(order.checked_shape(rel, (out, inner, *kernel)), dtype), "weight")
     return typed if isinstance(typed, TensorType) else None
 
 
@@ -199,14 +209,14 @@ def _depthwise(x: Array, w: Array, along: Sequence[Window], outs: Sequence[int])
 def has_idle_taps(data: TensorType, weight: TensorType, a: Conv2DAttrs) -> bool:
     """Whether taps are known to meet nothing but padding."""
     order, kernel_order, _ = _orders(a)
-    windows = _windows(a, order.canonical(data.shape)[2:], kernel_order.canonical(weight.shape)[2:])
+    windows = _windows(a, order.extents(data.shape)[2:], kernel_order.extents(weight.shape)[2:])
     return any(w.without_idle()[0] is not w for w in windows)
 
 
 def _compute(data: Tensor, weight: Tensor, a: Conv2DAttrs, out: TensorType) -> Tensor:
     order, kernel_order, out_order = _orders(a)
-    _, c, *spatial = order.canonical(data.shape)
-    o, inner, *kernel = kernel_order.canonical(weight.shape)
+    _, c, *spatial = order.extents(data.shape)
+    o, inner, *kernel = kernel_order.extents(weight.shape)
     is_finite = a.finite_weight or not weight.dtype.is_float
     windows = _windows(a, spatial, kernel)
     along, idle = zip(*(w.without_idle() if is_finite else (w, 0) for w in windows), strict=True)
@@ -216,8 +226,8 @@ def _compute(data: Tensor, weight: Tensor, a: Conv2DAttrs, out: TensorType) -> T
     first = _first_channel(c, o, inner, a.groups)
 
     def term(*index: Expr) -> Expr:
-        n, channel, *position = out_order.canonical(index[: rank + 2])
-        offset, rest = index[rank + 2 : 2 * rank + 2], index[2 * rank + 2 :]
+        n, channel, *position = out_order.canonical(index[: out.rank])
+        offset, rest = index[out.rank : out.rank + rank], index[out.rank + rank :]
         r = const(0) if depthwise else rest[0]
         source = [w.index(p, k) for w, p, k in zip(along, position, offset, strict=True)]
         x = padded[order.actual((n, first(channel) + r, *source))]
@@ -241,7 +251,7 @@ def _first_channel(c: Dim, o: Dim, inner: Dim, groups: int) -> Callable[[Expr], 
 def _cost(args: Sequence[TensorType], out: Type, a: Conv2DAttrs) -> Cost:
     kernel_order = _orders(a)[1]
     assert isinstance(out, TensorType)
-    per_output = product(kernel_order.canonical(args[1].shape)[1:])
+    per_output = product(kernel_order.extents(args[1].shape)[1:])
     return contraction_cost(product(out.shape) * per_output, args, out)
 
 
@@ -252,10 +262,10 @@ outputs = (extent + padding − (kernel − 1)·dilation − 1) // stride + 1. A
 `channels` and `kernel_size`. The sum is formed in `out_dtype` (default: the data's; float32 for 16-bit floats)."""
 
 
-def _convolution(rank: int, attrs: type[Conv2DAttrs], samples: tuple[Sample, ...]) -> Op:
+def _convolution(rank: int, attrs: type[Conv2DAttrs], samples: tuple[Sample, ...], name: str = "") -> Op:
     letters = spatial_letters(rank)
     return Op(
-        name=f"nn.conv{rank}d",
+        name=f"nn.{name or f'conv{rank}d'}",
         args=("data", "weight"),
         attrs=attrs,
         type_rel=partial(_relation, rank),
@@ -292,6 +302,8 @@ conv2d = _convolution(
         Sample((((1, 4, 4, 3), "float32"), ((2, 2, 3, 4), "float32")),
                {"data_layout": "NHWC", "kernel_layout": "HWIO", "out_layout": "NCHW", "channels": 4,
                 "kernel_size": (2, 2)}),
+        Sample((((1, 2, 3, 4, 2), "float32"), ((3, 4, 2, 2), "float32")),
+               {"data_layout": "NCHW2c", "out_layout": "NHWC"}),
         Sample((((1, 4, 3, 3), "int8"), ((2, 4, 1, 1), "int8")), {"out_dtype": "int32"}, exact=True),
         Sample((((1, 2, 3, 3), "float16"), ((2, 2, 2, 2), "float16")), rtol=2e-3),
         Sample((np.array([[[[np.inf, 1.0], [np.nan, -1.0]]]], np.float32), ((1, 1, 1, 1), "float32")),
@@ -307,3 +319,25 @@ conv3d = _convolution(
         Sample((((1, 2, 3, 3, 3), "float32"), ((2, 1, 2, 2, 2), "float32")), {"groups": 2, "strides": (1, 2, 1)}),
     ),
 )
+
+contrib_conv2d_NCHWc = _convolution(
+    2,
+    BlockedConv2DAttrs,
+    (
+        Sample((((1, 2, 5, 4, 4), "float32"), ((2, 4, 3, 3, 2, 3), "float32")),
+               {"data_layout": "NCHW4c", "kernel_layout": "OIHW2i3o", "out_layout": "NCHW3c", "padding": (1, 1)}),
+        Sample((((1, 1, 4, 4, 8), "float32"), ((2, 1, 1, 1, 4, 4), "float32")),
+               {"kernel_layout": "OIHW4i4o", "out_layout": "NCHW4c", "groups": 2, "strides": (2, 2)}),
+    ),
+    "contrib_conv2d_NCHWc",
+)  # fmt: skip
+
+contrib_depthwise_conv2d_NCHWc = _convolution(
+    2,
+    BlockedConv2DAttrs,
+    (
+        Sample((((1, 1, 4, 3, 8), "float32"), ((1, 1, 3, 3, 1, 8), "float32")),
+               {"kernel_layout": "OIHW1i8o", "padding": (1, 1), "groups": 8}),
+    ),
+    "contrib_depthwise_conv2d_NCHWc",
+)  # fmt: skip

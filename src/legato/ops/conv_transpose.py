@@ -49,6 +49,7 @@ from legato.ops._window import (
     pads,
     spatial_letters,
     spread,
+    window_rank,
 )
 from legato.te.tensor import Tensor, compute, reduce
 from legato.tir.expr import cast
@@ -145,7 +146,7 @@ class _Spread:
 
 
 def _orders(a: Conv2DTransposeAttrs) -> tuple[DimOrder, DimOrder, DimOrder]:
-    letters = spatial_letters(len(a.data_layout) - 2)
+    letters = spatial_letters(window_rank(a.data_layout))
     data, kernel = dim_order(a.data_layout, "NC" + letters), dim_order(a.kernel_layout, "IO" + letters)
     out = dim_order(a.out_layout or a.data_layout, "NC" + letters)
     assert data is not None
@@ -170,19 +171,19 @@ def _relation(rank: int, rel: Relation, data: Type, weight: Type, a: Conv2DTrans
     check_sliding(rel, rank, a.strides, a.dilation, a.padding, a.groups, a.kernel_size)
     check_positive(rel, "output_padding", spread(a.output_padding, rank), rank, least=0)
     data = tensor(rel, data, "data")
-    if data.rank != rank + 2:
-        raise rel.fail(f"the data of a {rank}-d transposed convolution has rank {rank + 2}, got rank {data.rank}")
-    n, c, *spatial = order.canonical(data.shape)
+    if data.rank != order.rank:
+        raise rel.fail(f"the data of a {rank}-d transposed convolution has rank {order.rank}, got rank {data.rank}")
+    n, c, *spatial = order.checked_extents(rel, data.shape)
     typed = _weight_type(rel, data, c, weight, kernel_order, a)
     if typed is None:
         return None
-    _, per_group, *kernel = kernel_order.canonical(typed.shape)
+    _, per_group, *kernel = kernel_order.extents(typed.shape)
     along = _spreads(a, spatial, kernel)
     for s, letter in zip(along, letters, strict=True):
         if (known_int(s.out) or 0) < 0:
             raise rel.fail(f"padding {s.before} + {s.after} leaves nothing of dimension {letter}")
         at_least(rel, s.out, 0, f"dimension {letter} of the result")
-    shape = out_order.actual((n, per_group * a.groups, *(s.out for s in along)))
+    shape = out_order.checked_shape(rel, (n, per_group * a.groups, *(s.out for s in along)))
     return TensorType(shape, result_dtype(a.out_dtype, data.dtype))
 
 
@@ -190,8 +191,8 @@ def _weight_type(
     rel: Relation, data: TensorType, c: Dim, weight: Type, order: DimOrder, a: Conv2DTransposeAttrs
 ) -> TensorType | None:
     """The weight's type, from what is known of it and from the attributes."""
-    rank = len(order.at) - 2
-    known = order.canonical(weight.shape) if isinstance(weight, TensorType) and weight.rank == rank + 2 else None
+    rank = len(order.letters) - 2
+    known = order.extents(weight.shape) if isinstance(weight, TensorType) and weight.rank == order.rank else None
     if known is None and (a.channels is None or a.kernel_size is None):
         return None
     for what, number in (("input", known_int(c)), ("output", a.channels)):
@@ -203,7 +204,7 @@ def _weight_type(
     dtype = weight.dtype if isinstance(weight, TensorType) else data.dtype
     if dtype != data.dtype and not a.out_dtype:
         raise rel.fail(f"data is {data.dtype} but weight is {dtype}", hint="name the result with out_dtype")
-    typed = rel.unify(weight, TensorType(order.actual((c, per_group, *kernel)), dtype), "weight")
+    typed = rel.unify(weight, TensorType(order.checked_shape(rel, (c, per_group, *kernel)), dtype), "weight")
     return typed if isinstance(typed, TensorType) else None
 
 
@@ -235,16 +236,16 @@ def _scatter(x: Array, w: Array, along: Sequence[_Spread], groups: int) -> Array
 
 def _compute(data: Tensor, weight: Tensor, a: Conv2DTransposeAttrs, out: TensorType) -> Tensor:
     order, kernel_order, out_order = _orders(a)
-    _, c, *spatial = order.canonical(data.shape)
-    _, per_group, *kernel = kernel_order.canonical(weight.shape)
+    _, c, *spatial = order.extents(data.shape)
+    _, per_group, *kernel = kernel_order.extents(weight.shape)
     along = _spreads(a, spatial, kernel)
     is_finite = a.finite_weight or not weight.dtype.is_float
     apart = _spread_stage(data, order, along)
-    rank, total, inner = len(along), accumulator(out.dtype), floordiv(c, const(a.groups))
+    total, inner = accumulator(out.dtype), floordiv(c, const(a.groups))
 
     def term(*index: Expr) -> Expr:
-        n, channel, *position = out_order.canonical(index[: rank + 2])
-        taps, r = index[rank + 2 : -1], index[-1]
+        n, channel, *position = out_order.canonical(index[: out.rank])
+        taps, r = index[out.rank : -1], index[-1]
         group = floordiv(channel, per_group) if a.groups > 1 else const(0)
         source = [p + k * s.dilation for s, p, k in zip(along, position, taps, strict=True)]
         mirrored = [s.kernel - 1 - k for s, k in zip(along, taps, strict=True)]
@@ -260,7 +261,7 @@ def _compute(data: Tensor, weight: Tensor, a: Conv2DTransposeAttrs, out: TensorT
 
 def _spread_stage(data: Tensor, order: DimOrder, along: Sequence[_Spread]) -> Tensor:
     """The data with zeros between and around its elements, wide enough for every tap."""
-    n, c, *_ = order.canonical(data.shape)
+    n, c, *_ = order.extents(data.shape)
     zero, windows = const(0, data.dtype), [w for w in (s.window for s in along) if w is not None]
     is_known = len(windows) == len(along)
     padded = pad_stage(data, order.at[2:], windows, zero) if is_known else data
@@ -273,13 +274,13 @@ def _spread_stage(data: Tensor, order: DimOrder, along: Sequence[_Spread]) -> Te
         inside = functools.reduce(land, there)
         return select(inside, padded[order.actual((batch, channel, *sources))], zero)
 
-    return compute(order.actual((n, c, *(s.out + s.reach for s in along))), element, "spread")
+    return compute(order.shape((n, c, *(s.out + s.reach for s in along))), element, "spread")
 
 
 def _cost(args: Sequence[TensorType], out: Type, a: Conv2DTransposeAttrs) -> Cost:
     order, kernel_order, _ = _orders(a)
-    per_input = product(kernel_order.canonical(args[1].shape)[1:])
-    return contraction_cost(product(order.canonical(args[0].shape)) * per_input, args, out)
+    per_input = product(kernel_order.extents(args[1].shape)[1:])
+    return contraction_cost(product(order.extents(args[0].shape)) * per_input, args, out)
 
 
 _DOC = """Transposed convolution over {what}: the gradient of a convolution with respect to its data.
@@ -324,6 +325,8 @@ conv2d_transpose = _transposed(
         Sample((((1, 3, 3, 2), "float32"), ((3, 3, 4, 2), "float32")),
                {"data_layout": "NHWC", "kernel_layout": "HWOI", "channels": 4, "kernel_size": (3, 3)}),
         Sample((((1, 2, 2, 2), "float32"), ((2, 1, 1, 1), "float32")), {"padding": (1, 0), "strides": (3, 3)}),
+        Sample((((1, 2, 2, 2, 2), "float32"), ((1, 2, 2, 2, 4, 2), "float32")),
+               {"strides": (2, 2), "data_layout": "NCHW2c", "kernel_layout": "IOHW4i2o"}),
     ),
 )  # fmt: skip
 

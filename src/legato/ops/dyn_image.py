@@ -20,7 +20,7 @@ from legato.ops._computed import LARGEST, PARTS, as_dims, quotient, stacked
 from legato.ops._dynamic import evaluated, fresh_dims, known_count
 from legato.ops._rules import FLOAT, require_dtype, require_rank, tensor
 from legato.ops._tensors import Array, DtypeName
-from legato.ops._window import data_order, dim_order, spatial_letters
+from legato.ops._window import data_order, dim_order, spatial_letters, window_rank
 from legato.ops.image import resize1d, resize2d, resize3d
 
 if TYPE_CHECKING:
@@ -150,16 +150,16 @@ _Upsampling = DynUpsamplingAttrs | DynUpsampling3DAttrs
 
 
 def _spatial(a: _Upsampling) -> tuple[int, ...]:
-    order = dim_order(a.layout, "NC" + spatial_letters(len(a.layout) - 2))
+    order = dim_order(a.layout, "NC" + spatial_letters(window_rank(a.layout)))
     assert order is not None
     return order.at[2:]
 
 
 def _upsampled_type(rank: int, rel: Relation, data: Type, *given: Any) -> Type | None:
     *scales, a = given
-    data_order(rel, a.layout, "NC" + spatial_letters(rank), "layout")
+    order = data_order(rel, a.layout, "NC" + spatial_letters(rank), "layout")
     ty = tensor(rel, data, "data")
-    require_rank(rel, ty, rank + 2, what="data")
+    require_rank(rel, ty, order.rank, what="data")
     for n, scale in enumerate(scales):
         found = tensor(rel, scale, f"scale {n}")
         require_rank(rel, found, 0, what=f"scale {n}")

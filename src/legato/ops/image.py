@@ -47,7 +47,7 @@ from legato.ops._tensors import (
     result_dtype,
     tensor_bytes,
 )
-from legato.ops._window import data_order, dim_order, spatial_letters
+from legato.ops._window import data_order, dim_order, spatial_letters, window_rank
 from legato.te.tensor import Tensor, compute
 from legato.tir.expr import cast
 
@@ -93,7 +93,7 @@ class Resize3DAttrs(Resize2DAttrs):
 
 def _spatial(layout: str) -> tuple[int, ...]:
     """The dimensions of `layout` that are resized."""
-    order = dim_order(layout, "NC" + spatial_letters(len(layout) - 2))
+    order = dim_order(layout, "NC" + spatial_letters(window_rank(layout)))
     assert order is not None
     return order.at[2:]
 
@@ -134,16 +134,16 @@ def _relation(rank: int, rel: Relation, data: Type, a: Resize2DAttrs) -> Type:
     if any(s <= 0 for s in a.scale) or any(isinstance(s, int) and s < 0 for s in a.size):
         raise rel.fail("sizes must not be negative and scales must be positive")
     ty = tensor(rel, data, "data")
-    require_rank(rel, ty, rank + 2, what="data")
+    require_rank(rel, ty, order.rank, what="data")
     require_dtype(rel, ty, NUMBER, "data")
-    n, c, *_ = order.canonical(ty.shape)
+    n, c, *_ = order.checked_extents(rel, ty.shape)
     for size in _sizes(a):
         at_least(rel, size, 0, "size")
     for part in a.ratio:
         at_least(rel, expr(part), 1, "ratio")
     for part in a.crop[2 * rank :]:
         at_least(rel, expr(part), 1, "crop")
-    return TensorType(order.actual((n, c, *_sizes(a))), result_dtype(a.out_dtype, ty.dtype))
+    return TensorType(order.checked_shape(rel, (n, c, *_sizes(a))), result_dtype(a.out_dtype, ty.dtype))
 
 
 def _axes(a: Resize2DAttrs, shape: Sequence[Dim]) -> dict[int, Axis]:
@@ -294,6 +294,7 @@ resize2d = _resize(2, Resize2DAttrs, (
     Sample((_X,), _case((1, 5), "half_pixel", "linear", scale=(0.6, 1.3))),
     Sample((_X,), _case((4, 5), "half_pixel_symmetric", "linear", ratio=(3, 9, 2, 7))),
     Sample((((1, 3, 3, 1), "uint8"),), {"size": (5, 4), "layout": "NHWC"}),
+    Sample((((1, 2, 3, 2, 4), "float32"),), {"size": (5, 4), "layout": "NCHW4c"}),
     Sample((((1, 1, 2, 2), "float16"),), {"size": (3, 2), "out_dtype": "float32"}, rtol=1e-3),
 ))  # fmt: skip
 
@@ -343,9 +344,9 @@ def _as_resize(shape: Sequence[Dim], a: UpsamplingAttrs | Upsampling3DAttrs) -> 
 
 
 def _upsampling_relation(rank: int, rel: Relation, data: Type, a: UpsamplingAttrs | Upsampling3DAttrs) -> Type:
-    data_order(rel, a.layout, "NC" + spatial_letters(rank), "layout")
+    order = data_order(rel, a.layout, "NC" + spatial_letters(rank), "layout")
     ty = tensor(rel, data, "data")
-    require_rank(rel, ty, rank + 2, what="data")
+    require_rank(rel, ty, order.rank, what="data")
     return _relation(rank, rel, ty, _as_resize(ty.shape, a))
 
 

@@ -38,6 +38,7 @@ from legato.ops._window import (
     spatial_letters,
     spread,
     taps,
+    window_rank,
 )
 from legato.te.tensor import Tensor, compute, reduce
 from legato.tir.expr import cast
@@ -101,7 +102,7 @@ class AvgPool3DAttrs(MaxPool3DAttrs):
 
 
 def _orders(a: MaxPoolAttrs) -> tuple[DimOrder, DimOrder]:
-    letters = "NC" + spatial_letters(len(a.layout) - 2)
+    letters = "NC" + spatial_letters(window_rank(a.layout))
     data, out = dim_order(a.layout, letters), dim_order(a.out_layout or a.layout, letters)
     assert data is not None
     assert out is not None
@@ -122,12 +123,12 @@ def _relation(rank: int, rel: Relation, data: Type, a: MaxPoolAttrs) -> Type | N
     check_positive(rel, "pool_size", spread(a.pool_size, rank), rank)
     check_sliding(rel, rank, a.strides, a.dilation, a.padding)
     data = tensor(rel, data, "data")
-    require_rank(rel, data, rank + 2, what="data")
+    require_rank(rel, data, order.rank, what="data")
     require_dtype(rel, data, NUMBER, "data")
-    n, c, *spatial = order.canonical(data.shape)
+    n, c, *spatial = order.checked_extents(rel, data.shape)
     along = _windows(a, spatial)
     require_room(rel, along, letters, "window")
-    return TensorType(out_order.actual((n, c, *(w.count for w in along))), data.dtype)
+    return TensorType(out_order.checked_shape(rel, (n, c, *(w.count for w in along))), data.dtype)
 
 
 # ------------------------------------------------------------------------------- maximum
@@ -146,7 +147,7 @@ def _pooled(
 ) -> Tensor:
     """The reduction of `f` of the elements over each window."""
     order, out_order = _orders(a)
-    spatial = order.canonical(data.shape)[2:]
+    spatial = order.extents(data.shape)[2:]
     along = _windows(a, spatial)
     padded = pad_stage(data, order.at[2:], along, outside)
 
@@ -197,7 +198,7 @@ def _avg_reference(data: Array, a: AvgPoolAttrs) -> Array:
 
 def _avg_compute(data: Tensor, a: AvgPoolAttrs, out: TensorType) -> Tensor:
     order, out_order = _orders(a)
-    along = _windows(a, order.canonical(data.shape)[2:])
+    along = _windows(a, order.extents(data.shape)[2:])
     acc = mean_dtype(data.dtype)
     total = _pooled(data, a, out, "sum", const(0, data.dtype), lambda x: cast(x, acc))
 
@@ -260,6 +261,7 @@ _2D = (
     Sample((((1, 4, 4, 2), "float32"),), {"pool_size": (2, 2), "strides": (3, 3), "layout": "NHWC", "ceil_mode": True}),
     Sample((((1, 2, 5, 5), "int32"),), {"pool_size": (2, 2), "padding": (1, 1), "dilation": (2, 1)}, exact=True),
     Sample((_EDGES,), {"pool_size": (2, 2), "padding": (1, 1)}),
+    Sample((((1, 2, 4, 5, 3), "float32"),), {"pool_size": (2, 2), "padding": (0, 1), "layout": "NCHW3c"}),
     Sample((((1, 1, 4, 4), "float16"),), {"pool_size": (3, 3), "out_layout": "NHWC"}, rtol=1e-3),
 )
 _3D = (

@@ -14,6 +14,7 @@ from dataclasses import replace
 from legato.base.dataclass import dataclass
 from legato.infer.builder import Builder
 from legato.ir.expr import Call, Expr
+from legato.ir.layout import is_blocked
 from legato.ops.conv import conv2d
 from legato.transform._parallel import Concatenate, total, weight_type
 
@@ -22,14 +23,15 @@ __all__ = ["CombineConv2D"]
 
 @dataclass(frozen=True, slots=True)
 class CombineConv2D(Concatenate):
-    """Typed module → typed module. Convolutions in groups stay."""
+    """Typed module → typed module. Convolutions in groups, and of channels in blocks, stay."""
 
     name = "combine-conv2d"
 
     def key(self, call: Call) -> Hashable | None:
         """Everything but the number of filters."""
         weight = weight_type(call, conv2d)
-        if weight is None or call.attrs.groups != 1:
+        a = call.attrs
+        if weight is None or a.groups != 1 or any(map(is_blocked, (a.data_layout, a.kernel_layout, a.out_layout))):
             return None
         filters = call.attrs.kernel_layout.index("O")
         shape = weight.shape[:filters], weight.shape[filters + 1 :]

@@ -21,6 +21,7 @@ from legato.base.dataclass import dataclass
 from legato.base.node import transform
 from legato.infer.builder import Builder
 from legato.ir.expr import Call, Constant, Expr, Function
+from legato.ir.layout import is_blocked
 from legato.ir.module import Module
 from legato.ir.types import Dim, TensorType
 from legato.ops._dtypes import convert, smallest
@@ -65,7 +66,7 @@ def _once(call: Expr) -> Call | None:
     if not isinstance(inner, Call) or inner.op is not pad or inner.attrs.pad_mode != "constant":
         return None
     layout = call.attrs.data_layout if call.op in _CONVOLUTIONS else call.attrs.layout
-    widths = _widths(inner, layout)
+    widths = None if is_blocked(layout) else _widths(inner, layout)
     attrs = None if widths is None else _with_padding(call, inner, widths)
     if attrs is None:
         return None

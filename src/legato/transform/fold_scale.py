@@ -25,6 +25,7 @@ from legato.base.node import post_order, rebuild
 from legato.base.pool import Pool
 from legato.infer.builder import Builder
 from legato.ir.expr import Call, Constant, Expr, Function, constant
+from legato.ir.layout import is_blocked
 from legato.ir.module import Module
 from legato.ir.types import TensorType
 from legato.ops.binary import add, multiply, subtract
@@ -165,6 +166,8 @@ def _channel_axes(call: Call) -> tuple[int, int] | None:
         return None
     if call.op in (conv1d, conv2d, conv3d):
         layout = call.attrs.out_layout or call.attrs.data_layout
+        if is_blocked(layout) or is_blocked(call.attrs.kernel_layout):
+            return None
         return layout.index("C"), call.attrs.kernel_layout.index("O")
     if call.op is dense:
         return call.ty.rank - 1, 0

@@ -11,6 +11,7 @@ from legato.base.arrays import as_array
 from legato.base.errors import TypeCheckError
 from legato.base.node import post_order
 from legato.ir.expr import Call, Constant, Expr, Function, Tuple, Var
+from legato.ir.layout import layout
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.types import TensorType
@@ -84,11 +85,12 @@ def _macs(call: Call, name: str) -> int:
         return prod(out) * data[-1]
     if name == "nn.batch_matmul":
         return prod(out) * (data[-2] if call.attrs.transpose_a else data[-1])
-    layout: str = call.attrs.kernel_layout
+    order = layout(call.attrs.kernel_layout)
+    found = {letter: prod(weight[n] for n in order.places(letter)) for letter in order.letters}
     if name == "nn.conv2d":  # each result sums over the inputs of its group and the window
-        return prod(out) * prod(weight) // weight[layout.index("O")]
-    inputs = weight[layout.index("I")] // int(call.attrs.groups)
-    window = prod(n for n, letter in zip(weight, layout, strict=True) if letter not in "IO")
+        return prod(out) * prod(weight) // found["O"]
+    inputs = found["I"] // int(call.attrs.groups)
+    window = prod(n for letter, n in found.items() if letter not in "IO")
     return prod(out) * window * inputs
 
 

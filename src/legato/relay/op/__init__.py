@@ -6,7 +6,6 @@ Parameters and defaults are the original's. Functions are made from the operator
 from __future__ import annotations
 
 from legato.relay.op import _functions, algorithm, dyn, image, nn, op, reduce, tensor, transform
-from legato.relay.op.layout import layout_transform
 from legato.relay.op.like import (
     broadcast_to_like,
     cast_like,
@@ -28,7 +27,6 @@ __all__ = [
     "dyn",
     "get",
     "image",
-    "layout_transform",
     "logsumexp",
     "mean_std",
     "mean_variance",

@@ -10,7 +10,25 @@ from legato.ops import table
 from legato.relay.expr import TupleWrapper
 from legato.relay.op._functions import function, namespace, typed_call
 
-__all__ = ["dropout_raw", "global_avg_pool1d", "global_avg_pool3d", "global_max_pool1d", "global_max_pool3d"]
+__all__ = [
+    "contrib_conv2d_nchwc",
+    "contrib_depthwise_conv2d_nchwc",
+    "dropout_raw",
+    "global_avg_pool1d",
+    "global_avg_pool3d",
+    "global_max_pool1d",
+    "global_max_pool3d",
+]
+
+
+def contrib_conv2d_nchwc(data: Expr, kernel: Expr, *args: Any, **attrs: Any) -> Any:
+    """A convolution of data in blocks of channels; what follows is as in `conv2d`."""
+    return function("nn.contrib_conv2d_NCHWc")(data, kernel, *args, **attrs)
+
+
+def contrib_depthwise_conv2d_nchwc(data: Expr, kernel: Expr, *args: Any, **attrs: Any) -> Any:
+    """A convolution channel by channel of data in blocks of them; what follows is as in `conv2d`."""
+    return function("nn.contrib_depthwise_conv2d_NCHWc")(data, kernel, *args, **attrs)
 
 
 def global_max_pool1d(data: Expr, layout: str = "NCW", out_layout: str = "") -> Any:

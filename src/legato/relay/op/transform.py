@@ -6,7 +6,6 @@ The split is kept for programs that import from it.
 from __future__ import annotations
 
 from legato.relay.op._functions import namespace
-from legato.relay.op.layout import layout_transform
 from legato.relay.op.like import (
     broadcast_to_like,
     cast_like,
@@ -21,7 +20,6 @@ __all__ = [
     "cast_like",
     "collapse_sum_like",
     "collapse_sum_to",
-    "layout_transform",
     "reshape_like",
     "slice_like",
 ]
