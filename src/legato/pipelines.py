@@ -11,6 +11,7 @@ from legato.base.precision import Precision
 from legato.transform.canonicalize import Canonicalize
 from legato.transform.cut_padded import CutPadded
 from legato.transform.defunctionalize import Defunctionalize
+from legato.transform.dissolve_layouts import DissolveLayouts
 from legato.transform.eliminate_common import EliminateCommon
 from legato.transform.expand_calls import ExpandCalls
 from legato.transform.flatten_match import FlattenMatch
@@ -67,6 +68,7 @@ DEFAULT: tuple[Pass, ...] = (
     ResolveCasts(),
     # Every dim is one of the function's own, or brought by a call, a branch, a pattern.
     ToGraph(),
+    DissolveLayouts(),
     FoldConstant(),
     Canonicalize(),
     FoldScale(),

@@ -18,6 +18,7 @@ import numpy as np
 
 from legato.arith.assume import surely_equal
 from legato.arith.expr import Expr, ExprLike, cdiv, const, expr, floordiv, floormod
+from legato.arith.simplify import simplify
 from legato.base.dataclass import dataclass
 from legato.base.errors import TypeCheckError
 from legato.ir.types import Dim
@@ -127,7 +128,7 @@ class Layout:
 def divided(d: ExprLike, by: int) -> Dim | None:
     """d / by; None unless `by` surely divides it."""
     d = expr(d)
-    part = floordiv(d, const(by))
+    part = simplify(floordiv(d, const(by)))
     return part if by == 1 or surely_equal(part * by, d) else None
 
 

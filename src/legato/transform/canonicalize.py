@@ -3,6 +3,7 @@
 nn.bias_add(x, b)                     =>  add(x, reshape(b))
 nn.batch_norm(x, γ, β, μ, σ²).0       =>  add(multiply(x, s), t)      with s = γ / √(σ² + ε), t = β − μ·s
 nn.dropout(x).0                       =>  x
+layout_transform(x)                   =>  transpose(x)       where no axis is in blocks
 (a, b).0                              =>  a       where b has no effects
 """
 
@@ -16,11 +17,14 @@ from legato.base.dataclass import dataclass
 from legato.base.node import transform
 from legato.infer.builder import Builder
 from legato.ir.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, constant
+from legato.ir.layout import layout
 from legato.ir.module import Module
 from legato.ir.types import TensorType
 from legato.ops.activation import dropout
 from legato.ops.channelwise import bias_add
+from legato.ops.layout_transform import layout_transform
 from legato.ops.rescale import batch_norm, scale_and_shift
+from legato.ops.transpose import TransposeAttrs, transpose
 from legato.runtime.floats import float_environment
 from legato.transform._effects import Effects
 from legato.transform.pass_ import FunctionPass
@@ -45,6 +49,8 @@ def _canonical(node: Expr, effects: Effects, computed: bool) -> Expr | None:
     match node:
         case Call() if node.op is bias_add:
             return _bias_add(node)
+        case Call() if node.op is layout_transform:
+            return _transposed(node)
         case TupleGetItem(value=Call() as call, index=0) if call.op is batch_norm:
             found = _batch_norm(call)
             return _batch_norm_of_computed(call) if found is None and computed else found
@@ -71,6 +77,14 @@ def _bias_add(node: Call) -> Expr | None:
         return b.add(x, along(bias.data, axis, rank))
     shape = tuple(-1 if d == axis else 1 for d in range(rank))
     return b.add(x, b.reshape(bias, newshape=shape))
+
+
+def _transposed(node: Call) -> Expr | None:
+    source, target = layout(node.attrs.src_layout), layout(node.attrs.dst_layout)
+    if source.is_blocked or target.is_blocked:
+        return None
+    axes = tuple(source.dims.index(d) for d in target.dims)
+    return Builder(span=node.span).call_op(transpose, node.args, TransposeAttrs(axes))
 
 
 def _batch_norm(call: Call) -> Expr | None:
