@@ -445,16 +445,6 @@ def narrow(attrs: Any, inputs: Any, types: Any) -> Any:
     return relay.cast(relay.nn.softmax(relay.cast(inputs[0], "float32"), **attrs), types[-1].dtype)
 
 
-def channels_last(attrs: Any, inputs: Any, tinfos: Any, out_type: Any) -> Any:
-    """A rule: a convolution is one of another layout between transposes."""
-    assert [len(t.shape) for t in tinfos] == [4, 4]
-    assert attrs.data_layout == "NCHW"
-    assert len(out_type.shape) == 4
-    data, weight = relay.transpose(inputs[0], (0, 2, 3, 1)), relay.transpose(inputs[1], (2, 3, 1, 0))
-    new = {**attrs, "data_layout": "NHWC", "kernel_layout": "HWIO"}
-    return relay.transpose(relay.nn.conv2d(data, weight, **new), (0, 3, 1, 2))
-
-
 @exercise("relay.testing.temp_op_attr.TempOpAttr", "relay.transform.Legalize")
 def _(found: Any) -> None:
     temporary, legalize = relay.testing.temp_op_attr.TempOpAttr, relay.transform.Legalize()
@@ -470,20 +460,3 @@ def _(found: Any) -> None:
     relay.assert_structural_equal(new, expected)
     relay.assert_structural_equal(same, relay.testing.run_infer_type(func))
     relay.assert_structural_equal(relay.testing.run_opt_pass(func, legalize), same)
-
-
-@exercise("relay.transform.AlterOpLayout")
-def _(found: Any) -> None:
-    data, weight = x(1, 8, 6, 6), x(4, 8, 3, 3, name="w")
-    func = relay.Function([data, weight], relay.nn.relu(relay.nn.conv2d(data, weight)))
-    with (
-        relay.testing.temp_op_attr.TempOpAttr("nn.conv2d", "FTVMAlterOpLayout", channels_last),
-        relay.transform.PassContext(opt_level=3),
-    ):
-        new = relay.testing.run_opt_pass(func, found())
-    assert relay.analysis.list_op_freqs(new) == {"transpose": 3, "nn.conv2d": 1, "nn.relu": 1}
-    assert str(new.ret_type) == "Tensor[(1, 4, 4, 4), float32]"
-    rng = np.random.default_rng(0)
-    arrays = [rng.standard_normal(p.checked_type.concrete_shape, dtype="float32") for p in func.params]
-    run = [relay.create_executor("debug", relay.IRModule.from_expr(f)).evaluate()(*arrays) for f in (func, new)]
-    np.testing.assert_allclose(*run, rtol=1e-5, atol=1e-5)

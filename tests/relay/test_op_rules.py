@@ -75,7 +75,8 @@ def altered(rule: Any) -> None:
             lambda: TempOpAttr("exp", "TOpPattern", None),
             CompileError,
             "error: TOpPattern of an operator cannot be set\n"
-            "  hint: FTVMLegalize and FTVMAlterOpLayout can; all else is in the operator's record",
+            "  hint: FTVMLegalize, FTVMAlterOpLayout, FTVMConvertOpLayout and FInferCorrectLayout can; "
+            "all else is in the operator's record",
         ),
         (
             lambda: relay.transform.Legalize("FTVMQnnLegalize"),
@@ -90,10 +91,10 @@ def altered(rule: Any) -> None:
         (
             lambda: altered(lambda attrs, inputs, tinfos, out: relay.transpose(inputs[0], (1, 0))),
             TypeCheckError,
-            "type error: FTVMAlterOpLayout of exp changes the type of the result\n"
+            "type error: the rule for exp changes the type of the result\n"
             "  got:    Tensor[(3, 2), float32]\n"
             "  wanted: Tensor[(2, 3), float32]\n"
-            "  hint: types stay logical here: bring the result back into the old layout, by relay.transpose for one",
+            "  hint: say another layout by the attributes of an operator that has layouts",
         ),
     ],
 )

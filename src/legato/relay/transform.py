@@ -28,7 +28,9 @@ from legato.relay._forms import (
     ToANormalFormExpr,
     ToBasicBlockNormalForm,
 )
-from legato.relay._op_rules import ALTER, LEGALIZE, rewritten
+from legato.relay._layout_passes import AlterOpLayout, ConvertLayout, InferCorrectLayoutOutput, LayoutConfig
+from legato.relay._op_attrs import LEGALIZE
+from legato.relay._op_rules import legalized
 from legato.relay._operator_passes import (
     CanonicalizeCast,
     CombineParallelBatchMatmul,
@@ -62,16 +64,15 @@ from legato.transform.simplify import Simplify
 from legato.transform.to_a_normal import ToANormal
 from legato.transform.to_graph import ToGraph
 
-__all__ = ["AlterOpLayout", "AnnotateSpans", "CanonicalizeCast", "CanonicalizeOps",
-           "CombineParallelBatchMatmul", "CombineParallelConv2D", "CombineParallelDense",
-           "CombineParallelOpBatch", "DeadCodeElimination", "Defunctionalization", "DefuseOps", "DivToMul",
-           "DynamicToStatic", "EliminateCommonSubexpr", "EtaExpand", "FoldConstant", "FoldConstantExpr",
-           "FoldExplicitPadding", "FoldScaleAxis", "FunctionPass", "FuseOps", "InferType",
-           "InferTypeLocal", "Inline", "InlinePrimitives", "LambdaLift", "Legalize", "ModulePass", "Pass",
-           "PassContext", "PassInfo", "PrintIR", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr",
-           "SimplifyFCTranspose", "SimplifyInference", "SplitArgs", "ToANormalForm", "ToANormalFormExpr",
-           "ToBasicBlockNormalForm", "ToGraphNormalForm", "ToMixedPrecision", "function_pass",
-           "module_pass"]  # fmt: skip
+__all__ = ["AlterOpLayout", "AnnotateSpans", "CanonicalizeCast", "CanonicalizeOps", "CombineParallelBatchMatmul",
+           "CombineParallelConv2D", "CombineParallelDense", "CombineParallelOpBatch", "ConvertLayout",
+           "DeadCodeElimination", "Defunctionalization", "DefuseOps", "DivToMul", "DynamicToStatic",
+           "EliminateCommonSubexpr", "EtaExpand", "FoldConstant", "FoldConstantExpr", "FoldExplicitPadding",
+           "FoldScaleAxis", "FunctionPass", "FuseOps", "InferCorrectLayoutOutput", "InferType", "InferTypeLocal",
+           "Inline", "InlinePrimitives", "LambdaLift", "LayoutConfig", "Legalize", "ModulePass", "Pass", "PassContext",
+           "PassInfo", "PrintIR", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr", "SimplifyFCTranspose",
+           "SimplifyInference", "SplitArgs", "ToANormalForm", "ToANormalFormExpr", "ToBasicBlockNormalForm",
+           "ToGraphNormalForm", "ToMixedPrecision", "function_pass", "module_pass"]  # fmt: skip
 
 
 def InferType() -> Pass:
@@ -153,22 +154,13 @@ def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int
 
 
 def Legalize(legalize_map_attr_name: str = LEGALIZE) -> Pass:
-    """Calls become what the rules of `testing.temp_op_attr.TempOpAttr` make of them; there are no others.
+    """Calls become what the rules of `op.register_legalize` and `testing.temp_op_attr.TempOpAttr` make of them.
 
     CompileError for a name other than "FTVMLegalize".
     """
     if legalize_map_attr_name != LEGALIZE:
         raise CompileError(f"there are no rules called {legalize_map_attr_name}", hint=f"write {LEGALIZE}")
-    return ModulePass(lambda mod, context: rewritten(mod, LEGALIZE), PassInfo(1, "Legalize"))
-
-
-def AlterOpLayout() -> Pass:
-    """Calls become what the rules of `testing.temp_op_attr.TempOpAttr` make of them, of the same type as before.
-
-    Types are logical: nothing inserts transformations of layouts, so a rule that wants another one brings operands
-    into it and the result back. TypeCheckError for a result of another type.
-    """
-    return ModulePass(lambda mod, context: rewritten(mod, ALTER), PassInfo(3, "AlterOpLayout"))
+    return ModulePass(lambda mod, context: legalized(mod), PassInfo(1, "Legalize"))
 
 
 def RemoveUnusedFunctions(entry_functions: Iterable[str] | None = None) -> Pass:
@@ -232,7 +224,6 @@ class Sequential(Pass):
 
 
 _NOT_HERE: Final[Mapping[str, str]] = {
-    "ConvertLayout": "layout is a fact of buffers, which lowering decides; types stay logical",
     "FastMath": "transcendental functions are vector polynomials with a stated error in any case",
     "FlattenAtrousConv": "there are no operators space_to_batch_nd and batch_to_space_nd",
     "ManifestAlloc": "memory is planned when the module is compiled; Executable.peak_memory says how much",

@@ -6,25 +6,27 @@ and how its result is held. Where there is no rule, operands are brought into th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any, Final
 
 from legato.base.dataclass import dataclass
 from legato.base.errors import TypeCheckError
 from legato.base.node import post_order, rebuild
 from legato.infer.builder import Builder
 from legato.ir.atoms import is_primitive
-from legato.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
+from legato.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem, Var
 from legato.ir.layout import Layout
 from legato.ir.op import Op
 from legato.ir.types import TensorType, TupleType, Type
 from legato.ops.layout_transform import LayoutTransformAttrs, layout_transform
 from legato.transform._layout_rules import Found, Placing, Site, fits, rule_of
 
-__all__ = ["Change", "Relayout"]
+__all__ = ["LAYOUTS", "Change", "Relayout"]
 
-Change = Callable[[Call, Sequence[Var]], Expr | None]
+LAYOUTS: Final = frozenset({"layout", "data_layout", "kernel_layout", "out_layout"})  # attributes
+
+Change = Callable[[Call, Sequence[Expr]], Expr | None]
 Key = tuple[Layout, Layout]
 
 
@@ -92,8 +94,9 @@ def _moved(x: Expr, source: Layout, target: Layout) -> Expr:
 class Relayout:
     """Rewrites expressions.
 
-    change: what takes the place of a call, over variables for its operands; None: the call. Its outermost call may want
-    operands in other layouts than they have, as its attributes say: `Relayout` sees to it.
+    change: what takes the place of a call, over its operands (constants, or variables for what else they are); None:
+    the call. Its outermost call may want operands in other layouts than they have, as its attributes say: `Relayout`
+    sees to it.
     rules: for operators that have none, or another one here.
     strict: a change that does not fit is an error; else the call stays.
     """
@@ -121,21 +124,21 @@ class Relayout:
         return Value(rebuild(node, {id(kid): values[id(kid)].plain() for kid in node.children()}))
 
     def _call(self, call: Call, operands: Sequence[Value | Fields]) -> Value | Fields:
-        params = [Var(f"x{n}", ty=a.ty) for n, a in enumerate(call.args)]
+        params = [a if isinstance(a, Constant) else Var(f"x{n}", ty=a.ty) for n, a in enumerate(call.args)]
         new = self.change(call, params)
         if new is not None:
-            found = self._changed(call, new, dict(zip(params, operands, strict=True)))
+            found = self._changed(call, new, dict(zip(map(_name, params), operands, strict=True)))
             if found is not None:
                 return found
         return self._placed(call, call, operands) or _rebuilt(call, operands)
 
-    def _changed(self, call: Call, new: Expr, given: Mapping[Var, Value | Fields]) -> Value | Fields | None:
+    def _changed(self, call: Call, new: Expr, given: Mapping[Hashable, Value | Fields]) -> Value | Fields | None:
         """The value of `new`, whose outermost call stands for `call`; None where it does not fit."""
         main = new.value if isinstance(new, TupleGetItem) else new
         values: dict[int, Value | Fields] = {}
         for node in post_order([new]):
-            if isinstance(node, Var) and node in given:
-                values[id(node)] = given[node]
+            if _name(node) in given:
+                values[id(node)] = given[_name(node)]
             elif node is main and isinstance(node, Call) and isinstance(node.op, Op):
                 found = self._main(call, node, [values[id(a)] for a in node.args])
                 if found is None:
@@ -151,15 +154,24 @@ class Relayout:
 
     def _main(self, call: Call, new: Call, operands: Sequence[Value | Fields]) -> Value | Fields | None:
         """The outermost call of what stands for `call`."""
-        found = self._placed(call, new, operands)
-        if found is not None or not self.strict:
+        assert isinstance(call.op, Op)
+        assert isinstance(new.op, Op)
+        says = LAYOUTS & _names(new) & _names(call) and (new.op is not call.op or new.attrs != call.attrs)
+        if says or new.op.name in self.rules:
+            found = self._placed(call, new, operands)
+            if found is None and self.strict:
+                lines = [f"got: {v.expr.ty}" for v in operands]
+                raise TypeCheckError(
+                    f"the rule for {call.op.name} asks for layouts that do not fit", span=call.span, details=lines,
+                    hint="blocks have to divide the axes of operands and result, whatever their dims are")  # fmt: skip
             return found
         made = _typed(new, [o.plain() for o in operands])
         if made.ty != call.ty:
-            lines = (f"got:    {made.ty}", f"wanted: {call.ty}")
-            hint = "say the layouts of operands and result by its attributes, for an operator that has a rule"
-            raise TypeCheckError("a rule changes the type of the result", span=call.span, details=lines, hint=hint)
-        return _rebuilt(made, operands)
+            lines = [f"got:    {made.ty}", f"wanted: {call.ty}"]
+            hint = "say another layout by the attributes of an operator that has layouts"
+            message = f"the rule for {call.op.name} changes the type of the result"
+            raise TypeCheckError(message, span=call.span, details=lines, hint=hint)
+        return self._placed(made, made, operands) or _rebuilt(made, operands)
 
     def _placed(self, old: Call, new: Call, operands: Sequence[Value | Fields]) -> Value | Fields | None:
         """The value of `new`, which stands for `old`, by its operator's rule; None where there is none that fits."""
@@ -181,6 +193,15 @@ class Relayout:
         exprs = iter([_taken(v, w, new is not old) for v, w in zip(leaves, wants, strict=True)])
         args = [_packed(o, exprs) if isinstance(o, Fields) else next(exprs) for o in operands]
         return _result(old, new, args, found)
+
+
+def _name(e: Expr) -> Hashable:
+    """What is equal for an operand wherever it stands: a variable may be built anew, with a type."""
+    return e if isinstance(e, Var) else id(e)
+
+
+def _names(call: Call) -> set[str]:
+    return set() if call.attrs is None else {f.name for f in fields(call.attrs)}
 
 
 def _tensor(v: Value) -> TensorType | None:
@@ -283,6 +304,8 @@ def _tuple(node: Tuple, fields: Sequence[Value | Fields]) -> Value | Fields:
 
 def _field(node: TupleGetItem, value: Value | Fields) -> Value:
     """A field, held as its tuple holds it."""
+    if node.ty is None and isinstance(value, Fields):
+        return value.values[node.index]
     if isinstance(value, Value) or value.is_plain:
         return Value(rebuild(node, {id(node.value): value.plain()}))
     placing = value.values[node.index].placing

@@ -11,14 +11,15 @@ Layouts in blocks (NCHW16c) are taken where blocks divide the channels; a call t
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, fields, replace
+from itertools import count
 from typing import Any, Final
 
 from legato.arith.expr import Const
 from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError
-from legato.ir.expr import Call, Expr, Function, Var
+from legato.ir.expr import Call, Expr, Function
 from legato.ir.layout import Layout, divided, is_blocked, layout
 from legato.ir.module import Module
 from legato.ir.op import Op
@@ -31,7 +32,7 @@ from legato.transform.canonicalize import Canonicalize
 from legato.transform.pass_ import FunctionPass
 from legato.transform.to_graph import ToGraph
 
-__all__ = ["DEFAULT_KERNELS", "ConvertLayout"]
+__all__ = ["DEFAULT_KERNELS", "Conversion", "ConvertLayout", "prepared"]
 
 DEFAULT: Final = "default"
 DEFAULT_KERNELS: Final[Mapping[tuple[str, str], str]] = {
@@ -63,38 +64,40 @@ class ConvertLayout(FunctionPass):
         _desired(self.layouts)
 
     def __call__(self, mod: Module) -> Module:
-        """Calls are seen through lets in graph form; the module itself where none is converted.
-
-        Norms and biases, whose axis has no place in blocks, are additions and multiplications then.
-        """
-        graph = ToGraph()(mod)
-        if any(is_blocked(data) for data, _ in _desired(self.layouts).values()):
-            graph = Canonicalize(computed=True)(graph)
+        """Calls are seen through lets in graph form; the module itself where none is converted."""
+        graph = prepared(mod, any(is_blocked(data) for data, _ in _desired(self.layouts).values()))
         new = FunctionPass.__call__(self, graph)
         return mod if new is graph else new
 
     def function(self, func: Function, mod: Module) -> Function:
-        body = Relayout(_Conversion(_desired(self.layouts), self.skip_layers).of, {}).rewritten(func.body)
+        numbers = count()
+        conversion = Conversion(self.layouts, lambda: next(numbers) in self.skip_layers)
+        body = Relayout(conversion.of, {}).rewritten(func.body)
         return func if body is func.body else replace(func, body=body)
 
 
-class _Conversion:
-    """What calls become, one after the other."""
+def prepared(mod: Module, blocks: bool) -> Module:
+    """The module in graph form; for layouts of blocks with norms and biases, whose axis has no place in these, as
+    additions and multiplications."""
+    graph = ToGraph()(mod)
+    return Canonicalize(computed=True)(graph) if blocks else graph
 
-    def __init__(self, desired: Mapping[str, Desired], skipped: frozenset[int]) -> None:
-        self._desired, self._skipped = desired, skipped
-        self._layers = 0
 
-    def of(self, call: Call, params: Sequence[Var]) -> Expr | None:
+class Conversion:
+    """What calls become, one after the other, where `layouts` are asked for as by `ConvertLayout`; skip: whether the
+    next nn.conv2d stays."""
+
+    def __init__(self, layouts: Sequence[str], skip: Callable[[], bool] | None = None) -> None:
+        self._desired, self._skip = _desired(layouts), skip
+
+    def of(self, call: Call, params: Sequence[Expr]) -> Expr | None:
         """The call in the desired layout; None where it stays."""
         assert isinstance(call.op, Op)
         wanted = self._desired.get(call.op.name)
         if wanted is None:
             return None
-        if call.op is conv2d:
-            self._layers += 1
-            if self._layers - 1 in self._skipped:
-                return None
+        if call.op is conv2d and self._skip is not None and self._skip():
+            return None
         found = _converted(call, *wanted)
         return None if found is None else Call(found[0], tuple(params), found[1], span=call.span)
 

@@ -15,18 +15,17 @@ from typing import Any, Final
 
 from legato.base.dataclass import dataclass
 from legato.base.node import post_order
-from legato.ir.expr import Call, Expr, Function, Var
+from legato.ir.expr import Call, Expr, Function
 from legato.ir.layout import is_blocked, layout
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ops.conv import Conv2DAttrs, contrib_conv2d_NCHWc, contrib_depthwise_conv2d_NCHWc, conv2d
-from legato.transform._layout import Relayout
+from legato.transform._layout import LAYOUTS, Relayout
 from legato.transform._layout_rules import RULES
 from legato.transform.pass_ import FunctionPass
 
 __all__ = ["DissolveLayouts"]
 
-_LAYOUTS: Final = ("layout", "data_layout", "kernel_layout", "out_layout")
 _CONTRIB: Final = (contrib_conv2d_NCHWc, contrib_depthwise_conv2d_NCHWc)
 
 
@@ -48,10 +47,10 @@ def _blocked(call: Call) -> list[str]:
     """The attributes of a call that are layouts in blocks."""
     if not isinstance(call.op, Op) or call.op.name not in RULES or call.attrs is None:
         return []
-    return [name for name in _LAYOUTS if hasattr(call.attrs, name) and is_blocked(getattr(call.attrs, name))]
+    return [name for name in LAYOUTS if hasattr(call.attrs, name) and is_blocked(getattr(call.attrs, name))]
 
 
-def _whole(call: Call, params: Sequence[Var]) -> Expr | None:
+def _whole(call: Call, params: Sequence[Expr]) -> Expr | None:
     """The call with layouts whose axes are whole; None where they are."""
     names = _blocked(call)
     if not names:

@@ -14,7 +14,14 @@ from legato.relay.op.like import (
     reshape_like,
     slice_like,
 )
-from legato.relay.op.op import Op, get
+from legato.relay.op.op import (
+    Op,
+    get,
+    register_alter_op_layout,
+    register_convert_op_layout,
+    register_infer_correct_layout,
+    register_legalize,
+)
 from legato.relay.op.reduce import logsumexp, mean_std, mean_variance, std, variance
 
 __all__ = [
@@ -33,6 +40,10 @@ __all__ = [
     "nn",
     "op",
     "reduce",
+    "register_alter_op_layout",
+    "register_convert_op_layout",
+    "register_infer_correct_layout",
+    "register_legalize",
     "reshape_like",
     "slice_like",
     "std",

@@ -1,25 +1,20 @@
-"""Operators as values: `get("nn.conv2d")` is the callee of a call."""
+"""Operators as values, `get("nn.conv2d")` being the callee of a call; and what users say of them."""
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
-from legato.base.errors import TypeCheckError
 from legato.ir import op as record
 from legato.ops import table
 from legato.relay._names import Named
+from legato.relay._op_attrs import (
+    register_alter_op_layout,
+    register_convert_op_layout,
+    register_infer_correct_layout,
+    register_legalize,
+)
+from legato.relay._op_table import get
 
-__all__ = ["Op", "get"]
-
-
-def get(op_name: str) -> record.Op:
-    """The operator called `op_name`; TypeCheckError if there is none."""
-    try:
-        return table()[op_name]
-    except KeyError:
-        near = get_close_matches(op_name, list(table()), 3)
-        hint = f"did you mean {', '.join(near)}?" if near else None
-        raise TypeCheckError(f"no operator is called {op_name!r}", hint=hint) from None
+__all__ = ["Op", "get", "register_alter_op_layout", "register_convert_op_layout", "register_infer_correct_layout",
+           "register_legalize"]  # fmt: skip
 
 
 class Op(record.Op, metaclass=Named):

@@ -1,7 +1,7 @@
-"""Rules for the calls of an operator, for a time: see `legato.relay._op_rules`."""
+"""Rules for the calls of an operator, for a time: see `legato.relay._op_attrs`."""
 
 from __future__ import annotations
 
-from legato.relay._op_rules import TempOpAttr
+from legato.relay._op_attrs import TempOpAttr
 
 __all__ = ["TempOpAttr"]
