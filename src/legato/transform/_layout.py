@@ -165,6 +165,9 @@ class Relayout:
                     f"the rule for {call.op.name} asks for layouts that do not fit", span=call.span, details=lines,
                     hint="blocks have to divide the axes of operands and result, whatever their dims are")  # fmt: skip
             return found
+        given = [o.plain().ty for o in operands]
+        if new.op is call.op and new.attrs == call.attrs and given == [a.ty for a in call.args]:
+            return self._placed(call, call, operands) or _rebuilt(call, operands)
         made = _typed(new, [o.plain() for o in operands])
         if made.ty != call.ty:
             lines = [f"got:    {made.ty}", f"wanted: {call.ty}"]

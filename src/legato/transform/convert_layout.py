@@ -99,7 +99,9 @@ class Conversion:
         if call.op is conv2d and self._skip is not None and self._skip():
             return None
         found = _converted(call, *wanted)
-        return None if found is None else Call(found[0], tuple(params), found[1], span=call.span)
+        if found is None or found == (call.op, call.attrs):
+            return None
+        return Call(found[0], tuple(params), found[1], span=call.span)
 
 
 def _converted(call: Call, data: str, kernel: str) -> tuple[Op, Any] | None:
