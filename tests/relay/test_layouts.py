@@ -124,6 +124,18 @@ def wide(attrs: Any, inputs: Any, tinfos: Any, out_type: Any) -> Any:
     return relay.nn.conv2d(*inputs, **{**attrs, "data_layout": "NCHW16c"})
 
 
+def test_weights_of_products() -> None:
+    def rule(attrs: Any, inputs: Any, *more: Any) -> Any:
+        return relay.nn.contrib_dense_pack(*inputs, weight_layout="NC4n", **attrs)
+
+    x, w = var("x", 2, 5), var("w", 8, 5)
+    old = function([x, w], relay.nn.relu(relay.nn.dense(x, w)))
+    with TempOpAttr("nn.dense", ALTER, rule):
+        new = run(old, AlterOpLayout())
+    y = relay.nn.contrib_dense_pack(x, relay.layout_transform(w, "NC", "NC4n"), "NC4n")
+    check(new, old, function([x, w], relay.nn.relu(y)))
+
+
 @pytest.mark.parametrize(
     ("rule", "message"),
     [

@@ -27,11 +27,12 @@ from legato.ops._tensors import (
     product,
     result_dtype,
 )
+from legato.ops._window import DimOrder, data_order, dim_order
 from legato.te.tensor import Tensor, reduce
 from legato.tir.expr import cast
 
-__all__ = ["BatchMatmulAttrs", "DenseAttrs", "GeneralMatmulAttrs", "MatmulAttrs", "batch_matmul",
-           "dense", "matmul", "nn_matmul"]  # fmt: skip
+__all__ = ["BatchMatmulAttrs", "DenseAttrs", "DensePackAttrs", "GeneralMatmulAttrs", "MatmulAttrs", "batch_matmul",
+           "contrib_dense_pack", "dense", "matmul", "nn_matmul"]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,13 @@ class DenseAttrs(Attrs):
 
     units: int | None = None
     out_dtype: DtypeName = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DensePackAttrs(DenseAttrs):
+    """As DenseAttrs; `weight_layout`: N are the units, C what is summed; NC8n has blocks of 8 units."""
+
+    weight_layout: str = "NC"
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +190,63 @@ dense = Op(
         Sample((((2, 0), "float32"), ((3, 0), "float32"))),
     ),
     doc="""data · weightᵀ: data (…, K), weight (units, K), result (…, units).
+
+An un-annotated weight gets its type from `units`. Sums are formed in `out_dtype` (default: the data's dtype).""",
+)
+
+# ------------------------------------------------------------------------------- nn.contrib_dense_pack
+
+
+def _pack_order(a: DensePackAttrs) -> DimOrder:
+    order = dim_order(a.weight_layout, "NC")
+    assert order is not None
+    return order
+
+
+def _pack_relation(rel: Relation, data: Type, weight: Type, a: DensePackAttrs) -> Type | None:
+    order = data_order(rel, a.weight_layout, "NC", "weight_layout")
+    data = tensor(rel, data, "data")
+    if data.rank < 1:
+        raise rel.fail("the data must have rank 1 or more, got rank 0")
+    known = weight if isinstance(weight, TensorType) else None
+    if known is not None and known.rank != order.rank:
+        raise rel.fail(f"the weight of layout {order.layout} has rank {known.rank}, wanted {order.rank}")
+    if known is None and a.units is None:
+        return None
+    units = order.extents(known.shape)[0] if known is not None and a.units is None else const(a.units or 0)
+    wanted = TensorType(order.checked_shape(rel, (units, data.shape[-1])), (known or data).dtype)
+    typed = rel.unify(weight, wanted, "weight")
+    if not isinstance(typed, TensorType):
+        return None
+    return TensorType((*data.shape[:-1], units), _product_dtype(rel, data, typed, a.out_dtype))
+
+
+def _pack_compute(x: Tensor, w: Tensor, a: DensePackAttrs, out: TensorType) -> Tensor:
+    order, total = _pack_order(a), accumulator(out.dtype)
+
+    def term(*index: Expr) -> Expr:
+        *outer, unit, k = index
+        return cast(x[(*outer, k)], total) * cast(w[order.actual((unit, k))], total)
+
+    return narrowed(reduce("sum", out.shape, (x.shape[-1],), term, "matmul"), out.dtype)
+
+
+contrib_dense_pack = Op(
+    name="nn.contrib_dense_pack",
+    args=("data", "weight"),
+    attrs=DensePackAttrs,
+    type_rel=_pack_relation,
+    reference=lambda x, w, a: _dense_reference(x, _pack_order(a).to_canonical(w), a),
+    compute=_pack_compute,
+    fusion=Fusion.CONTRACTION,
+    narrow=Narrow.CONTRACTS,
+    cost=lambda args, out, a: _product_cost(args, out, args[0].shape[-1]),
+    samples=(
+        Sample((((2, 5), "float32"), ((2, 5, 3), "float32")), {"weight_layout": "NC3n"}),
+        Sample((((3, 4), "float32"), ((2, 3, 2), "float32")), {"weight_layout": "CN2c", "units": 3}),
+        Sample((((2, 6), "int8"), ((3, 6), "int8")), {"out_dtype": "int32"}, exact=True),
+    ),
+    doc="""nn.dense of a weight in `weight_layout`: NC is (units, K), NC8n has blocks of 8 units, innermost.
 
 An un-annotated weight gets its type from `units`. Sums are formed in `out_dtype` (default: the data's dtype).""",
 )

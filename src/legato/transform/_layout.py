@@ -24,7 +24,7 @@ from legato.transform._layout_rules import Found, Placing, Site, fits, rule_of
 
 __all__ = ["LAYOUTS", "Change", "Relayout"]
 
-LAYOUTS: Final = frozenset({"layout", "data_layout", "kernel_layout", "out_layout"})  # attributes
+LAYOUTS: Final = frozenset({"layout", "data_layout", "kernel_layout", "weight_layout", "out_layout"})  # attributes
 
 Change = Callable[[Call, Sequence[Expr]], Expr | None]
 Key = tuple[Layout, Layout]
@@ -156,7 +156,8 @@ class Relayout:
         """The outermost call of what stands for `call`."""
         assert isinstance(call.op, Op)
         assert isinstance(new.op, Op)
-        says = LAYOUTS & _names(new) & _names(call) and (new.op is not call.op or new.attrs != call.attrs)
+        is_other = new.op is not call.op or new.attrs != call.attrs
+        says = is_other and LAYOUTS & (_names(new) | _names(call)) and rule_of(new.op, {}) is rule_of(call.op, {})
         if says or new.op.name in self.rules:
             found = self._placed(call, new, operands)
             if found is None and self.strict:

@@ -199,6 +199,14 @@ def _windows(s: Site) -> Found | None:
     return Found(new, (data, weight), (out,))
 
 
+def _dense(s: Site) -> Found | None:
+    """Matrix products: of the weight's layout that what stands for them says."""
+    if not s.is_changed:
+        return None
+    weight = Placing(*(layout(getattr(a, "weight_layout", "NC")) for a in (s.call.attrs, s.attrs)))
+    return Found(s.attrs, (None, weight), (None,))
+
+
 def _images(s: Site) -> Found | None:
     """Poolings, resizes and their like: of the layout that what stands for them says, or that of their data."""
     old = layout(s.call.attrs.layout)
@@ -382,6 +390,7 @@ _POOLS: Final = tuple(f"{kind}_pool{n}d" for kind in ("max", "avg", "adaptive_ma
 _CONVOLUTIONS: Final = tuple(f"nn.conv{n}d{kind}" for n in (1, 2, 3) for kind in ("", "_transpose"))
 RULES: Final[Mapping[str, Rule]] = {
     **dict.fromkeys((*_CONVOLUTIONS, "nn.contrib_conv2d_NCHWc", "nn.contrib_depthwise_conv2d_NCHWc"), _windows),
+    **dict.fromkeys(("nn.dense", "nn.contrib_dense_pack"), _dense),
     **{f"nn.{name}": _images for name in (*_POOLS, "global_max_pool2d", "global_avg_pool2d")},
     **dict.fromkeys(
         ("nn.upsampling", "nn.upsampling3d", "nn.depth_to_space", "nn.space_to_depth", "image.resize1d",

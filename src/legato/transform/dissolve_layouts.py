@@ -20,6 +20,7 @@ from legato.ir.layout import is_blocked, layout
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ops.conv import Conv2DAttrs, contrib_conv2d_NCHWc, contrib_depthwise_conv2d_NCHWc, conv2d
+from legato.ops.linalg import DenseAttrs, contrib_dense_pack, dense
 from legato.transform._layout import LAYOUTS, Relayout
 from legato.transform._layout_rules import RULES
 from legato.transform.pass_ import FunctionPass
@@ -58,6 +59,8 @@ def _whole(call: Call, params: Sequence[Expr]) -> Expr | None:
     attrs = replace(call.attrs, **{name: layout(getattr(call.attrs, name)).letters for name in names})
     if call.op in _CONTRIB:
         return Call(conv2d, tuple(params), _plain(attrs), span=call.span)
+    if call.op is contrib_dense_pack and attrs.weight_layout == "NC":
+        return Call(dense, tuple(params), DenseAttrs(attrs.units, attrs.out_dtype), span=call.span)
     return Call(call.op, tuple(params), attrs, span=call.span)
 
 

@@ -51,6 +51,7 @@ SIGNATURES: Final[Mapping[str, str]] = {
     " count_include_pad=False",
     "nn.avg_pool3d": "data, pool_size=(1, 1, 1), strides=(1, 1, 1), dilation=(1, 1, 1), padding=(0, 0, 0),"
     f" layout='NCDHW', {_POOL}, count_include_pad=False",
+    "nn.contrib_dense_pack": "data, weight, weight_layout='NC', units=None, out_dtype=''",
     "nn.conv1d": f"data, weight, strides=1, padding=0, dilation=1, {_CONV},"
     " data_layout='NCW', kernel_layout='OIW', out_layout='', out_dtype=''",
     "nn.conv1d_transpose": _transposed("(1,)", "(0,)", "NCW", "IOW"),
