@@ -230,7 +230,11 @@ def test_required_passes_run_first_and_have_to_exist() -> None:
     mod = relay.IRModule.from_expr(relay.nn.bias_add(relay.var("x", shape=(2, 3)), relay.var("b", shape=(3,))))
     after = relay.module_pass(same, opt_level=0, required=["CanonicalizeOps"])
     assert relay.analysis.list_op_freqs(relay.transform.Sequential([after])(mod)) != {"nn.bias_add": 1}
-    for name, why in (("Nothing", "there is no pass Nothing"), ("ConvertLayout", "layout is a fact of buffers")):
+    for name, why in (
+        ("Nothing", "there is no pass Nothing"),
+        ("PlanDevices", "one device"),
+        ("ConvertLayout", "it needs desired_layouts"),
+    ):
         with pytest.raises(CompileError, match=why):
             relay.transform.Sequential([relay.module_pass(same, opt_level=0, required=[name])])(mod)
 

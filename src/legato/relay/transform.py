@@ -7,6 +7,7 @@ is run before each. Of Relay's passes, what exists is here; asking for another n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from inspect import signature
 from typing import Any, Final
 
 from legato.base import dtype as dt
@@ -216,10 +217,15 @@ class Sequential(Pass):
         return mod
 
     def named(self, name: str) -> Pass:
-        """A pass that another one requires. CompileError where there is none of this name."""
+        """A pass that another one requires. CompileError where there is none of this name, or it takes arguments."""
         if name not in __all__:
             raise CompileError(_absence(name), hint="`required` has names of this module's passes")
-        made: Pass = globals()[name]()
+        make = globals()[name]
+        needed = [p.name for p in signature(make).parameters.values() if p.default is p.empty]
+        if needed:
+            hint = "put it into the sequence, in front"
+            raise CompileError(f"{name} cannot be required by name: it needs {', '.join(needed)}", hint=hint)
+        made: Pass = make()
         return made
 
 
