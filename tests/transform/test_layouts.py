@@ -202,7 +202,7 @@ def check(new: Module, mod: Module, want: list[Any], args: list[Any]) -> None:
     same(leaves(evaluate(new, args)), want, mod)
 
 
-@examples(50)
+@examples(120)
 @given(networks())
 def test_the_meaning_stays(case: tuple[ConvertLayout, Module, list[Any]]) -> None:
     convert, mod, args = case
