@@ -14,7 +14,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 _BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("name", ["passes", "patterns"])
+@pytest.mark.parametrize("name", ["partial_evaluation", "passes", "patterns"])
 def test_the_programs_print_what_they_say(
     name: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -30,7 +30,7 @@ def test_the_programs_print_what_they_say(
         return f"```python\n{m[1]}```\n" + (f"\n```text\n{printed.getvalue()}```\n" if printed.getvalue() else "")
 
     new = _BLOCK.sub(again, text)
-    assert len(names) > 10
+    assert len(names) > 3
     if request.config.getoption("--update-golden"):
         page.write_text(new, encoding="utf-8")
     assert new == page.read_text(encoding="utf-8")

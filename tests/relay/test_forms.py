@@ -11,6 +11,7 @@ from legato import relay
 from legato.base.errors import UnsupportedError, VerifyError
 from legato.ir.equal import alpha_equal
 from legato.relay import transform
+from legato.relay.prelude import Prelude
 from legato.relay.testing import run_opt_pass
 
 
@@ -21,7 +22,7 @@ def parsed(text: str) -> Any:
 def test_levels_and_names() -> None:
     made = [transform.DeadCodeElimination(), transform.LambdaLift(), transform.Inline(), transform.EtaExpand(),
             transform.DefuseOps(), transform.DynamicToStatic(), transform.InlinePrimitives(),
-            transform.ToBasicBlockNormalForm()]  # fmt: skip
+            transform.ToBasicBlockNormalForm(), transform.PartialEvaluate()]  # fmt: skip
     assert [(p.info.name, p.info.opt_level) for p in made] == [
         ("DeadCodeElimination", 1),
         ("LambdaLift", 1),
@@ -31,6 +32,7 @@ def test_levels_and_names() -> None:
         ("DynamicToStatic", 2),
         ("InlinePrimitives", 1),
         ("ToBasicBlockNormalForm", 1),
+        ("PartialEvaluate", 1),
     ]
 
 
@@ -134,3 +136,45 @@ def test_shared_values_are_bound() -> None:
     inner = relay.Let(v, relay.add(y, y), relay.If(c, relay.add(w, v), relay.add(one, v)))
     wanted = relay.Let(w, relay.add(z, z), relay.If(c, inner, relay.If(c, w, one)))
     assert str(got) == str(run_opt_pass(wanted, transform.InferType())).replace("%v", "%x2").replace("%w", "%x1")
+
+
+def evaluated(expr: Any, mod: Any = None) -> Any:
+    """`expr`, a function of `mod`, after partial evaluation and what Relay ran behind it."""
+    mod = relay.IRModule() if mod is None else mod
+    mod["main"] = expr if isinstance(expr, relay.Function) else relay.Function([], expr)
+    steps = [transform.InferType(), transform.PartialEvaluate(), transform.DeadCodeElimination(inline_once=True)]
+    return transform.Sequential(steps)(mod)["main"]
+
+
+def test_partial_evaluation() -> None:
+    t = relay.TypeVar("t")
+    x, d = relay.Var("x", t), relay.var("d", shape=())
+    first = relay.Function([x], relay.TupleGetItem(relay.Tuple([relay.const(4.0), x]), 1), None, [t])
+    assert relay.structural_equal(evaluated(first), relay.Function([x], x, t, [t]))
+    assert evaluated(relay.Function([d], d + d)(relay.const(4.0))).body.data == 8
+    r, u = relay.Var("r"), relay.Var("u")
+    body = relay.Let(u, relay.RefWrite(r, relay.RefRead(r) * relay.RefRead(r)), relay.RefRead(r))
+    square = evaluated(relay.Function([d], relay.Let(r, relay.RefCreate(d), body)))
+    assert relay.structural_equal(square, relay.Function([d], d * d, relay.scalar_type("float32")))
+    a, b = relay.Var("a"), relay.Var("b")
+    clause = relay.Clause(relay.PatternTuple([relay.PatternVar(a), relay.PatternVar(b)]), a + b)
+    assert evaluated(relay.Match(relay.Tuple([relay.const(1), relay.const(1)]), [clause])).body.data == 2
+
+
+def test_partial_evaluation_of_functions_of_the_module() -> None:
+    mod = relay.IRModule()
+    _, cons, nil = Prelude(mod).mod.get_type("List")
+    t, loop = relay.TypeVar("t"), relay.GlobalVar("loop")
+    x = relay.Var("x", t)
+    mod[loop] = relay.Function([x], loop(x), t, [t])
+    same = relay.GlobalVar("same")
+    y = relay.Var("y", t)
+    mod[same] = relay.Function([y], y, t, [t])
+    numbers = cons(relay.const(1), cons(relay.const(2), nil()))
+    mapped = evaluated(mod.get_global_var("map")(same, numbers), mod)
+    mod["wanted"] = relay.Function([], numbers)
+    wanted = transform.InferType()(mod)["wanted"]
+    assert relay.structural_equal(mapped.body, wanted.body)
+    endless = evaluated(loop(relay.const(1)), mod).body
+    assert isinstance(endless, relay.Let)
+    assert endless.value.op == loop

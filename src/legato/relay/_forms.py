@@ -19,13 +19,14 @@ from legato.transform.fold_constant import FoldConstant
 from legato.transform.inline_marked import InlineMarked
 from legato.transform.inline_primitives import InlinePrimitives as Primitives
 from legato.transform.lambda_lift import LambdaLift as Lift
+from legato.transform.partial_evaluate import PartialEvaluate as Evaluate
 from legato.transform.pass_ import Pass as Step
 from legato.transform.to_a_normal import ToANormal
 from legato.transform.to_basic_block import ToBasicBlock
 
 __all__ = ["DeadCodeElimination", "Defunctionalization", "DefuseOps", "DynamicToStatic", "EtaExpand",
-           "FoldConstantExpr", "Inline", "InlinePrimitives", "LambdaLift", "ToANormalFormExpr",
-           "ToBasicBlockNormalForm"]  # fmt: skip
+           "FoldConstantExpr", "Inline", "InlinePrimitives", "LambdaLift", "PartialEvaluate",
+           "ToANormalFormExpr", "ToBasicBlockNormalForm"]  # fmt: skip
 
 
 def DeadCodeElimination(inline_once: bool = False, ignore_impurity: bool = False) -> Pass:
@@ -34,6 +35,15 @@ def DeadCodeElimination(inline_once: bool = False, ignore_impurity: bool = False
     inline_once: values that one place uses are written there, but not into functions that may be called more often.
     """
     return of_steps("DeadCodeElimination", 1, (EliminateDead(inline_once, ignore_impurity),))
+
+
+def PartialEvaluate() -> Pass:
+    """What is known when the program is compiled is computed: calls, choices, data, cells.
+
+    What is computed for nothing stays, for DeadCodeElimination. (Relay's left the cells as well, and took
+    `ignore_impurity` to be rid of them.)
+    """
+    return of_steps("PartialEvaluate", 1, (Evaluate(),))
 
 
 def LambdaLift() -> Pass:

@@ -26,6 +26,7 @@ from legato.relay._forms import (
     Inline,
     InlinePrimitives,
     LambdaLift,
+    PartialEvaluate,
     ToANormalFormExpr,
     ToBasicBlockNormalForm,
 )
@@ -70,10 +71,11 @@ __all__ = ["AlterOpLayout", "AnnotateSpans", "CanonicalizeCast", "CanonicalizeOp
            "DeadCodeElimination", "Defunctionalization", "DefuseOps", "DivToMul", "DynamicToStatic",
            "EliminateCommonSubexpr", "EtaExpand", "FoldConstant", "FoldConstantExpr", "FoldExplicitPadding",
            "FoldScaleAxis", "FunctionPass", "FuseOps", "InferCorrectLayoutOutput", "InferType", "InferTypeLocal",
-           "Inline", "InlinePrimitives", "LambdaLift", "LayoutConfig", "Legalize", "ModulePass", "Pass", "PassContext",
-           "PassInfo", "PrintIR", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr", "SimplifyFCTranspose",
-           "SimplifyInference", "SplitArgs", "ToANormalForm", "ToANormalFormExpr", "ToBasicBlockNormalForm",
-           "ToGraphNormalForm", "ToMixedPrecision", "function_pass", "module_pass"]  # fmt: skip
+           "Inline", "InlinePrimitives", "LambdaLift", "LayoutConfig", "Legalize", "ModulePass", "PartialEvaluate",
+           "Pass", "PassContext", "PassInfo", "PrintIR", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr",
+           "SimplifyFCTranspose", "SimplifyInference", "SplitArgs", "ToANormalForm", "ToANormalFormExpr",
+           "ToBasicBlockNormalForm", "ToGraphNormalForm", "ToMixedPrecision", "function_pass",
+           "module_pass"]  # fmt: skip
 
 
 def InferType() -> Pass:
