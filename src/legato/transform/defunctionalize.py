@@ -32,6 +32,7 @@ from legato.ir.types import Dim, FuncType, GlobalTypeVar, TupleType, Type, TypeD
 from legato.transform._closures import Names, closure_call
 from legato.transform._copy import Copy
 from legato.transform._decision import fields_of
+from legato.transform._external import is_own
 from legato.transform._function_types import FunctionTypes, TypeClass, dims_in
 from legato.transform._types import bound_dims
 from legato.transform.lambda_lift import LambdaLift
@@ -52,7 +53,7 @@ class Defunctionalize(Pass):
         if is_polymorphic(mod):
             mod = LambdaLift()(Specialize()(mod))  # polymorphic constructors that were values are functions now
         known = FunctionTypes(mod, Names(mod))
-        work = [gv for gv, func in mod.graph_functions() if _has_work(func, known)]
+        work = [gv for gv, func in mod.graph_functions() if is_own(func) and _has_work(func, known)]
         if not work:
             return mod
         _require_first_order_main(mod, known)

@@ -20,6 +20,7 @@ from legato.base.graph import components
 from legato.ir.expr import Function, GlobalVar
 from legato.ir.module import Module
 from legato.transform._call_graph import broken, callees, reachable_from, values
+from legato.transform._external import is_own
 from legato.transform._inline import Inliner, may_inline
 from legato.transform.pass_ import Pass
 
@@ -58,7 +59,8 @@ def _inlined(mod: Module) -> Module:
         free = set(others)
         for gv in (*others, *stay):
             func = functions[gv]
-            assert isinstance(func, Function)
+            if not is_own(func):
+                continue
             functions[gv] = func = inliner(func, rounds=1)
             size = LONG if len(component) > 1 and count[gv] == 1 else SHORT
             if gv in free and gv not in named and count[gv] and gv.name != "main" and may_inline(func, size):

@@ -20,6 +20,7 @@ from legato.ir.module import Module
 from legato.ir.types import FuncType
 from legato.transform._call_graph import callees, reachable_from, values
 from legato.transform._copy import Copy
+from legato.transform._external import is_external, is_own
 from legato.transform._types import split
 from legato.transform.eliminate_dead import EliminateDead
 from legato.transform.pass_ import Pass
@@ -38,16 +39,20 @@ class InlinePrimitives(Pass):
 
         def step(node: Expr) -> Expr | None:
             group = known.of(node.op) if isinstance(node, Call) and not isinstance(node.op, Function) else None
-            if not isinstance(node, Call) or not isinstance(group, Function) or not is_primitive(group):
+            if not isinstance(node, Call) or not isinstance(group, Function) or not _is_group(group):
                 return None
             return replace(node, op=_for_call(group, node), type_args=())
 
         functions = dict(mod.functions)
-        for gv, func in mod.graph_functions():
+        for gv, func in ((gv, f) for gv, f in mod.functions.items() if is_own(f)):
             body = transform(func.body, step)
             functions[gv] = func if body is func.body else replace(func, body=body)
         new = mod.with_functions(functions)
         return mod if new is mod else EliminateDead()(_without_groups(new))
+
+
+def _is_group(func: Function) -> bool:
+    return is_primitive(func) and not is_external(func)
 
 
 def _for_call(group: Function, call: Call) -> Function:
@@ -62,6 +67,6 @@ def _for_call(group: Function, call: Call) -> Function:
 
 def _without_groups(mod: Module) -> Module:
     """The module without groups among its functions that nothing names."""
-    kept = {gv for gv, func in mod.graph_functions() if not is_primitive(func) or gv.name == "main"}
+    kept = {gv for gv, func in mod.graph_functions() if not _is_group(func) or gv.name == "main"}
     live: set[GlobalVar] = reachable_from(kept | values(mod), callees(mod))
     return mod.with_functions({gv: f for gv, f in mod.functions.items() if gv in live or not isinstance(f, Function)})

@@ -27,6 +27,7 @@ from legato.ir.scope import operands, post_order
 from legato.ir.types import Dim, FuncType, ShapeType, Type, TypeVar
 from legato.transform._closures import Names, closure, is_closure
 from legato.transform._copy import Copy
+from legato.transform._external import is_own
 from legato.transform._scan import Local, Scan
 from legato.transform._types import bound_dims
 from legato.transform._values import written_out
@@ -49,7 +50,7 @@ class LambdaLift(Pass):
         functions: dict[GlobalVar, GlobalFunc] = {}
         for gv, func in mod.functions.items():
             functions[gv] = func
-            if isinstance(func, Function) and _has_work(func):
+            if is_own(func) and _has_work(func):
                 normal = ToANormal().function(written_out(func, mod), mod)
                 functions.update(_Lifter(gv, normal, names).run())
         return mod.with_functions(functions)

@@ -28,6 +28,7 @@ from legato.te.access import CLAMP, clamp
 from legato.te.calls import Programs
 from legato.te.graph import computed
 from legato.te.tensor import Tensor, placeholder
+from legato.transform._external import is_own
 from legato.transform.pass_ import Pass
 
 __all__ = ["Legalize"]
@@ -51,7 +52,7 @@ class Legalize(Pass):
     def __call__(self, mod: Module) -> Module:
         functions = dict(mod.functions)
         programs = Programs(functions)
-        for gv, func in mod.graph_functions():
+        for gv, func in ((gv, f) for gv, f in mod.functions.items() if is_own(f)):
             functions[gv] = self._function(func, programs)
         return mod.with_functions(functions)
 

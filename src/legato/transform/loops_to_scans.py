@@ -36,6 +36,7 @@ from legato.ops.sequence import is_step, scan
 from legato.te.scan import Scan
 from legato.te.steps import steps_of
 from legato.te.tensor import Tensor, placeholder
+from legato.transform._external import is_own
 from legato.transform._loops import Loop, loop_of, number
 from legato.transform._projection import projected
 from legato.transform.pass_ import Pass
@@ -50,12 +51,12 @@ class LoopsToScans(Pass):
     name = "loops-to-scans"
 
     def __call__(self, mod: Module) -> Module:
-        loops = {gv: loop for gv, f in mod.graph_functions() if (loop := loop_of(gv, f)) is not None}
+        loops = {gv: loop for gv, f in mod.graph_functions() if is_own(f) and (loop := loop_of(gv, f)) is not None}
         if not loops:
             return mod
         functions = dict(mod.functions)
         for gv, func in mod.graph_functions():
-            if gv not in loops:
+            if gv not in loops and is_own(func):
                 functions[gv] = _without(func, loops)
         return mod.with_functions(functions)
 

@@ -16,6 +16,7 @@ from legato.base.errors import CompileError, InternalError, RunError, VerifyErro
 from legato.base.tally import Tally
 from legato.ir.expr import Function
 from legato.ir.module import Module
+from legato.transform._external import is_own
 
 __all__ = ["FunctionPass", "Observer", "Pass", "run"]
 
@@ -38,7 +39,7 @@ class Pass(ABC):
 
 
 class FunctionPass(Pass):
-    """A pass that treats each graph-level function on its own."""
+    """A pass that treats each graph-level function on its own; those of other code generators are left alone."""
 
     def prepared(self, mod: Module) -> Module:
         """`mod` in the form that `function` expects."""
@@ -50,9 +51,7 @@ class FunctionPass(Pass):
 
     def __call__(self, mod: Module) -> Module:
         mod = self.prepared(mod)
-        return mod.with_functions(
-            {gv: self.function(f, mod) if isinstance(f, Function) else f for gv, f in mod.functions.items()}
-        )
+        return mod.with_functions({gv: self.function(f, mod) if is_own(f) else f for gv, f in mod.functions.items()})
 
 
 @dataclass(slots=True)

@@ -44,6 +44,7 @@ from legato.ir.types import UNIT, FuncType, GlobalTypeVar, RefType, Type, TypeCa
 from legato.transform._closures import Names
 from legato.transform._copy import Copy
 from legato.transform._effects import Effect, Effects, brought_dims
+from legato.transform._external import is_own
 from legato.transform._sharing import SPLIT, Place, Sharing, Use, common
 from legato.transform._values import with_operands
 from legato.transform.pass_ import Pass
@@ -62,7 +63,7 @@ class PlaceShared(Pass):
     def __call__(self, mod: Module) -> Module:
         once = _Once(mod)
         new: dict[GlobalVar, GlobalFunc] = {
-            gv: _placed(f, mod, once) if isinstance(f, Function) else f for gv, f in mod.functions.items()
+            gv: _placed(f, mod, once) if is_own(f) else f for gv, f in mod.functions.items()
         }
         made = mod.with_functions(new)
         return replace(made, types={**made.types, once.data.header: once.data}) if once.is_used else made

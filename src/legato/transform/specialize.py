@@ -28,6 +28,7 @@ from legato.ir.scope import operands, post_order
 from legato.ir.types import FuncType, Type, TypeVar, walk
 from legato.transform._closures import Names, closure, closure_call, is_closure, without_dead
 from legato.transform._copy import Copy
+from legato.transform._external import is_external
 from legato.transform._inline import Inliner, short_functions
 from legato.transform._instances import Held, Key, Requests, held_types
 from legato.transform._types import has_function, split
@@ -144,7 +145,7 @@ class _Specializer:
                 self._instance(Key(gv, numbers, (None,) * len(func.params), len(numbers)))
         while self._todo:
             gv, func = self._todo.pop()
-            self._made[gv] = self._specialized(gv, func)
+            self._made[gv] = func if is_external(func) else self._specialized(gv, func)
         made = {gv: self._made[gv] for gv in self._instances.values()}
         loops = {gv: f for gv, f in functions.items() if not isinstance(f, Function)}
         return self._mod.with_functions({**made, **loops})

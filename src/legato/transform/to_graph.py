@@ -26,6 +26,7 @@ from legato.ir.scope import operands
 from legato.ir.scope import post_order as in_order
 from legato.ir.types import Type
 from legato.transform._effects import Effects
+from legato.transform._external import is_own
 from legato.transform.pass_ import FunctionPass
 from legato.transform.place_shared import PlaceShared
 from legato.transform.to_a_normal import ToANormal
@@ -44,7 +45,7 @@ class ToGraph(FunctionPass):
         mod = PlaceShared()(mod)
         normal = ToANormal()
         return mod.with_functions(
-            {gv: f if not isinstance(f, Function) or _in_order(f, Effects(f, mod)) else normal.function(f, mod)
+            {gv: f if not is_own(f) or _in_order(f, Effects(f, mod)) else normal.function(f, mod)
              for gv, f in mod.functions.items()}
         )  # fmt: skip
 

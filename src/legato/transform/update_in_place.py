@@ -20,6 +20,7 @@ from legato.ir.module import Module
 from legato.ir.types import TensorType
 from legato.ir.updates import APPEND, PUT, AppendAttrs, is_one
 from legato.ops.join import concatenate
+from legato.transform._external import is_own
 from legato.transform._loops import bare, row_put
 from legato.transform.pass_ import Pass
 
@@ -35,9 +36,7 @@ class UpdateInPlace(Pass):
     name = "update-in-place"
 
     def __call__(self, mod: Module) -> Module:
-        return mod.with_functions(
-            {gv: _updated(gv, f) if isinstance(f, Function) else f for gv, f in mod.functions.items()}
-        )
+        return mod.with_functions({gv: _updated(gv, f) if is_own(f) else f for gv, f in mod.functions.items()})
 
 
 def _updated(gv: GlobalVar, func: Function) -> Function:
