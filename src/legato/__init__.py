@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from legato.ir.module import Module
     from legato.ir.op import Op
     from legato.ir.types import Type
+    from legato.runtime.engines import Engine
     from legato.runtime.executable import Executable
     from legato.runtime.ndarray import cpu as cpu
     from legato.runtime.ndarray import device as device
@@ -68,6 +69,7 @@ def compile(  # the name that users look for
     progress: Callable[[str], None] | None = None,
     precision: str | None = None,
     packed: Mapping[str, object] | None = None,
+    generators: Iterable[Any] = (),
     bounds: bool | None = None,
     donate: Iterable[str] = (),
 ) -> Executable:
@@ -91,6 +93,7 @@ def compile(  # the name that users look for
              matrix products and convolutions of bfloat16 with float32 sums (docs/precision.md).
     packed:  the functions outside of the program that it calls, by name: Python functions, or what `legato.packed`
              declares (docs/relax.md). They are no part of the executable's file.
+    generators: what compiles, and runs, functions with the attribute Compiler="NAME" (docs/generators.md).
     bounds:  every access to memory is tested when the program runs, which is slow; one that is out of bounds ends the
              call with an InternalError. None: as LEGATO_BOUNDS says.
     donate:  names of inputs whose arrays calls give up unless they say otherwise: outputs may be computed in their
@@ -103,6 +106,7 @@ def compile(  # the name that users look for
     from legato.base.target import target as as_target
     from legato.driver import CompileOptions, compile_module, load_model, split_shapes
     from legato.pipelines import as_passes
+    from legato.runtime.engines import by_name
 
     chosen = as_passes(passes)
     exactness = as_precision(precision)
@@ -119,6 +123,7 @@ def compile(  # the name that users look for
         exactness,
         sizes,
         packed,
+        tuple(by_name(generators).values()),
         config().bounds if bounds is None else bounds,
         (donate,) if isinstance(donate, str) else tuple(donate),
     )
@@ -148,17 +153,34 @@ def load(
     memory_limit: int = 0,
     ops: Iterable[Op] = (),
     packed: Mapping[str, object] | None = None,
+    generators: Iterable[Any] = (),
 ) -> Executable:
     """The executable in an artifact file; ArtifactError for a damaged or foreign one.
 
     Nothing of the compiler is imported, unless the program has operators without native code: their references run
     them, `ops` being those of your own. packed: the packed functions that it calls, as for `compile`; PackedError where
-    one is missing, or does not fit.
+    one is missing, or does not fit. generators: those that `compile` was given: they run what the file has for them,
+    and nobody else does; GeneratorError where one is missing.
     """
     from legato.runtime.executable import load as load_artifact
 
-    by_reference = partial(_by_reference, tuple(ops))
-    return load_artifact(path, threads=threads, memory_limit=memory_limit, host_ops=by_reference, packed=packed)
+    own = tuple(ops)
+    return load_artifact(
+        path,
+        threads=threads,
+        memory_limit=memory_limit,
+        host_ops=partial(_by_reference, own),
+        packed=packed,
+        generators=generators,
+        compiled=partial(_compiled_again, own),
+    )
+
+
+def _compiled_again(ops: tuple[Op, ...], generator: Any, symbol: str, data: bytes) -> Engine:
+    from legato.driver import operators
+    from legato.generators.external import engine_of
+
+    return engine_of(generator, symbol, data, operators(ops))
 
 
 def _by_reference(ops: tuple[Op, ...], info: HostOpInfo, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:

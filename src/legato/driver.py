@@ -26,6 +26,7 @@ from legato.base.precision import Precision
 from legato.base.spelling import option, written
 from legato.base.target import Target
 from legato.codegen.link import Image, link
+from legato.generators.external import taken_out
 from legato.infer.infer import infer, infer_text
 from legato.ir import expr as ir
 from legato.ir.attrs_json import attrs_from_json, attrs_to_json
@@ -40,7 +41,7 @@ from legato.lower.memory import peak_memory
 from legato.lower.pack import Allocate
 from legato.lower.reuse import Shelf
 from legato.lower.signature import host_op_info, input_types
-from legato.lower.supported import reachable, require_own, require_shallow, require_supported
+from legato.lower.supported import reachable, require_shallow, require_supported
 from legato.ops import table
 from legato.pipelines import DEFAULT, completed, for_bodies, for_precision
 from legato.runtime.executable import Executable
@@ -80,9 +81,9 @@ _TEXT: Final = re.compile(r"\n|#\[version|\bdef\s+@|\bfn\s*\(")  # what programs
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
     """How to compile; `keep` names stages whose IR the executable shall hold as text ("*" for all); `sizes` of dims are
-    those that the program shall have bodies for; `packed`: the packed functions that it calls, by name; `bounds`: every
-    access is tested when the program runs; `donate` names the inputs that calls give up; `assign_layouts`: what kernels
-    compute lies in memory as suits them, else all of it in row-major order.
+    those that the program shall have bodies for; `packed`: the packed functions that it calls, by name; `generators`
+    of engines; `bounds`: every access is tested when the program runs; `donate` names the inputs that calls give up;
+    `assign_layouts`: what kernels compute lies in memory as suits them, else all of it in row-major order.
 
     With precision `exact`, `target` is without the dot products of bfloat16, which count subnormal numbers as 0.
     """
@@ -97,6 +98,7 @@ class CompileOptions:
     precision: Precision = Precision.DEFAULT
     sizes: Mapping[str, object] = field(default_factory=dict)
     packed: Mapping[str, object] | None = None
+    generators: tuple[Any, ...] = ()
     bounds: bool = field(default_factory=lambda: config().bounds)
     donate: tuple[str, ...] = ()
     assign_layouts: bool = True
@@ -280,7 +282,7 @@ def _compiled(mod: Module, options: CompileOptions) -> Compiled:
     observer = Observer(keep=options.keep, progress=options.progress)
     with clock("passes"):
         require_shallow(OutlineBranches()(mod))  # what it leaves: closures in closures, say
-        require_own(mod)
+        mod, externals, packed = taken_out(mod, options.generators, options.packed)
         mod, bodies = _transformed(mod, options, observer)
         _require_inputs(main_function(mod) if bodies is None else bodies.main, options.donate)
     assembler = Assembler.default(options.target, "bounds-checked" if options.bounds else "")
@@ -293,7 +295,8 @@ def _compiled(mod: Module, options: CompileOptions) -> Compiled:
 
             with_tests(program, every=options.bounds)
             _keep({"bounds": _as_module({**program.kernels, **program.functions})}, options, observer)
-        constants = segment.finished([(name, node.data) for name, node in program.constants.items()])
+        stored = [(e.info.constant, np.frombuffer(e.data, np.uint8)) for e in externals]
+        constants = segment.finished([*((name, node.data) for name, node in program.constants.items()), *stored])
     with clock("codegen"):
         emitted = assembler.emit(program, constants.offsets)
         objects = assembler.compile(emitted, lowered, program)
@@ -307,7 +310,7 @@ def _compiled(mod: Module, options: CompileOptions) -> Compiled:
         functions["main"] = replace(functions["main"], donated=options.donate)
         info = _program(program, functions, image.exports, options, stats, source, stages)
         executable = Executable.from_parts(
-            info,
+            replace(info, externals=tuple(e.info for e in externals)),
             image.data,
             image.code_size,
             image.relocations,
@@ -315,7 +318,7 @@ def _compiled(mod: Module, options: CompileOptions) -> Compiled:
             threads=options.threads,
             memory_limit=options.memory_limit,
             host_ops=host_runner(options.ops) if info.host_ops else None,
-            packed=options.packed,
+            packed=packed,
         )
     return Compiled(executable, objects.compiled, clock.seconds, observer.kept)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -11,10 +12,11 @@ from legato.base.errors import LegatoError, RunError
 
 __all__ = ["as_array", "kind_of", "materialized", "viewed"]
 
+Error = Callable[[str], LegatoError]  # the error of a message, a class of errors above all
 _PROTOCOLS: Final = ("__array_interface__", "__array_struct__", "__array__")
 
 
-def as_array(value: Any, what: str = "an argument", error: type[LegatoError] = RunError) -> np.ndarray[Any, Any]:
+def as_array(value: Any, what: str = "an argument", error: Error = RunError) -> np.ndarray[Any, Any]:
     """`value` (an array, a number, a tensor of another library) as an array, without a copy where that is possible.
 
     As `materialized` has it; an `error` that begins with `what` for what NumPy refuses, too.
@@ -26,7 +28,7 @@ def as_array(value: Any, what: str = "an argument", error: type[LegatoError] = R
         raise error(f"{what} is no array, but a {type(value).__name__}: {reason}") from reason
 
 
-def viewed(value: Any, what: str, error: type[LegatoError] = RunError) -> np.ndarray[Any, Any] | None:
+def viewed(value: Any, what: str, error: Error = RunError) -> np.ndarray[Any, Any] | None:
     """`value` as an array over the same memory, by DLPack or NumPy's protocols; None if it is no array of any library,
     as lists and numbers, which have no dtype of their own.
 
@@ -56,7 +58,7 @@ def kind_of(value: object) -> str:
     return cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__.partition('.')[0]}.{cls.__name__}"
 
 
-def materialized(value: Any, what: str, error: type[LegatoError] = RunError) -> Any:
+def materialized(value: Any, what: str, error: Error = RunError) -> Any:
     """`value` with all that it stands for: tensors of torch that are negated or conjugated lazily have their values.
 
     An `error` that begins with `what` for arrays with masked elements, whose mask NumPy would drop, and for tensors

@@ -9,6 +9,8 @@ LegatoError
 │   ├── UnsupportedError    a valid program that Legato cannot compile; lists every reason
 │   └── ScheduleError       a schedule primitive whose precondition does not hold
 ├── RunError                a call with wrong inputs, or a failure while running
+│   ├── PackedError         a packed function that is missing, fails, or gives something else
+│   └── GeneratorError      a code generator that is missing, fails, or whose engine gives something else
 ├── ArtifactError           a damaged, foreign or incompatible artifact file
 ├── PlatformError           an operating system, CPU or toolchain that Legato does not support
 └── InternalError           a bug of ours, never the user's fault
@@ -30,6 +32,7 @@ from legato.base.span import Span
 __all__ = [
     "ArtifactError",
     "CompileError",
+    "GeneratorError",
     "ImportModelError",
     "InternalError",
     "InterruptError",
@@ -179,6 +182,11 @@ class RunError(LegatoError):
 
 class PackedError(RunError):
     """A packed function that is not given, is not what the program calls, fails, or gives something else."""
+
+
+class GeneratorError(RunError):
+    """A code generator that is not given or not wanted, that fails, or whose engine gives something else than its
+    function's type says."""
 
 
 class ArtifactError(LegatoError):

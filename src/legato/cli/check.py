@@ -73,9 +73,9 @@ def _onnx(args: argparse.Namespace) -> dict[str, Any]:
 def _below(mod: Module, args: argparse.Namespace, tell: Tell) -> dict[str, Any]:
     """What the stages below the frontend say: unsupported programs, operators without native code, packed functions."""
     from legato.driver import lower_module, main_function
+    from legato.generators.external import require_generators
     from legato.ir.expr import Constant
     from legato.ir.visit import nodes
-    from legato.lower.supported import require_own
     from legato.runtime.outside import PackedCall
     from legato.transform.pass_ import Observer, run
     from legato.transform.read_programs import ReadPrograms
@@ -95,7 +95,7 @@ def _below(mod: Module, args: argparse.Namespace, tell: Tell) -> dict[str, Any]:
     observer = Observer(progress=tell)
     try:
         tell("lowering")
-        require_own(mod)
+        require_generators(mod)
         _, program = lower_module(run(mod, options.pipeline, observer), options, observer)
     except UnsupportedError as error:
         nowhere = {"node": "", "operator": "", "domain": "", "opset": 0}

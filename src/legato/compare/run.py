@@ -23,6 +23,7 @@ from legato.driver import CompileOptions, compile_module, load_model
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.runtime.datatypes import ObjectInfo
+from legato.runtime.engines import by_name
 from legato.runtime.executable import Executable
 from legato.runtime.fill import Fill, feeds
 from legato.tir.buffer import Buffer
@@ -54,6 +55,7 @@ def verify(
     progress: Callable[[str], None] | None = None,
     precision: str | None = None,
     packed: Mapping[str, object] | None = None,
+    generators: Iterable[Any] = (),
     bounds: bool | None = None,
 ) -> Report:
     """Compiles `model` and compares it with the interpreter in float64; see `Report`. Its tensor programs are compared
@@ -63,11 +65,12 @@ def verify(
     against: the peer, "onnxruntime" or "interpreter"; None: ONNX Runtime where it can be had, with a note where not.
     bisect:  where an output is wrong, find the first node or the pass that is to blame (`report.culprit`).
     packed:  the packed functions that the program calls; they are called several times, in float64 mode in its dtypes.
+    generators: of the functions that engines run; the interpreter evaluates these functions.
     The other arguments are those of `legato.compile`; with `bounds` an access out of bounds is an InternalError.
     """
     exactness = as_precision(precision)
     options = CompileOptions(as_target(target), threads, ops=tuple(ops), progress=progress, precision=exactness)
-    options = replace(options, packed=packed)
+    options = replace(options, packed=packed, generators=tuple(by_name(generators).values()))
     options = options if bounds is None else replace(options, bounds=bounds)
     mod = InferTypes()(load_model(model, shapes=shapes, ops=options.ops, custom=custom, constants=constants))
     tell = progress or _quiet

@@ -19,7 +19,7 @@ from legato.ir.parser import parse
 from legato.ir.printer import show_with_tensors
 
 __all__ = ["load_json_file", "load_text", "load_with_tensors", "save_json_file", "save_text", "save_with_tensors",
-           "side_file", "tensors_of"]  # fmt: skip
+           "side_file", "tensor_bytes", "tensors_of"]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
 
@@ -97,14 +97,32 @@ def _content(path: str | Path) -> bytes:
 
 
 def _write_tensors(tensors: Mapping[str, Array], path: Path) -> None:
-    from safetensors import TensorSpec, serialize_file  # imported on use: it costs start-up time
+    from safetensors import serialize_file  # imported on use: it costs start-up time
 
-    arrays = {name: np.ascontiguousarray(data) for name, data in tensors.items()}
-    specs = {
+    arrays = _together(tensors)
+    serialize_file(_specs(arrays), path)
+
+
+def tensor_bytes(tensors: Mapping[str, Array]) -> bytes:
+    """Arrays as the bytes of a safetensors file."""
+    from safetensors import serialize
+
+    arrays = _together(tensors)
+    return bytes(serialize(_specs(arrays)))
+
+
+def _together(tensors: Mapping[str, Array]) -> dict[str, Array]:
+    return {name: np.ascontiguousarray(data) for name, data in tensors.items()}
+
+
+def _specs(arrays: Mapping[str, Array]) -> dict[str, Any]:
+    """Where arrays, which must live as long, lie in memory."""
+    from safetensors import TensorSpec
+
+    return {
         name: TensorSpec(dtype=data.dtype.name, shape=data.shape, data_ptr=data.ctypes.data, data_len=data.nbytes)
         for name, data in arrays.items()
     }
-    serialize_file(specs, path)
 
 
 def tensors_of(data: bytes, source: str | Path) -> dict[str, Array]:

@@ -11,7 +11,7 @@ from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.views import VIEWS
 
-__all__ = ["reachable", "require_own", "require_shallow", "require_supported"]
+__all__ = ["reachable", "require_shallow", "require_supported"]
 
 MAX_NESTING = 100  # blocks inside each other: passes and lowering recurse on them, and on nothing else
 
@@ -28,19 +28,6 @@ def reachable(mod: Module, *names: str) -> Module:
         if isinstance(func, Function):
             todo += [node for node in post_order([func.body]) if isinstance(node, GlobalVar)]
     return mod.with_functions({gv: f for gv, f in mod.functions.items() if gv in found})
-
-
-def require_own(mod: Module) -> None:
-    """UnsupportedError if a function of `mod` is for another code generator: it says so by the attribute Compiler."""
-    for gv, func in mod.graph_functions():
-        for node in (func, *post_order([func.body])):
-            compiler = node.attrs.get("Compiler", "default") if isinstance(node, Function) else "default"
-            if compiler != "default":
-                raise UnsupportedError(
-                    f"@{gv.name} has a function for the compiler {compiler!r}, and there is none",
-                    span=node.span,
-                    hint="leave the attribute Compiler out: Legato compiles all functions itself",
-                )
 
 
 def require_shallow(mod: Module) -> None:

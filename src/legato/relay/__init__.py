@@ -79,6 +79,7 @@ from legato.relay.op import (
     Op,
     _functions,
     algorithm,
+    annotation,
     broadcast_to_like,
     cast_like,
     collapse_sum_like,
@@ -144,9 +145,9 @@ __all__ = [
     "RelayRefType", "ScopeBuilder", "Sequential", "ShapeVar", "SourceName", "Span", "TensorType", "Tuple",
     "TupleGetItem", "TupleType", "TupleWrapper", "Type", "TypeCall", "TypeConstraint", "TypeData", "TypeFunctor",
     "TypeKind", "TypeMutator", "TypeRelation", "TypeVar", "TypeVisitor", "Var", "adt", "algorithm", "analysis",
-    "assert_structural_equal", "astext", "base", "bind", "broadcast_to_like", "cast_like", "collapse_sum_like",
-    "collapse_sum_to", "const", "expr", "expr_functor", "fromtext", "function_pass", "get", "image",
-    "load_json", "load_param_dict", "logsumexp", "loops", "mean_std", "mean_variance", "module",
+    "annotation", "assert_structural_equal", "astext", "base", "bind", "broadcast_to_like", "cast_like",
+    "collapse_sum_like", "collapse_sum_to", "const", "expr", "expr_functor", "fromtext", "function_pass", "get",
+    "image", "load_json", "load_param_dict", "logsumexp", "loops", "mean_std", "mean_variance", "module",
     "module_pass", "nn", "op", "param_dict", "parse", "parse_expr", "parser", "pretty_print", "reduce",
     "reshape_like", "save_json", "save_param_dict", "scalar_type", "scope_builder", "slice_like", "std",
     "structural_equal", "structural_hash", "tensor", "transform", "ty", "type_functor", "var", "variance",
@@ -154,6 +155,7 @@ __all__ = [
 ]  # fmt: skip
 
 _ON_USE: typing.Final = {
+    "get_global_func": "_external", "register_func": "_external",
     "ScriptFunction": "decorators", "ScriptModel": "decorators", "Sequential": "transform", "Tensor": "decorators",
     "backend": "", "build": "build_module", "build_config": "build_module", "build_module": "",
     "create_executor": "build_module",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, count
 from typing import Any
 
@@ -17,6 +18,7 @@ from legato.ir.types import TensorType, Type
 from legato.relay._executors.executor_factory import ExecutorFactoryModule
 from legato.relay._executors.options import Executor as Executed
 from legato.relay._executors.options import Runtime
+from legato.relay._external import registered_for
 from legato.relay._passes import PassContext
 from legato.relay._pipeline import pipeline
 from legato.relay.expr import bind, const
@@ -65,6 +67,7 @@ def build(
     mod_name: str = "default",
     *,
     packed: Mapping[str, object] | None = None,
+    generators: Iterable[Any] = (),
     executor: Executed | None = None,
     runtime: Runtime | None = None,
     **options: Any,
@@ -74,13 +77,14 @@ def build(
 
     target: "host", a level of x86-64, "llvm" with options, or one of these by device: {"cpu": "llvm"}; target_host is
     the same. None: the current Target, or this machine. mod_name is kept in the program, as its attribute mod_name.
-    executor and runtime are `relay.backend`'s; all of them are this one program. `packed`, and passes, are those of
-    `legato.compile`, these as the current PassContext wants them. CompileError for other options, targets and devices.
+    executor and runtime are `relay.backend`'s; all of them are this one program. `packed`, `generators`, and passes,
+    are those of `legato.compile`, these as the current PassContext wants them; generators that are registered are
+    known, too. CompileError for other options, targets and devices.
     """
     pools = ("workspace_memory_pools", "constant_memory_pools")
     unknown = [name for name, value in options.items() if name not in pools or value is not None]
     if unknown:
-        hint = "its options are target, target_host, params, mod_name, executor, runtime and packed"
+        hint = "its options are target, target_host, params, mod_name, executor, runtime, packed and generators"
         raise CompileError(f"build has no option {', '.join(unknown)}", hint=hint)
     for name, value, kind in (("executor", executor, Executed), ("runtime", runtime, Runtime)):
         if value is not None and not isinstance(value, kind):
@@ -89,6 +93,7 @@ def build(
     if mod_name != "default":
         found = found.with_attr("mod_name", mod_name)
     settings = CompileOptions(as_target(target, target_host), passes=pipeline(), packed=packed)
+    settings = replace(settings, generators=registered_for(found.module, generators))
     return ExecutorFactoryModule.made(compile_module(found.module, settings).executable, found.module, settings)
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from legato.relay._external import register_op_attr
 from legato.relay.adt import Constructor
 from legato.relay.base import SourceName, Span
 from legato.relay.expr import GlobalVar, RelayExpr
@@ -51,6 +52,7 @@ __all__ = [
     "TypeVar",
     "assert_structural_equal",
     "load_json",
+    "register_op_attr",
     "save_json",
     "structural_equal",
     "structural_hash",

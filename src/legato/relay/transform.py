@@ -16,6 +16,14 @@ from legato.infer.infer import infer_function
 from legato.ir.expr import Expr, Function
 from legato.ir.types import Type
 from legato.ir.visit import free_vars
+from legato.relay._external_passes import (
+    AnnotateTarget,
+    InlineCompilerFunctionsBoundTo,
+    MergeCompilerRegions,
+    MergeComposite,
+    OutlineCompilerFunctionsWithExistingGlobalSymbols,
+    PartitionGraph,
+)
 from legato.relay._forms import (
     DeadCodeElimination,
     Defunctionalization,
@@ -66,13 +74,16 @@ from legato.transform.simplify import Simplify
 from legato.transform.to_a_normal import ToANormal
 from legato.transform.to_graph import ToGraph
 
-__all__ = ["AlterOpLayout", "AnnotateSpans", "CanonicalizeCast", "CanonicalizeOps", "CombineParallelBatchMatmul",
-           "CombineParallelConv2D", "CombineParallelDense", "CombineParallelOpBatch", "ConvertLayout",
-           "DeadCodeElimination", "Defunctionalization", "DefuseOps", "DivToMul", "DynamicToStatic",
-           "EliminateCommonSubexpr", "EtaExpand", "FoldConstant", "FoldConstantExpr", "FoldExplicitPadding",
-           "FoldScaleAxis", "FunctionPass", "FuseOps", "InferCorrectLayoutOutput", "InferType", "InferTypeLocal",
-           "Inline", "InlinePrimitives", "LambdaLift", "LayoutConfig", "Legalize", "ModulePass", "PartialEvaluate",
-           "Pass", "PassContext", "PassInfo", "PrintIR", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr",
+__all__ = ["AlterOpLayout", "AnnotateSpans", "AnnotateTarget", "CanonicalizeCast", "CanonicalizeOps",
+           "CombineParallelBatchMatmul", "CombineParallelConv2D", "CombineParallelDense",
+           "CombineParallelOpBatch", "ConvertLayout", "DeadCodeElimination", "Defunctionalization",
+           "DefuseOps", "DivToMul", "DynamicToStatic", "EliminateCommonSubexpr", "EtaExpand", "FoldConstant",
+           "FoldConstantExpr", "FoldExplicitPadding", "FoldScaleAxis", "FunctionPass", "FuseOps",
+           "InferCorrectLayoutOutput", "InferType", "InferTypeLocal", "Inline",
+           "InlineCompilerFunctionsBoundTo", "InlinePrimitives", "LambdaLift", "LayoutConfig", "Legalize",
+           "MergeCompilerRegions", "MergeComposite", "ModulePass",
+           "OutlineCompilerFunctionsWithExistingGlobalSymbols", "PartialEvaluate", "PartitionGraph", "Pass",
+           "PassContext", "PassInfo", "PrintIR", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr",
            "SimplifyFCTranspose", "SimplifyInference", "SplitArgs", "ToANormalForm", "ToANormalFormExpr",
            "ToBasicBlockNormalForm", "ToGraphNormalForm", "ToMixedPrecision", "function_pass",
            "module_pass"]  # fmt: skip
@@ -237,6 +248,7 @@ _NOT_HERE: Final[Mapping[str, str]] = {
     "ManifestAlloc": "memory is planned when the module is compiled; Executable.peak_memory says how much",
     "ManifestLifetimes": "memory is planned when the module is compiled; Executable.peak_memory says how much",
     "RemoveStandaloneReshapes": "there is no graph of lowered calls; lowering decides whether a reshape moves anything",
+    "MarkCompilerFunctionsAsExtern": "nothing calls lowered functions; a function for a generator stays what it is",
     "PlanDevices": "a program runs on one device",
 }
 

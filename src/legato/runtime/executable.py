@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from _signal import getsignal  # type: ignore[import-not-found]  # signal's own wraps the answer in an enum: 100 times slower
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from signal import SIGINT, default_int_handler
 from threading import get_ident, main_thread
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from legato.base.errors import ArtifactError, InternalError, PlatformError, RunError
+from legato.base.errors import ArtifactError, GeneratorError, InternalError, PlatformError, RunError
 from legato.base.precision import Precision
 from legato.base.target import missing_features, target
 from legato.runtime import artifact
@@ -20,6 +20,7 @@ from legato.runtime.arrays import argument, by_name, check_donated, check_out, c
 from legato.runtime.binding import CodeImage, address, library
 from legato.runtime.bodies import choose
 from legato.runtime.datatypes import ObjectInfo
+from legato.runtime.engines import Engine, with_engines
 from legato.runtime.exchange import Exchange, ObjectCall
 from legato.runtime.facts import Facts
 from legato.runtime.options import checked_limit, thread_count
@@ -408,14 +409,18 @@ def load(
     memory_limit: int = 0,
     host_ops: HostRunner | None = None,
     packed: Mapping[str, object] | None = None,
+    generators: Iterable[Any] = (),
+    compiled: Callable[[Any, str, bytes], Engine] | None = None,
 ) -> Executable:
     """The executable in the file `path`, checked; its weights are read into memory. Arguments as above.
 
-    ArtifactError for anything that is not a whole artifact of this version for this machine. Nothing is compiled.
+    generators: of functions that engines run; `compiled` makes such an engine of a function that is stored as such.
+    ArtifactError for anything that is not a whole artifact of this version for this machine. Nothing else is compiled.
     """
     if not isinstance(path, str | os.PathLike):
         raise ArtifactError(f"load: got a {type(path).__name__}, wanted the path of a file")
     parts = artifact.read(Path(path))
+    packed = with_engines(parts, packed, generators, compiled or _refuse_function)
     return Executable(
         parts, function=function, threads=threads, memory_limit=memory_limit, host_ops=host_ops, packed=packed
     )
@@ -435,6 +440,13 @@ def _leaves(values: Sequence[object]) -> Iterator[object]:
             stack += reversed(value)
         else:
             yield value
+
+
+def _refuse_function(generator: Any, symbol: str, data: bytes) -> Engine:
+    hint = "load the artifact with legato.load, in an installation that has the compiler"
+    raise GeneratorError(
+        f"generator {generator.name!r} is to compile @{symbol}, which needs the compiler\n  hint: {hint}"
+    )
 
 
 def _refuse_op(info: HostOpInfo, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:

@@ -119,7 +119,7 @@ def _packed_run(info: HostOpInfo, made: PackedCall, packed: Packed) -> Run:
         for out, extent in zip(outputs, extents, strict=True):
             out[...] = extent
 
-    return partial(_lending, run, made.name)
+    return partial(_lending, run, packed, made.name)
 
 
 def _stored(info: HostOpInfo, made: PackedCall) -> Run:
@@ -173,7 +173,11 @@ def _nested(args: Sequence[Parts], arrays: Iterator[np.ndarray]) -> tuple[Any, .
 
 
 def _lending(
-    run: Callable[[Words, list[np.ndarray], Lent], None], name: str, words: Words, waiting: list[np.ndarray]
+    run: Callable[[Words, list[np.ndarray], Lent], None],
+    packed: Packed,
+    name: str,
+    words: Words,
+    waiting: list[np.ndarray],
 ) -> None:
     """Runs a function on memory of the call; an error where somebody keeps a part of it."""
     lent: Lent = []
@@ -185,9 +189,11 @@ def _lending(
         failure = error
     if failure is not None and not isinstance(failure, Exception):
         raise failure
+    if failure is not None and _is_kept(lent):
+        _forget(failure, places=True)
     if _is_kept(lent):
         hint = "it is there during the call: keep a copy"
-        raise PackedError(f"packed function {name!r}: it keeps a tensor that it was given\n  hint: {hint}") from failure
+        raise packed.error(name, f": it keeps a tensor that it was given\n  hint: {hint}") from failure
     if failure is not None:
         raise failure
 
@@ -200,15 +206,17 @@ def _is_kept(lent: Lent) -> bool:
     return any(memory() is not None for memory in lent)
 
 
-def _forget(error: BaseException) -> None:
+def _forget(error: BaseException, *, places: bool = False) -> None:
     """Clears the variables of functions that have ended by an error, or by those that led to it: whoever looks at these
-    later would look into memory that is not there any more."""
+    later would look into memory that is not there any more. With `places` they are forgotten themselves: what a
+    closure holds (a comprehension is one) ends only with its frame."""
     todo, met = [error], set[int]()
     while todo:
         each = todo.pop()
         if id(each) not in met:
             met.add(id(each))
             traceback.clear_frames(each.__traceback__)
+            each.__traceback__ = None if places else each.__traceback__
             todo += [e for e in (each.__cause__, each.__context__) if e is not None]
 
 

@@ -69,6 +69,10 @@ class Packed:
     type: PackedType | None = None
     pure: bool | None = None
 
+    def error(self, name: str, what: str) -> RunError:
+        """What is wrong with this function, which programs call `name`."""
+        return PackedError(f"packed function {name!r}{what}")
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -156,11 +160,10 @@ def call(
 
     PackedError for what it raises, or gives wrongly.
     """
-    if packed.type is not None:
-        _require(name, packed.type, args, outs)
+    _require(packed, name, args, outs)
     results = _results(packed, name, args, wanted, outs)
-    if packed.type is not None and outs is None:
-        _require(name, packed.type, args, results)
+    if outs is None:
+        _require(packed, name, args, results)
     return results
 
 
@@ -168,17 +171,17 @@ def _results(
     packed: Packed, name: str, args: Sequence[Any], wanted: Sequence[Wanted], outs: Sequence[np.ndarray] | None
 ) -> list[np.ndarray]:
     if outs is None:
-        return _checked(name, _made(packed, name, args), wanted)
+        return _checked(packed, name, _made(packed, name, args), wanted)
     for out in outs:
         out[...] = np.zeros((), out.dtype)
     if is_c_function(packed.function):
         status = fill(packed.function, list(leaves(args)), outs)
         if status:
-            raise PackedError(f"packed function {name!r} failed: it returned {status}, wanted 0")
+            raise packed.error(name, f" failed: it returned {status}, wanted 0")
         return list(outs)
     value = _made(packed, name, [*args, *outs])
     if value is not None:
-        raise PackedError(f"packed function {name!r}: gave {_kind(value)}, wanted None: it fills what it is given last")
+        raise packed.error(name, f": gave {_kind(value)}, wanted None: it fills what it is given last")
     return list(outs)
 
 
@@ -186,33 +189,33 @@ def _made(packed: Packed, name: str, args: Sequence[Any]) -> object:
     try:
         return packed.function(*args)
     except Exception as error:
-        raise PackedError(f"packed function {name!r} failed: {type(error).__name__}: {error}") from error
+        raise packed.error(name, f" failed: {type(error).__name__}: {error}") from error
 
 
-def _checked(name: str, value: object, wanted: Sequence[Wanted]) -> list[np.ndarray]:
+def _checked(packed: Packed, name: str, value: object, wanted: Sequence[Wanted]) -> list[np.ndarray]:
     """What a function has given, as the arrays that were wanted."""
     if len(wanted) == 1:
-        return [_tensor(name, value, wanted[0], "")]
+        return [_tensor(packed, name, value, wanted[0], "")]
     if not wanted and value is None:
         return []
     if not isinstance(value, tuple | list):
         many = f"a tuple of {len(wanted)} tensors" if wanted else "None"
-        raise PackedError(f"packed function {name!r}: gave {_kind(value)}, wanted {many}")
+        raise packed.error(name, f": gave {_kind(value)}, wanted {many}")
     if len(value) != len(wanted):
-        raise PackedError(f"packed function {name!r}: gave {len(value)} results, wanted {len(wanted)}")
-    return [_tensor(name, v, w, f" {n}") for n, (v, w) in enumerate(zip(value, wanted, strict=True))]
+        raise packed.error(name, f": gave {len(value)} results, wanted {len(wanted)}")
+    return [_tensor(packed, name, v, w, f" {n}") for n, (v, w) in enumerate(zip(value, wanted, strict=True))]
 
 
-def _tensor(name: str, value: object, wanted: Wanted, which: str) -> np.ndarray:
-    what = f"packed function {name!r}: result{which}"
-    array = viewed(value, what, PackedError)
+def _tensor(packed: Packed, name: str, value: object, wanted: Wanted, which: str) -> np.ndarray:
+    what = f": result{which}"
+    array = viewed(value, what, lambda text: packed.error(name, text))
     if array is None:
-        raise PackedError(f"{what} is {_kind(value)}, wanted a tensor {wanted}")
+        raise packed.error(name, f"{what} is {_kind(value)}, wanted a tensor {wanted}")
     fits = array.ndim == len(wanted.shape) and all(
         n in (None, m) for n, m in zip(wanted.shape, array.shape, strict=True)
     )
     if array.dtype != wanted.dtype or not fits:
-        raise PackedError(f"{what} is {_of(array)}, wanted {wanted}")
+        raise packed.error(name, f"{what} is {_of(array)}, wanted {wanted}")
     return array
 
 
@@ -227,11 +230,14 @@ def _kind(value: object) -> str:
 # ---------------------------------------------------------------------------------------------------- declared types
 
 
-def _require(name: str, declared: PackedType, args: Sequence[Any], results: Sequence[np.ndarray] | None) -> None:
+def _require(packed: Packed, name: str, args: Sequence[Any], results: Sequence[np.ndarray] | None) -> None:
     """Requires the dims of a declared type to be those of arguments, and of results as far as they are there.
 
     That they are of its structure and dtypes has been found out before.
     """
+    declared = packed.type
+    if declared is None:
+        return
     passed, given = [*leaves(declared.args)], () if results is None else declared.results
     places = [*(f"argument {k}" for k in range(len(passed))), *(f"result {k}" for k in range(len(given)))]
     values = [*leaves(args), *(results or ())]
@@ -245,7 +251,7 @@ def _require(name: str, declared: PackedType, args: Sequence[Any], results: Sequ
         if any(_value(d, dims) not in (None, n) for d, n in zip(slot.shape, shape, strict=True)):
             where = ", ".join(f"{d} = {n}" for d, n in dims.items())
             got = f"{Slot(slot.dtype, shape)}, declared as {slot}{where and f', where {where}'}"
-            raise PackedError(f"packed function {name!r}: {place} is {got}")
+            raise packed.error(name, f": {place} is {got}")
 
 
 def _value(size: Size | None, dims: Mapping[str, int]) -> int | None:

@@ -19,8 +19,8 @@ from legato.runtime.size import Size, SizeError, names, parse_size, show
 from legato.runtime.told import data_dims
 from legato.runtime.violation import REPORT, AccessInfo
 
-__all__ = ["ABI", "FORMAT", "Constraint", "Deferred", "DimInfo", "FunctionInfo", "HostOpInfo", "Program", "Structure",
-           "TensorInfo", "Word", "program_from_json"]  # fmt: skip
+__all__ = ["ABI", "FORMAT", "Constraint", "Deferred", "DimInfo", "ExternalInfo", "FunctionInfo", "HostOpInfo",
+           "Program", "Structure", "TensorInfo", "Word", "program_from_json"]  # fmt: skip
 
 FORMAT: Final = 11  # of the artifact file and of the JSON in it
 ABI: Final = 6  # LG_ABI_VERSION of legato.h
@@ -168,6 +168,26 @@ class HostOpInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class ExternalInfo:
+    """A function that the engine of a generator runs, and what of it is in the program's file: the "engine", as its
+    generator stores it, or the "function", which the generator compiles again."""
+
+    generator: str
+    function: str
+    stored: str
+
+    @property
+    def name(self) -> str:
+        """What the program calls."""
+        return f"{self.generator}.{self.function}"
+
+    @property
+    def constant(self) -> str:
+        """The constant that holds it."""
+        return f"external {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """A compiled program without its code and constants."""
 
@@ -176,6 +196,7 @@ class Program:
     checks: tuple[str, ...] = ()  # messages: status LG_CHECK + n is entry n
     tests: tuple[AccessInfo, ...] = ()  # of accesses: status LG_CHECK + len(checks) + n is entry n
     host_ops: tuple[HostOpInfo, ...] = ()
+    externals: tuple[ExternalInfo, ...] = ()
     stats: Mapping[str, object] = field(default_factory=dict)  # any JSON
     precision: str = Precision.DEFAULT.value  # what it was compiled with
     kernels: str = "[]"  # what `runtime.kernels` reads
@@ -303,6 +324,7 @@ def program_from_json(data: Reader, source: str = "", stages: Mapping[str, str] 
         checks=tuple(message.text() for message in data["checks"].list()),
         tests=_tests(data),
         host_ops=tuple(map(_host_op, data["host_ops"].list())),
+        externals=_externals(data),
         stats={key: value.value for key, value in stats.items()},
         precision=data["precision"].text(),
         kernels=data["kernels"].text(),
@@ -347,6 +369,19 @@ def _tests(data: Reader) -> tuple[AccessInfo, ...]:
     if not isinstance(data.value, dict) or "tests" not in data.value:
         return ()  # what was compiled before there were any
     return tuple(AccessInfo(t["message"].text(), bool(t["is_ours"].value)) for t in data["tests"].list())
+
+
+def _externals(data: Reader) -> tuple[ExternalInfo, ...]:
+    if not isinstance(data.value, dict) or "externals" not in data.value:
+        return ()  # what was compiled before there were any
+    return tuple(map(_external, data["externals"].list()))
+
+
+def _external(data: Reader) -> ExternalInfo:
+    found = ExternalInfo(data["generator"].text(), data["function"].text(), data["stored"].text())
+    if found.stored not in ("engine", "function"):
+        data["stored"].fail("engine or function")
+    return found
 
 
 def _tensors(data: Reader) -> tuple[TensorInfo, ...]:

@@ -11,17 +11,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from legato.testing.generators import check_generator
     from legato.testing.rules import check_rule
 
-__all__ = ["MODELS", "check_rule"]
+__all__ = ["MODELS", "check_generator", "check_rule"]
 
 MODELS: Final = ("char_rnn", "dcgan", "densenet", "dqn", "gru", "inception_v3", "lstm", "mlp", "mobilenet",
                  "mobilenet_v2", "resnet", "squeezenet", "tree_lstm", "vgg")  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    if name != "check_rule":
-        raise AttributeError(f"legato.testing has no {name}")
-    from legato.testing.rules import check_rule  # on use: models are built without it
+    """What checks, on use: models are built without it."""
+    if name == "check_rule":
+        from legato.testing.rules import check_rule
 
-    return check_rule
+        return check_rule
+    if name == "check_generator":
+        from legato.testing.generators import check_generator
+
+        return check_generator
+    raise AttributeError(f"legato.testing has no {name}")

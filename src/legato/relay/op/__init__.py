@@ -5,7 +5,7 @@ Parameters and defaults are the original's. Functions are made from the operator
 
 from __future__ import annotations
 
-from legato.relay.op import _functions, algorithm, dyn, image, nn, op, reduce, tensor, transform
+from legato.relay.op import _functions, algorithm, annotation, contrib, dyn, image, nn, op, reduce, tensor, transform
 from legato.relay.op.like import (
     broadcast_to_like,
     cast_like,
@@ -27,10 +27,12 @@ from legato.relay.op.reduce import logsumexp, mean_std, mean_variance, std, vari
 __all__ = [
     "Op",
     "algorithm",
+    "annotation",
     "broadcast_to_like",
     "cast_like",
     "collapse_sum_like",
     "collapse_sum_to",
+    "contrib",
     "dyn",
     "get",
     "image",

@@ -1,0 +1,1 @@
+"""Hooks for code generators, as Relay's scripts name them."""
