@@ -137,7 +137,7 @@ class StaticTensorArrayOps:
         self.prelude.define(static_definitions(self.dtype, _extents(self.shape), self.batch_dim))
 
     def define_tensor_array_scatter(self, indices_shape: Shape | None = None, force_update: bool = False) -> None:
-        """Defines a scatter for indices of a shape, which is part of its name."""
+        """Defines a scatter for indices of a shape, which is part of its name: nothing is there to be updated."""
         indices = None if indices_shape is None else _extents(indices_shape)
         self.prelude.define(static_definitions(self.dtype, _extents(self.shape), self.batch_dim, indices=indices))
 
