@@ -40,6 +40,7 @@ from legato.relay._operator_passes import (
     CombineParallelDense,
     CombineParallelOpBatch,
     DivToMul,
+    FlattenAtrousConv,
     FoldExplicitPadding,
     SimplifyFCTranspose,
     SplitArgs,
@@ -66,14 +67,16 @@ from legato.transform.simplify import Simplify
 from legato.transform.to_a_normal import ToANormal
 from legato.transform.to_graph import ToGraph
 
-__all__ = ["AlterOpLayout", "AnnotateSpans", "CanonicalizeCast", "CanonicalizeOps", "CombineParallelBatchMatmul",
-           "CombineParallelConv2D", "CombineParallelDense", "CombineParallelOpBatch", "ConvertLayout",
-           "DeadCodeElimination", "Defunctionalization", "DefuseOps", "DivToMul", "DynamicToStatic",
-           "EliminateCommonSubexpr", "EtaExpand", "FoldConstant", "FoldConstantExpr", "FoldExplicitPadding",
-           "FoldScaleAxis", "FunctionPass", "FuseOps", "InferCorrectLayoutOutput", "InferType", "InferTypeLocal",
-           "Inline", "InlinePrimitives", "LambdaLift", "LayoutConfig", "Legalize", "ModulePass", "PartialEvaluate",
-           "Pass", "PassContext", "PassInfo", "PrintIR", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr",
-           "SimplifyFCTranspose", "SimplifyInference", "SplitArgs", "ToANormalForm", "ToANormalFormExpr",
+__all__ = ["AlterOpLayout", "AnnotateSpans", "CanonicalizeCast", "CanonicalizeOps",
+           "CombineParallelBatchMatmul", "CombineParallelConv2D", "CombineParallelDense",
+           "CombineParallelOpBatch", "ConvertLayout", "DeadCodeElimination", "Defunctionalization",
+           "DefuseOps", "DivToMul", "DynamicToStatic", "EliminateCommonSubexpr", "EtaExpand",
+           "FlattenAtrousConv", "FoldConstant", "FoldConstantExpr", "FoldExplicitPadding",
+           "FoldScaleAxis", "FunctionPass", "FuseOps", "InferCorrectLayoutOutput", "InferType",
+           "InferTypeLocal", "Inline", "InlinePrimitives", "LambdaLift", "LayoutConfig", "Legalize",
+           "ModulePass", "PartialEvaluate", "Pass", "PassContext", "PassInfo", "PrintIR",
+           "RemoveUnusedFunctions", "Sequential", "SimplifyExpr", "SimplifyFCTranspose",
+           "SimplifyInference", "SplitArgs", "ToANormalForm", "ToANormalFormExpr",
            "ToBasicBlockNormalForm", "ToGraphNormalForm", "ToMixedPrecision", "function_pass",
            "module_pass"]  # fmt: skip
 
@@ -233,7 +236,6 @@ class Sequential(Pass):
 
 _NOT_HERE: Final[Mapping[str, str]] = {
     "FastMath": "transcendental functions are vector polynomials with a stated error in any case",
-    "FlattenAtrousConv": "there are no operators space_to_batch_nd and batch_to_space_nd",
     "ManifestAlloc": "memory is planned when the module is compiled; Executable.peak_memory says how much",
     "ManifestLifetimes": "memory is planned when the module is compiled; Executable.peak_memory says how much",
     "RemoveStandaloneReshapes": "there is no graph of lowered calls; lowering decides whether a reshape moves anything",
