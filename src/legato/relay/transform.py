@@ -55,6 +55,7 @@ from legato.relay._passes import (
     function_pass,
     module_pass,
 )
+from legato.relay._sparse_passes import Conv2dToSparse, Conv2dToSparse2, DenseToSparse
 from legato.relay._steps import of_steps
 from legato.relay.module import IRModule
 from legato.transform.canonicalize import Canonicalize
@@ -69,14 +70,14 @@ from legato.transform.to_graph import ToGraph
 
 __all__ = ["AlterOpLayout", "AnnotateSpans", "CanonicalizeCast", "CanonicalizeOps",
            "CombineParallelBatchMatmul", "CombineParallelConv2D", "CombineParallelDense",
-           "CombineParallelOpBatch", "ConvertLayout", "DeadCodeElimination", "Defunctionalization",
-           "DefuseOps", "DivToMul", "DynamicToStatic", "EliminateCommonSubexpr", "EtaExpand",
-           "FlattenAtrousConv", "FoldConstant", "FoldConstantExpr", "FoldExplicitPadding",
-           "FoldScaleAxis", "FunctionPass", "FuseOps", "InferCorrectLayoutOutput", "InferType",
-           "InferTypeLocal", "Inline", "InlinePrimitives", "LambdaLift", "LayoutConfig", "Legalize",
-           "ModulePass", "PartialEvaluate", "Pass", "PassContext", "PassInfo", "PrintIR",
-           "RemoveUnusedFunctions", "Sequential", "SimplifyExpr", "SimplifyFCTranspose",
-           "SimplifyInference", "SplitArgs", "ToANormalForm", "ToANormalFormExpr",
+           "CombineParallelOpBatch", "Conv2dToSparse", "Conv2dToSparse2", "ConvertLayout",
+           "DeadCodeElimination", "Defunctionalization", "DefuseOps", "DenseToSparse", "DivToMul",
+           "DynamicToStatic", "EliminateCommonSubexpr", "EtaExpand", "FlattenAtrousConv", "FoldConstant",
+           "FoldConstantExpr", "FoldExplicitPadding", "FoldScaleAxis", "FunctionPass", "FuseOps",
+           "InferCorrectLayoutOutput", "InferType", "InferTypeLocal", "Inline", "InlinePrimitives",
+           "LambdaLift", "LayoutConfig", "Legalize", "ModulePass", "PartialEvaluate", "Pass",
+           "PassContext", "PassInfo", "PrintIR", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr",
+           "SimplifyFCTranspose", "SimplifyInference", "SplitArgs", "ToANormalForm", "ToANormalFormExpr",
            "ToBasicBlockNormalForm", "ToGraphNormalForm", "ToMixedPrecision", "function_pass",
            "module_pass"]  # fmt: skip
 
