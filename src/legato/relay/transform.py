@@ -16,6 +16,7 @@ from legato.infer.infer import infer_function
 from legato.ir.expr import Expr, Function
 from legato.ir.types import Type
 from legato.ir.visit import free_vars
+from legato.relay._continuations import ToCPS, UnCPS, to_cps, un_cps
 from legato.relay._forms import (
     DeadCodeElimination,
     Defunctionalization,
@@ -78,8 +79,8 @@ __all__ = ["AlterOpLayout", "AnnotateSpans", "CanonicalizeCast", "CanonicalizeOp
            "LambdaLift", "LayoutConfig", "Legalize", "ModulePass", "PartialEvaluate", "Pass",
            "PassContext", "PassInfo", "PrintIR", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr",
            "SimplifyFCTranspose", "SimplifyInference", "SplitArgs", "ToANormalForm", "ToANormalFormExpr",
-           "ToBasicBlockNormalForm", "ToGraphNormalForm", "ToMixedPrecision", "function_pass",
-           "module_pass"]  # fmt: skip
+           "ToBasicBlockNormalForm", "ToCPS", "ToGraphNormalForm", "ToMixedPrecision", "UnCPS",
+           "function_pass", "module_pass", "to_cps", "un_cps"]  # fmt: skip
 
 
 def InferType() -> Pass:
@@ -236,6 +237,7 @@ class Sequential(Pass):
 
 
 _NOT_HERE: Final[Mapping[str, str]] = {
+    "ConvertLayout": "layout is a fact of buffers, which lowering decides; types stay logical",
     "FastMath": "transcendental functions are vector polynomials with a stated error in any case",
     "ManifestAlloc": "memory is planned when the module is compiled; Executable.peak_memory says how much",
     "ManifestLifetimes": "memory is planned when the module is compiled; Executable.peak_memory says how much",
