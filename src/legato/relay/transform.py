@@ -56,6 +56,7 @@ from legato.relay._passes import (
     function_pass,
     module_pass,
 )
+from legato.relay._spans import CapturePostDfsIndexInSpans, LabelOps
 from legato.relay._sparse_passes import Conv2dToSparse, Conv2dToSparse2, DenseToSparse
 from legato.relay._steps import of_steps
 from legato.relay.module import IRModule
@@ -69,18 +70,19 @@ from legato.transform.simplify import Simplify
 from legato.transform.to_a_normal import ToANormal
 from legato.transform.to_graph import ToGraph
 
-__all__ = ["AlterOpLayout", "AnnotateSpans", "CanonicalizeCast", "CanonicalizeOps",
-           "CombineParallelBatchMatmul", "CombineParallelConv2D", "CombineParallelDense",
-           "CombineParallelOpBatch", "Conv2dToSparse", "Conv2dToSparse2", "ConvertLayout",
-           "DeadCodeElimination", "Defunctionalization", "DefuseOps", "DenseToSparse", "DivToMul",
-           "DynamicToStatic", "EliminateCommonSubexpr", "EtaExpand", "FlattenAtrousConv", "FoldConstant",
-           "FoldConstantExpr", "FoldExplicitPadding", "FoldScaleAxis", "FunctionPass", "FuseOps",
-           "InferCorrectLayoutOutput", "InferType", "InferTypeLocal", "Inline", "InlinePrimitives",
-           "LambdaLift", "LayoutConfig", "Legalize", "ModulePass", "PartialEvaluate", "Pass",
-           "PassContext", "PassInfo", "PrintIR", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr",
-           "SimplifyFCTranspose", "SimplifyInference", "SplitArgs", "ToANormalForm", "ToANormalFormExpr",
-           "ToBasicBlockNormalForm", "ToCPS", "ToGraphNormalForm", "ToMixedPrecision", "UnCPS",
-           "function_pass", "module_pass", "to_cps", "un_cps"]  # fmt: skip
+__all__ = ["AlterOpLayout", "AnnotateSpans", "BatchingOps", "CanonicalizeCast", "CanonicalizeOps",
+           "CapturePostDfsIndexInSpans", "CombineParallelBatchMatmul", "CombineParallelConv2D",
+           "CombineParallelDense", "CombineParallelOpBatch", "Conv2dToSparse", "Conv2dToSparse2",
+           "ConvertLayout", "DeadCodeElimination", "Defunctionalization", "DefuseOps", "DenseToSparse",
+           "DivToMul", "DynamicToStatic", "EliminateCommonSubexpr", "EtaExpand", "FlattenAtrousConv",
+           "FoldConstant", "FoldConstantExpr", "FoldExplicitPadding", "FoldScaleAxis", "FunctionPass",
+           "FuseOps", "InferCorrectLayoutOutput", "InferType", "InferTypeLocal", "Inline",
+           "InlinePrimitives", "LabelOps", "LambdaLift", "LayoutConfig", "Legalize", "ModulePass",
+           "PartialEvaluate", "Pass", "PassContext", "PassInfo", "PrintIR", "RemoveUnusedFunctions",
+           "Sequential", "SimplifyExpr", "SimplifyFCTranspose", "SimplifyInference", "SplitArgs",
+           "ToANormalForm", "ToANormalFormExpr", "ToBasicBlockNormalForm", "ToCPS", "ToGraphNormalForm",
+           "ToMixedPrecision", "UnCPS", "build_config", "function_pass", "module_pass", "to_cps",
+           "un_cps"]  # fmt: skip
 
 
 def InferType() -> Pass:
@@ -236,7 +238,27 @@ class Sequential(Pass):
         return made
 
 
+def BatchingOps() -> Sequential:
+    """Convolutions and products side by side become one each: the three passes CombineParallel… of these."""
+    return Sequential(
+        [CombineParallelConv2D(), CombineParallelDense(), CombineParallelBatchMatmul()], name="BatchingOps"
+    )
+
+
+def build_config(
+    opt_level: int = 2,
+    required_pass: Sequence[str] | None = None,
+    disabled_pass: Sequence[str] | None = None,
+    trace: object = None,
+) -> PassContext:
+    """`PassContext` under its first name."""
+    if trace is not None:
+        raise UnsupportedError("there is no trace of passes", hint="give PassContext instruments")
+    return PassContext(opt_level=opt_level, required_pass=required_pass, disabled_pass=disabled_pass)
+
+
 _NOT_HERE: Final[Mapping[str, str]] = {
+    "BindRelayExprName": "nodes are told by their spans, which importers give the names of the model's nodes",
     "ConvertLayout": "layout is a fact of buffers, which lowering decides; types stay logical",
     "FastMath": "transcendental functions are vector polynomials with a stated error in any case",
     "ManifestAlloc": "memory is planned when the module is compiled; Executable.peak_memory says how much",
