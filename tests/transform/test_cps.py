@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 
+import legato
 from legato.base.errors import UnsupportedError
 from legato.infer.infer import infer
 from legato.interp import evaluate
@@ -105,3 +106,10 @@ def test_long_chains(step: str, count: int) -> None:
     back = UnCPS()(ToCPS(whole=True)(mod))
     if count == 100:  # the interpreter looks through nested functions whenever it makes one
         assert evaluate(back, [np.bool_(True), np.int32(0)]) == count
+
+
+def test_compiled() -> None:
+    mod = parsed(TEXT)
+    exe = legato.compile(ToCPS()(mod), threads=1)
+    for n in (0, 3):
+        assert exe(np.int32(n)) == evaluate(mod, [np.int32(n)])
