@@ -81,7 +81,7 @@ def _multiplied(
     height = data.shape[1] if data.rank > 1 else const(1)
     lanes = _lanes(shape[1], _tile_rows(height))
     tiles = cdiv(shape[1], const(lanes))
-    operand = compute((shape[0], tiles, const(lanes)), lambda k, t, v: _padded(dense, shape[1], k, t * lanes + v))
+    operand = compute((tiles, shape[0], const(lanes)), lambda t, k, v: _padded(dense, shape[1], k, t * lanes + v))
     program = _Program(operand, matrix, height, dtype)
     rows = matrix[2].shape[0] - 1
     (found,) = loops([((rows, height, tiles, const(lanes)), dtype)], (operand, *matrix), program.stores, "product")
@@ -144,9 +144,9 @@ class _Program:
         def add(row: int, lane: Expr) -> Stmt:
             value = cast(self.data[(e, first + row, c)[: self.data.rank]], self.dtype)
             total = Load(self.sums, (const(row), lane))
-            return Store(self.sums, (const(row), lane), total + value * cast(self.dense[k, t, lane], self.dtype))
+            return Store(self.sums, (const(row), lane), total + value * cast(self.dense[t, k, lane], self.dtype))
 
-        known = If(inside(at, self.dense.shape[0]), Let(k, max_(at, const(0)), self._each(add)))
+        known = If(inside(at, self.dense.shape[1]), Let(k, max_(at, const(0)), self._each(add)))
         column = cast(self.indices[e], dt.index) * self.width + c
         each = Let(e, begin + j, For(c, self.width, Let(at, column, known)))
         count = max_(self._begin(r + 1) - begin, const(0))
