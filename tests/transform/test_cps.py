@@ -108,6 +108,16 @@ def test_long_chains(step: str, count: int) -> None:
         assert evaluate(back, [np.bool_(True), np.int32(0)]) == count
 
 
+def test_local_polymorphic_functions() -> None:
+    mod = parsed("""
+        def @main(%x: int32) -> (int32, float32) {
+          let %id = fn [T](%y: T) -> T { %y };
+          let %a = %id(%x);
+          (%a, %id(1f))
+        }""")
+    assert evaluate(UnCPS()(ToCPS(whole=True)(mod)), [np.int32(3)]) == (3, 1)
+
+
 def test_compiled() -> None:
     mod = parsed(TEXT)
     exe = legato.compile(ToCPS()(mod), threads=1)

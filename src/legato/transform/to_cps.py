@@ -178,8 +178,10 @@ class _Converter(Copy):
         if isinstance(value, Call) and self._passes_on(value.op):
             after = then if rest is None else self._function_of(var, rest)
             own = tuple(self.type(a) if isinstance(a, Type) else a for a in value.type_args)
+            if isinstance(value.op, GlobalVar):  # local functions give the answer of the function around
+                own = (*own, self._answer)
             args = (*map(self._operand, value.args), after)
-            return Call(self._callee(value.op), args, value.attrs, (*own, self._answer) if own else (), span=value.span)
+            return Call(self._callee(value.op), args, value.attrs, own, span=value.span)
         if isinstance(value, If | Match):
             branch = self._branch(work, value)
             if rest is None:
