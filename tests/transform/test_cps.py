@@ -118,6 +118,20 @@ def test_local_polymorphic_functions() -> None:
     assert evaluate(UnCPS()(ToCPS(whole=True)(mod)), [np.int32(3)]) == (3, 1)
 
 
+def test_data_types_that_hold_functions() -> None:
+    mod = parsed("""
+        type Box[A] { Box(A, fn (A) -> A), Empty }
+        type Pair { Pair(Box[int32], int32) }
+        def @open(%p: Pair) -> int32 { match (%p) { Pair(Box(%x, %f), %y) => add(%f(%x), %y), Pair(Empty, %y) => %y } }
+        def @main(%x: int32) -> int32 {
+          let %f = fn (%y: int32) { multiply(%x, %y) };
+          add(@open(Pair(Box(%x, %f), 1)), @open(Pair(Empty, 2)))
+        }""")
+    new = ToCPS(whole=True)(mod)
+    assert [len(new.types[header].type_vars) - len(data.type_vars) for header, data in mod.types.items()] == [1, 1]
+    assert evaluate(UnCPS()(new), [np.int32(3)]) == 12
+
+
 def test_compiled() -> None:
     mod = parsed(TEXT)
     exe = legato.compile(ToCPS()(mod), threads=1)

@@ -111,7 +111,17 @@ class _Converter(Copy):
 
     def node(self, node: Expr, kids: tuple[Expr, ...]) -> Expr:
         """The new node for one whose operands are new."""
-        return self._data_types.constructor(node) if isinstance(node, Constructor) else super().node(node, kids)
+        if isinstance(node, Constructor):
+            return self._data_types.constructor(node)
+        made = super().node(node, kids)
+        if (
+            isinstance(made, Call)
+            and isinstance(node, Call)
+            and made.op is not node.op
+            and isinstance(made.op, Constructor)
+        ):
+            return replace(made, type_args=(*made.type_args, self._answer))  # it holds functions
+        return made
 
     def pattern(self, pattern: Pattern) -> Pattern:
         """A pattern with new variables and constructors."""
