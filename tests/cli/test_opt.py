@@ -109,7 +109,7 @@ def test_passes_are_listed(call: Any) -> None:
     lines = call("opt", "--list").out.splitlines()
     at = next(n for n, line in enumerate(lines) if line.startswith("fuse "))
     assert lines[at].endswith("  Operator fusion: groups of operators that become one kernel each.")
-    assert lines[at + 1].strip() == "{max-ops=48, max-row=4096, max-reads=144}"
+    assert lines[at + 1].strip() == "{max-ops=128, max-mixed=48, max-row=4096, max-reads=144}"
     data = call("opt", "--list", "--json").json
     assert [p["name"] for p in data["passes"]] == list(table())
     assert next(p for p in data["passes"] if p["name"] == "legalize")["options"] == {"skip": "[]", "groups": "false"}

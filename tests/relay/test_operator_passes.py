@@ -44,6 +44,16 @@ def test_padding_of_convolutions(value: float) -> None:
     assert str(got) == str(relay.testing.run_infer_type(wanted))
 
 
+def test_convolutions_by_way_of_the_batch() -> None:
+    x, w = relay.var("x", shape=(1, 5, 5, 4)), relay.var("w", shape=(3, 3, 4, 2))
+    layouts = {"data_layout": "NHWC", "kernel_layout": "HWIO"}
+    batch = relay.nn.space_to_batch_nd(x, block_shape=[2, 2], paddings=[[2, 3], [2, 3]])
+    conv = relay.nn.batch_to_space_nd(relay.nn.conv2d(batch, w, **layouts), [2, 2], [[0, 1], [0, 1]])
+    wanted = relay.nn.conv2d(x, w, padding=[2, 2, 2, 2], dilation=[2, 2], **layouts)
+    got = relay.testing.run_opt_pass(conv, transform.FlattenAtrousConv())
+    assert str(got) == str(relay.testing.run_infer_type(wanted))
+
+
 def test_parallel_branches() -> None:
     x = relay.var("x", shape=(4, 8))
     weights = [relay.var(f"w{n}", shape=(3, 8)) for n in range(3)]

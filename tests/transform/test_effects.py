@@ -12,12 +12,12 @@ import legato
 from legato.base.errors import RunError
 from legato.base.node import post_order
 from legato.interp import evaluate
+from legato.ir.effects import Effect, Effects
 from legato.ir.expr import Call, Function
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.pipelines import DEFAULT
 from legato.transform import table
-from legato.transform._effects import Effect, Effects
 from legato.transform.pass_ import run
 from tests.programs.values import same
 

@@ -26,7 +26,7 @@ from tests.programs.values import moved, same
 
 STAGES = {"infer-types": Stage.TYPED, "to-a-normal": Stage.A_NORMAL, "fuse": Stage.A_NORMAL}
 EXACT = {name for name, p in table().items() if not p.rounds}
-FIRST_ORDER = {"defunctionalize"}  # passes that refuse programs whose @main gives functions
+FIRST_ORDER = {"defunctionalize", "to-cps"}  # passes that refuse programs whose @main gives functions
 GRAPH = [p for p in DEFAULT[:-1] if p.name not in FIRST_ORDER]
 NARROWS = {"low-precision"}  # tests/lower/test_low_precision.py has its programs and bounds
 

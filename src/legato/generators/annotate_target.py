@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from legato.base.dataclass import dataclass
+from legato.ir.effects import Effects
 from legato.ir.expr import Call, Expr, Function, Tuple, TupleGetItem
 from legato.ir.module import Module
 from legato.ir.op import Op
@@ -20,7 +21,6 @@ from legato.ir.scope import post_order
 from legato.ir.types import TensorType, TupleType, walk
 from legato.ir.visit import with_operands
 from legato.ops.annotation import CompilerAttrs, compiler_begin, compiler_end
-from legato.transform._effects import Effects
 from legato.transform._external import COMPOSITE, is_closed
 from legato.transform.pass_ import FunctionPass
 

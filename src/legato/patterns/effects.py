@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
+from legato.ir.effects import Effect, Effects
 from legato.ir.expr import Expr, Function, GlobalVar
 from legato.ir.module import Module
 from legato.ir.visit import free_vars
 from legato.patterns.graph import Graph, closed
 from legato.patterns.region import Region
-from legato.transform._effects import Effect, Effects
 
 __all__ = ["RegionEffects", "unused_global"]
 

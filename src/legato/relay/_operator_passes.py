@@ -20,13 +20,14 @@ from legato.transform.combine_conv2d import CombineConv2D
 from legato.transform.combine_dense import CombineDense
 from legato.transform.combine_op_batch import CombineOpBatch
 from legato.transform.div_to_mul import DivToMul as Multiply
+from legato.transform.flatten_atrous import FlattenAtrous
 from legato.transform.fold_constant import FoldConstant
 from legato.transform.fold_padding import FoldPadding
 from legato.transform.nest_concats import NestConcats
 
 __all__ = ["CanonicalizeCast", "CombineParallelBatchMatmul", "CombineParallelConv2D",
-           "CombineParallelDense", "CombineParallelOpBatch", "DivToMul", "FoldExplicitPadding",
-           "SimplifyFCTranspose", "SplitArgs"]  # fmt: skip
+           "CombineParallelDense", "CombineParallelOpBatch", "DivToMul", "FlattenAtrousConv",
+           "FoldExplicitPadding", "SimplifyFCTranspose", "SplitArgs"]  # fmt: skip
 
 
 def CanonicalizeCast() -> Pass:
@@ -65,6 +66,14 @@ def FoldExplicitPadding() -> Pass:
     (Relay's took the smallest finite number in front of a maximum for −∞.)
     """
     return of_steps("FoldExplicitPadding", 0, (FoldPadding(),))
+
+
+def FlattenAtrousConv() -> Pass:
+    """Convolutions between space_to_batch_nd and batch_to_space_nd become dilated ones.
+
+    (Relay's gave them the padding that keeps the extents, whatever the program's was.)
+    """
+    return of_steps("FlattenAtrousConv", 0, (FlattenAtrous(),))
 
 
 def DivToMul() -> Pass:

@@ -16,6 +16,7 @@ from legato.infer.infer import infer_function
 from legato.ir.expr import Expr, Function
 from legato.ir.types import Type
 from legato.ir.visit import free_vars
+from legato.relay._continuations import ToCPS, UnCPS, to_cps, un_cps
 from legato.relay._external_passes import (
     AnnotateTarget,
     InlineCompilerFunctionsBoundTo,
@@ -48,6 +49,7 @@ from legato.relay._operator_passes import (
     CombineParallelDense,
     CombineParallelOpBatch,
     DivToMul,
+    FlattenAtrousConv,
     FoldExplicitPadding,
     SimplifyFCTranspose,
     SplitArgs,
@@ -62,6 +64,8 @@ from legato.relay._passes import (
     function_pass,
     module_pass,
 )
+from legato.relay._spans import CapturePostDfsIndexInSpans, LabelOps
+from legato.relay._sparse_passes import Conv2dToSparse, Conv2dToSparse2, DenseToSparse
 from legato.relay._steps import of_steps
 from legato.relay.module import IRModule
 from legato.transform.canonicalize import Canonicalize
@@ -74,19 +78,22 @@ from legato.transform.simplify import Simplify
 from legato.transform.to_a_normal import ToANormal
 from legato.transform.to_graph import ToGraph
 
-__all__ = ["AlterOpLayout", "AnnotateSpans", "AnnotateTarget", "CanonicalizeCast", "CanonicalizeOps",
-           "CombineParallelBatchMatmul", "CombineParallelConv2D", "CombineParallelDense",
-           "CombineParallelOpBatch", "ConvertLayout", "DeadCodeElimination", "Defunctionalization",
-           "DefuseOps", "DivToMul", "DynamicToStatic", "EliminateCommonSubexpr", "EtaExpand", "FoldConstant",
+__all__ = ["AlterOpLayout", "AnnotateSpans", "AnnotateTarget", "BatchingOps", "CanonicalizeCast",
+           "CanonicalizeOps", "CapturePostDfsIndexInSpans", "CombineParallelBatchMatmul",
+           "CombineParallelConv2D", "CombineParallelDense", "CombineParallelOpBatch",
+           "Conv2dToSparse", "Conv2dToSparse2", "ConvertLayout", "DeadCodeElimination",
+           "Defunctionalization", "DefuseOps", "DenseToSparse", "DivToMul", "DynamicToStatic",
+           "EliminateCommonSubexpr", "EtaExpand", "FlattenAtrousConv", "FoldConstant",
            "FoldConstantExpr", "FoldExplicitPadding", "FoldScaleAxis", "FunctionPass", "FuseOps",
            "InferCorrectLayoutOutput", "InferType", "InferTypeLocal", "Inline",
-           "InlineCompilerFunctionsBoundTo", "InlinePrimitives", "LambdaLift", "LayoutConfig", "Legalize",
-           "MergeCompilerRegions", "MergeComposite", "ModulePass",
-           "OutlineCompilerFunctionsWithExistingGlobalSymbols", "PartialEvaluate", "PartitionGraph", "Pass",
-           "PassContext", "PassInfo", "PrintIR", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr",
-           "SimplifyFCTranspose", "SimplifyInference", "SplitArgs", "ToANormalForm", "ToANormalFormExpr",
-           "ToBasicBlockNormalForm", "ToGraphNormalForm", "ToMixedPrecision", "function_pass",
-           "module_pass"]  # fmt: skip
+           "InlineCompilerFunctionsBoundTo", "InlinePrimitives", "LabelOps", "LambdaLift",
+           "LayoutConfig", "Legalize", "MergeCompilerRegions", "MergeComposite", "ModulePass",
+           "OutlineCompilerFunctionsWithExistingGlobalSymbols", "PartialEvaluate", "PartitionGraph",
+           "Pass", "PassContext", "PassInfo", "PrintIR", "RemoveUnusedFunctions", "Sequential",
+           "SimplifyExpr", "SimplifyFCTranspose", "SimplifyInference", "SplitArgs", "ToANormalForm",
+           "ToANormalFormExpr", "ToBasicBlockNormalForm", "ToCPS", "ToGraphNormalForm",
+           "ToMixedPrecision", "UnCPS", "build_config", "function_pass", "module_pass", "to_cps",
+           "un_cps"]  # fmt: skip
 
 
 def InferType() -> Pass:
@@ -242,9 +249,29 @@ class Sequential(Pass):
         return made
 
 
+def BatchingOps() -> Sequential:
+    """Convolutions and products side by side become one each: the three passes CombineParallel… of these."""
+    return Sequential(
+        [CombineParallelConv2D(), CombineParallelDense(), CombineParallelBatchMatmul()], name="BatchingOps"
+    )
+
+
+def build_config(
+    opt_level: int = 2,
+    required_pass: Sequence[str] | None = None,
+    disabled_pass: Sequence[str] | None = None,
+    trace: object = None,
+) -> PassContext:
+    """`PassContext` under its first name."""
+    if trace is not None:
+        raise UnsupportedError("there is no trace of passes", hint="give PassContext instruments")
+    return PassContext(opt_level=opt_level, required_pass=required_pass, disabled_pass=disabled_pass)
+
+
 _NOT_HERE: Final[Mapping[str, str]] = {
+    "BindRelayExprName": "nodes are told by their spans, which importers give the names of the model's nodes",
+    "ConvertLayout": "layout is a fact of buffers, which lowering decides; types stay logical",
     "FastMath": "transcendental functions are vector polynomials with a stated error in any case",
-    "FlattenAtrousConv": "there are no operators space_to_batch_nd and batch_to_space_nd",
     "ManifestAlloc": "memory is planned when the module is compiled; Executable.peak_memory says how much",
     "ManifestLifetimes": "memory is planned when the module is compiled; Executable.peak_memory says how much",
     "RemoveStandaloneReshapes": "there is no graph of lowered calls; lowering decides whether a reshape moves anything",

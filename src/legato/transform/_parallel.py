@@ -12,12 +12,12 @@ from legato.arith.simplify import simplify
 from legato.base.dataclass import dataclass
 from legato.infer.builder import Builder
 from legato.ir.blocks import shared_by_blocks
+from legato.ir.effects import Effects
 from legato.ir.expr import Call, Expr, Function, Var
 from legato.ir.module import Module
 from legato.ir.op import Fusion, Op
 from legato.ir.scope import operands
 from legato.ir.types import Dim, TensorType
-from legato.transform._effects import Effects
 from legato.transform._values import with_operands
 from legato.transform.pass_ import FunctionPass
 from legato.transform.to_graph import ToGraph

@@ -12,9 +12,9 @@ from dataclasses import field
 from typing import Final
 
 from legato.base.dataclass import dataclass
+from legato.ir.effects import Effect, Effects
 from legato.ir.expr import Expr, Function, If, Let, Match
 from legato.ir.scope import Scope, operands
-from legato.transform._effects import Effect, Effects
 
 __all__ = ["SPLIT", "Place", "Sharing", "Use", "common"]
 

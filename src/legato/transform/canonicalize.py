@@ -9,24 +9,29 @@ layout_transform(x)                   =>  transpose(x)       where no axis is in
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
 from legato.base.dataclass import dataclass
-from legato.base.node import transform
 from legato.infer.builder import Builder
+from legato.ir.effects import Effects
 from legato.ir.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, constant
 from legato.ir.layout import layout
 from legato.ir.module import Module
+from legato.ir.op import Op
 from legato.ir.types import TensorType
 from legato.ops.activation import dropout
 from legato.ops.channelwise import bias_add
 from legato.ops.layout_transform import layout_transform
 from legato.ops.rescale import batch_norm, scale_and_shift
 from legato.ops.transpose import TransposeAttrs, transpose
+from legato.patterns.match import Match
+from legato.patterns.pattern import CallPattern, ExprPattern, TupleGetItemPattern, TuplePattern
+from legato.patterns.sweep import Local, Sweep, of_calls
 from legato.runtime.floats import float_environment
-from legato.transform._effects import Effects
 from legato.transform.pass_ import FunctionPass
 
 __all__ = ["Canonicalize"]
@@ -40,26 +45,8 @@ class Canonicalize(FunctionPass):
     computed: bool = False  # batch norms of parameters that are not constants, too, in which roundings differ
 
     def function(self, func: Function, mod: Module) -> Function:
-        effects = Effects(func, mod)
-        body = transform(func.body, lambda node: _canonical(node, effects, self.computed))
+        body = (_COMPUTED if self.computed else _CONSTANT).over(func.body, Effects(func, mod))
         return func if body is func.body else replace(func, body=body)
-
-
-def _canonical(node: Expr, effects: Effects, computed: bool) -> Expr | None:
-    match node:
-        case Call() if node.op is bias_add:
-            return _bias_add(node)
-        case Call() if node.op is layout_transform:
-            return _transposed(node)
-        case TupleGetItem(value=Call() as call, index=0) if call.op is batch_norm:
-            found = _batch_norm(call)
-            return _batch_norm_of_computed(call) if found is None and computed else found
-        case TupleGetItem(value=Call() as call, index=0) if call.op is dropout:
-            return call.args[0]
-        case TupleGetItem(value=Tuple() as value) if not effects.inside(value):
-            return value.fields[node.index]
-        case _:
-            return None
 
 
 def along(data: np.ndarray[tuple[int, ...], np.dtype[np.generic]], axis: int, rank: int) -> Constant:
@@ -114,3 +101,37 @@ def _batch_norm_of_computed(call: Call) -> Expr | None:
     shift = b.subtract(beta, b.multiply(mean, scale)) if attrs.center else b.negative(b.multiply(mean, scale))
     shape = tuple(-1 if d == attrs.axis % x.ty.rank else 1 for d in range(x.ty.rank))
     return b.add(b.multiply(x, b.reshape(scale, newshape=shape)), b.reshape(shift, newshape=shape))
+
+
+def _call_inside(rule: Callable[[Call], Expr | None]) -> Callable[[Expr, Expr, Match], Expr | None]:
+    """A rule for the call whose field a node is."""
+
+    def build(old: Expr, now: Expr, match: Match) -> Expr | None:
+        assert isinstance(now, TupleGetItem)
+        assert isinstance(now.value, Call)
+        return rule(now.value)
+
+    return build
+
+
+def _field(old: Expr, now: Expr, match: Match) -> Expr | None:
+    assert isinstance(now, TupleGetItem)
+    assert isinstance(now.value, Tuple)
+    return now.value.fields[now.index]
+
+
+def _first_of(op: Op) -> TupleGetItemPattern:
+    return TupleGetItemPattern(CallPattern(ExprPattern(op)), 0)
+
+
+RULES: Final = (
+    of_calls(bias_add, _bias_add),
+    of_calls(layout_transform, _transposed),
+    Local(_first_of(batch_norm), _call_inside(_batch_norm), name="batch_norm of constants"),
+    Local(_first_of(dropout), _call_inside(lambda call: call.args[0]), name="dropout"),
+    Local(TupleGetItemPattern(TuplePattern()), _field, name="field of a tuple", drops=True),
+)
+_CONSTANT: Final = Sweep(*RULES)
+_COMPUTED: Final = Sweep(
+    *RULES, Local(_first_of(batch_norm), _call_inside(_batch_norm_of_computed), name="batch_norm of computed values")
+)

@@ -10,11 +10,11 @@ from dataclasses import replace
 from legato.base.dataclass import dataclass
 from legato.base.node import transform
 from legato.ir.atoms import is_primitive
+from legato.ir.effects import Effects
 from legato.ir.expr import Call, Expr, Function
 from legato.ir.let import Binding, lets
 from legato.ir.module import Module
 from legato.transform._copy import Copy
-from legato.transform._effects import Effects
 from legato.transform._types import split
 from legato.transform._values import of_type
 from legato.transform.pass_ import FunctionPass

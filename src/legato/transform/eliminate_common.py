@@ -9,10 +9,10 @@ from typing import Any
 
 from legato.base.dataclass import dataclass
 from legato.base.node import transform
+from legato.ir.effects import Effects
 from legato.ir.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from legato.ir.module import Module
 from legato.ir.op import Op
-from legato.transform._effects import Effects
 from legato.transform.pass_ import FunctionPass
 
 __all__ = ["EliminateCommon"]

@@ -17,11 +17,11 @@ from dataclasses import replace
 from legato.arith.expr import Var as DimVar
 from legato.base.dataclass import dataclass
 from legato.ir._dims import free_dims
+from legato.ir.effects import Effects
 from legato.ir.expr import Dataflow, Expr, Function, Let, Var
 from legato.ir.let import Binding
 from legato.ir.module import Module
 from legato.ir.scope import Scope, operands, place, post_order
-from legato.transform._effects import Effects
 from legato.transform._values import with_operands
 from legato.transform.pass_ import FunctionPass
 from legato.transform.to_graph import named_dims

@@ -11,12 +11,12 @@ import numpy as np
 from legato.base.dataclass import dataclass
 from legato.base.node import transform
 from legato.ir.attrs import is_symbolic
+from legato.ir.effects import Effects
 from legato.ir.expr import Call, Constant, Expr, Function, If, Tuple, TupleGetItem, constant
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.types import TensorType, TupleType, Type
 from legato.runtime.floats import float_environment
-from legato.transform._effects import Effects
 from legato.transform._values import of_type
 from legato.transform.pass_ import FunctionPass
 

@@ -32,6 +32,7 @@ from legato.arith.expr import const as dim
 from legato.arith.simplify import simplify
 from legato.base.dataclass import dataclass
 from legato.base.node import post_order
+from legato.ir.dominators import DominatorTree
 from legato.ir.expr import Call, Constant, Expr, Function, Tuple, Var
 from legato.ir.let import Binding, chain
 from legato.ir.module import Module
@@ -52,9 +53,15 @@ class Fuse(FunctionPass):
     """Module → A-normal form whose operator calls are calls of primitive functions."""
 
     name = "fuse"
-    max_ops: int = 48  # operators in one group: bounds the time to compile a kernel
+    max_ops: int = 128  # operators in one group, each an instruction of the kernel where all are elementwise
+    max_mixed: int = 48  # where others are among them, around which kernels are built: bounds the time to compile one
     max_row: int = 4096  # elements in a row of a chain, a few rows of which stay in a core's cache
     max_reads: int = 144  # of operands in one group: what is read at several indices is computed at each of them
+
+    @property
+    def most_mixed(self) -> int:
+        """How many operators a group has at most that are not all elementwise."""
+        return min(self.max_ops, self.max_mixed)
 
     def prepared(self, mod: Module) -> Module:
         """A-normal form: in graphs, blocks share nodes."""
@@ -80,7 +87,6 @@ class _Node:
     users: list[int] = field(default_factory=list)
     escapes: bool = False  # used by the block's result or by something that cannot be fused
     dominator: int = -1  # immediate post-dominator; the number of nodes stands for the block's end
-    depth: int = 0
 
     @property
     def is_anchor(self) -> bool:
@@ -118,25 +124,10 @@ class _Block:
                 self.nodes[self.position[v]].escapes = True
 
     def _find_dominators(self) -> None:
-        end = len(self.nodes)
-        for node in reversed(self.nodes):
-            users = [end] if node.escapes or not node.users else node.users
-            dominator = users[0]
-            for user in users[1:]:
-                dominator = self._meet(dominator, user)
-            node.dominator = dominator
-            node.depth = 1 if dominator == end else self.nodes[dominator].depth + 1
-
-    def _meet(self, a: int, b: int) -> int:
-        end = len(self.nodes)
-        while a != b:
-            if a == end or b == end:
-                return end
-            if self.nodes[a].depth >= self.nodes[b].depth:
-                a = self.nodes[a].dominator
-            else:
-                b = self.nodes[b].dominator
-        return a
+        tree = DominatorTree(reversed(self.nodes), lambda n: () if n.escapes else (self.nodes[u] for u in n.users))
+        for node in self.nodes:
+            found = tree.parent(node)
+            node.dominator = len(self.nodes) if found is None else found.position
 
     def _root(self, n: int) -> int:
         while self.parent[n] != n:
@@ -149,7 +140,7 @@ class _Block:
         found: set[int] = set()
         stack = [u for u in self.nodes[start].users if u != stop]
         while stack:
-            if len(found) > self.limits.max_ops:
+            if len(found) > self.limits.most_mixed:
                 return None
             n = stack.pop()
             if n not in found:
@@ -230,13 +221,22 @@ class _Block:
 
     def _join(self, start: int, others: Sequence[int]) -> bool:
         roots = {self._root(n) for n in (start, *others)}
-        size = sum(len(self.members[r]) for r in roots)
-        if size > self.limits.max_ops or sum(self.anchored[r] for r in roots) > 1:
+        members = [n for r in roots for n in self.members[r]]
+        if sum(self.anchored[r] for r in roots) > 1:
             return False
-        if self._reads(n for r in roots for n in self.members[r]) > self.limits.max_reads:
+        if all(self.nodes[n].kind <= Fusion.BROADCAST for n in members):
+            most, reads = self.limits.max_ops, self._reads_outside
+        else:
+            most, reads = self.limits.most_mixed, self._reads
+        if len(members) > most or reads(members) > self.limits.max_reads:
             return False
         self._unite(roots)
         return True
+
+    def _reads_outside(self, members: Iterable[int]) -> int:
+        """How many operands a kernel of elementwise operators reads: each once, and their own results not at all."""
+        inside = {self.bindings[n][0] for n in members}
+        return len({id(v) for n in members for v in self._operands(n) if v not in inside})
 
     def _reads(self, members: Iterable[int]) -> int:
         """How many operands a kernel of `members` reads, where each is computed at every index at which it is read.
@@ -288,7 +288,7 @@ class _Block:
             return
         rows, last = found
         roots = {self._root(n) for n in (first.position, *rows, last.position)}
-        if sum(len(self.members[r]) for r in roots) > self.limits.max_ops:
+        if sum(len(self.members[r]) for r in roots) > self.limits.most_mixed:
             return
         self._unite(roots)
         self._add_operands({first.position, last.position})
@@ -339,7 +339,7 @@ class _Block:
             once = all(u.kind is Fusion.CONTRACTION or _same_size(node, u) for u in users)
             root = self._root(node.position)
             alone = root != group and not self.anchored[root] and len(self.members[root]) == 1
-            if alone and (once or node.kind is Fusion.INJECTIVE) and len(self.members[group]) < self.limits.max_ops:
+            if alone and (once or node.kind is Fusion.INJECTIVE) and len(self.members[group]) < self.limits.most_mixed:
                 self._unite({root, group})
                 readers.add(node.position)
                 for n in self._read_by([node.position]):
@@ -360,7 +360,7 @@ class _Block:
             sink = self.nodes[at.dominator]
             if self._root(sink.position) != group:
                 moves = sink.kind is Fusion.INJECTIVE and _same_size(at, sink)
-                is_full = len(self.members[group]) >= self.limits.max_ops
+                is_full = len(self.members[group]) >= self.limits.most_mixed
                 if not moves or is_full or self._between(at.position, sink.position):
                     return
                 self._unite({self._root(sink.position), group})

@@ -23,6 +23,7 @@ from legato.base.errors import UnsupportedError
 from legato.base.node import transform
 from legato.ir._dims import free_dims
 from legato.ir.clauses import Clause, PatternConstructor, PatternVar
+from legato.ir.effects import Effect, Effects, brought_dims
 from legato.ir.expr import (
     Call,
     Constructor,
@@ -43,7 +44,6 @@ from legato.ir.scope import binders, operands, post_order
 from legato.ir.types import UNIT, FuncType, GlobalTypeVar, RefType, Type, TypeCall, TypeData, TypeVar
 from legato.transform._closures import Names
 from legato.transform._copy import Copy
-from legato.transform._effects import Effect, Effects, brought_dims
 from legato.transform._external import is_own
 from legato.transform._sharing import SPLIT, Place, Sharing, Use, common
 from legato.transform._values import with_operands

@@ -14,12 +14,12 @@ from legato.base.dataclass import dataclass
 from legato.base.node import transform
 from legato.infer.infer import infer
 from legato.ir._dims import free_dims
+from legato.ir.effects import Effects
 from legato.ir.expr import Call, Expr, Function, GlobalVar
 from legato.ir.module import GlobalFunc, Module
 from legato.ir.scope import post_order
 from legato.ir.visit import free_vars
 from legato.transform._call_graph import reopened, values
-from legato.transform._effects import Effects
 from legato.transform.pass_ import Pass
 
 __all__ = ["RemoveUnusedParameters"]

@@ -19,12 +19,12 @@ from legato.base.node import post_order as reached
 from legato.base.node import transform
 from legato.ir._dims import free_dims
 from legato.ir.dim_values import dim_pairs, solved
+from legato.ir.effects import is_sure
 from legato.ir.expr import Expr, Function, If, Match, MatchCast
 from legato.ir.module import Module
 from legato.ir.scope import pattern_vars, post_order
 from legato.ir.types import Dim
 from legato.transform._copy import Copy
-from legato.transform._effects import is_sure
 from legato.transform._types import bound_dims
 from legato.transform.pass_ import FunctionPass
 

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
 from legato.arith.expr import Const
 from legato.base.dataclass import dataclass
-from legato.base.node import transform
 from legato.infer.builder import Builder
+from legato.ir.effects import Effects
 from legato.ir.expr import Call, Constant, Expr, Function, TupleGetItem
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.types import TensorType
+from legato.ops import table
 from legato.ops.conv import Conv2DAttrs, has_idle_taps
+from legato.ops.join import split
+from legato.patterns.match import Match
+from legato.patterns.pattern import CallPattern, ExprPattern, TupleGetItemPattern
+from legato.patterns.sweep import Local, Sweep, of_calls
 from legato.transform.pass_ import FunctionPass
 
 __all__ = ["Simplify"]
@@ -30,28 +36,15 @@ class Simplify(FunctionPass):
     name = "simplify"
 
     def function(self, func: Function, mod: Module) -> Function:
-        body = transform(func.body, _step)
+        body = _sweep().over(func.body, Effects(func, mod))
         return func if body is func.body else replace(func, body=body)
 
 
-def _step(node: Expr) -> Expr | None:
-    """What `node`, whose operands are simple already, becomes: rules are applied until none fits."""
-    found: Expr | None = None
-    while (new := _once(node if found is None else found)) is not None:
-        found = new
-    return found
-
-
-def _once(node: Expr) -> Expr | None:
-    if isinstance(node, TupleGetItem):
-        return _field(node)
-    if not isinstance(node, Call) or not isinstance(node.op, Op):
-        return None
-    for rule in RULES.get(node.op.name, ()):
-        new = rule(node)
-        if new is not None:
-            return new
-    return None
+@cache
+def _sweep() -> Sweep:
+    """The rules below: made on use, as they ask for operators by name."""
+    found = [of_calls(table()[name], rule) for name, rules in RULES.items() for rule in rules]
+    return Sweep(*found, Local(TupleGetItemPattern(CallPattern(ExprPattern(split))), _field, name="field of split"))
 
 
 def _same_type(call: Call) -> Expr | None:
@@ -145,11 +138,11 @@ def _finite_weight(call: Call) -> Expr | None:
     return replace(call, attrs=replace(call.attrs, finite_weight=True))
 
 
-def _field(node: TupleGetItem) -> Expr | None:
+def _field(old: Expr, node: Expr, match: Match) -> Expr | None:
     """A field of split is a slice: it can be fused into what reads it."""
+    assert isinstance(node, TupleGetItem)
     call = node.value
-    if not isinstance(call, Call) or not isinstance(call.op, Op) or call.op.name != "split":
-        return None
+    assert isinstance(call, Call)
     ty, data = node.ty, call.args[0].ty
     if not isinstance(ty, TensorType) or not isinstance(data, TensorType) or call.ty is None:
         return None

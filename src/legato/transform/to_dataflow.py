@@ -17,13 +17,13 @@ from dataclasses import replace
 from legato.base.dataclass import dataclass
 from legato.base.node import post_order
 from legato.ir.atoms import is_operand
+from legato.ir.effects import Effect, Effects, brought_dims
 from legato.ir.expr import Dataflow, Expr, Function, If, Match, TupleGetItem, Var
 from legato.ir.let import Binding, chain
 from legato.ir.module import Module
 from legato.ir.types import TupleType
 from legato.ir.visit import free_vars, substitute
 from legato.transform._blocks import with_bindings, with_blocks
-from legato.transform._effects import Effect, Effects, brought_dims
 from legato.transform.pass_ import FunctionPass
 from legato.transform.to_a_normal import ToANormal
 

@@ -19,13 +19,13 @@ from legato.base.dataclass import dataclass
 from legato.base.node import post_order, rebuild
 from legato.ir._dims import free_dims
 from legato.ir.attrs import dims_of
+from legato.ir.effects import Effects
 from legato.ir.expr import Call, Dataflow, Expr, Function, If, Let, Match, MatchCast, Shape, Tuple, Var
 from legato.ir.let import lets
 from legato.ir.module import Module
 from legato.ir.scope import operands
 from legato.ir.scope import post_order as in_order
 from legato.ir.types import Type
-from legato.transform._effects import Effects
 from legato.transform._external import is_own
 from legato.transform.pass_ import FunctionPass
 from legato.transform.place_shared import PlaceShared

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from legato.relay.analysis import sparse_conv2d, sparse_dense
 from legato.relay.analysis.counts import (
     analyze_relay,
     check_constant,
@@ -62,6 +63,8 @@ __all__ = [
     "list_op_freqs",
     "post_order_visit",
     "search_fc_transpose",
+    "sparse_conv2d",
+    "sparse_dense",
     "unmatched_cases",
     "well_formed",
 ]  # fmt: skip

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from legato.relay.data_dep_optimization import simplify_fc_transpose
+from legato.relay.data_dep_optimization import bsr_conv2d, bsr_dense, simplify_fc_transpose, utils
 
-__all__ = ["simplify_fc_transpose"]
+__all__ = ["bsr_conv2d", "bsr_dense", "simplify_fc_transpose", "utils"]

@@ -9,7 +9,7 @@ import numpy as np
 
 from legato.ir.expr import Function
 from legato.relay.analysis import search_fc_transpose
-from legato.relay.module import IRModule
+from legato.relay.data_dep_optimization.utils import run_pass, taken
 from legato.relay.transform import SimplifyFCTranspose
 
 __all__ = ["convert"]
@@ -19,9 +19,6 @@ def convert(func: Function, params: Mapping[str, Any]) -> tuple[Function, dict[s
     """`func` with parameters "w.T" for nn.dense(x, transpose(w)), and the parameters that it takes then; those that
     `params` does not have stay as they are."""
     names = [name for name in search_fc_transpose(func) if name in params]
-    mod: IRModule = SimplifyFCTranspose(names)(IRModule.from_expr(func))
-    new = mod["main"]
-    taken = {p.name for p in new.params}
-    given = {name: value for name, value in params.items() if name in taken or name not in names}
+    new = run_pass(func, SimplifyFCTranspose(names))
     turned = {f"{name}.T": np.ascontiguousarray(np.asarray(params[name]).T) for name in names}
-    return new, {**given, **{name: value for name, value in turned.items() if name in taken}}
+    return new, taken(new, params, turned, names)

@@ -66,6 +66,7 @@ SIGNATURES: Final[Mapping[str, str]] = {
     "nn.max_pool3d": "data, pool_size=(1, 1, 1), strides=(1, 1, 1), dilation=(1, 1, 1), padding=(0, 0, 0),"
     f" layout='NCDHW', {_POOL}",
     "nn.pad": "data, pad_width, pad_value=0, pad_mode='constant'",
+    "nn.space_to_batch_nd": "data, block_shape, paddings, pad_value=0",
     "nn.upsampling": "data, scale_h=1, scale_w=1, layout='NCHW', method='nearest_neighbor', align_corners=False",
     "nn.upsampling3d": "data, scale_d=1, scale_h=1, scale_w=1, layout='NCDHW', method='nearest_neighbor',"
     " coordinate_transformation_mode='half_pixel'",

@@ -15,6 +15,7 @@ from legato.arith.expr import Var as DimVar
 from legato.arith.substitute import variables
 from legato.base.dataclass import dataclass
 from legato.ir._dims import free_dims, parameters
+from legato.ir.effects import Effect, Effects
 from legato.ir.expr import NO_ATTRS, Call, Constant, Constructor, Expr, Function, GlobalVar, Var
 from legato.ir.module import GlobalFunc, Module
 from legato.ir.op import Op
@@ -23,7 +24,6 @@ from legato.ir.types import Dim, FuncType, GlobalTypeVar, Type, TypeData, TypeVa
 from legato.ir.visit import free_vars
 from legato.transform._call_graph import reachable_from
 from legato.transform._closures import Names
-from legato.transform._effects import Effect, Effects
 from legato.transform._partial.code import Block, Code, Writer, run
 from legato.transform._partial.conform import Conform
 from legato.transform._partial.evaluate import OPAQUE, Active, Evaluator
