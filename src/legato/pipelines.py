@@ -28,6 +28,7 @@ from legato.transform.nest_concats import NestConcats
 from legato.transform.outline_branches import OutlineBranches
 from legato.transform.pass_ import Pass
 from legato.transform.place_shared import PlaceShared
+from legato.transform.plan_devices import PlanDevices
 from legato.transform.read_programs import ReadPrograms
 from legato.transform.resolve_casts import ResolveCasts
 from legato.transform.separate_dims import SeparateDims
@@ -52,6 +53,8 @@ __all__ = [
 DEFAULT: tuple[Pass, ...] = (
     InferTypes(),
     # Every expression is typed from here on; passes type what they make.
+    PlanDevices(),
+    # Every tensor lies on one device, where all that read it do: device_copy makes others.
     ExpandCalls(),
     CutPadded(),
     PlaceShared(),
