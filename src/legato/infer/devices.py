@@ -88,11 +88,13 @@ class Devices:
     plans: on_device separates what it is of from its value, where it does not say both (`boundaries`), the host reads
     copies of what lies elsewhere (`reads`), and has copies of extents (`boundaries`, too): whoever plans makes these
     copies. Otherwise there are none.
+    is_lowered: scalars are words, and the host makes the copies that it reads.
     entries: the functions that are believed when they say where their parameters and results lie; None: all.
     """
 
     mod: Module
     plans: bool = False
+    is_lowered: bool = False
     entries: Collection[str] | None = None
     primary: Device = HOST
     host: Device = HOST
@@ -130,9 +132,15 @@ class Devices:
             case Shape():
                 return Branch("shape")
             case Op() | Constructor():
-                return domain(node.ty, {})
+                return self._new(node.ty)
             case _:
                 return self._of[id(node)]
+
+    def result(self, func: Function) -> Domain:
+        """The domain of what a function gives: that of its body, unless that is a constant."""
+        found = self._of[id(func)]
+        assert isinstance(found, Branch)
+        return found.parts[-1]
 
     def device(self, leaf: Leaf) -> Device:
         """The device of a tensor."""
@@ -151,26 +159,32 @@ class Devices:
     def _collapse(self, domains: Sequence[Domain], at: Expr) -> None:
         self.faults += [Misplaced(at, got, wanted) for got, wanted in collapse(leaves(*domains))]
 
+    def _new(self, ty: Type | None) -> Domain:
+        return domain(ty, {}, words=self.is_lowered)
+
     def _pin(self, found: Domain, device: Device, at: Expr) -> None:
         self._collapse((found, Leaf(device)), at)
 
     def _var(self, var: Var) -> Domain:
         if var not in self._vars:
-            self._vars[var] = domain(var.ty, {})
+            self._vars[var] = self._new(var.ty)
         return self._vars[var]
 
     def _global(self, gv: GlobalVar) -> Domain:
         if gv not in self._globals:
             func = self.mod.functions.get(gv)
             types = [p.ty for p in func.params] + [func.body.ty] if isinstance(func, Function) else []
-            self._globals[gv] = Branch("function", tuple(domain(t, {}) for t in types)) if types else Leaf()
+            self._globals[gv] = Branch("function", tuple(map(self._new, types))) if types else Leaf()
         return self._globals[gv]
 
     def _walk(self, func: Function, *, believed: bool) -> None:
         order = list(post_order(func))
         self._kept += order
+        bound: dict[int, list[Let]] = {}  # before a body reads a variable, it lies where its value does
         for node in order:
             self._fix(node)
+            if isinstance(node, Let):
+                bound.setdefault(id(node.value), []).append(node)
         for node in order:
             if not isinstance(node, Constant | Var | GlobalVar | Tuple | Shape | Op | Constructor):
                 self._of[id(node)] = self._node(node)
@@ -178,6 +192,8 @@ class Devices:
                     self.functions.append(node)
                     if believed:
                         self._believe(node)
+            for let in bound.get(id(node), ()):
+                self._unify(self._var(let.var), self.of(node), let)
 
     def _fix(self, node: Expr) -> None:
         """Notes calls of on_device whose value is bound by a let or the result of a function: it stays there."""
@@ -195,7 +211,7 @@ class Devices:
         pairs = list(zip(func.params, stated, strict=True)) if len(stated) == len(func.params) else []
         found = [(self._var(p), text) for p, text in pairs]
         if RESULT in func.attrs:
-            found.append((self.of(func.body), func.attrs[RESULT]))
+            found.append((self.result(func), func.attrs[RESULT]))
         for one, text in found:
             names = [as_device(name) for name in text.split(_SEPARATOR) if name]
             parts = list(leaves(one))
@@ -207,9 +223,8 @@ class Devices:
         match node:
             case Call():
                 return self._call(node)
-            case Let(var, value, body):
-                self._unify(self._var(var), self.of(value), node)
-                return self.of(body)
+            case Let():
+                return self.of(node.body)
             case If(cond, then, orelse):
                 self._read(node, 0, cond)
                 self._unify(self.of(then), self.of(orelse), node)
@@ -244,21 +259,21 @@ class Devices:
 
     def _whole(self, node: Expr) -> Domain:
         """The domain of a node whose tensors, with those of its operands, all lie on one device."""
-        found = domain(node.ty, {})
+        found = self._new(node.ty)
         self._collapse((found, *map(self.of, node.children())), node)
         return found
 
     def _part(self, node: Expr, whole: Domain, kind: str, index: int) -> Domain:
         if isinstance(whole, Branch) and whole.kind == kind:
             return whole.parts[index]
-        found = domain(node.ty, {})
+        found = self._new(node.ty)
         self._collapse((found, whole), node)
         return found
 
     def _read(self, node: Expr, index: int, operand: Expr) -> None:
         """Notes that the host reads an operand."""
         made = self.of(operand)
-        self.reads.append(Read(node, index, made, domain(operand.ty, {}) if _is_tensors(operand.ty) else made))
+        self.reads.append(Read(node, index, made, self._new(operand.ty) if _is_tensors(operand.ty) else made))
 
     # ------------------------------------------------------------------ calls
 
@@ -266,7 +281,7 @@ class Devices:
         if isinstance(call.op, Op):
             return self._operator(call, call.op)
         if isinstance(call.op, Constructor):
-            found = domain(call.ty, {})
+            found = self._new(call.ty)
             for n, arg in enumerate(call.args):
                 self._unify(self._field(call.op, n, found), self.of(arg), call)
             return found
@@ -275,7 +290,7 @@ class Devices:
             for param, got in zip(callee.parts, args, strict=False):
                 self._unify(got, param, call)
             return callee.parts[-1]
-        found = domain(call.ty, {})
+        found = self._new(call.ty)
         self._collapse((found, callee, *args), call)
         return found
 
@@ -288,7 +303,7 @@ class Devices:
         by_host = [n for n, _ in enumerate(call.args) if is_of_host or (op.on_host and op.args[n] in op.on_host)]
         for n in by_host:
             self._read(call, n, call.args[n])
-        found = domain(call.ty, {})
+        found = self._new(call.ty)
         here = [self.of(a) for n, a in enumerate(call.args) if n not in by_host and not _is_program(a, self.mod)]
         if op in OUTSIDE:
             self._pin(found, self.host, call)
@@ -296,7 +311,7 @@ class Devices:
         if not op.of_extents or not self.plans:
             return found
         self.boundaries[id(call)] = found
-        outside = domain(call.ty, {})
+        outside = self._new(call.ty)
         self.reads.append(Read(call, -1, outside, outside))
         return outside
 
@@ -304,7 +319,9 @@ class Devices:
         attrs = call.attrs
         assert isinstance(attrs, DeviceCopyAttrs)
         self._pin(self.of(call.args[0]), attrs.source, call)
-        return Leaf(attrs.target)
+        found = self._new(call.ty)
+        self._pin(found, attrs.target, call)
+        return found
 
     def _on_device(self, call: Call) -> Domain:
         attrs, made = call.attrs, self.of(call.args[0])
@@ -342,7 +359,7 @@ class Devices:
         env = dict(
             zip(names, data.parts if is_known and isinstance(data, Branch) else [data] * len(names), strict=True)
         )
-        return domain(constructor.inputs[n], env, self._field_leaves(constructor, n).__next__)
+        return domain(constructor.inputs[n], env, self._field_leaves(constructor, n).__next__, words=self.is_lowered)
 
     def _field_leaves(self, constructor: Constructor, n: int) -> Iterator[Leaf]:
         known = self._fields.setdefault((constructor.belongs_to, constructor.tag, n), [])
@@ -356,7 +373,7 @@ class Devices:
         data = self.of(node.data)
         for clause in node.clauses:
             self._bind(clause.pattern, data, node)
-        first, *others = [self.of(clause.body) for clause in node.clauses] or [domain(node.ty, {})]
+        first, *others = [self.of(clause.body) for clause in node.clauses] or [self._new(node.ty)]
         for other in others:
             self._unify(first, other, node)
         return first
@@ -382,11 +399,11 @@ class Devices:
         for read in self.reads:
             for made, seen in zip(leaves(read.made), leaves(read.read), strict=True):
                 made.root().device = made.root().device or self.host
-                if read.index >= 0 and not self.plans and made.root().device != self.host:
+                if read.index >= 0 and not (self.plans or self.is_lowered) and made.root().device != self.host:
                     self.faults.append(Misplaced(read.node, self.device(made), self.host))
                 seen.root().device = seen.root().device or self.host
         for func in reversed(self.functions):
-            parts = list(leaves(self.of(func.body)))
+            parts = list(leaves(self.result(func)))
             for leaf in parts:
                 leaf.root().device = self.device(leaf)
             for leaf in leaves(*map(self._var, func.params)):

@@ -17,13 +17,16 @@ __all__ = ["Branch", "Domain", "Leaf", "domain", "leaves", "unify"]
 
 
 class Leaf:
-    """The device of a tensor: that of the leaf above, if there is one (union-find, Tarjan 1975); None if it is open."""
+    """The device of a tensor: that of the leaf above, if there is one (union-find, Tarjan 1975); None if it is open.
 
-    __slots__ = ("_above", "device")
+    A `word` is a scalar that the host hands on by value: it may be read everywhere, and is equal to nothing.
+    """
 
-    def __init__(self, device: Device | None = None) -> None:
+    __slots__ = ("_above", "device", "word")
+
+    def __init__(self, device: Device | None = None, *, word: bool = False) -> None:
         self._above: Leaf = self
-        self.device = device
+        self.device, self.word = device, word
 
     def root(self) -> Leaf:
         """The leaf that stands for all which are equal to this one."""
@@ -36,7 +39,7 @@ class Leaf:
     def join(self, other: Leaf) -> tuple[Device, Device] | None:
         """Makes both equal; their devices if that cannot be."""
         a, b = self.root(), other.root()
-        if a is b:
+        if a is b or a.word or b.word:
             return None
         if a.device is not None and b.device is not None and a.device != b.device:
             return a.device, b.device
@@ -58,21 +61,27 @@ Domain = Leaf | Branch
 Env = Mapping[TypeVar, Domain]
 
 
-def domain(ty: Type | None, env: Env, leaf: Callable[[], Leaf] = Leaf) -> Domain:
-    """A new domain for a value of type `ty`; `env` has those of type variables."""
+def domain(ty: Type | None, env: Env, leaf: Callable[[], Leaf] = Leaf, *, words: bool = False) -> Domain:
+    """A new domain for a value of type `ty`; `env` has those of type variables. Are scalars `words`?"""
+
+    def of(parts: Iterable[Type]) -> tuple[Domain, ...]:
+        return tuple(domain(part, env, leaf, words=words) for part in parts)
+
     match ty:
         case TupleType(fields):
-            return Branch("tuple", tuple(domain(f, env, leaf) for f in fields))
+            return Branch("tuple", of(fields))
         case FuncType(params, ret):
-            return Branch("function", tuple(domain(t, env, leaf) for t in (*params, ret)))
+            return Branch("function", of((*params, ret)))
         case RefType():
-            return Branch("ref", tuple(domain(t, env, leaf) for t in ty.children()))
+            return Branch("ref", of(ty.children()))
         case TypeCall():
-            return Branch("data", tuple(domain(t, env, leaf) for t in ty.args))
+            return Branch("data", of(ty.args))
         case ShapeType():
             return Branch("shape")
         case TypeVar() if ty in env:
             return env[ty]
+        case TensorType() if words and not ty.rank:
+            return Leaf(word=True)
         case TensorType() | TypeVar() | None:
             return leaf()
         case _:
@@ -109,6 +118,8 @@ def collapse(parts: Iterable[Leaf]) -> Iterator[tuple[Device, Device]]:
     """Makes all leaves equal; yields the devices where that cannot be."""
     first: Leaf | None = None
     for leaf in parts:
+        if leaf.word:
+            continue
         if first is not None and (conflict := first.join(leaf)) is not None:
             yield conflict
         first = first or leaf

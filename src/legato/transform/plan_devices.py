@@ -79,7 +79,7 @@ def _planned(func: Function, devices: Devices) -> Function:
     for node in post_order([func.body]):
         new[id(node)] = _node(node, new, devices, reads)
     params = tuple(devices.text(devices.of(p)) for p in func.params)
-    attrs = {**func.attrs, PARAMS: params, RESULT: devices.text(devices.of(func.body))}
+    attrs = {**func.attrs, PARAMS: params, RESULT: devices.text(devices.result(func))}
     body = new[id(func.body)]
     return func if body is func.body and attrs == dict(func.attrs) else replace(func, body=body, attrs=attrs)
 

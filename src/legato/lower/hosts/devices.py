@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Final
 
 from legato.base import dtype as dt
 from legato.base.device import HOST, Device
@@ -31,6 +32,7 @@ from legato.tir.walk import buffers_used, statements
 
 __all__ = ["Lying", "lying", "module_devices", "require_arguments", "with_constants"]
 
+_HINT: Final = "device_copy makes a copy on another device; PlanDevices makes those that on_device asks for"
 Lying = Mapping[Buffer, Device]
 
 
@@ -50,7 +52,11 @@ def module_devices(mod: Module) -> Devices | None:
             is_placed = is_placed or (isinstance(node, Call) and node.op is DEVICE_COPY)
     if not is_placed:
         return None
-    return Devices(mod, entries={"main", *(gv.name for gv, _ in mod.graph_functions() if gv.name not in called)})
+    entries = {"main", *(gv.name for gv, _ in mod.graph_functions() if gv.name not in called)}
+    found = Devices(mod, is_lowered=True, entries=entries)
+    for fault in found.faults:
+        raise VerifyError(fault.message, span=fault.node.span, hint=_HINT)
+    return found
 
 
 def lying(frame: Frame, source: Function, func: Func, place: Place) -> Lying:
@@ -65,7 +71,7 @@ def lying(frame: Frame, source: Function, func: Func, place: Place) -> Lying:
     for var, value in (*frame.env.items(),):
         for buffer, leaf in _pairs(value, devices.of(var)):
             found.pin(buffer, devices.device(leaf), f"%{var.name} of @{func.name}")
-    for buffer, leaf in _pairs(place.value, devices.of(source.body)):
+    for buffer, leaf in _pairs(place.value, devices.result(source)):
         found.pin(buffer, devices.device(leaf), f"the result of @{func.name}")
     for buffer, (base, _) in frame.views.within.items():
         found.join((buffer, base), f"{buffer.name} of @{func.name}")
@@ -147,7 +153,7 @@ class _Groups:
 def _misplaced(buffer: Buffer, got: Device, wanted: Device, where: str) -> VerifyError:
     return VerifyError(
         f"{where}: {buffer.name} lies on {got}, wanted on {wanted}",
-        hint="device_copy makes a copy on another device; PlanDevices makes those that on_device asks for",
+        hint=_HINT,
     )
 
 
