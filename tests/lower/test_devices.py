@@ -154,6 +154,16 @@ def test_constants_are_where_they_are_read() -> None:
 
 
 PROGRAMS: Mapping[str, tuple[str, list[Any]]] = {
+    "constants in branches": (
+        """def @main(%c: bool, %x: Tensor[(2,), float32]) {
+          let %y = on_device(negative(%x), virtual_device="cuda:1");
+          let %t = if (%c) { (%y, meta[relay.Constant][0]) } else { (meta[relay.Constant][0], %y) };
+          (%t.0, on_device(exp(%t.1), virtual_device="cuda:1"))
+        }
+        #[metadata]
+        {"relay.Constant": [{"dtype": "float32", "shape": [2], "data": [1.0, 2.0]}]}""",
+        [np.array(True), X[:2]],
+    ),
     "a loop": (
         """def @loop(%n: int32, %x: Tensor[(30,), float32]) -> Tensor[(30,), float32] {
           if (less_equal(%n, 0)) { %x } else {

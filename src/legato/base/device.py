@@ -16,7 +16,7 @@ from typing import Any, Final
 from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError
 
-__all__ = ["HOST", "Device", "as_device"]
+__all__ = ["HOST", "Device", "as_device", "number"]
 
 _TEXT: Final = re.compile(r"([a-z][a-z0-9_]*)(?::(\d{1,9}))?(?:/([\w.-]+))?", re.ASCII)
 # DLPack's numbers of kinds of devices, and other names that programs use for them.
@@ -67,3 +67,8 @@ def as_device(device: Any, memory_scope: str = "") -> Device:
         index = getattr(device, "device_id", getattr(device, "index", 0))
         return Device(_NUMBERS[number], int(index) if isinstance(index, int) else 0, memory_scope)
     raise CompileError(f"{device!r} is no device", hint='write it as "cpu", "cuda:1" or "cuda:1/global.texture"')
+
+
+def number(device: Device) -> int:
+    """DLPack's number of the kind of a device; 0 for one that it does not have."""
+    return next((n for n, kind in _NUMBERS.items() if kind == device.kind), 0)

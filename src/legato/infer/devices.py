@@ -119,7 +119,7 @@ class Devices:
     # ------------------------------------------------------------------ answers
 
     def of(self, node: Expr) -> Domain:
-        """The domain of a node."""
+        """The domain of a node; another one every time for constants, which lie wherever they are read."""
         match node:
             case Constant():
                 return Leaf()
@@ -227,8 +227,9 @@ class Devices:
                 return self.of(node.body)
             case If(cond, then, orelse):
                 self._read(node, 0, cond)
-                self._unify(self.of(then), self.of(orelse), node)
-                return self.of(then)
+                found = self.of(then)
+                self._unify(found, self.of(orelse), node)
+                return found
             case Match():
                 return self._match(node)
             case Function(params, body):

@@ -63,6 +63,7 @@ from legato.relay._passes import (
     module_pass,
 )
 from legato.relay._steps import of_steps
+from legato.relay.devices import PlanDevices
 from legato.relay.module import IRModule
 from legato.transform.canonicalize import Canonicalize
 from legato.transform.eliminate_common import EliminateCommon
@@ -83,7 +84,8 @@ __all__ = ["AlterOpLayout", "AnnotateSpans", "AnnotateTarget", "CanonicalizeCast
            "InlineCompilerFunctionsBoundTo", "InlinePrimitives", "LambdaLift", "LayoutConfig", "Legalize",
            "MergeCompilerRegions", "MergeComposite", "ModulePass",
            "OutlineCompilerFunctionsWithExistingGlobalSymbols", "PartialEvaluate", "PartitionGraph", "Pass",
-           "PassContext", "PassInfo", "PrintIR", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr",
+           "PassContext", "PassInfo", "PlanDevices", "PrintIR", "RemoveUnusedFunctions", "Sequential",
+           "SimplifyExpr",
            "SimplifyFCTranspose", "SimplifyInference", "SplitArgs", "ToANormalForm", "ToANormalFormExpr",
            "ToBasicBlockNormalForm", "ToGraphNormalForm", "ToMixedPrecision", "function_pass",
            "module_pass"]  # fmt: skip
@@ -249,7 +251,6 @@ _NOT_HERE: Final[Mapping[str, str]] = {
     "ManifestLifetimes": "memory is planned when the module is compiled; Executable.peak_memory says how much",
     "RemoveStandaloneReshapes": "there is no graph of lowered calls; lowering decides whether a reshape moves anything",
     "MarkCompilerFunctionsAsExtern": "nothing calls lowered functions; a function for a generator stays what it is",
-    "PlanDevices": "a program runs on one device",
 }
 
 

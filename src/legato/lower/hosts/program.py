@@ -113,6 +113,12 @@ class HostProgram:
                 self.found[name] = Found(tuple(o.layout for o in kernel.outputs), kernel.facts, program)
         return name
 
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """The devices that have an arena, in the order of their names; none where the host alone has."""
+        found = {device for plan in self.plans.values() for device in plan.arenas}
+        return () if found <= {HOST} else tuple(sorted(found, key=str))
+
     def new_name(self, base: str) -> str:
         """A name that no kernel and no function has."""
         n = 0

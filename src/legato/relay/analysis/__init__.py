@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 from legato.relay.analysis.counts import (
     analyze_relay,
     check_constant,
-    collect_device_annotation_ops,
-    collect_device_info,
     count_layers,
     extract_fused_functions,
     get_total_mac_number,
     list_op_freqs,
     search_fc_transpose,
 )
+from legato.relay.analysis.devices import collect_device_annotation_ops, collect_device_info, verify_devices
 from legato.relay.analysis.feature import Feature, detect_feature
 from legato.relay.analysis.matches import unmatched_cases
 from legato.relay.analysis.types import all_dtypes, all_type_vars, bound_type_vars, check_kind, free_type_vars
@@ -63,6 +62,7 @@ __all__ = [
     "post_order_visit",
     "search_fc_transpose",
     "unmatched_cases",
+    "verify_devices",
     "well_formed",
 ]  # fmt: skip
 
