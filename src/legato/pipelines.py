@@ -67,6 +67,8 @@ DEFAULT: tuple[Pass, ...] = (
     Specialize(),
     Defunctionalize(),
     # No function is a value or has type variables, and matches are flat: first-order form.
+    PlanDevices(calls=True),
+    # Closures of several devices may have become one function.
     Inline(),
     ResolveCasts(),
     # Every dim is one of the function's own, or brought by a call, a branch, a pattern.

@@ -154,6 +154,16 @@ def test_constants_are_where_they_are_read() -> None:
 
 
 PROGRAMS: Mapping[str, tuple[str, list[Any]]] = {
+    "closures of one type on two devices": (
+        """def @main(%c: bool, %x: Tensor[(30,), float32], %y: Tensor[(30,), float32]) {
+          let %f = if (%c) { fn (%a: Tensor[(30,), float32]) { on_device(negative(%a), virtual_device="cuda") } }
+                   else { fn (%a: Tensor[(30,), float32]) { on_device(exp(%a), virtual_device="cuda") } };
+          let %g = if (%c) { fn (%a: Tensor[(30,), float32]) { on_device(sqrt(%a), virtual_device="cuda:1") } }
+                   else { fn (%a: Tensor[(30,), float32]) { on_device(abs(%a), virtual_device="cuda:1") } };
+          (%f(%x), %g(%y), %f(%f(%x)))
+        }""",
+        [np.array(False), X, Y],
+    ),
     "constants in branches": (
         """def @main(%c: bool, %x: Tensor[(2,), float32]) {
           let %y = on_device(negative(%x), virtual_device="cuda:1");

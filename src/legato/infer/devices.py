@@ -48,7 +48,7 @@ from legato.ir.scope import post_order
 from legato.ir.tensor_to_shape import TENSOR_TO_SHAPE
 from legato.ir.types import TensorType, TupleType, Type
 
-__all__ = ["Devices", "Misplaced", "Read", "verify_devices"]
+__all__ = ["Devices", "Misplaced", "Read", "entries", "verify_devices"]
 
 _SEPARATOR = ", "  # between the devices of one parameter
 
@@ -73,12 +73,14 @@ class Misplaced:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Read:
-    """Operand `index` of `node`, which the host reads: the domain of what is computed, and of what is read."""
+    """Operand `index` of `node`, which may be read elsewhere than it is computed: the domain of what is computed, and
+    of what is read, by the host or a function. Index -1 is the value of `node`."""
 
     node: Expr
     index: int
     made: Domain
     read: Domain
+    by_host: bool = True
 
 
 @dataclass(slots=True)
@@ -88,12 +90,15 @@ class Devices:
     plans: on_device separates what it is of from its value, where it does not say both (`boundaries`), the host reads
     copies of what lies elsewhere (`reads`), and has copies of extents (`boundaries`, too): whoever plans makes these
     copies. Otherwise there are none.
+    crosses: arguments and results of calls, too, are copied where functions want them elsewhere: passes may have made
+    one function of several.
     is_lowered: scalars are words, and the host makes the copies that it reads.
     entries: the functions that are believed when they say where their parameters and results lie; None: all.
     """
 
     mod: Module
     plans: bool = False
+    crosses: bool = False
     is_lowered: bool = False
     entries: Collection[str] | None = None
     primary: Device = HOST
@@ -288,12 +293,24 @@ class Devices:
             return found
         callee, args = self.of(call.op), tuple(map(self.of, call.args))
         if isinstance(callee, Branch) and callee.kind == "function" and len(callee.parts) == len(args) + 1:
-            for param, got in zip(callee.parts, args, strict=False):
-                self._unify(got, param, call)
-            return callee.parts[-1]
+            for n, (param, got) in enumerate(zip(callee.parts, args, strict=False)):
+                if self.crosses and _is_tensors(call.args[n].ty):
+                    self.reads.append(Read(call, n, got, param, by_host=False))
+                else:
+                    self._unify(got, param, call)
+            return self._given(call, callee.parts[-1])
         found = self._new(call.ty)
         self._collapse((found, callee, *args), call)
         return found
+
+    def _given(self, call: Call, result: Domain) -> Domain:
+        """The domain of a call of a function with this `result`."""
+        if not self.crosses:
+            return result
+        self.boundaries[id(call)] = result
+        value = self._apart(result, call.ty)
+        self.reads.append(Read(call, -1, result, value, by_host=False))
+        return value
 
     def _operator(self, call: Call, op: Op) -> Domain:
         if op is ON_DEVICE:
@@ -331,7 +348,7 @@ class Devices:
         result = result or (body and id(call) in self._fixed)
         value = made
         if self.plans and body != result:
-            value = self._apart(made, call.ty, call)
+            value = self._apart(made, call.ty)
             self.boundaries[id(call)] = made
             self._free.append((made, value))
         if body:
@@ -340,13 +357,13 @@ class Devices:
             self._pin(value, attrs.device, call)
         return value
 
-    def _apart(self, made: Domain, ty: Type | None, at: Expr) -> Domain:
+    def _apart(self, made: Domain, ty: Type | None) -> Domain:
         """A domain for a value of type `ty` that is copied from `made`: that itself for what cannot be copied."""
         if isinstance(ty, TensorType):
             return Leaf()
         if isinstance(ty, TupleType) and isinstance(made, Branch) and made.kind == "tuple":
             pairs = zip(made.parts, ty.fields, strict=True)
-            return Branch("tuple", tuple(self._apart(part, field, at) for part, field in pairs))
+            return Branch("tuple", tuple(self._apart(part, field) for part, field in pairs))
         return made
 
     # ------------------------------------------------------------------ data types
@@ -398,7 +415,10 @@ class Devices:
 
     def _settle(self) -> None:
         for read in self.reads:
-            for made, seen in zip(leaves(read.made), leaves(read.read), strict=True):
+            for made, seen in zip(leaves(read.made), leaves(read.read), strict=True) if not read.by_host else ():
+                made.join(seen)  # or it is copied
+        for read in self.reads:
+            for made, seen in zip(leaves(read.made), leaves(read.read), strict=True) if read.by_host else ():
                 made.root().device = made.root().device or self.host
                 if read.index >= 0 and not (self.plans or self.is_lowered) and made.root().device != self.host:
                     self.faults.append(Misplaced(read.node, self.device(made), self.host))
@@ -412,6 +432,13 @@ class Devices:
         for body, value in reversed(self._free):
             for inner, outer in zip(leaves(body), leaves(value), strict=True):
                 inner.root().device = inner.root().device or self.device(outer)
+
+
+def entries(mod: Module) -> set[str]:
+    """The functions that no other calls, and @main: passes leave them their parameters."""
+    nodes = (node for _, func in mod.graph_functions() for node in post_order(func))
+    called = {node.op.name for node in nodes if isinstance(node, Call) and isinstance(node.op, GlobalVar)}
+    return {"main", *(gv.name for gv, _ in mod.graph_functions() if gv.name not in called)}
 
 
 def _is_tensors(ty: Type | None) -> bool:

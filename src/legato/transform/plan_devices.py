@@ -17,7 +17,7 @@ from legato.base.dataclass import dataclass
 from legato.base.device import as_device
 from legato.base.errors import CompileError, InternalError, VerifyError
 from legato.base.node import post_order, rebuild
-from legato.infer.devices import Devices, Read, verify_devices
+from legato.infer.devices import Devices, Read, entries, verify_devices
 from legato.infer.domains import Branch, Domain, Leaf
 from legato.ir.devices import ON_DEVICE, PARAMS, PLACING, RESULT, device_copy
 from legato.ir.expr import Call, Expr, Function, Tuple, TupleGetItem
@@ -34,17 +34,22 @@ class PlanDevices(Pass):
 
     A module that says nothing of devices is not changed while `primary` and `host` are one. CompileError where a tensor
     would have to lie on two devices, and nothing says that it may be copied.
+
+    calls: of a planned module, in which passes have made one function of several (calls of closures become calls of one
+    that looks which it is): arguments are copied to where a function reads them, results to where they are read.
     """
 
     name = "plan-devices"
     primary: str = "cpu"
     host: str = "cpu"
+    calls: bool = False
 
     def __call__(self, mod: Module) -> Module:
         primary, host = as_device(self.primary), as_device(self.host)
         if primary == host and not any(_is_placed(f) for _, f in mod.graph_functions()):
             return mod
-        found = Devices(mod, plans=True, primary=primary, host=host)
+        believed = entries(mod) if self.calls else None
+        found = Devices(mod, plans=True, crosses=self.calls, entries=believed, primary=primary, host=host)
         if found.faults:
             first, *others = found.faults
             raise CompileError(

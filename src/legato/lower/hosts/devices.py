@@ -16,10 +16,10 @@ from legato.base import dtype as dt
 from legato.base.device import HOST, Device
 from legato.base.errors import VerifyError
 from legato.base.node import transform
-from legato.infer.devices import Devices
+from legato.infer.devices import Devices, entries
 from legato.infer.domains import Branch, Domain, Leaf
 from legato.ir.devices import DEVICE_COPY, PARAMS, RESULT
-from legato.ir.expr import Call, Function, GlobalVar
+from legato.ir.expr import Call, Function
 from legato.ir.module import Module
 from legato.ir.scope import post_order
 from legato.lower.hosts.frame import Frame
@@ -41,19 +41,14 @@ def module_devices(mod: Module) -> Devices | None:
 
     Functions that others call may have got other parameters since they were planned: the calls tell.
     """
-    called: set[str] = set()
     is_placed = False
     for _, func in mod.graph_functions():
         stated = (*func.attrs.get(PARAMS, ()), func.attrs.get(RESULT, ""))
         is_placed = is_placed or any(text not in ("", str(HOST)) for text in stated)
-        for node in post_order(func):
-            if isinstance(node, Call) and isinstance(node.op, GlobalVar):
-                called.add(node.op.name)
-            is_placed = is_placed or (isinstance(node, Call) and node.op is DEVICE_COPY)
+        is_placed = is_placed or any(isinstance(n, Call) and n.op is DEVICE_COPY for n in post_order(func))
     if not is_placed:
         return None
-    entries = {"main", *(gv.name for gv, _ in mod.graph_functions() if gv.name not in called)}
-    found = Devices(mod, is_lowered=True, entries=entries)
+    found = Devices(mod, is_lowered=True, entries=entries(mod))
     for fault in found.faults:
         raise VerifyError(fault.message, span=fault.node.span, hint=_HINT)
     return found
