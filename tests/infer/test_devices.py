@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 from legato.base.device import HOST, Device, as_device
 from legato.base.errors import CompileError, VerifyError
 from legato.base.node import transform
-from legato.infer.devices import Devices, verify_devices
+from legato.infer.devices import Devices, entries, verify_devices
 from legato.infer.domains import leaves
 from legato.infer.infer import infer
 from legato.interp import evaluate
@@ -20,6 +19,7 @@ from legato.ir.module import Module
 from legato.ir.parser import parse
 from legato.ir.scope import post_order
 from legato.ops import table
+from legato.transform import table as passes
 from legato.transform.eliminate_dead import EliminateDead
 from legato.transform.plan_devices import PlanDevices
 from tests.graphs import programs
@@ -174,7 +174,44 @@ def test_a_long_chain() -> None:
         if n % 1000 == 0:
             e = Call(ON_DEVICE, (e,), OnDeviceAttrs(("cuda", "cuda:1")[n // 1000 % 2]), ty=e.ty)
     planned = PlanDevices()(Module.from_expr(func.with_children((x, e))))
-    verify_devices(planned)
     nodes = post_order(planned["main"])  # type: ignore[arg-type]  # a function
     assert sum(isinstance(n, Call) and n.op is DEVICE_COPY for n in nodes) == 100
-    assert evaluate(planned, [np.ones(3, np.float32)]).tolist() == [1, 1, 1]
+
+
+@examples(6)
+@given(language.programs(size=30), st.integers(0, 1 << 30))
+def test_passes_keep_plans(program: language.Program, seed: int) -> None:
+    """Whatever pass a planned program goes through, it is read on devices where it is."""
+    planned = placed(program.module, seed)[1]
+    for name, p in passes().items():
+        if name in ("low-precision", "fuse") or (name == "defunctionalize" and program.gives_functions):
+            continue
+        new = p()(planned)
+        new = PlanDevices(calls=True)(new) if name == "defunctionalize" else new
+        found = Devices(new, is_lowered=True, entries=entries(new))
+        assert [fault.message for fault in found.faults] == [], name
+
+
+def test_values_without_parts_lie_everywhere() -> None:
+    planned = PlanDevices()(
+        module("""type List[A] { Cons(A, List[A]), Nil }
+        def @main(%x: Tensor[(3,), float32]) {
+          let %n = Nil;
+          (Cons(on_device(negative(%x), virtual_device="cuda", constrain_result=True), %n),
+           Cons(on_device(exp(on_device(%x, virtual_device="cuda")), virtual_device="cpu", constrain_result=True), %n))
+        }""")
+    )
+    assert planned["main"].attrs["result_virtual_device"] == "cuda:0, cpu:0"  # type: ignore[union-attr]  # a function
+
+
+def test_results_of_type_variables() -> None:
+    mod = module("""def @id[A](%x: A) -> A { %x }
+        def @main(%x: Tensor[(3,), float32], %y: Tensor[(3,), float32]) {
+          let %t = @id((%x, on_device(negative(%y), virtual_device="cuda")));
+          (%t.0, on_device(exp(%t.1), virtual_device="cuda"))
+        }""")
+    planned = PlanDevices()(mod)
+    main = planned["main"]
+    assert isinstance(main, Function)
+    assert main.attrs["param_virtual_devices"] == ("cuda:0", "cuda:0")
+    assert main.attrs["result_virtual_device"] == "cuda:0, cpu:0"

@@ -5,8 +5,8 @@
     if, match       all branches give their values on one device; the host reads conditions and extents
     let, tuples, references, data types: where the values lie that they bind, hold, are made of
 
-Constants lie wherever they are read. What nothing else decides is open: parameters lie where the result does, results
-on the primary device, what the host reads on the host.
+Constants, and values of data types without parts, lie wherever they are read. What nothing else decides is open:
+parameters lie where the result does, results on the primary device, what the host reads on the host.
 """
 
 from __future__ import annotations
@@ -111,6 +111,7 @@ class Devices:
     _vars: dict[Var, Domain] = field(default_factory=dict)
     _globals: dict[GlobalVar, Domain] = field(default_factory=dict)
     _fields: dict[tuple[object, int, int], list[Leaf]] = field(default_factory=dict)
+    _anywhere: set[Var] = field(default_factory=set)
     _fixed: set[int] = field(default_factory=set)  # calls of on_device whose values lie where they say
     _free: list[tuple[Domain, Domain]] = field(default_factory=list)
     _kept: list[Expr] = field(default_factory=list)  # ids are keys, so the nodes they name must live
@@ -124,10 +125,12 @@ class Devices:
     # ------------------------------------------------------------------ answers
 
     def of(self, node: Expr) -> Domain:
-        """The domain of a node; another one every time for constants, which lie wherever they are read."""
+        """The domain of a node; another one every time for what lies wherever it is read."""
         match node:
             case Constant():
                 return Leaf()
+            case _ if self._is_anywhere(node):
+                return self._new(node.ty)
             case Var():
                 return self._var(node)
             case GlobalVar():
@@ -140,6 +143,18 @@ class Devices:
                 return self._new(node.ty)
             case _:
                 return self._of[id(node)]
+
+    def _is_anywhere(self, node: Expr) -> bool:
+        """Whether a node is a constant, or a value of a data type without parts; or bound to one."""
+        match node:
+            case Var():
+                return node in self._anywhere
+            case Tuple(fields):
+                return bool(fields) and all(map(self._is_anywhere, fields))
+            case Call(op=Constructor(), args=()):
+                return True
+            case _:
+                return isinstance(node, Constant)
 
     def result(self, func: Function) -> Domain:
         """The domain of what a function gives: that of its body, unless that is a constant."""
@@ -198,7 +213,10 @@ class Devices:
                     if believed:
                         self._believe(node)
             for let in bound.get(id(node), ()):
-                self._unify(self._var(let.var), self.of(node), let)
+                if self._is_anywhere(node):
+                    self._anywhere.add(let.var)
+                else:
+                    self._unify(self._var(let.var), self.of(node), let)
 
     def _fix(self, node: Expr) -> None:
         """Notes calls of on_device whose value is bound by a let or the result of a function: it stays there."""
@@ -304,9 +322,11 @@ class Devices:
         return found
 
     def _given(self, call: Call, result: Domain) -> Domain:
-        """The domain of a call of a function with this `result`."""
+        """The domain of a call of a function with this `result`, which may be of type variables."""
         if not self.crosses:
-            return result
+            found = self._new(call.ty)
+            self._unify(found, result, call)
+            return found
         self.boundaries[id(call)] = result
         value = self._apart(result, call.ty)
         self.reads.append(Read(call, -1, result, value, by_host=False))

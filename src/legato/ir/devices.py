@@ -20,7 +20,7 @@ from legato.base.errors import CompileError
 from legato.ir.attr_record import Attrs
 from legato.ir.expr import Call, Expr
 from legato.ir.op import Op, Relation, Sample
-from legato.ir.types import TensorType, Type
+from legato.ir.types import Dim, TensorType, Type
 
 __all__ = ["DEVICE_COPY", "ON_DEVICE", "PARAMS", "PLACING", "RESULT", "DeviceCopyAttrs", "OnDeviceAttrs",
            "device_copy"]  # fmt: skip
@@ -92,6 +92,10 @@ def _copied(data: np.ndarray[Any, Any], attrs: DeviceCopyAttrs) -> np.ndarray[An
     return data.copy()
 
 
+def _value(data: tuple[Dim, ...] | None, attrs: Attrs, ty: Type) -> tuple[Dim, ...] | None:
+    return data
+
+
 _THERE: Final[Mapping[str, str]] = {"src_virtual_device": "cpu", "dst_virtual_device": "cuda:1"}
 
 ON_DEVICE = Op(
@@ -100,6 +104,7 @@ ON_DEVICE = Op(
     attrs=OnDeviceAttrs,
     type_rel=_on_device_type,
     reference=_on_device,
+    value=_value,
     samples=(
         Sample((((3, 5), "float32"),), {"virtual_device": "cuda:1"}, exact=True),
         Sample((((), "int64"),), {"virtual_device": "cpu", "constrain_result": True}, exact=True),
@@ -115,6 +120,7 @@ DEVICE_COPY = Op(
     attrs=DeviceCopyAttrs,
     type_rel=_copy_type,
     reference=_copied,
+    value=_value,
     samples=(
         Sample((((3, 5), "float32"),), dict(_THERE), exact=True),
         Sample((((), "int64"),), dict(_THERE), exact=True),
