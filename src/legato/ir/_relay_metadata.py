@@ -116,10 +116,10 @@ class NodeValues:
         attrs = mapping(node.get("attrs"))
         if attrs.get("device_type_int") == "-1":
             return ""
-        index = 0 if attrs.get("virtual_device_id") == "-1" else _number(node, "virtual_device_id")
-        scope = text(self._value(_number(node, "memory_scope"), 0).value or "")
+        index = 0 if attrs.get("virtual_device_id") == "-1" else number_in(node, "virtual_device_id")
+        scope = text(self._value(number_in(node, "memory_scope"), 0).value or "")
         try:
-            return str(Device(as_device(_number(node, "device_type_int")).kind, index, scope))
+            return str(Device(as_device(number_in(node, "device_type_int")).kind, index, scope))
         except CompileError as error:
             raise Bad(error.message) from None
 
