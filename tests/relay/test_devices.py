@@ -15,6 +15,7 @@ from legato.base.node import transform
 from legato.interp import evaluate
 from legato.ir.devices import DEVICE_COPY
 from legato.ir.expr import Call, Expr
+from legato.pipelines import DEFAULT
 from legato.relay.devices import CompilationConfig, VirtualDevice, make_compilation_config
 
 
@@ -99,6 +100,6 @@ def test_what_is_planned_is_verified() -> None:
     assert caught.value.message == "tensors are read on devices where they are not"
     assert caught.value.details == ("function: a tensor lies on cuda:1, wanted on cuda:0",)
     with pytest.raises(VerifyError, match="a tensor lies on cuda:1, wanted on cuda:0"):
-        legato.compile(wrong, passes=[p for p in legato.pipelines.DEFAULT if p.name != "plan-devices"])
+        legato.compile(wrong, passes=[p for p in DEFAULT if p.name != "plan-devices"])
     with pytest.raises(CompileError, match="a tensor lies on cuda:1, wanted on cuda:0"):
         legato.compile(wrong)
