@@ -45,8 +45,6 @@ FACES = (
     "profile",
 )
 SILENT = {
-    "collect_device_info": {"expr"},  # a program runs on one device
-    "collect_device_annotation_ops": {"expr"},
     "bound_type_vars": {"mod"},  # all is in the expression
     "all_type_vars": {"mod"},
     "transform": {"context"},  # of a pass: those who override it may want it

@@ -37,7 +37,16 @@ PYTHON = {
     "README": blocks("python"),
     **{
         page: blocks("python", (ROOT / f"docs/{page}.md").read_text())
-        for page in ("from_tvm_relax", "layouts", "operators", "passes_ablation", "relax", "running", "shapes")
+        for page in (
+            "devices",
+            "from_tvm_relax",
+            "layouts",
+            "operators",
+            "passes_ablation",
+            "relax",
+            "running",
+            "shapes",
+        )
     },
 }
 

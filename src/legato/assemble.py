@@ -96,7 +96,9 @@ class Assembler:
             and self.compiler is not None
             and self.compiler == _compiler(self.build)
         ):
-            self._keep(emitted, lowered.groups.fresh, code, {**lowered.names, **program.copies}, hosts)
+            self._keep(
+                emitted, lowered.groups.fresh, code, {**lowered.names, **program.device_copies, **program.copies}, hosts
+            )
         return Objects({name: code[name] for name in program.facts}, hosts, compiled)
 
     def _made(self, texts: Iterable[str], expected: int) -> tuple[list[bytes], int]:

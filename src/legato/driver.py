@@ -305,6 +305,7 @@ def _compiled(mod: Module, options: CompileOptions) -> Compiled:
         is_all = peak_memory(program.functions, program.plans)[1]
         by_reference = sum(not record.is_outside for record in program.host_ops)
         stats = {"host_operators": by_reference, "kernels": len(program.facts), "recursive": int(not is_all)}
+        stats |= {"devices": len(program.devices)} if program.devices else {}
         stages = {name: str(m) for name, m in observer.kept.items()}
         functions = entries(lowered.module, program, image.exports, bodies)
         functions["main"] = replace(functions["main"], donated=options.donate)

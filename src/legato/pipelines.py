@@ -28,6 +28,7 @@ from legato.transform.nest_concats import NestConcats
 from legato.transform.outline_branches import OutlineBranches
 from legato.transform.pass_ import Pass
 from legato.transform.place_shared import PlaceShared
+from legato.transform.plan_devices import PlanDevices
 from legato.transform.read_programs import ReadPrograms
 from legato.transform.resolve_casts import ResolveCasts
 from legato.transform.separate_dims import SeparateDims
@@ -52,6 +53,8 @@ __all__ = [
 DEFAULT: tuple[Pass, ...] = (
     InferTypes(),
     # Every expression is typed from here on; passes type what they make.
+    PlanDevices(),
+    # Every tensor lies on one device, where all that read it do: device_copy makes others.
     ExpandCalls(),
     CutPadded(),
     PlaceShared(),
@@ -64,6 +67,8 @@ DEFAULT: tuple[Pass, ...] = (
     Specialize(),
     Defunctionalize(),
     # No function is a value or has type variables, and matches are flat: first-order form.
+    PlanDevices(calls=True),
+    # Closures of several devices may have become one function.
     Inline(),
     ResolveCasts(),
     # Every dim is one of the function's own, or brought by a call, a branch, a pattern.

@@ -436,3 +436,22 @@ def @main(%input.1: Tensor[(1, 3, 6, 6), float32] /* ty=Tensor[(1, 3, 6, 6), flo
     main = module["main"]
     assert isinstance(main, Function)
     assert str(main.body.ty) == "Tensor[(1, 8), float32]"
+
+
+def test_devices_in_the_metadata() -> None:
+    devices = [
+        {"type_key": "VirtualDevice",
+         "attrs": {"device_type_int": kind, "virtual_device_id": index, "target": "0", "memory_scope": scope}}
+        for kind, index, scope in (("2", "1", "7"), ("1", "-1", "0"), ("-1", "-1", "0"), ("99", "0", "0"))
+    ]  # fmt: skip
+    section = _metadata({"VirtualDevice": [*devices, {"type_key": "runtime.String", "repr_str": "global"}]}, [])
+    func = _main(f"""
+def @main(%x {{virtual_device=meta[VirtualDevice][0]}}: int8, %y {{virtual_device=meta[VirtualDevice][2]}}: int8,
+          virtual_device=meta[VirtualDevice][1]) {{
+  on_device(%x, virtual_device=meta[VirtualDevice][0], constrain_result=True)
+}}{section}""")
+    assert dict(func.attrs) == {"param_virtual_devices": ("cuda:1/global", ""), "result_virtual_device": "cpu:0"}
+    assert isinstance(func.body, Call)
+    assert func.body.attrs.virtual_device == "cuda:1/global"
+    with pytest.raises(ParseError, match="99 is no device"):
+        _main(f"def @main(%x: int8, virtual_device=meta[VirtualDevice][3]) {{ %x }}{section}")

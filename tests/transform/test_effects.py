@@ -167,5 +167,5 @@ def @main(%x: Tensor[(n,), float32]) {
 }"""
     module = legato.parse('#[version = "0.0.5"]\n' + text)
     x = np.arange(3, dtype=np.float32)
-    for passes in (DEFAULT, DEFAULT[:2]):
+    for passes in (DEFAULT, DEFAULT[:3]):
         assert same(evaluate(run(module, passes), [x]), evaluate(module, [x]))

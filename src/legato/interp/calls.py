@@ -25,6 +25,7 @@ from legato.interp.packed import call_outside
 from legato.interp.values import Closure, Data, Value
 from legato.ir.attrs import default_attrs
 from legato.ir.call_tir import CALL_TIR, CallTirAttrs, program_dims, program_fault
+from legato.ir.devices import ON_DEVICE
 from legato.ir.expr import Call, Constructor, Expr, callee_name
 from legato.ir.op import Op
 from legato.ir.packed import OUTSIDE
@@ -58,6 +59,8 @@ def apply(context: Context, env: Activation, node: Call, callee: Value, args: Se
             attrs = context.attrs(env, node) if isinstance(node.op, Op) else default_attrs(callee)
             if callee is CALL_TIR:
                 return _call_tir(context, env, args, attrs)
+            if callee is ON_DEVICE:
+                return args[0]  # of any type, a function too
             if callee in OUTSIDE:
                 return call_outside(context, env, node, callee, args)
             result = apply_operator(context.asked, id(node), callee, args, attrs, node.ty, env.dims)

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from legato.base.errors import TypeCheckError
 from legato.ir import sugar
 from legato.ir.call_tir import CALL_TIR
+from legato.ir.devices import PLACING
 from legato.ir.op import Op
 from legato.ir.packed import OUTSIDE
 from legato.ir.tensor_to_shape import TENSOR_TO_SHAPE
@@ -21,7 +22,7 @@ Ops = Mapping[str, Op] | Sequence[Op]
 
 def op_table(ops: Ops) -> dict[str, Op]:
     """`ops` by name, and the compiler's own where no other is called so."""
-    own = {op.name: op for op in (CALL_TIR, TENSOR_TO_SHAPE, *OUTSIDE, *UPDATES, *VIEWS)}
+    own = {op.name: op for op in (CALL_TIR, TENSOR_TO_SHAPE, *OUTSIDE, *PLACING, *UPDATES, *VIEWS)}
     return own | (dict(ops) if isinstance(ops, Mapping) else {op.name: op for op in ops})
 
 

@@ -15,9 +15,10 @@ from legato.base.lexer import Token
 from legato.base.node import transform
 from legato.ir._hints import FIELDS
 from legato.ir._names import KEYWORDS
-from legato.ir._parse_leaves import GROWS, LEAVES, LeafParser
+from legato.ir._parse_leaves import DEVICE, GROWS, LEAVES, LeafParser
 from legato.ir._text_calls import adapted_call, operator_call
 from legato.ir.clauses import Clause
+from legato.ir.devices import PARAMS, RESULT
 from legato.ir.expr import (
     Call,
     Constant,
@@ -335,6 +336,7 @@ class ExprParser(LeafParser):
         stream = self.stream
         attrs: dict[str, Any] = {}
         params: dict[str, Var] = {}
+        placed: list[str] = []
         stream.expect("(")
         while not stream.accept(")"):
             if self._attribute_follows():
@@ -347,9 +349,14 @@ class ExprParser(LeafParser):
                 if len(params) == MAX_PARAMS:
                     raise stream.error(f"a function has more than {MAX_PARAMS} parameters", token)
                 params[name] = var
+                placed.append(self._placed)
                 self._declare(name, var)
             if not stream.accept(",") and not stream.at(")"):
                 raise stream.unexpected("`,` or `)`")
+        if any(placed):
+            attrs.setdefault(PARAMS, tuple(placed))
+        if DEVICE in attrs:
+            attrs.setdefault(RESULT, attrs.pop(DEVICE))
         return list(params.values()), attrs
 
     def _if(self) -> Rule:

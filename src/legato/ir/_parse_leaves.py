@@ -22,16 +22,18 @@ from legato.ir._parse_types import TypeParser, name_of
 from legato.ir._relay_metadata import NodeGraph
 from legato.ir._relay_ops import RENAMED
 from legato.ir.clauses import Pattern, PatternConstructor, PatternTuple, PatternVar, PatternWildcard
+from legato.ir.devices import PARAMS, RESULT
 from legato.ir.expr import Call, Constant, Constructor, Expr, GlobalVar, Shape, Var
 from legato.ir.op import Op
 from legato.ir.types import GlobalTypeVar, TensorType, scalar_type, tensor_type
 
-__all__ = ["GROWS", "LEAVES", "Known", "LeafParser"]
+__all__ = ["DEVICE", "GROWS", "LEAVES", "Known", "LeafParser"]
 
 LEAVES: Final = frozenset({"local", "global", "int", "float"})  # tokens that are an operand
 _PARTS: Final = frozenset({"ident", "int", "float"})  # tokens that continue a name, and what may stand between them:
 _JOINTS: Final = frozenset({".", "-", "/", ":"})
-_DEVICES: Final = ("virtual_device", "param_virtual_devices", "result_virtual_device")  # read and dropped
+DEVICE: Final = "virtual_device"  # what TVM calls a device, of parameters, functions and calls of on_device
+_DEVICES: Final = (DEVICE, PARAMS, RESULT)
 GROWS: Final = ("(", ".", "[")  # what may follow an operand and make more of it
 
 
@@ -56,6 +58,7 @@ class LeafParser:
         self._tokens = stream.tokens
         self._vars: dict[str, Var] = {}
         self._undo: list[tuple[str, Var | None]] = []
+        self._placed = ""  # where the variable lies that was bound last
         self._graph: dict[str, Expr] = {}
         self._made: set[int] = set()  # the nodes of graph bindings, by identity: the table above keeps them
         self._long: dict[str, dict[int, set[str]]] = {}  # names that are no identifiers, by their start and length
@@ -83,9 +86,12 @@ class LeafParser:
             raise stream.error(f"`%{token.text}` names a graph binding, not a variable", token,
                                hint='variables have a letter in their name, or quotes: %"0"')  # fmt: skip
         name = self._long_name(token)
-        if stream.at("{") and stream.at("virtual_device", ahead=1):
-            while not stream.accept("}") and not stream.at_kind("eof"):
-                stream.next()
+        self._placed = ""
+        if stream.accept("{"):
+            stream.expect(DEVICE)
+            stream.expect("=")
+            self._placed = self._device()
+            stream.expect("}")
         ty = self.types.type() if stream.accept(":") else None
         return name, Var(name, ty=ty, span=stream.span(token))
 
@@ -201,9 +207,22 @@ class LeafParser:
             raise self.stream.error(f"attribute `{name}` is given twice", token)
         self.stream.expect("=")
         if name in _DEVICES and self.stream.at("meta"):
-            self._skip_meta()
+            device = self._device()
+            attrs.update({name: device} if device else {})
         else:
             attrs[name] = self.types.value()
+
+    def _device(self) -> str:
+        """The device that `meta[…][…]` is; "" where the text has no metadata: TVM printed programs without, too."""
+        try:
+            has_devices = self._known.section().count("VirtualDevice") > 0
+        except (ParseError, Bad):
+            has_devices = False
+        if has_devices:
+            found = self.meta()
+            return found if isinstance(found, str) else ""
+        self._skip_meta()
+        return ""
 
     def _skip_meta(self) -> None:
         """Passes over `meta[…][…]`."""

@@ -5,7 +5,7 @@
 Node 0 is null, the root a Map from keys ("relay.Constant", "tir.SizeVar") to Arrays; `meta[key][i]` is entry i of one.
 A node has "type_key" and, by kind: "attrs" (whose values are texts: numbers, or numbers of other nodes), "data" and
 "keys" (Array and Map), "repr_str" (String). Read are constants, integers, floats, strings, arrays, maps from strings,
-variables of dims and arithmetic over them; other kinds are refused by name.
+variables of dims and arithmetic over them, devices; other kinds are refused by name.
 
 An array is a header of little-endian fields (magic, reserved, device, rank, dtype code, bits, lanes, extents, number of
 bytes) and the elements, row-major.
@@ -25,6 +25,8 @@ import numpy as np
 from legato.arith.expr import Expr as DimExpr
 from legato.arith.expr import Op, binary, const, fresh
 from legato.base import dtype as dt
+from legato.base.device import Device, as_device
+from legato.base.errors import CompileError
 from legato.base.limits import MAX_NUMBER
 from legato.ir._json_checks import Bad, items, mapping, pick, text
 
@@ -98,6 +100,8 @@ class NodeValues:
             return _Value(text(node.get("repr_str")))
         if short == "Array":
             return self._several(items(node.get("data", [])), depth)
+        if short == "VirtualDevice":
+            return _Value(self._device(node))
         if short in ("Map", "StrMap"):
             members = self._several(items(node.get("data", [])), depth)
             return members._replace(value=_pairs(node, members.value))
@@ -106,6 +110,18 @@ class NodeValues:
     def _several(self, entries: list[Json], depth: int) -> _Value:
         parts = [self._value(entry, depth + 1) for entry in entries]
         return _over(tuple(part.value for part in parts), parts)
+
+    def _device(self, node: Mapping[str, Json]) -> str:
+        """A device as text; "" for one of no kind, by which TVM says nothing."""
+        attrs = mapping(node.get("attrs"))
+        if attrs.get("device_type_int") == "-1":
+            return ""
+        index = 0 if attrs.get("virtual_device_id") == "-1" else number_in(node, "virtual_device_id")
+        scope = text(self._value(number_in(node, "memory_scope"), 0).value or "")
+        try:
+            return str(Device(as_device(number_in(node, "device_type_int")).kind, index, scope))
+        except CompileError as error:
+            raise Bad(error.message) from None
 
     def _dim(self, node: Mapping[str, Json], kind: str, depth: int) -> _Value:
         if kind in ("tir.Var", "tir.SizeVar"):

@@ -21,6 +21,7 @@ from legato.base.graph import components
 from legato.base.node import post_order
 from legato.ir._dims import free_dims
 from legato.ir.callees import Callee, Callees
+from legato.ir.devices import PLACING
 from legato.ir.dim_values import dim_pairs
 from legato.ir.expr import (
     Call,
@@ -53,6 +54,7 @@ class Effect(enum.Flag):
     LOOPS = enum.auto()  # may not end
 
 
+_SURE: Final = (*UPDATES, *PLACING)  # operators without a compute that cannot fail
 _PARTIAL: Final = Effect.FAILS | Effect.LOOPS
 
 
@@ -180,7 +182,7 @@ class _Behaviour:
                 return Effect.NONE if node.complete else Effect.FAILS
             case Call(op=Op() as op):
                 found = Effect.CELLS if op.stateful else Effect.NONE
-                return found | (Effect.FAILS if op.compute is None and op not in UPDATES else Effect.NONE)
+                return found | (Effect.FAILS if op.compute is None and op not in _SURE else Effect.NONE)
             case Call(op=Constructor()):
                 return Effect.NONE
             case Call():

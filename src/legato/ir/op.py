@@ -111,6 +111,8 @@ class Op(Expr):
                extents that the type relation made (`Relation.fresh`), in order. Compiled code cuts its results.
     expand:    (builder, *arguments, attrs) -> expression: the call by other operators, within lets of the builder. It
                takes the place of the call in compiled code; a dim that the type relation made is there what it is.
+    on_host:   names of arguments that the host reads, for extents, wherever the tensors of the call lie.
+    of_extents: the result depends on the extents of arguments alone: the host has it, if nobody else wants it.
     stateful:  the result is not a function of the arguments alone: never merged, moved or folded.
     text_defaults: attributes that stand for something else than the record's default where a text leaves them out,
                as they do in Relay's text (whose Python functions had other defaults than its records).
@@ -130,6 +132,8 @@ class Op(Expr):
     narrow: Narrow | Callable[[Any], Narrow] = Narrow.NEVER
     padded: Op | None = None
     expand: Callable[..., Expr] | None = None
+    on_host: tuple[str, ...] = ()
+    of_extents: bool = False
     stateful: bool = False
     text_defaults: Mapping[str, Any] = field(default_factory=dict)
     samples: tuple[Sample, ...] = ()

@@ -9,7 +9,7 @@
             | "attributes" "(" attr,* ")"                                *of the module
             | "constant" @name "=" meta                                  *an array that host functions name
     func    = [binders] "(" (param | attr),* ")" ["->" type] "{" body "}"
-    param   = %x [":" type]                  `{virtual_device=…}` behind the name is read and dropped
+    param   = %x [":" type]                  `{virtual_device=meta[…][…]}` may follow the name
     attr    = name "=" value
     binders = "[" binder,* [";" binder,*] "]"                            *behind `;`: dims that the body introduces
     binder  = A [":" Kind] | n ":" "ShapeVar" ["(" bound "," bound ")"]  *a dim with its range; bound = int | "?"

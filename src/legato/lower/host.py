@@ -8,6 +8,7 @@ are run by their reference. A function that calls itself in tail position become
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from legato.arith.expr import Var, fresh
 from legato.arith.substitute import variables
@@ -23,6 +24,7 @@ from legato.lower.deferred import called
 from legato.lower.functions import LoweredModule
 from legato.lower.hosts.blocks import lower_block
 from legato.lower.hosts.body import Body
+from legato.lower.hosts.devices import Lying, lying, module_devices, require_arguments, with_constants
 from legato.lower.hosts.frame import Frame
 from legato.lower.hosts.loops import changing, lower_loop, tail_calls
 from legato.lower.hosts.magnitude import fits
@@ -48,23 +50,34 @@ def lower_hosts(lowered: LoweredModule, target: Target) -> HostProgram:
         if isinstance(func, Func):
             program.kernels[gv.name] = func
     add_written(program, (program.kernels[name] for name in sorted(lowered.written)))
-    hosts = {gv.name: _function(Frame(lowered, program), gv, graph) for gv, graph in mod.graph_functions()}
+    devices = module_devices(mod)
+    hosts = {
+        gv.name: _function(Frame(lowered, program, devices=devices), gv, graph) for gv, graph in mod.graph_functions()
+    }
     program.functions = {name: host.func for name, host in hosts.items()}
+    places = {name: host.lying for name, host in hosts.items()}
+    require_arguments(program.functions, places)
+    program.functions = {name: with_constants(f, program, places) for name, f in program.functions.items()}
+    if any(places.values()):
+        read = {name for f in program.functions.values() for _, name in f.constants}
+        program.constants = {name: node for name, node in program.constants.items() if name in read}
     for together in components({name: called(f) for name, f in program.functions.items()}):
         for name in together:  # those that it calls, but for itself, are planned
-            program.functions[name] = _planned(hosts[name], program)
+            program.functions[name] = _planned(replace(hosts[name], func=program.functions[name]), program)
     _drop_copies(program)
     return program
 
 
 @dataclass(frozen=True, slots=True)
 class _Host:
-    """A host function whose memory is not planned yet: `checks` come before, `results` are where its results belong."""
+    """A host function whose memory is not planned yet: `checks` come before, `results` are where its results belong.
+    `lying` has the devices of its tensors."""
 
     func: Func
     frame: Frame
     checks: list[Stmt]
     results: tuple[Buffer, ...]
+    lying: Lying
 
 
 def _function(frame: Frame, gv: ir.GlobalVar, func: ir.Function) -> _Host:
@@ -85,14 +98,17 @@ def _function(frame: Frame, gv: ir.GlobalVar, func: ir.Function) -> _Host:
     inputs = [handles.get(b, b) for b in flat_all(params)]
     words: tuple[Buffer | Var, ...] = (*inputs, *(given.get(d, d) for d in dims), *place.words)
     host = Func(gv.name, words, _with_extents(frame, out.done()), FuncKind.HOST, tuple(frame.constants.values()))
-    return _Host(host, frame, checks, tuple(b for b in flat(place.value) if b.rank))
+    results = tuple(b for b in flat(place.value) if b.rank)
+    return _Host(host, frame, checks, results, lying(frame, func, host, place))
 
 
 def _planned(host: _Host, program: HostProgram) -> Func:
     """The function with a plan of its memory, which is noted in `program`."""
     frame, checks, name = host.frame, host.checks, host.func.name
     sharing = Sharing(program.in_place, frozenset(program.copies.values()))
-    planned, program.plans[name] = plan_memory(host.func, frame.buffers, frame.views.within, sharing, host.results)
+    planned, program.plans[name] = plan_memory(
+        host.func, frame.buffers, frame.views.within, sharing, host.results, host.lying
+    )
     size = program.plans[name].size
     if variables(size):
         checks.append(frame.require(fits(size)))

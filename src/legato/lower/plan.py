@@ -1,4 +1,4 @@
-"""The memory plan: every buffer that a host function allocates gets a place in one arena.
+"""The memory plan: every buffer that a host function allocates gets a place in the arena of its device.
 
 Buffers whose lives (`lower.lives`) do not overlap share memory. Static sizes are placed largest first at the lowest
 free offset (greedy by size, Pisarchyk & Lee, "Efficient memory management for deep neural net inference", 2020),
@@ -8,13 +8,14 @@ symbolic ones in regions (`lower.regions`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from types import MappingProxyType
 
 from legato.arith.expr import Const, Expr, const, ne
 from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
+from legato.base.device import HOST, Device
 from legato.base.node import transform
 from legato.lower.lives import NOTHING_SHARED, Life, Lives, Pairs, Places, Sharing
 from legato.lower.regions import nested
@@ -28,12 +29,14 @@ __all__ = ["Plan", "plan_memory"]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Byte offsets of buffers in an arena of `size` bytes; `shared` are pairs (input, result) of places among the
-    parameters that a caller may give the same memory, if it needs the input no more."""
+    """Byte offsets of buffers in the `arenas` of their devices, which have `size` bytes together; `shared` are pairs
+    (input, result) of places among the parameters that a caller may give the same memory, if it needs the input no
+    more."""
 
     offsets: dict[Buffer, Expr]
     size: Expr
     shared: Pairs = ()
+    arenas: Mapping[Device, Expr] = field(default_factory=dict)
 
 
 def plan_memory(
@@ -42,8 +45,10 @@ def plan_memory(
     views: Places = MappingProxyType({}),
     sharing: Sharing = NOTHING_SHARED,
     results: Sequence[Buffer] = (),
+    devices: Mapping[Buffer, Device] = MappingProxyType({}),
 ) -> tuple[Func, Plan]:
-    """`func` with one arena that holds `buffers` (which its body uses freely), and the plan.
+    """`func` with an arena for each device that holds those of `buffers` (which its body uses freely) which lie there,
+    and the plan.
 
     `views` are buffers that lie in others, or in parameters or constants; `results` are the parameters that hold
     tensors in the end.
@@ -51,7 +56,9 @@ def plan_memory(
     params = [p for p in func.params if isinstance(p, Buffer) and p.rank]
     lives = Lives.find(func.body, buffers, params, results, views, sharing)
     own = [life for life in {id(life): life for life in lives.of.values()}.values() if life.home is None]
-    plan = _place(own)
+    on = _by_device(own, devices)
+    plans = {device: _place(there) for device, there in on.items()}
+    plan = _together(plans)
     shared = lives.shared(results)
     at = {p: n for n, p in enumerate(func.params)}
     plan = replace(plan, shared=tuple((at[param], at[result]) for param, result in shared.items()))
@@ -62,12 +69,30 @@ def plan_memory(
     for buffer, life in lives.of.items():
         if life.home is not None and buffer is not life.home and buffer not in same:
             body = View(buffer, life.home, const(0), body)
-    if not own:
-        return func.with_body(body), plan
-    arena = Buffer("arena", (plan.size,), dt.uint8)
-    for buffer in reversed([b for life in own for b in life.buffers if b not in same]):
-        body = View(buffer, arena, plan.offsets[buffer], body)
-    return func.with_body(Alloc(arena, body)), plan
+    for device, there in on.items():
+        arena = Buffer("arena" if device == HOST else f"arena_{device.name}", (plan.arenas[device],), dt.uint8)
+        for buffer in reversed([b for life in there for b in life.buffers if b not in same]):
+            body = View(buffer, arena, plan.offsets[buffer], body)
+        body = Alloc(arena, body)
+    return func.with_body(body), plan
+
+
+def _by_device(lives: Sequence[Life], devices: Mapping[Buffer, Device]) -> dict[Device, list[Life]]:
+    """The lives of memory on each device: kernels share what they read and write, and run on one."""
+    found: dict[Device, list[Life]] = {}
+    for life in lives:
+        (device,) = {devices.get(buffer, HOST) for buffer in life.buffers}
+        found.setdefault(device, []).append(life)
+    return found
+
+
+def _together(plans: Mapping[Device, Plan]) -> Plan:
+    """The plans of arenas as one."""
+    size: Expr = const(0)
+    for plan in plans.values():
+        size = size + plan.size
+    offsets = {buffer: offset for plan in plans.values() for buffer, offset in plan.offsets.items()}
+    return Plan(offsets, simplify(size), arenas={device: plan.size for device, plan in plans.items()})
 
 
 def _with_copies(body: Stmt, lives: Lives, shared: Mapping[Buffer, Buffer]) -> Stmt:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from legato.base.errors import UnsupportedError
 from legato.base.node import post_order
+from legato.ir.devices import ON_DEVICE
 from legato.ir.expr import Call, Expr, Function, GlobalVar, If, Match
 from legato.ir.module import Module
 from legato.ir.op import Op
@@ -73,6 +74,8 @@ def _reason(node: Expr, mod: Module) -> str | None:
     match node:
         case Call(op=GlobalVar() as callee) if not isinstance(mod.functions.get(callee), Function):
             return f"a direct call of the loop program @{callee.name}"
+        case Call(op=Op() as op) if op is ON_DEVICE:
+            return "on_device, which the pass plan-devices takes away"
         case Call(op=Op() as op) if op in VIEWS:
             return f"{op.name}, which lowering makes"
         case _:

@@ -98,6 +98,7 @@ class Dynamic:
             type_rel=self._relation,
             reference=self._reference,
             expand=self._expand,
+            on_host=self._computed,
             samples=samples,
             doc=doc,
         )

@@ -325,6 +325,7 @@ shape_of = Op(
     value=lambda data, attrs, ty: ty.shape,
     fusion=Fusion.OPAQUE,
     cost=_written,
+    of_extents=True,
     samples=(
         Sample((((2, 3, 4), "float32"),), exact=True),
         Sample((((), "bool"),), {"dtype": "int64"}, exact=True),
@@ -353,6 +354,7 @@ ndarray_size = Op(
     value=lambda data, attrs, ty: (product(ty.shape),),
     fusion=Fusion.OPAQUE,
     cost=_written,
+    of_extents=True,
     samples=(Sample((((2, 3, 4), "float32"),), exact=True), Sample((((), "bool"),), {"dtype": "int64"}, exact=True)),
     doc="The number of elements of a tensor.",
 )

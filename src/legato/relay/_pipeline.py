@@ -17,6 +17,7 @@ from legato.transform.fold_scale import FoldScale
 from legato.transform.fuse import Fuse
 from legato.transform.infer_types import InferTypes
 from legato.transform.pass_ import Pass
+from legato.transform.plan_devices import PlanDevices
 from legato.transform.simplify import Simplify
 from legato.transform.to_a_normal import ToANormal
 from legato.transform.to_graph import ToGraph
@@ -26,6 +27,7 @@ __all__ = ["pipeline"]
 # Passes under Relay's names and at Relay's levels; `OPTIONAL` says which of them code can do without.
 _NAMES: Final[Mapping[type[Pass], PassInfo]] = {
     InferTypes: PassInfo(0, "InferType"),
+    PlanDevices: PassInfo(0, "PlanDevices"),
     ToGraph: PassInfo(0, "ToGraphNormalForm"),
     FoldConstant: PassInfo(2, "FoldConstant"),
     Canonicalize: PassInfo(0, "SimplifyInference"),

@@ -67,6 +67,7 @@ from legato.relay._passes import (
 from legato.relay._spans import CapturePostDfsIndexInSpans, LabelOps
 from legato.relay._sparse_passes import Conv2dToSparse, Conv2dToSparse2, DenseToSparse
 from legato.relay._steps import of_steps
+from legato.relay.devices import PlanDevices
 from legato.relay.module import IRModule
 from legato.transform.canonicalize import Canonicalize
 from legato.transform.eliminate_common import EliminateCommon
@@ -89,11 +90,11 @@ __all__ = ["AlterOpLayout", "AnnotateSpans", "AnnotateTarget", "BatchingOps", "C
            "InlineCompilerFunctionsBoundTo", "InlinePrimitives", "LabelOps", "LambdaLift",
            "LayoutConfig", "Legalize", "MergeCompilerRegions", "MergeComposite", "ModulePass",
            "OutlineCompilerFunctionsWithExistingGlobalSymbols", "PartialEvaluate", "PartitionGraph",
-           "Pass", "PassContext", "PassInfo", "PrintIR", "RemoveUnusedFunctions", "Sequential",
-           "SimplifyExpr", "SimplifyFCTranspose", "SimplifyInference", "SplitArgs", "ToANormalForm",
-           "ToANormalFormExpr", "ToBasicBlockNormalForm", "ToCPS", "ToGraphNormalForm",
-           "ToMixedPrecision", "UnCPS", "build_config", "function_pass", "module_pass", "to_cps",
-           "un_cps"]  # fmt: skip
+           "Pass", "PassContext", "PassInfo", "PlanDevices", "PrintIR", "RemoveUnusedFunctions",
+           "Sequential", "SimplifyExpr", "SimplifyFCTranspose", "SimplifyInference", "SplitArgs",
+           "ToANormalForm", "ToANormalFormExpr", "ToBasicBlockNormalForm", "ToCPS",
+           "ToGraphNormalForm", "ToMixedPrecision", "UnCPS", "build_config", "function_pass",
+           "module_pass", "to_cps", "un_cps"]  # fmt: skip
 
 
 def InferType() -> Pass:
@@ -276,7 +277,6 @@ _NOT_HERE: Final[Mapping[str, str]] = {
     "ManifestLifetimes": "memory is planned when the module is compiled; Executable.peak_memory says how much",
     "RemoveStandaloneReshapes": "there is no graph of lowered calls; lowering decides whether a reshape moves anything",
     "MarkCompilerFunctionsAsExtern": "nothing calls lowered functions; a function for a generator stays what it is",
-    "PlanDevices": "a program runs on one device",
 }
 
 

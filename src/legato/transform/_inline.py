@@ -12,6 +12,7 @@ from legato.arith.expr import fresh
 from legato.arith.substitute import variables
 from legato.base.node import rebuild
 from legato.ir._dims import free_dims
+from legato.ir.devices import PARAMS, RESULT
 from legato.ir.dim_values import dim_values
 from legato.ir.expr import Call, Expr, Function, GlobalVar
 from legato.ir.let import lets
@@ -90,7 +91,7 @@ def short_functions(mod: Module, size: int) -> dict[GlobalVar, Function]:
 
 def may_inline(func: Function, size: int) -> bool:
     """True if the body has at most `size` nodes and stands for a call: constraints are checked where one enters."""
-    return not func.attrs and len(list(islice(post_order(func.body), size + 1))) <= size
+    return func.attrs.keys() <= {PARAMS, RESULT} and len(list(islice(post_order(func.body), size + 1))) <= size
 
 
 def _is_recursive(start: GlobalVar, mod: Module) -> bool:

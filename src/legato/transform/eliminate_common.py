@@ -8,7 +8,8 @@ from math import copysign
 from typing import Any
 
 from legato.base.dataclass import dataclass
-from legato.base.node import transform
+from legato.base.node import post_order, transform
+from legato.ir.devices import PLACING
 from legato.ir.effects import Effects
 from legato.ir.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from legato.ir.module import Module
@@ -30,16 +31,36 @@ class EliminateCommon(FunctionPass):
         known: dict[tuple[object, ...], Expr] = {}
         kept: list[Expr] = []  # ids are keys, so the nodes they name must live
         effects = Effects(func, mod)
+        anywhere = _Anywhere(func)
 
         def step(node: Expr) -> Expr | None:
             key = None if effects.own(node) else _key(node)
-            if key is None:
+            if key is None or anywhere.has(node):
                 return None
             kept.append(node)
             return known.setdefault(key, node)
 
         body = transform(func.body, step)
         return func if body is func.body else replace(func, body=body)
+
+
+class _Anywhere:
+    """What reads nothing that lies somewhere, in a function with tensors on several devices: each device that wants it
+    computes it."""
+
+    def __init__(self, func: Function) -> None:
+        nodes = post_order([func.body])
+        self._found: set[int] | None = set() if any(isinstance(n, Call) and n.op in PLACING for n in nodes) else None
+
+    def has(self, node: Expr) -> bool:
+        """Whether `node`, whose operands have been asked about, is such a node; constants aside."""
+        if self._found is None or isinstance(node, Constant):
+            return False
+        operands = node.args if isinstance(node, Call) else node.children()
+        is_anywhere = all(isinstance(a, Constant) or id(a) in self._found for a in operands)
+        if is_anywhere:
+            self._found.add(id(node))
+        return is_anywhere
 
 
 def _ident(e: Expr) -> object:

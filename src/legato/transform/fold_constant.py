@@ -11,6 +11,7 @@ import numpy as np
 from legato.base.dataclass import dataclass
 from legato.base.node import transform
 from legato.ir.attrs import is_symbolic
+from legato.ir.devices import DEVICE_COPY
 from legato.ir.effects import Effects
 from legato.ir.expr import Call, Constant, Expr, Function, If, Tuple, TupleGetItem, constant
 from legato.ir.module import Module
@@ -28,7 +29,8 @@ class FoldConstant(FunctionPass):
     """Module → module whose constant parts are constants.
 
     A result that is much larger than what it is computed from stays a call: `full((1 << 20, 64))` is no constant.
-    Floats are those of kernels, whatever the caller has set: with `flush`, subnormal numbers count as 0.
+    Copies between devices stay. Floats are those of kernels, whatever the caller has set: with `flush`, subnormal
+    numbers count as 0.
     """
 
     name = "fold-constant"
@@ -55,7 +57,7 @@ class FoldConstant(FunctionPass):
     def _call(self, call: Call) -> Expr | None:
         op = call.op
         assert isinstance(op, Op)
-        if call.ty is None or not self._is_small(call) or is_symbolic(op, call.attrs):
+        if call.ty is None or op is DEVICE_COPY or not self._is_small(call) or is_symbolic(op, call.attrs):
             return None
         value = op.reference(*(_value(a) for a in call.args), *op.tail(call.attrs))
         return _wrapped(value, call.ty)

@@ -10,6 +10,7 @@ from legato.base.errors import UnsupportedError
 from legato.base.node import post_order
 from legato.ir import expr as ir
 from legato.ir.call_tir import CALL_TIR
+from legato.ir.devices import DEVICE_COPY
 from legato.ir.let import Binding, chain
 from legato.ir.op import Op
 from legato.ir.packed import OUTSIDE
@@ -161,6 +162,18 @@ def _call(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: Bod
     if frame.jump is not None and var in frame.jump.calls:
         frame.jump.emit(call, out)
         return ()
+    if isinstance(call.op, Op):
+        return _operator(frame, var, call, dest, out)
+    if isinstance(call.op, ir.GlobalVar):
+        return invoke(frame, var, call, dest, out)
+    if isinstance(call.op, ir.Function):
+        return compute(frame, var, call, frame.lowered.scalars[call.op], dest, out)
+    if isinstance(call.op, ir.Constructor):
+        return construct(frame, var, call, dest, out)
+    raise UnsupportedError(f"a call of a {type(call.op).__name__} in compiled code", span=call.span)
+
+
+def _operator(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: Body) -> Value:
     if call.op is CALL_TIR:
         return launch(frame, var, call, dest, out)
     if call.op is JOIN:
@@ -176,15 +189,20 @@ def _call(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: Bod
         return put(frame, var, call, out)
     if call.op is TENSOR_TO_SHAPE:
         return _dims(frame, call, out)
-    if isinstance(call.op, Op):
-        return (call_outside if call.op in OUTSIDE else host_op)(frame, var, call, dest, out)
-    if isinstance(call.op, ir.GlobalVar):
-        return invoke(frame, var, call, dest, out)
-    if isinstance(call.op, ir.Function):
-        return compute(frame, var, call, frame.lowered.scalars[call.op], dest, out)
-    if isinstance(call.op, ir.Constructor):
-        return construct(frame, var, call, dest, out)
-    raise UnsupportedError(f"a call of a {type(call.op).__name__} in compiled code", span=call.span)
+    if call.op is DEVICE_COPY:
+        return _copy(frame, var, call, dest, out)
+    return (call_outside if call.op in OUTSIDE else host_op)(frame, var, call, dest, out)
+
+
+def _copy(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: Body) -> Value:
+    """The copy of a tensor on another device."""
+    source = frame.atom(call.args[0])
+    assert isinstance(source, Buffer)
+    assert call.ty is not None
+    target = frame.place(call.ty, var.name, dest, out)
+    assert isinstance(target, Buffer)
+    out.append(frame.copy(source, target, between_devices=True))
+    return target
 
 
 def _cast(frame: Frame, value: ir.MatchCast, out: Body) -> Value:
@@ -196,8 +214,7 @@ def _cast(frame: Frame, value: ir.MatchCast, out: Body) -> Value:
 
 def _dims(frame: Frame, call: ir.Call, out: Body) -> Value:
     """The elements of a tensor as dims, which are known from here on."""
-    source = frame.atom(call.args[0])
-    assert isinstance(source, Buffer)
+    source = frame.on_host(call.args[0], out)
     assert isinstance(call.ty, ShapeType)
     dims = call.ty.dims or ()
     values = [Load(source, (const(n),)) for n in range(len(dims))]

@@ -10,7 +10,10 @@ from legato.arith.expr import Expr, Var
 from legato.arith.substitute import variables
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
+from legato.base.device import HOST
 from legato.base.errors import UnsupportedError
+from legato.infer.devices import Devices
+from legato.infer.domains import leaves
 from legato.ir import expr as ir
 from legato.ir._dims import free_dims
 from legato.ir.constraint import Constraint, demanded, sides
@@ -53,6 +56,8 @@ class Frame:
     Dims: `planned` have their values when the function is entered, and memory for what has no others is planned. Others
     are brought in the course of it: `known` are those that have values by now. `waiting` are equalities to be checked
     as soon as their dims are known.
+
+    devices: where tensors lie, unless all do on the host; `copied` are those that the host has of others.
     """
 
     lowered: LoweredModule
@@ -71,6 +76,8 @@ class Frame:
     planned: frozenset[Var] = frozenset()
     known: frozenset[Var] = frozenset()
     waiting: tuple[Constraint, ...] = ()
+    devices: Devices | None = None
+    copied: list[Buffer] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.homes = Homes(self.views)
@@ -154,15 +161,32 @@ class Frame:
         """A new buffer like `buffer`."""
         return self.placed(Buffer(buffer.name, buffer.shape, buffer.dtype, buffer.layout, buffer.scope), out)
 
-    def copy(self, source: Buffer, target: Buffer) -> Stmt:
-        """Copies a tensor, from one layout to another if need be."""
+    def copy(self, source: Buffer, target: Buffer, *, between_devices: bool = False) -> Stmt:
+        """Copies a tensor, from one layout to another if need be; from one device to another, whatever lies there."""
         if not target.rank:
             return Store(target, (), Load(source, ()))
         description = describe_copy(source, target)
         lowered = self.lowered.groups.copied(source, target, description)
         (kernel,), (program,) = lowered.group.kernels, lowered.kernels
         dims = tuple(description.dims)
-        return Launch((source, target, *(dims[n] for n in kernel.dims)), self.program.copy(kernel, program))
+        return Launch(
+            (source, target, *(dims[n] for n in kernel.dims)),
+            self.program.copy(kernel, program, between_devices=between_devices),
+        )
+
+    def on_host(self, expr: ir.Expr, out: Body) -> Buffer:
+        """A tensor that the host reads: a copy, if it lies on another device."""
+        source = self.atom(expr)
+        assert isinstance(source, Buffer)
+        if self.devices is None or not source.rank or not isinstance(expr, ir.Var):
+            return source
+        (leaf,) = leaves(self.devices.of(expr))
+        if self.devices.device(leaf) == HOST:
+            return source
+        target = self.placed(Buffer(source.name, source.shape, source.dtype), out)
+        self.copied.append(target)
+        out.append(self.copy(source, target, between_devices=True))
+        return target
 
     def require(self, fits: Expr) -> Stmt:
         """The check that memory is of the size that is meant."""

@@ -7,6 +7,7 @@ from dataclasses import field, replace
 
 from legato.arith.expr import Expr
 from legato.base.dataclass import dataclass
+from legato.base.device import HOST, Device
 from legato.base.span import Span
 from legato.base.target import Target
 from legato.ir import expr as ir
@@ -93,21 +94,30 @@ class HostProgram:
     host_ops: list[HostOpRecord] = field(default_factory=list)
     plans: dict[str, Plan] = field(default_factory=dict)
     sites: list[Site] = field(default_factory=list)
-    names: dict[int, str] = field(default_factory=dict)  # of constants, by identity
+    names: dict[tuple[int, Device], str] = field(default_factory=dict)  # of constants, by identity
     copies: dict[str, str] = field(default_factory=dict)  # names of kernels that copy, by what they do
+    device_copies: dict[str, str] = field(default_factory=dict)  # likewise, from one device to another
     fills: dict[str, str] = field(default_factory=dict)  # names of kernels that fill, by what they fill
 
-    def copy(self, kernel: StoredKernel, program: Func | bytes) -> str:
-        """The name of a copy kernel, which joins the kernels unless an equal one is there."""
-        name = self.copies.get(kernel.digest)
+    def copy(self, kernel: StoredKernel, program: Func | bytes, *, between_devices: bool = False) -> str:
+        """The name of a copy kernel, which joins the kernels unless an equal one is there. What is on another device
+        is never the same memory."""
+        known = self.device_copies if between_devices else self.copies
+        name = known.get(kernel.digest)
         if name is None:
-            name = self.copies[kernel.digest] = self.new_name("copy")
-            self.facts[name] = kernel.facts
+            name = known[kernel.digest] = self.new_name("device_copy" if between_devices else "copy")
+            self.facts[name] = replace(kernel.facts, in_place=()) if between_devices else kernel.facts
             if isinstance(program, Func):
                 self.kernels[name] = replace(program, name=name)
             else:
                 self.found[name] = Found(tuple(o.layout for o in kernel.outputs), kernel.facts, program)
         return name
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """The devices that have an arena, in the order of their names; none where the host alone has."""
+        found = {device for plan in self.plans.values() for device in plan.arenas}
+        return () if found <= {HOST} else tuple(sorted(found, key=str))
 
     def new_name(self, base: str) -> str:
         """A name that no kernel and no function has."""
@@ -133,9 +143,9 @@ class HostProgram:
             return self.facts[name].in_place
         return self.plans[name].shared if name in self.plans else ()
 
-    def constant(self, node: ir.Constant) -> str:
-        """The name of `node` in the constant segment."""
-        name = self.names.setdefault(id(node), f"c{len(self.names)}")
+    def constant(self, node: ir.Constant, device: Device = HOST) -> str:
+        """The name of `node` in the constant segment, where each device has its own."""
+        name = self.names.setdefault((id(node), device), f"c{len(self.names)}")
         self.constants[name] = node
         return name
 

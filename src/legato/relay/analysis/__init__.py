@@ -9,14 +9,13 @@ from legato.relay.analysis import sparse_conv2d, sparse_dense
 from legato.relay.analysis.counts import (
     analyze_relay,
     check_constant,
-    collect_device_annotation_ops,
-    collect_device_info,
     count_layers,
     extract_fused_functions,
     get_total_mac_number,
     list_op_freqs,
     search_fc_transpose,
 )
+from legato.relay.analysis.devices import collect_device_annotation_ops, collect_device_info, verify_devices
 from legato.relay.analysis.feature import Feature, detect_feature
 from legato.relay.analysis.matches import unmatched_cases
 from legato.relay.analysis.types import all_dtypes, all_type_vars, bound_type_vars, check_kind, free_type_vars
@@ -66,6 +65,7 @@ __all__ = [
     "sparse_conv2d",
     "sparse_dense",
     "unmatched_cases",
+    "verify_devices",
     "well_formed",
 ]  # fmt: skip
 

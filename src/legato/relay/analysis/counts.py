@@ -16,7 +16,7 @@ from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.types import TensorType
 
-__all__ = ["analyze_relay", "check_constant", "collect_device_annotation_ops", "collect_device_info", "count_layers",
+__all__ = ["analyze_relay", "check_constant", "count_layers",
            "get_total_mac_number", "list_op_freqs", "search_fc_transpose"]  # fmt: skip
 
 
@@ -118,16 +118,6 @@ def search_fc_transpose(expr: Expr) -> list[str]:
         if is_transpose and isinstance(weight, Call) and isinstance(weight.args[0], Var):
             found[weight.args[0].name] = None
     return list(found)
-
-
-def collect_device_info(expr: Expr) -> dict[Expr, int]:
-    """The devices that expressions are placed on: none are, a program runs on one device."""
-    return {}
-
-
-def collect_device_annotation_ops(expr: Expr) -> dict[Expr, int]:
-    """The calls that place expressions on devices: there are none, a program runs on one device."""
-    return {}
 
 
 def extract_fused_functions(mod: Any) -> dict[int, Function]:

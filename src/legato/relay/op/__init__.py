@@ -6,6 +6,7 @@ Parameters and defaults are the original's. Functions are made from the operator
 from __future__ import annotations
 
 from legato.relay.op import _functions, algorithm, annotation, contrib, dyn, image, nn, op, reduce, tensor, transform
+from legato.relay.op.device import device_copy
 from legato.relay.op.like import (
     broadcast_to_like,
     cast_like,
@@ -33,6 +34,7 @@ __all__ = [
     "collapse_sum_like",
     "collapse_sum_to",
     "contrib",
+    "device_copy",
     "dyn",
     "get",
     "image",
