@@ -1,4 +1,4 @@
-"""Passes over operators: casts, padding, divisions, matrix products side by side."""
+"""Passes over operators: casts, padding, divisions, scales of channels, matrix products side by side."""
 
 from __future__ import annotations
 
@@ -22,11 +22,14 @@ from legato.transform.combine_op_batch import CombineOpBatch
 from legato.transform.div_to_mul import DivToMul as Multiply
 from legato.transform.fold_constant import FoldConstant
 from legato.transform.fold_padding import FoldPadding
+from legato.transform.fold_scale import FoldScale
+from legato.transform.fold_scale_backward import FoldScaleBackward
+from legato.transform.fold_scale_forward import FoldScaleForward
 from legato.transform.nest_concats import NestConcats
 
-__all__ = ["CanonicalizeCast", "CombineParallelBatchMatmul", "CombineParallelConv2D",
-           "CombineParallelDense", "CombineParallelOpBatch", "DivToMul", "FoldExplicitPadding",
-           "SimplifyFCTranspose", "SplitArgs"]  # fmt: skip
+__all__ = ["BackwardFoldScaleAxis", "CanonicalizeCast", "CombineParallelBatchMatmul", "CombineParallelConv2D",
+           "CombineParallelDense", "CombineParallelOpBatch", "DivToMul", "FoldExplicitPadding", "FoldScaleAxis",
+           "ForwardFoldScaleAxis", "SimplifyFCTranspose", "SplitArgs"]  # fmt: skip
 
 
 def CanonicalizeCast() -> Pass:
@@ -65,6 +68,23 @@ def FoldExplicitPadding() -> Pass:
     (Relay's took the smallest finite number in front of a maximum for −∞.)
     """
     return of_steps("FoldExplicitPadding", 0, (FoldPadding(),))
+
+
+def ForwardFoldScaleAxis() -> Pass:
+    """Scales of channels move into the weights of convolutions and matrix products behind them."""
+    return of_steps("ForwardFoldScaleAxis", 3, (FoldScaleForward(computed=True),))
+
+
+def BackwardFoldScaleAxis() -> Pass:
+    """Scales of channels move into the weights of convolutions and matrix products before them."""
+    return of_steps("BackwardFoldScaleAxis", 3, (FoldScaleBackward(computed=True),))
+
+
+def FoldScaleAxis() -> Pass:
+    """Scales and shifts of channels move into weights and biases, backwards and then forwards; what is constant then
+    is folded."""
+    steps = (FoldScale(), FoldScaleBackward(computed=True), FoldScaleForward(computed=True), FoldConstant())
+    return of_steps("FoldScaleAxis", 3, steps)
 
 
 def DivToMul() -> Pass:

@@ -34,6 +34,7 @@ from legato.relay._layout_passes import AlterOpLayout, ConvertLayout, InferCorre
 from legato.relay._op_attrs import LEGALIZE
 from legato.relay._op_rules import legalized
 from legato.relay._operator_passes import (
+    BackwardFoldScaleAxis,
     CanonicalizeCast,
     CombineParallelBatchMatmul,
     CombineParallelConv2D,
@@ -41,6 +42,8 @@ from legato.relay._operator_passes import (
     CombineParallelOpBatch,
     DivToMul,
     FoldExplicitPadding,
+    FoldScaleAxis,
+    ForwardFoldScaleAxis,
     SimplifyFCTranspose,
     SplitArgs,
 )
@@ -59,20 +62,20 @@ from legato.relay.module import IRModule
 from legato.transform.canonicalize import Canonicalize
 from legato.transform.eliminate_common import EliminateCommon
 from legato.transform.fold_constant import FoldConstant as Fold
-from legato.transform.fold_scale import FoldScale
 from legato.transform.fuse import Fuse
 from legato.transform.low_precision import LowPrecision
 from legato.transform.simplify import Simplify
 from legato.transform.to_a_normal import ToANormal
 from legato.transform.to_graph import ToGraph
 
-__all__ = ["AlterOpLayout", "AnnotateSpans", "CanonicalizeCast", "CanonicalizeOps", "CombineParallelBatchMatmul",
-           "CombineParallelConv2D", "CombineParallelDense", "CombineParallelOpBatch", "ConvertLayout",
-           "DeadCodeElimination", "Defunctionalization", "DefuseOps", "DivToMul", "DynamicToStatic",
+__all__ = ["AlterOpLayout", "AnnotateSpans", "BackwardFoldScaleAxis", "CanonicalizeCast", "CanonicalizeOps",
+           "CombineParallelBatchMatmul", "CombineParallelConv2D", "CombineParallelDense", "CombineParallelOpBatch",
+           "ConvertLayout", "DeadCodeElimination", "Defunctionalization", "DefuseOps", "DivToMul", "DynamicToStatic",
            "EliminateCommonSubexpr", "EtaExpand", "FoldConstant", "FoldConstantExpr", "FoldExplicitPadding",
-           "FoldScaleAxis", "FunctionPass", "FuseOps", "InferCorrectLayoutOutput", "InferType", "InferTypeLocal",
-           "Inline", "InlinePrimitives", "LambdaLift", "LayoutConfig", "Legalize", "ModulePass", "PartialEvaluate",
-           "Pass", "PassContext", "PassInfo", "PrintIR", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr",
+           "FoldScaleAxis", "ForwardFoldScaleAxis", "FunctionPass", "FuseOps", "InferCorrectLayoutOutput", "InferType",
+           "InferTypeLocal", "Inline", "InlinePrimitives", "LambdaLift", "LayoutConfig", "Legalize", "ModulePass",
+           "PartialEvaluate", "Pass", "PassContext", "PassInfo", "PrintIR", "RemoveUnusedFunctions", "Sequential",
+           "SimplifyExpr"]  # fmt: skip
            "SimplifyFCTranspose", "SimplifyInference", "SplitArgs", "ToANormalForm", "ToANormalFormExpr",
            "ToBasicBlockNormalForm", "ToGraphNormalForm", "ToMixedPrecision", "function_pass",
            "module_pass"]  # fmt: skip
@@ -95,11 +98,6 @@ def EliminateCommonSubexpr(fskip: Callable[[Expr], bool] | None = None) -> Pass:
     if fskip is not None:
         raise UnsupportedError("fskip is not supported", hint="mark operators as stateful in their records instead")
     return of_steps("EliminateCommonSubexpr", 3, (EliminateCommon(),))
-
-
-def FoldScaleAxis() -> Pass:
-    """Scales of channels move into the constant weights before them."""
-    return of_steps("FoldScaleAxis", 3, (FoldScale(),))
 
 
 def SimplifyExpr() -> Pass:
