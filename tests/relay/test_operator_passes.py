@@ -14,7 +14,7 @@ def test_levels_and_names() -> None:
     made = [transform.CanonicalizeCast(), transform.FoldExplicitPadding(), transform.CombineParallelConv2D(),
             transform.CombineParallelDense(), transform.CombineParallelBatchMatmul(), transform.DivToMul(),
             transform.ForwardFoldScaleAxis(), transform.BackwardFoldScaleAxis(),
-            transform.SplitArgs(9), transform.SimplifyFCTranspose([])]  # fmt: skip
+            transform.FastMath(), transform.SplitArgs(9), transform.SimplifyFCTranspose([])]  # fmt: skip
     assert {p.info.name: p.info.opt_level for p in made} == {
         "CanonicalizeCast": 3,
         "FoldExplicitPadding": 0,
@@ -24,6 +24,7 @@ def test_levels_and_names() -> None:
         "DivToMul": 0,
         "ForwardFoldScaleAxis": 3,
         "BackwardFoldScaleAxis": 3,
+        "FastMath": 4,
         "SplitArgs": 1,
         "SimplifyFCTranspose": 4,
     }
@@ -79,6 +80,16 @@ def test_divisions_by_constants() -> None:
     assert made.args[1].data == 0.5
     kept = transform.DivToMul()(relay.IRModule.from_expr(relay.divide(x, relay.const(0.0))))["main"].body
     assert kept.op.name == "divide"
+
+
+def test_fast_functions() -> None:
+    x = relay.var("x", shape=(3, 4))
+    mod = relay.IRModule.from_expr(relay.nn.softmax(relay.erf(relay.exp(relay.tanh(x)))))
+    made = transform.FastMath()(mod)
+    assert set(relay.analysis.list_op_freqs(made)) == {"nn.fast_softmax", "fast_erf", "fast_exp", "fast_tanh"}
+    data = np.random.default_rng(0).normal(size=(3, 4)).astype("float32")
+    run = [relay.create_executor("debug", m).evaluate()(data) for m in (mod, made)]
+    np.testing.assert_allclose(*run, rtol=1e-3)
 
 
 def test_scales_move_into_weights() -> None:

@@ -20,6 +20,7 @@ from legato.transform.combine_conv2d import CombineConv2D
 from legato.transform.combine_dense import CombineDense
 from legato.transform.combine_op_batch import CombineOpBatch
 from legato.transform.div_to_mul import DivToMul as Multiply
+from legato.transform.fast_math import FastMath as FastFunctions
 from legato.transform.fold_constant import FoldConstant
 from legato.transform.fold_padding import FoldPadding
 from legato.transform.fold_scale import FoldScale
@@ -28,8 +29,8 @@ from legato.transform.fold_scale_forward import FoldScaleForward
 from legato.transform.nest_concats import NestConcats
 
 __all__ = ["BackwardFoldScaleAxis", "CanonicalizeCast", "CombineParallelBatchMatmul", "CombineParallelConv2D",
-           "CombineParallelDense", "CombineParallelOpBatch", "DivToMul", "FoldExplicitPadding", "FoldScaleAxis",
-           "ForwardFoldScaleAxis", "SimplifyFCTranspose", "SplitArgs"]  # fmt: skip
+           "CombineParallelDense", "CombineParallelOpBatch", "DivToMul", "FastMath", "FoldExplicitPadding",
+           "FoldScaleAxis", "ForwardFoldScaleAxis", "SimplifyFCTranspose", "SplitArgs"]  # fmt: skip
 
 
 def CanonicalizeCast() -> Pass:
@@ -68,6 +69,11 @@ def FoldExplicitPadding() -> Pass:
     (Relay's took the smallest finite number in front of a maximum for −∞.)
     """
     return of_steps("FoldExplicitPadding", 0, (FoldPadding(),))
+
+
+def FastMath() -> Pass:
+    """exp, tanh, erf and softmax by functions of stated errors: 6e-5, 1e-6, 1e-6 and 2e-4 of the result."""
+    return of_steps("FastMath", 4, (FastFunctions(),))
 
 
 def ForwardFoldScaleAxis() -> Pass:

@@ -41,6 +41,7 @@ from legato.relay._operator_passes import (
     CombineParallelDense,
     CombineParallelOpBatch,
     DivToMul,
+    FastMath,
     FoldExplicitPadding,
     FoldScaleAxis,
     ForwardFoldScaleAxis,
@@ -76,6 +77,12 @@ __all__ = ["AlterOpLayout", "AnnotateSpans", "BackwardFoldScaleAxis", "Canonical
            "InferTypeLocal", "Inline", "InlinePrimitives", "LambdaLift", "LayoutConfig", "Legalize", "ModulePass",
            "PartialEvaluate", "Pass", "PassContext", "PassInfo", "PrintIR", "RemoveUnusedFunctions", "Sequential",
            "SimplifyExpr"]  # fmt: skip
+           "CombineParallelBatchMatmul", "CombineParallelConv2D", "CombineParallelDense",
+           "CombineParallelOpBatch", "DeadCodeElimination", "Defunctionalization", "DefuseOps", "DivToMul",
+           "DynamicToStatic", "EliminateCommonSubexpr", "EtaExpand", "FastMath", "FoldConstant", "FoldConstantExpr",
+           "FoldExplicitPadding", "FoldScaleAxis", "ForwardFoldScaleAxis", "FunctionPass", "FuseOps", "InferType",
+           "InferTypeLocal", "Inline", "InlinePrimitives", "LambdaLift", "Legalize", "ModulePass", "Pass",
+           "PassContext", "PassInfo", "PrintIR", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr",
            "SimplifyFCTranspose", "SimplifyInference", "SplitArgs", "ToANormalForm", "ToANormalFormExpr",
            "ToBasicBlockNormalForm", "ToGraphNormalForm", "ToMixedPrecision", "function_pass",
            "module_pass"]  # fmt: skip
@@ -231,6 +238,7 @@ class Sequential(Pass):
 
 _NOT_HERE: Final[Mapping[str, str]] = {
     "FastMath": "transcendental functions are vector polynomials with a stated error in any case",
+    "ConvertLayout": "layout is a fact of buffers, which lowering decides; types stay logical",
     "FlattenAtrousConv": "there are no operators space_to_batch_nd and batch_to_space_nd",
     "ManifestAlloc": "memory is planned when the module is compiled; Executable.peak_memory says how much",
     "ManifestLifetimes": "memory is planned when the module is compiled; Executable.peak_memory says how much",
