@@ -28,7 +28,7 @@ STAGES = {"infer-types": Stage.TYPED, "to-a-normal": Stage.A_NORMAL, "fuse": Sta
 EXACT = {name for name, p in table().items() if not p.rounds}
 FIRST_ORDER = {"defunctionalize"}  # passes that refuse programs whose @main gives functions
 GRAPH = [p for p in DEFAULT[:-1] if p.name not in FIRST_ORDER]
-NARROWS = {"low-precision"}  # tests/lower/test_low_precision.py has its programs and bounds
+NARROWS = {"low-precision", "mixed-precision"}  # their own tests have programs and bounds
 
 
 def prepared(program: Program, p: Pass) -> Program:

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import signature
 from typing import Any, Final
 
-from legato.base import dtype as dt
 from legato.base.errors import CompileError, UnsupportedError
 from legato.infer.infer import infer_function
 from legato.ir.expr import Expr, Function
 from legato.ir.types import Type
 from legato.ir.visit import free_vars
+from legato.relay import mixed_precision
 from legato.relay._forms import (
     DeadCodeElimination,
     Defunctionalization,
@@ -59,12 +59,12 @@ from legato.relay._passes import (
     module_pass,
 )
 from legato.relay._steps import of_steps
+from legato.relay.mixed_precision import ToMixedPrecision
 from legato.relay.module import IRModule
 from legato.transform.canonicalize import Canonicalize
 from legato.transform.eliminate_common import EliminateCommon
 from legato.transform.fold_constant import FoldConstant as Fold
 from legato.transform.fuse import Fuse
-from legato.transform.low_precision import LowPrecision
 from legato.transform.simplify import Simplify
 from legato.transform.to_a_normal import ToANormal
 from legato.transform.to_graph import ToGraph
@@ -84,7 +84,7 @@ __all__ = ["AlterOpLayout", "AnnotateSpans", "BackwardFoldScaleAxis", "Canonical
            "InferTypeLocal", "Inline", "InlinePrimitives", "LambdaLift", "Legalize", "ModulePass", "Pass",
            "PassContext", "PassInfo", "PrintIR", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr",
            "SimplifyFCTranspose", "SimplifyInference", "SplitArgs", "ToANormalForm", "ToANormalFormExpr",
-           "ToBasicBlockNormalForm", "ToGraphNormalForm", "ToMixedPrecision", "function_pass",
+           "ToBasicBlockNormalForm", "ToGraphNormalForm", "ToMixedPrecision", "function_pass", "mixed_precision",
            "module_pass"]  # fmt: skip
 
 
@@ -146,19 +146,6 @@ def FuseOps(fuse_opt_level: int = -1) -> Pass:
         return of_steps("FuseOps", 0, (ToANormal(), fuse, ToGraph())).transform(mod, context)
 
     return ModulePass(run, PassInfo(0, "FuseOps"))
-
-
-def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int = 1) -> Pass:
-    """Matrix products and convolutions of 16-bit floats, with sums of 32.
-
-    Only "bfloat16"; which operators are narrowed is in their records. None is missing there, so `missing_op_mode`, what
-    to do then (0, 1 or 2), changes nothing. UnsupportedError for another type, CompileError for another mode.
-    """
-    if missing_op_mode not in (0, 1, 2):
-        raise CompileError(f"missing_op_mode is {missing_op_mode!r}, wanted 0, 1 or 2")
-    if dt.dtype(mixed_precision_type) != dt.bfloat16:
-        raise UnsupportedError(f"mixed precision of {mixed_precision_type} is not supported", hint="use bfloat16")
-    return of_steps("ToMixedPrecision", 0, (LowPrecision(),))
 
 
 def Legalize(legalize_map_attr_name: str = LEGALIZE) -> Pass:
