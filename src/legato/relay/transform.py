@@ -63,6 +63,7 @@ from legato.relay.mixed_precision import ToMixedPrecision
 from legato.relay.module import IRModule
 from legato.transform.canonicalize import Canonicalize
 from legato.transform.eliminate_common import EliminateCommon
+from legato.transform.expand_norms import ExpandNorms
 from legato.transform.fold_constant import FoldConstant as Fold
 from legato.transform.fuse import Fuse
 from legato.transform.simplify import Simplify
@@ -113,8 +114,8 @@ def SimplifyExpr() -> Pass:
 
 
 def SimplifyInference() -> Pass:
-    """batch_norm and dropout as they act in inference; here bias_add as well."""
-    return of_steps("SimplifyInference", 0, (Canonicalize(computed=True),))
+    """Norms as arithmetic, of whatever parameters; dropout is nothing. Here bias_add is an addition as well."""
+    return of_steps("SimplifyInference", 0, (Canonicalize(computed=True), ExpandNorms()))
 
 
 def CanonicalizeOps() -> Pass:
