@@ -92,6 +92,14 @@ def test_fast_functions() -> None:
     np.testing.assert_allclose(*run, rtol=1e-3)
 
 
+def test_identities_that_nearly_hold() -> None:
+    x = relay.var("x", shape=(3, 4))
+    mod = relay.IRModule.from_expr((x + relay.const(1.0)) * relay.const(2.0) + relay.const(3.0))
+    kept, made = (transform.SimplifyExpr(rounds=r)(mod)["main"].body for r in (False, True))
+    assert [kept.args[1].data, made.args[1].data] == [3.0, 5.0]
+    assert made.args[0].op.name == "multiply"
+
+
 def test_scales_move_into_weights() -> None:
     """Those that are parameters, too, as in Relay's own tests; a factor that may be negative stays behind relu."""
     x, w = relay.var("x", shape=(2, 4, 10, 10)), relay.var("w", shape=(8, 2, 3, 3))

@@ -66,6 +66,7 @@ from legato.transform.eliminate_common import EliminateCommon
 from legato.transform.expand_norms import ExpandNorms
 from legato.transform.fold_constant import FoldConstant as Fold
 from legato.transform.fuse import Fuse
+from legato.transform.reassociate import Reassociate
 from legato.transform.simplify import Simplify
 from legato.transform.to_a_normal import ToANormal
 from legato.transform.to_graph import ToGraph
@@ -108,9 +109,10 @@ def EliminateCommonSubexpr(fskip: Callable[[Expr], bool] | None = None) -> Pass:
     return of_steps("EliminateCommonSubexpr", 3, (EliminateCommon(),))
 
 
-def SimplifyExpr() -> Pass:
-    """Algebraic identities that hold bit for bit. (Relay's did some that only nearly hold.)"""
-    return of_steps("SimplifyExpr", 0, (Simplify(),))
+def SimplifyExpr(rounds: bool = False) -> Pass:
+    """Algebraic identities that hold bit for bit; if `rounds`, those of Relay's, too, that nearly hold: sums and
+    products of floats with constants, and squares, are formed otherwise."""
+    return of_steps("SimplifyExpr", 0, (Simplify(), Reassociate(), Simplify()) if rounds else (Simplify(),))
 
 
 def SimplifyInference() -> Pass:

@@ -16,6 +16,17 @@ from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.types import TensorType
 from legato.ops.conv import Conv2DAttrs, has_idle_taps
+from legato.transform._effects import Effects
+from legato.transform._identities import (
+    cast_twice,
+    clip_twice,
+    concrete,
+    neutral,
+    of_one_number,
+    reciprocal_root,
+    with_constants,
+    within_bounds,
+)
 from legato.transform.pass_ import FunctionPass
 
 __all__ = ["Simplify"]
@@ -30,23 +41,26 @@ class Simplify(FunctionPass):
     name = "simplify"
 
     def function(self, func: Function, mod: Module) -> Function:
-        body = transform(func.body, _step)
+        effects = Effects(func, mod)
+        body = transform(func.body, lambda node: _step(node, effects))
         return func if body is func.body else replace(func, body=body)
 
 
-def _step(node: Expr) -> Expr | None:
+def _step(node: Expr, effects: Effects) -> Expr | None:
     """What `node`, whose operands are simple already, becomes: rules are applied until none fits."""
     found: Expr | None = None
-    while (new := _once(node if found is None else found)) is not None:
+    while (new := _once(node if found is None else found, effects)) is not None:
         found = new
     return found
 
 
-def _once(node: Expr) -> Expr | None:
+def _once(node: Expr, effects: Effects) -> Expr | None:
     if isinstance(node, TupleGetItem):
         return _field(node)
     if not isinstance(node, Call) or not isinstance(node.op, Op):
         return None
+    if node.op.name in LIKES and not effects.inside(node.args[0]):
+        return concrete(node)
     for rule in RULES.get(node.op.name, ()):
         new = rule(node)
         if new is not None:
@@ -123,14 +137,6 @@ def _groups(norm: Call) -> Expr | None:
     return b.call_op(inner.op, [image], inner.attrs)
 
 
-def _by_one(call: Call) -> Expr | None:
-    """x · 1 and x / 1, where the type stays."""
-    x, c = call.args
-    if isinstance(c, Constant) and x.ty == call.ty and bool((c.data == 1).all()):
-        return x
-    return None
-
-
 def _finite_weight(call: Call) -> Expr | None:
     """A convolution of constant weights that are finite says so where it spares products with zeros."""
     data, weight = call.args
@@ -161,16 +167,23 @@ def _field(node: TupleGetItem) -> Expr | None:
     )
 
 
+LIKES = ("zeros_like", "ones_like", "full_like")  # what they read is not needed
 RULES: dict[str, tuple[Rule, ...]] = {
     "reshape": (_same_type, _twice),
     "squeeze": (_as_reshape,),
     "expand_dims": (_as_reshape,),
     "nn.batch_flatten": (_as_reshape,),
-    "cast": (_same_type,),
+    "cast": (_same_type, cast_twice),
     "broadcast_to": (_same_type,),
     "transpose": (_transposes,),
-    "multiply": (_by_one,),
-    "divide": (_by_one,),
+    "clip": (within_bounds, clip_twice),
+    "add": (neutral, with_constants, of_one_number),
+    "subtract": (neutral, of_one_number),
+    "multiply": (neutral, with_constants, of_one_number),
+    "divide": (neutral, reciprocal_root, of_one_number),
+    "maximum": (of_one_number,),
+    "minimum": (of_one_number,),
+    "power": (of_one_number,),
     "copy": (_same_type,),
     "nn.instance_norm": (_groups,),
     "nn.conv1d": (_finite_weight,),
