@@ -16,6 +16,7 @@ from legato.ir.expr import Expr, Function
 from legato.ir.types import Type
 from legato.ir.visit import free_vars
 from legato.relay import mixed_precision
+from legato.relay._changes import ChangeBatch, ChangeDatatype, recast
 from legato.relay._forms import (
     DeadCodeElimination,
     Defunctionalization,
@@ -88,6 +89,15 @@ __all__ = ["AlterOpLayout", "AnnotateSpans", "BackwardFoldScaleAxis", "Canonical
            "SimplifyFCTranspose", "SimplifyInference", "SplitArgs", "ToANormalForm", "ToANormalFormExpr",
            "ToBasicBlockNormalForm", "ToGraphNormalForm", "ToMixedPrecision", "function_pass", "mixed_precision",
            "module_pass"]  # fmt: skip
+           "ChangeBatch", "ChangeDatatype", "CombineParallelBatchMatmul", "CombineParallelConv2D",
+           "CombineParallelDense", "CombineParallelOpBatch", "DeadCodeElimination", "Defunctionalization", "DefuseOps",
+           "DivToMul", "DynamicToStatic", "EliminateCommonSubexpr", "EtaExpand", "FastMath", "FoldConstant",
+           "FoldConstantExpr", "FoldExplicitPadding", "FoldScaleAxis", "ForwardFoldScaleAxis", "FunctionPass",
+           "FuseOps", "InferType", "InferTypeLocal", "Inline", "InlinePrimitives", "LambdaLift", "Legalize",
+           "ModulePass", "Pass", "PassContext", "PassInfo", "PrintIR", "RemoveUnusedFunctions", "Sequential",
+           "SimplifyExpr", "SimplifyFCTranspose", "SimplifyInference", "SplitArgs", "ToANormalForm",
+           "ToANormalFormExpr", "ToBasicBlockNormalForm", "ToGraphNormalForm", "ToMixedPrecision", "function_pass",
+           "mixed_precision", "module_pass", "recast"]  # fmt: skip
 
 
 def InferType() -> Pass:
