@@ -4,7 +4,7 @@
         =>
     let %t = exp(%x); let %a = nn.dense(%t, W); …; let %u = exp(%x); let %z = multiply(%u, %y)
 
-Works on A-normal form before fusion. What memory is in use is estimated on the fused program: the tensors that are
+To be run before fusion. What memory is in use is estimated on the fused program: the tensors that are
 live between its groups, without results and parameters, which are the caller's. Where most is in use, a value that is
 not needed just then, and that operators make which give each element of few, is computed again for the uses behind,
 if the estimate falls. Every bit stays.
@@ -29,6 +29,7 @@ from legato.ir.updates import UPDATES
 from legato.ir.visit import free_vars, substitute
 from legato.transform.fuse import Fuse
 from legato.transform.pass_ import FunctionPass
+from legato.transform.to_a_normal import ToANormal
 
 __all__ = ["Rematerialize"]
 
@@ -38,13 +39,18 @@ AGAIN: Final = 64  # operators that are computed again, at most
 
 @dataclass(frozen=True, slots=True)
 class Rematerialize(FunctionPass):
-    """A-normal form → A-normal form, of functions whose tensors have literal extents and that update none in place.
+    """Typed module → module in A-normal form. Functions are left alone that have tensors without literal extents, or
+    that update some in place.
 
     extra: how much of the function's work may be done again, as a share of it.
     """
 
     name = "rematerialize"
     extra: float = 0.1
+
+    def prepared(self, mod: Module) -> Module:
+        """A-normal form: it says in what order values are made."""
+        return ToANormal()(mod)
 
     def function(self, func: Function, mod: Module) -> Function:
         bindings, result = chain(func.body)
