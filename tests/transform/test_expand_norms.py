@@ -19,6 +19,7 @@ from legato.ir.parser import parse
 from legato.ops import table as operators
 from legato.ops.norm import group_norm, instance_norm, layer_norm
 from legato.ops.rescale import l2_normalize
+from legato.transform.canonicalize import Canonicalize
 from legato.transform.expand_norms import ExpandNorms
 
 NORMS = [layer_norm, instance_norm, group_norm, l2_normalize]
@@ -38,14 +39,16 @@ def test_samples(op: Op, index: int) -> None:
     np.testing.assert_allclose(got, wanted, rtol=max(sample.rtol, 1e-5), atol=1e-6)
 
 
-def test_parameters_are_evaluated_for_their_effects() -> None:
+@pytest.mark.parametrize(
+    "norm", ["nn.layer_norm(%x, %b, W, center=False)", "nn.batch_norm(%x, %b, W, %b, %b, center=False).0"]
+)
+def test_parameters_are_evaluated_for_their_effects(norm: str) -> None:
     text = (
         '#[version = "0.0.5"]\ndef @main(%x: Tensor[(2, 2), float32], %r: ref(Tensor[(2,), float32])) {\n'
-        "  let %b = ref_read(%r);\n"
-        "  nn.layer_norm(%x, %b, { ref_write(%r, %b); %b }, center=False)\n}"
+        f"  let %b = ref_read(%r);\n  {norm.replace('W', '{ ref_write(%r, %b); %b }')}\n}}"
     )
     mod = infer(parse(text, ops=operators()))
-    assert ExpandNorms()(mod) is mod
+    assert Canonicalize(computed=True)(ExpandNorms()(mod)) is mod
 
 
 def test_simplify_inference() -> None:

@@ -54,7 +54,7 @@ def _canonical(node: Expr, effects: Effects, computed: bool) -> Expr | None:
             return _transposed(node)
         case TupleGetItem(value=Call() as call, index=0) if call.op is batch_norm:
             found = _batch_norm(call)
-            return _batch_norm_of_computed(call) if found is None and computed else found
+            return _batch_norm_of_computed(call, effects) if found is None and computed else found
         case TupleGetItem(value=Call() as call, index=0) if call.op is dropout:
             return call.args[0]
         case TupleGetItem(value=Tuple() as value) if not effects.inside(value):
@@ -104,10 +104,12 @@ def _batch_norm(call: Call) -> Expr | None:
     return b.add(b.multiply(x, along(scale, axis, rank)), along(shift, axis, rank))
 
 
-def _batch_norm_of_computed(call: Call) -> Expr | None:
-    """The same for parameters that are computed, or given; in the dtype that the operator computes in."""
+def _batch_norm_of_computed(call: Call, effects: Effects) -> Expr | None:
+    """The same for parameters that are computed, or given; in the dtype that the operator computes in. None where one
+    is evaluated for its effects alone."""
     types = [a.ty for a in call.args if isinstance(a.ty, TensorType)]
-    if len(types) < len(call.args):
+    unused = [p for p, used in zip(call.args[1:3], (call.attrs.scale, call.attrs.center), strict=True) if not used]
+    if len(types) < len(call.args) or any(map(effects.inside, unused)):
         return None
     b, attrs, dtype, rank = Builder(span=call.span), call.attrs, compute_dtype(*(t.dtype for t in types)), types[0].rank
     x, gamma, beta, mean, var = (
