@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextvars
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 
 from legato import relay
 from legato.base.errors import CompileError
+from legato.relay import _op_attrs
 from legato.relay.testing.temp_op_attr import TempOpAttr
 from legato.relay.transform import ToMixedPrecision, mixed_precision
 
@@ -91,7 +91,12 @@ def test_rules_of_ones_own() -> None:
         with pytest.raises(CompileError, match=r"the rule of nn\.dense for mixed precision gave \['always'\]"):
             ToMixedPrecision()(mod)
 
-    contextvars.copy_context().run(registered)
+    kept = dict(_op_attrs._registered)
+    try:
+        registered()
+    finally:
+        _op_attrs._registered.clear()
+        _op_attrs._registered.update(kept)
     assert dtypes(ToMixedPrecision()(mod))["nn.dense"] == "float16"
 
 

@@ -19,7 +19,7 @@ from legato.ir.op import Op
 from legato.ir.types import TensorType, TupleType, Type, dims
 from legato.ir.visit import free_vars, substitute
 from legato.ops.select import cast
-from legato.relay._operators import get
+from legato.relay._op_table import get
 from legato.relay._passes import ModulePass, Pass, PassContext, PassInfo
 from legato.relay.module import IRModule
 from legato.transform._copy import Copy

@@ -18,16 +18,6 @@ from legato.relay.module import IRModule
 __all__ = ["Attributes", "checked", "legalized", "tensors"]
 
 
-def register(op_name: str, key: str, rule: Rule) -> None:
-    """Gives calls of an operator a rule from now on: in this thread, or to the end of a TempOpAttr that is open."""
-    _rules.set({**_rules.get(), (get(op_name).name, key): rule})
-
-
-def rules(key: str) -> Mapping[str, Rule]:
-    """The current rules called `key`, by operator."""
-    return {name: rule for (name, kind), rule in _rules.get().items() if kind == key and rule is not None}
-
-
 class Attributes(Mapping[str, Any]):
     """The attributes of a call, by name: `attrs["units"]`, `attrs.units`, `{**attrs, "units": 8}`."""
 

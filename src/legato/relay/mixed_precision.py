@@ -13,8 +13,7 @@ from legato.base.dtype import DType
 from legato.base.dtype import dtype as as_dtype
 from legato.base.errors import CompileError, UnsupportedError
 from legato.ir.expr import Call
-from legato.relay._op_rules import MIXED
-from legato.relay._op_rules import rules as current_rules
+from legato.relay._op_attrs import MIXED, rules_of
 from legato.relay._passes import ModulePass, Pass, PassContext, PassInfo
 from legato.relay.module import IRModule
 from legato.transform._mixed_lists import ALWAYS, FOLLOW, FREE, NEVER
@@ -66,7 +65,7 @@ class _Rules:
 
     def __init__(self, dtype: DType, strict: bool) -> None:
         self.dtype, self.strict = dtype, strict
-        self.own: Mapping[str, Any] = current_rules(MIXED)
+        self.own: Mapping[str, Any] = rules_of(MIXED)
         self.missing: set[str] = set()
 
     def __call__(self, call: Call) -> tuple[Category, DType, DType]:

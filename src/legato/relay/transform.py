@@ -73,28 +73,13 @@ from legato.transform.to_a_normal import ToANormal
 from legato.transform.to_graph import ToGraph
 
 __all__ = ["AlterOpLayout", "AnnotateSpans", "BackwardFoldScaleAxis", "CanonicalizeCast", "CanonicalizeOps",
-           "CombineParallelBatchMatmul", "CombineParallelConv2D", "CombineParallelDense", "CombineParallelOpBatch",
-           "ConvertLayout", "DeadCodeElimination", "Defunctionalization", "DefuseOps", "DivToMul", "DynamicToStatic",
-           "EliminateCommonSubexpr", "EtaExpand", "FoldConstant", "FoldConstantExpr", "FoldExplicitPadding",
-           "FoldScaleAxis", "ForwardFoldScaleAxis", "FunctionPass", "FuseOps", "InferCorrectLayoutOutput", "InferType",
+           "ChangeBatch", "ChangeDatatype", "CombineParallelBatchMatmul", "CombineParallelConv2D",
+           "CombineParallelDense", "CombineParallelOpBatch", "ConvertLayout", "DeadCodeElimination",
+           "Defunctionalization", "DefuseOps", "DivToMul", "DynamicToStatic", "EliminateCommonSubexpr", "EtaExpand",
+           "FastMath", "FoldConstant", "FoldConstantExpr", "FoldExplicitPadding", "FoldScaleAxis",
+           "ForwardFoldScaleAxis", "FunctionPass", "FuseOps", "InferCorrectLayoutOutput", "InferType",
            "InferTypeLocal", "Inline", "InlinePrimitives", "LambdaLift", "LayoutConfig", "Legalize", "ModulePass",
            "PartialEvaluate", "Pass", "PassContext", "PassInfo", "PrintIR", "RemoveUnusedFunctions", "Sequential",
-           "SimplifyExpr"]  # fmt: skip
-           "CombineParallelBatchMatmul", "CombineParallelConv2D", "CombineParallelDense",
-           "CombineParallelOpBatch", "DeadCodeElimination", "Defunctionalization", "DefuseOps", "DivToMul",
-           "DynamicToStatic", "EliminateCommonSubexpr", "EtaExpand", "FastMath", "FoldConstant", "FoldConstantExpr",
-           "FoldExplicitPadding", "FoldScaleAxis", "ForwardFoldScaleAxis", "FunctionPass", "FuseOps", "InferType",
-           "InferTypeLocal", "Inline", "InlinePrimitives", "LambdaLift", "Legalize", "ModulePass", "Pass",
-           "PassContext", "PassInfo", "PrintIR", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr",
-           "SimplifyFCTranspose", "SimplifyInference", "SplitArgs", "ToANormalForm", "ToANormalFormExpr",
-           "ToBasicBlockNormalForm", "ToGraphNormalForm", "ToMixedPrecision", "function_pass", "mixed_precision",
-           "module_pass"]  # fmt: skip
-           "ChangeBatch", "ChangeDatatype", "CombineParallelBatchMatmul", "CombineParallelConv2D",
-           "CombineParallelDense", "CombineParallelOpBatch", "DeadCodeElimination", "Defunctionalization", "DefuseOps",
-           "DivToMul", "DynamicToStatic", "EliminateCommonSubexpr", "EtaExpand", "FastMath", "FoldConstant",
-           "FoldConstantExpr", "FoldExplicitPadding", "FoldScaleAxis", "ForwardFoldScaleAxis", "FunctionPass",
-           "FuseOps", "InferType", "InferTypeLocal", "Inline", "InlinePrimitives", "LambdaLift", "Legalize",
-           "ModulePass", "Pass", "PassContext", "PassInfo", "PrintIR", "RemoveUnusedFunctions", "Sequential",
            "SimplifyExpr", "SimplifyFCTranspose", "SimplifyInference", "SplitArgs", "ToANormalForm",
            "ToANormalFormExpr", "ToBasicBlockNormalForm", "ToGraphNormalForm", "ToMixedPrecision", "function_pass",
            "mixed_precision", "module_pass", "recast"]  # fmt: skip
@@ -238,7 +223,6 @@ class Sequential(Pass):
 
 _NOT_HERE: Final[Mapping[str, str]] = {
     "FastMath": "transcendental functions are vector polynomials with a stated error in any case",
-    "ConvertLayout": "layout is a fact of buffers, which lowering decides; types stay logical",
     "FlattenAtrousConv": "there are no operators space_to_batch_nd and batch_to_space_nd",
     "ManifestAlloc": "memory is planned when the module is compiled; Executable.peak_memory says how much",
     "ManifestLifetimes": "memory is planned when the module is compiled; Executable.peak_memory says how much",

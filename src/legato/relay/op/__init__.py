@@ -21,8 +21,8 @@ from legato.relay.op.op import (
     register_convert_op_layout,
     register_infer_correct_layout,
     register_legalize,
+    register_mixed_precision_conversion,
 )
-from legato.relay.op.op import Op, get, register_mixed_precision_conversion
 from legato.relay.op.reduce import logsumexp, mean_std, mean_variance, std, variance
 
 __all__ = [

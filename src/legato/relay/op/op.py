@@ -10,23 +10,12 @@ from legato.relay._op_attrs import (
     register_convert_op_layout,
     register_infer_correct_layout,
     register_legalize,
+    register_mixed_precision_conversion,
 )
 from legato.relay._op_table import get
 
 __all__ = ["Op", "get", "register_alter_op_layout", "register_convert_op_layout", "register_infer_correct_layout",
-           "register_legalize"]  # fmt: skip
-from typing import Any
-from legato.relay._op_rules import MIXED, register
-from legato.relay._operators import get
-__all__ = ["Op", "get", "register_mixed_precision_conversion"]
-def register_mixed_precision_conversion(op_name: str, func: Any = None, level: int = 10) -> Any:
-    """A rule for `transform.ToMixedPrecision`, in this thread from now on: func(call, type) -> [category, the dtype to
-    compute in, the dtype of the result], where categories are those of `transform.mixed_precision`. A decorator without
-    `func`. Later rules replace earlier ones, whatever their `level`."""
-    def keep(rule: Any) -> Any:
-        register(op_name, MIXED, rule)
-        return rule
-    return keep if func is None else keep(func)
+           "register_legalize", "register_mixed_precision_conversion"]  # fmt: skip
 
 
 class Op(record.Op, metaclass=Named):
