@@ -161,3 +161,16 @@ def test_long_chains_of_scales() -> None:
         e = b.multiply(e, 2.0 if n % 2 else 0.5)
     mod = Module.from_expr(b.function([x], b.nn.dense(e, b.constant(np.ones((2, 2), np.float32)))))
     assert scales(FoldScaleForward()(mod)) == 0
+
+
+def test_channels_in_blocks_stay() -> None:
+    """Blocks of channels have dims of their own, in data and weight of different sizes."""
+    b = Builder()
+    x = b.var("x", (1, 2, 4, 4, 4))
+    scale, weight = (b.constant(np.full(s, 2, np.float32)) for s in ((2, 1, 1, 1), (1, 4, 1, 1, 2, 4)))
+    conv = {"data_layout": "NCHW4c", "kernel_layout": "OIHW2i4o", "out_layout": "NCHW4c"}
+    pooled = b.nn.max_pool2d(b.multiply(x, scale), pool_size=(2, 2), layout="NCHW4c")
+    body = b.multiply(b.nn.conv2d(pooled, weight, **conv), b.constant(np.full((1, 1, 1, 1), 2, np.float32)))
+    mod = Module.from_expr(b.function([x], body))
+    assert FoldScaleForward()(mod) is mod
+    assert FoldScaleBackward()(mod) is mod

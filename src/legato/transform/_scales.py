@@ -18,6 +18,7 @@ from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.infer.builder import Builder
 from legato.ir.expr import Call, Constant, Expr, constant
+from legato.ir.layout import is_blocked
 from legato.ir.types import Dim, TensorType
 from legato.ops._moving import as_dim
 from legato.ops.activation import leaky_relu, relu
@@ -197,7 +198,8 @@ def behind(call: Call, axis: int | None) -> Path | None:
     if call.op is negative or call.op is copy:
         return Path(axis)
     if call.op in _MAXIMA or call.op in _AVERAGES:
-        is_spatial = axis is not None and call.attrs.layout[axis] not in "NC"
+        layout = call.attrs.layout
+        is_spatial = axis is not None and (is_blocked(layout) or layout[axis] not in "NC")
         return None if is_spatial else Path(axis, positive=call.op in _MAXIMA)
     if call.op is pad:
         return Path(axis) if _pads_zeros(call, axis) else None
@@ -303,6 +305,8 @@ def contraction(call: Expr) -> Contraction | None:
     last, a = call.ty.rank - 1, call.attrs
     if call.op in _CONVOLUTIONS or call.op in _TRANSPOSED:
         layout, kernel = a.out_layout or a.data_layout, a.kernel_layout
+        if any(map(is_blocked, (layout, a.data_layout, kernel))):
+            return None  # blocks of channels have dims of their own
         dims = (a.data_layout.index("C"), layout.index("C"), kernel.index("O"), kernel.index("I"))
         return Contraction(*dims, a.groups, split_rows=call.op in _TRANSPOSED)
     if call.op is dense:
