@@ -25,7 +25,7 @@ FOLLOW: Final = frozenset({
     "nn.thresholded_relu", "shape_of", "nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d", "nn.avg_pool1d",
     "nn.avg_pool2d", "nn.avg_pool3d", "nn.global_max_pool2d", "nn.global_avg_pool2d", "nn.adaptive_max_pool1d",
     "nn.adaptive_max_pool2d", "nn.adaptive_max_pool3d", "nn.adaptive_avg_pool1d", "nn.adaptive_avg_pool2d",
-    "nn.adaptive_avg_pool3d", "image.resize2d", "nn.upsampling",
+    "nn.adaptive_avg_pool3d", "image.resize2d", "nn.upsampling", "layout_transform",
 })  # fmt: skip
 
 # What may be much larger than its arguments, or sums up much, or counts.
