@@ -75,7 +75,8 @@ def altered(rule: Any) -> None:
             lambda: TempOpAttr("exp", "TOpPattern", None),
             CompileError,
             "error: TOpPattern of an operator cannot be set\n"
-            "  hint: FTVMLegalize, FTVMAlterOpLayout, FTVMConvertOpLayout and FInferCorrectLayout can; "
+            "  hint: FTVMLegalize, FTVMAlterOpLayout, FTVMConvertOpLayout, FInferCorrectLayout and"
+            " FTVMMixedPrecisionConversionType can; "
             "all else is in the operator's record",
         ),
         (

@@ -13,7 +13,8 @@ from legato.relay import transform
 def test_levels_and_names() -> None:
     made = [transform.CanonicalizeCast(), transform.FoldExplicitPadding(), transform.CombineParallelConv2D(),
             transform.CombineParallelDense(), transform.CombineParallelBatchMatmul(), transform.DivToMul(),
-            transform.SplitArgs(9), transform.SimplifyFCTranspose([])]  # fmt: skip
+            transform.ForwardFoldScaleAxis(), transform.BackwardFoldScaleAxis(),
+            transform.FastMath(), transform.SplitArgs(9), transform.SimplifyFCTranspose([])]  # fmt: skip
     assert {p.info.name: p.info.opt_level for p in made} == {
         "CanonicalizeCast": 3,
         "FoldExplicitPadding": 0,
@@ -21,6 +22,9 @@ def test_levels_and_names() -> None:
         "CombineParallelDense": 4,
         "CombineParallelBatchMatmul": 4,
         "DivToMul": 0,
+        "ForwardFoldScaleAxis": 3,
+        "BackwardFoldScaleAxis": 3,
+        "FastMath": 4,
         "SplitArgs": 1,
         "SimplifyFCTranspose": 4,
     }
@@ -86,6 +90,50 @@ def test_divisions_by_constants() -> None:
     assert made.args[1].data == 0.5
     kept = transform.DivToMul()(relay.IRModule.from_expr(relay.divide(x, relay.const(0.0))))["main"].body
     assert kept.op.name == "divide"
+
+
+def test_fast_functions() -> None:
+    x = relay.var("x", shape=(3, 4))
+    mod = relay.IRModule.from_expr(relay.nn.softmax(relay.erf(relay.exp(relay.tanh(x)))))
+    made = transform.FastMath()(mod)
+    assert set(relay.analysis.list_op_freqs(made)) == {"nn.fast_softmax", "fast_erf", "fast_exp", "fast_tanh"}
+    data = np.random.default_rng(0).normal(size=(3, 4)).astype("float32")
+    run = [relay.create_executor("debug", m).evaluate()(data) for m in (mod, made)]
+    np.testing.assert_allclose(*run, rtol=1e-3)
+
+
+def test_identities_that_nearly_hold() -> None:
+    x = relay.var("x", shape=(3, 4))
+    mod = relay.IRModule.from_expr((x + relay.const(1.0)) * relay.const(2.0) + relay.const(3.0))
+    kept, made = (transform.SimplifyExpr(rounds=r)(mod)["main"].body for r in (False, True))
+    assert [kept.args[1].data, made.args[1].data] == [3.0, 5.0]
+    assert made.args[0].op.name == "multiply"
+
+
+def test_scales_move_into_weights() -> None:
+    """Those that are parameters, too, as in Relay's own tests; a factor that may be negative stays behind relu."""
+    x, w = relay.var("x", shape=(2, 4, 10, 10)), relay.var("w", shape=(8, 2, 3, 3))
+    scale, shift = relay.const(np.linspace(1, 2, 4).reshape(4, 1, 1).astype("float32")), relay.var("b", shape=(4, 1, 1))
+    y = relay.subtract(relay.nn.relu(relay.multiply(x, scale)), shift)
+    two = relay.Tuple([relay.nn.conv2d(y, w, groups=2, channels=8, kernel_size=(3, 3), padding=(1, 1)) for _ in "ab"])
+    out = relay.var("s", shape=(8, 1, 1))
+    conv = relay.nn.conv2d(x, w, groups=2)
+    cases = [(two, transform.ForwardFoldScaleAxis(), 1, True), (conv * out, transform.BackwardFoldScaleAxis(), 1, True),
+             (relay.nn.relu(conv) * out, transform.BackwardFoldScaleAxis(), 1, False),
+             (relay.Tuple([two, conv * out]), transform.FoldScaleAxis(), 2, True)]  # fmt: skip
+    rng = np.random.default_rng(1)
+    for body, fold, count, moves in cases:
+        old = relay.Function(relay.analysis.free_vars(body), body)
+        new = fold(relay.IRModule.from_expr(old))["main"]
+        found: list[relay.Expr] = []
+        relay.analysis.post_order_visit(new, found.append)
+        scaled = [n for n in found if isinstance(n, relay.Call) and n.op.name == "multiply"]
+        assert len({id(n) for n in scaled}) >= count
+        assert all(n.checked_type == w.checked_type for n in scaled) is moves
+        args = [rng.normal(size=p.checked_type.static_shape()).astype("float32") for p in old.params]
+        run = [relay.create_executor("debug", relay.IRModule.from_expr(f)).evaluate()(*args) for f in (old, new)]
+        for a, b in zip(*(r.fields if hasattr(r, "fields") else r for r in run), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(("limit", "counts"), [(-1, [9]), (10, [9]), (5, [4, 4, 3]), (3, [2] * 8)])

@@ -25,7 +25,7 @@ from tests.graphs import concrete_type, leaves, random_array
 
 FOLDER = Path(__file__).parent / "golden"
 CASES = sorted(FOLDER.glob("*/*.txt"))
-ROUNDS = {"low-precision": 2e-2}  # the error of passes that are allowed to round
+ROUNDS = {"low-precision": 2e-2, "mixed-precision": 2e-2}  # the error of passes that are allowed to round
 BEFORE, AFTER = "# before\n", "# after\n"
 
 

@@ -24,11 +24,11 @@ from tests.programs import strategy as language
 from tests.programs.settings import examples
 from tests.programs.values import moved, same
 
-STAGES = {"infer-types": Stage.TYPED, "to-a-normal": Stage.A_NORMAL, "fuse": Stage.A_NORMAL}
+STAGES = {"infer-types": Stage.TYPED, **dict.fromkeys(("to-a-normal", "fuse", "rematerialize"), Stage.A_NORMAL)}
 EXACT = {name for name, p in table().items() if not p.rounds}
 FIRST_ORDER = {"defunctionalize", "to-cps"}  # passes that refuse programs whose @main gives functions
 GRAPH = [p for p in DEFAULT[:-1] if p.name not in FIRST_ORDER]
-NARROWS = {"low-precision"}  # tests/lower/test_low_precision.py has its programs and bounds
+NARROWS = {"low-precision", "mixed-precision"}  # their own tests have programs and bounds
 
 
 def prepared(program: Program, p: Pass) -> Program:

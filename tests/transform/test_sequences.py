@@ -29,9 +29,10 @@ from tests.programs import strategy as language
 from tests.programs.settings import examples
 from tests.programs.values import same
 
-NARROWS = {"low-precision"}  # other values by intention: its own tests have the bounds
+NARROWS = {"low-precision", "mixed-precision"}  # other values by intention: their own tests have the bounds
 VARIANTS = (
     "fuse{max-ops=2}", "fuse{max-ops=80}", "fold-constant{flush=true}", "canonicalize{computed=true}",
+    "fold-scale-forward{computed=true}", "fold-scale-backward{computed=true}", "rematerialize{extra=10.0}",
 )  # fmt: skip
 # What forms sums otherwise than NumPy does. Programs are smooth: no comparison hangs on the last bits.
 ROUNDED = {"legalize", *(name for name, step in table().items() if step.rounds)}

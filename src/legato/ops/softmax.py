@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -15,10 +17,11 @@ from legato.ir.types import TensorType, Type
 from legato.ops._families import quiet
 from legato.ops._rules import FLOAT, normalize_axis, require_dtype, tensor
 from legato.ops._tensors import Array, accumulator, product, tensor_bytes, wide
+from legato.ops.fast import EXP
 from legato.te.tensor import Tensor, compute, reduce
 from legato.tir.expr import cast
 
-__all__ = ["SoftmaxAttrs", "log_softmax", "softmax"]
+__all__ = ["SoftmaxAttrs", "fast_softmax", "log_softmax", "softmax"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +43,8 @@ def _shifted(data: Array, axis: int) -> Array:
     return np.asarray(x - x.max(axis=axis, keepdims=True)) if x.size else x
 
 
-def _softmax_reference(data: Array, a: SoftmaxAttrs) -> Array:
-    e = np.exp(_shifted(data, a.axis))
+def _softmax_reference(data: Array, a: SoftmaxAttrs, exp: Callable[[Array], Array] = np.exp) -> Array:
+    e = exp(_shifted(data, a.axis))
     return np.asarray(e / e.sum(axis=a.axis, keepdims=True)).astype(data.dtype)
 
 
@@ -71,17 +74,17 @@ class _Rows:
         return reduce(combiner, self.outer, extent, lambda *i: t[self.full(i[:-1], i[-1])], name)
 
 
-def _stages(x: Tensor, a: SoftmaxAttrs) -> tuple[_Rows, Tensor, Tensor, Tensor]:
+def _stages(x: Tensor, a: SoftmaxAttrs, exp: Callable[[Expr], Expr] = te.exp) -> tuple[_Rows, Tensor, Tensor, Tensor]:
     """The rows, x − max, its exponentials and their sums."""
     rows, acc = _Rows(x, a.axis), accumulator(x.dtype)
     top = rows.reduced("max", x, "max")
     shifted = compute(x.shape, lambda *i: cast(x[i], acc) - cast(top[rows.row(i)], acc), "shifted")
-    powers = compute(x.shape, lambda *i: te.exp(shifted[i]), "exp")
+    powers = compute(x.shape, lambda *i: exp(shifted[i]), "exp")
     return rows, shifted, powers, rows.reduced("sum", powers, "sum")
 
 
-def _softmax_compute(x: Tensor, a: SoftmaxAttrs, out: TensorType) -> Tensor:
-    rows, _, powers, total = _stages(x, a)
+def _softmax_compute(x: Tensor, a: SoftmaxAttrs, out: TensorType, exp: Callable[[Expr], Expr] = te.exp) -> Tensor:
+    rows, _, powers, total = _stages(x, a, exp)
     return compute(x.shape, lambda *i: cast(powers[i] / total[rows.row(i)], out.dtype), "softmax")
 
 
@@ -104,6 +107,7 @@ _SAMPLES = (
     Sample((((4,), "float64"),)),
     Sample((((0, 3), "float32"),)),
 )
+_FAST_SAMPLES = tuple(replace(s, rtol=max(s.rtol, 1e-4)) for s in _SAMPLES)
 
 softmax = Op(
     name="nn.softmax",
@@ -116,6 +120,19 @@ softmax = Op(
     cost=_cost,
     samples=_SAMPLES,
     doc="exp(x − max) / Σ exp(x − max) along `axis`; NaN for a row that holds NaN or +∞, or nothing but −∞.",
+)
+
+fast_softmax = Op(
+    name="nn.fast_softmax",
+    args=("data",),
+    attrs=SoftmaxAttrs,
+    type_rel=_relation,
+    reference=quiet(partial(_softmax_reference, exp=EXP.reference)),
+    compute=partial(_softmax_compute, exp=EXP.scalar),
+    fusion=Fusion.REDUCE,
+    cost=_cost,
+    samples=_FAST_SAMPLES,
+    doc="softmax by fast_exp: with a relative error below 2e-4; what would be less than e^-87 of the largest is that.",
 )
 
 log_softmax = Op(

@@ -19,14 +19,16 @@ from typing import Any, Final, Self
 from legato.base.errors import CompileError
 from legato.relay._op_table import get
 
-__all__ = ["ALTER", "CONVERT", "INFER", "LEGALIZE", "Rule", "TempOpAttr", "register_alter_op_layout",
-           "register_convert_op_layout", "register_infer_correct_layout", "register_legalize", "rules_of"]  # fmt: skip
+__all__ = ["ALTER", "CONVERT", "INFER", "LEGALIZE", "MIXED", "Rule", "TempOpAttr", "register_alter_op_layout",
+           "register_convert_op_layout", "register_infer_correct_layout", "register_legalize",
+           "register_mixed_precision_conversion", "rules_of"]  # fmt: skip
 
 LEGALIZE: Final = "FTVMLegalize"
 ALTER: Final = "FTVMAlterOpLayout"
 CONVERT: Final = "FTVMConvertOpLayout"
 INFER: Final = "FInferCorrectLayout"
-KEYS: Final = (LEGALIZE, ALTER, CONVERT, INFER)
+MIXED: Final = "FTVMMixedPrecisionConversionType"
+KEYS: Final = (LEGALIZE, ALTER, CONVERT, INFER, MIXED)
 
 Rule = Callable[..., Any]
 Key = tuple[str, str]
@@ -43,7 +45,8 @@ class TempOpAttr:
     "FTVMAlterOpLayout", for `transform.AlterOpLayout`: rule(attrs, inputs, tinfos, out_type), tinfos being the tensor
     types of the inputs, one for each field of a tuple;
     "FTVMConvertOpLayout", for `transform.ConvertLayout`: rule(attrs, inputs, tinfos, desired_layouts);
-    "FInferCorrectLayout", for the last two: see `transform.InferCorrectLayoutOutput`.
+    "FInferCorrectLayout", for the last two: see `transform.InferCorrectLayoutOutput`;
+    "FTVMMixedPrecisionConversionType": see `op.register_mixed_precision_conversion`.
     The first three give the expression that takes the call's place, or None to leave the call as it is. `attrs` is a
     mapping, whose entries are attributes, too. No rule (None) hides that of a context around this one, or one that is
     registered. CompileError for another key, TypeCheckError for an operator that does not exist.
@@ -92,6 +95,12 @@ def register_convert_op_layout(op_name: str, convert_layout: Rule | None = None,
 def register_infer_correct_layout(op_name: str, infer_layout: Rule | None = None, level: int = 10) -> Any:
     """As `register_legalize`: how an operator takes operands in other layouts."""
     return _register(op_name, INFER, infer_layout, level)
+
+
+def register_mixed_precision_conversion(op_name: str, func: Rule | None = None, level: int = 10) -> Any:
+    """As `register_legalize`, for `transform.ToMixedPrecision`: func(call, type) -> [category, the dtype to compute in,
+    the dtype of the result], where categories are those of `transform.mixed_precision`."""
+    return _register(op_name, MIXED, func, level)
 
 
 def _register(op_name: str, key: str, rule: Rule | None, level: int) -> Any:

@@ -1,4 +1,4 @@
-"""Passes over operators: casts, padding, divisions, matrix products side by side."""
+"""Passes over operators: casts, padding, divisions, scales of channels, matrix products side by side."""
 
 from __future__ import annotations
 
@@ -20,14 +20,19 @@ from legato.transform.combine_conv2d import CombineConv2D
 from legato.transform.combine_dense import CombineDense
 from legato.transform.combine_op_batch import CombineOpBatch
 from legato.transform.div_to_mul import DivToMul as Multiply
+from legato.transform.fast_math import FastMath as FastFunctions
 from legato.transform.flatten_atrous import FlattenAtrous
 from legato.transform.fold_constant import FoldConstant
 from legato.transform.fold_padding import FoldPadding
+from legato.transform.fold_scale import FoldScale
+from legato.transform.fold_scale_backward import FoldScaleBackward
+from legato.transform.fold_scale_forward import FoldScaleForward
 from legato.transform.nest_concats import NestConcats
 
-__all__ = ["CanonicalizeCast", "CombineParallelBatchMatmul", "CombineParallelConv2D",
-           "CombineParallelDense", "CombineParallelOpBatch", "DivToMul", "FlattenAtrousConv",
-           "FoldExplicitPadding", "SimplifyFCTranspose", "SplitArgs"]  # fmt: skip
+__all__ = ["BackwardFoldScaleAxis", "CanonicalizeCast", "CombineParallelBatchMatmul",
+           "CombineParallelConv2D", "CombineParallelDense", "CombineParallelOpBatch", "DivToMul",
+           "FastMath", "FlattenAtrousConv", "FoldExplicitPadding", "FoldScaleAxis",
+           "ForwardFoldScaleAxis", "SimplifyFCTranspose", "SplitArgs"]  # fmt: skip
 
 
 def CanonicalizeCast() -> Pass:
@@ -74,6 +79,28 @@ def FlattenAtrousConv() -> Pass:
     (Relay's gave them the padding that keeps the extents, whatever the program's was.)
     """
     return of_steps("FlattenAtrousConv", 0, (FlattenAtrous(),))
+
+
+def FastMath() -> Pass:
+    """exp, tanh, erf and softmax by functions of stated errors: 6e-5, 1e-6, 1e-6 and 2e-4 of the result."""
+    return of_steps("FastMath", 4, (FastFunctions(),))
+
+
+def ForwardFoldScaleAxis() -> Pass:
+    """Scales of channels move into the weights of convolutions and matrix products behind them."""
+    return of_steps("ForwardFoldScaleAxis", 3, (FoldScaleForward(computed=True),))
+
+
+def BackwardFoldScaleAxis() -> Pass:
+    """Scales of channels move into the weights of convolutions and matrix products before them."""
+    return of_steps("BackwardFoldScaleAxis", 3, (FoldScaleBackward(computed=True),))
+
+
+def FoldScaleAxis() -> Pass:
+    """Scales and shifts of channels move into weights and biases, backwards and then forwards; what is constant then
+    is folded."""
+    steps = (FoldScale(), FoldScaleBackward(computed=True), FoldScaleForward(computed=True), FoldConstant())
+    return of_steps("FoldScaleAxis", 3, steps)
 
 
 def DivToMul() -> Pass:

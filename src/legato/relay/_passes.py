@@ -26,6 +26,7 @@ CONFIGS: Final[Mapping[str, type]] = MappingProxyType(
     {
         "relay.FuseOps.max_depth": int,
         "relax.FuseOps.max_depth": int,
+        "relay.ToMixedPrecision.keep_orig_output_dtype": bool,
     }
 )  # what has a meaning, and the type of its values
 _DEPTHS: Final = ("relay.FuseOps.max_depth", "relax.FuseOps.max_depth")

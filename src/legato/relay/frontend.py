@@ -15,9 +15,10 @@ from legato.infer.infer import infer
 from legato.ir.expr import Constant, Expr, Function, Var
 from legato.ir.module import Module
 from legato.ir.types import TensorType
+from legato.relay._changes import ChangeDatatype
 from legato.relay.module import IRModule
 
-__all__ = ["from_onnx"]
+__all__ = ["ChangeDatatype", "from_onnx"]
 
 Array = np.ndarray[Any, Any]
 

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import signature
 from typing import Any, Final
 
-from legato.base import dtype as dt
 from legato.base.errors import CompileError, UnsupportedError
 from legato.infer.infer import infer_function
 from legato.ir.expr import Expr, Function
 from legato.ir.types import Type
 from legato.ir.visit import free_vars
+from legato.relay import mixed_precision
+from legato.relay._changes import ChangeBatch, ChangeDatatype, recast
 from legato.relay._continuations import ToCPS, UnCPS, to_cps, un_cps
 from legato.relay._external_passes import (
     AnnotateTarget,
@@ -43,14 +44,18 @@ from legato.relay._layout_passes import AlterOpLayout, ConvertLayout, InferCorre
 from legato.relay._op_attrs import LEGALIZE
 from legato.relay._op_rules import legalized
 from legato.relay._operator_passes import (
+    BackwardFoldScaleAxis,
     CanonicalizeCast,
     CombineParallelBatchMatmul,
     CombineParallelConv2D,
     CombineParallelDense,
     CombineParallelOpBatch,
     DivToMul,
+    FastMath,
     FlattenAtrousConv,
     FoldExplicitPadding,
+    FoldScaleAxis,
+    ForwardFoldScaleAxis,
     SimplifyFCTranspose,
     SplitArgs,
 )
@@ -68,25 +73,27 @@ from legato.relay._spans import CapturePostDfsIndexInSpans, LabelOps
 from legato.relay._sparse_passes import Conv2dToSparse, Conv2dToSparse2, DenseToSparse
 from legato.relay._steps import of_steps
 from legato.relay.devices import PlanDevices
+from legato.relay.mixed_precision import ToMixedPrecision
 from legato.relay.module import IRModule
 from legato.transform.canonicalize import Canonicalize
 from legato.transform.eliminate_common import EliminateCommon
+from legato.transform.expand_norms import ExpandNorms
 from legato.transform.fold_constant import FoldConstant as Fold
-from legato.transform.fold_scale import FoldScale
 from legato.transform.fuse import Fuse
-from legato.transform.low_precision import LowPrecision
+from legato.transform.reassociate import Reassociate
 from legato.transform.simplify import Simplify
 from legato.transform.to_a_normal import ToANormal
 from legato.transform.to_graph import ToGraph
 
-__all__ = ["AlterOpLayout", "AnnotateSpans", "AnnotateTarget", "BatchingOps", "CanonicalizeCast",
-           "CanonicalizeOps", "CapturePostDfsIndexInSpans", "CombineParallelBatchMatmul",
-           "CombineParallelConv2D", "CombineParallelDense", "CombineParallelOpBatch",
-           "Conv2dToSparse", "Conv2dToSparse2", "ConvertLayout", "DeadCodeElimination",
-           "Defunctionalization", "DefuseOps", "DenseToSparse", "DivToMul", "DynamicToStatic",
-           "EliminateCommonSubexpr", "EtaExpand", "FlattenAtrousConv", "FoldConstant",
-           "FoldConstantExpr", "FoldExplicitPadding", "FoldScaleAxis", "FunctionPass", "FuseOps",
-           "InferCorrectLayoutOutput", "InferType", "InferTypeLocal", "Inline",
+__all__ = ["AlterOpLayout", "AnnotateSpans", "AnnotateTarget", "BackwardFoldScaleAxis",
+           "BatchingOps", "CanonicalizeCast", "CanonicalizeOps", "CapturePostDfsIndexInSpans",
+           "ChangeBatch", "ChangeDatatype", "CombineParallelBatchMatmul", "CombineParallelConv2D",
+           "CombineParallelDense", "CombineParallelOpBatch", "Conv2dToSparse", "Conv2dToSparse2",
+           "ConvertLayout", "DeadCodeElimination", "Defunctionalization", "DefuseOps",
+           "DenseToSparse", "DivToMul", "DynamicToStatic", "EliminateCommonSubexpr", "EtaExpand",
+           "FastMath", "FlattenAtrousConv", "FoldConstant", "FoldConstantExpr",
+           "FoldExplicitPadding", "FoldScaleAxis", "ForwardFoldScaleAxis", "FunctionPass",
+           "FuseOps", "InferCorrectLayoutOutput", "InferType", "InferTypeLocal", "Inline",
            "InlineCompilerFunctionsBoundTo", "InlinePrimitives", "LabelOps", "LambdaLift",
            "LayoutConfig", "Legalize", "MergeCompilerRegions", "MergeComposite", "ModulePass",
            "OutlineCompilerFunctionsWithExistingGlobalSymbols", "PartialEvaluate", "PartitionGraph",
@@ -94,7 +101,7 @@ __all__ = ["AlterOpLayout", "AnnotateSpans", "AnnotateTarget", "BatchingOps", "C
            "Sequential", "SimplifyExpr", "SimplifyFCTranspose", "SimplifyInference", "SplitArgs",
            "ToANormalForm", "ToANormalFormExpr", "ToBasicBlockNormalForm", "ToCPS",
            "ToGraphNormalForm", "ToMixedPrecision", "UnCPS", "build_config", "function_pass",
-           "module_pass", "to_cps", "un_cps"]  # fmt: skip
+           "mixed_precision", "module_pass", "recast", "to_cps", "un_cps"]  # fmt: skip
 
 
 def InferType() -> Pass:
@@ -116,19 +123,15 @@ def EliminateCommonSubexpr(fskip: Callable[[Expr], bool] | None = None) -> Pass:
     return of_steps("EliminateCommonSubexpr", 3, (EliminateCommon(),))
 
 
-def FoldScaleAxis() -> Pass:
-    """Scales of channels move into the constant weights before them."""
-    return of_steps("FoldScaleAxis", 3, (FoldScale(),))
-
-
-def SimplifyExpr() -> Pass:
-    """Algebraic identities that hold bit for bit. (Relay's did some that only nearly hold.)"""
-    return of_steps("SimplifyExpr", 0, (Simplify(),))
+def SimplifyExpr(rounds: bool = False) -> Pass:
+    """Algebraic identities that hold bit for bit; if `rounds`, those of Relay's, too, that nearly hold: sums and
+    products of floats with constants, and squares, are formed otherwise."""
+    return of_steps("SimplifyExpr", 0, (Simplify(), Reassociate(), Simplify()) if rounds else (Simplify(),))
 
 
 def SimplifyInference() -> Pass:
-    """batch_norm and dropout as they act in inference; here bias_add as well."""
-    return of_steps("SimplifyInference", 0, (Canonicalize(computed=True),))
+    """Norms as arithmetic, of whatever parameters; dropout is nothing. Here bias_add is an addition as well."""
+    return of_steps("SimplifyInference", 0, (Canonicalize(computed=True), ExpandNorms()))
 
 
 def CanonicalizeOps() -> Pass:
@@ -160,19 +163,6 @@ def FuseOps(fuse_opt_level: int = -1) -> Pass:
         return of_steps("FuseOps", 0, (ToANormal(), fuse, ToGraph())).transform(mod, context)
 
     return ModulePass(run, PassInfo(0, "FuseOps"))
-
-
-def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int = 1) -> Pass:
-    """Matrix products and convolutions of 16-bit floats, with sums of 32.
-
-    Only "bfloat16"; which operators are narrowed is in their records. None is missing there, so `missing_op_mode`, what
-    to do then (0, 1 or 2), changes nothing. UnsupportedError for another type, CompileError for another mode.
-    """
-    if missing_op_mode not in (0, 1, 2):
-        raise CompileError(f"missing_op_mode is {missing_op_mode!r}, wanted 0, 1 or 2")
-    if dt.dtype(mixed_precision_type) != dt.bfloat16:
-        raise UnsupportedError(f"mixed precision of {mixed_precision_type} is not supported", hint="use bfloat16")
-    return of_steps("ToMixedPrecision", 0, (LowPrecision(),))
 
 
 def Legalize(legalize_map_attr_name: str = LEGALIZE) -> Pass:

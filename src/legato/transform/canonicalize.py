@@ -23,6 +23,7 @@ from legato.ir.layout import layout
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.types import TensorType
+from legato.ops._normalise import compute_dtype
 from legato.ops.activation import dropout
 from legato.ops.channelwise import bias_add
 from legato.ops.layout_transform import layout_transform
@@ -91,16 +92,25 @@ def _batch_norm(call: Call) -> Expr | None:
 
 
 def _batch_norm_of_computed(call: Call) -> Expr | None:
-    """The same for parameters that are computed, or given."""
-    x, gamma, beta, mean, var = call.args
-    if not isinstance(x.ty, TensorType) or any(p.ty is None for p in call.args):
+    """The same for parameters that are computed, or given; in the dtype that the operator computes in."""
+    types = [a.ty for a in call.args if isinstance(a.ty, TensorType)]
+    if len(types) < len(call.args):
         return None
-    b, attrs = Builder(span=call.span), call.attrs
+    b, attrs, dtype, rank = Builder(span=call.span), call.attrs, compute_dtype(*(t.dtype for t in types)), types[0].rank
+    x, gamma, beta, mean, var = (
+        a if t.dtype is dtype else b.cast(a, dtype=dtype.name) for a, t in zip(call.args, types, strict=True)
+    )
     scale = b.divide(1.0, b.sqrt(b.add(var, attrs.epsilon)))
     scale = b.multiply(scale, gamma) if attrs.scale else scale
     shift = b.subtract(beta, b.multiply(mean, scale)) if attrs.center else b.negative(b.multiply(mean, scale))
-    shape = tuple(-1 if d == attrs.axis % x.ty.rank else 1 for d in range(x.ty.rank))
-    return b.add(b.multiply(x, b.reshape(scale, newshape=shape)), b.reshape(shift, newshape=shape))
+    shape = tuple(-1 if d == attrs.axis % rank else 1 for d in range(rank))
+    y = b.add(b.multiply(x, b.reshape(scale, newshape=shape)), b.reshape(shift, newshape=shape))
+    return y if types[0].dtype is dtype else b.cast(y, dtype=types[0].dtype.name)
+
+
+def _batch_norm_of_all(call: Call) -> Expr | None:
+    """`_batch_norm_of_computed` where all parameters are used."""
+    return _batch_norm_of_computed(call) if call.attrs.scale and call.attrs.center else None
 
 
 def _call_inside(rule: Callable[[Call], Expr | None]) -> Callable[[Expr, Expr, Match], Expr | None]:
@@ -133,5 +143,7 @@ RULES: Final = (
 )
 _CONSTANT: Final = Sweep(*RULES)
 _COMPUTED: Final = Sweep(
-    *RULES, Local(_first_of(batch_norm), _call_inside(_batch_norm_of_computed), name="batch_norm of computed values")
+    *RULES,
+    Local(_first_of(batch_norm), _call_inside(_batch_norm_of_all), name="batch_norm of computed values"),
+    Local(_first_of(batch_norm), _call_inside(_batch_norm_of_computed), name="batch_norm without all", drops=True),
 )

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -32,13 +32,13 @@ from legato.ops.binary import add, multiply, subtract
 from legato.ops.conv import conv1d, conv2d, conv3d
 from legato.ops.linalg import dense, matmul
 from legato.runtime.floats import float_environment
-from legato.transform._normal import is_normal, smallest
+from legato.transform._normal import is_normal
+from legato.transform._scales import LARGE, is_sound
 from legato.transform.pass_ import FunctionPass
 
 __all__ = ["FoldScale"]
 
 Array = np.ndarray[Any, Any]
-LARGE: Final = 1 << 10  # times what a sum of weights is: a constant that large rounds what it is added to
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def _scaled(call: Call, bias: Array | None, factor: Array, pool: Pool) -> Expr |
     if bias is None:
         return _into_weight(call, factor, pool)
     moved = np.asarray(bias * factor)
-    if _dwarfs(bias, call) or not _is_sound(moved, bias, factor):
+    if _dwarfs(bias, call) or not is_sound(moved, bias, factor):
         return None
     product = _into_weight(call, factor, pool)
     return None if product is None else _call(call, add, product, _as_constant(moved))
@@ -144,20 +144,10 @@ def _into_weight(call: Call, factor: Array, pool: Pool) -> Expr | None:
         return None
     factors = aligned.reshape([-1 if d == weight_axis else 1 for d in range(weight.ndim)])
     product = np.multiply(weight, factors, out=pool.empty(weight.shape, weight.dtype))
-    if not _is_sound(product, weight, factors):
+    if not is_sound(product, weight, factors):
         return None
     product.setflags(write=False)
     return replace(call, args=(call.args[0], Constant(product, ty=call.args[1].ty)))
-
-
-def _is_sound(product: Array, a: Array, b: Array) -> bool:
-    """Whether all of a·b is finite and normal, or 0 because a or b is."""
-    sizes, least = np.abs(product), smallest(product)
-    if not np.isfinite(sizes.max(initial=0)):  # that of NaN, if there is one
-        return False
-    if sizes.min(initial=1) >= least:
-        return True
-    return bool(((sizes >= least) | np.equal(a, 0) | np.equal(b, 0)).all())
 
 
 def _channel_axes(call: Call) -> tuple[int, int] | None:

@@ -22,6 +22,16 @@ from legato.ops.join import split
 from legato.patterns.match import Match
 from legato.patterns.pattern import CallPattern, ExprPattern, TupleGetItemPattern
 from legato.patterns.sweep import Local, Sweep, of_calls
+from legato.transform._identities import (
+    cast_twice,
+    clip_twice,
+    concrete,
+    neutral,
+    of_one_number,
+    reciprocal_root,
+    with_constants,
+    within_bounds,
+)
 from legato.transform.pass_ import FunctionPass
 
 __all__ = ["Simplify"]
@@ -44,7 +54,10 @@ class Simplify(FunctionPass):
 def _sweep() -> Sweep:
     """The rules below: made on use, as they ask for operators by name."""
     found = [of_calls(table()[name], rule) for name, rules in RULES.items() for rule in rules]
-    return Sweep(*found, Local(TupleGetItemPattern(CallPattern(ExprPattern(split))), _field, name="field of split"))
+    likes = [of_calls(table()[name], concrete, drops=True) for name in LIKES]
+    return Sweep(
+        *found, *likes, Local(TupleGetItemPattern(CallPattern(ExprPattern(split))), _field, name="field of split")
+    )
 
 
 def _same_type(call: Call) -> Expr | None:
@@ -116,14 +129,6 @@ def _groups(norm: Call) -> Expr | None:
     return b.call_op(inner.op, [image], inner.attrs)
 
 
-def _by_one(call: Call) -> Expr | None:
-    """x · 1 and x / 1, where the type stays."""
-    x, c = call.args
-    if isinstance(c, Constant) and x.ty == call.ty and bool((c.data == 1).all()):
-        return x
-    return None
-
-
 def _finite_weight(call: Call) -> Expr | None:
     """A convolution of constant weights that are finite says so where it spares products with zeros."""
     data, weight = call.args
@@ -154,16 +159,23 @@ def _field(old: Expr, node: Expr, match: Match) -> Expr | None:
     )
 
 
+LIKES = ("zeros_like", "ones_like", "full_like")  # what they read is not needed
 RULES: dict[str, tuple[Rule, ...]] = {
     "reshape": (_same_type, _twice),
     "squeeze": (_as_reshape,),
     "expand_dims": (_as_reshape,),
     "nn.batch_flatten": (_as_reshape,),
-    "cast": (_same_type,),
+    "cast": (_same_type, cast_twice),
     "broadcast_to": (_same_type,),
     "transpose": (_transposes,),
-    "multiply": (_by_one,),
-    "divide": (_by_one,),
+    "clip": (within_bounds, clip_twice),
+    "add": (neutral, with_constants, of_one_number),
+    "subtract": (neutral, of_one_number),
+    "multiply": (neutral, with_constants, of_one_number),
+    "divide": (neutral, reciprocal_root, of_one_number),
+    "maximum": (of_one_number,),
+    "minimum": (of_one_number,),
+    "power": (of_one_number,),
     "copy": (_same_type,),
     "nn.instance_norm": (_groups,),
     "nn.conv1d": (_finite_weight,),

@@ -22,6 +22,7 @@ from legato.relay.op.op import (
     register_convert_op_layout,
     register_infer_correct_layout,
     register_legalize,
+    register_mixed_precision_conversion,
 )
 from legato.relay.op.reduce import logsumexp, mean_std, mean_variance, std, variance
 
@@ -48,6 +49,7 @@ __all__ = [
     "register_convert_op_layout",
     "register_infer_correct_layout",
     "register_legalize",
+    "register_mixed_precision_conversion",
     "reshape_like",
     "slice_like",
     "std",

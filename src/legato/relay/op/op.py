@@ -10,11 +10,12 @@ from legato.relay._op_attrs import (
     register_convert_op_layout,
     register_infer_correct_layout,
     register_legalize,
+    register_mixed_precision_conversion,
 )
 from legato.relay._op_table import get
 
 __all__ = ["Op", "get", "register_alter_op_layout", "register_convert_op_layout", "register_infer_correct_layout",
-           "register_legalize"]  # fmt: skip
+           "register_legalize", "register_mixed_precision_conversion"]  # fmt: skip
 
 
 class Op(record.Op, metaclass=Named):
