@@ -9,6 +9,7 @@ import pytest
 
 from legato import relay
 from legato.base.errors import UnsupportedError, VerifyError
+from legato.interp import evaluate
 from legato.ir.equal import alpha_equal
 from legato.relay import transform
 from legato.relay.prelude import Prelude
@@ -178,3 +179,18 @@ def test_partial_evaluation_of_functions_of_the_module() -> None:
     endless = evaluated(loop(relay.const(1)), mod).body
     assert isinstance(endless, relay.Let)
     assert endless.value.op == loop
+
+
+def test_reshapes_that_stand_alone_are_no_groups() -> None:
+    x = relay.var("x", shape=(relay.ShapeVar("n"), 4))
+    flat = relay.reshape(relay.exp(relay.reshape(x, newshape=(-1,))), newshape=(-1, 2))
+    mod = relay.IRModule.from_expr(relay.Function([x], relay.Tuple([relay.nn.relu(flat), relay.expand_dims(x, 0)])))
+    one = relay.transform.FuseOps()
+    with relay.transform.PassContext(config={"relay.FuseOps.max_depth": 1}):
+        fused = one(mod)
+    new = relay.transform.RemoveStandaloneReshapes()(fused)
+    assert str(fused.module).count("Primitive=1") == 5
+    assert str(new.module).count("Primitive=1") == 2  # exp and relu
+    given = np.arange(12, dtype=np.float32).reshape(3, 4)
+    for got, wanted in zip(evaluate(new.module, [given]), evaluate(mod.module, [given]), strict=True):
+        np.testing.assert_array_equal(got, wanted)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from legato.base.errors import UnsupportedError
 from legato.infer.infer import infer
 from legato.ir.expr import Expr, Function, GlobalVar
@@ -21,12 +23,16 @@ from legato.transform.inline_primitives import InlinePrimitives as Primitives
 from legato.transform.lambda_lift import LambdaLift as Lift
 from legato.transform.partial_evaluate import PartialEvaluate as Evaluate
 from legato.transform.pass_ import Pass as Step
+from legato.transform.restore_reshapes import RestoreReshapes
 from legato.transform.to_a_normal import ToANormal
 from legato.transform.to_basic_block import ToBasicBlock
 
-__all__ = ["DeadCodeElimination", "Defunctionalization", "DefuseOps", "DynamicToStatic", "EtaExpand",
-           "FoldConstantExpr", "Inline", "InlinePrimitives", "LambdaLift", "PartialEvaluate",
-           "ToANormalFormExpr", "ToBasicBlockNormalForm"]  # fmt: skip
+__all__ = ["DeadCodeElimination", "Defunctionalization", "DefuseOps", "DynamicToStatic",
+           "EtaExpand", "FoldConstantExpr", "Inline", "InlinePrimitives", "LambdaLift",
+           "PartialEvaluate", "RemoveStandaloneReshapes", "ToANormalFormExpr",
+           "ToBasicBlockNormalForm"]  # fmt: skip
+
+_RESHAPES: Final = frozenset({"reshape", "squeeze", "expand_dims", "nn.batch_flatten"})  # give elements another shape
 
 
 def DeadCodeElimination(inline_once: bool = False, ignore_impurity: bool = False) -> Pass:
@@ -69,6 +75,14 @@ def EtaExpand(expand_constructor: bool = False, expand_global_var: bool = False)
 def DefuseOps() -> Pass:
     """Groups that FuseOps made become their operators again."""
     return of_steps("DefuseOps", 3, (Defuse(),))
+
+
+def RemoveStandaloneReshapes() -> Pass:
+    """Reshapes that are groups of their own, or calls of tensor programs, are plain ones, which move nothing.
+
+    (The original's left them out of graphs of lowered calls. Here types carry shapes: the reshape stays, as a view.)
+    """
+    return of_steps("RemoveStandaloneReshapes", 0, (Defuse(only=_RESHAPES), RestoreReshapes()))
 
 
 def DynamicToStatic() -> Pass:

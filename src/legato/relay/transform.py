@@ -37,6 +37,7 @@ from legato.relay._forms import (
     InlinePrimitives,
     LambdaLift,
     PartialEvaluate,
+    RemoveStandaloneReshapes,
     ToANormalFormExpr,
     ToBasicBlockNormalForm,
 )
@@ -97,11 +98,12 @@ __all__ = ["AlterOpLayout", "AnnotateSpans", "AnnotateTarget", "BackwardFoldScal
            "InlineCompilerFunctionsBoundTo", "InlinePrimitives", "LabelOps", "LambdaLift",
            "LayoutConfig", "Legalize", "MergeCompilerRegions", "MergeComposite", "ModulePass",
            "OutlineCompilerFunctionsWithExistingGlobalSymbols", "PartialEvaluate", "PartitionGraph",
-           "Pass", "PassContext", "PassInfo", "PlanDevices", "PrintIR", "RemoveUnusedFunctions",
-           "Sequential", "SimplifyExpr", "SimplifyFCTranspose", "SimplifyInference", "SplitArgs",
-           "ToANormalForm", "ToANormalFormExpr", "ToBasicBlockNormalForm", "ToCPS",
-           "ToGraphNormalForm", "ToMixedPrecision", "UnCPS", "build_config", "function_pass",
-           "mixed_precision", "module_pass", "recast", "to_cps", "un_cps"]  # fmt: skip
+           "Pass", "PassContext", "PassInfo", "PlanDevices", "PrintIR", "RemoveStandaloneReshapes",
+           "RemoveUnusedFunctions", "Sequential", "SimplifyExpr", "SimplifyFCTranspose",
+           "SimplifyInference", "SplitArgs", "ToANormalForm", "ToANormalFormExpr",
+           "ToBasicBlockNormalForm", "ToCPS", "ToGraphNormalForm", "ToMixedPrecision", "UnCPS",
+           "build_config", "function_pass", "mixed_precision", "module_pass", "recast", "to_cps",
+           "un_cps"]  # fmt: skip
 
 
 def InferType() -> Pass:
@@ -261,12 +263,18 @@ def build_config(
 
 _NOT_HERE: Final[Mapping[str, str]] = {
     "BindRelayExprName": "nodes are told by their spans, which importers give the names of the model's nodes",
-    "ConvertLayout": "layout is a fact of buffers, which lowering decides; types stay logical",
-    "FastMath": "transcendental functions are vector polynomials with a stated error in any case",
     "ManifestAlloc": "memory is planned when the module is compiled; Executable.peak_memory says how much",
     "ManifestLifetimes": "memory is planned when the module is compiled; Executable.peak_memory says how much",
-    "RemoveStandaloneReshapes": "there is no graph of lowered calls; lowering decides whether a reshape moves anything",
+    "CollagePartition": "nothing is measured to cut a module: legato.generators.partition takes generators in order",
+    "FakeQuantizationToInteger": "there are no operators of the quantised dialect (qnn)",
+    "FirstOrderGradient": "there is no differentiation yet",
+    "FlexibleShapeDispatch": "sizes of dims are given to legato.compile: shapes={'n': [1, 8, '1..512']}",
+    "LazyGradientInit": "there is no differentiation yet",
     "MarkCompilerFunctionsAsExtern": "nothing calls lowered functions; a function for a generator stays what it is",
+    "QnnCanonicalize": "there are no operators of the quantised dialect (qnn)",
+    "QnnLegalize": "there are no operators of the quantised dialect (qnn)",
+    "infer_layout_utils": "relay.transform.InferCorrectLayoutOutput is what it had",
+    "gradient": "there is no differentiation yet",
 }
 
 
