@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from legato import relay
-from legato.base.errors import UnsupportedError
+from legato.base.errors import CompileError
 from legato.relay import transform
 
 
@@ -51,7 +51,7 @@ def test_the_first_name_of_contexts() -> None:
     with transform.build_config(opt_level=3, disabled_pass=["FoldConstant"]) as context:
         assert transform.PassContext.current() is context
         assert (context.opt_level, context.disabled_pass) == (3, ["FoldConstant"])
-    with pytest.raises(UnsupportedError, match="no trace of passes"):
+    with pytest.raises(CompileError, match="build_config has no option trace"):
         transform.build_config(trace=print)
 
 

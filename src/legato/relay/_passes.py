@@ -19,7 +19,7 @@ from legato.relay.module import IRModule
 if TYPE_CHECKING:
     from legato.transform.pass_ import Pass as Step
 
-__all__ = ["FunctionPass", "ModulePass", "Pass", "PassContext", "PassInfo", "PrintIR", "function_pass", "module_pass",
+__all__ = ["FunctionPass", "ModulePass", "Pass", "PassContext", "PassInfo", "PrintIR", "build_config", "function_pass", "module_pass",
            "pass_of"]  # fmt: skip
 
 CONFIGS: Final[Mapping[str, type]] = MappingProxyType(
@@ -135,6 +135,18 @@ def _require_config(name: str, value: Any) -> None:
 
 _DEFAULT: Final = PassContext()
 _current: ContextVar[PassContext] = ContextVar("legato.relay.PassContext", default=_DEFAULT)
+
+
+def build_config(
+    opt_level: int = 2,
+    required_pass: Sequence[str] | None = None,
+    disabled_pass: Sequence[str] | None = None,
+    trace: object = None,
+) -> PassContext:
+    """A PassContext, as scripts made it before that had its name. CompileError for a `trace`."""
+    if trace is not None:
+        raise CompileError("build_config has no option trace", hint="instruments of a PassContext are told of passes")
+    return PassContext(opt_level, required_pass, disabled_pass)
 
 
 class Pass(ABC):

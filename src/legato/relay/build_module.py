@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain, count
 from typing import Any
@@ -19,7 +19,7 @@ from legato.relay._executors.executor_factory import ExecutorFactoryModule
 from legato.relay._executors.options import Executor as Executed
 from legato.relay._executors.options import Runtime
 from legato.relay._external import registered_for
-from legato.relay._passes import PassContext
+from legato.relay._passes import build_config
 from legato.relay._pipeline import pipeline
 from legato.relay.expr import bind, const
 from legato.relay.module import IRModule
@@ -95,18 +95,6 @@ def build(
     settings = CompileOptions(as_target(target, target_host), passes=pipeline(), packed=packed)
     settings = replace(settings, generators=registered_for(found.module, generators))
     return ExecutorFactoryModule.made(compile_module(found.module, settings).executable, found.module, settings)
-
-
-def build_config(
-    opt_level: int = 2,
-    required_pass: Sequence[str] | None = None,
-    disabled_pass: Sequence[str] | None = None,
-    trace: object = None,
-) -> PassContext:
-    """A PassContext, as scripts made it before that had its name. CompileError for a `trace`."""
-    if trace is not None:
-        raise CompileError("build_config has no option trace", hint="instruments of a PassContext are told of passes")
-    return PassContext(opt_level, required_pass, disabled_pass)
 
 
 def optimize(

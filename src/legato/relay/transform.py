@@ -67,6 +67,7 @@ from legato.relay._passes import (
     PassContext,
     PassInfo,
     PrintIR,
+    build_config,
     function_pass,
     module_pass,
 )
@@ -247,18 +248,6 @@ def BatchingOps() -> Sequential:
     return Sequential(
         [CombineParallelConv2D(), CombineParallelDense(), CombineParallelBatchMatmul()], name="BatchingOps"
     )
-
-
-def build_config(
-    opt_level: int = 2,
-    required_pass: Sequence[str] | None = None,
-    disabled_pass: Sequence[str] | None = None,
-    trace: object = None,
-) -> PassContext:
-    """`PassContext` under its first name."""
-    if trace is not None:
-        raise UnsupportedError("there is no trace of passes", hint="give PassContext instruments")
-    return PassContext(opt_level=opt_level, required_pass=required_pass, disabled_pass=disabled_pass)
 
 
 _NOT_HERE: Final[Mapping[str, str]] = {
