@@ -19,8 +19,8 @@ from legato.relay.module import IRModule
 if TYPE_CHECKING:
     from legato.transform.pass_ import Pass as Step
 
-__all__ = ["FunctionPass", "ModulePass", "Pass", "PassContext", "PassInfo", "PrintIR", "build_config", "function_pass", "module_pass",
-           "pass_of"]  # fmt: skip
+__all__ = ["FunctionPass", "ModulePass", "Pass", "PassContext", "PassInfo", "PrintIR", "build_config",
+           "function_pass", "module_pass", "pass_of"]  # fmt: skip
 
 CONFIGS: Final[Mapping[str, type]] = MappingProxyType(
     {
