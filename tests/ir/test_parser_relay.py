@@ -387,7 +387,6 @@ def _same(old: str, new: str) -> bool:
         ('arange(0 /* ty=int32 */, 5, 2, dtype="int32")', 'arange(start=0, stop=5, step=2, dtype="int32")'),
         ('arange(0f, 1f, 0.25f, dtype="float32")', 'arange(start=0f, stop=1f, step=0.25f, dtype="float32")'),
         ('broadcast_to(%x, shape=[2, 3], dtype="float32")', "broadcast_to(%x, shape=[2, 3])"),
-        ("fast_exp(nn.fast_softmax(%x, axis=1))", "exp(nn.softmax(%x, axis=1))"),
         ("strided_slice(%x, begin=[0i64], end=[2i64], strides=[1i64], axes=None)",
          'strided_slice(%x, begin=[0], end=[2], slice_mode="end")'),
         ('cast(%x, dtype="int64")', "cast(%x, dtype=int64)"),

@@ -21,7 +21,10 @@ from tests.ops.test_ops import arguments, leaves, run_compute, type_of
 # The record of sort is that of argsort, whose dtype is of indices; dropout does nothing when a program only infers; an
 # annotation, which passes read, means what it marks.
 ANNOTATIONS = {f"annotation.compiler_{end}": {"compiler"} for end in ("begin", "end")}
-UNREAD = {"sort": {"dtype"}, "nn.dropout": {"rate"}, **ANNOTATIONS}
+UNREAD = {
+    "sort": {"dtype"}, "nn.dropout": {"rate"}, **ANNOTATIONS,
+    "on_device": {"constrain_body", "constrain_result"},  # which side of it has the device: no value
+}  # fmt: skip
 # What is promised of an argument says how the same result may be computed.
 CONVOLUTIONS = [f"nn.conv{n}d{kind}" for n in (1, 2, 3) for kind in ("", "_transpose")]
 BLOCKED = ["nn.contrib_conv2d_NCHWc", "nn.contrib_depthwise_conv2d_NCHWc"]

@@ -232,7 +232,7 @@ def test_required_passes_run_first_and_have_to_exist() -> None:
     assert relay.analysis.list_op_freqs(relay.transform.Sequential([after])(mod)) != {"nn.bias_add": 1}
     for name, why in (
         ("Nothing", "there is no pass Nothing"),
-        ("PlanDevices", "one device"),
+        ("ManifestAlloc", "memory is planned"),
         ("ConvertLayout", "it needs desired_layouts"),
     ):
         with pytest.raises(CompileError, match=why):

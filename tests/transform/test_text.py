@@ -102,7 +102,7 @@ def test_forms(known: None) -> None:
         ("fuse, xyzzy", "there is no pass xyzzy\n  at <passes>:1:7\n  | fuse, xyzzy\n  |       ^^^^^\n"
          f"  hint: there are {', '.join(table())}, plenty, few"),
         ("fuse{max_ops=3}", "pass fuse has no option max_ops\n  at <passes>:1:6\n  | fuse{max_ops=3}\n"
-         "  |      ^^^^^^^\n  hint: its options are max-ops, max-row, max-reads"),
+         "  |      ^^^^^^^\n  hint: its options are max-ops, max-mixed, max-row, max-reads"),
         ("simplify{a=1}", "pass simplify has no option a\n  at <passes>:1:10\n  | simplify{a=1}\n"
          "  |          ^\n  hint: it has none"),
         ("fuse{max-ops=1, max-ops=2}", "option max-ops of pass fuse is given twice\n  at <passes>:1:17\n"),

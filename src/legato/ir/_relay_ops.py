@@ -38,10 +38,6 @@ RENAMED: Final[Mapping[str, str]] = {
     "dyn.image.resize": "dyn.image.resize2d",
     "contrib.adaptive_avg_pool2d": "nn.adaptive_avg_pool2d",
     "contrib.adaptive_max_pool2d": "nn.adaptive_max_pool2d",
-    "fast_exp": "exp",  # by a polynomial of a lower degree
-    "fast_erf": "erf",
-    "fast_tanh": "tanh",
-    "nn.fast_softmax": "nn.softmax",
 }
 
 

@@ -129,9 +129,9 @@ class _Program:
         return For(r, out.shape[0], For(p, floordiv(self.height, const(self.rows)), For(t, out.shape[2], tile)))
 
     def _each(self, body: Callable[[int, Expr], Stmt]) -> Stmt:
-        lane = Var("lane", dt.index, 0, self.lanes - 1)
         kind = LoopKind.VECTOR if self.lanes > 1 else LoopKind.SERIAL
-        return block(*(For(lane, const(self.lanes), body(row, lane), kind) for row in range(self.rows)))
+        lanes = [Var("lane", dt.index, 0, self.lanes - 1) for _ in range(self.rows)]
+        return block(*(For(lane, const(self.lanes), body(row, lane), kind) for row, lane in enumerate(lanes)))
 
     def _begin(self, row: Expr) -> Expr:
         return max_(min_(cast(self.indptr[row], dt.index), self.data.shape[0]), const(0))

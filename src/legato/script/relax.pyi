@@ -337,6 +337,7 @@ class op:
     acosh: _t.Any
     add: _t.Any
     all: _t.Any
+    annotation: _t.Any
     any: _t.Any
     arange: _t.Any
     argmax: _t.Any
@@ -363,6 +364,7 @@ class op:
     cosh: _t.Any
     cumprod: _t.Any
     cumsum: _t.Any
+    device_copy: _t.Any
     divide: _t.Any
     dyn: _t.Any
     einsum: _t.Any
@@ -370,6 +372,9 @@ class op:
     erf: _t.Any
     exp: _t.Any
     expand_dims: _t.Any
+    fast_erf: _t.Any
+    fast_exp: _t.Any
+    fast_tanh: _t.Any
     floor: _t.Any
     floor_divide: _t.Any
     floor_mod: _t.Any
@@ -383,6 +388,7 @@ class op:
     isfinite: _t.Any
     isinf: _t.Any
     isnan: _t.Any
+    layout_transform: _t.Any
     left_shift: _t.Any
     less: _t.Any
     less_equal: _t.Any
@@ -405,6 +411,7 @@ class op:
     negative: _t.Any
     nn: _t.Any
     not_equal: _t.Any
+    on_device: _t.Any
     one_hot: _t.Any
     ones: _t.Any
     ones_like: _t.Any

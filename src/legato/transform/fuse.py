@@ -111,6 +111,8 @@ class _Block:
         self.parent = list(range(len(bindings)))
         self.members = [[n] for n in range(len(bindings))]  # by group root
         self.anchored = [n.is_anchor for n in self.nodes]  # by group root: does the group have its anchor?
+        self.elementwise = [n.kind <= Fusion.BROADCAST for n in self.nodes]  # by group root: is all of it?
+        self.operands = [len(self._operands(n)) for n in range(len(bindings))]  # by group root: of all its members
         self._add_uses()
         self._find_dominators()
 
@@ -221,17 +223,22 @@ class _Block:
 
     def _join(self, start: int, others: Sequence[int]) -> bool:
         roots = {self._root(n) for n in (start, *others)}
-        members = [n for r in roots for n in self.members[r]]
-        if sum(self.anchored[r] for r in roots) > 1:
+        is_elementwise = all(self.elementwise[r] for r in roots)
+        most = self.limits.max_ops if is_elementwise else self.limits.most_mixed
+        if sum(self.anchored[r] for r in roots) > 1 or sum(len(self.members[r]) for r in roots) > most:
             return False
-        if all(self.nodes[n].kind <= Fusion.BROADCAST for n in members):
-            most, reads = self.limits.max_ops, self._reads_outside
-        else:
-            most, reads = self.limits.most_mixed, self._reads
-        if len(members) > most or reads(members) > self.limits.max_reads:
+        if not self._reads_few(roots, is_elementwise):
             return False
         self._unite(roots)
         return True
+
+    def _reads_few(self, roots: Iterable[int], is_elementwise: bool) -> bool:
+        """Whether a kernel of these groups reads no more operands than it may."""
+        if is_elementwise and sum(self.operands[r] for r in roots) <= self.limits.max_reads:
+            return True  # without a look at each member, at each of which a chain grows
+        members = [n for r in roots for n in self.members[r]]
+        reads = self._reads_outside(members) if is_elementwise else self._reads(members)
+        return reads <= self.limits.max_reads
 
     def _reads_outside(self, members: Iterable[int]) -> int:
         """How many operands a kernel of elementwise operators reads: each once, and their own results not at all."""
@@ -278,6 +285,8 @@ class _Block:
             self.parent[r] = target
             self.members[target] += self.members[r]
             self.anchored[target] = self.anchored[target] or self.anchored[r]
+            self.elementwise[target] = self.elementwise[target] and self.elementwise[r]
+            self.operands[target] += self.operands[r]
 
     # Chains
 

@@ -34,6 +34,7 @@ from legato.ir.op import Op
 from legato.ir.scope import post_order
 from legato.ir.types import TensorType, TupleType, Type, walk
 from legato.ops.select import cast
+from legato.transform._external import is_own
 from legato.transform._mixed_lists import ALWAYS, FOLLOW, FREE, NEVER
 from legato.transform.pass_ import Pass
 
@@ -93,7 +94,7 @@ def mixed(mod: Module, dtype: DType, rule: Rule, keep_output: bool) -> Module:
     called = {n.op for _, f in mod.graph_functions() for n in post_order(f.body) if isinstance(n, Call)}
     changed = {}
     for gv, func in mod.functions.items():
-        if not isinstance(func, Function):
+        if not isinstance(func, Function) or not is_own(func):
             continue
         keeps = keep_output or gv.name != "main" or gv in called
         new = _Narrowed(func, dtype, rule).run(keeps)

@@ -13,7 +13,7 @@ casts, tensor programs, groups of operators and functions of other compilers are
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 
 from legato.base.dataclass import dataclass
@@ -22,6 +22,7 @@ from legato.base.node import post_order as nodes
 from legato.infer.infer import infer
 from legato.ir.atoms import is_primitive
 from legato.ir.clauses import Clause, Pattern
+from legato.ir.devices import PARAMS, RESULT
 from legato.ir.expr import Call, Constructor, Expr, Function, GlobalVar, If, Let, Match, Var
 from legato.ir.let import chain
 from legato.ir.module import Module
@@ -55,6 +56,7 @@ class ToCPS(Pass):
         own = {gv: f for gv, f in mod.graph_functions() if not any(f.attrs.get(name) for name in _FOREIGN)}
         if all(answer_of(f) is not None or (is_direct(f) and not self.whole) for f in own.values()):
             return mod
+        _require_unplaced(own.values())
         types = DataTypes(mod.types)
         mains = [gv for gv in own if gv.name == "main" and not self.whole]
         for gv in mains:
@@ -64,6 +66,16 @@ class ToCPS(Pass):
         made = {gv: _Converter(names, types).whole(f) for gv, f in mod.graph_functions() if gv in own}
         new = infer(replace(mod, functions={**mod.functions, **made}, types=types.types))
         return infer(made_direct(new, mains))
+
+
+def _require_unplaced(functions: Iterable[Function]) -> None:
+    """UnsupportedError where a plan says on which devices parameters lie: continuations are none of them."""
+    for func in functions:
+        if PARAMS in func.attrs or RESULT in func.attrs:
+            raise UnsupportedError(
+                "a program that is planned for devices has no continuation-passing style",
+                span=func.span, hint="to-cps runs before plan-devices",
+            )  # fmt: skip
 
 
 def _require_plain(main: Function, types: DataTypes) -> None:
