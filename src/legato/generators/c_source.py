@@ -132,12 +132,22 @@ class _Engine:
     def __call__(self, *arrays: np.ndarray) -> Any:
         group = self._program.group
         given = [np.asarray(a, order="C") for a in (*arrays, *self._program.constants)]
+        _require_dtypes(group, given)
         dims = _dims(group, given)
         results = [np.empty([int(evaluate(d, dims)) for d in t.shape], t.dtype.numpy) for t in group.outputs]
         status = run_library(self._library, _NAME, [*given, *results], [dims[d] for d in self._dims])
         if status:
             raise RunError("out of memory" if status < 0 else f"check {status} of the program does not hold")
         return results[0] if len(results) == 1 else tuple(results)
+
+
+def _require_dtypes(group: Group, given: Sequence[np.ndarray]) -> None:
+    """RunError for arrays that are not the function's: what it reads is as long as their dtypes say."""
+    if len(given) != len(group.inputs):
+        raise RunError(f"got {len(given)} arrays, wanted {len(group.inputs)}")
+    for t, array in zip(group.inputs, given, strict=True):
+        if array.dtype != t.dtype.numpy:
+            raise RunError(f"{t.name} is {array.dtype}, wanted {t.dtype}")
 
 
 def _dims(group: Group, given: Iterable[np.ndarray]) -> dict[DimVar, int]:

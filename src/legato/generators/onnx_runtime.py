@@ -6,6 +6,7 @@ refused.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,21 @@ class _Session:
         return self._data
 
 
+def _constants(model: Any) -> Iterator[Any]:
+    """Every tensor in a model, wherever it stands: in branches, functions, attributes."""
+    import onnx
+
+    todo = [model]
+    while todo:
+        message = todo.pop()
+        if isinstance(message, onnx.TensorProto):
+            yield message
+            continue
+        for field, value in message.ListFields():
+            if field.type == field.TYPE_MESSAGE:
+                todo += value if hasattr(value, "__len__") else [value]  # one message has no length
+
+
 def _require_whole(data: bytes) -> None:
     """ArtifactError for bytes that are no model, and one that has its constants elsewhere."""
     import onnx
@@ -80,6 +96,6 @@ def _require_whole(data: bytes) -> None:
         model = onnx.load_from_string(data)
     except Exception as error:  # of protobuf, which has none of its own for all
         raise ArtifactError(f"no ONNX model: {error}") from error
-    for constant in model.graph.initializer:
-        if constant.data_location == onnx.TensorProto.EXTERNAL:
+    for constant in _constants(model):
+        if constant.data_location == onnx.TensorProto.EXTERNAL or constant.external_data:
             raise ArtifactError(f"the ONNX model has its constant {constant.name!r} in another file")

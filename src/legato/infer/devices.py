@@ -231,6 +231,10 @@ class Devices:
     def _believe(self, func: Function) -> None:
         """Pins parameters and result where the function says that they lie; not where it has got other parameters."""
         stated = func.attrs.get(PARAMS, ())
+        result = func.attrs.get(RESULT, "")
+        if not isinstance(stated, tuple | list) or not all(isinstance(name, str) for name in (*stated, result)):
+            hint = f"{PARAMS} is a list of strings, {RESULT} a string"
+            raise VerifyError("the devices that a function states are no names", span=func.span, hint=hint)
         pairs = list(zip(func.params, stated, strict=True)) if len(stated) == len(func.params) else []
         found = [(self._var(p), text) for p, text in pairs]
         if RESULT in func.attrs:

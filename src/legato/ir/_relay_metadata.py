@@ -101,7 +101,7 @@ class NodeValues:
         if short == "Array":
             return self._several(items(node.get("data", [])), depth)
         if short == "VirtualDevice":
-            return _Value(self._device(node))
+            return _Value(self._device(node, depth))
         if short in ("Map", "StrMap"):
             members = self._several(items(node.get("data", [])), depth)
             return members._replace(value=_pairs(node, members.value))
@@ -111,13 +111,13 @@ class NodeValues:
         parts = [self._value(entry, depth + 1) for entry in entries]
         return _over(tuple(part.value for part in parts), parts)
 
-    def _device(self, node: Mapping[str, Json]) -> str:
+    def _device(self, node: Mapping[str, Json], depth: int) -> str:
         """A device as text; "" for one of no kind, by which TVM says nothing."""
         attrs = mapping(node.get("attrs"))
         if attrs.get("device_type_int") == "-1":
             return ""
         index = 0 if attrs.get("virtual_device_id") == "-1" else number_in(node, "virtual_device_id")
-        scope = text(self._value(number_in(node, "memory_scope"), 0).value or "")
+        scope = text(self._value(number_in(node, "memory_scope"), depth + 1).value or "")
         try:
             return str(Device(as_device(number_in(node, "device_type_int")).kind, index, scope))
         except CompileError as error:

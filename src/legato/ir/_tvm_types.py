@@ -114,9 +114,13 @@ class TypeReader:
         return self._spans[index]
 
     def _span(self, node: Node) -> Span | None:
-        if kind_of(node) == "SequentialSpan":
+        for _ in range(_MAX_DEPTH):  # spans of spans, of which the first counts
+            if kind_of(node) != "SequentialSpan":
+                break
             first = self.several(node, "spans")[:1]
-            return self._span(self.values.node(first[0])) if first else None
+            if not first:
+                return None
+            node = self.values.node(first[0])
         if kind_of(node) != "Span":
             return None
         source = self.values.node(number_in(node, "source_name"))

@@ -146,6 +146,8 @@ class _Loader:
                 open_nodes.add(index)
                 todo.append((index, True))
                 todo += [(n, False) for n in reversed(self._enter(index))]
+        if root not in self._made:
+            raise Bad(f"node {root} is no expression")
         return self._made[root]
 
     def _enter(self, index: int) -> list[int]:

@@ -51,7 +51,7 @@ def _relation(rel: Relation, data: Type, a: LayoutTransformAttrs) -> Type:
 def _reference(data: Array, a: LayoutTransformAttrs) -> Array:
     source, target = _layouts(a)
     letters = source.letters
-    return np.ascontiguousarray(target.of_axes(source.axes_of(data, letters), letters))
+    return np.array(target.of_axes(source.axes_of(data, letters), letters), order="C")
 
 
 def _compute(data: Tensor, a: LayoutTransformAttrs, out: TensorType) -> Tensor:

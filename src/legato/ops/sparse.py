@@ -51,7 +51,7 @@ def _relation(rel: Relation, indices: Type, values: Type, default: Type, a: Spar
 
 def _reference(indices: Array, values: Array, default: Array, a: SparseToDenseAttrs) -> Array:
     whole = np.full([as_int(d) for d in a.output_shape], default[()], values.dtype)
-    places = indices.reshape(-1, whole.ndim).T
+    places = indices.reshape(indices.shape[0] if indices.ndim == 2 else -1, whole.ndim).T
     updates = np.ascontiguousarray(np.broadcast_to(values, places.shape[1:]))
     found: Array = evaluated(scatter_nd, [whole, np.ascontiguousarray(places), updates], ScatterNDAttrs())
     return found

@@ -94,7 +94,7 @@ def _transpose_reference(data: Array, indices: Array, indptr: Array) -> tuple[Ar
 def _transpose_expand(b: Builder, data: Expr, indices: Expr, indptr: Expr) -> Expr:
     assert isinstance(indices.ty, TensorType)
     assert isinstance(indptr.ty, TensorType)
-    order = b.argsort(indices, axis=0, dtype="int64")
+    order = b.argsort(b.cast(indices, dtype="int64"), axis=0, dtype="int64")
     rows = b.take(_rows_of(b, indptr, data), order, axis=0)
     first = b.sum(b.cast(b.less(b.cast(indices, dtype="int64"), _int(0)), dtype="int64"), axis=(0,), keepdims=True)
     rest = b.strided_slice(indptr, begin=(1,), end=indptr.ty.shape)

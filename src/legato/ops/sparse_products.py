@@ -139,7 +139,7 @@ class _Program:
     def _blocks(self, r: Expr, first: Expr, t: Expr) -> Stmt:
         """Adds the products of all blocks in row `r`, rows from `first` on."""
         begin, j, e, c = (Var(name, dt.index, 0) for name in ("begin", "j", "e", "c"))
-        at, k = Var("column", dt.index, None), Var("k", dt.index, 0)
+        b, at, k = Var("block", dt.index, None), Var("column", dt.index, None), Var("k", dt.index, 0)
 
         def add(row: int, lane: Expr) -> Stmt:
             value = cast(self.data[(e, first + row, c)[: self.data.rank]], self.dtype)
@@ -147,8 +147,10 @@ class _Program:
             return Store(self.sums, (const(row), lane), total + value * cast(self.dense[t, k, lane], self.dtype))
 
         known = If(inside(at, self.dense.shape[1]), Let(k, max_(at, const(0)), self._each(add)))
-        column = cast(self.indices[e], dt.index) * self.width + c
-        each = Let(e, begin + j, For(c, self.width, Let(at, column, known)))
+        # a block that there is, before its columns are counted: these have no number for any index
+        blocks = cdiv(self.dense.shape[1], max_(self.width, const(1)))
+        columns = If(inside(b, blocks), For(c, self.width, Let(at, b * self.width + c, known)))
+        each = Let(e, begin + j, Let(b, cast(self.indices[e], dt.index), columns))
         count = max_(self._begin(r + 1) - begin, const(0))
         return Let(begin, self._begin(r), For(j, count, each))
 

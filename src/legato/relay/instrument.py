@@ -6,12 +6,12 @@ and `relay.build` tell those of the current context.
 
 from __future__ import annotations
 
-import shutil
+import re
 import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from legato.base.errors import CompileError, InternalError, VerifyError
 from legato.base.tally import Tally
@@ -22,6 +22,9 @@ from legato.relay.module import IRModule
 __all__ = ["DumpIR", "PassInstrument", "PassPrintingInstrument", "PassTimingInstrument", "PrintAfterAll",
            "PrintBeforeAll", "RuleStatistics", "VerifyInstrument", "WellFormedInstrument",
            "pass_instrument"]  # fmt: skip
+
+
+_DUMP: Final = re.compile(r"\d{2,}_\w+\.txt")  # 01_FoldConstant.txt
 
 
 class PassInstrument:
@@ -122,11 +125,15 @@ class DumpIR(PassInstrument):
 
     def __init__(self, dump_dir: str | Path, refresh: bool = False) -> None:
         self.folder, self._count = Path(dump_dir), 0
+        if self.folder.exists() and not self.folder.is_dir():
+            raise CompileError(f"{self.folder} is no folder")
         if refresh and self.folder.exists():
-            other = [path.name for path in self.folder.iterdir() if path.suffix != ".txt" or not path.is_file()]
+            found = list(self.folder.iterdir())
+            other = [path.name for path in found if not _DUMP.fullmatch(path.name) or not path.is_file()]
             if other:
                 raise CompileError(f"{self.folder} has files that are no dumps", hint=f"among them {min(other)}")
-            shutil.rmtree(self.folder)
+            for path in found:
+                path.unlink()
 
     def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
         self._count += 1

@@ -137,6 +137,9 @@ def _options(function: Callable[..., Any], called: str) -> list[tuple[str, Any, 
     hints = get_type_hints(function) if own else {}
     found = []
     for parameter in own:
+        if parameter.name in (*dir(MadePass), "name", "body"):
+            message = f"option {parameter.name} of pass {called} is what passes have"
+            raise CompileError(message, hint="call it otherwise")
         if parameter.default is Parameter.empty or parameter.name not in hints:
             message = f"option {parameter.name} of pass {called} needs a type and a default"
             raise CompileError(message, hint=f"write {parameter.name}: int = 0, say")

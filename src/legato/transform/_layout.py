@@ -150,7 +150,10 @@ class Relayout:
                 values[id(node)] = self._placed(typed, typed, operands) or _rebuilt(typed, operands)
             else:
                 values[id(node)] = self._value(node, values)
-        return values[id(new)]
+        found = values[id(new)]
+        if not isinstance(main, Call) or not isinstance(main.op, Op):
+            _require_type(call, found.plain().ty)
+        return found
 
     def _main(self, call: Call, new: Call, operands: Sequence[Value | Fields]) -> Value | Fields | None:
         """The outermost call of what stands for `call`."""
@@ -170,11 +173,7 @@ class Relayout:
         if new.op is call.op and new.attrs == call.attrs and given == [a.ty for a in call.args]:
             return self._placed(call, call, operands) or _rebuilt(call, operands)
         made = _typed(new, [o.plain() for o in operands])
-        if made.ty != call.ty:
-            lines = [f"got:    {made.ty}", f"wanted: {call.ty}"]
-            hint = "say another layout by the attributes of an operator that has layouts"
-            message = f"the rule for {call.op.name} changes the type of the result"
-            raise TypeCheckError(message, span=call.span, details=lines, hint=hint)
+        _require_type(call, made.ty)
         return self._placed(made, made, operands) or _rebuilt(made, operands)
 
     def _placed(self, old: Call, new: Call, operands: Sequence[Value | Fields]) -> Value | Fields | None:
@@ -197,6 +196,16 @@ class Relayout:
         exprs = iter([_taken(v, w, new is not old) for v, w in zip(leaves, wants, strict=True)])
         args = [_packed(o, exprs) if isinstance(o, Fields) else next(exprs) for o in operands]
         return _result(old, new, args, found)
+
+
+def _require_type(call: Call, got: Type | None) -> None:
+    """TypeCheckError where what a rule says for a call is of another type."""
+    if got != call.ty:
+        assert isinstance(call.op, Op)
+        lines = [f"got:    {got}", f"wanted: {call.ty}"]
+        hint = "say another layout by the attributes of an operator that has layouts"
+        message = f"the rule for {call.op.name} changes the type of the result"
+        raise TypeCheckError(message, span=call.span, details=lines, hint=hint)
 
 
 def _name(e: Expr) -> Hashable:

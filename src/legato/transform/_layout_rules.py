@@ -245,6 +245,11 @@ def _along(s: Site) -> Found | None:
     return Found(attrs, (held, *(None for _ in s.args[1:])), (held, *(None,) * more))
 
 
+def _normalise(s: Site) -> Found | None:
+    """Norms of each image: the batch is dim 0, whatever the axis is."""
+    return None if s.first is None or s.first.whole(0) != 0 else _along(s)
+
+
 def _reduce(s: Site) -> Found | None:
     held = s.first
     if held is None:
@@ -397,7 +402,8 @@ RULES: Final[Mapping[str, Rule]] = {
          "image.resize2d", "image.resize3d"), _images),
     **dict.fromkeys(
         ("nn.bias_add", "nn.prelu", "nn.batch_norm", "nn.softmax", "nn.log_softmax", "nn.lrn", "nn.l2_normalize",
-         "nn.group_norm", "nn.instance_norm", "nn.layer_norm", "reverse", "repeat"), _along),
+         "nn.layer_norm", "reverse", "repeat"), _along),
+    **dict.fromkeys(("nn.group_norm", "nn.instance_norm"), _normalise),
     **dict.fromkeys(("sum", "mean", "max", "min", "prod", "all", "any"), _reduce),
     "argmax": _position,
     "argmin": _position,

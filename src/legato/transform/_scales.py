@@ -269,6 +269,8 @@ def shift_of(call: Expr) -> Expr | None:
 
 def with_shift(call: Call, x: Expr, scale: Scale, inverse: bool) -> Expr | None:
     """x + c·s for `call`, which is x + c, or x + c/s; None where constants have no sound product."""
+    if inverse and not isinstance(scale.value, Constant):
+        return None  # it may be 0
     shift, factor = call.args[1], scale.spread()
     if call.op is bias_add:
         if scale.axis is not None and scale.axis != call.attrs.axis % scale.rank:

@@ -92,7 +92,8 @@ def _batch_norm(call: Call) -> Expr | None:
 
 
 def _batch_norm_of_computed(call: Call) -> Expr | None:
-    """The same for parameters that are computed, or given; in the dtype that the operator computes in."""
+    """The same for parameters that are computed, or given; in the dtype that the operator computes in. They are
+    evaluated in another order."""
     types = [a.ty for a in call.args if isinstance(a.ty, TensorType)]
     if len(types) < len(call.args):
         return None
@@ -106,11 +107,6 @@ def _batch_norm_of_computed(call: Call) -> Expr | None:
     shape = tuple(-1 if d == attrs.axis % rank else 1 for d in range(rank))
     y = b.add(b.multiply(x, b.reshape(scale, newshape=shape)), b.reshape(shift, newshape=shape))
     return y if types[0].dtype is dtype else b.cast(y, dtype=types[0].dtype.name)
-
-
-def _batch_norm_of_all(call: Call) -> Expr | None:
-    """`_batch_norm_of_computed` where all parameters are used."""
-    return _batch_norm_of_computed(call) if call.attrs.scale and call.attrs.center else None
 
 
 def _call_inside(rule: Callable[[Call], Expr | None]) -> Callable[[Expr, Expr, Match], Expr | None]:
@@ -144,6 +140,5 @@ RULES: Final = (
 _CONSTANT: Final = Sweep(*RULES)
 _COMPUTED: Final = Sweep(
     *RULES,
-    Local(_first_of(batch_norm), _call_inside(_batch_norm_of_all), name="batch_norm of computed values"),
-    Local(_first_of(batch_norm), _call_inside(_batch_norm_of_computed), name="batch_norm without all", drops=True),
+    Local(_first_of(batch_norm), _call_inside(_batch_norm_of_computed), name="batch_norm of values", drops=True),
 )

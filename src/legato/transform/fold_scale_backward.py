@@ -11,6 +11,7 @@ from typing import Final
 
 from legato.base.dataclass import dataclass
 from legato.base.node import post_order, rebuild
+from legato.ir.effects import Effects
 from legato.ir.expr import Call, Constant, Expr, Function, Var
 from legato.ir.module import Module
 from legato.ir.op import Op
@@ -40,11 +41,12 @@ class FoldScaleBackward(FunctionPass):
     def function(self, func: Function, mod: Module) -> Function:
         order = list(post_order([func.body]))
         uses = Counter(id(c) for node in order for c in node.children())
-        fold = _Fold(self.computed, set())
+        fold, effects = _Fold(self.computed, set()), Effects(func, mod)
         new: dict[int, Expr] = {}
         with float_environment():
             for node in order:
-                done = fold.folded(rebuild(node, new))
+                done = rebuild(node, new)
+                done = done if effects.inside(done) else fold.folded(done)  # factors would be evaluated elsewhere
                 new[id(node)] = done
                 if uses[id(node)] > 1:
                     fold.shared.add(id(done))

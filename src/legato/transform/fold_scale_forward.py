@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from legato.base.dataclass import dataclass
 from legato.base.node import post_order, rebuild
+from legato.ir.effects import Effects
 from legato.ir.expr import Call, Constant, Expr, Function, Var
 from legato.ir.module import Module
 from legato.ir.op import Op
@@ -43,9 +44,11 @@ class FoldScaleForward(FunctionPass):
     computed: bool = False
 
     def function(self, func: Function, mod: Module) -> Function:
-        body = func.body
+        body, effects = func.body, Effects(func, mod)
         with float_environment():
-            while (new := _Fold(body, self.computed).run()) is not body:  # a scale may come to be next to another one
+            while (
+                new := _Fold(body, self.computed, effects).run()
+            ) is not body:  # a scale may come to be next to another one
                 body = new
         return func if body is func.body else replace(func, body=body)
 
@@ -66,10 +69,10 @@ class _Pending:
 class _Fold:
     """A function's nodes, producers first."""
 
-    def __init__(self, body: Expr, computed: bool) -> None:
+    def __init__(self, body: Expr, computed: bool, effects: Effects) -> None:
         self.order = list(post_order([body]))
         self.uses = Counter(id(c) for node in self.order for c in node.children())
-        self.computed = computed
+        self.computed, self.effects = computed, effects
         self.pending: dict[int, _Pending] = {}
         self.weights: dict[int, Expr] = {}  # of contractions that take the scale of their data
         self.bare: dict[int, Expr] = {}  # nodes without their scales, where nobody needs them with these
@@ -94,6 +97,8 @@ class _Fold:
 
     def note(self, node: Call) -> None:
         """Whether `node` is something times a scale, or takes that of its data."""
+        if self.effects.inside(node):
+            return  # factors would be evaluated elsewhere
         found = scale_of(node, self.computed)
         if found is not None:
             self.pending[id(node)] = self.joined(node, *found)

@@ -28,7 +28,7 @@ from legato.base.node import rebuild
 from legato.infer.builder import Builder
 from legato.infer.infer import infer
 from legato.ir.effects import brought_dims
-from legato.ir.expr import Call, Constant, Expr, Function, Let, Tuple, TupleGetItem, Var, constant, tuple_of
+from legato.ir.expr import Call, Constant, Expr, Function, GlobalVar, Let, Tuple, TupleGetItem, Var, constant, tuple_of
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.scope import post_order
@@ -91,12 +91,12 @@ def listed(dtype: DType, strict: bool, call: Call) -> tuple[Category, DType, DTy
 
 def mixed(mod: Module, dtype: DType, rule: Rule, keep_output: bool) -> Module:
     """`mod` with calls computed in `dtype` as `rule` has it."""
-    called = {n.op for _, f in mod.graph_functions() for n in post_order(f.body) if isinstance(n, Call)}
+    used = {n for _, f in mod.graph_functions() for n in post_order(f.body) if isinstance(n, GlobalVar)}
     changed = {}
     for gv, func in mod.functions.items():
         if not isinstance(func, Function) or not is_own(func):
             continue
-        keeps = keep_output or gv.name != "main" or gv in called
+        keeps = keep_output or gv.name != "main" or gv in used
         new = _Narrowed(func, dtype, rule).run(keeps)
         if new is not func:
             changed[gv] = new
@@ -165,7 +165,11 @@ class _Narrowed:
                 op is not cast or not _has_float32(self.of(node.args[0]))
             )
             category = Category.ALWAYS if is_ready else Category.NEVER
-        if category is Category.NEVER or brought_dims(node):
+        if (
+            category is Category.NEVER
+            or brought_dims(node)
+            or getattr(node.attrs, "out_dtype", "") not in ("", "float32")
+        ):
             return rebuild(node, {id(a): self.wide(a) for a in node.args})
         attrs = replace(node.attrs, out_dtype=inside) if hasattr(node.attrs, "out_dtype") else node.attrs
         args = [self.narrow(self.of(a)) for a in node.args]
@@ -193,15 +197,16 @@ class _Narrowed:
         if isinstance(arg, Var) and arg not in self.values:
             return not isinstance(arg.ty, TupleType)
         if isinstance(arg, Call) and getattr(arg.op, "name", "") in FREE:
-            return True
+            return all(map(self.is_ready, arg.args))
         return not _has_float32(self.of(arg))
 
     def fits(self, x: Constant) -> bool:
-        """Whether all finite elements are finite in 16 bits."""
+        """Whether all finite elements are finite in 16 bits, and none becomes 0."""
         if not _has_float32(x):
             return True
         with np.errstate(over="ignore"):
-            return bool((np.isfinite(x.data.astype(self.dtype.numpy)) == np.isfinite(x.data)).all())
+            narrow = x.data.astype(self.dtype.numpy)
+            return bool(((np.isfinite(narrow) == np.isfinite(x.data)) & ((narrow == 0) == (x.data == 0))).all())
 
     def narrow(self, x: Expr) -> Expr:
         """`x` with its tensors of float32 in 16 bits."""

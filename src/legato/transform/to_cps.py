@@ -17,12 +17,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 
 from legato.base.dataclass import dataclass
-from legato.base.errors import UnsupportedError
+from legato.base.errors import TypeCheckError, UnsupportedError
 from legato.base.node import post_order as nodes
 from legato.infer.infer import infer
 from legato.ir.atoms import is_primitive
 from legato.ir.clauses import Clause, Pattern
 from legato.ir.devices import PARAMS, RESULT
+from legato.ir.effects import brought_dims
 from legato.ir.expr import Call, Constructor, Expr, Function, GlobalVar, If, Let, Match, Var
 from legato.ir.let import chain
 from legato.ir.module import Module
@@ -64,8 +65,25 @@ class ToCPS(Pass):
         mod = ToANormal()(mod.with_functions({**mod.functions, **{gv: written_out(f, mod) for gv, f in own.items()}}))
         names = {gv: GlobalVar(gv.name, uid=gv.uid) for gv in own}
         made = {gv: _Converter(names, types).whole(f) for gv, f in mod.graph_functions() if gv in own}
-        new = infer(replace(mod, functions={**mod.functions, **made}, types=types.types))
+        new = _typed(replace(mod, functions={**mod.functions, **made}, types=types.types), own.values())
+        if any(answer_of(f) is None for f in map(new.functions.__getitem__, made) if isinstance(f, Function)):
+            raise _of_data()
         return infer(made_direct(new, mains))
+
+
+def _typed(mod: Module, functions: Iterable[Function]) -> Module:
+    """`mod` with types. UnsupportedError where dims that depend on data stand between a function and its answer."""
+    try:
+        return infer(mod)
+    except TypeCheckError as error:
+        if any(brought_dims(node) for func in functions for node in nodes([func.body])):
+            raise _of_data() from error
+        raise
+
+
+def _of_data() -> UnsupportedError:
+    message = "continuations of values whose dims depend on data have no type"
+    return UnsupportedError(message, hint="state their dims by match_cast, or leave to-cps out")
 
 
 def _require_unplaced(functions: Iterable[Function]) -> None:

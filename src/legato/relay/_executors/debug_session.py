@@ -33,6 +33,11 @@ class DebugSession(Session):
     def _whole(self) -> Tensors:
         return every_tensor(self._mod, self._options)
 
+    def set_output_zero_copy(self, index: int, value: Any) -> None:
+        """RunError: the program that keeps every tensor has outputs of its own."""
+        hint = "get_output(n, out) copies; a GraphModule writes outputs into arrays"
+        raise RunError(f"a debug session writes no output into an array (output {index})\n  hint: {hint}")
+
     @property
     def steps(self) -> tuple[Step, ...]:
         """The steps that have tensors, in order."""

@@ -20,7 +20,7 @@ class Store:
 
     def __init__(self) -> None:
         self._frames: list[Frame] = [{}]
-        self._leaked: dict[Cell, None] = {}  # whose contents are known, in some frame
+        self._leaked: dict[Cell, None] = {}  # whose contents may be known, in some frame
 
     def read(self, cell: Cell) -> Value | None:
         """What a cell holds, if that is known."""
@@ -46,10 +46,8 @@ class Store:
             top.is_leaked = True
             todo += parts(top)
             if isinstance(top, Cell):
-                held = self.read(top)
-                if held is not None:
-                    self._leaked[top] = None
-                    todo.append(held)
+                self._leaked[top] = None  # also where its contents are not known here: they may be in another branch
+                todo += [held for frame in self._frames if (held := frame.get(top)) is not None]
 
     def forget(self) -> None:
         """Code that is not known has run."""
