@@ -144,6 +144,8 @@ def _target_of(target: dict[Any, Any]) -> Machine:
     """The target of a dictionary: options with their kind, or the target of the one device."""
     kind = target.pop("kind", None)
     if kind is not None:
+        if kind != "llvm" and target:
+            raise CompileError(f"target {kind} has no option {next(iter(target))}", hint="options are llvm's")
         return _llvm(target) if kind == "llvm" else named(str(kind))
     if len(target) != 1:
         raise CompileError(f"targets for {len(target)} devices", hint="a program runs on one device")
@@ -153,6 +155,8 @@ def _target_of(target: dict[Any, Any]) -> Machine:
 
 
 def _options(words: list[str]) -> dict[str, str]:
+    if wrong := [word for word in words if not word.startswith("-")]:
+        raise CompileError(f"a target's option begins with -, got {wrong[0]!r}", hint="llvm -mcpu=core-avx2")
     pairs = [word.lstrip("-").partition("=") for word in words]
     return {name: value for name, _, value in pairs}
 

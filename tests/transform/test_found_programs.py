@@ -134,3 +134,19 @@ def test_options_are_called_otherwise_than_what_passes_have() -> None:
 
     with pytest.raises(CompileError, match="option name of pass own is what passes have"):
         module_pass(own)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["rematerialize{extra=-1}", "partial-evaluate{fuel=-5}", "dense-to-sparse{height=0}",
+     "conv2d-to-sparse{sparsity=2}", "convert-layout{skip-layers=[-1]}"],
+)  # fmt: skip
+def test_options_without_a_meaning(text: str) -> None:
+    with pytest.raises(CompileError):
+        read_passes(text)
+
+
+@pytest.mark.parametrize("target", [{"kind": "x86-64-v3", "mcpu": "znver1"}, "llvm mcpu=skylake"])
+def test_targets_with_options_that_nothing_follows(target: Any) -> None:
+    with pytest.raises(CompileError):
+        legato.target.Target(target)

@@ -17,8 +17,8 @@ from legato.ops._window import pads, spread
 from legato.ops.conv import conv2d
 from legato.ops.linalg import dense
 
-__all__ = ["Blocks", "blocks_of", "conv_matrix", "dense_data", "has_blocks", "odd_kernel", "sparse_constants",
-           "sparse_conv", "sparse_product", "weight_of"]  # fmt: skip
+__all__ = ["Blocks", "blocks_of", "conv_matrix", "dense_data", "has_blocks", "odd_kernel", "require_blocks",
+           "sparse_constants", "sparse_conv", "sparse_product", "weight_of"]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
 
@@ -30,6 +30,14 @@ class Blocks:
     data: Array
     indices: Array
     indptr: Array
+
+
+def require_blocks(height: int, width: int, sparsity: float) -> None:
+    """CompileError for blocks that there are not, and for a part of a matrix that is none."""
+    if height < 1 or width < 1:
+        raise CompileError(f"there are no blocks of {height} × {width}", hint="give numbers of at least 1")
+    if not 0 <= sparsity <= 1:
+        raise CompileError(f"sparsity is {sparsity}, wanted a part of the matrix: 0.8, say")
 
 
 def has_blocks(matrix: Array, height: int, width: int) -> bool:

@@ -16,7 +16,7 @@ from legato.base.node import transform
 from legato.ir.expr import Call, Constant, Expr, Function
 from legato.ir.module import Module
 from legato.ops.conv import conv2d
-from legato.transform._sparse import conv_matrix, odd_kernel, sparse_constants, sparse_conv, weight_of
+from legato.transform._sparse import conv_matrix, odd_kernel, require_blocks, sparse_constants, sparse_conv, weight_of
 from legato.transform.pass_ import FunctionPass
 
 __all__ = ["Conv2DToSparse"]
@@ -36,6 +36,9 @@ class Conv2DToSparse(FunctionPass):
     sparsity: float = 0.8  # the part of a weight that is in blocks of zeros, at least
     layout: str = ""  # of the data; "": any
     kernel_size: int = 0  # 0: any
+
+    def __post_init__(self) -> None:
+        require_blocks(self.height, self.width, self.sparsity)
 
     def function(self, func: Function, mod: Module) -> Function:
         known: dict[tuple[int, str, str], list[Constant] | None] = {}

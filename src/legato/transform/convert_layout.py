@@ -62,6 +62,8 @@ class ConvertLayout(FunctionPass):
 
     def __post_init__(self) -> None:
         _desired(self.layouts)
+        if any(n < 0 for n in self.skip_layers):
+            raise CompileError(f"skip_layers has {min(self.skip_layers)}", hint="convolutions are counted from 0")
 
     def __call__(self, mod: Module) -> Module:
         """Calls are seen through lets in graph form; the module itself where none is converted."""

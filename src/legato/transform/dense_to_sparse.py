@@ -14,7 +14,7 @@ from legato.base.node import transform
 from legato.ir.expr import Call, Constant, Expr, Function
 from legato.ir.module import Module
 from legato.ops.linalg import dense
-from legato.transform._sparse import dense_data, sparse_constants, sparse_product, weight_of
+from legato.transform._sparse import dense_data, require_blocks, sparse_constants, sparse_product, weight_of
 from legato.transform.pass_ import FunctionPass
 
 __all__ = ["DenseToSparse"]
@@ -32,6 +32,9 @@ class DenseToSparse(FunctionPass):
     height: int = 16  # of a block, in units of the result
     width: int = 1
     sparsity: float = 0.8  # the part of a weight that is in blocks of zeros, at least
+
+    def __post_init__(self) -> None:
+        require_blocks(self.height, self.width, self.sparsity)
 
     def function(self, func: Function, mod: Module) -> Function:
         known: dict[int, list[Constant] | None] = {}

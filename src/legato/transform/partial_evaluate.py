@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Final
 
 from legato.base.dataclass import dataclass
+from legato.base.errors import CompileError
 from legato.infer.infer import infer
 from legato.ir.equal import alpha_equal
 from legato.ir.expr import Function, GlobalVar
@@ -39,6 +40,10 @@ class PartialEvaluate(Pass):
 
     name = "partial-evaluate"
     fuel: int = 20_000
+
+    def __post_init__(self) -> None:
+        if self.fuel < 0:
+            raise CompileError(f"fuel is {self.fuel}, wanted a number of nodes")
 
     def __call__(self, mod: Module) -> Module:
         fuel = self.fuel

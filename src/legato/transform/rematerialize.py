@@ -19,6 +19,7 @@ from typing import Final
 
 from legato.arith.expr import Const
 from legato.base.dataclass import dataclass
+from legato.base.errors import CompileError
 from legato.ir.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from legato.ir.let import Binding, chain, lets
 from legato.ir.module import Module
@@ -47,6 +48,10 @@ class Rematerialize(FunctionPass):
 
     name = "rematerialize"
     extra: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.extra < float("inf"):
+            raise CompileError(f"extra is {self.extra}, wanted a share of the work: 0.1, say")
 
     def prepared(self, mod: Module) -> Module:
         """A-normal form: it says in what order values are made."""
