@@ -35,8 +35,10 @@ class DebugSession(Session):
 
     def set_output_zero_copy(self, index: int, value: Any) -> None:
         """RunError: the program that keeps every tensor has outputs of its own."""
-        hint = "get_output(n, out) copies; a GraphModule writes outputs into arrays"
-        raise RunError(f"a debug session writes no output into an array (output {index})\n  hint: {hint}")
+        raise RunError(
+            "a debug session writes no output into an array\n"
+            "  hint: get_output(n, out) copies; a GraphModule writes outputs into arrays"
+        )
 
     @property
     def steps(self) -> tuple[Step, ...]:
