@@ -379,13 +379,9 @@ def _lowered(
     main_function(mod)
     require_supported(mod, first_order(mod))
     is_watched = options.bounds or observer.settings.verify or not options.keep.isdisjoint(("lower", "tir", "*"))
+    shelf = None if is_watched else shelf
     lowered = lower_functions(
-        mod,
-        options.target,
-        options.precision,
-        None if is_watched else shelf,
-        allocate,
-        assign_layouts=options.assign_layouts,
+        mod, options.target, options.precision, shelf, allocate, assign_layouts=options.assign_layouts
     )
     program = lower_hosts(lowered, options.target)
     loops = {**program.kernels, **program.functions}

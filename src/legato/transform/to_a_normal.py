@@ -32,8 +32,8 @@ class ToANormal(FunctionPass):
     name = "to-a-normal"
 
     def prepared(self, mod: Module) -> Module:
-        """Nodes with effects have one place."""
-        return PlaceShared()(mod)
+        """Nodes with effects have one place, as all nodes have where all of the module is in A-normal form."""
+        return mod if all(_is_normal(func.body) for _, func in mod.graph_functions()) else PlaceShared()(mod)
 
     def function(self, func: Function, mod: Module) -> Function:
         return func if _is_normal(func.body) else replace(func, body=_Normalizer(func.body).run())

@@ -17,6 +17,7 @@ known: the constructors, and the magnitude of integers.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -68,7 +69,7 @@ class Keys:
         return self.number("object", id(what))
 
 
-class Value:
+class Value(ABC):
     """A partially static value; see the module's grammar."""
 
     key: int = 0
@@ -79,9 +80,9 @@ class Value:
         self.is_leaked = False  # code that is not known may have it
 
     @property
+    @abstractmethod
     def atom(self) -> Expr:
         """The expression that stands for this value."""
-        raise NotImplementedError
 
 
 class Unknown(Value):

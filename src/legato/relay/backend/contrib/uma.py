@@ -34,7 +34,7 @@ from legato.ir.module import Module
 from legato.patterns import Pattern
 from legato.relay._external import register_generator
 from legato.relay._passes import Pass
-from legato.relay.build_module import bind_params_by_name
+from legato.relay.build_module import with_params
 from legato.relay.module import IRModule
 from legato.transform.infer_types import InferTypes
 from legato.transform.merge_compiler_regions import MergeCompilerRegions
@@ -116,12 +116,7 @@ class UMABackend(ABC):
 
     def partition(self, mod: IRModule, params: Mapping[str, Any] | None = None) -> IRModule:
         """`mod`, with `params` bound in @main, cut into what the backend takes and the rest."""
-        found = mod.clone()
-        if params:
-            main = found["main"]
-            assert isinstance(main, Function)
-            found["main"] = bind_params_by_name(main, params)
-        module = self._passed(PassPhase.PRE_PARTITIONING, found.module)
+        module = self._passed(PassPhase.PRE_PARTITIONING, with_params(mod, params).module)
         module = run(module, (InferTypes(), ToGraph(), MergeComposite(self.composites), InferTypes()))
         module = AnnotateTarget(((self.name, supports_of(self)),))(module)
         module = self._passed(PassPhase.POST_PARTITIONING_0, module)

@@ -7,9 +7,8 @@ from typing import Any
 
 from legato.base.errors import CompileError
 from legato.generators import partition as cut
-from legato.ir.expr import Function
 from legato.relay._external import generator
-from legato.relay.build_module import bind_params_by_name
+from legato.relay.build_module import with_params
 from legato.relay.module import IRModule
 
 __all__ = ["partition_for", "partition_for_ccompiler", "partition_for_onnxruntime"]
@@ -19,12 +18,7 @@ def partition_for(compiler: str, mod: IRModule, params: Mapping[str, Any] | None
     """`mod`, with `params` bound in @main, in graph form, cut into what a registered generator takes and the rest."""
     if not isinstance(mod, IRModule):
         raise CompileError(f"partition_for takes a module, got a {type(mod).__name__}")
-    found = mod.clone()
-    if params:
-        main = found["main"]
-        assert isinstance(main, Function)
-        found["main"] = bind_params_by_name(main, params)
-    return IRModule(cut(found.module, [generator(compiler)], prefix="tvmgen_default_"))
+    return IRModule(cut(with_params(mod, params).module, [generator(compiler)], prefix="tvmgen_default_"))
 
 
 def partition_for_onnxruntime(mod: IRModule, params: Mapping[str, Any] | None = None) -> IRModule:
