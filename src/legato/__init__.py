@@ -21,12 +21,15 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from legato import autodiff as autodiff
     from legato import contrib as contrib
     from legato import nd as nd
     from legato import relax as relax
     from legato import relay as relay
     from legato import runtime as runtime
     from legato import target as target
+    from legato.autodiff import grad as grad
+    from legato.autodiff import value_and_grad as value_and_grad
     from legato.compare import Report
     from legato.ir.module import Module
     from legato.ir.op import Op
@@ -41,10 +44,12 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """What scripts for TVM ask the package itself for: `cpu()`, `device(…)`, and the parts of it that they name."""
+        """`grad` and `value_and_grad`, `cpu()` and `device(…)`, and the parts of the package that scripts name."""
         from importlib import import_module
 
-        if name in ("contrib", "nd", "relax", "relay", "runtime", "target"):
+        if name in ("grad", "value_and_grad"):
+            return getattr(import_module("legato.autodiff"), name)
+        if name in ("autodiff", "contrib", "nd", "relax", "relay", "runtime", "target"):
             return import_module(f"legato.{name}")
         if name in ("cpu", "device"):
             return getattr(import_module("legato.runtime.ndarray"), name)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from legato.base.dataclass import dataclass
 from legato.base.errors import TypeCheckError
-from legato.ir.expr import Expr
+from legato.ir.expr import Call, Expr
 from legato.ir.types import Dim, TensorType, Type
 
 if TYPE_CHECKING:
@@ -100,7 +100,8 @@ class Op(Expr):
     reference: (*arrays, attrs) -> array or tuple of arrays, in NumPy: the definition, in the dtype of its inputs.
     compute:   (*te tensors, attrs, out_type) -> te tensor or tuple of them; None: run by its reference.
     value:     (*symbolic values or None, attrs, *arg types) -> symbolic value: for shape arithmetic on small integers.
-    grad:      (builder, call, dy) -> gradients of the arguments.
+    grad:      (builder, call, dy) -> for each argument what the cotangent dy of the result adds to its own, or None;
+               linear in dy, made of operators (`ops/_gradients`).
     fusion:    how it may join others in one kernel, or that as a function of attrs.
     places:    attrs -> at how many places an element of the result reads each operand (each field of a tuple is one);
                None: at one, or so cheaply that it does not matter.
@@ -125,7 +126,7 @@ class Op(Expr):
     attrs: type | None = None
     compute: Callable[..., Tensor | tuple[Tensor, ...]] | None = None
     value: Callable[..., tuple[Dim, ...] | None] | None = None
-    grad: Callable[..., Sequence[Expr]] | None = None
+    grad: Callable[[Any, Call, Expr], Sequence[Any]] | None = None
     fusion: Fusion | Callable[[Any], Fusion] = Fusion.OPAQUE
     places: Callable[[Any], Sequence[int]] | None = None
     cost: Callable[[Sequence[TensorType], Type, Any], Cost] | None = None

@@ -19,6 +19,7 @@ from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
+from legato.ops._gradients import BinaryGradient, UnaryGradient, of_binary, of_unary
 from legato.ops._rules import (
     FLOAT,
     NUMBER,
@@ -82,11 +83,14 @@ def unary(
     dtypes: DTypeTest = FLOAT,
     result: DType | None = None,
     value: DimRule | None = None,
+    grad: UnaryGradient | None = None,
     samples: Sequence[Sample] | None = None,
     exact: bool = False,
     rtol: float = 1e-5,
 ) -> Op:
     """An elementwise function of one tensor; `result` is the dtype of the result if it is not the argument's.
+
+    `grad` is `(b, x, y, dy) -> dx`, where y is the result (`_gradients.of_unary`).
 
     Functions of floats alone are computed in float32 for 16-bit floats, and rounded once. `value` is the function on
     dims, for shape arithmetic. The default samples hold random data, edge values, rank 0,
@@ -116,6 +120,7 @@ def unary(
         reference=quiet(run),
         compute=build,
         value=None if value is None else value_rule,
+        grad=None if grad is None else of_unary(grad),
         fusion=Fusion.ELEMWISE,
         samples=tuple(_unary_samples(exact, rtol) if samples is None else samples),
         doc=doc,
@@ -136,11 +141,15 @@ def binary(
     dtypes: DTypeTest = NUMBER,
     result: DType | None = None,
     value: DimRule | None = None,
+    grad: tuple[BinaryGradient, BinaryGradient] | None = None,
     samples: Sequence[Sample] | None = None,
     exact: bool = False,
     rtol: float = 1e-5,
 ) -> Op:
-    """An elementwise function of two tensors of one dtype, broadcast by NumPy's rule; see `unary` for the rest."""
+    """An elementwise function of two tensors of one dtype, broadcast by NumPy's rule; see `unary` for the rest.
+
+    `grad` are two functions `(b, x1, x2, y, dy) -> dx` of the result's shape, one for each operand.
+    """
 
     def type_rel(relation: Relation, a: Type, b: Type) -> Type:
         left, right = tensor(relation, a, "lhs"), tensor(relation, b, "rhs")
@@ -168,6 +177,7 @@ def binary(
         reference=quiet(run),
         compute=build,
         value=None if value is None else broadcast_value(value),
+        grad=None if grad is None else of_binary(*grad),
         fusion=Fusion.BROADCAST,
         samples=tuple(_binary_samples(dtypes, exact, rtol) if samples is None else samples),
         doc=doc,

@@ -21,6 +21,8 @@ from legato.arith.prove import prove
 from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.dtype import DType
+from legato.infer.builder import Builder
+from legato.ir.expr import Expr as Node
 from legato.ir.op import Sample
 from legato.ir.types import Dim, TensorType
 from legato.ops._families import INT_A, INT_B, Array, Scalar, binary, broadcast_index, in_float32
@@ -194,11 +196,32 @@ _POWERS = [
     Sample((np.array([2, -3, 0, 1, -1, 5, 7], np.int32), np.array([10, 3, 0, -5, -3, -1, 40], np.int32)), exact=True),
 ]  # fmt: skip
 
-add = binary("add", np.add, lambda a, b: a + b, value=lambda a, b: a + b, doc="a + b.")
-subtract = binary("subtract", np.subtract, lambda a, b: a - b, value=lambda a, b: a - b, doc="a - b.")
-multiply = binary("multiply", np.multiply, lambda a, b: a * b, value=lambda a, b: a * b, doc="a * b.")
+
+def _first(b: Builder, x: Node, z: Node, y: Node, dy: Node) -> Node:
+    """The gradient of a sum's operand."""
+    return dy
+
+
+add = binary("add", np.add, lambda a, b: a + b, value=lambda a, b: a + b, grad=(_first, _first), doc="a + b.")
+subtract = binary(
+    "subtract",
+    np.subtract,
+    lambda a, b: a - b,
+    value=lambda a, b: a - b,
+    grad=(_first, lambda b, x, z, y, dy: b.negative(dy)),
+    doc="a - b.",
+)
+multiply = binary(
+    "multiply",
+    np.multiply,
+    lambda a, b: a * b,
+    value=lambda a, b: a * b,
+    grad=(lambda b, x, z, y, dy: b.multiply(dy, z), lambda b, x, z, y, dy: b.multiply(dy, x)),
+    doc="a * b.",
+)
 divide = binary(
     "divide", _by_kind(_trunc_divide, np.true_divide), _scalar_by_kind(te.truncdiv, arith.truediv), value=_dim_div,
+    grad=(lambda b, x, z, y, dy: b.divide(dy, z), lambda b, x, z, y, dy: b.negative(b.multiply(dy, b.divide(y, z)))),
     doc="a / b; integers are rounded towards zero, and division by zero gives 0.",
 )  # fmt: skip
 floor_divide = binary(

@@ -11,10 +11,14 @@ from legato.arith.prove import provably_different
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
+from legato.infer.builder import Builder
 from legato.ir.attr_record import Attrs
+from legato.ir.expr import Call
+from legato.ir.expr import Expr as Node
 from legato.ir.op import Cost, Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._families import broadcast_index
+from legato.ops._gradients import Contribution, dtype_of, extents, shape_of
 from legato.ops._rules import broadcast_shapes, tensor
 from legato.ops._tensors import (
     Array,
@@ -171,6 +175,16 @@ def _nn_matmul_reference(data: Array, weight: Array, a: MatmulAttrs) -> Array:
     return _multiply(left, right, result_dtype(a.out_dtype, dt.dtype(data.dtype)))
 
 
+def _dense_grad(b: Builder, call: Call, dy: Node) -> list[Contribution]:
+    """dx = dy · w, dw = dyᵀ · x, with all but the last axis of x and dy as one."""
+    data, weight = call.args
+    units, inner = shape_of(weight)
+    dtype = dtype_of(data)
+    rows = product(shape_of(data)[:-1])
+    flat = b.reshape(dy, newshape=extents((rows, units))), b.reshape(data, newshape=extents((rows, inner)))
+    return [b.nn.dense(dy, b.transpose(weight), out_dtype=dtype), b.nn.dense(*map(b.transpose, flat), out_dtype=dtype)]
+
+
 dense = Op(
     name="nn.dense",
     args=("data", "weight"),
@@ -178,6 +192,7 @@ dense = Op(
     type_rel=_dense_relation,
     reference=_dense_reference,
     compute=lambda x, w, a, out: _contract(x, w, out, False, True),
+    grad=_dense_grad,
     fusion=Fusion.CONTRACTION,
     narrow=Narrow.CONTRACTS,
     cost=lambda args, out, a: _product_cost(args, out, args[1].shape[1]),

@@ -16,11 +16,15 @@ from legato.arith.expr import Expr, const
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
+from legato.infer.builder import Builder
 from legato.ir.attr_record import Attrs
+from legato.ir.expr import Call
+from legato.ir.expr import Expr as Node
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._dtypes import largest, smallest, wide_numpy
 from legato.ops._families import Array, DimRule, elementwise, quiet
+from legato.ops._gradients import Rule, extents, shape_of
 from legato.ops._rules import FLOAT, NUMBER, DTypeTest, normalize_axes, product, require_dtype, tensor
 from legato.ops._tensors import accumulator
 from legato.te.tensor import Tensor, reduce
@@ -127,6 +131,7 @@ def reduction(
     doc: str,
     dtypes: DTypeTest = NUMBER,
     value: Callable[[Sequence[Dim]], Dim | None] | None = None,
+    grad: Rule | None = None,
     samples: Sequence[Sample] = (),
 ) -> Op:
     """A reduction of one tensor: `reference(x, axes, keepdims)` in NumPy, `build(x, attrs, out_type)` in te."""
@@ -152,6 +157,7 @@ def reduction(
         type_rel=type_rel,
         reference=quiet(run),
         compute=build,
+        grad=grad,
         value=None if value is None else value_rule,
         fusion=Fusion.REDUCE,
         cost=_cost,
@@ -263,7 +269,19 @@ def _fold(rule: DimRule, start: int) -> Callable[[Sequence[Dim]], Dim | None]:
     return value
 
 
-sum_ = reduction("sum", _np_sum, _te_simple("sum"), value=_fold(lambda a, b: a + b, 0), doc="Sum over axes.")
+def _spread(b: Builder, call: Call, dy: Node) -> Node:
+    """`dy`, of the shape of a reduction's result, stretched to that of its operand."""
+    shape = shape_of(call.args[0])
+    axes = axes_of(call.attrs, len(shape))
+    if not call.attrs.keepdims:
+        dy = b.reshape(dy, newshape=extents(const(1) if n in axes else d for n, d in enumerate(shape)))
+    return b.broadcast_to(dy, shape=extents(shape))
+
+
+sum_ = reduction(
+    "sum", _np_sum, _te_simple("sum"), value=_fold(lambda a, b: a + b, 0),
+    grad=lambda b, call, dy: [_spread(b, call, dy)], doc="Sum over axes.",
+)  # fmt: skip
 prod = reduction("prod", _np_prod, _te_simple("prod"), value=_fold(lambda a, b: a * b, 1), doc="Product over axes.")
 max_ = reduction(
     "max", _np_max, _te_simple("max"), value=_fold(te.max_, -1), doc="Largest element over axes; NaN wins."

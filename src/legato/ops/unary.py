@@ -73,57 +73,137 @@ def _not_dim(d: Dim) -> Dim:
     return te.select(te.eq(d, 0), const(1), const(0))
 
 
-exp = unary("exp", np.exp, te.exp, doc="e to the power x.")
-log = unary("log", np.log, te.log, doc="Natural logarithm; -inf at 0, NaN below.")
-log2 = unary("log2", np.log2, _log_by(2), doc="Logarithm to base 2.")
-log10 = unary("log10", np.log10, _log_by(10), doc="Logarithm to base 10.")
-sqrt = unary("sqrt", np.sqrt, te.sqrt, doc="Square root; NaN below 0.")
-rsqrt = unary("rsqrt", _rsqrt, te.rsqrt, doc="1 / sqrt(x).")
-sigmoid = unary("sigmoid", _sigmoid, te.sigmoid, doc="1 / (1 + exp(-x)).")
-tanh = unary("tanh", np.tanh, te.tanh, doc="Hyperbolic tangent.")
-erf = unary("erf", _erf, te.erf, doc="The error function, 2/sqrt(pi) times the integral of exp(-t*t) from 0 to x.")
-sin = unary("sin", np.sin, te.sin, doc="Sine.")
-cos = unary("cos", np.cos, te.cos, doc="Cosine.")
-tan = unary("tan", np.tan, te.tan, doc="Tangent.")
-asin = unary("asin", np.arcsin, te.asin, doc="Arc sine; NaN outside [-1, 1].")
-acos = unary("acos", np.arccos, te.acos, doc="Arc cosine; NaN outside [-1, 1].")
-atan = unary("atan", np.arctan, te.atan, doc="Arc tangent.")
-sinh = unary("sinh", np.sinh, te.sinh, doc="Hyperbolic sine.")
-cosh = unary("cosh", np.cosh, te.cosh, doc="Hyperbolic cosine.")
-asinh = unary("asinh", np.arcsinh, te.asinh, doc="Inverse hyperbolic sine.")
-acosh = unary("acosh", np.arccosh, te.acosh, doc="Inverse hyperbolic cosine; NaN below 1.")
-atanh = unary("atanh", np.arctanh, te.atanh, doc="Inverse hyperbolic tangent; NaN outside [-1, 1].")
+exp = unary("exp", np.exp, te.exp, grad=lambda b, x, y, dy: b.multiply(dy, y), doc="e to the power x.")
+log = unary(
+    "log", np.log, te.log, grad=lambda b, x, y, dy: b.divide(dy, x), doc="Natural logarithm; -inf at 0, NaN below."
+)
+log2 = unary(
+    "log2",
+    np.log2,
+    _log_by(2),
+    grad=lambda b, x, y, dy: b.divide(dy, b.multiply(x, math.log(2))),
+    doc="Logarithm to base 2.",
+)
+log10 = unary(
+    "log10",
+    np.log10,
+    _log_by(10),
+    grad=lambda b, x, y, dy: b.divide(dy, b.multiply(x, math.log(10))),
+    doc="Logarithm to base 10.",
+)
+sqrt = unary(
+    "sqrt", np.sqrt, te.sqrt, grad=lambda b, x, y, dy: b.divide(b.multiply(dy, 0.5), y), doc="Square root; NaN below 0."
+)
+rsqrt = unary(
+    "rsqrt",
+    _rsqrt,
+    te.rsqrt,
+    grad=lambda b, x, y, dy: b.multiply(b.multiply(dy, -0.5), b.divide(y, x)),
+    doc="1 / sqrt(x).",
+)
+sigmoid = unary(
+    "sigmoid",
+    _sigmoid,
+    te.sigmoid,
+    grad=lambda b, x, y, dy: b.multiply(dy, b.multiply(y, b.subtract(1, y))),
+    doc="1 / (1 + exp(-x)).",
+)
+tanh = unary(
+    "tanh",
+    np.tanh,
+    te.tanh,
+    grad=lambda b, x, y, dy: b.multiply(dy, b.subtract(1, b.multiply(y, y))),
+    doc="Hyperbolic tangent.",
+)
+erf = unary(
+    "erf",
+    _erf,
+    te.erf,
+    grad=lambda b, x, y, dy: b.multiply(dy, b.multiply(b.exp(b.negative(b.multiply(x, x))), 2 / math.sqrt(math.pi))),
+    doc="The error function, 2/sqrt(pi) times the integral of exp(-t*t) from 0 to x.",
+)
+sin = unary("sin", np.sin, te.sin, grad=lambda b, x, y, dy: b.multiply(dy, b.cos(x)), doc="Sine.")
+cos = unary("cos", np.cos, te.cos, grad=lambda b, x, y, dy: b.negative(b.multiply(dy, b.sin(x))), doc="Cosine.")
+tan = unary("tan", np.tan, te.tan, grad=lambda b, x, y, dy: b.multiply(dy, b.add(1, b.multiply(y, y))), doc="Tangent.")
+asin = unary(
+    "asin",
+    np.arcsin,
+    te.asin,
+    grad=lambda b, x, y, dy: b.multiply(dy, b.rsqrt(b.subtract(1, b.multiply(x, x)))),
+    doc="Arc sine; NaN outside [-1, 1].",
+)
+acos = unary(
+    "acos",
+    np.arccos,
+    te.acos,
+    grad=lambda b, x, y, dy: b.negative(b.multiply(dy, b.rsqrt(b.subtract(1, b.multiply(x, x))))),
+    doc="Arc cosine; NaN outside [-1, 1].",
+)
+atan = unary(
+    "atan", np.arctan, te.atan, grad=lambda b, x, y, dy: b.divide(dy, b.add(1, b.multiply(x, x))), doc="Arc tangent."
+)
+sinh = unary("sinh", np.sinh, te.sinh, grad=lambda b, x, y, dy: b.multiply(dy, b.cosh(x)), doc="Hyperbolic sine.")
+cosh = unary("cosh", np.cosh, te.cosh, grad=lambda b, x, y, dy: b.multiply(dy, b.sinh(x)), doc="Hyperbolic cosine.")
+asinh = unary(
+    "asinh",
+    np.arcsinh,
+    te.asinh,
+    grad=lambda b, x, y, dy: b.multiply(dy, b.rsqrt(b.add(b.multiply(x, x), 1))),
+    doc="Inverse hyperbolic sine.",
+)
+acosh = unary(
+    "acosh",
+    np.arccosh,
+    te.acosh,
+    grad=lambda b, x, y, dy: b.multiply(dy, b.multiply(b.rsqrt(b.subtract(x, 1)), b.rsqrt(b.add(x, 1)))),
+    doc="Inverse hyperbolic cosine; NaN below 1.",
+)
+atanh = unary(
+    "atanh",
+    np.arctanh,
+    te.atanh,
+    grad=lambda b, x, y, dy: b.divide(dy, b.subtract(1, b.multiply(x, x))),
+    doc="Inverse hyperbolic tangent; NaN outside [-1, 1].",
+)
 
 negative = unary(
     "negative", np.negative, te.neg, dtypes=NUMBER, value=lambda d: -d, samples=[*_FLOATS, *_INTS, *_WORDS],
-    doc="-x; on integers it wraps.",
+    grad=lambda b, x, y, dy: b.negative(dy), doc="-x; on integers it wraps.",
 )  # fmt: skip
 abs_ = unary(
     "abs", np.abs, te.abs_, dtypes=NUMBER, value=_dim_abs, samples=[*_FLOATS, *_INTS, *_WORDS],
-    doc="|x|; the most negative integer stays itself.",
+    grad=lambda b, x, y, dy: b.multiply(dy, b.sign(x)), doc="|x|; the most negative integer stays itself.",
 )  # fmt: skip
 sign = unary(
     "sign", _sign, te.sign, dtypes=NUMBER, value=_dim_sign, samples=[*_FLOATS, *_INTS, *_WORDS],
-    doc="-1, 0 or 1; NaN for NaN.",
+    grad=lambda b, x, y, dy: None, doc="-1, 0 or 1; NaN for NaN.",
 )  # fmt: skip
 floor = unary(
     "floor", np.floor, te.floor, dtypes=NUMBER, exact=True, samples=[*_FLOATS, *_INTS, Sample((_ROUND,), exact=True)],
-    doc="Rounds down; the identity on integers.",
+    grad=lambda b, x, y, dy: None, doc="Rounds down; the identity on integers.",
 )  # fmt: skip
 ceil = unary(
     "ceil", np.ceil, te.ceil, dtypes=NUMBER, exact=True, samples=[*_FLOATS, *_INTS, Sample((_ROUND,), exact=True)],
-    doc="Rounds up; the identity on integers.",
+    grad=lambda b, x, y, dy: None, doc="Rounds up; the identity on integers.",
 )  # fmt: skip
 trunc = unary(
     "trunc", np.trunc, te.trunc, dtypes=NUMBER, exact=True, samples=[*_FLOATS, *_INTS, Sample((_ROUND,), exact=True)],
-    doc="Rounds towards zero; the identity on integers.",
+    grad=lambda b, x, y, dy: None, doc="Rounds towards zero; the identity on integers.",
 )  # fmt: skip
 round_ = unary(
     "round", np.rint, te.round_, dtypes=NUMBER, samples=[*_FLOATS, *_INTS, Sample((_ROUND,), exact=True)],
+    grad=lambda b, x, y, dy: None,
     doc="Rounds to the nearest integer, halves to the even one; the identity on integers.",
 )  # fmt: skip
 isnan = unary(
-    "isnan", np.isnan, te.isnan, dtypes=NUMBER, result=dt.bool_, samples=[*_FLOATS, *_INTS], doc="True where x is NaN."
+    "isnan",
+    np.isnan,
+    te.isnan,
+    dtypes=NUMBER,
+    result=dt.bool_,
+    samples=[*_FLOATS, *_INTS],
+    grad=lambda b, x, y, dy: None,
+    doc="True where x is NaN.",
 )
 isinf = unary(
     "isinf",
@@ -132,11 +212,12 @@ isinf = unary(
     dtypes=NUMBER,
     result=dt.bool_,
     samples=[*_FLOATS, *_INTS],
+    grad=lambda b, x, y, dy: None,
     doc="True where x is +inf or -inf.",
 )
 isfinite = unary(
     "isfinite", np.isfinite, te.isfinite, dtypes=NUMBER, result=dt.bool_, samples=[*_FLOATS, *_INTS],
-    doc="True where x is neither NaN nor infinite.",
+    grad=lambda b, x, y, dy: None, doc="True where x is neither NaN nor infinite.",
 )  # fmt: skip
 logical_not = unary(
     "logical_not", np.logical_not, te.lnot, dtypes=_bool, value=_not_dim, samples=_FLAGS,
@@ -147,5 +228,12 @@ bitwise_not = unary(
     doc="All bits flipped; the negation of a bool.",
 )  # fmt: skip
 copy = unary(
-    "copy", np.copy, lambda x: x, dtypes=_any, value=lambda d: d, samples=[*_FLOATS, *_INTS, *_FLAGS], doc="x itself."
+    "copy",
+    np.copy,
+    lambda x: x,
+    dtypes=_any,
+    value=lambda d: d,
+    samples=[*_FLOATS, *_INTS, *_FLAGS],
+    grad=lambda b, x, y, dy: dy,
+    doc="x itself.",
 )

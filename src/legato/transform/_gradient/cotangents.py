@@ -1,0 +1,60 @@
+"""Cotangents and tangents: what belongs to a value, piece by piece, and is nothing where it is zero.
+
+A tensor of floats has an expression of its type, a tuple a Python tuple of what its fields have. None stands for zero:
+no tensor of zeros is made before somebody asks for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from legato.infer.builder import Builder
+from legato.ir.expr import Expr
+from legato.ir.types import TensorType, TupleType, Type
+
+__all__ = ["Cotangent", "at_field", "is_continuous", "leaves", "made", "plus"]
+
+Cotangent = Expr | tuple["Cotangent", ...] | None
+
+
+def is_continuous(ty: Type | None) -> bool:
+    """Whether a value of this type, a tensor or a tuple, holds floats."""
+    if isinstance(ty, TupleType):
+        return any(map(is_continuous, ty.fields))
+    return isinstance(ty, TensorType) and ty.dtype.is_float
+
+
+def leaves(value: Cotangent) -> Iterator[Expr]:
+    """The expressions in it."""
+    if isinstance(value, tuple):
+        for part in value:
+            yield from leaves(part)
+    elif value is not None:
+        yield value
+
+
+def at_field(ty: TupleType, index: int, value: Cotangent) -> Cotangent:
+    """What belongs to a tuple of type `ty` of which only field `index` has something."""
+    return tuple(value if n == index else None for n in range(len(ty.fields)))
+
+
+def plus(b: Builder, left: Cotangent, right: Cotangent) -> Cotangent:
+    """The sum, bound piece by piece."""
+    if left is None or right is None:
+        return right if left is None else left
+    if isinstance(left, tuple) and isinstance(right, tuple):
+        return tuple(plus(b, x, y) for x, y in zip(left, right, strict=True))
+    return b.let("d", b.add(left, right))
+
+
+def made(b: Builder, value: Cotangent, like: Expr) -> Expr:
+    """It as an expression of the type of `like`, a tensor or a tuple, whose elements say the shapes of zeros."""
+    if isinstance(like.ty, TupleType):
+        parts = value if isinstance(value, tuple) else (None,) * len(like.ty.fields)
+        return b.tuple_([made(b, part, _field(b, like, n)) for n, part in enumerate(parts)])
+    assert not isinstance(value, tuple)
+    return b.let("zero", b.zeros_like(like)) if value is None else value
+
+
+def _field(b: Builder, value: Expr, index: int) -> Expr:
+    return b.let("part", b.get(value, index))

@@ -1,0 +1,53 @@
+"""Gradients of functions that are straight-line code: straight-line code again, without cells or closures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from legato.infer.builder import Builder
+from legato.ir.expr import Expr, Function, Var
+from legato.ir.let import chain, lets
+from legato.ir.types import TupleType
+from legato.transform._gradient.cotangents import Cotangent, made
+from legato.transform._gradient.straight import Cotangents, active_vars, give, is_straight, pull_back
+
+__all__ = ["is_straight_line", "reverse"]
+
+
+def is_straight_line(func: Function) -> bool:
+    """Whether a function in A-normal form only calls operators."""
+    return all(is_straight(value) for _, value in chain(func.body)[0])
+
+
+def reverse(func: Function, wrt: Sequence[Var], seed: Var | None, has_aux: bool) -> Function:
+    """The function that gives (the value of `func`, the gradients of its parameters `wrt`).
+
+    func: straight-line code in A-normal form; has_aux: the first field of its result is what is differentiated.
+    seed: the cotangent of the result, a parameter of the new function; None: ones.
+    """
+    b = Builder(span=func.span)
+    bindings, result = chain(func.body)
+    active = active_vars(bindings, wrt)
+    with b.bindings() as made_:
+        for var, value in bindings:
+            b.let(var, value)
+        output = _first(b, result) if has_aux else result
+        found: Cotangents = {}
+        give(b, found, active, output, _seed(b, output) if seed is None else seed)
+        pull_back(b, bindings, found, active)
+        gradients = b.tuple_([made(b, found.get(p), p) for p in wrt])
+        whole = b.tuple_([result, gradients])
+    params = (*func.params, *(() if seed is None else (seed,)))
+    return Function(params, lets(made_, whole), None, func.type_params, func.attrs, span=func.span)
+
+
+def _first(b: Builder, result: Expr) -> Expr:
+    first = b.get(result, 0)
+    return first if isinstance(first, Var) else b.let("y", first)
+
+
+def _seed(b: Builder, output: Expr) -> Cotangent:
+    """Ones for every float of the result."""
+    if isinstance(output.ty, TupleType):
+        return tuple(_seed(b, b.get(output, n)) for n in range(len(output.ty.fields)))
+    return b.let("dy", b.ones_like(output))
