@@ -11,11 +11,12 @@ The result of the new @main is the value of the old one and the gradients of the
 from __future__ import annotations
 
 from legato.base.dataclass import dataclass
-from legato.base.errors import CompileError, UnsupportedError
+from legato.base.errors import CompileError
 from legato.infer.infer import infer
 from legato.ir.expr import Function, Var
 from legato.ir.module import Module
 from legato.ir.types import TupleType, Type
+from legato.transform._gradient import general
 from legato.transform._gradient.cotangents import is_continuous
 from legato.transform._gradient.first_order import is_straight_line, reverse
 from legato.transform.pass_ import Pass
@@ -46,7 +47,7 @@ class Gradient(Pass):
         wrt = _parameters(main, self.wrt)
         seed = Var("dy", ty=output) if self.seeded else None
         if not is_straight_line(main):
-            raise UnsupportedError("control flow")
+            return infer(general.reverse(mod, wrt, seed, self.aux))
         return infer(mod.with_functions({**mod.functions, mod.var("main"): reverse(main, wrt, seed, self.aux)}))
 
 

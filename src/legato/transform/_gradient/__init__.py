@@ -6,4 +6,10 @@ To read in this order:
     rules        the rules of operators, applied
     straight     straight-line code
     first_order  functions that are straight-line code
+    dual_types   the types of programs whose tensors have companions
+    nodes        what a variable has become
+    runs         straight-line code between calls and branches
+    modes        reverse and forward mode: what companions are, and what closes a run
+    lift         one function of any kind
+    general      whole programs
 """
