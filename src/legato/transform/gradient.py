@@ -18,7 +18,9 @@ from legato.ir.module import Module
 from legato.ir.types import TupleType, Type
 from legato.transform._gradient import general
 from legato.transform._gradient.cotangents import is_continuous
+from legato.transform._gradient.dual_types import holds_floats
 from legato.transform._gradient.first_order import is_straight_line, reverse
+from legato.transform._gradient.nodes import is_data
 from legato.transform.pass_ import Pass
 from legato.transform.to_a_normal import ToANormal
 
@@ -44,9 +46,9 @@ class Gradient(Pass):
         main = mod["main"]
         assert isinstance(main, Function)
         output = _output(main, self.aux)
-        wrt = _parameters(main, self.wrt)
+        wrt = _parameters(main, self.wrt, mod)
         seed = Var("dy", ty=output) if self.seeded else None
-        if not is_straight_line(main):
+        if not is_straight_line(main) or not all(is_data(p.ty) for p in wrt):
             return infer(general.reverse(mod, wrt, seed, self.aux))
         return infer(mod.with_functions({**mod.functions, mod.var("main"): reverse(main, wrt, seed, self.aux)}))
 
@@ -65,17 +67,17 @@ def _output(main: Function, has_aux: bool) -> Type:
     return ty
 
 
-def _parameters(main: Function, names: tuple[str, ...]) -> list[Var]:
+def _parameters(main: Function, names: tuple[str, ...], mod: Module) -> list[Var]:
     """The parameters that gradients are wanted of. CompileError for a name that is none, or one without floats."""
     by_name = {p.name: p for p in main.params}
     if not names:
-        return [p for p in main.params if is_continuous(p.ty)]
+        return [p for p in main.params if holds_floats(p.ty, mod)]
     for name in names:
         if name not in by_name:
             raise CompileError(
                 f"there is no parameter {name!r}", span=main.span, hint=f"there are {', '.join(by_name)}"
             )
-        if not is_continuous(by_name[name].ty):
+        if not holds_floats(by_name[name].ty, mod):
             raise CompileError(
                 f"the parameter {name!r} has type {by_name[name].ty}, which has no gradient", span=main.span
             )

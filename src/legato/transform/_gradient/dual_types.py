@@ -18,12 +18,18 @@ from legato.ir.module import Module
 from legato.ir.types import GlobalTypeVar, TensorType, TupleType, Type, TypeData, walk
 from legato.transform._closures import Names
 
-__all__ = ["DualTypes", "is_float"]
+__all__ = ["DualTypes", "holds_floats", "is_float"]
 
 
 def is_float(ty: Type | None) -> bool:
     """Whether a type is that of a tensor with a companion."""
     return isinstance(ty, TensorType) and ty.dtype.is_float
+
+
+def holds_floats(ty: Type | None, mod: Module) -> bool:
+    """Whether a value of this type of `mod`, a tensor, a tuple or data, holds floats."""
+    holders = _holders(mod.types)
+    return ty is not None and any(is_float(part) or part in holders for part in walk(ty))
 
 
 class DualTypes:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
-from legato.base.errors import UnsupportedError
 from legato.infer.builder import Builder
 from legato.ir.clauses import Clause, PatternConstructor, PatternVar
-from legato.ir.expr import Call, Constructor, Expr, Function, GlobalVar, Let, Match, Var
+from legato.ir.expr import Call, Constructor, Expr, Function, GlobalVar, Let, Match, Var, tuple_of
 from legato.ir.let import lets
 from legato.ir.module import Module
 from legato.ir.scope import post_order
-from legato.ir.types import UNIT, FuncType, GlobalTypeVar, TypeData
+from legato.ir.types import UNIT, FuncType, GlobalTypeVar, TupleType, Type, TypeData
 from legato.transform._closures import Names
 from legato.transform._external import is_own
+from legato.transform._gradient.boundary import Conversion
 from legato.transform._gradient.dual_types import DualTypes
 from legato.transform._gradient.lift import Lifter
 from legato.transform._gradient.modes import Forward, Mode, Reverse
@@ -85,28 +86,50 @@ class _Program:
         return replace(self.mod.with_functions(found), types={**self.mod.types, **self.types.twins})
 
     def node(self, b: Builder, var: Var) -> Node:
-        """The node of a parameter of @main, whose tensors have no companions yet."""
-        return self._plain(opened(b, var.ty, var, is_dual=False))
+        """The node of a parameter of @main. Its tensors have no companions yet, but for those inside of data."""
+        return self._inwards(b, opened(b, var.ty, var, is_dual=False))
 
-    def _plain(self, node: Node) -> Node:
-        for part in _opaque(node):
-            ty = part.expr.ty
-            if ty is not None and self.types.type(ty) is not ty:
-                raise UnsupportedError(
-                    f"@main takes or gives a value of type {ty}, which holds floats and is no tensor or tuple",
-                    hint="take it apart inside, or pass its tensors",
-                )
-        return node
+    def _inwards(self, b: Builder, node: Node) -> Node:
+        if isinstance(node, Fields):
+            return Fields(tuple(self._inwards(b, part) for part in node.parts))
+        if not isinstance(node, Opaque):
+            return node
+        convert = self._conversion(lambda b, x: tuple_of((x, self.mode.constant(b, x))), inwards=True)
+        assert node.expr.ty is not None
+        return Opaque(convert(b, node.expr, node.expr.ty))
 
-    def value(self, result: Node) -> Expr:
-        """The result of the original @main."""
-        return primal(self._plain(result))
+    def _conversion(self, leaf: Callable[[Builder, Expr], Expr], **options: Any) -> Conversion:
+        return Conversion(self.types, self.mod.types, leaf, **options)
+
+    def value(self, b: Builder, result: Node, ty: Type) -> Expr:
+        """The result of the original @main, of type `ty`."""
+        convert = self._conversion(lambda b, pair: b.let("p", b.get(pair, 0)), inwards=False)
+        return self._outwards(b, result, ty, primal, convert)
+
+    def companions(self, b: Builder, node: Node, ty: Type, read: Callable[[Builder, Expr], Expr]) -> Expr:
+        """What `read` gives for the companions of a value, in its own type; zeros for what is no float."""
+        convert = self._conversion(
+            lambda b, pair: read(b, b.let("c", b.get(pair, 1))), inwards=False, rest=lambda b, x: _zero(b, x)
+        )
+
+        def of_tensor(part: Node) -> Expr:
+            known = part.companion if isinstance(part, Leaf) else None
+            return _zero(b, primal(part)) if known is None else read(b, known)
+
+        return self._outwards(b, node, ty, of_tensor, convert)
+
+    def _outwards(
+        self, b: Builder, node: Node, ty: Type, of_tensor: Callable[[Node], Expr], convert: Conversion
+    ) -> Expr:
+        if isinstance(node, Fields):
+            assert isinstance(ty, TupleType)
+            pairs = zip(node.parts, ty.fields, strict=True)
+            return b.tuple_([self._outwards(b, part, t, of_tensor, convert) for part, t in pairs])
+        return convert(b, node.expr, ty) if isinstance(node, Opaque) else of_tensor(node)
 
 
-def _opaque(node: Node) -> list[Opaque]:
-    if isinstance(node, Fields):
-        return [part for field in node.parts for part in _opaque(field)]
-    return [node] if isinstance(node, Opaque) else []
+def _zero(b: Builder, x: Expr) -> Expr:
+    return b.let("zero", b.zeros_like(x))
 
 
 def reverse(mod: Module, wrt: Sequence[Var], seed: Var | None, has_aux: bool) -> Module:
@@ -130,8 +153,8 @@ def reverse(mod: Module, wrt: Sequence[Var], seed: Var | None, has_aux: bool) ->
         output = result.parts[0] if has_aux and isinstance(result, Fields) else result
         _seed(b, mode, output, seed)
         b.let("u", Call(tape.run, (b.let("steps", b.read(mode.extra)),), ty=UNIT))
-        gradients = b.tuple_([_gathered(b, nodes[p]) for p in wrt])
-        whole = b.tuple_([program.value(result), gradients])
+        gradients = b.tuple_([program.companions(b, nodes[p], _type(p), _read) for p in wrt])
+        whole = b.tuple_([program.value(b, result, _type(main.body)), gradients])
     params = (*main.params, *(() if seed is None else (seed,)))
     made = program.finished(Function(params, lets(bound, whole), None, main.type_params, main.attrs, span=main.span))
     functions = {**made.functions, tape.run: tape.function()}
@@ -147,13 +170,13 @@ def _seed(b: Builder, mode: Reverse, output: Node, seed: Expr | None) -> None:
         mode.gather(b, output, b.let("dy", b.ones_like(output.primal)) if seed is None else seed)
 
 
-def _gathered(b: Builder, node: Node) -> Expr:
-    """What the cells of a parameter hold in the end; zeros for what is no float."""
-    if isinstance(node, Fields):
-        return b.tuple_([_gathered(b, part) for part in node.parts])
-    if isinstance(node, Leaf) and node.companion is not None:
-        return b.let("d", b.read(node.companion))
-    return b.let("zero", b.zeros_like(primal(node)))
+def _read(b: Builder, cell: Expr) -> Expr:
+    return b.let("d", b.read(cell))
+
+
+def _type(node: Expr) -> Type:
+    assert node.ty is not None
+    return node.ty
 
 
 def forward(mod: Module, wrt: Sequence[Var], tangents: Sequence[Var]) -> Module:
@@ -168,7 +191,8 @@ def forward(mod: Module, wrt: Sequence[Var], tangents: Sequence[Var]) -> Module:
         for p, tangent in zip(wrt, tangents, strict=True):
             _give(b, nodes[p], tangent)
         result = program.lifter(main).inlined(b, nodes)
-        whole = b.tuple_([program.value(result), _tangent(b, result)])
+        ty = _type(main.body)
+        whole = b.tuple_([program.value(b, result, ty), program.companions(b, result, ty, lambda b, t: t)])
     params = (*main.params, *tangents)
     return program.finished(Function(params, lets(bound, whole), None, main.type_params, main.attrs, span=main.span))
 
@@ -179,11 +203,3 @@ def _give(b: Builder, node: Node, tangent: Expr) -> None:
             _give(b, part, b.let("dx", b.get(tangent, n)))
     elif isinstance(node, Leaf):
         node.companion = tangent
-
-
-def _tangent(b: Builder, node: Node) -> Expr:
-    if isinstance(node, Fields):
-        return b.tuple_([_tangent(b, part) for part in node.parts])
-    if isinstance(node, Leaf) and node.companion is not None:
-        return node.companion
-    return b.let("zero", b.zeros_like(primal(node)))
