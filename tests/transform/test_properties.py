@@ -26,6 +26,7 @@ from tests.programs.values import moved, same
 
 STAGES = {"infer-types": Stage.TYPED, **dict.fromkeys(("to-a-normal", "fuse", "rematerialize"), Stage.A_NORMAL)}
 EXACT = {name for name, p in table().items() if not p.rounds}
+KEEPING = {name for name, p in table().items() if p.keeps_meaning}
 FIRST_ORDER = {"defunctionalize", "to-cps"}  # passes that refuse programs whose @main gives functions
 GRAPH = [p for p in DEFAULT[:-1] if p.name not in FIRST_ORDER]
 NARROWS = {"low-precision", "mixed-precision"}  # their own tests have programs and bounds
@@ -36,7 +37,7 @@ def prepared(program: Program, p: Pass) -> Program:
     return replace(program, module=run(program.module, DEFAULT[:-1])) if p.name == "fuse" else program
 
 
-@pytest.mark.parametrize("name", sorted(set(table()) - NARROWS))
+@pytest.mark.parametrize("name", sorted(KEEPING - NARROWS))
 @examples(15)
 @given(programs(steps=16, limit=512))
 def test_the_meaning_stays(name: str, program: Program) -> None:
@@ -53,7 +54,7 @@ def test_the_meaning_stays(name: str, program: Program) -> None:
         compare(result, program, args)
 
 
-@pytest.mark.parametrize("name", table())
+@pytest.mark.parametrize("name", sorted(KEEPING))
 @examples(10)
 @given(programs(steps=16, limit=512))
 def test_twice_is_once(name: str, program: Program) -> None:
@@ -63,7 +64,7 @@ def test_twice_is_once(name: str, program: Program) -> None:
 
 
 @examples(15)
-@given(programs(steps=16, limit=512), st.lists(st.sampled_from(sorted(set(table()) - NARROWS - {"fuse"})), max_size=6))
+@given(programs(steps=16, limit=512), st.lists(st.sampled_from(sorted(KEEPING - NARROWS - {"fuse"})), max_size=6))
 def test_passes_in_any_order(program: Program, names: list[str]) -> None:
     module = run(program.module, [table()[name]() for name in names])
     args = program.arguments()
@@ -83,7 +84,7 @@ def test_text_of_every_stage(program: Program) -> None:
 # ------------------------------------------------------------------ programs over the whole language
 
 
-@pytest.mark.parametrize("name", sorted(set(table()) - NARROWS))
+@pytest.mark.parametrize("name", sorted(KEEPING - NARROWS))
 @examples(20)
 @given(language.programs(size=40, smooth=True))
 def test_the_meaning_of_language_programs_stays(name: str, program: language.Program) -> None:

@@ -28,10 +28,12 @@ class Pass(ABC):
 
     rounds: sums and products of floats are formed otherwise than the program says, so that rounding, overflow and
     underflow differ. Other passes keep every bit of what the interpreter computes.
+    keeps_meaning: False for a pass that makes another program on purpose (a gradient): only a user asks for it.
     """
 
     name: ClassVar[str]
     rounds: ClassVar[bool] = False
+    keeps_meaning: ClassVar[bool] = True
 
     @abstractmethod
     def __call__(self, mod: Module) -> Module:
