@@ -30,8 +30,10 @@ OPS = [op for op in table().values() if op.grad is not None]
 
 
 def has_floats(op: Op, sample: Sample) -> bool:
-    """Whether a sample has a float to differentiate by."""
-    return any(is_continuous(type_of(v)) for v in arguments(op, sample))
+    """Whether a sample has a float to differentiate by, and one to differentiate."""
+    b, types = Builder(), [type_of(v) for v in arguments(op, sample)]
+    call = b.call_op(op, [b.var(f"x{n}", ty) for n, ty in enumerate(types)], make_attrs(op, sample.attrs))
+    return any(map(is_continuous, types)) and is_continuous(call.ty)
 
 
 CASES = [pytest.param(op, s, id=f"{op.name}-{n}") for op in OPS for n, s in enumerate(op.samples) if has_floats(op, s)]
