@@ -15,7 +15,7 @@ from legato.ir.expr import Expr as Node
 from legato.ir.op import Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type, dims
 from legato.ops._families import Array, broadcast_index
-from legato.ops._gradients import Contribution, in_shape, shape_of
+from legato.ops._gradients import Contribution, in_shape, shape_of, sum_to
 from legato.ops._moving import as_dim, as_int, by_reference
 from legato.ops._rules import at_least, is_one, normalize_axis, stretch, tensor
 from legato.te.tensor import Tensor, compute
@@ -173,6 +173,7 @@ broadcast_to = Op(
     type_rel=_broadcast_type,
     reference=_broadcast_reference,
     compute=_broadcast_compute,
+    grad=lambda b, call, dy: [sum_to(b, dy, shape_of(call.args[0]))],
     value=by_reference(_broadcast_reference),
     fusion=Fusion.BROADCAST,
     narrow=Narrow.MOVES,
