@@ -26,7 +26,7 @@ from tests.ops.test_ops import OPS, arguments, assert_close, leaves
 
 LARGE = 50
 # What decides the rank, or the number of results, is no dim.
-RANKS = {"gather_nd", "scatter_nd", "squeeze", *(op.name for op in OPS if op.name.startswith("dyn."))}
+RANKS = {"gather_nd", "gather_nd_grad", "scatter_nd", "squeeze", *(op.name for op in OPS if op.name.startswith("dyn."))}
 # A size is no code: 0 and numbers below mean something else in `newshape`, as literals.
 CODES = {"reshape"}
 

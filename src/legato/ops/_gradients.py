@@ -28,8 +28,8 @@ from legato.infer.builder import Builder
 from legato.ir.expr import Call, Expr
 from legato.ir.types import Dim, TensorType
 
-__all__ = ["BinaryGradient", "Contribution", "Rule", "UnaryGradient", "dtype_of", "extents", "no_gradient", "of_binary",
-           "of_unary", "shape_of", "sum_to"]  # fmt: skip
+__all__ = ["BinaryGradient", "Contribution", "Rule", "UnaryGradient", "dtype_of", "extents", "in_shape",
+           "no_gradient", "of_binary", "of_unary", "shape_of", "sum_to"]  # fmt: skip
 
 Contribution = Any  # an Expr, None, or a tuple of contributions
 Rule = Callable[[Builder, Call, Expr], Sequence[Contribution]]
@@ -76,6 +76,12 @@ def shape_of(x: Expr) -> tuple[Dim, ...]:
 def extents(dims: Iterable[Dim]) -> tuple[Dim | int, ...]:
     """`dims` as attributes have them: integers where they are known."""
     return tuple(int(d.value) if isinstance(d, Const) else d for d in dims)
+
+
+def in_shape(b: Builder, x: Expr, shape: Sequence[Dim]) -> Expr:
+    """`x` with its elements laid out in `shape`, whose dims stand for themselves: an extent of 0 is no code."""
+    new = extents(shape)
+    return b.reshape(x, newshape=new, allowzero=True) if 0 in new else b.reshape(x, newshape=new)
 
 
 def sum_to(b: Builder, x: Expr, shape: Sequence[Dim]) -> Expr:

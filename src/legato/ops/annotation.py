@@ -1,6 +1,7 @@
-"""Annotations: where regions that another code generator is to compile begin and end. What they mark stays what it is.
+"""Annotations: operators that say something of a value and leave it what it is.
 
 annotation.compiler_end(exp(annotation.compiler_begin(%x, compiler="c")), compiler="c")      means      exp(%x)
+stop_gradient(%x)      means      %x, which gradients do not flow through
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from legato.base.dataclass import dataclass
 from legato.infer.holes import Hole, NotYet
 from legato.ir.attr_record import Attrs
-from legato.ir.expr import Expr
+from legato.ir.expr import Call, Expr
 from legato.ir.op import Op, Relation, Sample
 from legato.ir.types import Type
+from legato.ops._gradients import no_gradient
 
 if TYPE_CHECKING:
     from legato.infer.builder import Builder
@@ -27,18 +29,22 @@ class CompilerAttrs(Attrs):
     compiler: str = "default"
 
 
-def _same(relation: Relation, data: Type, attrs: CompilerAttrs) -> Type:
+def _same(relation: Relation, data: Type, attrs: CompilerAttrs | None = None) -> Type:
     if isinstance(data, Hole):
         raise NotYet
     return data
 
 
-def _itself(data: Any, attrs: CompilerAttrs) -> Any:
+def _itself(data: Any, attrs: CompilerAttrs | None = None) -> Any:
     return data
 
 
-def _expand(b: Builder, data: Expr, attrs: CompilerAttrs) -> Expr:
+def _expand(b: Builder, data: Expr, attrs: CompilerAttrs | None = None) -> Expr:
     return data
+
+
+def _through(b: Builder, call: Call, dy: Expr) -> list[Expr]:
+    return [dy]
 
 
 def _annotation(name: str, doc: str) -> Op:
@@ -49,6 +55,7 @@ def _annotation(name: str, doc: str) -> Op:
         type_rel=_same,
         reference=_itself,
         expand=_expand,
+        grad=_through,
         samples=(Sample((((2, 3), "float32"),), {"compiler": "c"}, exact=True),),
         doc=doc,
     )
@@ -56,3 +63,14 @@ def _annotation(name: str, doc: str) -> Op:
 
 compiler_begin = _annotation("compiler_begin", "A value that goes into a region for another code generator.")
 compiler_end = _annotation("compiler_end", "A value that comes out of a region for another code generator.")
+
+stop_gradient = Op(
+    name="stop_gradient",
+    args=("data",),
+    type_rel=_same,
+    reference=_itself,
+    expand=_expand,
+    grad=no_gradient,
+    samples=(Sample((((2, 3), "float32"),), exact=True), Sample((((3,), "int64"),), exact=True)),
+    doc="data itself, a constant for differentiation: no gradient flows through it.",
+)

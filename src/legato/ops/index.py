@@ -6,21 +6,35 @@ Every subscript means some element: `_indexing` has the rules. From an empty dim
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from legato.arith.expr import Expr, const, floordiv, floormod, min_
 from legato.base.dataclass import dataclass
+from legato.infer.builder import Builder
 from legato.ir.attr_record import Attrs
+from legato.ir.expr import Call
+from legato.ir.expr import Expr as Node
 from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
+from legato.ops._gradients import Contribution, extents, shape_of
 from legato.ops._indexing import MODES, covers, guarded, place, places
 from legato.ops._rules import INT, known_dim, normalize_axis, require_dtype, tensor
 from legato.ops._tensors import Array, known_int, product, require_choice
 from legato.te.tensor import Tensor, compute
 
 __all__ = ["GatherAttrs", "GatherNDAttrs", "TakeAttrs", "gather", "gather_nd", "take"]
+
+
+def _grad(transpose: str) -> Callable[[Builder, Call, Node], list[Contribution]]:
+    """What adds up where an operator reads."""
+
+    def rule(b: Builder, call: Call, dy: Node) -> list[Contribution]:
+        data, indices = call.args
+        return [b.op(transpose)(dy, indices, shape=extents(shape_of(data)), **call.attrs), None]
+
+    return rule
 
 
 # ------------------------------------------------------------------------------- take
@@ -125,6 +139,7 @@ take = Op(
     type_rel=_take_relation,
     reference=_take_reference,
     compute=_take_compute,
+    grad=_grad("take_grad"),
     value=_take_value,
     fusion=Fusion.INJECTIVE,
     samples=(
@@ -197,6 +212,7 @@ gather = Op(
     type_rel=_gather_relation,
     reference=_gather_reference,
     compute=_gather_compute,
+    grad=_grad("gather_grad"),
     fusion=Fusion.INJECTIVE,
     samples=(
         Sample((((3, 3), "float32"), _WILD), {"axis": 0}, exact=True),
@@ -269,6 +285,7 @@ gather_nd = Op(
     type_rel=_gather_nd_relation,
     reference=_gather_nd_reference,
     compute=_gather_nd_compute,
+    grad=_grad("gather_nd_grad"),
     fusion=Fusion.INJECTIVE,
     samples=(
         Sample((((3, 4), "float32"), np.array([[0, 2, -1], [1, 9, -4]], np.int64)), {"index_rank": 2}, exact=True),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Final
 
 import numpy as np
@@ -11,10 +11,14 @@ import numpy as np
 import legato.te.math as te
 from legato.arith.expr import Const, Expr, const
 from legato.base.dataclass import dataclass
+from legato.infer.builder import Builder
 from legato.ir.attr_record import Attrs
+from legato.ir.expr import Call
+from legato.ir.expr import Expr as Node
 from legato.ir.op import Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, TupleType, Type
 from legato.ops._families import Array
+from legato.ops._gradients import Contribution, extents, shape_of
 from legato.ops._moving import as_dim, as_int, by_reference
 from legato.ops._rules import at_least, known_dim, normalize_axis, same_dtype, tensor, tensors
 from legato.te.tensor import Tensor, compute
@@ -82,6 +86,23 @@ def _concatenate_compute(data: tuple[Tensor, ...], attrs: ConcatenateAttrs, out_
     return compute(out_type.shape, body, "concatenate")
 
 
+def _part_types(call: Call) -> tuple[TensorType, ...]:
+    """The types of the tensors that a call puts together."""
+    (data,) = call.args
+    assert isinstance(data.ty, TupleType)
+    return tuple(f for f in data.ty.fields if isinstance(f, TensorType))
+
+
+def _concatenate_grad(b: Builder, call: Call, dy: Node) -> list[Contribution]:
+    """The parts of `dy`."""
+    parts, axis = _part_types(call), call.attrs.axis % len(shape_of(dy))
+    if len(parts) == 1:
+        return [(dy,)]
+    cuts = tuple(accumulate(p.shape[axis] for p in parts[:-1]))
+    found = b.split(dy, indices_or_sections=extents(cuts), axis=axis)
+    return [tuple(b.get(found, n) for n in range(len(parts)))]
+
+
 concatenate = Op(
     name="concatenate",
     args=("*data",),
@@ -89,6 +110,7 @@ concatenate = Op(
     type_rel=_concatenate_type,
     reference=_concatenate_reference,
     compute=_concatenate_compute,
+    grad=_concatenate_grad,
     value=by_reference(_concatenate_reference),
     fusion=Fusion.INJECTIVE,
     narrow=Narrow.MOVES,
@@ -96,6 +118,7 @@ concatenate = Op(
         Sample((((2, 3), "float32"), ((2, 1), "float32")), {"axis": 1}, exact=True),
         Sample((((2, 3), "float32"), ((0, 3), "float32"), ((4, 3), "float32")), {"axis": -2}, exact=True),
         Sample((((3,), "int64"),), exact=True),
+        Sample((((3,), "float32"),), exact=True),
     ),
     doc="The tensors one after the other along an axis.",
 )
@@ -135,6 +158,13 @@ def _stack_compute(data: tuple[Tensor, ...], attrs: StackAttrs, out_type: Tensor
     return compute(out_type.shape, body, "stack")
 
 
+def _stack_grad(b: Builder, call: Call, dy: Node) -> list[Contribution]:
+    """The parts of `dy`, without the axis along which they lie."""
+    count, axis = len(_part_types(call)), call.attrs.axis % len(shape_of(dy))
+    found = b.split(dy, indices_or_sections=count, axis=axis)
+    return [tuple(b.squeeze(b.get(found, n), axis=axis) for n in range(count))]
+
+
 stack = Op(
     name="stack",
     args=("*data",),
@@ -142,6 +172,7 @@ stack = Op(
     type_rel=_stack_type,
     reference=_stack_reference,
     compute=_stack_compute,
+    grad=_stack_grad,
     value=by_reference(_stack_reference),
     fusion=Fusion.INJECTIVE,
     narrow=Narrow.MOVES,
@@ -149,6 +180,7 @@ stack = Op(
         Sample((((2, 3), "float32"), ((2, 3), "float32")), {"axis": 1}, exact=True),
         Sample((((), "int64"), ((), "int64"), ((), "int64")), exact=True),
         Sample((((2,), "float32"), ((2,), "float32")), {"axis": -1}, exact=True),
+        Sample((((0, 2), "float32"),), {"axis": 1}, exact=True),
     ),
     doc="Tensors of one shape side by side along a new axis.",
 )
@@ -217,6 +249,13 @@ def _split_value(x: Sequence[Dim] | None, attrs: SplitAttrs, ty: TensorType) -> 
     return tuple(tuple(x[a:b]) for a, b in pairwise(cuts))
 
 
+def _split_grad(b: Builder, call: Call, dy: Node) -> list[Contribution]:
+    """The parts of `dy` one after the other."""
+    assert isinstance(dy.ty, TupleType)
+    axis = call.attrs.axis
+    return [b.concatenate([b.get(dy, n) for n in range(len(dy.ty.fields))], axis=axis)]
+
+
 split = Op(
     name="split",
     args=("data",),
@@ -224,6 +263,7 @@ split = Op(
     type_rel=_split_type,
     reference=_split_reference,
     compute=_split_compute,
+    grad=_split_grad,
     value=_split_value,  # type: ignore[arg-type]  # the value of a tuple is a tuple of values
     fusion=Fusion.INJECTIVE,
     samples=(

@@ -11,11 +11,15 @@ from legato.arith.expr import Const, Expr, const, min_
 from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
+from legato.infer.builder import Builder
 from legato.ir.attr_record import Attrs
+from legato.ir.expr import Call
+from legato.ir.expr import Expr as Node
 from legato.ir.op import Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._dtypes import convert
 from legato.ops._families import Array
+from legato.ops._gradients import Contribution, dtype_of, extents, shape_of
 from legato.ops._moving import as_dim, as_int
 from legato.ops._rules import at_least, known_dim, tensor
 from legato.te.tensor import Tensor, compute
@@ -126,6 +130,35 @@ def _source(v: Expr, extent: Dim, width: tuple[Dim, Dim], mode: str) -> Expr:
     return te.min_(te.min_(folded, period - folded), te.max_(last, const(0)))
 
 
+def _pad_grad(b: Builder, call: Call, dy: Node) -> list[Contribution]:
+    data, fill = call.args
+    if call.attrs.pad_mode != "constant":
+        return [_folded(b, dy, shape_of(data), call.attrs), None]
+    zero = b.constant(0.0, dtype_of(dy))
+    width = tuple(extents((simplify(-a), simplify(-c))) for a, c in _widths(call.attrs))
+    return [b.nn.pad(dy, zero, pad_width=width), _filled(b, call, dy) if dtype_of(fill).is_float else None]
+
+
+def _filled(b: Builder, call: Call, dy: Node) -> Node:
+    """The sum of `dy` where the value of padding stands."""
+    data, fill = call.args
+    inside = b.zeros(shape=extents(shape_of(data)), dtype=dtype_of(dy))
+    around = b.nn.pad(inside, b.constant(1.0, dtype_of(dy)), pad_width=call.attrs.pad_width)
+    total = b.sum(b.multiply(dy, around))
+    return total if dtype_of(fill) == dtype_of(dy) else b.cast(total, dtype=dtype_of(fill))
+
+
+def _folded(b: Builder, dy: Node, shape: Sequence[Dim], a: PadAttrs) -> Node:
+    """`dy` added up where each element was taken from: padded positions say where that is."""
+    for axis, (d, width) in enumerate(zip(shape, a.pad_width, strict=True)):
+        if all(w == 0 for w in width):
+            continue
+        places = b.nn.pad(b.arange(stop=d, dtype="int64"), 0, pad_width=(width,), pad_mode=a.pad_mode)
+        new = (*shape_of(dy)[:axis], d, *shape_of(dy)[axis + 1 :])
+        dy = b.take_grad(dy, places, shape=extents(new), axis=axis)
+    return dy
+
+
 pad = Op(
     name="nn.pad",
     args=("data", "pad_value"),
@@ -133,6 +166,7 @@ pad = Op(
     type_rel=_pad_type,
     reference=_pad_reference,
     compute=_pad_compute,
+    grad=_pad_grad,
     fusion=Fusion.INJECTIVE,
     narrow=Narrow.MOVES,
     samples=(
@@ -147,6 +181,9 @@ pad = Op(
             (((3, 1), "float32"), ((), "float32")), {"pad_width": ((7, 9), (1, 1)), "pad_mode": "reflect"}, exact=True
         ),
         Sample((((), "float32"), ((), "float32")), {"pad_width": ()}, exact=True),
+        Sample(
+            (((3, 2), "float32"), ((), "float32")), {"pad_width": ((2, -1), (0, 0)), "pad_mode": "edge"}, exact=True
+        ),
         Sample((((2, 3), "float32"), ((), "int32")), {"pad_width": ((1, 2), (0, 1))}, exact=True),
         Sample((((2, 3), "int8"), ((), "float32")), {"pad_width": ((0, 2), (1, 1))}, exact=True),
     ),

@@ -24,7 +24,7 @@ from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._dtypes import largest, smallest, wide_numpy
 from legato.ops._families import Array, DimRule, elementwise, quiet
-from legato.ops._gradients import Rule, extents, shape_of
+from legato.ops._gradients import Rule, extents, in_shape, shape_of
 from legato.ops._rules import FLOAT, NUMBER, DTypeTest, normalize_axes, product, require_dtype, tensor
 from legato.ops._tensors import accumulator
 from legato.te.tensor import Tensor, reduce
@@ -274,7 +274,7 @@ def _spread(b: Builder, call: Call, dy: Node) -> Node:
     shape = shape_of(call.args[0])
     axes = axes_of(call.attrs, len(shape))
     if not call.attrs.keepdims:
-        dy = b.reshape(dy, newshape=extents(const(1) if n in axes else d for n, d in enumerate(shape)))
+        dy = in_shape(b, dy, [const(1) if n in axes else d for n, d in enumerate(shape)])
     return b.broadcast_to(dy, shape=extents(shape))
 
 

@@ -9,11 +9,15 @@ import numpy as np
 from legato.arith.expr import Const, Expr, const
 from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError
+from legato.infer.builder import Builder
 from legato.ir.attr_record import Attrs
+from legato.ir.expr import Call
+from legato.ir.expr import Expr as Node
 from legato.ir.kinds import MAX_RANK
 from legato.ir.op import Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._families import Array
+from legato.ops._gradients import Contribution, in_shape, shape_of
 from legato.ops._moving import as_dim, as_int, by_reference, total
 from legato.ops._reshaping import ShapeError, cancel, quotient, reshaped
 from legato.ops._rules import at_least, is_one, known_dim, normalize_axes, product, require_rank, tensor
@@ -133,6 +137,11 @@ def _reshape_compute(x: Tensor, attrs: ReshapeAttrs, out_type: TensorType) -> Te
     return reshaped(x, out_type.shape)
 
 
+def _shape_back(b: Builder, call: Call, dy: Node) -> list[Contribution]:
+    """`dy` in the operand's shape."""
+    return [in_shape(b, dy, shape_of(call.args[0]))]
+
+
 reshape = Op(
     name="reshape",
     args=("data",),
@@ -140,6 +149,7 @@ reshape = Op(
     type_rel=_reshape_type,
     reference=_reshape_reference,
     compute=_reshape_compute,
+    grad=_shape_back,
     value=by_reference(_reshape_reference),
     fusion=Fusion.INJECTIVE,
     narrow=Narrow.MOVES,
@@ -151,6 +161,7 @@ reshape = Op(
         Sample((((2, 3, 4), "float32"),), {"newshape": (-3, -2)}, exact=True),
         Sample((((2, 6, 4), "float32"),), {"newshape": (0, -4, 2, -1, -2)}, exact=True),
         Sample((((0, 3), "float32"),), {"newshape": (3, 0), "allowzero": True}, exact=True),
+        Sample((((2, 0), "float32"),), {"newshape": (0, 5, 3), "allowzero": True}, exact=True),
         Sample((((1, 4, 1), "float32"),), {"newshape": (2, 1, 2)}, exact=True),
         Sample((((1,), "float32"),), {"newshape": ()}, exact=True),
     ),
@@ -219,12 +230,14 @@ squeeze = Op(
     type_rel=_squeeze_type,
     reference=_squeeze_reference,
     compute=_squeeze_compute,
+    grad=_shape_back,
     value=by_reference(_squeeze_reference),
     fusion=Fusion.INJECTIVE,
     narrow=Narrow.MOVES,
     samples=(
         Sample((((1, 3, 1), "float32"),), exact=True),
         Sample((((1, 3, 1), "float32"),), {"axis": (-1,)}, exact=True),
+        Sample((((0, 1), "float32"),), {"axis": 1}, exact=True),
         Sample((((1,), "int64"),), {"axis": 0}, exact=True),
     ),
     doc="Drops dims of extent 1.",
@@ -258,6 +271,12 @@ def _expand_compute(x: Tensor, attrs: ExpandDimsAttrs, out_type: TensorType) -> 
     return compute(out_type.shape, lambda *i: x[(*i[:at], *i[at + attrs.num_newaxis :])], "expand_dims")
 
 
+def _expand_grad(b: Builder, call: Call, dy: Node) -> list[Contribution]:
+    at = _position(len(shape_of(call.args[0])), call.attrs)
+    new = tuple(range(at, at + call.attrs.num_newaxis))
+    return [b.squeeze(dy, axis=new) if new else dy]
+
+
 expand_dims = Op(
     name="expand_dims",
     args=("data",),
@@ -265,12 +284,14 @@ expand_dims = Op(
     type_rel=_expand_type,
     reference=_expand_reference,
     compute=_expand_compute,
+    grad=_expand_grad,
     value=by_reference(_expand_reference),
     fusion=Fusion.INJECTIVE,
     narrow=Narrow.MOVES,
     samples=(
         Sample((((2, 3), "float32"),), {"axis": 1}, exact=True),
         Sample((((2, 3), "float32"),), {"axis": -1, "num_newaxis": 2}, exact=True),
+        Sample((((2, 0), "float32"),), {"axis": -2, "num_newaxis": 0}, exact=True),
         Sample((((), "int64"),), {"axis": 0}, exact=True),
         Sample((((), "int64"),), {"axis": -1, "num_newaxis": 0}, exact=True),
     ),
@@ -295,8 +316,13 @@ batch_flatten = Op(
     type_rel=_flatten_type,
     reference=_flatten_reference,
     compute=lambda x, out_type: reshaped(x, out_type.shape, "flatten"),
+    grad=_shape_back,
     fusion=Fusion.INJECTIVE,
     narrow=Narrow.MOVES,
-    samples=(Sample((((2, 3, 4), "float32"),), exact=True), Sample((((3,), "float32"),), exact=True)),
+    samples=(
+        Sample((((2, 3, 4), "float32"),), exact=True),
+        Sample((((3,), "float32"),), exact=True),
+        Sample((((0, 3, 2), "float32"),), exact=True),
+    ),
     doc="All dims but the first become one.",
 )

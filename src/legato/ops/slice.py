@@ -10,10 +10,14 @@ from legato.arith.expr import Binary, Const, cdiv, const, eq, lt, max_, min_, se
 from legato.arith.expr import Op as Arith
 from legato.arith.simplify import simplify
 from legato.base.dataclass import dataclass
+from legato.infer.builder import Builder
 from legato.ir.attr_record import Attrs
+from legato.ir.expr import Call
+from legato.ir.expr import Expr as Node
 from legato.ir.op import Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._families import Array
+from legato.ops._gradients import Contribution, dtype_of, extents, in_shape, shape_of
 from legato.ops._moving import as_dim, as_int, by_reference, total
 from legato.ops._rules import known_dim, normalize_axis, tensor
 from legato.te.tensor import Tensor, compute
@@ -128,6 +132,35 @@ def _slice_compute(x: Tensor, attrs: StridedSliceAttrs, out_type: TensorType) ->
     )
 
 
+def _slice_grad(b: Builder, call: Call, dy: Node) -> list[Contribution]:
+    """`dy` at its places, among zeros: turned where the step goes back, then spread by the step, then padded."""
+    shape = shape_of(call.args[0])
+    parts, zero = ranges(shape, call.attrs), b.constant(0.0, dtype_of(dy))
+    steps = [abs(r.step) for r in parts]
+    for axis, r in enumerate(parts):
+        dy = b.reverse(dy, axis=axis) if r.step < 0 else dy
+    dy = _spread(b, dy, steps, zero)
+    width = []
+    for r, d, step in zip(parts, shape, steps, strict=True):
+        first = r.start if r.step > 0 else r.start + (r.count - 1) * r.step
+        width.append(extents((simplify(first), simplify(d - first - r.count * step))))
+    if all(w == (0, 0) for w in width):
+        return [dy]
+    return [b.nn.pad(dy, zero, pad_width=tuple(width))]
+
+
+def _spread(b: Builder, x: Node, steps: Sequence[int], zero: Node) -> Node:
+    """`x` with step − 1 zeros behind each element of a dim."""
+    if all(step == 1 for step in steps):
+        return x
+    shape, cut, width = shape_of(x), list[Dim](), list[tuple[int, int]]()
+    for d, step in zip(shape, steps, strict=True):
+        cut += [d] if step == 1 else [d, const(1)]
+        width += [(0, 0)] if step == 1 else [(0, 0), (0, step - 1)]
+    wide = b.nn.pad(in_shape(b, x, cut), zero, pad_width=tuple(width))
+    return in_shape(b, wide, [d * step for d, step in zip(shape, steps, strict=True)])
+
+
 strided_slice = Op(
     name="strided_slice",
     args=("data",),
@@ -135,6 +168,7 @@ strided_slice = Op(
     type_rel=_slice_type,
     reference=_slice_reference,
     compute=_slice_compute,
+    grad=_slice_grad,
     value=by_reference(_slice_reference),
     fusion=Fusion.INJECTIVE,
     narrow=Narrow.MOVES,
@@ -142,6 +176,9 @@ strided_slice = Op(
         Sample((((5, 6), "float32"),), {"begin": (1, 2), "end": (4, 6)}, exact=True),
         Sample((((5, 6), "float32"),), {"begin": (0,), "end": (5,), "strides": (2,), "axes": (1,)}, exact=True),
         Sample((((5,), "float32"),), {"begin": (-1,), "end": (-6,), "strides": (-1,)}, exact=True),
+        Sample((((5, 6), "float32"),), {"begin": (-2, 5), "end": (-9, 0), "strides": (-3, -2)}, exact=True),
+        Sample((((7, 2), "float32"),), {"begin": (1,), "end": (7,), "strides": (3,)}, exact=True),
+        Sample((((3, 0), "float32"),), {"begin": (5, 0), "end": (0, 4), "strides": (-2, 3)}, exact=True),
         Sample((((5,), "int64"),), {"begin": (3,), "end": (-(2**31),), "strides": (-2,)}, exact=True),
         Sample((((5,), "float32"),), {"begin": (2,), "end": (2**31 - 1,)}, exact=True),
         Sample((((5,), "float32"),), {"begin": (4,), "end": (1,)}, exact=True),

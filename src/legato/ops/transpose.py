@@ -8,10 +8,14 @@ import numpy as np
 
 from legato.arith.expr import Expr, const
 from legato.base.dataclass import dataclass
+from legato.infer.builder import Builder
 from legato.ir.attr_record import Attrs
+from legato.ir.expr import Call
+from legato.ir.expr import Expr as Node
 from legato.ir.op import Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type, dims
 from legato.ops._families import Array, broadcast_index
+from legato.ops._gradients import Contribution, in_shape, shape_of, sum_to
 from legato.ops._moving import as_dim, as_int, by_reference
 from legato.ops._rules import at_least, is_one, normalize_axis, stretch, tensor
 from legato.te.tensor import Tensor, compute
@@ -56,6 +60,13 @@ def _transpose_compute(x: Tensor, attrs: TransposeAttrs, out_type: TensorType) -
     return compute(out_type.shape, body, "transpose")
 
 
+def _transpose_grad(b: Builder, call: Call, dy: Node) -> list[Contribution]:
+    if call.attrs.axes is None:
+        return [b.transpose(dy)]
+    order = _order(len(shape_of(dy)), call.attrs)
+    return [b.transpose(dy, axes=tuple(map(order.index, range(len(order)))))]
+
+
 transpose = Op(
     name="transpose",
     args=("data",),
@@ -63,12 +74,14 @@ transpose = Op(
     type_rel=_transpose_type,
     reference=_transpose_reference,
     compute=_transpose_compute,
+    grad=_transpose_grad,
     value=by_reference(_transpose_reference),
     fusion=Fusion.INJECTIVE,
     narrow=Narrow.MOVES,
     samples=(
         Sample((((2, 3, 4), "float32"),), exact=True),
         Sample((((2, 3, 4), "float32"),), {"axes": (0, -1, 1)}, exact=True),
+        Sample((((2, 0, 4), "float32"),), {"axes": (1, 2, 0)}, exact=True),
         Sample((((), "float32"),), exact=True),
     ),
     doc="Permutes dims.",
@@ -111,6 +124,7 @@ reverse = Op(
     type_rel=_reverse_type,
     reference=_reverse_reference,
     compute=_reverse_compute,
+    grad=lambda b, call, dy: [b.reverse(dy, axis=call.attrs.axis)],
     value=by_reference(_reverse_reference),
     fusion=Fusion.INJECTIVE,
     narrow=Narrow.MOVES,
@@ -159,6 +173,7 @@ broadcast_to = Op(
     type_rel=_broadcast_type,
     reference=_broadcast_reference,
     compute=_broadcast_compute,
+    grad=lambda b, call, dy: [sum_to(b, dy, shape_of(call.args[0]))],
     value=by_reference(_broadcast_reference),
     fusion=Fusion.BROADCAST,
     narrow=Narrow.MOVES,
@@ -214,6 +229,25 @@ def _tile_compute(x: Tensor, attrs: TileAttrs, out_type: TensorType) -> Tensor:
     return compute(out_type.shape, body, "tile")
 
 
+def _summed(b: Builder, dy: Node, parts: Sequence[tuple[Dim, ...]], at: Sequence[int], shape: Sequence[Dim]) -> Node:
+    """`dy`, whose dim n is cut into `parts[n]`, summed over the part at[n] of each dim that has several; in `shape`."""
+    cut: list[Dim] = []
+    summed: list[int] = []
+    for dims_, n in zip(parts, at, strict=True):
+        summed += [len(cut) + n] if len(dims_) > 1 else []
+        cut += dims_
+    found = b.sum(in_shape(b, dy, cut), axis=tuple(summed)) if summed else dy
+    return in_shape(b, found, shape) if len(shape_of(found)) != len(shape) else found
+
+
+def _tile_grad(b: Builder, call: Call, dy: Node) -> list[Contribution]:
+    """The sum of all copies."""
+    shape = shape_of(call.args[0])
+    own, reps = _tile_parts(shape, call.attrs)
+    parts = [(d,) if is_one(r) else (r, d) for d, r in zip(own, reps, strict=True)]
+    return [_summed(b, dy, parts, [0] * len(parts), shape)]
+
+
 tile = Op(
     name="tile",
     args=("data",),
@@ -221,6 +255,7 @@ tile = Op(
     type_rel=_tile_type,
     reference=_tile_reference,
     compute=_tile_compute,
+    grad=_tile_grad,
     value=by_reference(_tile_reference),
     fusion=Fusion.INJECTIVE,
     narrow=Narrow.MOVES,
@@ -229,6 +264,7 @@ tile = Op(
         Sample((((3,), "float32"),), {"reps": (2, 2)}, exact=True),
         Sample((((2, 1, 3), "int32"),), {"reps": (3,)}, exact=True),
         Sample((((2, 3), "float32"),), {"reps": (0, 2)}, exact=True),
+        Sample((((0, 3), "float32"),), {"reps": (2, 1, 2)}, exact=True),
     ),
     doc="Repeats the whole tensor along each dim.",
 )
@@ -264,6 +300,14 @@ def _repeat_compute(x: Tensor, attrs: RepeatAttrs, out_type: TensorType) -> Tens
     return compute(out_type.shape, body, "repeat")
 
 
+def _repeat_grad(b: Builder, call: Call, dy: Node) -> list[Contribution]:
+    """The sum of each element's copies."""
+    shape, times = shape_of(call.args[0]), as_dim(call.attrs.repeats)
+    axis = call.attrs.axis % len(shape)
+    parts = [(d, times) if n == axis else (d,) for n, d in enumerate(shape)]
+    return [_summed(b, dy, parts, [1] * len(parts), shape)]
+
+
 repeat = Op(
     name="repeat",
     args=("data",),
@@ -271,6 +315,7 @@ repeat = Op(
     type_rel=_repeat_type,
     reference=_repeat_reference,
     compute=_repeat_compute,
+    grad=_repeat_grad,
     value=by_reference(_repeat_reference),
     fusion=Fusion.INJECTIVE,
     narrow=Narrow.MOVES,
@@ -278,6 +323,8 @@ repeat = Op(
         Sample((((2, 3), "float32"),), {"repeats": 2, "axis": 1}, exact=True),
         Sample((((2, 3), "float32"),), {"repeats": 3, "axis": -2}, exact=True),
         Sample((((2,), "int64"),), {"repeats": 0, "axis": 0}, exact=True),
+        Sample((((2, 3), "float32"),), {"repeats": 0, "axis": 0}, exact=True),
+        Sample((((0, 3), "float32"),), {"repeats": 2, "axis": 0}, exact=True),
     ),
     doc="Repeats each element along an axis.",
 )

@@ -78,7 +78,7 @@ def clip(x: _t.Any, min: _t.Any, max: _t.Any) -> _t.Any:
     r"""Elements below a_min become a_min, those above a_max (then) a_max; NaN stays NaN."""
 def collapse_sum_like(data: _t.Any, collapse_target: _t.Any) -> _t.Any: ...
 def collapse_sum_to(data: _t.Any, shape: _t.Any) -> _t.Any:
-    r"""The sum over what broadcasting to the shape of `data` has repeated."""
+    r"""Sums over the axes that broadcasting from `shape` would have made or stretched."""
 def concat(tensors: _t.Any, axis: _t.Any = ...) -> _t.Any: ...
 def const(value: _t.Any, dtype: _t.Any = ...) -> _t.Any:
     r"""A constant: a number, a list of numbers, or an array. Floats are float32, integers int32."""
@@ -358,6 +358,7 @@ class op:
     cast: _t.Any
     ceil: _t.Any
     clip: _t.Any
+    collapse_sum_to: _t.Any
     concatenate: _t.Any
     copy: _t.Any
     cos: _t.Any
@@ -437,6 +438,7 @@ class op:
     sqrt: _t.Any
     squeeze: _t.Any
     stack: _t.Any
+    stop_gradient: _t.Any
     strided_slice: _t.Any
     subtract: _t.Any
     sum: _t.Any

@@ -26,6 +26,7 @@ FOLLOW: Final = frozenset({
     "nn.avg_pool2d", "nn.avg_pool3d", "nn.global_max_pool2d", "nn.global_avg_pool2d", "nn.adaptive_max_pool1d",
     "nn.adaptive_max_pool2d", "nn.adaptive_max_pool3d", "nn.adaptive_avg_pool1d", "nn.adaptive_avg_pool2d",
     "nn.adaptive_avg_pool3d", "image.resize2d", "nn.upsampling", "layout_transform",
+    "stop_gradient",
 })  # fmt: skip
 
 # What may be much larger than its arguments, or sums up much, or counts.
@@ -33,7 +34,7 @@ NEVER: Final = frozenset({
     "exp", "power", "log", "log2", "log10", "erf", "rsqrt", "nn.softmax", "nn.fast_softmax", "nn.log_softmax",
     "nn.l2_normalize", "nn.layer_norm", "nn.group_norm", "nn.instance_norm", "nn.rms_norm", "nn.lrn", "nn.softplus",
     "arange", "dyn.arange", "sum", "prod", "mean", "variance", "cumsum", "cumprod", "argwhere", "nn.rnn_scan",
-    "nn.gru_scan", "nn.lstm_scan",
+    "nn.gru_scan", "nn.lstm_scan", "collapse_sum_to",
 })  # fmt: skip
 
 # What is made of nothing, and may be made in 16 bits as well.

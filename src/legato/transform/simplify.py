@@ -167,6 +167,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "nn.batch_flatten": (_as_reshape,),
     "cast": (_same_type, cast_twice),
     "broadcast_to": (_same_type,),
+    "collapse_sum_to": (_same_type,),
     "transpose": (_transposes,),
     "clip": (within_bounds, clip_twice),
     "add": (neutral, with_constants, of_one_number),

@@ -148,7 +148,7 @@ def _put(x: Any, rows: list[int], y: Any) -> Any:
         ("R.nn.group_norm(x, y, y, 2, 1, [0])", r"group_norm over axes \[0\]"),
         ("R.nn.instance_norm(x, y, y, 0, [0])", r"instance_norm over axes \[0\]"),
         ("R.outer(x, y)", "outer is of two vectors"), ("R.eye_like(y)", "eye_like of a tensor of rank 1, wanted 2"),
-        ("R.collapse_sum_to(y, (3, 4))", "a tensor of rank 1 is no result of broadcasting one of rank 2"),
+        ("R.collapse_sum_to(y, (3, 4))", "data of rank 1 cannot be summed to rank 2"),
         ("R.dequantize(x, 1.0, 0.0, out_dtype='int8')", "dequantize to int8"),
         ("R.quantize(x, R.const(1.0), R.const(0), out_dtype='float16')", "quantisation to float16"),
         ("R.median(x, [0, 1])", "median over the axes"), ("R.unique(x, axis=1)", "unique along axis 1"),

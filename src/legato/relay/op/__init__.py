@@ -11,7 +11,6 @@ from legato.relay.op.like import (
     broadcast_to_like,
     cast_like,
     collapse_sum_like,
-    collapse_sum_to,
     reshape_like,
     slice_like,
 )
@@ -33,7 +32,6 @@ __all__ = [
     "broadcast_to_like",
     "cast_like",
     "collapse_sum_like",
-    "collapse_sum_to",
     "contrib",
     "device_copy",
     "dyn",

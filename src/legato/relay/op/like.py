@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from legato.arith.expr import Const
 from legato.base.errors import TypeCheckError, UnsupportedError
 from legato.ir.expr import Expr
 from legato.ir.types import TensorType
 from legato.relay.op._functions import function
 
-__all__ = ["broadcast_to_like", "cast_like", "collapse_sum_like", "collapse_sum_to", "reshape_like", "slice_like"]
+__all__ = ["broadcast_to_like", "cast_like", "collapse_sum_like", "reshape_like", "slice_like"]
 
 
 def _type(name: str, e: Expr) -> TensorType:
@@ -64,20 +63,4 @@ def slice_like(data: Expr, shape_like: Expr, axes: Sequence[int] | None = None) 
 
 def collapse_sum_like(data: Expr, collapse_type: Expr) -> Any:
     """The sums of `data` over what broadcasting from the shape of `collapse_type` would have repeated."""
-    return collapse_sum_to(data, _type("collapse_sum_like", collapse_type).shape)
-
-
-def collapse_sum_to(data: Expr, shape: Sequence[Any]) -> Any:
-    """The sums of `data` over what broadcasting from `shape` would have repeated."""
-    own = _type("collapse_sum_to", data).shape
-    extra = len(own) - len(shape)
-    if extra < 0:
-        raise TypeCheckError(f"relay.collapse_sum_to: {len(own)} dims cannot be collapsed to {len(shape)}")
-    repeated = [n for n, d in enumerate(shape, extra) if _is_one(d) and not _is_one(own[n])]
-    if not extra and not repeated:
-        return data
-    return function("reshape")(function("sum")(data, (*range(extra), *repeated), True), tuple(shape))
-
-
-def _is_one(d: Any) -> bool:
-    return bool(d.value == 1) if isinstance(d, Const) else bool(d == 1)
+    return function("collapse_sum_to")(data, _type("collapse_sum_like", collapse_type).shape)

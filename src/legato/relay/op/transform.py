@@ -10,7 +10,6 @@ from legato.relay.op.like import (
     broadcast_to_like,
     cast_like,
     collapse_sum_like,
-    collapse_sum_to,
     reshape_like,
     slice_like,
 )
@@ -19,7 +18,6 @@ __all__ = [
     "broadcast_to_like",
     "cast_like",
     "collapse_sum_like",
-    "collapse_sum_to",
     "reshape_like",
     "slice_like",
 ]

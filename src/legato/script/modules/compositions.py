@@ -12,7 +12,6 @@ from functools import reduce
 from math import log
 from typing import Any, Final
 
-from legato.arith.expr import Const
 from legato.base.dtype import DType
 from legato.base.dtype import dtype as as_dtype
 from legato.base.errors import TypeCheckError, UnsupportedError
@@ -175,23 +174,11 @@ def _bucketize(b: Builder, input_tensor: Any, boundaries: Any, out_int32: bool =
 
 def _collapse_sum_to(b: Builder, data: Any, shape: Any) -> Expr:
     """The sum over what broadcasting to the shape of `data` has repeated."""
-    source = tensor_type(data, "the operand of collapse_sum_to").shape
-    target = numbers(shape)
-    more = len(source) - len(target)
-    if more < 0:
-        raise TypeCheckError(f"a tensor of rank {len(source)} is no result of broadcasting one of rank {len(target)}")
-    inner = tuple(d + more for d, n in enumerate(target) if _is_one(n) and not _is_one(source[d + more]))
-    found = b.call("sum", data, axis=tuple(range(more))) if more else data
-    found = b.call("sum", found, axis=tuple(d - more for d in inner), keepdims=True) if inner else found
-    return b.call("broadcast_to", found, shape=target)
+    return b.call("collapse_sum_to", data, shape=numbers(shape))
 
 
 def _collapse_sum_like(b: Builder, data: Any, collapse_target: Any) -> Expr:
     return _collapse_sum_to(b, data, tensor_type(collapse_target, "the target of collapse_sum_like").shape)
-
-
-def _is_one(n: Any) -> bool:
-    return n == 1 if isinstance(n, int) else isinstance(n, Const) and n.value == 1
 
 
 # ---------------------------------------------------------------------- quantisation

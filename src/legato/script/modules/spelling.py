@@ -206,6 +206,7 @@ SPELT: Final[Mapping[str, Sequence[tuple[str, Arguments]]]] = {
     "transpose": [("permute_dims", _named("axes"))],
     "reshape": [("reshape", _named(shape="newshape"))],
     "broadcast_to": [("broadcast_to", _named("shape"))],
+    "collapse_sum_to": [("collapse_sum_to", _named("shape"))],
     "expand_dims": [("expand_dims", _named("axis"))],
     "squeeze": [("squeeze", _named("axis"))],
     "concatenate": [("concat", _named("axis"))],

@@ -51,9 +51,17 @@ def made(b: Builder, value: Cotangent, like: Expr) -> Expr:
     """It as an expression of the type of `like`, a tensor or a tuple, whose elements say the shapes of zeros."""
     if isinstance(like.ty, TupleType):
         parts = value if isinstance(value, tuple) else (None,) * len(like.ty.fields)
-        return b.tuple_([made(b, part, _field(b, like, n)) for n, part in enumerate(parts)])
+        whole = (p if isinstance(p, Expr) else made(b, p, _field(b, like, n)) for n, p in enumerate(parts))
+        return b.tuple_(list(whole))
     assert not isinstance(value, tuple)
-    return b.let("zero", b.zeros_like(like)) if value is None else value
+    return b.let("zero", _zeros_like(b, like)) if value is None else value
+
+
+def _zeros_like(b: Builder, like: Expr) -> Expr:
+    """Zeros of the type of a tensor, which is asked for its shape only where that is not known."""
+    ty = like.ty
+    assert isinstance(ty, TensorType)
+    return b.zeros(shape=ty.static_shape(), dtype=ty.dtype) if ty.is_static else b.zeros_like(like)
 
 
 def _field(b: Builder, value: Expr, index: int) -> Expr:

@@ -14,7 +14,8 @@ from legato.ir.atoms import is_atom
 from legato.ir.expr import Call, Expr, MatchCast, Tuple, TupleGetItem, Var
 from legato.ir.let import Binding
 from legato.ir.op import Op
-from legato.ir.types import TupleType
+from legato.ir.types import TensorType, TupleType
+from legato.ops._gradients import extents
 from legato.transform._gradient.cotangents import Cotangent, at_field, is_continuous, leaves, made, plus
 from legato.transform._gradient.rules import contributions
 
@@ -155,11 +156,22 @@ def tangent(b: Builder, var: Var, call: Call, given: Sequence[Cotangent]) -> Cot
     with b.bindings() as made_:
         result = pull_back(b, [(v, e) for v, e in rule if v in linear], found, linear).get(dy)
     for name, value in made_:
-        if any(_is_active(operand, linear) for operand in value.children()):
-            op = getattr(call.op, "name", "")
-            raise CompileError(f"the gradient of {op} is not linear in its cotangent", span=call.span)
-        b.let(name, value)
+        if not any(_is_active(operand, linear) for operand in value.children()):
+            b.let(name, value)
+        elif isinstance(value, TupleGetItem):
+            linear.add(name)  # a part of something that is asked for its shape alone
+        else:
+            b.let(name, _zeros_of(b, call, value))
     return result
+
+
+def _zeros_of(b: Builder, call: Call, value: Expr) -> Expr:
+    """Zeros, of a shape that is known from the type: the only thing that may mention what has no value."""
+    if not (isinstance(value, Call) and isinstance(value.op, Op) and value.op.name == "zeros_like"):
+        op = getattr(call.op, "name", "")
+        raise CompileError(f"the gradient of {op} is not linear in its cotangent", span=call.span)
+    assert isinstance(value.ty, TensorType)
+    return b.zeros(shape=extents(value.ty.shape), dtype=value.ty.dtype)
 
 
 def _seed(b: Builder, found: Cotangents, linear: set[Var], part: Cotangent, wanted: Cotangent) -> None:
