@@ -25,6 +25,7 @@ from tests.graphs import concrete_type, leaves, random_array
 
 FOLDER = Path(__file__).parent / "golden"
 CASES = sorted(FOLDER.glob("*/*.txt"))
+KEEPING = [p for p in CASES if p.parent.name not in ("gradient", "tangent")]  # passes that keep the meaning
 ROUNDS = {"low-precision": 2e-2, "mixed-precision": 2e-2}  # the error of passes that are allowed to round
 BEFORE, AFTER = "# before\n", "# after\n"
 
@@ -57,7 +58,7 @@ def test_golden(path: Path, request: pytest.FixtureRequest) -> None:
     assert alpha_equal(infer(parse(after, ops=operators())), new)
 
 
-@pytest.mark.parametrize("path", CASES, ids=lambda p: f"{p.parent.name}-{p.stem}")
+@pytest.mark.parametrize("path", KEEPING, ids=lambda p: f"{p.parent.name}-{p.stem}")
 def test_the_meaning_stays(path: Path) -> None:
     name = path.parent.name
     old = load(read(path)[0], name)
@@ -80,7 +81,7 @@ def argument(ty: Type | None, rng: np.random.Generator) -> Any:
     return random_array(rng, concrete_type(ty, 3), ty.dtype.numpy)
 
 
-@pytest.mark.parametrize("path", CASES, ids=lambda p: f"{p.parent.name}-{p.stem}")
+@pytest.mark.parametrize("path", KEEPING, ids=lambda p: f"{p.parent.name}-{p.stem}")
 def test_twice_is_once(path: Path) -> None:
     name = path.parent.name
     once = table()[name]()(load(read(path)[0], name))

@@ -11,16 +11,13 @@ The result of the new @main is the value of the old one and the gradients of the
 from __future__ import annotations
 
 from legato.base.dataclass import dataclass
-from legato.base.errors import CompileError
 from legato.infer.infer import infer
 from legato.ir.expr import Function, Var
 from legato.ir.module import Module
-from legato.ir.types import TupleType, Type
 from legato.transform._gradient import general
-from legato.transform._gradient.cotangents import is_continuous
-from legato.transform._gradient.dual_types import holds_floats
 from legato.transform._gradient.first_order import is_straight_line, reverse
 from legato.transform._gradient.nodes import is_data
+from legato.transform._gradient.wanted import fresh, output_type, parameters
 from legato.transform.pass_ import Pass
 from legato.transform.to_a_normal import ToANormal
 
@@ -45,40 +42,9 @@ class Gradient(Pass):
         mod = ToANormal()(infer(mod))
         main = mod["main"]
         assert isinstance(main, Function)
-        output = _output(main, self.aux)
-        wrt = _parameters(main, self.wrt, mod)
-        seed = Var("dy", ty=output) if self.seeded else None
+        output = output_type(main, self.aux)
+        wrt = parameters(main, self.wrt, mod)
+        seed = Var(fresh(["dy"], main)[0], ty=output) if self.seeded else None
         if not is_straight_line(main) or not all(is_data(p.ty) for p in wrt):
             return infer(general.reverse(mod, wrt, seed, self.aux))
         return infer(mod.with_functions({**mod.functions, mod.var("main"): reverse(main, wrt, seed, self.aux)}))
-
-
-def _output(main: Function, has_aux: bool) -> Type:
-    """The type of what is differentiated. CompileError if it holds no floats."""
-    ty = main.body.ty
-    if has_aux:
-        if not isinstance(ty, TupleType) or not ty.fields:
-            raise CompileError(f"the result has type {ty}, wanted a tuple", span=main.span,
-                               hint="its first field is differentiated, the others are passed on")  # fmt: skip
-        ty = ty.fields[0]
-    if not is_continuous(ty):
-        raise CompileError(f"what is differentiated has type {ty}, wanted floats", span=main.span)
-    assert ty is not None
-    return ty
-
-
-def _parameters(main: Function, names: tuple[str, ...], mod: Module) -> list[Var]:
-    """The parameters that gradients are wanted of. CompileError for a name that is none, or one without floats."""
-    by_name = {p.name: p for p in main.params}
-    if not names:
-        return [p for p in main.params if holds_floats(p.ty, mod)]
-    for name in names:
-        if name not in by_name:
-            raise CompileError(
-                f"there is no parameter {name!r}", span=main.span, hint=f"there are {', '.join(by_name)}"
-            )
-        if not holds_floats(by_name[name].ty, mod):
-            raise CompileError(
-                f"the parameter {name!r} has type {by_name[name].ty}, which has no gradient", span=main.span
-            )
-    return [by_name[name] for name in names]
