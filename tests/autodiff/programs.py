@@ -1,105 +1,112 @@
-"""Small programs over the whole language, smooth where they are called; floats are float64."""
+"""Programs that are differentiated, and what gradients are compared with."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
-LIST: Final = "type List[a] { Nil, Cons(a, List[a]) }\n"
-TREE: Final = "type Tree { Leaf(float64), Node(Tree, Tree) }\n"
+import legato
+from legato.interp import evaluate
+from legato.ir.expr import Function
+from legato.ir.module import Module
+from legato.ir.types import TensorType, TupleType, Type
+from tests.graphs import concrete_type
 
-PROGRAMS: Final[dict[str, str]] = {
-    "branch": "def @main(%x: float64, %y: float64) { if (%x > %y) { %x * %y } else { let %z = %x + %y; %z * %z } }",
-    "recursion": """
-        def @power(%n: int32, %x: float64) -> float64 { if (%n == 0) { 1f64 } else { %x * @power(%n - 1, %x) } }
-        def @main(%x: float64, %n: int32) { @power(%n, %x) * sin(%x) }""",
-    "closure": """
-        def @main(%x: float64, %y: float64) {
-          let %f = fn (%a: float64) -> float64 { %a * %x + %y };
-          %f(%f(%y)) * tanh(%x)
+STEP = 1e-5
+PROGRAMS = {
+    "products": "def @main(%x: float64, %y: float64) { let %a = sin(%x) * %y; let %b = %a * %x; %b + %a }",
+    "layers": """
+        def @main(%x: Tensor[(3, 4), float64], %w: Tensor[(5, 4), float64], %b: Tensor[(5), float64]) {
+          let %h = nn.dense(%x, %w) + %b;
+          let %a = tanh(%h);
+          sum(%a * %a)
         }""",
-    "counter": """
-        def @main(%x: float64, %n: int32) {
-          let %loop = fn (%i: int32, %acc: float64) -> float64 {
-            if (%i == 0) { %acc } else { %loop(%i - 1, sin(%acc) * %x + %acc) }
-          };
-          %loop(%n, %x)
+    "broadcasting": """
+        def @main(%x: Tensor[(2, 1, 4), float64], %y: Tensor[(3, 1), float64]) {
+          sum(exp(%x * %y) - %y / (%x * %x + 1f64))
         }""",
-    "functions as values": """
-        def @map[a, b](%f: fn (a) -> b, %p: (a, a)) -> (b, b) { (%f(%p.0), %f(%p.1)) }
-        def @main(%x: float64, %y: float64) {
-          let %p = @map(fn (%a: float64) -> float64 { %a * %x }, (%x, %y));
-          %p.0 * %p.1 + @map(tanh, (%x, %y)).0
-        }""",
-    "functions that give functions": """
-        def @curry(%x: float64) -> fn (float64) -> float64 { fn (%y: float64) -> float64 { %x * sin(%y) } }
-        def @main(%x: float64, %y: float64, %c: bool) {
-          let %f = if (%c) { @curry(%x) } else { @curry(%y) };
-          %f(%x) + %f(%y)
-        }""",
-    "list": LIST + """
-        def @total(%l: List[float64]) -> float64 { match (%l) { Nil => 0f64, Cons(%h, %t) => %h * %h + @total(%t) } }
-        def @make(%n: int32, %x: float64) -> List[float64] {
-          if (%n == 0) { Nil } else { Cons(%x, @make(%n - 1, %x * %x)) }
-        }
-        def @main(%x: float64, %n: int32) { @total(@make(%n, %x)) }""",
-    "functions in data": LIST + """
-        def @all(%l: List[fn (float64) -> float64], %x: float64) -> float64 {
-          match (%l) { Nil => %x, Cons(%f, %t) => @all(%t, %f(%x)) }
-        }
-        def @main(%x: float64, %y: float64) {
-          @all(Cons(sin, Cons(fn (%a: float64) -> float64 { %a * %y }, Cons(exp, Nil))), %x)
-        }""",
-    "tree": TREE + """
-        def @fold(%t: Tree) -> float64 {
-          match (%t) { Leaf(%x) => sin(%x), Node(%l, %r) => @fold(%l) * @fold(%r) + @fold(%l) }
-        }
-        def @main(%x: float64, %y: float64) { @fold(Node(Node(Leaf(%x), Leaf(%y)), Leaf(%x * %y))) }""",
-    "cells": """
-        def @main(%x: float64, %n: int32) {
-          let %r = ref(%x);
-          let %s = ref(%r);
-          let %f = fn (%i: int32) -> () {
-            if (%i == 0) { () } else { ref_write(ref_read(%s), ref_read(%r) * %x); %f(%i - 1) }
-          };
-          %f(%n);
-          ref_write(%r, ref_read(%r) + %x);
-          ref_read(%r)
-        }""",
-    "a cell that is shared": """
-        def @main(%x: float64, %y: float64) {
-          let %r = ref(%x);
-          let %put = fn (%v: float64) -> () { ref_write(%r, ref_read(%r) * %v) };
-          %put(%y); let %a = ref_read(%r); %put(%a); %a + ref_read(%r)
+    "symbolic": """
+        def @main(%x: Tensor[(n, 4), float64], %y: Tensor[(n, 4), float64]) {
+          let %s = sum(sigmoid(%x), axis=[1], keepdims=True);
+          sum(%s * %y)
         }""",
     "tuples": """
-        def @swap(%p: (float64, (int32, float64))) -> (float64, (int32, float64)) { (%p.1.1, (%p.1.0 + 1, %p.0)) }
-        def @main(%x: float64, %y: float64) {
-          let %p = @swap(@swap((%x, (3, %y))));
-          let %q = @swap(%p);
-          %p.0 * %q.0 * %q.0 + cast(%q.1.0, dtype="float64") * %x
+        def @main(%p: (Tensor[(3), float64], int32), %x: Tensor[(3), float64]) {
+          let %t = (%p.0 * %x, cos(%x));
+          let %q = (%t.1, %t);
+          sum(%q.0 * %q.1.0)
         }""",
-    "mutual recursion": """
-        def @even(%n: int32, %x: float64) -> float64 { if (%n == 0) { %x } else { @odd(%n - 1, %x * %x) } }
-        def @odd(%n: int32, %x: float64) -> float64 { if (%n == 0) { cos(%x) } else { @even(%n - 1, sin(%x)) } }
-        def @main(%x: float64, %n: int32) { @even(%n, %x) }""",
-    "not used": "def @main(%x: float64, %y: float64) { let %z = exp(%y); let %f = fn () { %z }; %x }",
-    "vectors": """
-        def @step(%x: Tensor[(n), float64], %w: Tensor[(n), float64], %k: int32) -> Tensor[(n), float64] {
-          if (%k == 0) { %x } else { @step(tanh(%x * %w), %w, %k - 1) }
-        }
-        def @main(%x: Tensor[(m), float64], %w: Tensor[(m), float64], %n: int32) { sum(@step(%x, %w, %n) * %w) }""",
-}  # fmt: skip
+    "without floats": """
+        def @main(%x: Tensor[(3), float64], %i: Tensor[(3), int32]) {
+          let %j = %i + 1;
+          let %k = sqrt(%x * %x + 1f64);
+          sum(%k) * cast(sum(%j), dtype="float64")
+        }""",
+    "the parameter itself": "def @main(%x: float64) { %x }",
+    "a constant": "def @main(%x: Tensor[(2), float64]) { 3f64 }",
+}
 
 
-def arguments(params: Any, rng: np.random.Generator) -> list[Any]:
-    """Random arguments: floats between 0.4 and 1.3, 3 for an integer and a symbolic dim, true for a bool."""
-    found: list[Any] = []
-    for param in params:
-        shape = [3 for _ in param.ty.shape]
-        if param.ty.dtype.is_float:
-            found.append(np.asarray(rng.uniform(0.4, 1.3, shape)))
-        else:
-            found.append(np.asarray(True) if param.ty.dtype.is_bool else np.asarray(3, np.int32))
-    return found
+def main_of(mod: Module) -> Function:
+    """@main."""
+    main = mod["main"]
+    assert isinstance(main, Function)
+    return main
+
+
+def argument(ty: Type | None, rng: np.random.Generator) -> Any:
+    """A random value; symbolic dims are 3."""
+    if isinstance(ty, TupleType):
+        return tuple(argument(field, rng) for field in ty.fields)
+    assert isinstance(ty, TensorType)
+    shape = concrete_type(ty, 3)
+    return (
+        rng.uniform(-2, 2, shape).astype(ty.dtype.numpy) if ty.dtype.is_float else rng.integers(1, 5, shape, np.int32)
+    )
+
+
+def arguments(mod: Module, seed: int = 0) -> list[Any]:
+    """Values for the parameters of @main."""
+    rng = np.random.default_rng(seed)
+    return [argument(p.ty, rng) for p in main_of(mod).params]
+
+
+def floats(value: Any) -> list[np.ndarray[Any, Any]]:
+    """The float64 tensors of a value."""
+    if isinstance(value, tuple | list):
+        return [leaf for field in value for leaf in floats(field)]
+    array = np.asarray(value)
+    return [array] if array.dtype == np.float64 else []
+
+
+def moved(value: Any, by: Any, step: float) -> Any:
+    """`value + step * by`, for floats."""
+    if isinstance(value, tuple | list):
+        return tuple(moved(v, d, step) for v, d in zip(value, by, strict=True))
+    return value + step * by if np.asarray(value).dtype == np.float64 else value
+
+
+def inner(left: Any, right: Any) -> float:
+    """The inner product of the floats of two values."""
+    return sum(float(np.sum(a * b)) for a, b in zip(floats(left), floats(right), strict=True))
+
+
+def difference(mod: Module, args: Sequence[Any], direction: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+    """The derivative of the floats of the result in a direction, by central differences of the fourth order."""
+    at: Callable[[float], list[np.ndarray[Any, Any]]]
+    at = lambda step: floats(evaluate(mod, moved(args, direction, step)))  # noqa: E731
+    near, far = ([u - v for u, v in zip(at(h), at(-h), strict=True)] for h in (STEP * 100, STEP * 200))
+    return [(8 * a - b) / (12 * STEP * 100) for a, b in zip(near, far, strict=True)]
+
+
+def assert_near(got: Any, wanted: Any, error: float = 1e-8) -> None:
+    """Equal relative to the largest element."""
+    for g, w in zip(floats(got), floats(wanted), strict=True):
+        np.testing.assert_allclose(g, w, rtol=0, atol=error * max(1.0, float(np.abs(w).max(initial=0.0))))
+
+
+def program(name: str) -> Module:
+    """One of PROGRAMS."""
+    return legato.parse(PROGRAMS[name])

@@ -19,7 +19,7 @@ from legato.ir.verify import Stage, verify
 from legato.transform._gradient import general
 from legato.transform.gradient import Gradient
 from legato.transform.to_a_normal import ToANormal
-from tests.autodiff.programs import PROGRAMS, arguments
+from tests.autodiff.language_programs import PROGRAMS, arguments
 
 STEP = 1e-6
 NAMES = pytest.mark.parametrize("name", PROGRAMS)

@@ -7,10 +7,12 @@ from dataclasses import replace
 from typing import Final, TypeVar, cast
 
 from legato.base.errors import CompileError
+from legato.base.node import transform
 from legato.infer.infer import infer
-from legato.ir.expr import Expr, Function, Tuple
+from legato.ir.expr import Expr, Function, Tuple, Var
 from legato.ir.let import chain, lets
 from legato.ir.module import Module
+from legato.transform._gradient.nodes import is_data
 from legato.transform.eliminate_common import EliminateCommon
 from legato.transform.eliminate_dead import EliminateDead
 from legato.transform.fold_constant import FoldConstant
@@ -19,15 +21,17 @@ from legato.transform.simplify import Simplify
 from legato.transform.to_a_normal import ToANormal
 from legato.transform.to_graph import ToGraph
 
-__all__ = ["Program", "as_module", "cleaned", "like", "main_of", "names_of", "with_result"]
+__all__ = ["Program", "Wrt", "as_module", "cleaned", "like", "main_of", "names_of", "with_body", "with_result"]
 
 Program = TypeVar("Program", bound=object)
+Wrt = str | int | Sequence[str | int] | None
 
 # What leaves of a differentiated program what one would write by hand.
 CLEAN: Final[tuple[Pass, ...]] = (
     EliminateDead(),
     ToGraph(),
-    FoldConstant(),
+    Simplify(),
+    FoldConstant(growth=8),  # numbers: tensors of ones and zeros stay what they are
     Simplify(),
     EliminateCommon(),
     ToANormal(),
@@ -60,25 +64,45 @@ def like(f: Program, mod: Module) -> Program:
     return cast("Program", main_of(mod) if isinstance(f, Function) else mod)
 
 
-def names_of(main: Function, wrt: Sequence[str | int]) -> tuple[str, ...]:
-    """The names of parameters, given by names or positions."""
-    for which in wrt:
+def names_of(main: Function, wrt: Wrt) -> tuple[str, ...]:
+    """The names of parameters, given by names or positions; none for None."""
+    listed = () if wrt is None else (wrt,) if isinstance(wrt, str | int) else tuple(wrt)
+    for which in listed:
         if isinstance(which, bool) or not isinstance(which, str | int):
             raise CompileError(f"wrt has {which!r}, wanted names or positions of parameters")
         if isinstance(which, int) and not 0 <= which < len(main.params):
             raise CompileError(f"there is no parameter {which}", hint=f"there are {len(main.params)}")
-    return tuple(which if isinstance(which, str) else main.params[which].name for which in wrt)
+    return tuple(which if isinstance(which, str) else main.params[which].name for which in listed)
 
 
 def with_result(mod: Module, make: Callable[[Sequence[Expr]], Expr]) -> Module:
     """`mod`, whose @main is in A-normal form and gives a tuple, with another result made of its fields."""
-    main = main_of(mod)
-    bindings, result = chain(main.body)
+    bindings, result = chain(main_of(mod).body)
     assert isinstance(result, Tuple)
-    body = lets(bindings, make(result.fields))
-    return infer(mod.with_function(mod.var("main"), replace(main, body=body, ret_type=None, ty=None)))
+    return infer(with_body(mod, lets(bindings, make(result.fields))))
+
+
+def with_body(mod: Module, body: Expr) -> Module:
+    """`mod` with another body of @main, untyped."""
+    return mod.with_function(mod.var("main"), replace(main_of(mod), body=body, ret_type=None, ty=None))
 
 
 def cleaned(mod: Module) -> Module:
-    """`mod` without what differentiation made and nobody needs."""
-    return run(mod, CLEAN)
+    """`mod`, whose @main is in A-normal form, without what differentiation made and nobody needs.
+
+    Variables keep their names: while the module is cleaned, they are results beside the true one, so that what has
+    become of each can be seen.
+    """
+    mod = EliminateDead()(mod)
+    bindings, result = chain(main_of(mod).body)
+    known = [var for var, _ in bindings if is_data(var.ty)]
+    mod = run(infer(with_body(mod, lets(bindings, Tuple((result, *known))))), CLEAN)
+    bindings, whole = chain(main_of(mod).body)
+    assert isinstance(whole, Tuple)
+    names = dict[Var, str]()
+    for was, now in zip(known, whole.fields[1:], strict=True):
+        if isinstance(now, Var):
+            names.setdefault(now, was.name)
+    new = {var: replace(var, name=names[var]) for var, _ in bindings if var in names}
+    body = transform(lets(bindings, whole.fields[0]), lambda node: new.get(node) if isinstance(node, Var) else None)
+    return EliminateDead()(infer(with_body(mod, body)))

@@ -1,4 +1,4 @@
-"""Identities that hold bit for bit: of casts, bounds, constants, and tensors that hold one number."""
+"""Identities that hold bit for bit: of casts, bounds and constants."""
 
 from __future__ import annotations
 
@@ -13,19 +13,15 @@ from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.infer.builder import Builder
 from legato.ir.expr import Call, Constant, Expr, constant
-from legato.ir.op import Fusion, Op
 from legato.ir.types import TensorType
 from legato.ops.binary import add, divide, multiply
-from legato.ops.create import full, full_like, ones, ones_like, zeros, zeros_like
 from legato.ops.select import cast, clip
 from legato.ops.unary import sqrt
 
 __all__ = [
     "cast_twice",
     "clip_twice",
-    "concrete",
     "neutral",
-    "of_one_number",
     "reciprocal_root",
     "with_constants",
     "within_bounds",
@@ -136,39 +132,3 @@ def _and_constant(call: Call) -> tuple[Expr, Array] | None:
     if isinstance(a, Constant):
         a, b = b, a
     return (a, b.data) if isinstance(b, Constant) and not isinstance(a, Constant) else None
-
-
-def of_one_number(call: Call) -> Expr | None:
-    """An operand of an elementwise operator that holds one number is that number, where the type stays."""
-    if not isinstance(call.op, Op) or call.op.fusion is not Fusion.BROADCAST or len(call.args) != 2:
-        return None
-    for n, arg in enumerate(call.args):
-        number = _number(arg)
-        if number is not None:
-            new = Builder(span=call.span).call_op(call.op, (*call.args[:n], number, *call.args[n + 1 :]), call.attrs)
-            if new.ty == call.ty:
-                return new
-    return None
-
-
-def _number(e: Expr) -> Expr | None:
-    """What a tensor holds in each place, as a scalar."""
-    if not isinstance(e, Call) or not isinstance(e.ty, TensorType) or not e.ty.rank:
-        return None
-    if e.op is full:
-        return e.args[0]
-    if e.op is zeros or e.op is ones:
-        return constant(np.full((), int(e.op is ones), e.ty.dtype.numpy), e.ty.dtype)
-    return None
-
-
-def concrete(call: Call) -> Expr | None:
-    """zeros_like(x) = zeros(shape) and its kin, for a literal shape; x is not evaluated then."""
-    if not isinstance(call.ty, TensorType) or not call.ty.is_static:
-        return None
-    shape, b = call.ty.static_shape(), Builder(span=call.span)
-    if call.op is full_like:
-        return b.call(full, call.args[1], shape=shape)
-    if call.op is zeros_like or call.op is ones_like:
-        return b.call(zeros if call.op is zeros_like else ones, shape=shape, dtype=call.ty.dtype.name)
-    return None

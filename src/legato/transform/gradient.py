@@ -13,21 +13,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from legato.base.dataclass import dataclass
-from legato.base.errors import CompileError
 from legato.infer.builder import Builder
 from legato.infer.infer import infer
 from legato.ir.expr import Function, GlobalVar, Tuple, Var, tuple_of
 from legato.ir.let import chain, lets
 from legato.ir.module import Module
-from legato.ir.types import TupleType, Type
 from legato.transform._call_graph import callees, reachable_from
 from legato.transform._closures import Names
 from legato.transform._gradient import general
 from legato.transform._gradient.cotangents import is_continuous
-from legato.transform._gradient.dual_types import holds_floats
 from legato.transform._gradient.first_order import is_straight_line, reverse
 from legato.transform._gradient.marked import REMAT, Marked
 from legato.transform._gradient.nodes import is_data
+from legato.transform._gradient.wanted import fresh, output_type, parameters
 from legato.transform.pass_ import Pass
 from legato.transform.to_a_normal import ToANormal
 
@@ -61,9 +59,9 @@ class Gradient(Pass):
         mod = marked.module
         main = mod["main"]
         assert isinstance(main, Function)
-        output = _output(main, self.aux)
-        wrt = _parameters(main, self.wrt, mod)
-        seed = Var("dy", ty=output) if self.seeded else None
+        output = output_type(main, self.aux)
+        wrt = parameters(main, self.wrt, mod)
+        seed = Var(fresh(["dy"], main)[0], ty=output) if self.seeded else None
         if is_straight_line(main) and all(is_data(p.ty) for p in wrt):
             made = mod.with_function(mod.var("main"), reverse(main, wrt, seed, self.aux))
         else:
@@ -98,34 +96,3 @@ def _all_gradients(func: Function, made: Function) -> Function:
     with b.bindings() as zeros:
         every = [next(found) if is_continuous(p.ty) else b.let("zero", b.zeros_like(p)) for p in func.params]
     return replace(made, body=lets([*bindings, *zeros], tuple_of(every)), ret_type=None, ty=None)
-
-
-def _output(main: Function, has_aux: bool) -> Type:
-    """The type of what is differentiated. CompileError if it holds no floats."""
-    ty = main.body.ty
-    if has_aux:
-        if not isinstance(ty, TupleType) or not ty.fields:
-            raise CompileError(f"the result has type {ty}, wanted a tuple", span=main.span,
-                               hint="its first field is differentiated, the others are passed on")  # fmt: skip
-        ty = ty.fields[0]
-    if not is_continuous(ty):
-        raise CompileError(f"what is differentiated has type {ty}, wanted floats", span=main.span)
-    assert ty is not None
-    return ty
-
-
-def _parameters(main: Function, names: tuple[str, ...], mod: Module) -> list[Var]:
-    """The parameters that gradients are wanted of. CompileError for a name that is none, or one without floats."""
-    by_name = {p.name: p for p in main.params}
-    if not names:
-        return [p for p in main.params if holds_floats(p.ty, mod)]
-    for name in names:
-        if name not in by_name:
-            raise CompileError(
-                f"there is no parameter {name!r}", span=main.span, hint=f"there are {', '.join(by_name)}"
-            )
-        if not holds_floats(by_name[name].ty, mod):
-            raise CompileError(
-                f"the parameter {name!r} has type {by_name[name].ty}, which has no gradient", span=main.span
-            )
-    return [by_name[name] for name in names]

@@ -25,12 +25,20 @@ from legato.patterns.sweep import Local, Sweep, of_calls
 from legato.transform._identities import (
     cast_twice,
     clip_twice,
-    concrete,
     neutral,
-    of_one_number,
     reciprocal_root,
     with_constants,
     within_bounds,
+)
+from legato.transform._numbers import (
+    broadcast_number,
+    concrete,
+    of_broadcast,
+    of_numbers,
+    of_one_number,
+    reshaped_number,
+    scalar,
+    sum_of_number,
 )
 from legato.transform.pass_ import FunctionPass
 
@@ -160,23 +168,28 @@ def _field(old: Expr, node: Expr, match: Match) -> Expr | None:
 
 
 LIKES = ("zeros_like", "ones_like", "full_like")  # what they read is not needed
+OF_NUMBERS: tuple[Rule, ...] = (of_numbers, of_one_number, of_broadcast)
 RULES: dict[str, tuple[Rule, ...]] = {
-    "reshape": (_same_type, _twice),
+    "reshape": (_same_type, reshaped_number, _twice),
     "squeeze": (_as_reshape,),
     "expand_dims": (_as_reshape,),
     "nn.batch_flatten": (_as_reshape,),
     "cast": (_same_type, cast_twice),
-    "broadcast_to": (_same_type,),
+    "broadcast_to": (_same_type, broadcast_number),
     "collapse_sum_to": (_same_type,),
     "transpose": (_transposes,),
     "clip": (within_bounds, clip_twice),
-    "add": (neutral, with_constants, of_one_number),
-    "subtract": (neutral, of_one_number),
-    "multiply": (neutral, with_constants, of_one_number),
-    "divide": (neutral, reciprocal_root, of_one_number),
-    "maximum": (of_one_number,),
-    "minimum": (of_one_number,),
-    "power": (of_one_number,),
+    "add": (neutral, with_constants, *OF_NUMBERS),
+    "subtract": (neutral, *OF_NUMBERS),
+    "multiply": (neutral, with_constants, *OF_NUMBERS),
+    "divide": (neutral, reciprocal_root, *OF_NUMBERS),
+    "maximum": OF_NUMBERS,
+    "minimum": OF_NUMBERS,
+    "power": OF_NUMBERS,
+    "sum": (sum_of_number,),
+    "full": (scalar,),
+    "zeros": (scalar,),
+    "ones": (scalar,),
     "copy": (_same_type,),
     "nn.instance_norm": (_groups,),
     "nn.conv1d": (_finite_weight,),

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from legato.infer.builder import Builder
-from legato.ir.expr import Expr
+from legato.ir.atoms import is_atom
+from legato.ir.expr import Expr, Var
 from legato.ir.types import TensorType, TupleType, Type
 
-__all__ = ["Cotangent", "at_field", "is_continuous", "leaves", "made", "plus"]
+__all__ = ["Cotangent", "at_field", "is_continuous", "leaves", "made", "name_for", "plus"]
 
 Cotangent = Expr | tuple["Cotangent", ...] | None
 
@@ -38,13 +39,18 @@ def at_field(ty: TupleType, index: int, value: Cotangent) -> Cotangent:
     return tuple(value if n == index else None for n in range(len(ty.fields)))
 
 
-def plus(b: Builder, left: Cotangent, right: Cotangent) -> Cotangent:
-    """The sum, bound piece by piece."""
+def name_for(of: Expr) -> str:
+    """What the cotangent of a value is called: `dx` for `x`."""
+    return f"d{of.name}" if isinstance(of, Var) else "d"
+
+
+def plus(b: Builder, left: Cotangent, right: Cotangent, name: str = "d") -> Cotangent:
+    """The sum, bound piece by piece to `name`."""
     if left is None or right is None:
         return right if left is None else left
     if isinstance(left, tuple) and isinstance(right, tuple):
-        return tuple(plus(b, x, y) for x, y in zip(left, right, strict=True))
-    return b.let("d", b.add(left, right))
+        return tuple(plus(b, x, y, name) for x, y in zip(left, right, strict=True))
+    return b.let(name, b.add(left, right))
 
 
 def made(b: Builder, value: Cotangent, like: Expr) -> Expr:
@@ -54,7 +60,7 @@ def made(b: Builder, value: Cotangent, like: Expr) -> Expr:
         whole = (p if isinstance(p, Expr) else made(b, p, _field(b, like, n)) for n, p in enumerate(parts))
         return b.tuple_(list(whole))
     assert not isinstance(value, tuple)
-    return b.let("zero", _zeros_like(b, like)) if value is None else value
+    return b.let(name_for(like), _zeros_like(b, like)) if value is None else value
 
 
 def _zeros_like(b: Builder, like: Expr) -> Expr:
@@ -65,4 +71,5 @@ def _zeros_like(b: Builder, like: Expr) -> Expr:
 
 
 def _field(b: Builder, value: Expr, index: int) -> Expr:
-    return b.let("part", b.get(value, index))
+    field = b.get(value, index)
+    return field if is_atom(field) else b.let(value.name if isinstance(value, Var) else "part", field)

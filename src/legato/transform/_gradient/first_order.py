@@ -1,4 +1,4 @@
-"""Gradients of functions that are straight-line code: straight-line code again, without cells or closures."""
+"""Gradients and tangents of straight-line functions: straight-line code again, without cells or closures."""
 
 from __future__ import annotations
 
@@ -8,10 +8,18 @@ from legato.infer.builder import Builder
 from legato.ir.expr import Expr, Function, Var
 from legato.ir.let import chain, lets
 from legato.ir.types import TupleType
-from legato.transform._gradient.cotangents import Cotangent, made
-from legato.transform._gradient.straight import Cotangents, active_vars, give, is_straight, pull_back
+from legato.transform._gradient.cotangents import Cotangent, is_continuous, made
+from legato.transform._gradient.straight import (
+    Cotangents,
+    active_vars,
+    give,
+    is_straight,
+    of_operand,
+    pull_back,
+    push_forward,
+)
 
-__all__ = ["is_straight_line", "reverse"]
+__all__ = ["forward", "is_straight_line", "reverse"]
 
 
 def is_straight_line(func: Function) -> bool:
@@ -51,3 +59,28 @@ def _seed(b: Builder, output: Expr) -> Cotangent:
     if isinstance(output.ty, TupleType):
         return tuple(_seed(b, b.get(output, n)) for n in range(len(output.ty.fields)))
     return b.let("dy", b.ones_like(output))
+
+
+def forward(func: Function, wrt: Sequence[Var], moves: Sequence[Var]) -> Function:
+    """The function that gives (the value of `func`, its tangent); what has no floats has zeros.
+
+    func: straight-line code in A-normal form; moves: the tangents of its parameters `wrt`, parameters after the others.
+    """
+    b = Builder(span=func.span)
+    bindings, result = chain(func.body)
+    with b.bindings() as made_:
+        found: Cotangents = {var: _as_tangent(b, move) for var, move in zip(wrt, moves, strict=True)}
+        for binding in bindings:  # each with its tangent: neither is kept for long
+            b.let(*binding)
+            push_forward(b, [binding], found)
+        whole = b.tuple_([result, made(b, of_operand(found, result), result)])
+    return Function((*func.params, *moves), lets(made_, whole), None, func.type_params, func.attrs, span=func.span)
+
+
+def _as_tangent(b: Builder, value: Expr) -> Cotangent:
+    """A parameter as a tangent: nothing where it holds no floats."""
+    if not is_continuous(value.ty):
+        return None
+    if not isinstance(value.ty, TupleType):
+        return value
+    return tuple(_as_tangent(b, b.let("part", b.get(value, n))) for n in range(len(value.ty.fields)))

@@ -17,7 +17,7 @@ from legato.ir.atoms import is_atom
 from legato.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from legato.ir.op import Op
 from legato.ir.types import TensorType, TupleType, Type
-from legato.transform._gradient.cotangents import Cotangent, is_continuous
+from legato.transform._gradient.cotangents import Cotangent, is_continuous, name_for
 
 __all__ = ["bound", "contributions"]
 
@@ -42,21 +42,21 @@ def contributions(b: Builder, var: Var, call: Call, dy: Expr, wanted: Callable[[
             raise CompileError(f"the gradient of {op.name} gives {len(given)} values for {len(call.args)} arguments")
         known: dict[int, Expr] = {id(call): var}
         pairs = zip(call.args, given, strict=True)
-        return [_checked(b, call, arg.ty, g, known) if wanted(arg) else None for arg, g in pairs]
+        return [_checked(b, call, arg, arg.ty, g, known) if wanted(arg) else None for arg, g in pairs]
 
 
-def _checked(b: Builder, call: Call, ty: Type | None, given: Any, known: dict[int, Expr]) -> Cotangent:
-    """What a rule gives for an argument of type `ty`, bound; None for what is no float."""
+def _checked(b: Builder, call: Call, arg: Expr, ty: Type | None, given: Any, known: dict[int, Expr]) -> Cotangent:
+    """What a rule gives for an argument, or a field of one, of type `ty`, bound; None for what is no float."""
     if given is None or not is_continuous(ty):
         return None
     if isinstance(ty, TupleType):
         parts = given if isinstance(given, tuple | list) else [b.get(given, n) for n in range(len(ty.fields))]
-        return tuple(_checked(b, call, t, g, known) for t, g in zip(ty.fields, parts, strict=True))
+        return tuple(_checked(b, call, arg, t, g, known) for t, g in zip(ty.fields, parts, strict=True))
     if not isinstance(given, Expr) or not isinstance(ty, TensorType) or not _fits(given.ty, ty):
         name = getattr(call.op, "name", "")
         got = getattr(given, "ty", type(given).__name__)
         raise CompileError(f"the gradient of {name} has type {got} for an argument of type {ty}", span=call.span)
-    return bound(b, given, known)
+    return bound(b, given, known, name_for(arg))
 
 
 def _fits(got: Type | None, wanted: TensorType) -> bool:
@@ -66,14 +66,17 @@ def _fits(got: Type | None, wanted: TensorType) -> bool:
     return not any(map(provably_different, got.shape, wanted.shape))
 
 
-def bound(b: Builder, expr: Expr, known: dict[int, Expr]) -> Expr:
-    """`expr`, made of operators, with every node bound to a variable; `known` are the atoms of nodes met before."""
+def bound(b: Builder, expr: Expr, known: dict[int, Expr], name: str = "d") -> Expr:
+    """`expr`, made of operators, with every node bound to a variable, the last one to `name`.
+
+    known: the atoms of nodes met before.
+    """
     for node in post_order([expr], lambda n: id(n) not in known and not is_atom(n)):
         if id(node) in known:
             continue
         if isinstance(node, Call | Tuple | TupleGetItem) or is_atom(node):
             fresh = rebuild(node, known)
-            known[id(node)] = fresh if is_atom(fresh) else b.let("d", fresh)
+            known[id(node)] = fresh if is_atom(fresh) else b.let(name if node is expr else "d", fresh)
         else:
             kind = type(node).__name__
             raise UnsupportedError(f"a gradient rule is made of operators, not of {kind}", span=node.span)

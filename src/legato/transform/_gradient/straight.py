@@ -16,10 +16,10 @@ from legato.ir.let import Binding
 from legato.ir.op import Op
 from legato.ir.types import TensorType, TupleType
 from legato.ops._gradients import extents
-from legato.transform._gradient.cotangents import Cotangent, at_field, is_continuous, leaves, made, plus
+from legato.transform._gradient.cotangents import Cotangent, at_field, is_continuous, leaves, made, name_for, plus
 from legato.transform._gradient.rules import contributions
 
-__all__ = ["Cotangents", "active_vars", "is_straight", "pull_back", "push_forward"]
+__all__ = ["Cotangents", "active_vars", "give", "is_straight", "of_operand", "pull_back", "push_forward", "tangent"]
 
 Cotangents = dict[Var, Cotangent]
 
@@ -100,7 +100,7 @@ def give(b: Builder, found: Cotangents, active: set[Var], operand: Expr, dy: Cot
     """Adds `dy` to the cotangent of an operand: a variable, a constant, which has none, or a tuple of operands."""
     if isinstance(operand, Var):
         if operand in active and dy is not None:
-            found[operand] = plus(b, found.get(operand), dy)
+            found[operand] = plus(b, found.get(operand), dy, name_for(operand))
     elif isinstance(operand, Tuple):
         for n, field in enumerate(operand.fields):
             give(b, found, active, field, dy[n] if isinstance(dy, tuple) else None)
@@ -113,15 +113,16 @@ def push_forward(b: Builder, bindings: Sequence[Binding], found: Cotangents) -> 
     """The tangents of all variables, given those of the ones before."""
     for var, value in bindings:
         if is_continuous(var.ty):
-            tangent = _tangent(b, var, value, lambda operand: _of_operand(found, operand))
+            tangent = _tangent(b, var, value, lambda operand: of_operand(found, operand))
             if any(True for _ in leaves(tangent)):
                 found[var] = tangent
     return found
 
 
-def _of_operand(found: Mapping[Var, Cotangent], operand: Expr) -> Cotangent:
+def of_operand(found: Mapping[Var, Cotangent], operand: Expr) -> Cotangent:
+    """The tangent of an operand: of a variable, of nothing else, or of a tuple of operands."""
     if isinstance(operand, Tuple):
-        return tuple(_of_operand(found, field) for field in operand.fields)
+        return tuple(of_operand(found, field) for field in operand.fields)
     return found.get(operand) if isinstance(operand, Var) else None
 
 
@@ -140,7 +141,7 @@ def _tangent(b: Builder, var: Var, value: Expr, of: Callable[[Expr], Cotangent])
 
 def tangent(b: Builder, var: Var, call: Call, given: Sequence[Cotangent]) -> Cotangent:
     """The tangent of `call`, whose value is in `var`, from those of its operands."""
-    dy = Var("dy", ty=call.ty)
+    dy = Var(var.name, ty=call.ty)  # its cotangent is called as the tangent of `var`
     moves = {id(arg) for arg, part in zip(call.args, given, strict=True) if any(True for _ in leaves(part))}
     if not moves:
         return None
