@@ -5,7 +5,20 @@ Parameters and defaults are the original's. Functions are made from the operator
 
 from __future__ import annotations
 
-from legato.relay.op import _functions, algorithm, annotation, contrib, dyn, image, nn, op, reduce, tensor, transform
+from legato.relay.op import (
+    _functions,
+    algorithm,
+    annotation,
+    contrib,
+    dyn,
+    image,
+    nn,
+    op,
+    random,
+    reduce,
+    tensor,
+    transform,
+)
 from legato.relay.op.device import device_copy
 from legato.relay.op.like import (
     broadcast_to_like,
@@ -42,6 +55,7 @@ __all__ = [
     "mean_variance",
     "nn",
     "op",
+    "random",
     "reduce",
     "register_alter_op_layout",
     "register_convert_op_layout",

@@ -90,4 +90,12 @@ RENAMED: Final[Mapping[tuple[str, str], str]] = {
 }
 
 # Operators that give tuples, of a size that does not depend on their attributes.
-RESULTS: Final[Mapping[str, int]] = {"nn.batch_norm": 3}
+RESULTS: Final[Mapping[str, int]] = {
+    "nn.batch_norm": 3,
+    "random.dropout": 2,
+    "random.multinomial": 2,
+    "random.normal": 2,
+    "random.threefry_generate": 2,
+    "random.threefry_split": 2,
+    "random.uniform": 2,
+}
