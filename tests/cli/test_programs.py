@@ -103,6 +103,19 @@ def test_run_dumps_every_tensor(call: Any, here: Path) -> None:
     assert shown.out.splitlines()[-1] == "written  more/manifest.json, and 2 tensors"
 
 
+def test_dumps_of_bfloat16_can_be_read(call: Any, here: Path) -> None:
+    Path("half.relay").write_text("""#[version = "0.0.5"]
+def @main(%x: Tensor[(2, 3), bfloat16]) { cast(nn.relu(%x), dtype="float32") }
+""")
+    assert call("run", "half.relay", "--fill", "random", "--dump", "all").code == 0
+    manifest = json.loads((here / "all/manifest.json").read_text())
+    x, relu, wide = (np.load(here / "all" / e["file"]) for e in [*manifest["inputs"], *manifest["tensors"]])
+    assert [e["type"] for e in manifest["tensors"]] == ["bfloat16[2, 3]", "float32[2, 3]"]
+    assert {x.dtype, relu.dtype} == {np.dtype(np.float32)}
+    np.testing.assert_array_equal(relu, np.maximum(x, 0))
+    np.testing.assert_array_equal(relu, wide)
+
+
 def test_dumps_of_onnx_models_name_their_nodes(call: Any, here: Path) -> None:
     save_onnx(operators=("Relu", "Softmax"))
     done = call("run", "model.onnx", "--fill", "random", "--dump", "all", "--json").json

@@ -78,6 +78,9 @@ def test_a_graph_module_keeps_inputs_and_outputs() -> None:
     [
         ("y", X, "there is no input 'y'; there are x: float32"),
         (1, X, "there is no input 1"),
+        (0.0, X, r"there is no input 0\.0"),
+        ([0], X, r"there is no input \[0\]"),
+        (False, X, "there is no input False"),
         ("x", X[0], r"wrong shape\n  got float32\[3\], wanted float32\[2, 3\]"),
         ("x", X.astype("complex64"), "got complex64, wanted"),
     ],

@@ -15,11 +15,12 @@ import legato
 from legato import relay
 from legato.base.errors import ArtifactError, LegatoError, ParseError
 from legato.infer.infer import infer
+from legato.ir._tvm_types import TypeReader
 from legato.ir.equal import alpha_equal
 from legato.ir.expr import Call, Constant, Function, Let, Var, constant
 from legato.ir.json_load import load_json as load_tvm_json
 from legato.ir.module import Module
-from legato.ir.types import tensor_type
+from legato.ir.types import TensorType, tensor_type, walk
 from legato.ops import table
 from legato.prelude import library
 from legato.prelude import parse as parse_with_library
@@ -242,15 +243,39 @@ def test_a_node_that_is_a_part_of_itself() -> None:
         load_tvm_json(changed(knot), ops=OPS)
 
 
-def test_types_that_grow_by_sharing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("legato.ir._tvm_types._MAX_PARTS", 10_000)
+def doubled(times: int, dim: str | None = None, fields: int = 2) -> str:
+    """A variable whose type is a tuple, all of whose fields are one tuple, and so on: `times`."""
     w = Writer()
-    ty = w.add("relay.TensorType", shape=w.array([]), dtype="float32", span=0)
-    for _ in range(60):
-        ty = w.add("TupleType", fields=w.array([ty, ty]), span=0)
+    shape = [] if dim is None else [w.add(dim, dtype="int32", span=0)]
+    ty = w.add("relay.TensorType", shape=w.array(shape), dtype="float32", span=0)
+    for _ in range(times):
+        ty = w.add("TupleType", fields=w.array([ty] * fields), span=0)
     v = w.add("relay.Var", vid=w.add("relay.Id", name_hint=w.string("v")), type_annotation=ty, span=0)
-    with pytest.raises(ParseError, match="more than 10000 parts"):
-        load_tvm_json(w.text({"type_key": "relay.RefCreate", "attrs": {"value": str(v), "span": "0"}}), ops=OPS)
+    return w.text({"type_key": "relay.RefCreate", "attrs": {"value": str(v), "span": "0"}})
+
+
+def test_types_with_parts_in_common_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    whole = TypeReader._type
+    monkeypatch.setattr(TypeReader, "_type", lambda self, index: (read.append(index), whole(self, index))[1])
+    (param,) = load_tvm_json(doubled(10), ops=OPS)["main"].params
+    assert sum(isinstance(part, TensorType) for part in walk(param.ty)) == 1 << 10
+    assert len(read) == 11
+    read.clear()
+    with pytest.raises(ParseError, match="types have more than 65536 parts"):
+        load_tvm_json(doubled(60), ops=OPS)
+    assert len(read) == 61
+    with pytest.raises(ParseError, match="types are nested more than 100 deep"):
+        load_tvm_json(doubled(100, fields=1), ops=OPS)
+
+
+def test_each_dim_that_is_not_known_is_one_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    (param,) = load_tvm_json(doubled(5, "tir.Any"), ops=OPS)["main"].params
+    dims = {part.shape[0] for part in walk(param.ty) if isinstance(part, TensorType)}
+    assert len(dims) == 1 << 5
+    monkeypatch.setattr("legato.ir._tvm_shared._MAX_AGAIN", 1000)
+    with pytest.raises(ParseError, match="types with dims that are not known have more than 1000 parts in common"):
+        load_tvm_json(doubled(60, "tir.Any"), ops=OPS)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"nodes": [], "root": 0}', "nonsense"])

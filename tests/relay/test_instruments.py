@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from legato import relay
-from legato.base.errors import CompileError, InternalError
+from legato.base.errors import CompileError, InternalError, UnsupportedError
 from legato.ir.module import Module
 from legato.patterns import rewrite, rule
 from legato.relay import instrument
 from legato.relay.transform import FoldConstant, PassContext, Sequential, SimplifyExpr
+from legato.transform.fold_constant import FoldConstant as Folding
 
 SUM = rule("multiply(%x, 2f) => add(%x, %x)")
 
@@ -49,6 +50,38 @@ def test_timing_has_a_line_for_each_pass() -> None:
     run(timing)
     names = [line.split(":")[0] for line in timing.render().splitlines()]
     assert names == ["sequential", "  FoldConstant", "  Sum", "all"]
+
+
+@relay.transform.module_pass(opt_level=0, name="Fail")
+def fail(mod: Any, context: Any) -> Any:
+    raise UnsupportedError("no")
+
+
+def test_passes_that_fail_are_timed_and_counted() -> None:
+    timing, rules = instrument.PassTimingInstrument(), instrument.RuleStatistics()
+    with PassContext(opt_level=3, instruments=[timing, rules]):
+        with pytest.raises(UnsupportedError):
+            Sequential([FoldConstant(), fail])(program())
+        sum_(Sequential([FoldConstant()])(program()))
+    names = [line.split(":")[0] for line in timing.render().splitlines()]
+    assert names == ["sequential", "  FoldConstant", "  Fail", "sequential", "  FoldConstant", "Sum", "all"]
+    assert all(seconds > 0 for _, _, seconds in timing.profiles)
+    assert [(name, times) for name, _, times in rules.rows] == [("Sum", 1)]
+
+
+def test_build_tells_of_passes_that_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: Any) -> Any:
+        raise UnsupportedError("no")
+
+    told: list[str] = []
+    watch = SimpleNamespace(
+        run_before_pass=lambda mod, info: told.append(info.name),
+        run_failed_pass=lambda mod, info: told.append("failed"),
+    )
+    monkeypatch.setattr(Folding, "__call__", refuse)
+    with PassContext(opt_level=3, instruments=[watch]), pytest.raises(UnsupportedError):
+        relay.build(program())
+    assert told[-2:] == ["FoldConstant", "failed"]
 
 
 def test_dumps(tmp_path: Path) -> None:

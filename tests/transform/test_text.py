@@ -15,7 +15,8 @@ from legato.base.errors import CompileError, InternalError, ParseError, Unsuppor
 from legato.ir.module import Module
 from legato.pipelines import BY_PRECISION
 from legato.transform import table
-from legato.transform._text import Option, options, read_passes, show_pass, summary
+from legato.transform._options import Option, options
+from legato.transform._text import read_passes, show_pass, summary
 from legato.transform.fold_constant import FoldConstant
 from legato.transform.fuse import Fuse
 from legato.transform.legalize import Legalize
@@ -35,7 +36,7 @@ class Plenty(Pass):
     axes: tuple[int, ...] = ()
     kept: frozenset[str] = frozenset({"exp"})
 
-    def __post_init__(self) -> None:
+    def check_options(self) -> None:
         if not self.exact and self.share < 0:
             raise UnsupportedError("no share of less than nothing", hint="take more")
 

@@ -156,7 +156,8 @@ def _answer(mod: Module, passes: Sequence[Pass], observer: Observer, args: argpa
 def _listed(used: Mapping[str, type[Pass]]) -> Answer:
     from legato.pipelines import BY_PRECISION
     from legato.transform import table
-    from legato.transform._text import options, show_pass, show_value, summary
+    from legato.transform._options import options
+    from legato.transform._text import show_pass, show_value, summary
 
     passes: list[dict[str, Any]] = []
     lines: list[tuple[str, str]] = []

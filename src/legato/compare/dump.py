@@ -3,6 +3,7 @@
     manifest.json      {"format": "legato tensors", "version": 1, "inputs": […], "tensors": […], "outputs": […]}
     0003-x2.npy        an entry's "file"; others: "name", "type", of tensors "operators", "inputs", "place"
 
+Files of type bfloat16 hold float32, which has all its values: NumPy would write two bytes of nothing in particular.
 The manifest is written last: where there is one, everything that it names is there.
 """
 
@@ -53,7 +54,7 @@ def write_dump(
         count += 1
         file = f"{count:04d}-{_ODD.sub('_', name)[:_LONGEST]}.npy"
         with open(folder / file, "wb") as out:
-            np.save(out, array, allow_pickle=False)
+            np.save(out, _readable(array), allow_pickle=False)
         return {"name": name, "type": f"{array.dtype}{list(array.shape)}", "file": file}
 
     given = [entry(name, value) for name, value in inputs.items() if isinstance(value, np.ndarray)]
@@ -72,3 +73,8 @@ def write_dump(
     text = json.dumps(manifest, indent=1)
     replace_file(folder / MANIFEST, lambda temporary: temporary.write_text(text, encoding="utf-8"))
     return between
+
+
+def _readable(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """`array` in a dtype that NumPy's files know."""
+    return array.astype(np.float32) if array.dtype.kind == "V" else array

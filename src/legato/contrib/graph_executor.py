@@ -14,7 +14,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from legato.base.errors import RunError
+from legato.base.kinds import require
 from legato.runtime.executable import Executable
+from legato.runtime.ndarray import copied_into
 from legato.runtime.session import Session
 from legato.runtime.timing import BenchmarkResult, time_evaluator
 
@@ -67,7 +69,7 @@ class GraphModule:
     def get_input(self, index: str | int, out: Any = None) -> Any:
         """The value of an input (its number, or name), copied to `out` where that is given."""
         found = self.module.get_input(index)
-        return found if out is None else found.copyto(out)
+        return found if out is None else copied_into(out, found)
 
     def get_input_index(self, name: str) -> int:
         """The number of the input called `name`; -1 if there is none."""
@@ -95,6 +97,7 @@ class GraphModule:
 
     def share_params(self, other: GraphModule, params_bytes: bytes | bytearray | Mapping[str, Any]) -> None:
         """Takes the inputs that saved parameters name from another module, in the same memory."""
+        require(isinstance(other, GraphModule), other, "share_params", "another GraphModule", RunError)
         self.module.share_params(other.module, _named_arrays(params_bytes))
 
     def __getitem__(self, key: str) -> Callable[..., Any]:

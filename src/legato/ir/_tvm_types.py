@@ -13,6 +13,7 @@ from legato.base.span import Span
 from legato.ir._json_checks import Bad, items, mapping, text
 from legato.ir._relay_metadata import NodeValues, number_in
 from legato.ir._tvm_attrs import reference
+from legato.ir._tvm_shared import Shared
 from legato.ir.expr import Constructor
 from legato.ir.types import (
     FuncType,
@@ -29,8 +30,7 @@ from legato.ir.types import (
 __all__ = ["Node", "TypeReader", "kind_of"]
 
 Node = Mapping[str, Any]
-_MAX_DEPTH: Final = 100
-_MAX_PARTS: Final = 1 << 22  # of all types and patterns, each counted as often as it occurs
+_MAX_DEPTH: Final = 100  # of spans in spans
 
 
 def kind_of(node: Node) -> str:
@@ -49,13 +49,7 @@ class TypeReader:
         self._headers: dict[str, GlobalTypeVar] = {}
         self._vars: dict[int, TypeVar] = {}
         self._spans: dict[int, Span | None] = {}
-        self._parts = 0
-
-    def count(self) -> None:
-        """Counts one more part of a type or pattern; `Bad` for too many, as nodes that share parts can stand for."""
-        self._parts += 1
-        if self._parts > _MAX_PARTS:
-            raise Bad(f"types and patterns have more than {_MAX_PARTS} parts")
+        self._shared = Shared("types")
 
     # ------------------------------------------------------------------ parts of nodes
 
@@ -129,43 +123,41 @@ class TypeReader:
 
     # ------------------------------------------------------------------ types
 
-    def type(self, index: int | None, depth: int = 0) -> Type | None:
+    def type(self, index: int | None) -> Type | None:
         """The type of that node; None for null, and for one that is left to inference. Each `?` is a dim of its own."""
-        if index is None:
-            return None
-        if depth > _MAX_DEPTH:
-            raise Bad(f"types are nested more than {_MAX_DEPTH} deep")
-        self.count()
+        return None if index is None else self._shared.read(index, lambda: self._type(index))
+
+    def _type(self, index: int) -> Type | None:
         node = self.values.node(index)
         match kind_of(node):
             case "TensorType":
                 return self._tensor(node)
             case "TupleType":
-                return TupleType(self._types(node, "fields", depth))
+                return TupleType(self._types(node, "fields"))
             case "FuncType":
                 bound = tuple(self.type_var(n) for n in self.several(node, "type_params"))
-                args = self._types(node, "arg_types", depth)
-                return FuncType(args, self._required(self.part(node, "ret_type"), depth), bound)
+                args = self._types(node, "arg_types")
+                return FuncType(args, self._required(self.part(node, "ret_type")), bound)
             case "RefType" | "RelayRefType":
-                return RefType(self._required(self.part(node, "value"), depth))
+                return RefType(self._required(self.part(node, "value")))
             case "TypeVar":
                 return self.type_var(index)
             case "GlobalTypeVar":
                 return self.header(index)
             case "TypeCall":
-                func = self._required(self.part(node, "func"), depth)
-                args = self._types(node, "args", depth)
+                func = self._required(self.part(node, "func"))
+                args = self._types(node, "args")
                 return TypeCall(func, args) if args else func
             case "IncompleteType":
                 return None
             case kind:
                 raise Bad(f"a type of kind {kind!r} cannot be read")
 
-    def _types(self, node: Node, name: str, depth: int) -> tuple[Type, ...]:
-        return tuple(self._required(n, depth) for n in self.several(node, name))
+    def _types(self, node: Node, name: str) -> tuple[Type, ...]:
+        return tuple([self._required(n) for n in self.several(node, name)])
 
-    def _required(self, index: int | None, depth: int) -> Type:
-        found = self.type(index, depth + 1)
+    def _required(self, index: int | None) -> Type:
+        found = self.type(index)
         if found is None:
             raise Bad("a type has a part that is not known")
         return found
@@ -180,6 +172,7 @@ class TypeReader:
 
     def _dim(self, index: int) -> Dim:
         if kind_of(self.values.node(index)) == "tir.Any":
+            self._shared.opened += 1
             return fresh("d")
         value = self.values.value(index)
         found = const(value) if type(value) is int else value
@@ -220,7 +213,7 @@ class TypeReader:
             found = self.values.node(n)
             if kind_of(found) != "Constructor" or n in self.constructors:
                 raise Bad(f"node {n} is no constructor of {header.name}")
-            made.append(Constructor(self.name(found), self._types(found, "inputs", 0), header, tag))
+            made.append(Constructor(self.name(found), self._types(found, "inputs"), header, tag))
             self.constructors[n] = made[-1]
         self.data[header.name] = TypeData(header, bound, tuple(made))
 

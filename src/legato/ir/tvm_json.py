@@ -23,6 +23,7 @@ from legato.ir._relay_metadata import NodeValues, number_in
 from legato.ir._relay_ops import RENAMED
 from legato.ir._text_calls import adapted_call
 from legato.ir._tvm_attrs import read_attrs
+from legato.ir._tvm_shared import Shared
 from legato.ir._tvm_types import Node, TypeReader, kind_of
 from legato.ir.clauses import Clause, Pattern, PatternConstructor, PatternTuple, PatternVar, PatternWildcard
 from legato.ir.expr import (
@@ -60,7 +61,6 @@ _PARTS: Final[Mapping[str, tuple[str, ...]]] = {
 _OF_RUNS: Final = frozenset(
     ("Executor", "Runtime", "Target", "VirtualDevice", "WorkspaceMemoryPools", "ConstantMemoryPools")
 )
-_MAX_PATTERN: Final = 100
 
 
 def module_of(value: Any, ops: Ops) -> Module:
@@ -76,6 +76,7 @@ class _Loader:
         self._values = values
         self._ops = ops
         self._types = TypeReader(values)
+        self._shared = Shared("patterns")
         self._made: dict[int, Expr] = {}
         self._clauses: dict[int, Clause] = {}
         self._vars: dict[int, Var] = {}  # by their identity in the original, which is a node
@@ -170,7 +171,7 @@ class _Loader:
         node = self._values.node(index)
         kind = kind_of(node)
         if kind == "Clause":
-            self._clauses[index] = Clause(self._pattern(number_in(node, "lhs"), 0), self._part(node, "rhs"))
+            self._clauses[index] = Clause(self._pattern(number_in(node, "lhs")), self._part(node, "rhs"))
             return
         try:
             self._made[index] = self._build[kind](index, node)
@@ -251,10 +252,10 @@ class _Loader:
         made = tuple(c for c in clauses if c is not None)
         return Match(self._part(node, "data"), made, complete, span=self._types.span(node))
 
-    def _pattern(self, index: int, depth: int) -> Pattern:
-        if depth > _MAX_PATTERN:
-            raise Bad(f"patterns are nested more than {_MAX_PATTERN} deep")
-        self._types.count()
+    def _pattern(self, index: int) -> Pattern:
+        return self._shared.read(index, lambda: self._read_pattern(index))
+
+    def _read_pattern(self, index: int) -> Pattern:
         node = self._values.node(index)
         match kind_of(node):
             case "PatternWildcard":
@@ -262,12 +263,12 @@ class _Loader:
             case "PatternVar":
                 return PatternVar(self._var(number_in(node, "var")))
             case "PatternTuple":
-                return PatternTuple(self._patterns(node, depth))
+                return PatternTuple(self._patterns(node))
             case "PatternConstructor":
                 constructor = self._types.constructor(number_in(node, "constructor"))
-                return PatternConstructor(constructor, self._patterns(node, depth))
+                return PatternConstructor(constructor, self._patterns(node))
             case kind:
                 raise Bad(f"a pattern of kind {kind!r} cannot be read")
 
-    def _patterns(self, node: Node, depth: int) -> tuple[Pattern, ...]:
-        return tuple(self._pattern(n, depth + 1) for n in self._types.several(node, "patterns"))
+    def _patterns(self, node: Node) -> tuple[Pattern, ...]:
+        return tuple([self._pattern(n) for n in self._types.several(node, "patterns")])

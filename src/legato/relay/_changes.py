@@ -11,6 +11,7 @@ import numpy as np
 from legato.base.dtype import DType
 from legato.base.dtype import dtype as as_dtype
 from legato.base.errors import CompileError
+from legato.base.kinds import require, require_integer, require_mapping
 from legato.base.node import post_order, transform
 from legato.infer.builder import Builder
 from legato.infer.infer import infer, infer_function
@@ -36,9 +37,13 @@ def ChangeBatch(data: Mapping[Var, int], batch_size: int = 16) -> Pass:
     CompileError for what is no parameter of a function, and for a dim that it does not have. TypeCheckError where
     something else, such as the shape that a reshape states, has the old batch size.
     """
+    for var, axis in require_mapping(data, "the data of ChangeBatch", "{variable: dim}").items():
+        require(isinstance(var, Var), var, "the data of ChangeBatch", "variables, from func.params")
+        require_integer(axis, f"the dim of %{var.name}")
+    size = require_integer(batch_size, "batch_size")
 
     def run(mod: IRModule, context: PassContext) -> IRModule:
-        found = {gv: _rebatched(f, data, batch_size) for gv, f in mod.functions.items() if isinstance(f, Function)}
+        found = {gv: _rebatched(f, data, size) for gv, f in mod.functions.items() if isinstance(f, Function)}
         known = {p for f in mod.functions.values() if isinstance(f, Function) for p in f.params}
         unknown = [var for var in data if var not in known]
         if unknown:

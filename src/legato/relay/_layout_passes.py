@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError, TypeCheckError
+from legato.base.kinds import require, require_mapping, require_sequence
 from legato.infer.infer import infer
 from legato.ir.attrs import make_attrs
 from legato.ir.expr import Call, Expr
@@ -117,7 +118,11 @@ def ConvertLayout(desired_layouts: Mapping[str, Sequence[str]]) -> Pass:
     is converted by its rule (`register_convert_op_layout`) if it has one; CompileError where it has no layout and no
     rule.
     """
-    desired = {name: tuple(map(str, layouts)) or ("",) for name, layouts in desired_layouts.items()}
+    wanted = '{"nn.conv2d": ["NHWC", "default"]}'
+    desired = {}
+    for name, layouts in require_mapping(desired_layouts, "desired_layouts", wanted).items():
+        require(isinstance(name, str), name, "desired_layouts", "names of operators")
+        desired[name] = tuple(map(str, require_sequence(layouts, f"the layouts of {name}", "a list of them"))) or ("",)
 
     def conversion() -> Change:
         rules = rules_of(CONVERT)

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from legato.base.kinds import require_sequence
 from legato.base.node import transform
 from legato.ir.expr import Call, Expr, Function, Var
 from legato.ir.types import TensorType
 from legato.ir.visit import free_vars
 from legato.ops.linalg import dense
 from legato.ops.transpose import transpose
-from legato.relay._passes import FunctionPass, Pass, PassContext, PassInfo
+from legato.relay._parameters import of_parameters
+from legato.relay._passes import Pass
 from legato.relay._steps import of_steps
-from legato.relay.module import IRModule
 from legato.transform.canonicalize_cast import CanonicalizeCast as SplitCasts
 from legato.transform.combine_batch_matmul import CombineBatchMatmul
 from legato.transform.combine_conv2d import CombineConv2D
@@ -121,14 +122,11 @@ def SimplifyFCTranspose(target_weights: Iterable[str]) -> Pass:
     """nn.dense(x, transpose(w)), for parameters w of these names, takes the transposed weight as a parameter "w.T".
 
     The new parameters come last; those that nothing uses any more are gone. (`analysis.search_fc_transpose` has the
-    names.)
+    names.) CompileError for a function that the program calls.
     """
-    names = frozenset(target_weights)
+    names = frozenset(require_sequence(target_weights, "target_weights", "a list of names of parameters"))
 
-    def run(func: Function, mod: IRModule, context: PassContext) -> Function:
-        return _transposed(func, names)
-
-    return FunctionPass(run, PassInfo(4, "SimplifyFCTranspose", ("DeadCodeElimination",)))
+    return of_parameters("SimplifyFCTranspose", lambda func: _transposed(func, names))
 
 
 def _transposed(func: Function, names: frozenset[str]) -> Function:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, SupportsIndex
 
 from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError
+from legato.base.kinds import require, require_integer, require_sequence
 from legato.infer.infer import infer
 from legato.ir.expr import Function
 from legato.ir.module import Module
@@ -51,8 +52,8 @@ class PassContext:
     `Sequential` runs a pass whose level is at most `opt_level`, or that is in `required_pass`, and not in
     `disabled_pass`; so does `relay.build`, which has CompileError for passes that it cannot do without, or does not
     run. `instruments` are objects with some of the methods enter_pass_ctx(), exit_pass_ctx(), should_run(mod, info),
-    run_before_pass(mod, info) and run_after_pass(mod, info). CompileError for a configuration that is not known
-    (`list_configs`).
+    run_before_pass(mod, info), run_after_pass(mod, info) and run_failed_pass(mod, info). CompileError for a
+    configuration that is not known (`list_configs`).
     """
 
     opt_level: int = 2
@@ -181,7 +182,11 @@ class Pass(ABC):
         if not all(context.tell("should_run", mod, self.info)):
             return mod
         context.tell("run_before_pass", mod, self.info)
-        found: Any = self.transform(mod, context)
+        try:
+            found: Any = self.transform(mod, context)
+        except BaseException:
+            context.tell("run_failed_pass", mod, self.info)
+            raise
         new = IRModule(found) if isinstance(found, Module) else found  # a function of one's own may give either
         context.tell("run_after_pass", new, self.info)
         return new
@@ -267,10 +272,16 @@ def pass_of(
     """`pass_func`, or a class with `method`, as a pass of this kind; without either, the decorator that makes one."""
     if opt_level is None:
         raise CompileError("a pass needs its opt_level", hint="write @function_pass(opt_level=1)")
-    level = opt_level
+    level = require_integer(opt_level, "opt_level")
+    require(name is None or isinstance(name, str), name, "name", "the name of a pass")
+    before = require_sequence(required or (), "required", "a list of names of passes")
 
     def make(target: Any) -> Any:
-        info = PassInfo(level, name or target.__name__, tuple(required or ()), traceable)
+        require(callable(target), target, "a pass", "a function, or a class")
+        called = name or getattr(target, "__name__", "")
+        if not called:
+            raise CompileError(f"{target!r:.80} has no name", hint="write @function_pass(opt_level=1, name=…)")
+        info = PassInfo(level, called, before, traceable)
         if not isinstance(target, type):
             return kind(target, info)
         if not hasattr(target, method):

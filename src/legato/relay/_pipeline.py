@@ -82,7 +82,11 @@ class _Watched(Pass):
                 return mod
             raise CompileError(f"an instrument forbids pass {self._info.name}", hint="code is made of its result")
         self._tell("run_before_pass", mod)
-        new = self._step(mod)
+        try:
+            new = self._step(mod)
+        except BaseException:
+            self._tell("run_failed_pass", mod)
+            raise
         self._tell("run_after_pass", new)
         return new
 

@@ -7,13 +7,15 @@ from dataclasses import replace
 
 from legato.base import dtype as dt
 from legato.base.errors import CompileError
+from legato.base.kinds import require, require_integer, require_sequence
 from legato.base.node import transform
 from legato.ir.expr import Call, Expr, Function, Var
 from legato.ir.types import TensorType, tensor_type
 from legato.ir.visit import free_vars
-from legato.relay._passes import FunctionPass, Pass, PassContext, PassInfo
+from legato.relay._parameters import of_parameters
+from legato.relay._passes import Pass
 from legato.relay._steps import of_steps
-from legato.relay.module import IRModule
+from legato.relay.analysis._sparse import block_of
 from legato.transform._sparse import dense_data, odd_kernel, sparse_conv, sparse_product
 from legato.transform.conv2d_to_sparse import Conv2DToSparse
 
@@ -28,6 +30,7 @@ def DenseToSparse(weight_name: Iterable[str], weight_shape: Iterable[Sequence[in
 
     A shape is that of "w.data" (blocks, height, width), then the extents of the others, as `analysis.sparse_dense`
     finds it. The new parameters come last; those that nothing uses any more are gone.
+    CompileError for a function that the program calls.
     """
     shapes = _shapes(weight_name, weight_shape, (5,))
 
@@ -56,14 +59,21 @@ def Conv2dToSparse(
 
 def Conv2dToSparse2(layout: str, kernel_size: int, blocksize: tuple[int, int], sparsity_threshold: float) -> Pass:
     """Convolutions with constant filters become sparse ones where the blocks that are not zero leave out this part."""
-    height, width = blocksize
+    height, width = block_of(blocksize)
     step = Conv2DToSparse(height, width, sparsity_threshold, layout, kernel_size)
     return of_steps("Conv2dToSparse2", 5, (step,))
 
 
 def _shapes(names: Iterable[str], shapes: Iterable[Sequence[int]], counts: Sequence[int]) -> Shapes:
-    listed = [(str(n), tuple(int(d) for d in s)) for n, s in zip(names, shapes, strict=True)]
-    for name, shape in listed:
+    called = require_sequence(names, "weight_name", "a list of names of parameters")
+    given = require_sequence(shapes, "weight_shape", "a list of shapes, one for each name")
+    require(len(called) == len(given), given, "weight_shape", f"{len(called)} shapes, one for each name")
+    listed = []
+    for name, extents in zip(called, given, strict=True):
+        require(isinstance(name, str), name, "weight_name", "names of parameters")
+        what = f"the shape of {name}"
+        shape = tuple(require_integer(n, what) for n in require_sequence(extents, what, "a list of numbers"))
+        listed.append((name, shape))
         if len(shape) not in counts:
             wanted = " or ".join(map(str, counts))
             raise CompileError(f"the shape of {name} has {len(shape)} numbers, {list(shape)}, wanted {wanted}",
@@ -72,10 +82,7 @@ def _shapes(names: Iterable[str], shapes: Iterable[Sequence[int]], counts: Seque
 
 
 def _of_parameters(name: str, shapes: Shapes, made: Change) -> Pass:
-    def run(func: Function, mod: IRModule, context: PassContext) -> Function:
-        return _changed(func, shapes, made)
-
-    return FunctionPass(run, PassInfo(4, name, ("DeadCodeElimination",)))
+    return of_parameters(name, lambda func: _changed(func, shapes, made))
 
 
 def _changed(func: Function, shapes: Shapes, made: Change) -> Function:
@@ -85,7 +92,7 @@ def _changed(func: Function, shapes: Shapes, made: Change) -> Function:
         weight = node.args[1] if isinstance(node, Call) and len(node.args) > 1 else None
         if not isinstance(node, Call) or not isinstance(weight, Var) or weight not in func.params:
             return None
-        if weight.name not in shapes:
+        if weight.name not in shapes or not isinstance(weight.ty, TensorType):
             return None
         matrix = matrices.get(weight) or _parameters(weight, shapes[weight.name])
         new = made(node, matrix)

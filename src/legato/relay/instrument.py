@@ -46,6 +46,9 @@ class PassInstrument:
     def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
         """The pass has run, and gave `mod`."""
 
+    def run_failed_pass(self, mod: IRModule, info: PassInfo) -> None:
+        """The pass, given `mod`, has raised. (Relay's instruments are not told.)"""
+
 
 def pass_instrument(cls: type | None = None) -> Any:
     """A decorator: a class with some of the methods of `PassInstrument`. CompileError for one with none of them."""
@@ -58,7 +61,7 @@ def pass_instrument(cls: type | None = None) -> Any:
 
 
 class PassTimingInstrument(PassInstrument):
-    """Times passes: `render()`, within the context or behind it, is a table of all that ran."""
+    """Times passes: `render()`, within the context or behind it, is a table of all that ran, those that failed too."""
 
     def __init__(self) -> None:
         self.profiles: list[tuple[int, str, float]] = []  # depth, name, seconds
@@ -76,6 +79,8 @@ class PassTimingInstrument(PassInstrument):
         at, start = self._open.pop()
         depth, name, _ = self.profiles[at]
         self.profiles[at] = depth, name, time.perf_counter() - start
+
+    run_failed_pass = run_after_pass  # what it took is taken
 
     def render(self) -> str:
         """A line for each pass, those that others ran behind them and indented, in milliseconds."""
@@ -174,6 +179,8 @@ class RuleStatistics(PassInstrument):
 
     def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
         self._tally.end(info.name)
+
+    run_failed_pass = run_after_pass
 
     def render(self) -> str:
         """A line for each rule: times, pass, rule, line of source."""

@@ -11,6 +11,7 @@ from inspect import signature
 from typing import Any, Final
 
 from legato.base.errors import CompileError, UnsupportedError
+from legato.base.kinds import require_integer, require_sequence
 from legato.infer.infer import infer_function
 from legato.ir.expr import Expr, Function
 from legato.ir.types import Type
@@ -217,8 +218,9 @@ class Sequential(Pass):
         name: str = "sequential",
         required: Sequence[str] | None = None,
     ) -> None:
-        self.passes = tuple(passes or ())
-        self.info = PassInfo(opt_level, name, tuple(required or ()))
+        self.passes = require_sequence(passes or (), "the passes of a sequence", "a list of passes")
+        before = require_sequence(required or (), "required", "a list of names of passes")
+        self.info = PassInfo(require_integer(opt_level, "opt_level"), name, before)
 
     def transform(self, mod: IRModule, context: PassContext) -> IRModule:
         for step in self.passes:

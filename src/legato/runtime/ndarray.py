@@ -7,13 +7,14 @@ from typing import Any, Final
 import numpy as np
 
 from legato.base import dtype as dt
-from legato.base.arrays import as_array
+from legato.base.arrays import as_array, kind_of
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.base.errors import CompileError, RunError
 from legato.runtime.values import Data, set_constructor, set_fields
 
-__all__ = ["CPU", "Device", "NDArray", "Tensor", "array", "cpu", "device", "empty", "require_cpu", "tensor", "wrapped"]
+__all__ = ["CPU", "Device", "NDArray", "Tensor", "array", "copied_into", "cpu", "device", "empty", "require_cpu",
+           "require_target", "tensor", "wrapped"]  # fmt: skip
 
 # Kinds of devices by the names that programs have for them, and their numbers (`DLDeviceType`).
 _KINDS: Final = {"cpu": 1, "llvm": 1, "c": 1, "cuda": 2, "gpu": 2, "nvptx": 2, "opencl": 4, "cl": 4, "vulkan": 7,
@@ -75,11 +76,27 @@ class NDArray(np.ndarray):
         if isinstance(target, Device):
             require_cpu(target)
             return self.copy()
-        wrapped(target).copyfrom(self)
-        return target
+        return copied_into(target, self)
 
 
 Tensor = NDArray
+
+
+def copied_into(target: Any, source: Any) -> Any:
+    """`target`, an array, with the elements of `source`; RunError for what is no array, of which NumPy would fill a
+    copy, and for one of another shape or that is read-only."""
+    require_target(target)
+    target.view(NDArray).copyfrom(source)
+    return target
+
+
+def require_target(target: object) -> None:
+    """RunError for what nothing can be written into."""
+    if not isinstance(target, np.ndarray):
+        hint = "t.numpy() is that of a tensor t"
+        raise RunError(f"nothing can be written into this {kind_of(target)}, wanted an array\n  hint: {hint}")
+    if not target.flags.writeable:
+        raise RunError("nothing can be written into this array: it is read-only")
 
 
 def cpu(index: int = 0) -> Device:

@@ -16,8 +16,9 @@ import numpy as np
 from legato.base.arrays import as_array
 from legato.base.dtype import dtype
 from legato.base.errors import RunError
+from legato.base.kinds import integer, require, require_mapping
 from legato.runtime.executable import Executable
-from legato.runtime.ndarray import CPU, Device, NDArray, require_cpu, wrapped
+from legato.runtime.ndarray import CPU, Device, NDArray, copied_into, require_cpu, require_target, wrapped
 from legato.runtime.program import TensorInfo
 from legato.runtime.timing import BenchmarkResult, time_evaluator
 
@@ -59,9 +60,9 @@ class Session:
         """How many inputs there are."""
         return len(self._arguments)
 
-    def get_input_index(self, name: str) -> int:
+    def get_input_index(self, name: object) -> int:
         """The number of the input called `name`; -1 if there is none."""
-        return self._numbers.get(name, -1)
+        return self._numbers.get(name, -1) if isinstance(name, str) else -1
 
     def get_input_info(self) -> tuple[dict[str, tuple[Any, ...]], dict[str, str]]:
         """Shapes and dtypes of the inputs that are tensors, by name; dims that are no numbers, as text."""
@@ -106,19 +107,21 @@ class Session:
 
     def load_params(self, params: Mapping[str, Any]) -> None:
         """Sets the inputs that `params` names. Names that are no inputs' are passed over: constants were folded."""
+        require_mapping(params, "parameters", "arrays by name", RunError)
         for name, value in params.items():
             if name in self._numbers:
                 self.set_input(name, value)
 
     def share_params(self, other: Session, params: Mapping[str, Any]) -> None:
         """Takes the inputs that `params` names from another session, in the same memory. RunError where it has none."""
-        for name in params:
+        require(isinstance(other, Session), other, "share_params", "another session", RunError)
+        for name in require_mapping(params, "parameters", "arrays by name", RunError):
             if name in self._numbers:
                 self.set_input_zero_copy(name, other.get_input(name))
 
     def _number(self, key: str | int) -> int:
-        n = self._numbers.get(key, -1) if isinstance(key, str) else key
-        if not 0 <= n < len(self._arguments):
+        n = self._numbers.get(key) if isinstance(key, str) else integer(key)
+        if n is None or not 0 <= n < len(self._arguments):
             raise RunError(f"there is no input {key!r}; there are {', '.join(map(str, self._arguments)) or 'none'}")
         return n
 
@@ -140,16 +143,17 @@ class Session:
         found = self._outputs[index]
         if out is None:
             return found
-        wrapped(np.asarray(out)).copyfrom(found)
-        return out
+        return copied_into(out, found)
 
     def set_output_zero_copy(self, index: int, out: Any) -> None:
         """Has calls write output `index` into the array `out`."""
         self._require_output(index)
-        self._places[self._results[index].name] = np.asarray(out)
+        require_target(out)
+        self._places[self._results[index].name] = out
 
     def _require_output(self, index: int) -> None:
-        if not 0 <= index < len(self._results):
+        n = integer(index)
+        if n is None or not 0 <= n < len(self._results):
             raise RunError(f"there is no output {index!r}; there are {', '.join(map(str, self._results)) or 'none'}")
 
     # ------------------------------------------------------------------ calls

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 from legato.base.errors import ArtifactError, RunError
+from legato.base.kinds import integer, require
 from legato.runtime.entry import Entry
 from legato.runtime.executable import Executable as Program
 from legato.runtime.module import Module
@@ -99,6 +100,7 @@ class VirtualMachine:
         self._outputs: Any = None
 
     def _function(self, name: str) -> Entry:
+        require(isinstance(name, str), name, "the function to call", "its name", RunError)
         if name not in self._functions:
             self._functions[name] = Entry.of(name, self._exec.entry(name))
         return self._functions[name]
@@ -117,8 +119,8 @@ class VirtualMachine:
         if len(args) + 2 * len(kwargs) != 2:
             raise RunError("set_one_input sets one argument: its number or name and value, or name=value")
         key, value = args or next(iter(kwargs.items()))
-        n = self.get_input_index(key, func_name) if isinstance(key, str) else int(key)
-        if not 0 <= n < len(function.names):
+        n = self.get_input_index(key, func_name) if isinstance(key, str) else integer(key)
+        if n is None or not 0 <= n < len(function.names):
             raise RunError(f"{func_name} takes {', '.join(function.names)}; there is no argument {key!r}")
         given = list(self._inputs.get(func_name, (None,) * len(function.names)))
         given[n] = value

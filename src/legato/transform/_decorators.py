@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields, make_dataclass
-from inspect import Parameter, getdoc, signature
+from functools import partial
+from inspect import Parameter, getdoc, isfunction, ismethod, signature
 from typing import Any, ClassVar, Final, get_type_hints, overload
 
 from legato.base.errors import CompileError, LegatoError
@@ -20,6 +21,7 @@ from legato.infer.infer import infer
 from legato.ir.expr import Function
 from legato.ir.module import Module
 from legato.ir.verify import verify
+from legato.transform._options import option_of
 from legato.transform.pass_ import Pass
 
 __all__ = ["MadePass", "function_pass", "module_pass"]
@@ -95,9 +97,12 @@ def _maker(how: Callable[..., Module], function: Any, name: str | None, rounds: 
 
 def _made(how: Callable[..., Module], function: Callable[..., Any], name: str | None, rounds: bool) -> MadePass:
     """An instance of a class of its own, so that it has fields, and a name, as all passes do."""
-    called = name or function.__name__.strip("_").replace("_", "-")
-    if not _NAME.fullmatch(called):
+    own = _written(function)
+    called = own.__name__.strip("_").replace("_", "-") if name is None and hasattr(own, "__name__") else name
+    if not isinstance(called, str) or not _NAME.fullmatch(called):
         raise CompileError(f"{called!r} is no name of a pass", hint="words with hyphens: name='fold-my-constants'")
+    if not isinstance(rounds, bool):
+        raise CompileError(f"pass {called}: rounds is {rounds!r:.80}, wanted True or False")
 
     def body(mod: Module, **options: Any) -> Module:
         try:
@@ -116,8 +121,8 @@ def _made(how: Callable[..., Module], function: Callable[..., Any], name: str | 
         _options(function, called),
         bases=(MadePass,),
         namespace={
-            "name": called, "rounds": rounds, "body": staticmethod(body), "__doc__": getdoc(function) or f"{called}.",
-            "__module__": function.__module__,
+            "name": called, "rounds": rounds, "body": staticmethod(body), "__doc__": getdoc(own) or f"{called}.",
+            "__module__": own.__module__,
         },
         frozen=True,
     )  # fmt: skip
@@ -131,20 +136,47 @@ def _verified(mod: Module) -> Module:
     return mod
 
 
+def _written(function: Any) -> Any:
+    """The function whose name, text and types a pass has: of a partial one, the one that it is of. CompileError for
+    what cannot be called, and for a class."""
+    if not callable(function) or isinstance(function, type):
+        got = f"the class {function.__name__}" if isinstance(function, type) else repr(function)
+        raise CompileError(f"{got:.80} is no function", hint="a pass is a function, decorated: @function_pass")
+    while isinstance(function, partial):
+        function = function.func
+    return function
+
+
 def _options(function: Callable[..., Any], called: str) -> list[tuple[str, Any, Any]]:
-    """Name, type and default of each keyword-only parameter."""
-    own = [p for p in signature(function).parameters.values() if p.kind is Parameter.KEYWORD_ONLY]
-    hints = get_type_hints(function) if own else {}
-    found = []
-    for parameter in own:
-        if parameter.name in (*dir(MadePass), "name", "body"):
-            message = f"option {parameter.name} of pass {called} is what passes have"
-            raise CompileError(message, hint="call it otherwise")
-        if parameter.default is Parameter.empty or parameter.name not in hints:
-            message = f"option {parameter.name} of pass {called} needs a type and a default"
-            raise CompileError(message, hint=f"write {parameter.name}: int = 0, say")
-        found.append((parameter.name, hints[parameter.name], parameter.default))
-    return found
+    """Name, type and default of each keyword-only parameter; what a partial function binds is none if it is not one of
+    the function that it is of."""
+    try:
+        own = [p for p in signature(function).parameters.values() if p.kind is Parameter.KEYWORD_ONLY]
+        inner = signature(_written(function)).parameters
+        own = [p for p in own if p.name in inner and inner[p.name].kind is Parameter.KEYWORD_ONLY]
+        hints = _hints(_written(function)) if own else {}
+    except (ValueError, TypeError, NameError, SyntaxError) as error:
+        raise CompileError(f"pass {called}: its parameters cannot be looked up: {error}") from error
+    return [_option(parameter, hints, called) for parameter in own]
+
+
+def _hints(function: Any) -> dict[str, Any]:
+    """The types of parameters: of an object that can be called, those of its method."""
+    return get_type_hints(function if isfunction(function) or ismethod(function) else type(function).__call__)
+
+
+def _option(parameter: Parameter, hints: Mapping[str, Any], called: str) -> tuple[str, Any, Any]:
+    name = parameter.name
+    if name in (*dir(MadePass), "name", "body"):
+        raise CompileError(f"option {name} of pass {called} is what passes have", hint="call it otherwise")
+    if parameter.default is Parameter.empty or name not in hints:
+        message = f"option {name} of pass {called} needs a type and a default"
+        raise CompileError(message, hint=f"write {name}: int = 0, say")
+    option = option_of(name, parameter.default, hints[name])
+    if option is None:
+        hint = "bool, int, float, str, or tuple[T, ...] or frozenset[T] of such"
+        raise CompileError(f"option {name} of pass {called} has the type {parameter.annotation}", hint=hint)
+    return name, hints[name], option.required(parameter.default, called)
 
 
 def _place(error: Exception) -> str | None:

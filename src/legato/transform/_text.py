@@ -10,77 +10,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from difflib import get_close_matches
 from types import MappingProxyType
-from typing import Any, Final, get_args, get_origin, get_type_hints
+from typing import Any
 
 from legato.base.dataclass import dataclass
-from legato.base.errors import CompileError, InternalError
+from legato.base.errors import CompileError
 from legato.base.lexer import Token, number, quote
 from legato.base.tokens import TokenStream
 from legato.transform._decorators import MadePass
+from legato.transform._options import Option, options
 from legato.transform._table import table
 from legato.transform.pass_ import Pass
 
-__all__ = ["Option", "options", "read_passes", "show_pass", "show_value", "summary"]
-
-_KINDS: Final[Mapping[Any, tuple[str, str]]] = MappingProxyType({
-    bool: ("true or false", "true or false"),
-    int: ("an integer", "integers"),
-    float: ("a number", "numbers"),
-    str: ("a string", "strings"),
-})  # fmt: skip
-_LISTS: Final = (tuple, frozenset)
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """An option of a pass: its name in text, the field that it is, and its default. Its values are of the type `kind`,
-    one of `_KINDS`, or tuples or sets of such, as `whole` says."""
-
-    name: str
-    field: str
-    default: Any
-    kind: Any
-    whole: Any = None
-
-    @property
-    def wanted(self) -> str:
-        """What its values are, in words."""
-        return _KINDS[self.kind][0] if self.whole is None else f"a list of {_KINDS[self.kind][1]}"
-
-    def converted(self, value: Any) -> Any:
-        """A value as the field has it. TypeError where it is of another kind."""
-        if self.whole is None:
-            return _converted(value, self.kind)
-        if not isinstance(value, list):
-            raise TypeError
-        return self.whole(_converted(item, self.kind) for item in value)
-
-
-def options(of: type[Pass]) -> Mapping[str, Option]:
-    """The options of a pass by name. InternalError for a field whose values cannot be written."""
-    own: Any = of
-    found = {f.name.replace("_", "-"): f for f in fields(own)}
-    kinds = get_type_hints(of) if found else {}
-    return {name: _option(of, name, f.name, f.default, kinds[f.name]) for name, f in found.items()}
-
-
-def _option(of: type[Pass], name: str, field: str, default: Any, kind: Any) -> Option:
-    whole = get_origin(kind)
-    kind = kind if whole is None else get_args(kind)[0]
-    if kind not in _KINDS or whole not in (None, *_LISTS):
-        raise InternalError(f"option {name} of pass {of.name} has values that cannot be written")
-    return Option(name, field, default, kind, whole)
-
-
-def _converted(value: Any, kind: type) -> Any:
-    if kind is float and type(value) is int and abs(value) <= sys.float_info.max:
-        return float(value)
-    if type(value) is not kind:
-        raise TypeError
-    return value
+__all__ = ["read_passes", "show_pass", "show_value", "summary"]
 
 
 def summary(of: type[Pass]) -> str:

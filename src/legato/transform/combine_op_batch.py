@@ -34,7 +34,7 @@ class CombineOpBatch(CombineParallel):
     op: str = "nn.dense"
     batch_op: str = "nn.batch_matmul"
 
-    def __post_init__(self) -> None:
+    def check_options(self) -> None:
         if (self.op, self.batch_op) != ("nn.dense", "nn.batch_matmul") and not self._is_elementwise():
             hint = "nn.dense becomes nn.batch_matmul, elementwise operators without attributes become themselves"
             raise UnsupportedError(f"{self.op} as {self.batch_op} of a batch is not supported", hint=hint)

@@ -37,7 +37,7 @@ class Conv2DToSparse(FunctionPass):
     layout: str = ""  # of the data; "": any
     kernel_size: int = 0  # 0: any
 
-    def __post_init__(self) -> None:
+    def check_options(self) -> None:
         require_blocks(self.height, self.width, self.sparsity)
 
     def function(self, func: Function, mod: Module) -> Function:

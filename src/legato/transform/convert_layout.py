@@ -60,7 +60,7 @@ class ConvertLayout(FunctionPass):
     layouts: tuple[str, ...] = ("nn.conv2d:NHWC",)
     skip_layers: frozenset[int] = frozenset()
 
-    def __post_init__(self) -> None:
+    def check_options(self) -> None:
         _desired(self.layouts)
         if any(n < 0 for n in self.skip_layers):
             raise CompileError(f"skip_layers has {min(self.skip_layers)}", hint="convolutions are counted from 0")

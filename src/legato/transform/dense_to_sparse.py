@@ -33,7 +33,7 @@ class DenseToSparse(FunctionPass):
     width: int = 1
     sparsity: float = 0.8  # the part of a weight that is in blocks of zeros, at least
 
-    def __post_init__(self) -> None:
+    def check_options(self) -> None:
         require_blocks(self.height, self.width, self.sparsity)
 
     def function(self, func: Function, mod: Module) -> Function:

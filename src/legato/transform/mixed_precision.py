@@ -68,7 +68,7 @@ class MixedPrecision(Pass):
     narrow_output: bool = False
     strict: bool = False
 
-    def __post_init__(self) -> None:
+    def check_options(self) -> None:
         if self.dtype not in NARROW:
             raise UnsupportedError(f"mixed precision of {self.dtype}", hint=f"there are {' and '.join(NARROW)}")
 

@@ -33,7 +33,7 @@ class NestConcats(FunctionPass):
     most: int = 64
     each: int = 32
 
-    def __post_init__(self) -> None:
+    def check_options(self) -> None:
         if not 2 <= self.each <= self.most:
             raise CompileError(f"concatenations of {self.each}, {self.most} at most", hint="each is 2 up to most")
 

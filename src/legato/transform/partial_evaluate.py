@@ -41,7 +41,7 @@ class PartialEvaluate(Pass):
     name = "partial-evaluate"
     fuel: int = 20_000
 
-    def __post_init__(self) -> None:
+    def check_options(self) -> None:
         if self.fuel < 0:
             raise CompileError(f"fuel is {self.fuel}, wanted a number of nodes")
 

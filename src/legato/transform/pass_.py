@@ -17,12 +17,14 @@ from legato.base.tally import Tally
 from legato.ir.expr import Function
 from legato.ir.module import Module
 from legato.transform._external import is_own
+from legato.transform._options import require_options
 
 __all__ = ["FunctionPass", "Observer", "Pass", "run"]
 
 
 class Pass(ABC):
-    """A transformation of modules. Subclasses are frozen dataclasses whose fields are the options.
+    """A transformation of modules. Subclasses are frozen dataclasses whose fields are the options: one of another kind
+    than its annotation is a CompileError.
 
     A pass never mutates, prints or times; it returns the same module where nothing changed.
 
@@ -34,6 +36,13 @@ class Pass(ABC):
     name: ClassVar[str]
     rounds: ClassVar[bool] = False
     keeps_meaning: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        require_options(self)
+        self.check_options()
+
+    def check_options(self) -> None:  # noqa: B027  # most have nothing to say
+        """CompileError for options that mean nothing; each of them is of its kind."""
 
     @abstractmethod
     def __call__(self, mod: Module) -> Module:

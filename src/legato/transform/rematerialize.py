@@ -49,7 +49,7 @@ class Rematerialize(FunctionPass):
     name = "rematerialize"
     extra: float = 0.1
 
-    def __post_init__(self) -> None:
+    def check_options(self) -> None:
         if not 0 <= self.extra < float("inf"):
             raise CompileError(f"extra is {self.extra}, wanted a share of the work: 0.1, say")
 

@@ -15,12 +15,13 @@ from typing import Any
 
 from legato.base.errors import RunError
 from legato.base.files import replace_file
+from legato.base.kinds import integer
 from legato.compare.dump import write_dump
 from legato.contrib.graph_executor import GraphModule, require_graph_of
 from legato.relay._executors.debug_session import DebugSession
 from legato.relay._executors.executor_factory import ExecutorFactoryModule
 from legato.runtime.executable import Executable
-from legato.runtime.ndarray import wrapped
+from legato.runtime.ndarray import copied_into, wrapped
 from legato.runtime.profiling import Report, profiled, require_no_collectors
 from legato.runtime.session import Session
 from legato.runtime.timing import BenchmarkResult
@@ -65,7 +66,7 @@ class GraphModuleDebug(GraphModule):
     def debug_get_output(self, node: str | int, out: Any = None) -> Any:
         """The tensor of a node (its name in the graph, or its number among those that compute), or an input by name."""
         found = self.module.value_of(node)
-        return found if out is None else wrapped(out).copyfrom(found)
+        return found if out is None else copied_into(out, found)
 
     def get_node_output(self, node: str | int) -> Any:
         """As `debug_get_output`."""
@@ -91,9 +92,10 @@ class GraphModuleDebug(GraphModule):
     ) -> BenchmarkResult:
         """How long launch `index` takes, in the order of `run_individual`."""
         taken = self.run_individual(number, repeat, min_repeat_ms)
-        if not 0 <= index < len(taken):
-            raise RunError(f"there is no launch {index}; there are {len(taken)}")
-        return BenchmarkResult(taken[index])
+        n = integer(index)
+        if n is None or not 0 <= n < len(taken):
+            raise RunError(f"there is no launch {index!r}; there are {len(taken)}")
+        return BenchmarkResult(taken[n])
 
     def profile(self, collectors: Any = None, **input_dict: Any) -> Report:
         """What each kernel takes. (`legato profile` compares that with what the machine can do.)"""

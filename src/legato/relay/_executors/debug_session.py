@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from legato.base.errors import RunError
+from legato.base.kinds import integer
 from legato.compare.tensors import Step, Tensors, every_tensor
 from legato.driver import CompileOptions
 from legato.ir.module import Module
@@ -62,7 +63,8 @@ class DebugSession(Session):
         if isinstance(node, str) and self.get_input_index(node) >= 0:
             return self.get_input(node)
         names = [t.name for step in self.steps for t in step.outputs]
-        name = names[node] if isinstance(node, int) and 0 <= node < len(names) else node
-        if name not in self.tensors:
+        number = integer(node)
+        name = names[number] if number is not None and 0 <= number < len(names) else node
+        if not isinstance(name, str) or name not in self.tensors:
             raise RunError(f"there is no tensor {node!r}; there are {', '.join(names) or 'none'}")
-        return wrapped(self.tensors[str(name)])
+        return wrapped(self.tensors[name])

@@ -9,11 +9,13 @@ import numpy as np
 
 from legato.base.arrays import as_array
 from legato.base.errors import TypeCheckError
+from legato.base.kinds import require, require_integer, require_mapping, require_sequence
 from legato.base.node import post_order
 from legato.ir.expr import Call, Expr, Var
 from legato.ir.op import Op
+from legato.ir.types import TensorType
 
-__all__ = ["SparseAnalysisResult", "replaced", "weights"]
+__all__ = ["SparseAnalysisResult", "block_of", "replaced", "weights"]
 
 Array = np.ndarray[Any, Any]
 
@@ -25,8 +27,21 @@ class SparseAnalysisResult(NamedTuple):
     weight_shape: list[list[int]]
 
 
+def block_of(size: Any) -> tuple[int, int]:
+    """Height and width of blocks, as they are given. CompileError for anything but two integers."""
+    found = require_sequence(size, "the size of blocks", "(height, width)")
+    require(len(found) == 2, size, "the size of blocks", "(height, width)")
+    height, width = (require_integer(n, "the size of blocks", "two integers") for n in found)
+    return height, width
+
+
 def weights(expr: Expr, op_name: str, params: Mapping[str, Any]) -> Iterator[tuple[str, Call, Array]]:
-    """The parameters that calls of an operator have as weights: name, first of these calls, array."""
+    """The parameters that calls of an operator have as weights: name, first of these calls, array.
+
+    TypeCheckError for arrays of another rank, CompileError for what is no expression or has no parameters.
+    """
+    require(isinstance(expr, Expr), expr, "the program", "an expression")
+    require_mapping(params, "parameters", "arrays by name")
     found: dict[str, Call] = {}
     for node in post_order([expr]):
         if isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == op_name:
@@ -34,7 +49,10 @@ def weights(expr: Expr, op_name: str, params: Mapping[str, Any]) -> Iterator[tup
             if isinstance(weight, Var) and weight.name in params:
                 found.setdefault(weight.name, node)
     for name, call in found.items():
-        yield name, call, as_array(params[name], f"parameter {name!r}", TypeCheckError)
+        array, ty = as_array(params[name], f"parameter {name!r}", TypeCheckError), call.args[1].ty
+        if isinstance(ty, TensorType) and array.ndim != ty.rank:
+            raise TypeCheckError(f"parameter {name!r} is {array.dtype}{list(array.shape)}, wanted {ty}")
+        yield name, call, array
 
 
 def replaced(

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from legato.base.kinds import require_number
 from legato.ir.expr import Expr
-from legato.relay.analysis._sparse import SparseAnalysisResult, replaced, weights
+from legato.relay.analysis._sparse import SparseAnalysisResult, block_of, replaced, weights
 
 __all__ = ["SparseAnalysisResult", "process_params"]
 
@@ -30,7 +31,8 @@ def process_params(
     """
     from legato.transform._sparse import blocks_of, conv_matrix, has_blocks  # on use: analyses need no passes
 
-    height, width = block_size
+    height, width = block_of(block_size)
+    least = require_number(sparsity_threshold, "sparsity_threshold")
     found = {}
     for name, call, weight in weights(expr, "nn.conv2d", params):
         kernel_layout = call.attrs.kernel_layout
@@ -42,7 +44,7 @@ def process_params(
             continue
         blocks = blocks_of(matrix, height, width)
         sparsity = np.mean(weight == 0) if kernel_size == 1 else 1 - blocks.data.size / weight.size
-        if sparsity >= sparsity_threshold:
+        if sparsity >= least:
             data = blocks.data[:, :, 0] if width == 1 and kernel_size == 1 else blocks.data
             found[name] = (data, blocks.indices, blocks.indptr)
     return replaced(params, found)

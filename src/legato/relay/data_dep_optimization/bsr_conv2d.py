@@ -8,7 +8,7 @@ from typing import Any
 from legato.ir.expr import Function
 from legato.relay._sparse_passes import Conv2dToSparse
 from legato.relay.analysis import sparse_conv2d
-from legato.relay.data_dep_optimization.utils import run_pass, taken
+from legato.relay.data_dep_optimization.utils import named, run_pass, taken
 
 __all__ = ["convert"]
 
@@ -23,7 +23,7 @@ def convert(
 ) -> tuple[Function, dict[str, Any]]:
     """`func` with nn.sparse_conv2d for convolutions with parameters of which at least this part is zero, and the
     parameters that it takes then: "w.data", "w.indices" and "w.indptr" in place of w."""
-    new = dict(params)
+    new = named(params)
     found = sparse_conv2d.process_params(func, new, blocksize, sparsity_threshold, layout, kernel_size)
     made = run_pass(func, Conv2dToSparse(found.weight_name, found.weight_shape, layout, kernel_size))
     return made, taken(made, params, new, found.weight_name)
