@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from legato.autodiff.program import Program, Wrt, as_module, cleaned, like, main_of, names_of
+from legato.autodiff.program import Program, Wrt, as_module, cleaned, like, main_of, names_of, unrolled
 from legato.transform.tangent import Tangent
 
 __all__ = ["jvp"]
@@ -20,4 +20,4 @@ def jvp(f: Program, wrt: Wrt = None) -> Program:
     for a parameter without floats; UnsupportedError for an operator without a rule.
     """
     mod = as_module(f)
-    return like(f, cleaned(Tangent(names_of(main_of(mod), wrt))(mod)))
+    return like(f, cleaned(Tangent(names_of(main_of(mod), wrt))(unrolled(mod))))

@@ -9,20 +9,27 @@ from typing import Final, TypeVar, cast
 from legato.base.errors import CompileError
 from legato.base.node import transform
 from legato.infer.infer import infer
-from legato.ir.expr import Expr, Function, Tuple, Var
+from legato.ir.expr import Constructor, Expr, Function, Tuple, Var
 from legato.ir.let import chain, lets
 from legato.ir.module import Module
+from legato.ir.scope import post_order
+from legato.ir.types import GlobalTypeVar, Type, walk
+from legato.transform._call_graph import callees, reachable_from
+from legato.transform._gradient.first_order import is_straight_line
 from legato.transform._gradient.nodes import is_data
 from legato.transform.eliminate_common import EliminateCommon
 from legato.transform.eliminate_dead import EliminateDead
 from legato.transform.fold_constant import FoldConstant
+from legato.transform.partial_evaluate import PartialEvaluate
 from legato.transform.pass_ import Pass, run
 from legato.transform.simplify import Simplify
 from legato.transform.to_a_normal import ToANormal
 from legato.transform.to_graph import ToGraph
 
-__all__ = ["Program", "Wrt", "as_module", "cleaned", "like", "main_of", "names_of", "with_body", "with_result"]
+__all__ = ["Program", "Wrt", "as_module", "cleaned", "like", "live", "main_of", "names_of", "unrolled",
+           "with_body", "with_result"]  # fmt: skip
 
+FUEL: Final = 4_000  # nodes that partial evaluation may add: enough for loops over a few dozen layers or steps
 Program = TypeVar("Program", bound=object)
 Wrt = str | int | Sequence[str | int] | None
 
@@ -50,6 +57,30 @@ def as_module(f: object) -> Module:
             hint="give a Module (legato.parse, legato.from_onnx), a Function or a decorated function",
         )
     return infer(held)
+
+
+def live(mod: Module) -> Module:
+    """`mod` without functions that @main does not lead to, and data types that none of the others names."""
+    kept = reachable_from([mod.var("main")], callees(mod))
+    functions = {gv: f for gv, f in mod.functions.items() if gv in kept or not isinstance(f, Function)}
+    todo = [ty for f in functions.values() if isinstance(f, Function) for node in post_order(f) for ty in _named(node)]
+    used = set[GlobalTypeVar]()
+    while todo:
+        for part in walk(todo.pop()):
+            if isinstance(part, GlobalTypeVar) and part not in used and part in mod.types:
+                used.add(part)
+                todo += [ty for con in mod.types[part].constructors for ty in con.inputs]
+    types = {header: data for header, data in mod.types.items() if header in used}
+    if len(functions) == len(mod.functions) and len(types) == len(mod.types):
+        return mod
+    return replace(mod, functions=functions, types=types)
+
+
+def _named(node: Expr) -> list[Type]:
+    """The types that a node names."""
+    named: list[Type] = [] if node.ty is None else [node.ty]
+    named += [a for a in getattr(node, "type_args", ()) if isinstance(a, Type)]
+    return [*named, node.belongs_to] if isinstance(node, Constructor) else named
 
 
 def main_of(mod: Module) -> Function:
@@ -87,13 +118,20 @@ def with_body(mod: Module, body: Expr) -> Module:
     return mod.with_function(mod.var("main"), replace(main_of(mod), body=body, ret_type=None, ty=None))
 
 
+def unrolled(mod: Module) -> Module:
+    """`mod` with calls, branches, loops and data that are known resolved, where it is not only operators: what is
+    straight-line code then is differentiated without cells and closures."""
+    normal = ToANormal()(mod)
+    return mod if is_straight_line(main_of(normal)) else PartialEvaluate(FUEL)(normal)
+
+
 def cleaned(mod: Module) -> Module:
     """`mod`, whose @main is in A-normal form, without what differentiation made and nobody needs.
 
     Variables keep their names: while the module is cleaned, they are results beside the true one, so that what has
     become of each can be seen.
     """
-    mod = EliminateDead()(mod)
+    mod = EliminateDead()(live(unrolled(mod)))
     bindings, result = chain(main_of(mod).body)
     known = [var for var, _ in bindings if is_data(var.ty)]
     mod = run(infer(with_body(mod, lets(bindings, Tuple((result, *known))))), CLEAN)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from legato.arith.expr import Const
-from legato.autodiff.program import Program, Wrt, as_module, cleaned, like, main_of, names_of, with_result
+from legato.autodiff.program import Program, Wrt, as_module, cleaned, like, main_of, names_of, unrolled, with_result
 from legato.base.errors import CompileError
 from legato.ir.expr import Expr, Tuple, TupleGetItem
 from legato.ir.module import Module
@@ -43,7 +43,7 @@ def vjp(f: Program, wrt: Wrt = None) -> Program:
     The result of `f` is a tensor or a tuple of tensors, of any shapes.
     """
     mod = as_module(f)
-    made = Gradient(names_of(main_of(mod), wrt), seeded=True)(mod)
+    made = Gradient(names_of(main_of(mod), wrt), seeded=True)(unrolled(mod))
     return like(f, cleaned(with_result(made, lambda fields: Tuple((fields[0], _picked(fields[1], wrt))))))
 
 
@@ -58,7 +58,7 @@ def _differentiated(f: object, wrt: Wrt, has_aux: bool) -> Module:
             f"what is differentiated has type {output}, wanted one float", span=main.span,
             hint="sum it up, or use legato.autodiff.vjp, which takes a cotangent",
         )  # fmt: skip
-    return Gradient(names_of(main, wrt), has_aux)(mod)
+    return Gradient(names_of(main, wrt), has_aux)(unrolled(mod))
 
 
 def _gradients(fields: Sequence[Expr], wrt: Wrt, has_aux: bool) -> Expr:
