@@ -6,9 +6,13 @@ import numpy as np
 
 from legato.arith.expr import Expr, const, floordiv, floormod
 from legato.base.dataclass import dataclass
+from legato.infer.builder import Builder
 from legato.ir.attr_record import Attrs
+from legato.ir.expr import Call
+from legato.ir.expr import Expr as Node
 from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
+from legato.ops._gradients import Contribution, in_shape, shape_of
 from legato.ops._rules import divides, require_rank, tensor
 from legato.ops._tensors import Array, known_int, require_choice
 from legato.ops._window import DimOrder, check_positive, data_order, dim_order
@@ -115,6 +119,23 @@ def _to_depth_compute(data: Tensor, a: SpaceToDepthAttrs, out: TensorType) -> Te
     return compute(out.shape, element, "space_to_depth")
 
 
+def _to_space_grad(b: Builder, call: Call, dy: Node) -> list[Contribution]:
+    a: DepthToSpaceAttrs = call.attrs
+    if a.mode == "DCR":
+        return [b.nn.space_to_depth(dy, block_size=a.block_size, layout=a.layout)]
+    side, plain = const(a.block_size), a.layout == "NCHW"
+    x = dy if plain else b.layout_transform(dy, src_layout=a.layout, dst_layout="NCHW")
+    n, c, height, width = shape_of(x)
+    h, w = floordiv(height, side), floordiv(width, side)
+    parts = b.transpose(in_shape(b, x, (n, c, h, side, w, side)), axes=(0, 1, 3, 5, 2, 4))
+    found = in_shape(b, parts, (n, c * side * side, h, w))
+    return [found if plain else b.layout_transform(found, src_layout="NCHW", dst_layout=a.layout)]
+
+
+def _to_depth_grad(b: Builder, call: Call, dy: Node) -> list[Contribution]:
+    return [b.nn.depth_to_space(dy, block_size=call.attrs.block_size, layout=call.attrs.layout)]
+
+
 depth_to_space = Op(
     name="nn.depth_to_space",
     args=("data",),
@@ -122,11 +143,14 @@ depth_to_space = Op(
     type_rel=_to_space_relation,
     reference=_to_space_reference,
     compute=_to_space_compute,
+    grad=_to_space_grad,
     fusion=Fusion.INJECTIVE,
     samples=(
         Sample((((1, 8, 2, 3), "float32"),), {"block_size": 2}, exact=True),
         Sample((((2, 2, 1, 8), "int8"),), {"block_size": 2, "mode": "CRD", "layout": "NHWC"}, exact=True),
         Sample((((1, 4, 1, 2, 2), "int8"),), {"block_size": 2, "layout": "NCHW2c"}, exact=True),
+        Sample((((2, 8, 1, 3), "float32"),), {"block_size": 2, "mode": "CDR"}, exact=True),
+        Sample((((1, 4, 1, 2, 2), "float32"),), {"block_size": 2, "mode": "CRD", "layout": "NCHW2c"}, exact=True),
     ),
     doc="""Each pixel's channels become a block of pixels with a block_size²-th of the channels.
 
@@ -140,10 +164,12 @@ space_to_depth = Op(
     type_rel=_to_depth_relation,
     reference=_to_depth_reference,
     compute=_to_depth_compute,
+    grad=_to_depth_grad,
     fusion=Fusion.INJECTIVE,
     samples=(
         Sample((((1, 2, 4, 6), "float32"),), {"block_size": 2}, exact=True),
         Sample((((1, 3, 3, 2), "int8"),), {"block_size": 3, "layout": "NHWC"}, exact=True),
+        Sample((((1, 2, 4, 2, 2), "float32"),), {"block_size": 2, "layout": "NCHW2c"}, exact=True),
     ),
     doc="Each block of pixels becomes one pixel with block_size² times the channels: depth_to_space (DCR) backwards.",
 )

@@ -7,18 +7,24 @@ alphabetical order after "...", the letters that occur once. The compute is one 
 
 from __future__ import annotations
 
+import string
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from legato.arith.expr import Expr
+from legato.arith.expr import Expr, const
+from legato.arith.prove import prove_equal
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
+from legato.infer.builder import Builder
 from legato.infer.holes import is_hole
 from legato.ir.attr_record import Attrs
+from legato.ir.expr import Call
+from legato.ir.expr import Expr as Node
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, TupleType, Type
 from legato.ops._families import broadcast_index, quiet
+from legato.ops._gradients import Contribution, dtype_of, extents, in_shape, shape_of, sum_to
 from legato.ops._rules import common_dim, known_dim, same_dtype, stretched, tensors
 from legato.ops._tensors import Array, accumulator, cast_to, known_int, narrowed, product, tensor_bytes
 from legato.te.tensor import Tensor, compute, reduce
@@ -153,6 +159,66 @@ def _cost(args: Sequence[Type], out: Type, a: EinsumAttrs) -> Cost:
     return Cost(terms * (2 * max(len(fields) - 1, 1)), tensor_bytes((*fields, out)))
 
 
+def _grad(b: Builder, call: Call, dy: Node) -> list[Contribution]:
+    """For each operand the sum of products of `dy` and the others."""
+    (data,) = call.args
+    assert isinstance(data.ty, TupleType)
+    given = [b.get(data, n) for n in range(len(data.ty.fields))]
+    equation = _equation(call.attrs, [len(shape_of(x)) for x in given])
+    sums = _Sums(b, equation, _extents(equation, [shape_of(x) for x in given], None))
+    factors = [*zip(given, equation.operands, strict=True)]
+    return [tuple(sums.grad(x, own, [(dy, equation.result), *factors[:n], *factors[n + 1 :]])
+                  for n, (x, own) in enumerate(factors))]  # fmt: skip
+
+
+class _Sums:
+    """The gradients of an equation's operands, as other equations."""
+
+    def __init__(self, b: Builder, equation: _Equation, extents: Mapping[str, Dim]) -> None:
+        self.b, self.extents = b, extents
+        every = dict.fromkeys(k for labels in (*equation.operands, equation.result) for k in labels)
+        free = (c for c in string.ascii_letters if c not in every)
+        self.letters = {k: next(free) if k.startswith("…") else k for k in every}
+
+    def _einsum(self, factors: Sequence[tuple[Node, Sequence[str]]], result: Sequence[str]) -> Node:
+        if len(factors) == 1 and tuple(factors[0][1]) == tuple(result):
+            return factors[0][0]
+        left, right = (["".join(self.letters[k] for k in part) for part in parts] for parts in
+                       ([labels for _, labels in factors], [result]))  # fmt: skip
+        return self.b.einsum(*(x for x, _ in factors), equation=f"{','.join(left)}->{right[0]}")
+
+    def grad(self, x: Node, own: Sequence[str], factors: Sequence[tuple[Node, Sequence[str]]]) -> Node:
+        """The gradient of operand `x` with labels `own`, of which `factors` have some."""
+        dims = dict(zip(own, shape_of(x), strict=True))
+        known = {k for _, labels in factors for k in labels}
+        # what `x` has one of is summed here; what it alone has is the same for all
+        kept = [k for k in dims if k in known and (known_int(dims[k]) != 1 or known_int(self.extents[k]) == 1)]
+        found = self._einsum(factors, kept)
+        here = dict(zip(kept, shape_of(found), strict=True))
+        found = in_shape(self.b, found, [here.get(k, const(1)) for k in dims])
+        wide = [self.extents[k] if k in kept or k not in known else const(1) for k in dims]
+        if not all(map(prove_equal, shape_of(found), wide)):
+            found = self.b.broadcast_to(found, shape=extents(wide))
+        found = sum_to(self.b, found, list(dims.values()))
+        return found if len(dims) == len(own) else self._on_diagonal(found, own, dims)
+
+    def _on_diagonal(self, x: Node, own: Sequence[str], dims: Mapping[str, Dim]) -> Node:
+        """`x`, which has each label once, where the subscripts of repeated ones are equal; zeros elsewhere."""
+        factors, labels, seen = [(x, list(dims))], list[str](), set[str]()
+        for k in own:
+            labels.append(k if k not in seen else f"{k}{len(labels)}")
+            if k in seen:
+                factors.append((self._identity(dims[k], x), [k, labels[-1]]))
+                self.letters[labels[-1]] = next(c for c in string.ascii_letters if c not in self.letters.values())
+            seen.add(k)
+        return self._einsum(factors, labels)
+
+    def _identity(self, n: Dim, like: Node) -> Node:
+        one, zero = (self.b.constant(v, dtype_of(like)) for v in (1.0, 0.0))
+        (depth,) = extents((n,))
+        return self.b.one_hot(self.b.arange(stop=depth, dtype="int64"), one, zero, depth=depth)
+
+
 einsum = Op(
     name="einsum",
     args=("*data",),
@@ -160,6 +226,7 @@ einsum = Op(
     type_rel=_relation,
     reference=quiet(_reference),
     compute=_compute,
+    grad=_grad,
     fusion=Fusion.CONTRACTION,
     cost=_cost,
     samples=(
@@ -171,6 +238,11 @@ einsum = Op(
         Sample((((2, 3), "float32"), ((3, 2), "float32"), ((2,), "float32")), {"equation": "ab,bc,c->a"}),
         Sample((((3, 1), "float32"), ((2, 2), "float32")), {"equation": "ij,jk->ik"}),
         Sample((((3, 2), "float32"), ((1, 2), "float32")), {"equation": "ij,jk->ijk"}),
+        Sample((((2, 3), "float32"), ((4,), "float32")), {"equation": "ij,k->i"}),
+        Sample((((2, 3, 2, 2), "float32"), ((3, 1), "float32")), {"equation": "iaii,ai->a"}),
+        Sample((((2, 1, 3), "float32"), ((1, 3, 5), "float32")), {"equation": "...ij,...jk->k...i"}),
+        Sample((((3,), "float32"), ((), "float32"), ((3,), "float32")), {"equation": "i,,i->"}),
+        Sample((((0, 3), "float32"), ((3, 2), "float32")), {"equation": "ij,jk->k"}),
     ),
     doc="""Einstein summation: products of the operands' elements, summed over the labels that the result lacks.
 

@@ -7,13 +7,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from legato.arith.expr import Expr, const, land, lt, select
+from legato.arith.prove import prove_equal
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.errors import TypeCheckError
+from legato.infer.builder import Builder
 from legato.ir.attr_record import Attrs
+from legato.ir.expr import Call
+from legato.ir.expr import Expr as Node
 from legato.ir.layout import Layout, divided, layout
 from legato.ir.op import Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
+from legato.ops._gradients import Contribution, extents, shape_of
 from legato.ops._rules import require_rank, tensor
 from legato.ops._tensors import Array
 from legato.te.tensor import Tensor, compute
@@ -76,6 +81,15 @@ def _inside(values: dict[str, Expr], extents: dict[str, Dim], letters: Sequence[
     return inside
 
 
+def _grad(b: Builder, call: Call, dy: Node) -> list[Contribution]:
+    """`dy` in the layout of the data, without what filled up blocks."""
+    a, shape = call.attrs, shape_of(call.args[0])
+    found = b.layout_transform(dy, src_layout=a.dst_layout, dst_layout=a.src_layout)
+    if all(map(prove_equal, shape_of(found), shape)):
+        return [found]
+    return [b.strided_slice(found, begin=(0,) * len(shape), end=extents(shape))]
+
+
 layout_transform = Op(
     name="layout_transform",
     args=("data",),
@@ -83,6 +97,7 @@ layout_transform = Op(
     type_rel=_relation,
     reference=_reference,
     compute=_compute,
+    grad=_grad,
     fusion=Fusion.INJECTIVE,
     narrow=Narrow.MOVES,
     samples=(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from legato.ir.expr import Expr as Node
 from legato.ir.op import Cost, Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._families import broadcast_index
-from legato.ops._gradients import Contribution, dtype_of, extents, shape_of
+from legato.ops._gradients import Contribution, dtype_of, in_shape, shape_of, sum_to
 from legato.ops._rules import broadcast_shapes, tensor
 from legato.ops._tensors import (
     Array,
@@ -175,14 +175,49 @@ def _nn_matmul_reference(data: Array, weight: Array, a: MatmulAttrs) -> Array:
     return _multiply(left, right, result_dtype(a.out_dtype, dt.dtype(data.dtype)))
 
 
-def _dense_grad(b: Builder, call: Call, dy: Node) -> list[Contribution]:
+def _dense_grads(b: Builder, data: Node, weight: Node, dy: Node) -> list[Node]:
     """dx = dy · w, dw = dyᵀ · x, with all but the last axis of x and dy as one."""
-    data, weight = call.args
-    units, inner = shape_of(weight)
-    dtype = dtype_of(data)
-    rows = product(shape_of(data)[:-1])
-    flat = b.reshape(dy, newshape=extents((rows, units))), b.reshape(data, newshape=extents((rows, inner)))
-    return [b.nn.dense(dy, b.transpose(weight), out_dtype=dtype), b.nn.dense(*map(b.transpose, flat), out_dtype=dtype)]
+    rows, columns = b.transpose(_as_rows(b, dy)), b.transpose(_as_rows(b, data))
+    return [
+        b.nn.dense(dy, b.transpose(weight), **_result(data, dy, weight)),
+        b.nn.dense(rows, columns, **_result(weight, dy, data)),
+    ]
+
+
+def _as_rows(b: Builder, x: Node) -> Node:
+    """`x` with all axes but the last as one."""
+    *outer, last = shape_of(x)
+    return x if len(outer) == 1 else in_shape(b, x, (product(outer), last))
+
+
+def _result(like: Node, *factors: Node) -> dict[str, DType]:
+    """What says that the product of `factors` has the dtype of `like`, where that must be said."""
+    dtype = dtype_of(like)
+    return {} if all(dtype_of(x) == dtype for x in factors) else {"out_dtype": dtype}
+
+
+def _factor_grads(
+    multiply: Callable[..., Node], left: Node, right: Node, dy: Node, turned: tuple[bool, bool], rows: Sequence[Node]
+) -> list[Node]:
+    """The gradients of the factors of a product that takes transposed ones, as `turned` says; `rows`: dy and the left
+    factor for the gradient of the right one."""
+    a, b = turned
+    dy_rows, left_rows = rows
+    if a:
+        first = multiply(right, dy, transpose_a=b, transpose_b=True, **_result(left, right, dy))
+    else:
+        first = multiply(dy, right, transpose_a=False, transpose_b=not b, **_result(left, dy, right))
+    if b:
+        second = multiply(dy_rows, left_rows, transpose_a=True, transpose_b=a, **_result(right, dy, left))
+    else:
+        second = multiply(left_rows, dy_rows, transpose_a=not a, transpose_b=False, **_result(right, left, dy))
+    return [first, second]
+
+
+def _nn_matmul_grad(b: Builder, call: Call, dy: Node) -> list[Contribution]:
+    (left, right), a = call.args, call.attrs
+    rows = (_as_rows(b, dy), left if a.transpose_a else _as_rows(b, left))
+    return [*_factor_grads(b.nn.matmul, left, right, dy, (a.transpose_a, a.transpose_b), rows)]
 
 
 dense = Op(
@@ -192,7 +227,7 @@ dense = Op(
     type_rel=_dense_relation,
     reference=_dense_reference,
     compute=lambda x, w, a, out: _contract(x, w, out, False, True),
-    grad=_dense_grad,
+    grad=lambda b, call, dy: _dense_grads(b, *call.args, dy),
     fusion=Fusion.CONTRACTION,
     narrow=Narrow.CONTRACTS,
     cost=lambda args, out, a: _product_cost(args, out, args[1].shape[1]),
@@ -246,6 +281,15 @@ def _pack_compute(x: Tensor, w: Tensor, a: DensePackAttrs, out: TensorType) -> T
     return narrowed(reduce("sum", out.shape, (x.shape[-1],), term, "matmul"), out.dtype)
 
 
+def _pack_grad(b: Builder, call: Call, dy: Node) -> list[Contribution]:
+    """As of dense, for the weight in plain layout."""
+    (data, weight), layout = call.args, call.attrs.weight_layout
+    plain = layout == "NC"
+    w = weight if plain else b.layout_transform(weight, src_layout=layout, dst_layout="NC")
+    dx, dw = _dense_grads(b, data, w, dy)
+    return [dx, dw if plain else b.layout_transform(dw, src_layout="NC", dst_layout=layout)]
+
+
 contrib_dense_pack = Op(
     name="nn.contrib_dense_pack",
     args=("data", "weight"),
@@ -253,6 +297,7 @@ contrib_dense_pack = Op(
     type_rel=_pack_relation,
     reference=lambda x, w, a: _dense_reference(x, _pack_order(a).to_canonical(w), a),
     compute=_pack_compute,
+    grad=_pack_grad,
     fusion=Fusion.CONTRACTION,
     narrow=Narrow.CONTRACTS,
     cost=lambda args, out, a: _product_cost(args, out, args[0].shape[-1]),
@@ -273,12 +318,16 @@ nn_matmul = Op(
     type_rel=_nn_matmul_relation,
     reference=_nn_matmul_reference,
     compute=lambda x, w, a, out: _contract(x, w, out, a.transpose_a, a.transpose_b),
+    grad=_nn_matmul_grad,
     fusion=Fusion.CONTRACTION,
     narrow=Narrow.CONTRACTS,
     cost=lambda args, out, a: _product_cost(args, out, args[1].shape[1 if a.transpose_b else 0]),
     samples=(
         Sample((((2, 5), "float32"), ((5, 3), "float32"))),
         Sample((((5, 2), "float32"), ((3, 5), "float32")), {"transpose_a": True, "transpose_b": True}),
+        Sample((((5, 2), "float32"), ((5, 3), "float32")), {"transpose_a": True}),
+        Sample((((4,), "float32"), ((3, 4), "float32")), {"transpose_b": True}),
+        Sample((((2, 0, 4), "float32"), ((4, 3), "float32"))),
         Sample((((2, 3, 5), "float32"), ((5, 3), "float32")), {"units": 3}),
     ),
     doc="""Matrix product tensor_a · tensor_b, each transposed first where its attribute says so.
@@ -305,6 +354,12 @@ def _batch_reference(x: Array, y: Array, a: BatchMatmulAttrs) -> Array:
     return _multiply(left, right, result_dtype(a.out_dtype, dt.dtype(x.dtype)))
 
 
+def _batch_grad(b: Builder, call: Call, dy: Node) -> list[Contribution]:
+    (x, y), a = call.args, call.attrs
+    found = _factor_grads(b.nn.batch_matmul, x, y, dy, (a.transpose_a, a.transpose_b), (dy, x))
+    return [sum_to(b, g, shape_of(of)) for g, of in zip(found, call.args, strict=True)]
+
+
 batch_matmul = Op(
     name="nn.batch_matmul",
     args=("tensor_a", "tensor_b"),
@@ -313,6 +368,7 @@ batch_matmul = Op(
     type_rel=_batch_relation,
     reference=_batch_reference,
     compute=lambda x, y, a, out: _contract(x, y, out, a.transpose_a, a.transpose_b),
+    grad=_batch_grad,
     fusion=Fusion.CONTRACTION,
     narrow=Narrow.CONTRACTS,
     cost=lambda args, out, a: _product_cost(args, out, args[0].shape[-2 if a.transpose_a else -1]),
@@ -320,6 +376,9 @@ batch_matmul = Op(
         Sample((((2, 3, 4), "float32"), ((2, 5, 4), "float32"))),
         Sample((((2, 4, 3), "float32"), ((1, 4, 5), "float32")), {"transpose_a": True, "transpose_b": False}),
         Sample((((1, 2, 3), "int8"), ((2, 2, 3), "int8")), {"out_dtype": "int32"}, exact=True),
+        Sample((((2, 1, 4, 3), "float32"), ((1, 5, 2, 4), "float32")), {"transpose_a": True}),
+        Sample((((2, 3, 4), "float32"), ((2, 4, 5), "float32")), {"transpose_b": False}),
+        Sample((((2, 3, 0), "float32"), ((2, 5, 0), "float32"))),
     ),
     doc="""Matrix products over leading batch dimensions, which broadcast.
 
@@ -340,6 +399,28 @@ def _matmul_relation(rel: Relation, a: Type, b: Type, attrs: GeneralMatmulAttrs)
     return TensorType((*batch, *rows, *columns), _product_dtype(rel, a, b, attrs.out_dtype))
 
 
+def _matmul_grad(b: Builder, call: Call, dy: Node) -> list[Contribution]:
+    """As of matrices: an operand of rank 1 is a row or a column of one. One matrix for all rows is not summed over
+    copies."""
+    x, y = call.args
+    left = x if len(shape_of(x)) > 1 else in_shape(b, x, (const(1), *shape_of(x)))
+    right = y if len(shape_of(y)) > 1 else in_shape(b, y, (*shape_of(y), const(1)))
+    batch = shape_of(dy)[: max(len(shape_of(left)), len(shape_of(right))) - 2]
+    dy = in_shape(b, dy, (*batch, shape_of(left)[-2], shape_of(right)[-1]))
+    dx = sum_to(b, b.matmul(dy, _turned(b, right), **_result(x, dy, y)), shape_of(left))
+    if len(shape_of(right)) == 2:
+        found = b.nn.matmul(_as_rows(b, left), _as_rows(b, dy), transpose_a=True, **_result(y, x, dy))
+    else:
+        found = sum_to(b, b.matmul(_turned(b, left), dy, **_result(y, x, dy)), shape_of(right))
+    return [in_shape(b, dx, shape_of(x)), in_shape(b, found, shape_of(y))]
+
+
+def _turned(b: Builder, x: Node) -> Node:
+    """`x` with its last two axes swapped."""
+    *outer, rows, columns = range(len(shape_of(x)))
+    return b.transpose(x, axes=(*outer, columns, rows))
+
+
 matmul = Op(
     name="matmul",
     args=("a", "b"),
@@ -347,6 +428,7 @@ matmul = Op(
     type_rel=_matmul_relation,
     reference=lambda a, b, attrs: np.asarray(_multiply(a, b, result_dtype(attrs.out_dtype, dt.dtype(a.dtype)))),
     compute=lambda a, b, attrs, out: _contract(a, b, out, False, False),
+    grad=_matmul_grad,
     fusion=Fusion.CONTRACTION,
     narrow=Narrow.CONTRACTS,
     cost=lambda args, out, a: _product_cost(args, out, args[0].shape[-1]),
@@ -355,6 +437,11 @@ matmul = Op(
         Sample((((2, 1, 3, 4), "float32"), ((5, 4, 2), "float32"))),
         Sample((((4,), "float32"), ((4,), "float32"))),
         Sample((((4,), "float32"), ((2, 4, 3), "float32"))),
+        Sample((((3, 4), "float32"), ((4,), "float32"))),
+        Sample((((2, 3, 4), "float32"), ((4,), "float32"))),
+        Sample((((4,), "float32"), ((4, 2), "float32"))),
+        Sample((((2, 3, 4), "float32"), ((4, 2), "float32"))),
+        Sample((((3, 4), "float32"), ((2, 4, 3), "float32"))),
         Sample((((2, 3, 4), "int32"), ((4,), "int32")), exact=True),
     ),
     doc="""NumPy's matmul: the last two dimensions are matrices, those before them broadcast.

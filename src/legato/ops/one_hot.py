@@ -7,9 +7,13 @@ import numpy as np
 from legato.arith.expr import Expr, const, eq, select
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
+from legato.infer.builder import Builder
 from legato.ir.attr_record import Attrs
+from legato.ir.expr import Call
+from legato.ir.expr import Expr as Node
 from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
+from legato.ops._gradients import Contribution, dtype_of
 from legato.ops._rules import INT, at_least, normalize_axis, require_dtype, require_rank, same_dtype, tensor
 from legato.ops._tensors import Array, DtypeName, as_int, result_dtype
 from legato.te.tensor import Tensor, compute
@@ -61,6 +65,16 @@ def _compute(indices: Tensor, on: Tensor, off: Tensor, a: OneHotAttrs, out: Tens
     return compute(out.shape, element, "one_hot")
 
 
+def _grad(b: Builder, call: Call, dy: Node) -> list[Contribution]:
+    """The sums of `dy` where each of the two values stands."""
+    indices, on, _ = call.args
+    one, zero = (b.constant(v, dtype_of(dy)) for v in (1.0, 0.0))
+    attrs = {"depth": call.attrs.depth, "axis": call.attrs.axis}
+    found = [b.sum(b.multiply(dy, b.one_hot(indices, *pair, **attrs))) for pair in ((one, zero), (zero, one))]
+    wanted = dtype_of(on)
+    return [None, *(g if dtype_of(g) == wanted else b.cast(g, dtype=wanted) for g in found)]
+
+
 _ON, _OFF = np.array(5.0, np.float32), np.array(-1.0, np.float32)
 
 one_hot = Op(
@@ -70,9 +84,11 @@ one_hot = Op(
     type_rel=_relation,
     reference=_reference,
     compute=_compute,
+    grad=_grad,
     fusion=Fusion.INJECTIVE,
     samples=(
         Sample((np.array([0, 2, -1, 7], np.int32), _ON, _OFF), {"depth": 3}, exact=True),
+        Sample((np.zeros((2, 0), np.int64), _ON, _OFF), {"depth": 0, "axis": 1}, exact=True),
         Sample((np.array([[1], [0]], np.int64), _ON, _OFF), {"depth": 2, "axis": 0, "dtype": "int32"}, exact=True),
     ),
     doc="""`on_value` where the position along the new dimension `axis` equals the index, `off_value` elsewhere.

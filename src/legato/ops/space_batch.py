@@ -14,10 +14,14 @@ from legato.arith.expr import Expr, const, floordiv, floormod, ge, land, lt, sel
 from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
+from legato.infer.builder import Builder
 from legato.ir.attr_record import Attrs
+from legato.ir.expr import Call
+from legato.ir.expr import Expr as Node
 from legato.ir.op import Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._dtypes import convert
+from legato.ops._gradients import Contribution
 from legato.ops._reshaping import flatten_index, unflatten_index
 from legato.ops._rules import at_least, divides, known_dim, tensor
 from legato.ops._tensors import Array, known_int
@@ -154,6 +158,14 @@ def _to_space_compute(data: Tensor, a: BatchToSpaceNDAttrs, out: TensorType) -> 
     return compute(out.shape, element, "batch_to_space")
 
 
+def _to_batch_grad(b: Builder, call: Call, dy: Node) -> list[Contribution]:
+    return [b.nn.batch_to_space_nd(dy, block_shape=call.attrs.block_shape, crops=call.attrs.paddings)]
+
+
+def _to_space_grad(b: Builder, call: Call, dy: Node) -> list[Contribution]:
+    return [b.nn.space_to_batch_nd(dy, block_shape=call.attrs.block_shape, paddings=call.attrs.crops)]
+
+
 space_to_batch_nd = Op(
     name="nn.space_to_batch_nd",
     args=("data",),
@@ -161,6 +173,7 @@ space_to_batch_nd = Op(
     type_rel=_to_batch_relation,
     reference=_to_batch_reference,
     compute=_to_batch_compute,
+    grad=_to_batch_grad,
     fusion=Fusion.INJECTIVE,
     narrow=Narrow.MOVES,
     samples=(
@@ -183,6 +196,7 @@ batch_to_space_nd = Op(
     type_rel=_to_space_relation,
     reference=_to_space_reference,
     compute=_to_space_compute,
+    grad=_to_space_grad,
     fusion=Fusion.INJECTIVE,
     narrow=Narrow.MOVES,
     samples=(

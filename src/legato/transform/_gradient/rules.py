@@ -42,7 +42,16 @@ def contributions(b: Builder, var: Var, call: Call, dy: Expr, wanted: Callable[[
             raise CompileError(f"the gradient of {op.name} gives {len(given)} values for {len(call.args)} arguments")
         known: dict[int, Expr] = {id(call): var}
         pairs = zip(call.args, given, strict=True)
-        return [_checked(b, call, arg, arg.ty, g, known) if wanted(arg) else None for arg, g in pairs]
+        return [_checked(b, call, arg, arg.ty, _of_wanted(arg, g, wanted), known) for arg, g in pairs]
+
+
+def _of_wanted(arg: Expr, given: Any, wanted: Callable[[Expr], bool]) -> Any:
+    """What a rule gives for an argument, without the fields of a tuple that are not wanted."""
+    if not wanted(arg):
+        return None
+    if isinstance(arg, Tuple) and isinstance(given, tuple | list):
+        return tuple(_of_wanted(field, g, wanted) for field, g in zip(arg.fields, given, strict=True))
+    return given
 
 
 def _checked(b: Builder, call: Call, arg: Expr, ty: Type | None, given: Any, known: dict[int, Expr]) -> Cotangent:
@@ -67,7 +76,7 @@ def _fits(got: Type | None, wanted: TensorType) -> bool:
 
 
 def bound(b: Builder, expr: Expr, known: dict[int, Expr], name: str = "d") -> Expr:
-    """`expr`, made of operators, with every node bound to a variable, the last one to `name`.
+    """`expr`, made of operators, with every node but tuples bound to a variable, the last one to `name`.
 
     known: the atoms of nodes met before.
     """
@@ -76,8 +85,12 @@ def bound(b: Builder, expr: Expr, known: dict[int, Expr], name: str = "d") -> Ex
             continue
         if isinstance(node, Call | Tuple | TupleGetItem) or is_atom(node):
             fresh = rebuild(node, known)
-            known[id(node)] = fresh if is_atom(fresh) else b.let(name if node is expr else "d", fresh)
+            known[id(node)] = _bound_node(b, fresh, name if node is expr else "d")
         else:
             kind = type(node).__name__
             raise UnsupportedError(f"a gradient rule is made of operators, not of {kind}", span=node.span)
     return known[id(expr)]
+
+
+def _bound_node(b: Builder, node: Expr, name: str) -> Expr:
+    return node if is_atom(node) or isinstance(node, Tuple) else b.let(name, node)
