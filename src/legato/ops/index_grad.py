@@ -2,9 +2,7 @@
 
     result[place(i)] += dy[i]        zeros elsewhere; place(i) is where element i of the forward result is read
 
-Elements that come to one place are added in row-major order, in one thread: threads share the dimensions along which
-places never meet. So the result has the same bits for any number of threads. Sums of 16-bit floats are formed in
-float32.
+Elements that come to one place are added in row-major order (`_writes`). Sums of 16-bit floats are formed in float32.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from legato.arith.expr import Expr, Var, cdiv, const, gt, land, lt, min_
+from legato.arith.expr import const, lt
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.infer.builder import Builder
@@ -29,14 +27,12 @@ from legato.ops._moving import as_dim, as_int
 from legato.ops._reshaping import unflatten_index
 from legato.ops._rules import NUMBER, require_dtype, same_shape, tensor
 from legato.ops._tensors import Array, accumulator, cast_to, known_int, narrowed, product, tensor_bytes
+from legato.ops._writes import Free, Write, Writes
 from legato.ops.index import GatherAttrs, GatherNDAttrs, TakeAttrs, gather, gather_nd, take
 from legato.te.tensor import Tensor, loops
 from legato.tir.expr import cast
-from legato.tir.stmt import For, If, Let, LoopKind, Stmt, Store, block
 
 __all__ = ["GatherGradAttrs", "GatherNDGradAttrs", "TakeGradAttrs", "gather_grad", "gather_nd_grad", "take_grad"]
-
-_BLOCK = 64  # elements of the last dimension that are added side by side
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,90 +90,14 @@ def _reference(forward: Op) -> Callable[[Array, Array, Any], Array]:
     return run
 
 
-Term = Callable[[tuple[Expr, ...], tuple[Expr, ...], tuple[Expr, ...]], tuple[list[Expr], Expr, Expr]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Sums:
-    """The loops of such an operator.
-
-    The result's dims are `before`, in which every element has its own place, `own`, in which it is the data's, and
-    `after`, which are like `before`. What there is to add are `steps` for each element of `before` and `after`:
-    term(before, step, after) is (place in `own`, value, whether there is one). With `alike`, place and condition are
-    the same for all of the last of `after`.
-    """
-
-    before: Sequence[Dim]
-    own: Sequence[Dim]
-    after: Sequence[Dim]
-    steps: Sequence[Dim]
-    term: Term
-    alike: bool
-
-    def program(self, out: Tensor) -> Stmt:
-        """Clears and adds up the result, some elements of `before` and `after` after the other."""
-        lead, row = (self.after[:-1], self.after[-1]) if self.after else ((), const(1))
-        known = known_int(row)
-        width = row if known is not None and 0 < known <= _BLOCK else const(_BLOCK)
-        count = cdiv(row, width)
-
-        def body(free: tuple[Expr, ...]) -> Stmt:
-            outer, rest, first = free[: len(self.before)], free[len(self.before) : -1], free[-1] * width
-            lanes = width if known is not None and known % as_int(width) == 0 else min_(width, row - first)
-            return self._part(out, outer, rest, first, lanes)
-
-        return _nest((*self.before, *lead, count), body, "f")
-
-    def _part(self, out: Tensor, outer: tuple[Expr, ...], rest: tuple[Expr, ...], first: Expr, lanes: Expr) -> Stmt:
-        def inner(lane: Expr) -> tuple[Expr, ...]:
-            return (*rest, first + lane) if self.after else ()
-
-        def clear(o: tuple[Expr, ...]) -> Stmt:
-            return _lanes(lanes, lambda lane: Store(out, (*outer, *o, *inner(lane)), const(0, out.dtype)))
-
-        def add(step: tuple[Expr, ...]) -> Stmt:
-            def one(at: Sequence[Expr], lane: Expr) -> Stmt:
-                here = (*outer, *at, *inner(lane))
-                return Store(out, here, out[here] + cast(self.term(outer, step, inner(lane))[1], out.dtype))
-
-            def placed(lane: Expr, body: Callable[[Sequence[Expr]], Stmt]) -> Stmt:
-                at, _, there = self.term(outer, step, inner(lane))
-                names = [Var(f"at{n}", dt.index, 0) for n in range(len(at))]
-                stmt = body(names)
-                for name, value in zip(reversed(names), reversed(at), strict=True):
-                    stmt = Let(name, value, stmt)
-                return stmt if there is const(True, dt.bool_) else If(there, stmt)
-
-            if self.alike:
-                return placed(const(0), lambda at: _lanes(lanes, lambda lane: one(at, lane)))
-            return _lanes(lanes, lambda lane: placed(lane, lambda at: one(at, lane)), vector=False)
-
-        adding = _nest(self.steps, add, "s")
-        some: Expr = const(True, dt.bool_)
-        for n in self.own:
-            some = some if (known_int(n) or 0) > 0 else land(some, gt(n, 0))
-        return block(_nest(self.own, clear, "o"), adding if some is const(True, dt.bool_) else If(some, adding))
-
-
-def _nest(extents: Sequence[Dim], body: Callable[[tuple[Expr, ...]], Stmt], name: str) -> Stmt:
-    """Loops over `extents` around `body(subscripts)`."""
-    variables = [Var(f"{name}{d}", dt.index, 0) for d in range(len(extents))]
-    stmt = body(tuple(variables))
-    for v, extent in zip(reversed(variables), reversed(extents), strict=True):
-        stmt = For(v, extent, stmt)
-    return stmt
-
-
-def _lanes(extent: Expr, body: Callable[[Expr], Stmt], vector: bool = True) -> Stmt:
-    known = known_int(extent)
-    if known == 1:
-        return body(const(0))
-    lane = Var("lane", dt.index, 0, None if known is None else known - 1)
-    return For(lane, extent, body(lane), LoopKind.VECTOR if vector and known is not None else LoopKind.SERIAL)
-
-
-def _summed(sums: _Sums, inputs: Sequence[Tensor], out: TensorType) -> Tensor:
-    (found,) = loops([(out.shape, accumulator(out.dtype))], inputs, sums.program, "sums")
+def _summed(writes: Writes, inputs: Sequence[Tensor], out: TensorType) -> Tensor:
+    dtype = accumulator(out.dtype)
+    (found,) = loops(
+        [(out.shape, dtype)],
+        inputs,
+        lambda y: writes.program(y, lambda i: const(0, dtype), lambda old, new: old + cast(new, dtype)),
+        "sums",
+    )
     return narrowed(found, out.dtype)
 
 
@@ -195,23 +115,23 @@ def _grad(forward: str) -> Callable[[Builder, Call, Node], list[Contribution]]:
 
 
 def _take_compute(dy: Tensor, indices: Tensor, a: TakeGradAttrs, out: TensorType) -> Tensor:
-    shape, true = out.shape, const(True, dt.bool_)
+    shape = out.shape
     if a.axis is None:
         total = product(shape)
 
-        def flat(before: Any, step: tuple[Expr, ...], after: Any) -> tuple[list[Expr], Expr, Expr]:
-            return [*unflatten_index(place(indices[step], total, a.mode), shape)], dy[step], true
+        def flat(before: Free, step: Free, after: Free) -> Write:
+            return Write(unflatten_index(place(indices[step], total, a.mode), shape), dy[step])
 
-        return _summed(_Sums((), shape, (), indices.shape, flat, True), (dy, indices), out)
+        return _summed(Writes((), shape, (), indices.shape, flat, True), (dy, indices), out)
     axis = a.axis % len(shape)
     batch = a.batch_dims % max(indices.rank, 1) if a.batch_dims < 0 else a.batch_dims
 
-    def term(before: tuple[Expr, ...], step: tuple[Expr, ...], after: tuple[Expr, ...]) -> tuple[Any, Expr, Expr]:
+    def term(before: Free, step: Free, after: Free) -> Write:
         at = place(indices[(*before[:batch], *step)], shape[axis], a.mode)
-        return [at], dy[(*before, *step, *after)], true
+        return Write((at,), dy[(*before, *step, *after)])
 
     steps = indices.shape[batch:]
-    sums = _Sums(shape[:axis], (shape[axis],), shape[axis + 1 :], steps, term, True)
+    sums = Writes(shape[:axis], (shape[axis],), shape[axis + 1 :], steps, term, True)
     return _summed(sums, (dy, indices), out)
 
 
@@ -253,14 +173,13 @@ What comes to one place is added in row-major order.""",
 def _gather_compute(dy: Tensor, indices: Tensor, a: GatherGradAttrs, out: TensorType) -> Tensor:
     shape, axis = out.shape, a.axis % len(out.shape)
 
-    def term(before: tuple[Expr, ...], step: tuple[Expr, ...], after: tuple[Expr, ...]) -> tuple[Any, Expr, Expr]:
-        there: Expr = const(True, dt.bool_)
+    def term(before: Free, step: Free, after: Free) -> Write:
         i = (*before, *step, *after)
-        for d, n in enumerate(shape):
-            there = there if d == axis or covers(indices.shape[d], n) else land(there, lt(i[d], indices.shape[d]))
-        return [place(indices[i], shape[axis], "fast")], dy[i], there
+        extents = enumerate(zip(shape, indices.shape, strict=True))
+        there = [lt(i[d], asked) for d, (n, asked) in extents if d != axis and not covers(asked, n)]
+        return Write((place(indices[i], shape[axis], "fast"),), dy[i], there)
 
-    sums = _Sums(shape[:axis], (shape[axis],), shape[axis + 1 :], (indices.shape[axis],), term, False)
+    sums = Writes(shape[:axis], (shape[axis],), shape[axis + 1 :], (indices.shape[axis],), term, False)
     return _summed(sums, (dy, indices), out)
 
 
@@ -292,13 +211,13 @@ def _gather_nd_compute(dy: Tensor, indices: Tensor, a: GatherNDGradAttrs, out: T
     shape, batch = out.shape, a.batch_dims
     depth = a.index_rank if a.index_rank is not None else known_int(indices.shape[0]) or 0
 
-    def term(before: tuple[Expr, ...], step: tuple[Expr, ...], after: tuple[Expr, ...]) -> tuple[Any, Expr, Expr]:
+    def term(before: Free, step: Free, after: Free) -> Write:
         i = (*before, *step)
         at = [place(indices[(const(d), *i)], shape[batch + d], "fast") for d in range(depth)]
-        return at, dy[(*i, *after)], const(True, dt.bool_)
+        return Write(at, dy[(*i, *after)])
 
     own, steps = shape[batch : batch + depth], indices.shape[1 + batch :]
-    return _summed(_Sums(shape[:batch], own, shape[batch + depth :], steps, term, True), (dy, indices), out)
+    return _summed(Writes(shape[:batch], own, shape[batch + depth :], steps, term, True), (dy, indices), out)
 
 
 gather_nd_grad = Op(

@@ -1,7 +1,7 @@
 """Writing at places that data gives: scatter_elements and scatter_nd.
 
-Updates are applied in row-major order, so the result is the same for any number of threads. A negative subscript counts
-from the end; an update whose place is outside the data is dropped.
+Updates of one place are applied in row-major order, so the result is the same for any number of threads (`_writes`). A
+negative subscript counts from the end; an update whose place is outside the data is dropped.
 """
 
 from __future__ import annotations
@@ -12,27 +12,25 @@ from typing import Any
 
 import numpy as np
 
-from legato.arith.expr import Expr, Var, const, land, lt, max_, min_
+from legato.arith.expr import Expr, const, lt, max_, min_
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.ir.attr_record import Attrs
 from legato.ir.op import Fusion, Op, Relation, Sample
-from legato.ir.types import Dim, TensorType, Type
+from legato.ir.types import TensorType, Type
 from legato.ops._families import quiet
 from legato.ops._indexing import covers, inside, targets, wrapped
 from legato.ops._rules import INT, known_dim, normalize_axis, require_dtype, same_dtype, same_shape, tensor
+from legato.ops._scatter_grad import of_elements, of_nd
 from legato.ops._tensors import Array, Index, known_int, require_choice
+from legato.ops._writes import Free, Write, Writes
 from legato.te.tensor import Tensor, loops
-from legato.tir.stmt import For, If, Let, Stmt, Store, block
 
 __all__ = ["ScatterElementsAttrs", "ScatterNDAttrs", "scatter_elements", "scatter_nd"]
 
 
 def _first(old: Any, new: Any) -> Any:
     return new
-
-
-UpdateRule = Callable[[Expr], Expr]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,32 +62,11 @@ def _reduction(rel: Relation, name: str, dtype: dt.DType) -> None:
         raise rel.fail(f"the reduction {name!r} needs numbers, got bool")
 
 
-def _nest(extents: Sequence[Dim], body: Callable[[tuple[Expr, ...]], Stmt], name: str) -> Stmt:
-    """Loops over `extents` around `body(subscripts)`."""
-    variables = [Var(f"{name}{d}", dt.index, 0) for d in range(len(extents))]
-    stmt = body(tuple(variables))
-    for v, extent in zip(reversed(variables), reversed(extents), strict=True):
-        stmt = For(v, extent, stmt)
-    return stmt
-
-
-def _guarded_store(out: Tensor, index: Sequence[Expr], conditions: Sequence[Expr], value: UpdateRule) -> Stmt:
-    """`out[index] = value(out[index])` where all conditions hold."""
-    here = tuple(index)
-    store: Stmt = Store(out, here, value(out[here]))
-    condition: Expr = const(True, dt.bool_)
-    for c in conditions:
-        condition = land(condition, c)
-    return If(condition, store)
-
-
-def _let(values: Sequence[Expr], body: Callable[[list[Expr]], Stmt]) -> Stmt:
-    """`body` with each value bound to a variable."""
-    names = [Var(f"at{n}", dt.index, None) for n in range(len(values))]
-    stmt = body(list(names))
-    for name, value in zip(reversed(names), reversed(values), strict=True):
-        stmt = Let(name, value, stmt)
-    return stmt
+def _written(writes: Writes, data: Tensor, rest: Sequence[Tensor], reduction: str) -> Tensor:
+    """`data`, with what is written."""
+    combine, inputs = _REDUCTIONS[reduction].scalar, (data, *rest)
+    specs = [(data.shape, data.dtype)]
+    return loops(specs, inputs, lambda y: writes.program(y, lambda i: data[i], combine), "scatter")[0]
 
 
 # ------------------------------------------------------------------------------- scatter_elements
@@ -128,23 +105,17 @@ def _elements_reference(data: Array, indices: Array, updates: Array, a: ScatterE
 def _elements_compute(
     data: Tensor, indices: Tensor, updates: Tensor, a: ScatterElementsAttrs, out: TensorType
 ) -> Tensor:
-    axis, combine = a.axis % data.rank, _REDUCTIONS[a.reduction].scalar
+    axis, shape = a.axis % data.rank, data.shape
 
-    def update(y: Tensor, j: tuple[Expr, ...]) -> Stmt:
-        def write(at: list[Expr]) -> Stmt:
-            place = [*j[:axis], *at, *j[axis + 1 :]]
-            extents = zip(j, data.shape, indices.shape, strict=True)
-            beyond = [lt(i, n) for d, (i, n, m) in enumerate(extents) if d != axis and not covers(n, m)]
-            conditions = [inside(at[0], data.shape[axis]), *beyond]
-            return _guarded_store(y, place, conditions, lambda old: combine(old, updates[j]))
+    def write(before: Free, step: Free, after: Free) -> Write:
+        i = (*before, *step, *after)
+        extents = enumerate(zip(shape, indices.shape, strict=True))
+        there = [lt(i[d], asked) for d, (n, asked) in extents if d != axis and not covers(asked, n)]
+        at = wrapped(indices[i], shape[axis])
+        return Write((at,), updates[i], there, lambda at: [inside(at[0], shape[axis])])
 
-        return _let([wrapped(indices[j], data.shape[axis])], write)
-
-    def program(y: Tensor) -> Stmt:
-        copied = _nest(data.shape, lambda i: Store(y, i, data[i]), "i")
-        return block(copied, _nest(indices.shape, lambda j: update(y, j), "j"))
-
-    return loops([(out.shape, out.dtype)], (data, indices, updates), program, "scatter")[0]
+    writes = Writes(shape[:axis], (shape[axis],), shape[axis + 1 :], (indices.shape[axis],), write, False)
+    return _written(writes, data, (indices, updates), a.reduction)
 
 
 _AT = np.array([[1, 0, -1], [1, 7, 0]], np.int32)
@@ -156,10 +127,13 @@ scatter_elements = Op(
     type_rel=_elements_relation,
     reference=quiet(_elements_reference),
     compute=_elements_compute,
+    grad=of_elements,
     fusion=Fusion.OPAQUE,
     samples=(
         *(Sample((((3, 3), "float32"), _AT, ((2, 3), "float32")), {"reduction": r}, exact=True) for r in _REDUCTIONS),
         Sample((((2, 4), "int64"), _AT, ((2, 3), "int64")), {"axis": -1, "reduction": "add"}, exact=True),
+        Sample((((3, 2), "float32"), _AT, ((2, 3), "float32")), {"reduction": "add"}, exact=True),
+        Sample((((0, 3), "float32"), _AT, ((2, 3), "float32")), exact=True),
         Sample((np.array([np.nan, 1.0], np.float32), np.array([0, 1, 1]), np.array([1, np.nan, 0], np.float32)),
                {"reduction": "max"}, exact=True),
     ),
@@ -206,21 +180,15 @@ def _nd_reference(data: Array, indices: Array, updates: Array, a: ScatterNDAttrs
 
 
 def _nd_compute(data: Tensor, indices: Tensor, updates: Tensor, a: ScatterNDAttrs, out: TensorType) -> Tensor:
-    depth, outer = known_int(indices.shape[0]) or 0, indices.rank - 1
-    combine = _REDUCTIONS[a.mode].scalar
+    depth = known_int(indices.shape[0]) or 0
+    own = data.shape[:depth]
 
-    def update(y: Tensor, j: tuple[Expr, ...]) -> Stmt:
-        def write(at: list[Expr]) -> Stmt:
-            conditions = [inside(i, n) for i, n in zip(at, data.shape[:depth], strict=True)]
-            return _guarded_store(y, [*at, *j[outer:]], conditions, lambda old: combine(old, updates[j]))
+    def write(before: Free, step: Free, after: Free) -> Write:
+        at = [wrapped(indices[(const(d), *step)], n) for d, n in enumerate(own)]
+        return Write(at, updates[(*step, *after)], (), lambda at: [inside(i, n) for i, n in zip(at, own, strict=True)])
 
-        return _let([wrapped(indices[(const(d), *j[:outer])], data.shape[d]) for d in range(depth)], write)
-
-    def program(y: Tensor) -> Stmt:
-        copied = _nest(data.shape, lambda i: Store(y, i, data[i]), "i")
-        return block(copied, _nest(updates.shape, lambda j: update(y, j), "j"))
-
-    return loops([(out.shape, out.dtype)], (data, indices, updates), program, "scatter")[0]
+    writes = Writes((), own, data.shape[depth:], indices.shape[1:], write, True)
+    return _written(writes, data, (indices, updates), a.mode)
 
 
 _PAIRS = np.array([[0, 2, -1, 9], [1, 1, 0, 0]], np.int64)
@@ -232,9 +200,17 @@ scatter_nd = Op(
     type_rel=_nd_relation,
     reference=quiet(_nd_reference),
     compute=_nd_compute,
+    grad=of_nd,
     fusion=Fusion.OPAQUE,
     samples=(
         *(Sample((((3, 2), "float32"), _PAIRS, ((4,), "float32")), {"mode": m}, exact=True) for m in _REDUCTIONS),
+        *(
+            Sample((((4, 70), "float32"), _PAIRS[:1], ((4, 70), "float32")), {"mode": m}, exact=True)
+            for m in _REDUCTIONS
+        ),
+        Sample((((4, 32), "bool"), _PAIRS[:1], ((4, 32), "bool")), exact=True),
+        Sample((((4, 32), "int8"), _PAIRS[:1], ((4, 32), "int8")), {"mode": "max"}, exact=True),
+        Sample((((2, 3), "float32"), np.zeros((0, 4), np.int64), ((4, 2, 3), "float32")), {"mode": "add"}, exact=True),
         Sample((((3, 2), "int32"), np.array([[1, 1, -5]], np.int32), ((3, 2), "int32")), {"mode": "add"}, exact=True),
     ),
     doc="""data, with result[indices[0, y…], indices[1, y…], …, z…] = updates[y…, z…].
