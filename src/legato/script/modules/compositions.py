@@ -286,20 +286,13 @@ def _cross_entropy(b: Builder, predictions: Any, labels: Any) -> Expr:
 def _nll_loss(
     b: Builder, predictions: Any, targets: Any, weights: Any = None, reduction: str = "mean", ignore_index: int = -100
 ) -> Expr:
-    """-predictions[n, targets[n, …], …] · weights[targets[n, …]], which is 0 for targets that are ignored."""
-    ty, own = tensor_type(predictions, "the predictions of nll_loss"), tensor_type(targets, "the targets of nll_loss")
+    """The operator's, with weights of 1 where there are none."""
+    ty = tensor_type(predictions, "the predictions of nll_loss")
     if ty.rank < 2 or reduction not in ("none", "sum", "mean"):
         raise UnsupportedError("nll_loss takes predictions (n, classes, …), and a reduction none, sum or mean")
-    counts = b.call("not_equal", targets, constant(ignore_index, own.dtype))
-    classes = b.call("where", counts, targets, b.call("zeros_like", targets))
-    chosen = b.call("gather", predictions, b.call("expand_dims", classes, axis=1), axis=1)
-    ones = b.call("cast", counts, dtype=ty.dtype)
-    weight = ones if weights is None else b.call("multiply", ones, b.call("take", weights, classes, axis=0))
-    loss = b.call("negative", b.call("multiply", b.call("squeeze", chosen, axis=(1,)), weight))
-    if reduction == "none":
-        return loss
-    total = b.call("sum", loss)
-    return total if reduction == "sum" else b.call("divide", total, b.call("sum", weight))
+    if weights is None:
+        weights = b.call("ones", shape=(ty.shape[1],), dtype=ty.dtype)
+    return b.call("nn.nll_loss", predictions, targets, weights, reduction=reduction, ignore_index=ignore_index)
 
 
 COMPOSITIONS: Final[Mapping[str, Callable[..., Any]]] = {
