@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from legato import runtime as runtime
     from legato import target as target
     from legato.autodiff import grad as grad
+    from legato.autodiff import hessian as hessian
+    from legato.autodiff import jacobian as jacobian
     from legato.autodiff import value_and_grad as value_and_grad
     from legato.compare import Report
     from legato.ir.module import Module
@@ -45,10 +47,10 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """`grad` and `value_and_grad`, `cpu()` and `device(…)`, and the parts of the package that scripts name."""
+        """`grad` and its kin, `cpu()` and `device(…)`, and the parts of the package that scripts name."""
         from importlib import import_module
 
-        if name in ("grad", "value_and_grad"):
+        if name in ("grad", "hessian", "jacobian", "value_and_grad"):
             return getattr(import_module("legato.autodiff"), name)
         if name in ("autodiff", "contrib", "nd", "optim", "relax", "relay", "runtime", "target"):
             return import_module(f"legato.{name}")

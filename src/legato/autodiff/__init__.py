@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from legato.autodiff.forward import jvp
+from legato.autodiff.matrices import hessian, jacobian
 from legato.autodiff.reverse import grad, value_and_grad, vjp
 
-__all__ = ["grad", "jvp", "value_and_grad", "vjp"]
+__all__ = ["grad", "hessian", "jacobian", "jvp", "value_and_grad", "vjp"]

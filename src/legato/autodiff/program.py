@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar, cast
 
-from legato.base.errors import CompileError
+from legato.base.errors import CompileError, UnsupportedError
 from legato.base.node import transform
 from legato.infer.infer import infer
 from legato.ir.expr import Constructor, Expr, Function, Tuple, Var
@@ -91,7 +91,12 @@ def main_of(mod: Module) -> Function:
 
 
 def like(f: Program, mod: Module) -> Program:
-    """`mod`, or its @main where a function was given."""
+    """`mod`, or its @main where a function was given. UnsupportedError where that is not enough."""
+    if isinstance(f, Function) and (len(mod.functions) > 1 or mod.types):
+        raise UnsupportedError(
+            "what this function becomes calls functions of its own", span=f.span,
+            hint="give a module, Module.from_expr(f): a module comes back",
+        )  # fmt: skip
     return cast("Program", main_of(mod) if isinstance(f, Function) else mod)
 
 
