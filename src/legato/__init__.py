@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from legato import autodiff as autodiff
     from legato import contrib as contrib
     from legato import nd as nd
+    from legato import optim as optim
     from legato import relax as relax
     from legato import relay as relay
     from legato import runtime as runtime
@@ -49,7 +50,7 @@ else:
 
         if name in ("grad", "value_and_grad"):
             return getattr(import_module("legato.autodiff"), name)
-        if name in ("autodiff", "contrib", "nd", "relax", "relay", "runtime", "target"):
+        if name in ("autodiff", "contrib", "nd", "optim", "relax", "relay", "runtime", "target"):
             return import_module(f"legato.{name}")
         if name in ("cpu", "device"):
             return getattr(import_module("legato.runtime.ndarray"), name)

@@ -52,7 +52,12 @@ _QUOTED: Final = 1000  # characters of a line that an error quotes
 
 
 class LegatoError(Exception):
-    """Base of all errors raised on purpose."""
+    """Base of all errors raised on purpose.
+
+    `begun`, of a call of a program: it had begun to run, and donated arrays hold anything.
+    """
+
+    begun: bool = False
 
 
 class CompileError(LegatoError):

@@ -112,7 +112,7 @@ def tensor_bytes(tensors: Mapping[str, Array]) -> bytes:
 
 
 def _together(tensors: Mapping[str, Array]) -> dict[str, Array]:
-    return {name: np.ascontiguousarray(data) for name, data in tensors.items()}
+    return {name: np.asarray(data, order="C") for name, data in tensors.items()}
 
 
 def _specs(arrays: Mapping[str, Array]) -> dict[str, Any]:

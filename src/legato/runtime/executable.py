@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from legato.base.errors import ArtifactError, GeneratorError, InternalError, PlatformError, RunError
+from legato.base.errors import ArtifactError, GeneratorError, InternalError, LegatoError, PlatformError, RunError
 from legato.base.precision import Precision
 from legato.base.target import missing_features, target
 from legato.runtime import artifact
@@ -325,7 +325,10 @@ class Executable(Facts):
         finally:
             self._keep(workspace, plan.workspace)
         if status:
-            raise error_of(status, self.program, Room(*refused, plan.workspace, self._limit), failure, report)
+            error = error_of(status, self.program, Room(*refused, plan.workspace, self._limit), failure, report)
+            if isinstance(error, LegatoError):
+                error.begun = True
+            raise error
         return results
 
     def _new_workspace(self) -> Workspace:
