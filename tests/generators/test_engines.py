@@ -13,7 +13,8 @@ import pytest
 import legato
 from legato import relay
 from legato.base.errors import ArtifactError, CompileError, GeneratorError, UnsupportedError
-from legato.generators import partition
+from legato.contrib import graph_executor
+from legato.generators import CSource, OnnxRuntime, partition
 from legato.interp import evaluate
 from legato.ir.module import Module
 from legato.runtime import artifact
@@ -142,6 +143,24 @@ def test_engines_are_stored(tmp_path: Path) -> None:
     check(pickle.loads(pickle.dumps(found))(X)[0], X)
     with pytest.raises(GeneratorError, match="its engine is stored, and this generator cannot load one"):
         legato.load(path, generators=[Interpreting()])
+
+
+def test_libraries_have_engines(tmp_path: Path) -> None:
+    path, x = tmp_path / "net.so", np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
+    module = legato.parse("def @main(%x: Tensor[(n, 4), float32]) { nn.relu(%x) }")
+    for engine in (OnnxRuntime(), CSource()):
+        legato.compile(partition(module, [engine]), generators=[engine]).save(path)
+        with pytest.raises(GeneratorError, match=f"@{engine.name}_main_0.* need the generators '{engine.name}'"):
+            legato.runtime.load_module(path)
+        if isinstance(engine, CSource):  # has the function itself
+            with pytest.raises(GeneratorError, match=r"needs the compiler\n  hint: load the artifact with legato\.load"):
+                legato.runtime.load_module(path, generators=[engine])
+            lib = legato.runtime.Module.of(legato.load(path, generators=[engine]))
+        else:
+            lib = legato.runtime.load_module(path, generators=[engine])
+        m = graph_executor.GraphModule(lib["default"](legato.cpu()))
+        m.run(x=x)
+        np.testing.assert_array_equal(m.get_output(0), np.maximum(x, 0))
 
 
 def test_a_file_without_what_it_names(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -14,6 +15,7 @@ from legato.base.errors import GeneratorError, UnsupportedError
 from legato.generators import OnnxRuntime, partition
 from legato.generators.onnx_model import onnx_model
 from legato.infer.infer import infer
+from legato.interp import evaluate
 from legato.ir.expr import Call, Function
 from legato.ir.module import Module
 from legato.ir.op import Op
@@ -113,6 +115,7 @@ def test_dims_of_one_name_are_two() -> None:
         'cast(%x, dtype="float64")',
         "nn.batch_norm(%x, %v, %v, %v, %v, axis=0).0",
         "topk(%x).0",
+        "nn.max_pool2d(%x, pool_size=[2, 2], padding=[2, 2])",
         "sort(%x)",
     ],
 )
@@ -124,6 +127,41 @@ def test_calls_without_a_form(call: str) -> None:
     assert not any(map(OnnxRuntime().supports, calls))
     with pytest.raises(UnsupportedError, match=r"ONNX"):
         onnx_model(main)
+
+
+IMAGES = "%x: Tensor[(1, 2, 4, 4), float32]"
+INF = np.full((1, 2, 4, 4), -np.inf, np.float32)
+SOME = np.array(INF)
+SOME[0, 0, 3, 3], SOME[0, 1, 0, 0] = 1, np.finfo(np.float32).min
+IMAGE = np.arange(32, dtype=np.float32).reshape(1, 2, 4, 4)
+TRUE, FALSE = np.array([True, False, True]), np.array([[False, True, False], [False, False, True]])
+
+
+@pytest.mark.parametrize(
+    ("params", "call", "arrays"),
+    [
+        ("%c: Tensor[(3), bool], %a: Tensor[(3), bool], %b: Tensor[(2, 3), bool]", "where(%c, %a, %b)",
+         [TRUE, ~TRUE, FALSE]),
+        ("%c: Tensor[(3), bool], %a: Tensor[(3), int32], %b: Tensor[(1), int32]", "where(%c, %a, %b)",
+         [TRUE, np.arange(3, dtype=np.int32), np.array([7], np.int32)]),
+        (IMAGES, "nn.max_pool2d(%x, pool_size=[2], strides=[2], padding=[1])", [IMAGE]),
+        (IMAGES, "nn.avg_pool2d(%x, pool_size=[2], strides=[1], padding=[1], dilation=[1])",
+         [IMAGE]),
+        (f"{IMAGES}, %w: Tensor[(3, 2, 3, 3), float32]",
+         "nn.conv2d(%x, %w, strides=[2], padding=[1], dilation=[1])", [IMAGE, np.ones((3, 2, 3, 3), np.float32)]),
+        *((IMAGES, call, [x]) for x in (INF, SOME) for call in (
+            "nn.max_pool2d(%x, pool_size=[3, 3], padding=[1, 1])",
+            "nn.max_pool2d(%x, pool_size=[2, 2], dilation=[2, 2])",
+            "nn.global_max_pool2d(%x)", "max(%x, axis=[2, 3])",
+        )),
+    ],
+)  # fmt: skip
+def test_calls_that_it_takes_after_all(params: str, call: str, arrays: list[Any]) -> None:
+    module = legato.parse(f"def @main({params}) {{ {call} }}")
+    cut = partition(module, [OnnxRuntime()])
+    assert len(cut.functions) == 2
+    got = legato.compile(cut, generators=[OnnxRuntime()])(*arrays)
+    np.testing.assert_array_equal(got, evaluate(module, arrays))
 
 
 def test_one_error_without_a_form() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -22,6 +24,7 @@ from legato.ir.op import Op
 from legato.ir.scope import post_order
 from legato.ir.verify import verify
 from legato.ops import table
+from legato.patterns import is_op, wildcard
 from legato.transform._external import compiler_of
 from legato.transform.merge_compiler_regions import MergeCompilerRegions
 from legato.transform.partition_graph import PartitionGraph
@@ -167,6 +170,43 @@ def test_tables_are_checked(entry: object) -> None:
 def test_generators_are_checked(generators: list[object]) -> None:
     with pytest.raises(GeneratorError, match="generators: "):
         partition(parsed(AROUND), generators)
+
+
+def fails(e: Any) -> bool:
+    raise ValueError("no idea")
+
+
+class Doubt:
+    def __bool__(self) -> bool:
+        raise TypeError("neither")
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"supports": fails}, r"generator 'odd': supports failed for a call of \w+: ValueError: no idea"),
+        ({"supports": lambda call: Doubt()}, r"generator 'odd': supports failed for a call of \w+: TypeError: neither"),
+        ({"supports": 5}, r"generator 'odd': supports is a int, wanted a method"),
+        ({"composites": 5}, r"generator 'odd': composites is a int, wanted a tuple"),
+        ({"composites": (5,)}, r"generator 'odd': composites: no entry of a table of patterns: 5"),
+        ({"composites": (("odd.e", is_op("exp")(wildcard()), 5),)}, r"composites: no entry"),
+        ({"composites": (("other.e", is_op("exp")(wildcard())),)}, r"'other\.e' does not begin with its name"),
+        (
+            {"composites": (("odd.e", is_op("exp")(wildcard()), fails),)},
+            r"the check of pattern 'odd\.e' failed: ValueError: no idea",
+        ),
+    ],
+)
+def test_generators_with_other_parts(parts: dict[str, Any], message: str) -> None:
+    with pytest.raises(GeneratorError, match=message):
+        partition(parsed(AROUND), [SimpleNamespace(name="odd", compile=fails, **parts)])
+
+
+def test_a_number_is_no_generator() -> None:
+    with pytest.raises(GeneratorError, match="generators: got 5, wanted code generators"):
+        partition(parsed(AROUND), 5)  # type: ignore[arg-type]
+    with pytest.raises(CompileError, match="targets: got"):
+        AnnotateTarget((("c", 5),))  # type: ignore[arg-type]
 
 
 def drawn(seed: int, share: int) -> list[Interpreting]:

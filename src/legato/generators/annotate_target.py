@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from legato.base.dataclass import dataclass
+from legato.base.kinds import require, require_sequence
 from legato.ir.effects import Effects
 from legato.ir.expr import Call, Expr, Function, Tuple, TupleGetItem
 from legato.ir.module import Module
@@ -39,6 +40,11 @@ class AnnotateTarget(FunctionPass):
     name = "annotate-target"
     targets: tuple[tuple[str, Supports], ...] = ()
     with_projections: bool = True
+
+    def check_options(self) -> None:
+        for pair in require_sequence(self.targets, "targets", "pairs of a name and a function"):
+            is_pair = isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) and callable(pair[1])
+            require(is_pair, pair, "targets", "pairs of a name and a function")
 
     def function(self, func: Function, mod: Module) -> Function:
         order = list(post_order(func.body, lambda node: not is_closed(node)))

@@ -7,14 +7,12 @@ fn (%p0: …, %p1: …, Composite="c.dense_relu") { nn.relu(nn.dense(%p0, %p1)) 
 
 from __future__ import annotations
 
-from typing import Any
-
 from legato.base.dataclass import dataclass
-from legato.base.errors import CompileError
-from legato.generators.generator import Check, Composite
-from legato.ir.expr import Expr, Function
+from legato.base.kinds import require_sequence
+from legato.generators.generator import Composite, checked
+from legato.ir.expr import Function
 from legato.ir.module import Module
-from legato.patterns import Pattern, partition
+from legato.patterns import partition
 from legato.transform._external import COMPOSITE
 from legato.transform.pass_ import FunctionPass
 
@@ -29,24 +27,14 @@ class MergeComposite(FunctionPass):
     name = "merge-composite"
     table: tuple[Composite, ...] = ()
 
-    def function(self, func: Function, mod: Module) -> Function:
+    def check_options(self) -> None:
+        require_sequence(self.table, "the table of patterns", 'entries ("NAME.what", pattern, check)')
         for entry in self.table:
-            name, pattern, check = _entry(entry)
+            checked(entry)
+
+    def function(self, func: Function, mod: Module) -> Function:
+        for name, pattern, check in map(checked, self.table):
             made = partition(pattern, func, {COMPOSITE: name}, check, mod)
             assert isinstance(made, Function)
             func = made
         return func
-
-
-def _entry(entry: Any) -> tuple[str, Pattern, Check]:
-    """An entry of a table, checked."""
-    if not isinstance(entry, tuple) or len(entry) not in (2, 3):
-        raise CompileError(f"no entry of a table of patterns: {entry!r}", hint='("NAME.what", pattern, check)')
-    name, pattern, check = entry if len(entry) == 3 else (*entry, _any)
-    if not isinstance(name, str) or "." not in name or not isinstance(pattern, Pattern):
-        raise CompileError(f"no entry of a table of patterns: {entry!r}", hint='a name "NAME.what", and a pattern')
-    return name, pattern, check
-
-
-def _any(e: Expr) -> bool:
-    return True

@@ -19,6 +19,7 @@ from legato.ir.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, 
 from legato.ir.op import Op
 from legato.ir.scope import post_order
 from legato.ir.types import Dim, TensorType, TupleType, Type, walk
+from legato.ops._window import pads, spread
 
 __all__ = ["has_form", "onnx_model"]
 
@@ -210,10 +211,11 @@ def _inverted(kind: str) -> Form:
     return lambda graph, call, args: graph.node("Not", [graph.node(kind, args)])
 
 
-def _padding(padding: Any) -> list[int]:
-    """(h, w) or (top, left, bottom, right), as ONNX has it."""
-    found = [int(p) if isinstance(p, int) else int(p.value) for p in padding]
-    return found * 2 if len(found) == 2 else found
+def _window(a: Any) -> dict[str, Any]:
+    """Strides, padding and dilation of two dims, as ONNX has them: one number may stand for both."""
+    rows, columns = pads(a.padding, 2)
+    ends = [rows[0], columns[0], rows[1], columns[1]]
+    return {"strides": list(spread(a.strides, 2)), "pads": ends, "dilations": list(spread(a.dilation, 2))}
 
 
 def _conv2d(graph: _Graph, call: Call, args: list[Any]) -> Any:
@@ -223,9 +225,8 @@ def _conv2d(graph: _Graph, call: Call, args: list[Any]) -> Any:
     kernel = _ty(call.args[1]).shape[2:]
     _require(all(isinstance(d, Const) for d in kernel), "filters of these extents")
     return graph.node(
-        "Conv", args, strides=list(a.strides), pads=_padding(a.padding), dilations=list(a.dilation), group=a.groups,
-        kernel_shape=[int(d.value) for d in kernel if isinstance(d, Const)],
-    )  # fmt: skip
+        "Conv", args, group=a.groups, kernel_shape=[int(d.value) for d in kernel if isinstance(d, Const)], **_window(a)
+    )
 
 
 def _pool2d(kind: str) -> Form:
@@ -233,14 +234,26 @@ def _pool2d(kind: str) -> Form:
         a = call.attrs
         _require_float(call)
         _require(a.layout == "NCHW" and a.out_layout in ("", "NCHW"), "this layout")
+        size, more = list(spread(a.pool_size, 2)), _window(a)
+        _require(all(pad < n for pad, n in zip(more["pads"], size * 2, strict=True)), "windows of nothing but padding")
         average = kind == "AveragePool"
-        _require(not a.ceil_mode and not (average and tuple(a.dilation) != (1, 1)), "this kind of pooling")
-        more = {"count_include_pad": int(a.count_include_pad)} if average else {"dilations": list(a.dilation)}
-        return graph.node(
-            kind, args, kernel_shape=list(a.pool_size), strides=list(a.strides), pads=_padding(a.padding), **more
-        )
+        _require(not a.ceil_mode and not (average and more["dilations"] != [1, 1]), "this kind of pooling")
+        if not average:
+            return _maximum(graph, args[0], kind, kernel_shape=size, **more)
+        del more["dilations"]  # which this version of the operator has not
+        return graph.node(kind, args, kernel_shape=size, count_include_pad=int(a.count_include_pad), **more)
 
     return form
+
+
+def _maximum(graph: _Graph, x: str, kind: str, **attrs: Any) -> str:
+    """The largest element of each window: ONNX Runtime begins with the lowest number that is finite, so that windows of
+    nothing but -∞, of which the largest element of -[x = -∞] is -1, are told apart."""
+    least = graph.constant(np.array(-np.inf, np.float32))
+    is_least = graph.node("Cast", [graph.node("Equal", [x, least])], to=_CODES[dt.float32])
+    all_least = graph.node(kind, [graph.node("Neg", [is_least])], **attrs)
+    is_there = graph.node("Greater", [all_least, graph.constant(np.array(-1, np.float32))])
+    return str(graph.node("Where", [is_there, graph.node(kind, [x], **attrs), least]))
 
 
 def _global_pool(kind: str) -> Form:
@@ -250,9 +263,17 @@ def _global_pool(kind: str) -> Form:
         _require(a.layout == "NCHW" and a.out_layout in ("", "NCHW") and _ty(call.args[0]).rank == 4, "this layout")
         size = tuple(getattr(a, "output_size", (1, 1)))
         _require(size in ((1,), (1, 1)), "this size of pooling")
-        return graph.node(kind, args)
+        return _maximum(graph, args[0], kind) if kind == "GlobalMaxPool" else graph.node(kind, args)
 
     return form
+
+
+def _where(graph: _Graph, call: Call, args: list[Any]) -> Any:
+    if not _ty(call).dtype.is_bool:
+        return graph.node("Where", args)
+    condition, yes, no = args  # ONNX Runtime has none of truth values
+    taken = graph.node("And", [condition, yes])
+    return graph.node("Or", [taken, graph.node("And", [graph.node("Not", [condition]), no])])
 
 
 def _transposed(graph: _Graph, x: str, rank: int) -> str:
@@ -379,9 +400,10 @@ _FORMS: Final[Mapping[str, Form]] = {
         "less_equal": "LessOrEqual", "greater": "Greater", "greater_equal": "GreaterOrEqual", "equal": "Equal",
     }.items()},
     **{name: _simple(kind) for name, kind in {
-        "logical_and": "And", "logical_or": "Or", "logical_not": "Not", "where": "Where",
+        "logical_and": "And", "logical_or": "Or", "logical_not": "Not",
     }.items()},
     "not_equal": _inverted("Equal"),
+    "where": _where,
     "nn.conv2d": _conv2d,
     "nn.max_pool2d": _pool2d("MaxPool"),
     "nn.avg_pool2d": _pool2d("AveragePool"),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from legato.base.errors import CompileError
+from legato.base.kinds import require, require_sequence
 from legato.generators import Composite
 from legato.generators import MergeComposite as Merge
 from legato.generators.annotate_target import AnnotateTarget as Annotate
@@ -32,7 +33,8 @@ def MergeComposite(pattern_table: Iterable[Composite]) -> Pass:
 
     Entries are (name, pattern) or (name, pattern, check).
     """
-    return of_steps("MergeComposite", 0, (Merge(tuple(pattern_table)), InferTypes()))
+    entries = require_sequence(pattern_table, "pattern_table", "entries (name, pattern, check)")
+    return of_steps("MergeComposite", 0, (Merge(entries), InferTypes()))
 
 
 def AnnotateTarget(targets: Any, include_non_call_ops: bool = True) -> Pass:
@@ -43,6 +45,8 @@ def AnnotateTarget(targets: Any, include_non_call_ops: bool = True) -> Pass:
     """
     given: Sequence[Any] = targets if isinstance(targets, list | tuple) else [targets]
     found = [generator(g) if isinstance(g, str) else g for g in given]
+    for g in found:
+        require(isinstance(getattr(g, "name", None), str), g, "targets", "names of generators, or generators")
     pairs = tuple((g.name, supports_of(g)) for g in found)
     return of_steps("AnnotateTargetFunc", 0, (Annotate(pairs, include_non_call_ops),))
 
@@ -65,7 +69,9 @@ def OutlineCompilerFunctionsWithExistingGlobalSymbols(compiler_filter: str = "")
 
 def InlineCompilerFunctionsBoundTo(global_vars: Iterable[GlobalVar]) -> Pass:
     """Functions of the module that are for generators are written in place of their calls, and gone: those named."""
-    wanted = tuple(global_vars)
+    wanted = require_sequence(global_vars, "global_vars", "global variables")
+    for gv in wanted:
+        require(isinstance(gv, GlobalVar), gv, "global_vars", "global variables: mod.get_global_var(name)")
 
     def run(mod: IRModule, context: PassContext) -> IRModule:
         module = InferTypes()(mod.module)

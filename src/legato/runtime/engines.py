@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from legato.base.dataclass import dataclass
 from legato.base.errors import ArtifactError, GeneratorError, RunError
+from legato.base.kinds import require_sequence
 from legato.runtime.packed import Packed, leaves
 from legato.runtime.parts import Parts
 from legato.runtime.program import ExternalInfo
@@ -59,8 +60,13 @@ def _error(generator: str, symbol: str, what: str) -> GeneratorError:
 def by_name(generators: Iterable[Any]) -> dict[str, Any]:
     """The generators by their names; GeneratorError for what is none, and where two have the same."""
     found: dict[str, Any] = {}
-    single: list[Any] = [generators]
-    for given in single if _is_generator(generators) else generators:
+    wanted = "code generators, in a list"
+    several = (
+        (generators,)
+        if _is_generator(generators)
+        else require_sequence(generators, "generators", wanted, GeneratorError)
+    )
+    for given in several:
         if not _is_generator(given):
             hint = "an object with a name (text) and a method compile(function)"
             raise GeneratorError(f"generators: a {type(given).__name__} is none\n  hint: wanted {hint}")
@@ -74,7 +80,10 @@ def by_name(generators: Iterable[Any]) -> dict[str, Any]:
 
 
 def _is_generator(value: Any) -> bool:
-    return isinstance(getattr(value, "name", None), str) and callable(getattr(value, "compile", None))
+    try:
+        return isinstance(getattr(value, "name", None), str) and callable(getattr(value, "compile", None))
+    except Exception:  # of a property of whoever wrote it
+        return False
 
 
 def restored(restore: Callable[[], Any], generator: str, symbol: str, what: str) -> Any:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Self
 
 from legato.base.errors import CompileError, RunError
-from legato.runtime.artifact import read
 from legato.runtime.entry import Entry
-from legato.runtime.executable import Executable
+from legato.runtime.executable import Executable, load
 from legato.runtime.ndarray import wrapped
 from legato.runtime.session import Session
 from legato.runtime.workspace import HostRunner
@@ -74,6 +73,17 @@ def enabled(target: str) -> bool:
     return target.split()[:1] in (["llvm"], ["cpu"])
 
 
-def load_module(path: str | Path, fmt: str = "", *, host_ops: HostRunner | None = None) -> Module:
-    """The module that `export_library` or `save` wrote; ArtifactError for another file."""
-    return Module(read(Path(path)), host_ops=host_ops)
+def load_module(
+    path: str | Path,
+    fmt: str = "",
+    *,
+    host_ops: HostRunner | None = None,
+    packed: Mapping[str, object] | None = None,
+    generators: Iterable[Any] = (),
+) -> Module:
+    """The module that `export_library` or `save` wrote; ArtifactError for another file.
+
+    packed, generators: as for `legato.load`. GeneratorError where one of these would have to compile a function again,
+    which takes the compiler: `Module.of(legato.load(path, generators=…))` is the same module.
+    """
+    return Module.of(load(path, host_ops=host_ops, packed=packed, generators=generators))
