@@ -11,7 +11,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
@@ -144,6 +143,8 @@ class _Reader:
             return self.lists[name.text]
         if name.text not in self.known:
             names = (*self.known, *self.lists)
+            from difflib import get_close_matches  # only for mistakes
+
             close = get_close_matches(name.text, names, 3)
             hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(names)}"
             raise self.stream.error(f"there is no pass {name.text}", name, hint)
