@@ -21,7 +21,6 @@ from legato.base.config import config
 from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError, UnsupportedError, quoting
 from legato.base.lexer import has_half
-from legato.base.node import post_order
 from legato.base.precision import Precision
 from legato.base.spelling import option, written
 from legato.base.target import Target
@@ -30,6 +29,7 @@ from legato.generators.external import taken_out
 from legato.infer.infer import infer, infer_text
 from legato.ir import expr as ir
 from legato.ir.attrs_json import attrs_from_json, attrs_to_json
+from legato.ir.contents import body_nodes
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.types import TensorType
@@ -351,7 +351,7 @@ def lower_module(mod: Module, options: CompileOptions, observer: Observer) -> tu
 
 def _room(mod: Module) -> int:
     """Bytes of address space that the constants of `mod` will do with, packed in all likelihood."""
-    nodes = post_order(func.body for _, func in mod.graph_functions())
+    nodes = {node for _, func in mod.graph_functions() for node in body_nodes(func)}
     return 3 * sum(node.data.nbytes for node in nodes if isinstance(node, ir.Constant)) + (1 << 20)
 
 

@@ -16,9 +16,10 @@ from typing import Any
 
 from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError, UnsupportedError
-from legato.generators._stored import from_bytes, to_bytes
+from legato.generators._stored import from_bytes
 from legato.infer.infer import infer
 from legato.ir._dims import free_dims
+from legato.ir.contents import body_nodes
 from legato.ir.expr import Call, Expr, Function, GlobalVar, Tuple, TupleGetItem
 from legato.ir.module import Module
 from legato.ir.op import Op
@@ -54,7 +55,7 @@ def require_generators(mod: Module, generators: Iterable[Any] = ()) -> dict[str,
     known = by_name(generators)
     found: dict[str, Any] = {}
     for gv, func in mod.graph_functions():
-        for node in filter(is_external, (func, *post_order(func.body))):
+        for node in filter(is_external, (func, *body_nodes(func))):
             compiler = str(compiler_of(node))
             if compiler not in known:
                 raise UnsupportedError(
@@ -94,6 +95,8 @@ def _compiled(generator: Any, func: Function, symbol: str) -> External:
         data, stored = bytes(restored(run.to_bytes, generator.name, symbol, "to_bytes")), ENGINE
         again: Callable[[], Engine] = partial(loaded, generator, symbol, data)
     else:
+        from legato.generators._stored import to_bytes  # only for such functions: it brings the parser
+
         data, stored = to_bytes(func), FUNCTION
         again = partial(engine_of, generator, symbol, data)
     return External(ExternalInfo(generator.name, symbol, stored), Engine.of(run, generator.name, symbol, again), data)
@@ -101,6 +104,7 @@ def _compiled(generator: Any, func: Function, symbol: str) -> External:
 
 def engine_of(generator: Any, symbol: str, data: bytes, ops: Mapping[str, Op] | None = None) -> Engine:
     """The engine of a function that is stored as `data`, compiled once more."""
+
     func = from_bytes(data, f"@{symbol}", table() if ops is None else ops)
     run = restored(partial(generator.compile, func), generator.name, symbol, "compile")
     return Engine.of(run, generator.name, symbol, partial(engine_of, generator, symbol, data, ops))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from legato.arith.expr import Const
 from legato.arith.expr import Var as DimVar
 from legato.arith.substitute import variables
 from legato.ir.expr import Function
@@ -12,10 +13,10 @@ __all__ = ["free_dims", "parameters"]
 
 def free_dims(ty: Type) -> tuple[DimVar, ...]:
     """The dims that occur in a type and that no function type in it binds, in order of first occurrence."""
-    found: dict[DimVar, None] = {}
     if isinstance(ty, TensorType):
-        found.update(dict.fromkeys(variables(*ty.shape)))
-    elif isinstance(ty, ShapeType):
+        return variables(*(d for d in ty.shape if not isinstance(d, Const)))  # most are literals
+    found: dict[DimVar, None] = {}
+    if isinstance(ty, ShapeType):
         found.update(dict.fromkeys(variables(*ty.dims or ())))
     for kid in ty.children():
         found.update(dict.fromkeys(free_dims(kid)))

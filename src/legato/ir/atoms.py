@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from legato.ir.expr import Constant, Constructor, Expr, Function, GlobalVar, Shape, Tuple, Var
 from legato.ir.op import Op
 
 __all__ = ["is_atom", "is_operand", "is_primitive"]
 
+_ATOMS: Final = (Var, GlobalVar, Constant, Op, Constructor, Shape)
+
 
 def is_atom(node: Expr) -> bool:
     """True for expressions that cost nothing to evaluate."""
-    return isinstance(node, Var | GlobalVar | Constant | Op | Constructor | Shape)
+    return isinstance(node, _ATOMS)
 
 
 def is_primitive(node: Expr) -> bool:

@@ -168,7 +168,9 @@ class _Behaviour:
                 if func.attrs.get("constraints"):
                     found |= Effect.FAILS
                 for node in bodies[func]:
-                    found |= self.own(node)
+                    own = self.own(node)
+                    if own is not Effect.NONE:  # joining flags takes longer than all else here
+                        found |= own
             self._does.update(dict.fromkeys(component, found))
 
     def own(self, node: Expr) -> Effect:
@@ -181,8 +183,8 @@ class _Behaviour:
             case Match():
                 return Effect.NONE if node.complete else Effect.FAILS
             case Call(op=Op() as op):
-                found = Effect.CELLS if op.stateful else Effect.NONE
-                return found | (Effect.FAILS if op.compute is None and op not in _SURE else Effect.NONE)
+                found = Effect.NONE if op.compute is not None or op in _SURE else Effect.FAILS
+                return found | Effect.CELLS if op.stateful else found
             case Call(op=Constructor()):
                 return Effect.NONE
             case Call():

@@ -187,7 +187,7 @@ class Constructor(Expr):
         return self.belongs_to
 
 
-@dataclass(frozen=True, eq=False, slots=True, repr=False)
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
 class Function(Expr):
     """A function; closures are allowed. `attrs` holds facts (Primitive, …); type_params: TypeVars and dim variables."""
 

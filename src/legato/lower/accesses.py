@@ -23,9 +23,10 @@ from legato.arith.poly import expand
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes, substitute
 from legato.base import dtype as dt
-from legato.base.node import post_order, transform
+from legato.base.node import transform
 from legato.ir import expr as ir
 from legato.ir.constraint import Constraint
+from legato.ir.contents import body_nodes
 from legato.ir.op import Op
 from legato.ir.types import TensorType, TupleType, Type
 from legato.lower.extents import MOST
@@ -35,6 +36,8 @@ from legato.tir.expr import Load
 
 __all__ = ["call_accesses", "known_facts", "with_access_checks"]
 
+Proofs = dict[object, tuple[Access, ...]]  # what is not proven in a call, by its operator, attributes and types
+
 
 def with_access_checks(func: ir.Function) -> ir.Function:
     """`func` (typed, fused) with a constraint, or with clamped subscripts, where its operators may read outside."""
@@ -42,10 +45,11 @@ def with_access_checks(func: ir.Function) -> ir.Function:
     known = known_facts(given)
     found: dict[tuple[Expr, Expr], Constraint] = {}
     open_groups: dict[int, ir.Function] = {}
-    for group in post_order([func.body]):
+    proofs: Proofs = {}
+    for group in body_nodes(func):
         if not isinstance(group, ir.Function) or "Primitive" not in group.attrs:
             continue
-        for access, call in _open(group, known):
+        for access, call in _open(group, known, proofs):
             demands = list(_demands(call, access))
             found |= {(c.a, c.b): c for c in demands}
             if not demands:
@@ -57,14 +61,18 @@ def with_access_checks(func: ir.Function) -> ir.Function:
     return replace(func, attrs={**func.attrs, "constraints": (*given, *found.values())})
 
 
-def _open(group: ir.Function, facts: Sequence[Expr]) -> Iterator[tuple[Access, ir.Call]]:
+def _open(group: ir.Function, facts: Sequence[Expr], proofs: Proofs) -> Iterator[tuple[Access, ir.Call]]:
+    """What is not proven in `group`; calls of the same types, of which models have many, are proven once for all."""
     seen: set[object] = set()
-    for node in post_order([group.body]):
+    for node in body_nodes(group):
         if isinstance(node, ir.Call) and isinstance(node.op, Op) and node.op.compute is not None:
             key = (node.op, node.attrs, tuple(a.ty for a in node.args), node.ty)
-            if key not in seen:
-                seen.add(key)
-                yield from ((a, node) for a in call_accesses(node, facts) if a.proof is Proof.OPEN)
+            if key in seen:
+                continue
+            seen.add(key)
+            if key not in proofs:
+                proofs[key] = tuple(a for a in call_accesses(node, facts) if a.proof is Proof.OPEN)
+            yield from ((a, node) for a in proofs[key])
 
 
 def known_facts(constraints: Iterable[Constraint]) -> tuple[Expr, ...]:

@@ -15,10 +15,10 @@ from legato.arith.expr import Binary, Const, Expr, Op, const, le, max_, min_
 from legato.arith.prove import prove
 from legato.arith.substitute import nodes
 from legato.base.errors import UnsupportedError
-from legato.base.node import post_order
 from legato.ir import expr as ir
 from legato.ir import op as operator
 from legato.ir.constraint import Constraint
+from legato.ir.contents import body_nodes
 from legato.ir.types import TensorType, TupleType, Type
 
 __all__ = ["with_extent_checks"]
@@ -35,7 +35,7 @@ def with_extent_checks(func: ir.Function) -> ir.Function:
     """
     found: dict[Expr, Constraint] = {}
     seen: set[tuple[Expr, ...]] = set()
-    for node in post_order([func.body]):
+    for node in body_nodes(func):
         if not isinstance(node, ir.Call) or not isinstance(node.op, operator.Op):
             continue
         for shape in _shapes(node.ty):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from legato.base.errors import UnsupportedError
 from legato.base.node import post_order
+from legato.ir.contents import body_nodes
 from legato.ir.devices import ON_DEVICE
 from legato.ir.expr import Call, Expr, Function, GlobalVar, If, Match
 from legato.ir.module import Module
@@ -27,13 +28,15 @@ def reachable(mod: Module, *names: str) -> Module:
         found.add(gv)
         func = mod.functions[gv]
         if isinstance(func, Function):
-            todo += [node for node in post_order([func.body]) if isinstance(node, GlobalVar)]
+            todo += [node for node in body_nodes(func) if isinstance(node, GlobalVar)]
     return mod.with_functions({gv: f for gv, f in mod.functions.items() if gv in found})
 
 
 def require_shallow(mod: Module) -> None:
     """UnsupportedError if branches, clauses or closures of `mod` nest more than MAX_NESTING deep."""
     for gv, func in mod.graph_functions():
+        if not any(isinstance(node, Function | If | Match) for node in body_nodes(func)):
+            continue
         branches, closures = dict[int, int](), dict[int, int]()  # of each node: how deep they nest in it
         for node in post_order([func.body]):
             kids = [id(c) for c in node.children()]
@@ -63,7 +66,7 @@ def require_supported(mod: Module, faults: Iterable[tuple[GlobalVar, Expr, str]]
 
 
 def _in_function(func: Function, mod: Module) -> Iterator[tuple[Expr, str]]:
-    for node in post_order([func.body]):
+    for node in body_nodes(func):
         what = _reason(node, mod)
         if what is not None:
             yield node, what

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from _ctypes import CFuncPtr
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, Final
 
 import numpy as np
@@ -104,6 +103,8 @@ def given(packed: Mapping[str, object] | None, wanted: Collection[str]) -> dict[
     known = packed or {}
     missing = sorted({name for name in wanted if name not in known})
     if missing:
+        from difflib import get_close_matches  # only for mistakes
+
         close = {name: get_close_matches(name, list(map(str, known)), 1) for name in missing}
         shown = ", ".join(f"{n!r}" + (f" (did you mean {c[0]!r}?)" if c else "") for n, c in close.items())
         hint = f"packed={{{missing[0]!r}: function}} gives a function its name"

@@ -6,7 +6,6 @@ from collections.abc import Container, Mapping
 
 from legato.arith.expr import Expr, Select
 from legato.arith.substitute import nodes, rewrite, substitute
-from legato.te.order import in_order
 from legato.te.tensor import Stage, Tensor
 from legato.tir.expr import Load
 
@@ -16,37 +15,46 @@ __all__ = ["certain_loads", "inline", "loads", "replaced"]
 def inline(e: Expr, keep: Container[Tensor] = ()) -> Expr:
     """`e` with every Load of a stage without reduction replaced by what the stage computes; stages in `keep` are read.
 
-    Stages may be chained thousands deep, so inner stages are inlined first, each once per distinct element.
+    Stages may be chained thousands deep. Each element is computed where it is read first, in terms of the elements that
+    it reads; so what is made grows as the stages do, not as what all of them have below them.
     """
-
-    bodies: dict[Tensor, Expr] = {}
-    inner = [b for b in _tensors(e) if _is_inlined(b, keep)]
-    for tensor in in_order(inner):
-        if not _is_inlined(tensor, keep):
+    new: dict[Expr, Expr] = {}
+    elements: dict[Load, Expr] = {}
+    stack = [e]
+    while stack:
+        node = stack[-1]
+        if node in new:
+            stack.pop()
             continue
-        assert isinstance(tensor.stage, Stage)
-        bodies[tensor] = rewrite(tensor.stage.body, lambda node: _from(bodies, node))
-    return rewrite(e, lambda node: _from(bodies, node)) if bodies else e
+        kids = node.children()
+        pending = [k for k in kids if k not in new]
+        if pending:
+            stack += reversed(pending)
+            continue
+        given = tuple([new[k] for k in kids])
+        done = node if given == kids else node.with_children(given)
+        if isinstance(done, Load) and _is_inlined(done.buffer, keep):
+            if done not in elements:
+                elements[done] = _element(done)
+                stack.append(elements[done])
+                continue
+            done = new[elements[done]]
+        new[node] = done
+    return new[e]
 
 
-def _from(bodies: dict[Tensor, Expr], node: Expr) -> Expr | None:
-    if not isinstance(node, Load) or node.buffer not in bodies:
-        return None
-    tensor = node.buffer
-    assert isinstance(tensor, Tensor)
-    assert isinstance(tensor.stage, Stage)
-    mapping = {a.var: i for a, i in zip(tensor.stage.axes, node.indices, strict=True)}
-    return substitute(bodies[tensor], mapping)
+def _element(load: Load) -> Expr:
+    """What `load` reads, computed: the body of the stage at these indices."""
+    assert isinstance(load.buffer, Tensor)
+    assert isinstance(load.buffer.stage, Stage)
+    axes = load.buffer.stage.axes
+    return substitute(load.buffer.stage.body, {a.var: i for a, i in zip(axes, load.indices, strict=True)})
 
 
 def _is_inlined(buffer: object, keep: Container[Tensor]) -> bool:
     if not isinstance(buffer, Tensor) or buffer in keep:
         return False
     return isinstance(buffer.stage, Stage) and buffer.stage.reduction is None
-
-
-def _tensors(e: Expr) -> list[Tensor]:
-    return list({id(x.buffer): x.buffer for x in loads(e) if isinstance(x.buffer, Tensor)}.values())
 
 
 def loads(e: Expr) -> list[Load]:

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from legato.base.graph import components
 from legato.base.node import transform
+from legato.ir.contents import body_nodes
 from legato.ir.expr import Call, Expr, GlobalVar
 from legato.ir.module import Module
-from legato.ir.scope import post_order
 
 __all__ = ["broken", "callees", "reachable_from", "reopened", "values", "with_open_calls"]
 
@@ -22,7 +22,7 @@ def callees(mod: Module) -> dict[GlobalVar, list[GlobalVar]]:
     functions = dict(mod.graph_functions())
     found: dict[GlobalVar, list[GlobalVar]] = {}
     for gv, func in functions.items():
-        calls = [n.op for n in post_order(func.body) if isinstance(n, Call) and isinstance(n.op, GlobalVar)]
+        calls = [n.op for n in body_nodes(func) if isinstance(n, Call) and isinstance(n.op, GlobalVar)]
         found[gv] = [callee for callee in calls if callee in functions]
     return found
 
@@ -31,7 +31,7 @@ def values(mod: Module) -> set[GlobalVar]:
     """The functions that stand somewhere as a value, not in a call's place of the function."""
     found: set[GlobalVar] = set()
     for _, func in mod.graph_functions():
-        for node in post_order(func.body):
+        for node in body_nodes(func):
             operands = node.args if isinstance(node, Call) else node.children()
             found.update(n for n in operands if isinstance(n, GlobalVar))
         found.update(n for n in (func.body,) if isinstance(n, GlobalVar))

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 
 from legato.ir.atoms import is_primitive
 from legato.ir.call_tir import CALL_TIR
+from legato.ir.contents import body_nodes
 from legato.ir.expr import Call, Constructor, Expr, Function, GlobalVar, Match
 from legato.ir.module import Module
 from legato.ir.op import Op
-from legato.ir.scope import operands, post_order
+from legato.ir.scope import operands
 from legato.ir.types import TypeVar
 from legato.transform._types import has_function
 from legato.transform.flatten_match import is_flat
@@ -33,7 +34,7 @@ def first_order(mod: Module) -> Iterator[tuple[GlobalVar, Expr, str]]:
                 yield gv, param, f"parameter %{param.name}, which has functions: {param.ty}"
         if has_function(func.body.ty):
             yield gv, func, f"a result that has functions: {func.body.ty}"
-        for node in post_order(func.body):
+        for node in body_nodes(func):
             what = _fault(node)
             if what is not None:
                 yield gv, node, what

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any
 
@@ -87,6 +86,8 @@ class _Reader:
             return self.lists[name.text]
         if name.text not in self.known:
             names = (*self.known, *self.lists)
+            from difflib import get_close_matches  # only for mistakes
+
             close = get_close_matches(name.text, names, 3)
             hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(names)}"
             raise self.stream.error(f"there is no pass {name.text}", name, hint)

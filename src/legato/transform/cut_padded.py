@@ -17,6 +17,7 @@ from legato.base.errors import InternalError
 from legato.base.node import transform
 from legato.infer.builder import Builder
 from legato.ir._dims import free_dims
+from legato.ir.contents import called_operators
 from legato.ir.expr import Call, Expr, Function, Var
 from legato.ir.let import lets
 from legato.ir.module import Module
@@ -35,6 +36,8 @@ class CutPadded(FunctionPass):
     name = "cut-padded"
 
     def function(self, func: Function, mod: Module) -> Function:
+        if all(op.padded is None for op in called_operators(func)):
+            return func
         body = transform(func.body, _cut)
         return func if body is func.body else replace(func, body=body)
 

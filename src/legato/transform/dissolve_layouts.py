@@ -14,7 +14,7 @@ from dataclasses import fields, replace
 from typing import Any, Final
 
 from legato.base.dataclass import dataclass
-from legato.base.node import post_order
+from legato.ir.contents import body_nodes
 from legato.ir.expr import Call, Expr, Function
 from legato.ir.layout import is_blocked, layout
 from legato.ir.module import Module
@@ -38,7 +38,7 @@ class DissolveLayouts(FunctionPass):
     rounds = True
 
     def function(self, func: Function, mod: Module) -> Function:
-        if not any(isinstance(node, Call) and _blocked(node) for node in post_order([func.body])):
+        if not any(isinstance(node, Call) and _blocked(node) for node in body_nodes(func)):
             return func
         body = Relayout(_whole, {}).rewritten(func.body)
         return func if body is func.body else replace(func, body=body)

@@ -8,7 +8,8 @@ from math import copysign
 from typing import Any
 
 from legato.base.dataclass import dataclass
-from legato.base.node import post_order, transform
+from legato.base.node import transform
+from legato.ir.contents import called_operators
 from legato.ir.devices import PLACING
 from legato.ir.effects import Effects
 from legato.ir.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
@@ -49,8 +50,7 @@ class _Anywhere:
     computes it."""
 
     def __init__(self, func: Function) -> None:
-        nodes = post_order([func.body])
-        self._found: set[int] | None = set() if any(isinstance(n, Call) and n.op in PLACING for n in nodes) else None
+        self._found: set[int] | None = None if called_operators(func).isdisjoint(PLACING) else set()
 
     def has(self, node: Expr) -> bool:
         """Whether `node`, whose operands have been asked about, is such a node; constants aside."""

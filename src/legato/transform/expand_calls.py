@@ -14,6 +14,7 @@ from legato.base.dataclass import dataclass
 from legato.base.node import post_order, transform
 from legato.infer.builder import Builder
 from legato.infer.infer import infer
+from legato.ir.contents import called_operators
 from legato.ir.expr import Call, Expr, Function, Let, MatchCast
 from legato.ir.module import Module
 from legato.ir.op import Op
@@ -33,6 +34,8 @@ class ExpandCalls(FunctionPass):
     known: bool = False
 
     def function(self, func: Function, mod: Module) -> Function:
+        if all(op.expand is None for op in called_operators(func)):
+            return func
         body = transform(func.body, _known if self.known else _expanded)
         return func if body is func.body else replace(func, body=body)
 

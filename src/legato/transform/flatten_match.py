@@ -25,6 +25,7 @@ from legato.infer.replace import replace_dim
 from legato.ir._dims import free_dims
 from legato.ir.clauses import Clause, PatternConstructor, PatternVar, PatternWildcard
 from legato.ir.constraint import Constraint
+from legato.ir.contents import body_nodes
 from legato.ir.expr import Call, Expr, Function, Let, Match, TupleGetItem, Var
 from legato.ir.let import lets
 from legato.ir.module import Module
@@ -53,7 +54,7 @@ class FlattenMatch(FunctionPass):
         return PlaceShared()(mod)
 
     def function(self, func: Function, mod: Module) -> Function:
-        if all(is_flat(node) for node in post_order(func.body) if isinstance(node, Match)):
+        if all(is_flat(node) for node in body_nodes(func) if isinstance(node, Match)):
             return func
         renamed: list[Renamed] = []
 

@@ -434,6 +434,8 @@ def _same_size(a: _Node, b: _Node) -> bool:
     """True if the tensors of both have the same number of elements."""
     if a.shape is None or b.shape is None:
         return False
+    if a.shape == b.shape:
+        return True
     sizes: list[Dim] = [dim(1), dim(1)]
     for n, shape in enumerate((a.shape, b.shape)):
         for d in shape:

@@ -20,6 +20,7 @@ from legato.base.dataclass import dataclass
 from legato.base.node import rebuild
 from legato.ir.atoms import is_primitive
 from legato.ir.call_tir import CALL_TIR
+from legato.ir.contents import body_nodes
 from legato.ir.expr import Call, Constructor, Expr, Function, GlobalVar, Let, Shape, Var
 from legato.ir.module import GlobalFunc, Module
 from legato.ir.op import Op
@@ -61,7 +62,7 @@ def _has_work(func: Function) -> bool:
     closures: set[Var] = set()
     called: set[Expr] = set()
     others = 0
-    for node in post_order(func.body):
+    for node in body_nodes(func):
         if isinstance(node, Function):
             others += not is_primitive(node)
         elif isinstance(node, Let) and is_closure(node.var, node.value):

@@ -16,9 +16,9 @@ from legato.arith.simplify import simplify
 from legato.arith.substitute import variables
 from legato.base.dataclass import dataclass
 from legato.ir.constraint import Constraint
+from legato.ir.contents import body_nodes
 from legato.ir.expr import Function
 from legato.ir.module import Module
-from legato.ir.scope import post_order
 from legato.ir.types import Dim, FuncType, TypeVar
 from legato.transform._copy import Copy
 from legato.transform.pass_ import Pass
@@ -64,7 +64,7 @@ def with_dims(func: Function, dims: Mapping[Var, Dim]) -> Function:
 def is_main_called(mod: Module) -> bool:
     """True if @main is mentioned in the program."""
     main = mod.var("main")
-    return any(node == main for _, f in mod.graph_functions() for node in post_order(f.body))
+    return any(node == main for _, f in mod.graph_functions() for node in body_nodes(f))
 
 
 def _narrowed(constraints: Iterable[Constraint], dims: Iterable[Var]) -> dict[Var, Dim]:

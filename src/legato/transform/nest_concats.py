@@ -13,6 +13,7 @@ from legato.arith.simplify import simplify
 from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError
 from legato.base.node import transform
+from legato.ir.contents import called_operators
 from legato.ir.expr import Call, Expr, Function, Tuple
 from legato.ir.module import Module
 from legato.ir.types import TensorType, TupleType
@@ -38,6 +39,8 @@ class NestConcats(FunctionPass):
             raise CompileError(f"concatenations of {self.each}, {self.most} at most", hint="each is 2 up to most")
 
     def function(self, func: Function, mod: Module) -> Function:
+        if concatenate not in called_operators(func):
+            return func
         body = transform(func.body, self._nested)
         return func if body is func.body else replace(func, body=body)
 

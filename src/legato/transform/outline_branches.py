@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from legato.base.dataclass import dataclass
+from legato.ir.contents import body_nodes
 from legato.ir.expr import Call, Expr, Function, If, Let, Match, Var
 from legato.ir.module import Module
 from legato.ir.scope import operands, post_order
@@ -35,7 +36,7 @@ class OutlineBranches(FunctionPass):
         return PlaceShared()(mod)
 
     def function(self, func: Function, mod: Module) -> Function:
-        if max(_depths(func).values()) <= DEEPEST:
+        if not any(isinstance(node, If | Match) for node in body_nodes(func)) or max(_depths(func).values()) <= DEEPEST:
             return func
         normal = ToANormal().function(func, mod)
         depths = _depths(normal)

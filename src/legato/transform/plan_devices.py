@@ -19,6 +19,7 @@ from legato.base.errors import CompileError, InternalError, VerifyError
 from legato.base.node import post_order, rebuild
 from legato.infer.devices import Devices, Read, entries, verify_devices
 from legato.infer.domains import Branch, Domain, Leaf
+from legato.ir.contents import called_operators
 from legato.ir.devices import ON_DEVICE, PARAMS, PLACING, RESULT, device_copy
 from legato.ir.expr import Call, Expr, Function, Tuple, TupleGetItem
 from legato.ir.module import Module
@@ -69,10 +70,7 @@ class PlanDevices(Pass):
 
 def _is_placed(func: Function) -> bool:
     """Whether something in `func` says where tensors lie."""
-    nodes = post_order([func.body])
-    return not func.attrs.keys().isdisjoint((PARAMS, RESULT)) or any(
-        isinstance(n, Call) and n.op in PLACING for n in nodes
-    )
+    return not (func.attrs.keys().isdisjoint((PARAMS, RESULT)) and called_operators(func).isdisjoint(PLACING))
 
 
 def _planned(func: Function, devices: Devices) -> Function:

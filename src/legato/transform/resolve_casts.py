@@ -18,6 +18,7 @@ from legato.base.dataclass import dataclass
 from legato.base.node import post_order as reached
 from legato.base.node import transform
 from legato.ir._dims import free_dims
+from legato.ir.contents import body_nodes
 from legato.ir.dim_values import dim_pairs, solved
 from legato.ir.effects import is_sure
 from legato.ir.expr import Expr, Function, If, Match, MatchCast
@@ -38,7 +39,7 @@ class ResolveCasts(FunctionPass):
     name = "resolve-casts"
 
     def function(self, func: Function, mod: Module) -> Function:
-        if not any(isinstance(node, MatchCast) for node in post_order(func.body)):
+        if not any(isinstance(node, MatchCast) for node in body_nodes(func)):
             return func
         found = _named(_told(func), _bound(func))
         if found:

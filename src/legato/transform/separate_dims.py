@@ -20,6 +20,7 @@ from legato.ir._dims import free_dims
 from legato.ir.atoms import is_primitive
 from legato.ir.clauses import Clause
 from legato.ir.constraint import Constraint
+from legato.ir.contents import body_nodes
 from legato.ir.expr import Expr, Function, If, Match, MatchCast
 from legato.ir.let import Binding, chain
 from legato.ir.module import Module
@@ -40,7 +41,7 @@ class SeparateDims(FunctionPass):
 
     def function(self, func: Function, mod: Module) -> Function:
         known = {d for d in func.type_params if isinstance(d, DimVar)}
-        types = (ty for node in post_order(func.body) for ty in _types(node))
+        types = (ty for node in body_nodes(func) for ty in _types(node))
         if known.issuperset(_all_dims(types)):
             return func
         separator = _Separator(known, func.attrs.get("constraints", ()))

@@ -21,6 +21,7 @@ from legato.base.errors import UnsupportedError
 from legato.base.graph import components
 from legato.base.node import transform
 from legato.ir.atoms import is_primitive
+from legato.ir.contents import body_nodes
 from legato.ir.expr import Call, Expr, Function, GlobalVar, Let, Var
 from legato.ir.let import lets
 from legato.ir.module import GlobalFunc, Module
@@ -80,7 +81,7 @@ def _has_work(mod: Module) -> bool:
     for _, func in mod.graph_functions():
         closures: set[Expr] = set()
         calls: list[Call] = []
-        for node in post_order(func.body):
+        for node in body_nodes(func):
             if isinstance(node, Let) and is_closure(node.var, node.value):
                 closures.add(node.var)
             elif isinstance(node, Call):
@@ -102,7 +103,7 @@ class _Origins:
     belong to what they are copies of. `left` is how many nodes may still be copied for the sake of closures."""
 
     def __init__(self, mod: Module) -> None:
-        nodes = {gv: list(post_order(func.body)) for gv, func in mod.graph_functions()}
+        nodes = {gv: body_nodes(func) for gv, func in mod.graph_functions()}
         uses = {gv: {n for n in found if isinstance(n, GlobalVar) and n in nodes} for gv, found in nodes.items()}
         self._of = {gv: n for n, component in enumerate(components(uses)) for gv in component}
         self.for_closures = set[Expr]()  # instances that were given closures
@@ -267,7 +268,7 @@ class _Specializer:
 def _require_no_polymorphic_closure(mod: Module) -> None:
     """UnsupportedError for a polymorphic closure that is left: nobody knows what it is where it is called."""
     for _, func in mod.graph_functions():
-        for node in post_order(func.body):
+        for node in body_nodes(func):
             if isinstance(node, Function) and node.type_params and not is_primitive(node):
                 raise UnsupportedError(
                     f"a polymorphic function is a value that is not known where it is called: {node.ty}",

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
+from weakref import WeakSet
 
 from legato.base.dataclass import dataclass
 from legato.ir.atoms import is_atom, is_operand, is_primitive
@@ -33,30 +35,38 @@ class ToANormal(FunctionPass):
 
     def prepared(self, mod: Module) -> Module:
         """Nodes with effects have one place, as all nodes have where all of the module is in A-normal form."""
-        return mod if all(_is_normal(func.body) for _, func in mod.graph_functions()) else PlaceShared()(mod)
+        return mod if all(_is_normal(func) for _, func in mod.graph_functions()) else PlaceShared()(mod)
 
     def function(self, func: Function, mod: Module) -> Function:
-        return func if _is_normal(func.body) else replace(func, body=_Normalizer(func.body).run())
+        return func if _is_normal(func) else replace(func, body=_Normalizer(func.body).run())
 
 
-def _is_normal(body: Expr) -> bool:
-    """True if the block `body`, and the blocks inside it, are in A-normal form."""
+_NORMAL: Final[WeakSet[Function]] = WeakSet()  # looked at once: functions never change
+
+
+def _is_normal(func: Function) -> bool:
+    """True if the body of `func`, and the blocks inside it, are in A-normal form."""
+    if func not in _NORMAL and _has_normal_blocks(func.body):
+        _NORMAL.add(func)
+    return func in _NORMAL
+
+
+def _has_normal_blocks(body: Expr) -> bool:
     blocks, seen = [body], set()
     while blocks:
         bindings, result = chain(blocks.pop())
         if not is_operand(result):
             return False
         for _, value in bindings:
-            inner = [child for child, slot in _uses(value) if slot]
-            own = [child for child, slot in _uses(value) if not slot]
+            uses = list(_uses(value))
             if is_operand(value) or isinstance(value, Let | Dataflow) or id(value) in seen:
                 return False
             if isinstance(value, TupleGetItem) and isinstance(value.value, Tuple):
                 return False
-            if not all(map(is_operand, own)):
+            if not all(is_operand(child) for child, slot in uses if not slot):
                 return False
             seen.add(id(value))
-            blocks += inner
+            blocks += (child for child, slot in uses if slot)
     return True
 
 

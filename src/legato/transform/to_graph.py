@@ -19,6 +19,7 @@ from legato.base.dataclass import dataclass
 from legato.base.node import post_order, rebuild
 from legato.ir._dims import free_dims
 from legato.ir.attrs import dims_of
+from legato.ir.contents import body_nodes
 from legato.ir.effects import Effects
 from legato.ir.expr import Call, Dataflow, Expr, Function, If, Let, Match, MatchCast, Shape, Tuple, Var
 from legato.ir.let import lets
@@ -50,10 +51,9 @@ class ToGraph(FunctionPass):
         )  # fmt: skip
 
     def function(self, func: Function, mod: Module) -> Function:
-        nodes = list(post_order([func.body]))
-        if not any(isinstance(n, Let | Dataflow) for n in nodes):
+        if not any(isinstance(n, Let | Dataflow) for n in body_nodes(func)):
             return func
-        body = _Inliner(func, nodes, Effects(func, mod)).run()
+        body = _Inliner(func, list(post_order([func.body])), Effects(func, mod)).run()
         return func if body is func.body else replace(func, body=body)
 
 

@@ -14,7 +14,8 @@ from dataclasses import replace
 
 from legato.arith.simplify import simplify
 from legato.base.dataclass import dataclass
-from legato.base.node import post_order, rebuild
+from legato.base.node import rebuild
+from legato.ir.contents import body_nodes
 from legato.ir.expr import Call, Expr, Function, GlobalVar, If, Let, Match, Tuple, TupleGetItem, Var
 from legato.ir.module import Module
 from legato.ir.types import TensorType
@@ -40,7 +41,7 @@ class UpdateInPlace(Pass):
 
 
 def _updated(gv: GlobalVar, func: Function) -> Function:
-    nodes = list(post_order([func.body]))
+    nodes = body_nodes(func)
     calls = [node for node in nodes if isinstance(node, Call) and node.op == gv]
     if not calls:
         return func

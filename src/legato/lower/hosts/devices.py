@@ -18,10 +18,10 @@ from legato.base.errors import VerifyError
 from legato.base.node import transform
 from legato.infer.devices import Devices, entries
 from legato.infer.domains import Branch, Domain, Leaf
+from legato.ir.contents import called_operators
 from legato.ir.devices import DEVICE_COPY, PARAMS, RESULT
-from legato.ir.expr import Call, Function
+from legato.ir.expr import Function
 from legato.ir.module import Module
-from legato.ir.scope import post_order
 from legato.lower.hosts.frame import Frame
 from legato.lower.hosts.program import HostProgram
 from legato.lower.hosts.results import Place
@@ -45,7 +45,7 @@ def module_devices(mod: Module) -> Devices | None:
     for _, func in mod.graph_functions():
         stated = (*func.attrs.get(PARAMS, ()), func.attrs.get(RESULT, ""))
         is_placed = is_placed or any(text not in ("", str(HOST)) for text in stated)
-        is_placed = is_placed or any(isinstance(n, Call) and n.op is DEVICE_COPY for n in post_order(func))
+        is_placed = is_placed or DEVICE_COPY in called_operators(func)
     if not is_placed:
         return None
     found = Devices(mod, is_lowered=True, entries=entries(mod))
