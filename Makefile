@@ -14,7 +14,7 @@ export LEGATO_MODELS ?= $(CURDIR)/.models
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test quick fuzz fuzz-language fuzz-passes fuzz-programs fuzz-onnx bounds mutants damaged faults survey tvm isa lint sanitize bench ablation models clean
+.PHONY: help venv demo test quick fuzz fuzz-gradients fuzz-language fuzz-passes fuzz-programs fuzz-onnx bounds mutants damaged faults survey tvm isa lint sanitize bench ablation models clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -40,6 +40,9 @@ fuzz-language: $(VENV)/.dev ## FUZZ=10000 random programs over the whole languag
 
 fuzz-passes: $(VENV)/.dev ## FUZZ=20000 random programs through random sequences of all passes: well-formed after each, and the meaning kept
 	LEGATO_FUZZ=$$(($(or $(FUZZ),20000) / 2)) $(BIN)/python -m pytest -n 2 --timeout 0 tests/transform/test_sequences.py -k "random_sequences"
+
+fuzz-gradients: $(VENV)/.dev ## FUZZ=10000 random programs over the whole language, differentiated: well typed, forward mode = reverse mode, compiled as interpreted, as PyTorch
+	LEGATO_FUZZ=$$(($(or $(FUZZ),10000) / 3)) $(BIN)/python -m pytest --tx 2*popen --dist each --timeout 0 tests/autodiff/test_random.py tests/autodiff/test_torch.py -k "random or gradients_are"
 
 fuzz-programs: $(VENV)/.dev ## FUZZ=20000 random programs over the whole language, compiled: as interpreted, and nothing left of any run
 	LEGATO_FUZZ=$$(($(or $(FUZZ),20000) / 2)) $(BIN)/python -m pytest --tx 2*popen --dist each --timeout 0 tests/lower/test_whole_programs.py
