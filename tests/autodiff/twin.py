@@ -167,9 +167,6 @@ class Twin:
         return lambda *args: self._enter(func, args, env, dims)
 
     def _new(self, e: Expr, env: dict[Var, Any], dims: dict[Any, int], known: dict[int, Any]) -> Any:
-        def of(x: Expr) -> Any:
-            return self._value(x, env, dims, known)
-
         match e:
             case Var():
                 return env[e]
@@ -179,38 +176,44 @@ class Twin:
                 return torch.from_numpy(np.array(e.data))
             case Function():
                 return self._closure(e, env, dims)
-            case Tuple(fields):
-                return tuple(map(of, fields))
-            case TupleGetItem(value, index):
-                return of(value)[index]
-            case If(cond, then, orelse):
-                return self._value(then if bool(of(cond)) else orelse, env, dims, dict(known))
-            case Match(data, clauses):
-                value = of(data)
-                for clause in clauses:
-                    found: dict[Var, Any] = {}
-                    if fits(clause.pattern, value, found):
-                        return self._value(clause.body, {**env, **found}, dims, dict(known))
-                raise AssertionError("no clause fits")
-            case RefCreate(value):
-                return [of(value)]
-            case RefRead(ref):
-                return of(ref)[0]
-            case RefWrite(ref, value):
-                of(ref)[0] = of(value)
-                return ()
-            case MatchCast(value):
-                found_value = of(value)
-                learn(e.target, found_value, dims)
-                return found_value
             case Shape():
                 return tuple(int(dim_value(d, dims)) for d in e.dims)
             case Op() | Constructor():
                 return lambda *args: self._apply(e, args, None, None, dims)
+            case If(cond, then, orelse):
+                taken = bool(self._value(cond, env, dims, known))
+                return self._value(then if taken else orelse, env, dims, dict(known))
+            case Match(data):
+                return self._match(e, self._value(data, env, dims, known), env, dims, known)
+        return self._of_operands(e, [self._value(kid, env, dims, known) for kid in e.children()], dims)
+
+    def _match(self, e: Match, value: Any, env: dict[Var, Any], dims: dict[Any, int], known: dict[int, Any]) -> Any:
+        for clause in e.clauses:
+            found: dict[Var, Any] = {}
+            if fits(clause.pattern, value, found):
+                return self._value(clause.body, {**env, **found}, dims, dict(known))
+        raise AssertionError("no clause fits")
+
+    def _of_operands(self, e: Expr, kids: list[Any], dims: dict[Any, int]) -> Any:
+        match e:
+            case Tuple():
+                return tuple(kids)
+            case TupleGetItem():
+                return kids[0][e.index]
+            case RefCreate():
+                return [kids[0]]
+            case RefRead():
+                return kids[0][0]
+            case RefWrite():
+                kids[0][0] = kids[1]
+                return ()
+            case MatchCast():
+                learn(e.target, kids[0], dims)
+                return kids[0]
             case Call(op=Op() | Constructor() as op):
-                return self._apply(op, [of(a) for a in e.args], e.attrs, e.ty, dims)
-            case Call(op, args):
-                return of(op)(*map(of, args))
+                return self._apply(op, kids[1:], e.attrs, e.ty, dims)
+            case Call():
+                return kids[0](*kids[1:])
         raise NotHere(type(e).__name__)
 
     def _apply(self, op: Op | Constructor, args: Any, attrs: Any, ty: Type | None, dims: dict[Any, int]) -> Any:
