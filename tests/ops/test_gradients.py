@@ -27,6 +27,8 @@ STEP = 1e-6
 # Where operators are smooth, and in their domains: the first range in which a sample's result is finite is taken.
 RANGES = ((-1.9, 1.9), (-0.9, 0.9), (0.1, 0.9), (1.1, 1.9))
 # stop_gradient has the gradient of a constant, which it is not.
+# Gradients of approximations are those of the functions meant, which differ from their own derivatives.
+NEAR = {"fast_exp": 1e-4, "fast_tanh": 1e-4, "fast_erf": 1e-4, "nn.fast_softmax": 1e-4}
 OPS = [op for op in table().values() if op.grad is not None and op.name != "stop_gradient"]
 
 
@@ -85,6 +87,8 @@ class Case:
             value = self(0.0)
             if is_finite(value):
                 break
+        else:
+            pytest.skip("infinite everywhere")
         self.dy = smooth(value, rng, -1, 1)
 
     def __call__(self, step: float) -> Any:
@@ -142,14 +146,14 @@ def halved(upper: Any, lower: Any) -> Any:
     return (upper - lower) / (2 * STEP) if upper.dtype == np.float64 else upper
 
 
-def assert_near(got: Any, wanted: Any) -> None:
+def assert_near(got: Any, wanted: Any, error: float = 3e-7) -> None:
     """Equal up to what a difference quotient is worth, relative to the largest element."""
     if isinstance(wanted, tuple):
         for g, w in zip(got, wanted, strict=True):
-            assert_near(g, w)
+            assert_near(g, w, error)
     elif wanted.dtype == np.float64:
         scale = max(1.0, float(np.abs(wanted).max(initial=0.0)))
-        np.testing.assert_allclose(got, wanted, rtol=0, atol=3e-7 * scale)
+        np.testing.assert_allclose(got, wanted, rtol=0, atol=error * scale)
 
 
 @pytest.mark.parametrize(("op", "sample"), CASES)
@@ -158,10 +162,10 @@ def test_gradient_is_the_transposed_derivative(op: Op, sample: Sample) -> None:
     wanted = inner(case.difference(), case.dy)
     floats = tuple(d for d in case.direction if is_continuous(type_of(d)))
     got = inner(tuple(case.cotangents(case.dy)), floats)
-    assert abs(got - wanted) <= 1e-6 * max(1.0, abs(wanted))
+    assert abs(got - wanted) <= NEAR.get(op.name, 1e-6) * max(1.0, abs(wanted))
 
 
 @pytest.mark.parametrize(("op", "sample"), CASES)
 def test_tangent_is_the_derivative(op: Op, sample: Sample) -> None:
     case = Case(op, sample)
-    assert_near(case.tangent(), case.difference())
+    assert_near(case.tangent(), case.difference(), NEAR.get(op.name, 3e-7))

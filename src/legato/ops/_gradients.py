@@ -18,18 +18,25 @@ Conventions, at points without a derivative:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from legato.arith.expr import Const
 from legato.arith.prove import prove_equal
+from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.infer.builder import Builder
 from legato.ir.expr import Call, Expr
 from legato.ir.types import Dim, TensorType
+from legato.ops._tensors import accumulator
 
-__all__ = ["BinaryGradient", "Contribution", "Rule", "UnaryGradient", "dtype_of", "extents", "in_shape",
-           "no_gradient", "of_binary", "of_unary", "shape_of", "sum_to"]  # fmt: skip
+__all__ = [
+    "BinaryGradient", "Contribution", "Rule", "UnaryGradient", "count", "dtype_of", "extents", "in_shape", "narrow",
+    "no_gradient", "of_binary", "of_unary", "only", "shape_of", "shifted", "sum_to", "wide",
+]  # fmt: skip
 
 Contribution = Any  # an Expr, None, or a tuple of contributions
 Rule = Callable[[Builder, Call, Expr], Sequence[Contribution]]
@@ -84,6 +91,43 @@ def in_shape(b: Builder, x: Expr, shape: Sequence[Dim]) -> Expr:
         return x
     new = extents(shape)
     return b.reshape(x, newshape=new, allowzero=True) if 0 in new else b.reshape(x, newshape=new)
+
+
+def only(b: Builder, condition: Expr, dy: Expr) -> Expr:
+    """`dy` where the condition holds, elsewhere 0, whatever `dy` is there."""
+    return b.where(condition, dy, 0)
+
+
+def wide(b: Builder, x: Expr) -> Expr:
+    """`x` in the dtype in which sums of its elements are formed."""
+    dtype = accumulator(dtype_of(x))
+    return x if dtype == dtype_of(x) else b.cast(x, dtype=dtype)
+
+
+def narrow(b: Builder, x: Expr, like: Expr) -> Expr:
+    """`x` in the dtype of `like`."""
+    dtype = dtype_of(like)
+    return x if dtype == dtype_of(x) else b.cast(x, dtype=dtype)
+
+
+def count(b: Builder, x: Expr, axes: Sequence[int]) -> Expr:
+    """How many elements of `x` lie along `axes`, in the dtype of sums: a constant, or computed from the extents."""
+    dims, dtype = [shape_of(x)[n] for n in axes], accumulator(dtype_of(x))
+    literals = [int(d.value) for d in dims if isinstance(d, Const)]
+    if len(literals) == len(dims):
+        return b.constant(float(math.prod(literals)), dtype)
+    counted = b.take(b.shape_of(x, dtype=dt.int64), b.constant(np.array(axes, np.int64)), axis=0)
+    return b.cast(b.prod(counted), dtype=dtype)
+
+
+def shifted(b: Builder, x: Expr, axis: int, *, back: bool = False, fill: float = 0.0) -> Expr:
+    """At each place the element before it along `axis` (`back`: behind it), and `fill` where there is none."""
+    shape = shape_of(x)
+    axis %= len(shape)
+    ends = tuple((int(not back), int(back)) if n == axis else (0, 0) for n in range(len(shape)))
+    begin = int(back)
+    longer = b.nn.pad(x, fill, pad_width=ends)
+    return b.strided_slice(longer, begin=(begin,), end=extents([shape[axis] + begin]), strides=(1,), axes=(axis,))
 
 
 def sum_to(b: Builder, x: Expr, shape: Sequence[Dim]) -> Expr:

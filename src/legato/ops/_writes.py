@@ -37,7 +37,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Writes:
-    """What is written: for each element of `before` and `after` as many values as `steps` has elements.
+    """What is written: for each element of `before` and `after`, and of `steps`, the values that `write` says.
 
     The result's dims are `before`, in which every element is written from its own part of the data, `own`, in which
     the data says where, and `after`, which are like `before`. With `alike`, place and conditions are the same for all
@@ -48,7 +48,7 @@ class Writes:
     own: Sequence[Dim]
     after: Sequence[Dim]
     steps: Sequence[Dim]
-    write: Callable[[Free, Free, Free], Write]
+    write: Callable[[Free, Free, Free], Sequence[Write]]
     alike: bool
 
     def program(self, out: Tensor, start: Callable[[Free], Expr], combine: Combine) -> Stmt:
@@ -83,13 +83,13 @@ class Writes:
         lanes: Expr,
         combine: Combine,
     ) -> Stmt:
-        def step(s: Free) -> Stmt:
+        def one(s: Free, nth: int) -> Stmt:
             def put(at: Sequence[Expr], lane: Expr) -> Stmt:
                 here = index(at, lane)
-                return Store(out, here, combine(out[here], self.write(outer, s, after(lane)).value))
+                return Store(out, here, combine(out[here], self.write(outer, s, after(lane))[nth].value))
 
             def placed(lane: Expr, body: Callable[[Sequence[Expr]], Stmt]) -> Stmt:
-                found = self.write(outer, s, after(lane))
+                found = self.write(outer, s, after(lane))[nth]
                 at = [Var(f"at{n}", dt.index, None) for n in range(len(found.at))]
                 stmt = _guarded(found.inside(at), body(at))
                 for name, value in zip(reversed(at), reversed(found.at), strict=True):
@@ -99,6 +99,10 @@ class Writes:
             if self.alike:
                 return placed(const(0), lambda at: _lanes(lanes, lambda lane: put(at, lane)))
             return _lanes(lanes, lambda lane: placed(lane, lambda at: put(at, lane)), LoopKind.SERIAL)
+
+        def step(s: Free) -> Stmt:
+            count = len(self.write(outer, s, after(const(0))))
+            return block(*(one(s, n) for n in range(count)))
 
         some = [gt(n, 0) for n in self.own if (known_int(n) or 0) <= 0]  # nothing is written into an empty dimension
         return _guarded(some, _nest(self.steps, step, "s"))

@@ -26,6 +26,7 @@ from legato.ir.expr import Expr as Node
 from legato.ir.op import Sample
 from legato.ir.types import Dim, TensorType
 from legato.ops._families import INT_A, INT_B, Array, Scalar, binary, broadcast_index, in_float32
+from legato.ops._gradients import BinaryGradient
 from legato.ops._rules import INT
 from legato.ops._tensors import wide
 from legato.te.tensor import Tensor, compute, loops
@@ -202,6 +203,36 @@ def _first(b: Builder, x: Node, z: Node, y: Node, dy: Node) -> Node:
     return dy
 
 
+def _none(b: Builder, x: Node, z: Node, y: Node, dy: Node) -> None:
+    """The gradient of what is constant almost everywhere."""
+
+
+def _times_quotient(b: Builder, x: Node, z: Node, y: Node, dy: Node) -> Node:
+    """The remainder y = x - q·z by z, with the whole number q: x / z itself may be rounded to another."""
+    return b.negative(b.multiply(dy, b.round(b.divide(b.subtract(x, y), z))))
+
+
+def _of_base(b: Builder, x: Node, z: Node, y: Node, dy: Node) -> Node:
+    """z·x^(z - 1), and 0 for z = 0, whatever x is."""
+    less = b.subtract(b.where(b.equal(z, 0), 1, z), 1)
+    return b.multiply(dy, b.multiply(z, b.power(x, less)))
+
+
+def _of_exponent(b: Builder, x: Node, z: Node, y: Node, dy: Node) -> Node:
+    """y·log(x), and 0 for x = 0 where z is not below 0; NaN for x below 0."""
+    is_flat = b.logical_and(b.equal(x, 0), b.greater_equal(z, 0))
+    return b.multiply(dy, b.multiply(y, b.log(b.where(is_flat, 1, x))))
+
+
+def _of_the_one(loses: str) -> tuple[BinaryGradient, BinaryGradient]:
+    """All for the operand that is the result, half of it for equal ones."""
+
+    def share(b: Builder, x: Node, z: Node, dy: Node) -> Node:
+        return b.where(b.equal(x, z), b.multiply(dy, 0.5), b.where(b.op(loses)(x, z), 0, dy))
+
+    return lambda b, x, z, y, dy: share(b, x, z, dy), lambda b, x, z, y, dy: share(b, z, x, dy)
+
+
 add = binary("add", np.add, lambda a, b: a + b, value=lambda a, b: a + b, grad=(_first, _first), doc="a + b.")
 subtract = binary(
     "subtract",
@@ -227,41 +258,43 @@ divide = binary(
 floor_divide = binary(
     "floor_divide", _by_kind(_floor_divide, _rounded(np.floor)),
     _scalar_by_kind(arith.floordiv, in_float32(lambda a, b: te.floor(a / b))), value=lambda a, b: a // b,
-    doc="a / b rounded down; integer division by zero gives 0.",
+    grad=(_none, _none), doc="a / b rounded down; integer division by zero gives 0.",
 )  # fmt: skip
 trunc_divide = binary(
     "trunc_divide", _by_kind(_trunc_divide, _rounded(np.trunc)),
     _scalar_by_kind(te.truncdiv, in_float32(lambda a, b: te.trunc(a / b))), value=_dim_div,
-    doc="a / b rounded towards zero; integer division by zero gives 0.",
+    grad=(_none, _none), doc="a / b rounded towards zero; integer division by zero gives 0.",
 )  # fmt: skip
 mod = binary(
     "mod", _by_kind(_trunc_mod, np.fmod),
-    _scalar_by_kind(te.truncmod, _te_trunc_mod), value=_dim_mod, exact=True,
+    _scalar_by_kind(te.truncmod, _te_trunc_mod), value=_dim_mod, exact=True, grad=(_first, _times_quotient),
     doc="The remainder of a / b with the sign of a, exact on floats; 0 for integer division by zero.",
 )  # fmt: skip
 trunc_mod = binary(
     "trunc_mod", _by_kind(_trunc_mod, np.fmod),
-    _scalar_by_kind(te.truncmod, _te_trunc_mod), value=_dim_mod, exact=True,
+    _scalar_by_kind(te.truncmod, _te_trunc_mod), value=_dim_mod, exact=True, grad=(_first, _times_quotient),
     doc="The remainder of a / b with the sign of a, exact on floats; 0 for integer division by zero.",
 )  # fmt: skip
 floor_mod = binary(
     "floor_mod", _by_kind(_floor_mod, np.remainder),
-    arith.floormod, value=lambda a, b: a % b, exact=True,
+    arith.floormod, value=lambda a, b: a % b, exact=True, grad=(_first, _times_quotient),
     doc="The remainder of a / b with the sign of b, exact on floats; 0 for integer division by zero.",
 )  # fmt: skip
 power = replace(
     binary(
-        "power", _power, te.power, samples=_POWERS,
+        "power", _power, te.power, samples=_POWERS, grad=(_of_base, _of_exponent),
         doc="a to the power b. Integers wrap; a negative integer exponent gives 0 unless a is 1 or -1.",
     ),
     compute=_power_compute,
 )  # fmt: skip
 maximum = binary(
-    "maximum", np.maximum, te.max_, value=te.max_, exact=True, doc="The larger of a and b; NaN if either is NaN."
-)
+    "maximum", np.maximum, te.max_, value=te.max_, exact=True, grad=_of_the_one("less"),
+    doc="The larger of a and b; NaN if either is NaN.",
+)  # fmt: skip
 minimum = binary(
-    "minimum", np.minimum, te.min_, value=te.min_, exact=True, doc="The smaller of a and b; NaN if either is NaN."
-)
+    "minimum", np.minimum, te.min_, value=te.min_, exact=True, grad=_of_the_one("greater"),
+    doc="The smaller of a and b; NaN if either is NaN.",
+)  # fmt: skip
 left_shift = binary(
     "left_shift",
     _shift(np.left_shift),

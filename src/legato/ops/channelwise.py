@@ -6,10 +6,13 @@ import numpy as np
 
 from legato.arith.expr import gt, select
 from legato.base.dataclass import dataclass
+from legato.infer.builder import Builder
 from legato.ir.attr_record import Attrs
+from legato.ir.expr import Call, Expr
 from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import TensorType, Type
 from legato.ops._families import EDGES, quiet
+from legato.ops._gradients import shape_of
 from legato.ops._rules import FLOAT, normalize_axis, require_dtype, tensor
 from legato.ops._tensors import Array
 from legato.te.tensor import compute
@@ -44,6 +47,7 @@ bias_add = Op(
     type_rel=_bias_relation,
     reference=quiet(_bias_reference),
     compute=lambda x, b, a, out: compute(out.shape, lambda *i: x[i] + b[i[a.axis]], "bias_add"),
+    grad=lambda b, call, dy: [dy, b.sum(dy, axis=(call.attrs.axis,), exclude=True)],
     fusion=Fusion.BROADCAST,
     samples=(
         Sample((((2, 3, 2), "float32"), ((3,), "float32")), exact=True),
@@ -74,6 +78,15 @@ def _prelu_reference(data: Array, alpha: Array, a: PReluAttrs) -> Array:
     return np.asarray(np.where(data > 0, data, data * slopes))
 
 
+def _prelu_gradient(b: Builder, call: Call, dy: Expr) -> list[Expr]:
+    (x, alpha), axis = call.args, call.attrs.axis
+    rank = len(shape_of(x))
+    slopes = b.expand_dims(alpha, axis=1, num_newaxis=rank - 1 - axis % rank)
+    is_above = b.greater(x, 0)
+    below = b.where(is_above, 0, b.multiply(dy, x))
+    return [b.where(is_above, dy, b.multiply(dy, slopes)), b.sum(below, axis=(axis,), exclude=True)]
+
+
 prelu = Op(
     name="nn.prelu",
     args=("data", "alpha"),
@@ -81,6 +94,7 @@ prelu = Op(
     type_rel=_prelu_relation,
     reference=quiet(_prelu_reference),
     compute=lambda x, w, a, out: compute(out.shape, lambda *i: select(gt(x[i], 0), x[i], x[i] * w[i[a.axis]]), "prelu"),
+    grad=_prelu_gradient,
     fusion=Fusion.BROADCAST,
     samples=(
         Sample((((2, 3, 2), "float32"), ((3,), "float32"))),

@@ -17,6 +17,7 @@ from legato.ir.attr_record import Attrs
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type, dims
 from legato.ops._families import Array
+from legato.ops._gradients import no_gradient
 from legato.ops._moving import as_dim, as_int
 from legato.ops._rules import at_least, product, tensor
 from legato.te.tensor import Tensor, compute
@@ -83,6 +84,7 @@ full = Op(
     type_rel=_full_type,
     reference=_full_reference,
     compute=lambda fill_value, attrs, out_type: compute(out_type.shape, lambda *i: fill_value[()], "full"),
+    grad=lambda b, call, dy: [b.sum(dy)],
     value=_full_value,
     fusion=Fusion.ELEMWISE,
     cost=_written,
@@ -112,6 +114,7 @@ def _init(name: str, number: int, doc: str) -> Op:
         type_rel=type_rel,
         reference=reference,
         compute=build,
+        grad=no_gradient,
         value=lambda attrs: _filled(const(number), attrs),
         fusion=Fusion.ELEMWISE,
         cost=_written,
@@ -147,6 +150,7 @@ full_like = Op(
     type_rel=_full_like_type,
     reference=_full_like_reference,
     compute=lambda data, fill_value, out_type: compute(out_type.shape, lambda *i: fill_value[()], "full_like"),
+    grad=lambda b, call, dy: [None, b.sum(dy)],
     fusion=Fusion.ELEMWISE,
     cost=_written,
     samples=(
@@ -170,6 +174,7 @@ def _like(name: str, number: int, doc: str) -> Op:
         type_rel=lambda relation, data: tensor(relation, data, "data"),
         reference=reference,
         compute=build,
+        grad=no_gradient,
         fusion=Fusion.ELEMWISE,
         cost=_written,
         samples=(Sample((((2, 3), "float32"),), exact=True), Sample((((2,), "bool"),), exact=True)),
@@ -271,6 +276,7 @@ arange = Op(
     type_rel=_arange_type,
     reference=_arange_reference,
     compute=_arange_compute,
+    grad=no_gradient,
     value=_arange_value,
     fusion=Fusion.INJECTIVE,
     cost=_written,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import pi, sqrt
 from typing import Any, Final
 
 import numpy as np
@@ -81,11 +82,18 @@ EXP: Final = _Fast(_exp, -87.0, 88.0)
 _TANH: Final = _Fast(partial(_ratio, *_TANH_FORM), -8.0, 8.0)
 _ERF: Final = _Fast(partial(_ratio, *_ERF_FORM), -3.75, 3.75)
 
+# The gradients are those of the functions meant, and as exact as these are.
 fast_exp = unary(
-    "fast_exp", EXP.reference, EXP.scalar, rtol=1e-4,
+    "fast_exp", EXP.reference, EXP.scalar, rtol=1e-4, grad=lambda b, x, y, dy: b.multiply(dy, y),
     doc="e to the power x with a relative error below 6e-5; below -87 and above 88 what it is there.",
 )  # fmt: skip
 fast_tanh = unary(
-    "fast_tanh", _TANH.reference, _TANH.scalar, doc="Hyperbolic tangent with a relative error below 1e-6."
-)
-fast_erf = unary("fast_erf", _ERF.reference, _ERF.scalar, doc="The error function with a relative error below 1e-6.")
+    "fast_tanh", _TANH.reference, _TANH.scalar,
+    grad=lambda b, x, y, dy: b.multiply(dy, b.subtract(1, b.multiply(y, y))),
+    doc="Hyperbolic tangent with a relative error below 1e-6.",
+)  # fmt: skip
+fast_erf = unary(
+    "fast_erf", _ERF.reference, _ERF.scalar,
+    grad=lambda b, x, y, dy: b.multiply(dy, b.multiply(b.fast_exp(b.negative(b.multiply(x, x))), 2 / sqrt(pi))),
+    doc="The error function with a relative error below 1e-6.",
+)  # fmt: skip

@@ -17,10 +17,13 @@ from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
+from legato.infer.builder import Builder
 from legato.ir.attr_record import Attrs
+from legato.ir.expr import Expr as Node
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._families import quiet
+from legato.ops._gradients import Contribution, dtype_of, extents, shape_of
 from legato.ops._indexing import guarded
 from legato.ops._resize import (
     COORDINATES,
@@ -52,7 +55,7 @@ from legato.te.tensor import Tensor, compute
 from legato.tir.expr import cast
 
 __all__ = ["Resize1DAttrs", "Resize2DAttrs", "Resize3DAttrs", "Upsampling3DAttrs", "UpsamplingAttrs", "resize1d",
-           "resize2d", "resize3d", "upsampling", "upsampling3d"]  # fmt: skip
+           "resize2d", "resize3d", "resize_axes", "spatial_dims", "upsampling", "upsampling3d"]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,7 @@ class Resize3DAttrs(Resize2DAttrs):
     layout: str = "NCDHW"
 
 
-def _spatial(layout: str) -> tuple[int, ...]:
+def spatial_dims(layout: str) -> tuple[int, ...]:
     """The dimensions of `layout` that are resized."""
     order = dim_order(layout, "NC" + spatial_letters(window_rank(layout)))
     assert order is not None
@@ -146,12 +149,12 @@ def _relation(rank: int, rel: Relation, data: Type, a: Resize2DAttrs) -> Type:
     return TensorType(order.checked_shape(rel, (n, c, *_sizes(a))), result_dtype(a.out_dtype, ty.dtype))
 
 
-def _axes(a: Resize2DAttrs, shape: Sequence[Dim]) -> dict[int, Axis]:
+def resize_axes(a: Resize2DAttrs, shape: Sequence[Dim]) -> dict[int, Axis]:
     """The dimensions that change, the innermost first: interpolated along it, few rows serve many of the result."""
     mode, found = a.coordinate_transformation_mode, {}
     rounding = a.rounding_method or ("round" if mode == "align_corners" else "floor")
     method = Method(METHODS[a.method], rounding, a.cubic_alpha, bool(a.cubic_exclude))
-    spatial = _spatial(a.layout)
+    spatial = spatial_dims(a.layout)
     for k, (d, m) in enumerate(zip(spatial, _sizes(a), strict=True)):
         n, scale = shape[d], _factor(a, k)
         same = (
@@ -171,7 +174,7 @@ def _working_dtype(a: Resize2DAttrs, dtype: DType) -> DType:
 
 def _reference(data: Array, a: Resize2DAttrs) -> Array:
     dtype = dt.dtype(data.dtype)
-    axes = _axes(a, [const(n) for n in data.shape])
+    axes = resize_axes(a, [const(n) for n in data.shape])
     x = data.astype(_working_dtype(a, dtype).numpy)
     if 0 in data.shape:  # there is nothing to interpolate
         x = np.zeros([as_int(axes[d].m) if d in axes else n for d, n in enumerate(data.shape)], x.dtype)
@@ -196,7 +199,7 @@ def _interpolated(x: Array, axes: Mapping[int, Axis]) -> Array:
 
 
 def _compute(data: Tensor, a: Resize2DAttrs, out: TensorType) -> Tensor:
-    axes = _axes(a, data.shape)
+    axes = resize_axes(a, data.shape)
     if METHODS[a.method] == "nearest":
         x = _nearest_stage(data, axes)
     else:
@@ -243,6 +246,13 @@ def _cost(args: Sequence[TensorType], out: Type, a: Resize2DAttrs) -> Cost:
     return Cost(product(out.shape) * taps, tensor_bytes((*args, out)))
 
 
+def _transposed(b: Builder, rank: int, data: Node, a: Resize2DAttrs, dy: Node) -> list[Contribution]:
+    """`dy` where elements of the data were read, for a resize in `rank` dimensions."""
+    dtype = dtype_of(data)
+    more = {"shape": extents(shape_of(data)), "out_dtype": "" if dtype_of(dy) == dtype else dtype}
+    return [b.op(f"image.resize{rank}d_grad")(dy, **{**a, **more})]
+
+
 _DOC = """data with its {rank} spatial dimensions resized to `size`.
 
 method: nearest_neighbor, linear or cubic (Keys' kernel with `cubic_alpha`; `cubic_exclude` leaves out taps beyond the
@@ -261,6 +271,7 @@ def _resize(rank: int, attrs: type[Resize2DAttrs], samples: tuple[Sample, ...]) 
         type_rel=partial(_relation, rank),
         reference=quiet(_reference),
         compute=_compute,
+        grad=lambda b, call, dy: _transposed(b, rank, call.args[0], call.attrs, dy),
         fusion=Fusion.INJECTIVE,
         cost=_cost,
         samples=samples,
@@ -339,7 +350,7 @@ def _as_resize(shape: Sequence[Dim], a: UpsamplingAttrs | Upsampling3DAttrs) -> 
         factors, mode = (a.scale_d, a.scale_h, a.scale_w), a.coordinate_transformation_mode
     else:
         factors, mode = (a.scale_h, a.scale_w), "align_corners" if a.align_corners else "asymmetric"
-    size = tuple(scaled_extent(shape[d], f) for d, f in zip(_spatial(a.layout), factors, strict=True))
+    size = tuple(scaled_extent(shape[d], f) for d, f in zip(spatial_dims(a.layout), factors, strict=True))
     return Resize2DAttrs(size, layout=a.layout, method=a.method, coordinate_transformation_mode=mode, scale=factors)
 
 
@@ -359,6 +370,7 @@ def _upsampling(name: str, rank: int, attrs: type, samples: tuple[Sample, ...]) 
         type_rel=partial(_upsampling_relation, rank),
         reference=lambda x, a: _reference(x, _as_resize([const(n) for n in x.shape], a)),
         compute=lambda x, a, out: _compute(x, _as_resize(x.shape, a), out),
+        grad=lambda b, call, dy: _transposed(b, rank, call.args[0], _as_resize(shape_of(call.args[0]), call.attrs), dy),
         fusion=Fusion.INJECTIVE,
         cost=lambda args, out, a: _cost(args, out, _as_resize(args[0].shape, a)),
         samples=samples,

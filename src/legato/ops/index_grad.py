@@ -119,16 +119,16 @@ def _take_compute(dy: Tensor, indices: Tensor, a: TakeGradAttrs, out: TensorType
     if a.axis is None:
         total = product(shape)
 
-        def flat(before: Free, step: Free, after: Free) -> Write:
-            return Write(unflatten_index(place(indices[step], total, a.mode), shape), dy[step])
+        def flat(before: Free, step: Free, after: Free) -> list[Write]:
+            return [Write(unflatten_index(place(indices[step], total, a.mode), shape), dy[step])]
 
         return _summed(Writes((), shape, (), indices.shape, flat, True), (dy, indices), out)
     axis = a.axis % len(shape)
     batch = a.batch_dims % max(indices.rank, 1) if a.batch_dims < 0 else a.batch_dims
 
-    def term(before: Free, step: Free, after: Free) -> Write:
+    def term(before: Free, step: Free, after: Free) -> list[Write]:
         at = place(indices[(*before[:batch], *step)], shape[axis], a.mode)
-        return Write((at,), dy[(*before, *step, *after)])
+        return [Write((at,), dy[(*before, *step, *after)])]
 
     steps = indices.shape[batch:]
     sums = Writes(shape[:axis], (shape[axis],), shape[axis + 1 :], steps, term, True)
@@ -173,11 +173,11 @@ What comes to one place is added in row-major order.""",
 def _gather_compute(dy: Tensor, indices: Tensor, a: GatherGradAttrs, out: TensorType) -> Tensor:
     shape, axis = out.shape, a.axis % len(out.shape)
 
-    def term(before: Free, step: Free, after: Free) -> Write:
+    def term(before: Free, step: Free, after: Free) -> list[Write]:
         i = (*before, *step, *after)
         extents = enumerate(zip(shape, indices.shape, strict=True))
         there = [lt(i[d], asked) for d, (n, asked) in extents if d != axis and not covers(asked, n)]
-        return Write((place(indices[i], shape[axis], "fast"),), dy[i], there)
+        return [Write((place(indices[i], shape[axis], "fast"),), dy[i], there)]
 
     sums = Writes(shape[:axis], (shape[axis],), shape[axis + 1 :], (indices.shape[axis],), term, False)
     return _summed(sums, (dy, indices), out)
@@ -211,10 +211,10 @@ def _gather_nd_compute(dy: Tensor, indices: Tensor, a: GatherNDGradAttrs, out: T
     shape, batch = out.shape, a.batch_dims
     depth = a.index_rank if a.index_rank is not None else known_int(indices.shape[0]) or 0
 
-    def term(before: Free, step: Free, after: Free) -> Write:
+    def term(before: Free, step: Free, after: Free) -> list[Write]:
         i = (*before, *step)
         at = [place(indices[(const(d), *i)], shape[batch + d], "fast") for d in range(depth)]
-        return Write(at, dy[(*i, *after)])
+        return [Write(at, dy[(*i, *after)])]
 
     own, steps = shape[batch : batch + depth], indices.shape[1 + batch :]
     return _summed(Writes(shape[:batch], own, shape[batch + depth :], steps, term, True), (dy, indices), out)

@@ -24,7 +24,7 @@ from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._dtypes import largest, smallest, wide_numpy
 from legato.ops._families import Array, DimRule, elementwise, quiet
-from legato.ops._gradients import Rule, extents, in_shape, shape_of
+from legato.ops._gradients import Rule, count, dtype_of, extents, in_shape, narrow, only, shape_of, sum_to, wide
 from legato.ops._rules import FLOAT, NUMBER, DTypeTest, normalize_axes, product, require_dtype, tensor
 from legato.ops._tensors import accumulator
 from legato.te.tensor import Tensor, reduce
@@ -269,27 +269,76 @@ def _fold(rule: DimRule, start: int) -> Callable[[Sequence[Dim]], Dim | None]:
     return value
 
 
-def _spread(b: Builder, call: Call, dy: Node) -> Node:
-    """`dy`, of the shape of a reduction's result, stretched to that of its operand."""
+def _spread(b: Builder, call: Call, v: Node) -> Node:
+    """`v`, of the shape of a reduction's result, stretched to that of its operand."""
     shape = shape_of(call.args[0])
     axes = axes_of(call.attrs, len(shape))
     if not call.attrs.keepdims:
-        dy = in_shape(b, dy, [const(1) if n in axes else d for n, d in enumerate(shape)])
-    return b.broadcast_to(dy, shape=extents(shape))
+        v = in_shape(b, v, [const(1) if n in axes else d for n, d in enumerate(shape)])
+    return b.broadcast_to(v, shape=extents(shape))
+
+
+def _sum_gradient(b: Builder, call: Call, dy: Node) -> list[Node]:
+    return [_spread(b, call, dy)]
+
+
+def _extreme_gradient(b: Builder, call: Call, dy: Node) -> list[Node]:
+    """An equal share for each element that is the extreme one."""
+    x = call.args[0]
+    is_extreme, attrs = b.equal(x, _spread(b, call, call)), call.attrs
+    one = wide(b, b.cast(is_extreme, dtype=dtype_of(x)))
+    many = b.sum(one, axis=axes_of(attrs, len(shape_of(x))), keepdims=attrs.keepdims)
+    share = narrow(b, b.divide(wide(b, dy), many), x)
+    return [only(b, is_extreme, _spread(b, call, share))]
+
+
+def _prod_gradient(b: Builder, call: Call, dy: Node) -> list[Node]:
+    """The product of all elements before an element and all behind it, which holds for zeros too."""
+    x = call.args[0]
+    shape = shape_of(x)
+    axes = axes_of(call.attrs, len(shape))
+    kept = tuple(n for n in range(len(shape)) if n not in axes)
+    order = (*kept, *axes)
+    rows = b.transpose(x, axes=order) if order != tuple(range(len(shape))) else x
+    flat = in_shape(b, rows, [*(shape[n] for n in kept), product([shape[n] for n in axes])])
+    others = b.multiply(*(_before(b, flat, backwards) for backwards in (False, True)))
+    others = in_shape(b, others, [shape[n] for n in order])
+    if rows is not x:
+        others = b.transpose(others, axes=tuple(order.index(n) for n in range(len(shape))))
+    return [b.multiply(_spread(b, call, dy), others)]
+
+
+def _before(b: Builder, x: Node, backwards: bool) -> Node:
+    """The products of the elements before each one along the last axis, or behind it."""
+    if not backwards:
+        return b.cumprod(x, axis=-1, exclusive=True)
+    return b.reverse(b.cumprod(b.reverse(x, axis=-1), axis=-1, exclusive=True), axis=-1)
+
+
+def _mean_gradient(b: Builder, call: Call, dy: Node) -> list[Node]:
+    x = call.args[0]
+    many = count(b, x, axes_of(call.attrs, len(shape_of(x))))
+    return [_spread(b, call, narrow(b, b.divide(wide(b, dy), many), x))]
 
 
 sum_ = reduction(
-    "sum", _np_sum, _te_simple("sum"), value=_fold(lambda a, b: a + b, 0),
-    grad=lambda b, call, dy: [_spread(b, call, dy)], doc="Sum over axes.",
+    "sum", _np_sum, _te_simple("sum"), value=_fold(lambda a, b: a + b, 0), grad=_sum_gradient, doc="Sum over axes."
+)
+prod = reduction(
+    "prod", _np_prod, _te_simple("prod"), value=_fold(lambda a, b: a * b, 1), grad=_prod_gradient,
+    doc="Product over axes.",
 )  # fmt: skip
-prod = reduction("prod", _np_prod, _te_simple("prod"), value=_fold(lambda a, b: a * b, 1), doc="Product over axes.")
 max_ = reduction(
-    "max", _np_max, _te_simple("max"), value=_fold(te.max_, -1), doc="Largest element over axes; NaN wins."
-)
+    "max", _np_max, _te_simple("max"), value=_fold(te.max_, -1), grad=_extreme_gradient,
+    doc="Largest element over axes; NaN wins.",
+)  # fmt: skip
 min_ = reduction(
-    "min", _np_min, _te_simple("min"), value=_fold(te.min_, -1), doc="Smallest element over axes; NaN wins."
+    "min", _np_min, _te_simple("min"), value=_fold(te.min_, -1), grad=_extreme_gradient,
+    doc="Smallest element over axes; NaN wins.",
+)  # fmt: skip
+mean = reduction(
+    "mean", _np_mean, _te_mean, grad=_mean_gradient, doc="Mean over axes; integers are rounded towards zero."
 )
-mean = reduction("mean", _np_mean, _te_mean, doc="Mean over axes; integers are rounded towards zero.")
 
 
 def _is_bool(d: DType) -> bool:
@@ -341,6 +390,16 @@ def _variance_compute(x: Tensor, mean_value: Tensor, attrs: VarianceAttrs, out_t
     return elementwise(total, lambda v: te.cast(v / count, x.dtype), "variance")
 
 
+def _variance_gradient(b: Builder, call: Call, dy: Node) -> list[Node]:
+    """2·(x − m)/n for the elements, and the sum of these with the other sign for what they are compared with."""
+    (x, middle), attrs = call.args, call.attrs
+    many = count(b, x, axes_of(attrs, len(shape_of(x))))
+    share = b.divide(b.multiply(wide(b, dy), 2), b.subtract(many, 1) if attrs.unbiased else many)
+    off = b.subtract(wide(b, x), wide(b, middle))
+    moved = b.multiply(off, _spread(b, call, share))
+    return [narrow(b, moved, x), narrow(b, b.negative(sum_to(b, moved, shape_of(middle))), middle)]
+
+
 variance = Op(
     name="variance",
     args=("data", "mean"),
@@ -348,6 +407,7 @@ variance = Op(
     type_rel=_variance_type,
     reference=quiet(_variance_reference),
     compute=_variance_compute,
+    grad=_variance_gradient,
     fusion=Fusion.REDUCE,
     cost=_cost,
     samples=(

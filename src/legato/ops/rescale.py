@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce as reduce_
 
 import numpy as np
 
 import legato.te.math as te
 from legato.arith.expr import Expr, const, eq, ge, land, lt, max_, select
 from legato.base.dataclass import dataclass
+from legato.infer.builder import Builder
 from legato.ir.attr_record import Attrs
+from legato.ir.expr import Call
+from legato.ir.expr import Expr as Node
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import TensorType, TupleType, Type
 from legato.ops._families import EDGES, quiet
+from legato.ops._gradients import extents, narrow, only, shape_of
+from legato.ops._gradients import wide as wide_
 from legato.ops._normalise import compute_dtype, numpy_dtype, over_axes, parameter, sum_over, vector_shape
 from legato.ops._rules import FLOAT, normalize_axes, normalize_axis, require_dtype, tensor
 from legato.ops._tensors import Array, accumulator, cast_to, product, tensor_bytes, wide
@@ -158,6 +164,18 @@ def _l2_compute(x: Tensor, a: L2NormalizeAttrs, out: TensorType) -> Tensor:
     return compute(x.shape, lambda *i: cast(cast(x[i], acc) / norm[groups.of(i)], x.dtype), "l2_normalize")
 
 
+def _l2_gradient(b: Builder, call: Call, dy: Node) -> list[Node]:
+    """(dy − y·Σ dy·y)/norm; where the norm is that of `eps`, it is constant."""
+    (data,), a = call.args, call.attrs
+    axes = _axes(a, len(shape_of(data)))
+    x, dy = wide_(b, data), wide_(b, dy)
+    squares = b.sum(b.multiply(x, x), axis=axes, keepdims=True)
+    by = b.rsqrt(b.maximum(squares, a.eps))
+    y = b.multiply(x, by)
+    along = only(b, b.greater(squares, a.eps), b.sum(b.multiply(dy, y), axis=axes, keepdims=True))
+    return [narrow(b, b.multiply(b.subtract(dy, b.multiply(y, along)), by), data)]
+
+
 l2_normalize = Op(
     name="nn.l2_normalize",
     args=("data",),
@@ -165,6 +183,7 @@ l2_normalize = Op(
     type_rel=_l2_relation,
     reference=quiet(_l2_reference),
     compute=_l2_compute,
+    grad=_l2_gradient,
     fusion=Fusion.REDUCE,
     cost=_cost,
     samples=(
@@ -228,6 +247,32 @@ def _lrn_compute(x: Tensor, a: LRNAttrs, out: TensorType) -> Tensor:
     return compute(x.shape, element, "lrn")
 
 
+def _lrn_gradient(b: Builder, call: Call, dy: Node) -> list[Node]:
+    """Of x·s^(−beta) with s = bias + alpha/size · Σ x²: x is in the sums of the neighbours that see it."""
+    (data,), a = call.args, call.attrs
+    x, dy = wide_(b, data), wide_(b, dy)
+    before, behind = (a.size - 1) // 2, a.size // 2
+    total = _neighbours(b, b.multiply(x, x), a, before, behind)
+    scale = b.add(b.multiply(total, a.alpha / a.size), a.bias)
+    power = b.power(scale, -a.beta)
+    seen = _neighbours(b, b.multiply(dy, b.multiply(x, b.divide(power, scale))), a, behind, before)
+    turned = b.multiply(b.multiply(x, 2 * a.alpha * a.beta / a.size), seen)
+    return [narrow(b, b.subtract(b.multiply(dy, power), turned), data)]
+
+
+def _neighbours(b: Builder, x: Node, a: LRNAttrs, before: int, behind: int) -> Node:
+    """For each element the sum of those from `before` before it to `behind` behind it."""
+    shape = shape_of(x)
+    axis = a.axis % len(shape)
+    widths = tuple((before, behind) if n == axis else (0, 0) for n in range(len(shape)))
+    padded = b.nn.pad(x, 0, pad_width=widths)
+    parts = [
+        b.strided_slice(padded, begin=(k,), end=extents([shape[axis] + k]), strides=(1,), axes=(axis,))
+        for k in range(a.size)
+    ]
+    return reduce_(b.add, parts)
+
+
 lrn = Op(
     name="nn.lrn",
     args=("data",),
@@ -235,6 +280,7 @@ lrn = Op(
     type_rel=_lrn_relation,
     reference=quiet(_lrn_reference),
     compute=_lrn_compute,
+    grad=_lrn_gradient,
     fusion=Fusion.REDUCE,
     cost=_cost,
     samples=(

@@ -12,11 +12,15 @@ from legato.arith.expr import Expr, Var, const
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
+from legato.infer.builder import Builder
 from legato.ir.attr_record import Attrs
+from legato.ir.expr import Call
+from legato.ir.expr import Expr as Node
 from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._dtypes import convert
 from legato.ops._families import Array, quiet
+from legato.ops._gradients import Rule, in_shape, narrow, shape_of, shifted
 from legato.ops._reshaping import reshaped
 from legato.ops._rules import normalize_axis, product, tensor
 from legato.ops._tensors import accumulator
@@ -107,10 +111,45 @@ def _scan_value(data: tuple[Dim, ...] | None, attrs: ScanAttrs, ty: TensorType) 
     return tuple(sums[:-1] if attrs.exclusive else sums[1:])
 
 
+def _as_line(b: Builder, call: Call) -> tuple[Node, int]:
+    """The operand of a running sum or product in the result's dtype and shape, and the axis."""
+    (x,), attrs = call.args, call.attrs
+    x = narrow(b, x, call)
+    return (x, attrs.axis) if attrs.axis is not None else (in_shape(b, x, shape_of(call)), 0)
+
+
+def _back(b: Builder, call: Call, dx: Node) -> list[Node]:
+    """`dx`, of the result's dtype and shape, as a gradient of the operand."""
+    x = call.args[0]
+    if call.attrs.axis is None:
+        dx = in_shape(b, dx, shape_of(x))
+    return [narrow(b, dx, x)]
+
+
+def _sum_gradient(b: Builder, call: Call, dy: Node) -> list[Node]:
+    """Running sums from the other end."""
+    axis = call.attrs.axis or 0
+    turned = b.cumsum(b.reverse(dy, axis=axis), axis=axis, exclusive=call.attrs.exclusive)
+    return _back(b, call, b.reverse(turned, axis=axis))
+
+
+def _prod_gradient(b: Builder, call: Call, dy: Node) -> list[Node]:
+    """An element is a factor of the products from its own on: the product before it, times what a recurrence from the
+    other end gathers of these, without it. Nothing is divided by it: it may be 0."""
+    x, axis = _as_line(b, call)
+    before: Node = call
+    if call.attrs.exclusive:
+        dy = shifted(b, dy, axis, back=True)
+    else:
+        before = shifted(b, call, axis, fill=1.0)
+    return _back(b, call, b.multiply(before, b.linear_recurrence(x, dy, axis=axis, transposed=True)))
+
+
 _SAMPLES = (
     Sample((((3, 4), "float32"),), {"axis": 1}),
     Sample((((3, 4), "float32"),), {"axis": 0, "exclusive": True}),
     Sample((((3, 4), "float32"),), {}),
+    Sample((((3, 4), "float32"),), {"exclusive": True, "dtype": "float64"}),
     Sample((((40,), "float16"),), {"axis": 0}),
     Sample((np.array([100, 27, 1, -5], np.int8),), {"axis": 0}, exact=True),
     Sample((np.array([100, 27, 1, -5], np.int8),), {"axis": -1, "dtype": "int32"}, exact=True),
@@ -120,7 +159,9 @@ _SAMPLES = (
 )
 
 
-def _scan(name: str, f: Callable[..., Any], combine: Callable[[Expr, Expr], Expr], identity: int, doc: str) -> Op:
+def _scan(
+    name: str, f: Callable[..., Any], combine: Callable[[Expr, Expr], Expr], identity: int, grad: Rule, doc: str
+) -> Op:
     return Op(
         name=name,
         args=("data",),
@@ -128,6 +169,7 @@ def _scan(name: str, f: Callable[..., Any], combine: Callable[[Expr, Expr], Expr
         type_rel=_scan_type,
         reference=quiet(_scan_reference(f, identity)),
         compute=_scan_compute(combine, identity),
+        grad=grad,
         value=_scan_value if name == "cumsum" else None,
         fusion=Fusion.OPAQUE,
         samples=_SAMPLES,
@@ -135,5 +177,7 @@ def _scan(name: str, f: Callable[..., Any], combine: Callable[[Expr, Expr], Expr
     )
 
 
-cumsum = _scan("cumsum", np.cumsum, lambda a, b: a + b, 0, "Running sums along an axis, in order.")
-cumprod = _scan("cumprod", np.cumprod, lambda a, b: a * b, 1, "Running products along an axis, in order.")
+cumsum = _scan("cumsum", np.cumsum, lambda a, b: a + b, 0, _sum_gradient, "Running sums along an axis, in order.")
+cumprod = _scan(
+    "cumprod", np.cumprod, lambda a, b: a * b, 1, _prod_gradient, "Running products along an axis, in order."
+)

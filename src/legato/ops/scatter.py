@@ -107,12 +107,12 @@ def _elements_compute(
 ) -> Tensor:
     axis, shape = a.axis % data.rank, data.shape
 
-    def write(before: Free, step: Free, after: Free) -> Write:
+    def write(before: Free, step: Free, after: Free) -> list[Write]:
         i = (*before, *step, *after)
         extents = enumerate(zip(shape, indices.shape, strict=True))
         there = [lt(i[d], asked) for d, (n, asked) in extents if d != axis and not covers(asked, n)]
         at = wrapped(indices[i], shape[axis])
-        return Write((at,), updates[i], there, lambda at: [inside(at[0], shape[axis])])
+        return [Write((at,), updates[i], there, lambda at: [inside(at[0], shape[axis])])]
 
     writes = Writes(shape[:axis], (shape[axis],), shape[axis + 1 :], (indices.shape[axis],), write, False)
     return _written(writes, data, (indices, updates), a.reduction)
@@ -183,9 +183,11 @@ def _nd_compute(data: Tensor, indices: Tensor, updates: Tensor, a: ScatterNDAttr
     depth = known_int(indices.shape[0]) or 0
     own = data.shape[:depth]
 
-    def write(before: Free, step: Free, after: Free) -> Write:
+    def write(before: Free, step: Free, after: Free) -> list[Write]:
         at = [wrapped(indices[(const(d), *step)], n) for d, n in enumerate(own)]
-        return Write(at, updates[(*step, *after)], (), lambda at: [inside(i, n) for i, n in zip(at, own, strict=True)])
+        return [
+            Write(at, updates[(*step, *after)], (), lambda at: [inside(i, n) for i, n in zip(at, own, strict=True)])
+        ]
 
     writes = Writes((), own, data.shape[depth:], indices.shape[1:], write, True)
     return _written(writes, data, (indices, updates), a.mode)

@@ -13,11 +13,15 @@ from legato.arith.expr import Expr, const
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
+from legato.infer.builder import Builder
 from legato.ir.attr_record import Attrs
+from legato.ir.expr import Call
+from legato.ir.expr import Expr as Node
 from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._dtypes import convert
 from legato.ops._families import EDGES, Array, broadcast_index, broadcast_value, elementwise, quiet
+from legato.ops._gradients import dtype_of, only, shape_of, sum_to
 from legato.ops._rules import NUMBER, broadcast_shapes, require_dtype, same_dtype, tensor
 from legato.te.tensor import Tensor, compute
 
@@ -46,6 +50,12 @@ def _where_dim(choose: Dim, a: Dim, b: Dim) -> Dim:
     return a if a is b else te.select(te.ne(choose, const(0)), a, b)
 
 
+def _where_gradient(b: Builder, call: Call, dy: Node) -> list[Node | None]:
+    condition, x, y = call.args
+    chosen = (only(b, condition, dy), x), (b.where(condition, 0, dy), y)
+    return [None, *(sum_to(b, part, shape_of(operand)) for part, operand in chosen)]
+
+
 _CHOICE = np.array([[True], [False], [True]])
 where = Op(
     name="where",
@@ -53,6 +63,7 @@ where = Op(
     type_rel=_where_type,
     reference=np.where,
     compute=_where_compute,
+    grad=_where_gradient,
     value=broadcast_value(_where_dim),
     fusion=Fusion.BROADCAST,
     samples=(
@@ -118,6 +129,14 @@ def _clip_value(x: Sequence[Dim] | None, attrs: ClipAttrs, ty: TensorType) -> tu
     return tuple(low if attrs.a_max == math.inf else [te.min_(d, hi) for d in low])
 
 
+def _clip_gradient(b: Builder, call: Call, dy: Node) -> list[Node]:
+    """All within the bounds and on them."""
+    (x,), a = call.args, call.attrs
+    if a.a_min != -math.inf:
+        dy = only(b, b.greater_equal(x, a.a_min), dy)
+    return [dy if a.a_max == math.inf else only(b, b.less_equal(x, a.a_max), dy)]
+
+
 clip = Op(
     name="clip",
     args=("data",),
@@ -125,6 +144,7 @@ clip = Op(
     type_rel=_clip_type,
     reference=quiet(_clip_reference),
     compute=_clip_compute,
+    grad=_clip_gradient,
     value=_clip_value,
     fusion=Fusion.ELEMWISE,
     samples=(
@@ -179,6 +199,7 @@ cast = Op(
     type_rel=_cast_type,
     reference=quiet(_cast_reference),
     compute=_cast_compute,
+    grad=lambda b, call, dy: [b.cast(dy, dtype=d) if (d := dtype_of(call.args[0])).is_float else None],
     value=_cast_value,
     fusion=Fusion.ELEMWISE,
     samples=(

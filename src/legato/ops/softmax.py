@@ -11,7 +11,10 @@ import numpy as np
 import legato.te.math as te
 from legato.arith.expr import Expr
 from legato.base.dataclass import dataclass
+from legato.infer.builder import Builder
 from legato.ir.attr_record import Attrs
+from legato.ir.expr import Call
+from legato.ir.expr import Expr as Node
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import TensorType, Type
 from legato.ops._families import quiet
@@ -98,6 +101,18 @@ def _cost(args: Sequence[TensorType], out: Type, a: SoftmaxAttrs) -> Cost:
     return Cost(product(args[0].shape) * 12, tensor_bytes((*args, out)))
 
 
+def _gradient(b: Builder, call: Call, dy: Node) -> list[Node]:
+    """y·(dy − Σ dy·y)."""
+    along = b.sum(b.multiply(dy, call), axis=(call.attrs.axis,), keepdims=True)
+    return [b.multiply(b.subtract(dy, along), call)]
+
+
+def _log_gradient(b: Builder, call: Call, dy: Node) -> list[Node]:
+    """dy − softmax·Σ dy."""
+    total = b.sum(dy, axis=(call.attrs.axis,), keepdims=True)
+    return [b.subtract(dy, b.multiply(b.exp(call), total))]
+
+
 _EDGES = np.array([[np.nan, 0, 1], [np.inf, 0, 1], [-np.inf, 0, 1], [-np.inf] * 3, [1e30, -1e30, 88]], np.float32)
 _SAMPLES = (
     Sample((((2, 5), "float32"),)),
@@ -116,6 +131,7 @@ softmax = Op(
     type_rel=_relation,
     reference=quiet(_softmax_reference),
     compute=_softmax_compute,
+    grad=_gradient,
     fusion=Fusion.REDUCE,
     cost=_cost,
     samples=_SAMPLES,
@@ -129,6 +145,7 @@ fast_softmax = Op(
     type_rel=_relation,
     reference=quiet(partial(_softmax_reference, exp=EXP.reference)),
     compute=partial(_softmax_compute, exp=EXP.scalar),
+    grad=_gradient,
     fusion=Fusion.REDUCE,
     cost=_cost,
     samples=_FAST_SAMPLES,
@@ -142,6 +159,7 @@ log_softmax = Op(
     type_rel=_relation,
     reference=quiet(_log_softmax_reference),
     compute=_log_softmax_compute,
+    grad=_log_gradient,
     fusion=Fusion.REDUCE,
     cost=_cost,
     samples=_SAMPLES,

@@ -17,7 +17,10 @@ from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
+from legato.infer.builder import Builder
 from legato.ir.attr_record import Attrs
+from legato.ir.expr import Call
+from legato.ir.expr import Expr as Node
 from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, TupleType, Type
 from legato.ops._indexing import place
@@ -237,6 +240,16 @@ def _argsort_compute(x: Tensor, a: SortAttrs, out: TensorType) -> Tensor:
     return _cast_stage(sorted_subscripts(x, a.axis % x.rank, a.is_ascend), _subscript_dtype(a), out.shape)
 
 
+def _put_back(b: Builder, x: Node, dy: Node, subscripts: Node, axis: int) -> Node:
+    """`dy` at the places in `x` that `subscripts` name, none of them twice, and 0 at all others."""
+    return b.scatter_elements(b.zeros_like(x), subscripts, dy, axis=axis, reduction="add")
+
+
+def _sort_gradient(b: Builder, call: Call, dy: Node) -> list[Node]:
+    (x,), a = call.args, call.attrs
+    return [_put_back(b, x, dy, b.argsort(x, axis=a.axis, is_ascend=a.is_ascend), a.axis)]
+
+
 _ROWS = np.array([[3, 1, 3, 0, 1, 2, 9], [5, 4, 3, 2, 1, 0, -1]], np.int32)
 _FLOATS = np.array([np.nan, 1, -np.inf, 0, np.inf, -0.0, np.nan, 0.5], np.float32)
 _SORT_SAMPLES = (
@@ -256,6 +269,7 @@ sort = Op(
     type_rel=_sort_relation,
     reference=_sort_reference,
     compute=_sort_compute,
+    grad=_sort_gradient,
     fusion=Fusion.OPAQUE,
     samples=_SORT_SAMPLES,
     doc="data in ascending (or descending) order along `axis`; NaN is larger than everything.",
@@ -311,6 +325,16 @@ def _topk_compute(x: Tensor, a: TopKAttrs, out: Type) -> Tensor | tuple[Tensor, 
     return indices if a.ret_type == "indices" else (_picked(x, order, axis, shape), indices)
 
 
+def _topk_gradient(b: Builder, call: Call, dy: Node) -> list[Node | None]:
+    (x,), a = call.args, call.attrs
+    if a.ret_type == "both" and _subscript_dtype(a).is_int:
+        return [_put_back(b, x, b.get(dy, 0), b.get(call, 1), a.axis)]
+    if a.ret_type == "indices":
+        return [None]
+    places = b.topk(x, k=a.k, axis=a.axis, is_ascend=a.is_ascend, ret_type="indices")
+    return [_put_back(b, x, dy if a.ret_type == "values" else b.get(dy, 0), places, a.axis)]
+
+
 topk = Op(
     name="topk",
     args=("data",),
@@ -318,12 +342,15 @@ topk = Op(
     type_rel=_topk_relation,
     reference=_topk_reference,
     compute=_topk_compute,
+    grad=_topk_gradient,
     fusion=Fusion.OPAQUE,
     samples=(
         Sample((_ROWS,), {"k": 3}, exact=True),
         Sample((_FLOATS,), {"k": 4, "ret_type": "values"}, exact=True),
         Sample((_ROWS,), {"k": 2, "is_ascend": True, "ret_type": "indices", "dtype": dt.int64}, exact=True),
         Sample((((3, 2), "float32"),), {"k": 0, "axis": 0}, exact=True),
+        Sample((((3, 4), "float32"),), {"k": 2, "ret_type": "values"}, exact=True),
+        Sample((((2, 4), "float32"),), {"k": 3, "is_ascend": True, "dtype": "float32"}, exact=True),
     ),
     doc="""The `k` largest (or with `is_ascend` smallest) elements along `axis`, sorted, and their subscripts.
 

@@ -13,7 +13,8 @@ multiplied. Sums are formed block by block, so the result is the same for any nu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from legato.ops._families import quiet
 from legato.ops._indexing import inside
 from legato.ops._reshaping import flatten_index, unflatten_index
 from legato.ops._rules import INT, NUMBER, at_least, require_dtype, require_rank, same_dtype, tensor
+from legato.ops._sparse_rules import conv_grad, dense_grad
 from legato.ops._tensors import Array, accumulator, cast_to, known_int, product, require_choice, wide
 from legato.ops._window import DimOrder, check_positive, dim_order
 from legato.te.tensor import Tensor, compute, loops
@@ -35,7 +37,7 @@ from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load, cast
 from legato.tir.stmt import Alloc, For, If, Let, LoopKind, Stmt, Store, block
 
-__all__ = ["SparseConv2DAttrs", "SparseDenseAttrs", "sparse_conv2d", "sparse_dense"]
+__all__ = ["SparseConv2DAttrs", "SparseDenseAttrs", "columns_of_row", "elements_of", "sparse_conv2d", "sparse_dense"]
 
 
 # ------------------------------------------------------------------------------- matrices of blocks
@@ -59,18 +61,23 @@ def _rows(rel: Relation, like: TensorType, data: Type, indices: Type, indptr: Ty
 def _product(dense: Array, data: Array, indices: Array, indptr: Array) -> Array:
     """The matrix times `dense` (columns, n)."""
     values = wide(data.reshape(*data.shape, *(1,) * (3 - data.ndim)))
-    count, height, width = values.shape
-    begins = np.clip(indptr.astype(np.int64), 0, count)
-    counts = np.maximum(begins[1:] - begins[:-1], 0)
-    rows = np.repeat(np.arange(len(counts)), counts)
-    blocks = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts) + np.repeat(begins[:-1], counts)
-    out = np.zeros((len(counts) * height, dense.shape[1]), values.dtype)
-    for row, e in zip(rows.tolist(), blocks.tolist(), strict=True):
-        for c in range(width):
-            column = int(indices[e]) * width + c
-            if 0 <= column < len(dense):
-                out[row * height : (row + 1) * height] += values[e, :, c, None] * wide(dense[column])
+    _, height, width = values.shape
+    out = np.zeros(((len(indptr) - 1) * height, dense.shape[1]), values.dtype)
+    for row, e, c, column in elements_of(indices, indptr, width, len(dense)):
+        out[row * height : (row + 1) * height] += values[e, :, c, None] * wide(dense[column])
     return out
+
+
+def elements_of(indices: Array, indptr: Array, width: int, columns: int) -> Iterator[tuple[int, int, int, int]]:
+    """The (row of blocks, block, column in it, column of the matrix) that there are, row by row."""
+    count = len(indices)
+    begins = np.clip(indptr.astype(np.int64), 0, count).tolist()
+    for row, (first, end) in enumerate(pairwise(begins)):
+        for e in range(first, end):
+            for c in range(width):
+                column = int(indices[e]) * width + c
+                if 0 <= column < columns:
+                    yield row, e, c, column
 
 
 def _multiplied(
@@ -133,26 +140,45 @@ class _Program:
         lanes = [Var("lane", dt.index, 0, self.lanes - 1) for _ in range(self.rows)]
         return block(*(For(lane, const(self.lanes), body(row, lane), kind) for row, lane in enumerate(lanes)))
 
-    def _begin(self, row: Expr) -> Expr:
-        return max_(min_(cast(self.indptr[row], dt.index), self.data.shape[0]), const(0))
-
     def _blocks(self, r: Expr, first: Expr, t: Expr) -> Stmt:
         """Adds the products of all blocks in row `r`, rows from `first` on."""
-        begin, j, e, c = (Var(name, dt.index, 0) for name in ("begin", "j", "e", "c"))
-        b, at, k = Var("block", dt.index, None), Var("column", dt.index, None), Var("k", dt.index, 0)
 
-        def add(row: int, lane: Expr) -> Stmt:
-            value = cast(self.data[(e, first + row, c)[: self.data.rank]], self.dtype)
-            total = Load(self.sums, (const(row), lane))
-            return Store(self.sums, (const(row), lane), total + value * cast(self.dense[t, k, lane], self.dtype))
+        def products(e: Expr, c: Expr, k: Expr) -> Stmt:
+            def add(row: int, lane: Expr) -> Stmt:
+                value = cast(self.data[(e, first + row, c)[: self.data.rank]], self.dtype)
+                total = Load(self.sums, (const(row), lane))
+                return Store(self.sums, (const(row), lane), total + value * cast(self.dense[t, k, lane], self.dtype))
 
-        known = If(inside(at, self.dense.shape[1]), Let(k, max_(at, const(0)), self._each(add)))
-        # a block that there is, before its columns are counted: these have no number for any index
-        blocks = cdiv(self.dense.shape[1], max_(self.width, const(1)))
-        columns = If(inside(b, blocks), For(c, self.width, Let(at, b * self.width + c, known)))
-        each = Let(e, begin + j, Let(b, cast(self.indices[e], dt.index), columns))
-        count = max_(self._begin(r + 1) - begin, const(0))
-        return Let(begin, self._begin(r), For(j, count, each))
+            return self._each(add)
+
+        extents = (self.data.shape[0], self.width, self.dense.shape[1])
+        return columns_of_row(r, self.indices, self.indptr, extents, products)
+
+
+def columns_of_row(
+    r: Expr,
+    indices: Tensor,
+    indptr: Tensor,
+    extents: tuple[Dim, Dim, Dim],
+    body: Callable[[Expr, Expr, Expr], Stmt],
+) -> Stmt:
+    """Loops over the columns of all blocks in row `r`: body(block, column in it, column of the matrix).
+
+    extents: of the blocks, the width of one, and of the columns of the matrix.
+    """
+    count, width, columns = extents
+    begin, j, e, c = (Var(name, dt.index, 0) for name in ("begin", "j", "e", "c"))
+    b, at, k = Var("block", dt.index, None), Var("column", dt.index, None), Var("k", dt.index, 0)
+
+    def begin_of(row: Expr) -> Expr:
+        return max_(min_(cast(indptr[row], dt.index), count), const(0))
+
+    known = If(inside(at, columns), Let(k, max_(at, const(0)), body(e, c, k)))
+    # a block that there is, before its columns are counted: these have no number for any index
+    blocks = cdiv(columns, max_(width, const(1)))
+    each_column = If(inside(b, blocks), For(c, width, Let(at, b * width + c, known)))
+    each = Let(e, begin + j, Let(b, cast(indices[e], dt.index), each_column))
+    return Let(begin, begin_of(r), For(j, max_(begin_of(r + 1) - begin, const(0)), each))
 
 
 # ------------------------------------------------------------------------------- nn.sparse_dense
@@ -198,6 +224,7 @@ sparse_dense = Op(
     type_rel=_dense_relation,
     reference=quiet(_dense_reference),
     compute=_dense_compute,
+    grad=dense_grad,
     samples=(
         Sample((((5, 4), "float32"), ((3,), "float32"), _COLUMNS, _ROWS)),
         Sample((((5, 4), "float32"), ((3,), "float32"), _COLUMNS, _ROWS), {"sparse_lhs": True}),
@@ -294,6 +321,7 @@ sparse_conv2d = Op(
     type_rel=_conv_relation,
     reference=quiet(_conv_reference),
     compute=_conv_compute,
+    grad=conv_grad,
     samples=(
         Sample((((2, 3, 4, 4), "float32"), ((3, 2), "float32"), _COLUMNS, _ROWS)),
         Sample((((1, 8, 3, 2), "float32"), ((3, 2, 2), "float32"), _COLUMNS, _ROWS), {"layout": "NCHW"}),

@@ -41,7 +41,7 @@ def reverse(func: Function, wrt: Sequence[Var], seed: Var | None, has_aux: bool)
             b.let(var, value)
         output = _first(b, result) if has_aux else result
         found: Cotangents = {}
-        give(b, found, active, output, _seed(b, output) if seed is None else seed)
+        give(b, found, active, output, _seed(b, output) if seed is None else _parts(b, seed))
         pull_back(b, bindings, found, active)
         gradients = b.tuple_([made(b, found.get(p), p) for p in wrt])
         whole = b.tuple_([result, gradients])
@@ -69,7 +69,7 @@ def forward(func: Function, wrt: Sequence[Var], moves: Sequence[Var]) -> Functio
     b = Builder(span=func.span)
     bindings, result = chain(func.body)
     with b.bindings() as made_:
-        found: Cotangents = {var: _as_tangent(b, move) for var, move in zip(wrt, moves, strict=True)}
+        found: Cotangents = {var: _parts(b, move) for var, move in zip(wrt, moves, strict=True)}
         for binding in bindings:  # each with its tangent: neither is kept for long
             b.let(*binding)
             push_forward(b, [binding], found)
@@ -77,10 +77,10 @@ def forward(func: Function, wrt: Sequence[Var], moves: Sequence[Var]) -> Functio
     return Function((*func.params, *moves), lets(made_, whole), None, func.type_params, func.attrs, span=func.span)
 
 
-def _as_tangent(b: Builder, value: Expr) -> Cotangent:
-    """A parameter as a tangent: nothing where it holds no floats."""
+def _parts(b: Builder, value: Expr) -> Cotangent:
+    """A parameter as a cotangent or tangent: nothing where it holds no floats."""
     if not is_continuous(value.ty):
         return None
     if not isinstance(value.ty, TupleType):
         return value
-    return tuple(_as_tangent(b, b.let("part", b.get(value, n))) for n in range(len(value.ty.fields)))
+    return tuple(_parts(b, b.let("part", b.get(value, n))) for n in range(len(value.ty.fields)))
