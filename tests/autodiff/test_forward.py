@@ -9,7 +9,7 @@ import pytest
 
 import legato
 from legato.autodiff import grad, jvp, vjp
-from legato.base.errors import CompileError
+from legato.base.errors import CompileError, UnsupportedError
 from legato.interp import evaluate
 from legato.ir.types import Type
 from legato.transform._gradient.cotangents import is_continuous
@@ -112,3 +112,12 @@ def test_what_is_refused() -> None:
         jvp(mod, 2)
     with pytest.raises(CompileError, match="wanted floats"):
         jvp(legato.parse("def @main(%x: float64, %i: int32) { %i + 1 }"))
+
+
+def test_functions_with_a_gradient_of_their_own_are_refused() -> None:
+    mod = legato.parse("""
+        def @f(%x: float64, Gradient="back") -> float64 { %x * %x }
+        def @back(%x: float64, %dy: float64) -> (float64,) { (%x * %dy,) }
+        def @main(%x: float64) { @f(%x) }""")
+    with pytest.raises(UnsupportedError, match="@f has a gradient of its own: there is no forward mode"):
+        jvp(mod)

@@ -25,7 +25,6 @@ from tests.graphs import concrete_type, leaves, random_array
 
 FOLDER = Path(__file__).parent / "golden"
 CASES = sorted(FOLDER.glob("*/*.txt"))
-KEEPING = [p for p in CASES if p.parent.name not in ("gradient", "tangent")]  # passes that keep the meaning
 ROUNDS = {"low-precision": 2e-2, "mixed-precision": 2e-2}  # the error of passes that are allowed to round
 KEEPING = [p for p in CASES if table()[p.parent.name].keeps_meaning]
 BEFORE, AFTER = "# before\n", "# after\n"

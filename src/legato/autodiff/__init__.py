@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from legato.autodiff.finite import check_finite
 from legato.autodiff.forward import jvp
 from legato.autodiff.matrices import hessian, jacobian
 from legato.autodiff.reverse import grad, value_and_grad, vjp
 
-__all__ = ["grad", "hessian", "jacobian", "jvp", "value_and_grad", "vjp"]
+__all__ = ["check_finite", "grad", "hessian", "jacobian", "jvp", "value_and_grad", "vjp"]

@@ -42,6 +42,7 @@ from legato.relay._forms import (
     ToANormalFormExpr,
     ToBasicBlockNormalForm,
 )
+from legato.relay._gradients import FirstOrderGradient, LazyGradientInit, gradient
 from legato.relay._layout_passes import AlterOpLayout, ConvertLayout, InferCorrectLayoutOutput, LayoutConfig
 from legato.relay._op_attrs import LEGALIZE
 from legato.relay._op_rules import legalized
@@ -94,18 +95,18 @@ __all__ = ["AlterOpLayout", "AnnotateSpans", "AnnotateTarget", "BackwardFoldScal
            "CombineParallelDense", "CombineParallelOpBatch", "Conv2dToSparse", "Conv2dToSparse2",
            "ConvertLayout", "DeadCodeElimination", "Defunctionalization", "DefuseOps",
            "DenseToSparse", "DivToMul", "DynamicToStatic", "EliminateCommonSubexpr", "EtaExpand",
-           "FastMath", "FlattenAtrousConv", "FoldConstant", "FoldConstantExpr",
-           "FoldExplicitPadding", "FoldScaleAxis", "ForwardFoldScaleAxis", "FunctionPass",
-           "FuseOps", "InferCorrectLayoutOutput", "InferType", "InferTypeLocal", "Inline",
-           "InlineCompilerFunctionsBoundTo", "InlinePrimitives", "LabelOps", "LambdaLift",
-           "LayoutConfig", "Legalize", "MergeCompilerRegions", "MergeComposite", "ModulePass",
-           "OutlineCompilerFunctionsWithExistingGlobalSymbols", "PartialEvaluate", "PartitionGraph",
-           "Pass", "PassContext", "PassInfo", "PlanDevices", "PrintIR", "RemoveStandaloneReshapes",
-           "RemoveUnusedFunctions", "Sequential", "SimplifyExpr", "SimplifyFCTranspose",
-           "SimplifyInference", "SplitArgs", "ToANormalForm", "ToANormalFormExpr",
-           "ToBasicBlockNormalForm", "ToCPS", "ToGraphNormalForm", "ToMixedPrecision", "UnCPS",
-           "build_config", "function_pass", "mixed_precision", "module_pass", "recast", "to_cps",
-           "un_cps"]  # fmt: skip
+           "FastMath", "FirstOrderGradient", "FlattenAtrousConv", "FoldConstant",
+           "FoldConstantExpr", "FoldExplicitPadding", "FoldScaleAxis", "ForwardFoldScaleAxis",
+           "FunctionPass", "FuseOps", "InferCorrectLayoutOutput", "InferType", "InferTypeLocal",
+           "Inline", "InlineCompilerFunctionsBoundTo", "InlinePrimitives", "LabelOps", "LambdaLift",
+           "LayoutConfig", "LazyGradientInit", "Legalize", "MergeCompilerRegions", "MergeComposite",
+           "ModulePass", "OutlineCompilerFunctionsWithExistingGlobalSymbols", "PartialEvaluate",
+           "PartitionGraph", "Pass", "PassContext", "PassInfo", "PlanDevices", "PrintIR",
+           "RemoveStandaloneReshapes", "RemoveUnusedFunctions", "Sequential", "SimplifyExpr",
+           "SimplifyFCTranspose", "SimplifyInference", "SplitArgs", "ToANormalForm",
+           "ToANormalFormExpr", "ToBasicBlockNormalForm", "ToCPS", "ToGraphNormalForm",
+           "ToMixedPrecision", "UnCPS", "build_config", "function_pass", "gradient",
+           "mixed_precision", "module_pass", "recast", "to_cps", "un_cps"]  # fmt: skip
 
 
 def InferType() -> Pass:
@@ -258,14 +259,11 @@ _NOT_HERE: Final[Mapping[str, str]] = {
     "ManifestLifetimes": "memory is planned when the module is compiled; Executable.peak_memory says how much",
     "CollagePartition": "nothing is measured to cut a module: legato.generators.partition takes generators in order",
     "FakeQuantizationToInteger": "there are no operators of the quantised dialect (qnn)",
-    "FirstOrderGradient": "there is no differentiation yet",
     "FlexibleShapeDispatch": "sizes of dims are given to legato.compile: shapes={'n': [1, 8, '1..512']}",
-    "LazyGradientInit": "there is no differentiation yet",
     "MarkCompilerFunctionsAsExtern": "nothing calls lowered functions; a function for a generator stays what it is",
     "QnnCanonicalize": "there are no operators of the quantised dialect (qnn)",
     "QnnLegalize": "there are no operators of the quantised dialect (qnn)",
     "infer_layout_utils": "relay.transform.InferCorrectLayoutOutput is what it had",
-    "gradient": "there is no differentiation yet",
 }
 
 

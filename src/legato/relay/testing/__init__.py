@@ -11,9 +11,10 @@ from legato.ir import expr as _ir
 from legato.relay import module as _module
 from legato.relay import transform as _transform
 from legato.relay.testing import temp_op_attr
+from legato.relay.testing.check_gradients import check_grad
 from legato.relay.testing.temp_op_attr import TempOpAttr
 
-__all__ = ["TempOpAttr", "create_workload", "run_infer_type", "run_opt_pass", "temp_op_attr"]
+__all__ = ["TempOpAttr", "check_grad", "create_workload", "run_infer_type", "run_opt_pass", "temp_op_attr"]
 
 
 def run_opt_pass(expr: Any, opt_pass: Any, import_prelude: bool = False) -> Any:
