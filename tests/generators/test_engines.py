@@ -153,7 +153,7 @@ def test_libraries_have_engines(tmp_path: Path) -> None:
         with pytest.raises(GeneratorError, match=f"@{engine.name}_main_0.* need the generators '{engine.name}'"):
             legato.runtime.load_module(path)
         if isinstance(engine, CSource):  # has the function itself
-            with pytest.raises(GeneratorError, match=r"needs the compiler\n  hint: load the artifact with legato\.load"):
+            with pytest.raises(GeneratorError, match=r"needs the compiler\n  hint: .* with legato\.load"):
                 legato.runtime.load_module(path, generators=[engine])
             lib = legato.runtime.Module.of(legato.load(path, generators=[engine]))
         else:
