@@ -140,6 +140,7 @@ GIVEN = {  # arguments in their shortest form, with another value than by defaul
     "trace": "--trace out.trace", "html": "--html out.html",
     "passes": "-p simplify", "list": "--list", "print_after": "--print-after simplify", "time": "--time",
     "print_before": "--print-before simplify", "dump": "--dump stages", "rules": "--rules", "use": "--use passes.py",
+    "generators": "--generators c",
 }  # fmt: skip
 VERBS = {  # what each verb is called with beside the argument
     "check": "m.onnx", "compile": "m.onnx -o out.legato", "run": "m.onnx --fill random", "verify": "m.onnx",

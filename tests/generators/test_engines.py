@@ -67,6 +67,19 @@ def test_what_an_engine_gives_is_used() -> None:
     check(exe(X[0, :2]), np.exp(X[0, :2]) + 1)
 
 
+def test_a_wrong_engine_is_to_blame() -> None:
+    local = 'fn (%y: Tensor[(2), float32], Compiler="c") { exp(%y) }'
+    module = legato.parse(f"def @main(%x: Tensor[(2), float32]) {{ let %a = sqrt(%x); {local}(%a) + %x }}")
+    report = legato.verify(module, generators=[Changed(lambda y: y + 1)], how="ones", bisect=True)
+    culprit = report.culprit
+    assert culprit is not None
+    assert (culprit.stage, culprit.what) == ("engine", "c")
+    assert f"@{culprit.node}(" in culprit.text
+    assert "sqrt" not in culprit.text
+    assert not legato.verify(culprit.program, culprit.inputs, generators=[Changed(lambda y: y + 1)]).holds
+    assert legato.verify(culprit.program, culprit.inputs, generators=[Interpreting("c", ("exp",))], bisect=True).holds
+
+
 def test_values_nest() -> None:
     module = legato.parse(NESTED)
     y = np.arange(3, dtype=np.int32)
@@ -153,9 +166,7 @@ def test_libraries_have_engines(tmp_path: Path) -> None:
         with pytest.raises(GeneratorError, match=f"@{engine.name}_main_0.* need the generators '{engine.name}'"):
             legato.runtime.load_module(path)
         if isinstance(engine, CSource):  # has the function itself
-            with pytest.raises(
-                GeneratorError, match=r"needs the compiler\n  hint: load the artifact with legato\.load"
-            ):
+            with pytest.raises(GeneratorError, match=r"needs the compiler\n  hint: .* with legato\.load"):
                 legato.runtime.load_module(path, generators=[engine])
             lib = legato.runtime.Module.of(legato.load(path, generators=[engine]))
         else:

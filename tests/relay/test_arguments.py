@@ -47,6 +47,13 @@ def change(func: Any, mod: Any, context: Any) -> Any:
         (partial(transform.Conv2dToSparse2, "NHWC", "3", (1, 1), 0.5), "option kernel-size .*: got '3'"),
         (partial(transform.Conv2dToSparse2, "NHWC", 3, (1, 1), (0.5,)), "option sparsity .*: got .*, wanted a number"),
         (partial(transform.SimplifyFCTranspose, "w"), "target_weights: got 'w', wanted a list"),
+        (partial(transform.PassContext, "3"), "opt_level: got '3', wanted an integer"),
+        (
+            partial(transform.PassContext, disabled_pass="FoldConstant"),
+            "disabled_pass: got 'FoldConstant', wanted a list",
+        ),
+        (partial(transform.PassContext, instruments=3), "instruments: got 3, wanted a list"),
+        (partial(transform.PassContext, config=["a"]), "config: got .*, wanted values by name"),
         (partial(transform.Sequential, 3), "the passes of a sequence: got 3"),
         (partial(transform.function_pass, 3, opt_level=1), "a pass: got 3, wanted a function, or a class"),
         (partial(transform.module_pass, partial(change), opt_level=1), "has no name"),

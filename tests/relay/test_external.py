@@ -194,8 +194,15 @@ def test_uma(merge: bool, count: int) -> None:
         relay.build(mod)
     backend.register()
     np.testing.assert_allclose(relay.build(mod)(X), wanted(), rtol=1e-5)
-    for hook in (backend._register_tir_pass, backend._register_operator_strategy):
-        with pytest.raises(UnsupportedError):
-            hook(0, None)
+    with pytest.raises(UnsupportedError, match="passes over loops cannot be registered: a backend is given functions"):
+        backend._register_tir_pass(PassPhase.TIR_PHASE_0, lambda func: func)
+    with pytest.raises(UnsupportedError, match="strategies of operators cannot be registered: a backend schedules"):
+        backend._register_operator_strategy("nn.dense", None)
+    with pytest.raises(UnsupportedError, match="the target attribute 'memory' cannot be registered: targets name"):
+        backend._register_target_attr("memory", 3)
+    with pytest.raises(CompileError, match=r"the phase of a Relay pass: got <PassPhase.TIR_PHASE_0"):
+        backend._register_relay_pass(PassPhase.TIR_PHASE_0, transform.FoldConstant())
+    with pytest.raises(CompileError, match="a Relay pass: got 3"):
+        backend._register_relay_pass(PassPhase.PRE_PARTITIONING, 3)  # type: ignore[arg-type]
     with pytest.raises(UnsupportedError, match="no code is made as 'llvm'"):
         backend._register_codegen("llvm")

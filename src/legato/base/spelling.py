@@ -12,12 +12,17 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
 
-__all__ = ["ELLIPSIS", "command_line", "option", "written"]
+__all__ = ["ELLIPSIS", "command_line", "option", "several", "written"]
 
 ELLIPSIS: Final = "…"  # a value that is left to the reader
 
 Item = int | str | None
-_ARGUMENTS: Final = {"shapes": "--shape", "constants": "--constant", "dims": "--dim"}  # what the command line has
+_ARGUMENTS: Final = {
+    "shapes": "--shape",
+    "constants": "--constant",
+    "dims": "--dim",
+    "generators": "--generators",
+}  # what the command line has
 
 _is_on_command_line: ContextVar[bool] = ContextVar("is_on_command_line", default=False)
 
@@ -37,6 +42,11 @@ def option(name: str, of: str | None = None) -> str:
     if _is_on_command_line.get() and name in _ARGUMENTS:
         return _ARGUMENTS[name] if of is None else f"{_ARGUMENTS[name]} {of}"
     return name if of is None else f"{name}[{of!r}]"
+
+
+def several(name: str) -> str:
+    """An option that takes several of something, as messages say that it shall be given."""
+    return f"{_ARGUMENTS[name]} {ELLIPSIS}" if _is_on_command_line.get() else f"{name}=[{ELLIPSIS}]"
 
 
 def written(name: str, of: str, value: Item | Sequence[object]) -> str:

@@ -197,8 +197,8 @@ def is_artifact(path: Path) -> bool:
     return path.suffix == ".legato"
 
 
-def executable(args: argparse.Namespace, tell: Tell) -> Executable:
-    """The compiled program in the file, or the model in it compiled."""
+def executable(args: argparse.Namespace, tell: Tell, generators: Sequence[Any] = ()) -> Executable:
+    """The compiled program in the file, or the model in it compiled, with these code generators."""
     import legato
 
     if not is_artifact(args.model):
@@ -210,10 +210,11 @@ def executable(args: argparse.Namespace, tell: Tell) -> Executable:
             threads=args.threads,
             progress=tell,
             precision=args.precision,
+            generators=generators,
         )
     refuse(args, f"{args.model} is compiled already", *OF_MODELS)
     tell("loading")
-    return legato.load(args.model, threads=args.threads)
+    return legato.load(args.model, threads=args.threads, generators=generators)
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray] | list[np.ndarray]:

@@ -16,7 +16,7 @@ from legato.cli._arguments import refuse
 if TYPE_CHECKING:
     from legato.transform.pass_ import Pass
 
-__all__ = ["passes_of_code", "take_code"]
+__all__ = ["passes_of_code", "run_file", "take_code"]
 
 
 def take_code(args: argparse.Namespace) -> None:
@@ -35,7 +35,7 @@ def take_code(args: argparse.Namespace) -> None:
     if not getattr(args, "trust", False):
         hint = "--trust runs it; a script in a .relax file is only read"
         raise CompileError(f"{file} is code: to have its model, it would be run", hint=hint)
-    args.model, args.program = file, _program(_run(file), file, name)
+    args.model, args.program = file, _program(run_file(file), file, name)
 
 
 def passes_of_code(files: Sequence[Path]) -> dict[str, type[Pass]]:
@@ -45,7 +45,7 @@ def passes_of_code(files: Sequence[Path]) -> dict[str, type[Pass]]:
 
     found: dict[str, type[Pass]] = {}
     for file in files:
-        own = _passes(_run(file))
+        own = _passes(run_file(file))
         if not own:
             hint = "a function with @legato.transform.function_pass or @module_pass above it"
             raise CompileError(f"{file} makes no pass", hint=hint)
@@ -80,7 +80,7 @@ def _parts(model: Path) -> tuple[Path | None, str | None]:
     return (Path(file), name) if file.endswith(".py") and name.isidentifier() else (None, None)
 
 
-def _run(file: Path) -> ModuleType:
+def run_file(file: Path) -> ModuleType:
     """The file as an imported module; it imports its neighbours as a script that Python is given does."""
     if not file.is_file():
         raise CompileError(f"{file}: there is no such file")

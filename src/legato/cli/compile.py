@@ -15,6 +15,7 @@ from legato.base.errors import CompileError
 from legato.cli import _arguments
 from legato.cli._answer import Answer, Tell, counted, rows, seconds, size
 from legato.cli._files import require_artifact_or_nothing, write_text
+from legato.cli._generators import add_generators, take_generators
 
 if TYPE_CHECKING:
     from legato.driver import Compiled
@@ -27,13 +28,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="MODEL", help="an .onnx, .relay or .relax file")
     parser.add_argument("-o", "--output", type=Path, help="the file to write; with --emit, else standard output")
     _arguments.add_compile(parser)
+    add_generators(parser)
     parser.add_argument("--emit", choices=("ir", "llvm", "asm"), help="write text in place of a compiled program")
 
 
 def run(args: argparse.Namespace, tell: Tell) -> Answer:
     """Compiles, writes, and says what it cost."""
     if args.emit:
-        _arguments.refuse(args, "text is not run", "threads")
+        _arguments.refuse(args, "text is not run", "threads", "generators")
         return _emit(args, tell)
     if args.output is None:
         raise CompileError("nowhere to write the compiled program", hint="name a file: -o model.legato")
@@ -42,10 +44,11 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
 
     start = time.perf_counter()
     tell("reading")
+    generators = take_generators(args)
     shapes, sizes = split_shapes(_arguments.program(args), _arguments.shapes(args))
     mod = load_model(_arguments.program(args), shapes=shapes, constants=_arguments.constants(args))
     read = time.perf_counter() - start
-    compiled = compile_module(mod, replace(_arguments.options(args, tell), sizes=sizes))
+    compiled = compile_module(mod, replace(_arguments.options(args, tell), sizes=sizes, generators=generators))
     tell("writing")
     compiled.executable.save(args.output)
     data = _facts(args.output, compiled, time.perf_counter() - start, {"read": read, **compiled.seconds})

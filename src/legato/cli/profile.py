@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from legato.cli import _arguments
 from legato.cli._answer import Answer, Tell, rows, seconds, size
 from legato.cli._files import write_text
+from legato.cli._generators import add_generators, take_generators
 
 if TYPE_CHECKING:
     from legato.profile import KernelProfile, Profile
@@ -25,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="F", help="a model, or a .legato file")
     _arguments.add_inputs(parser, fill="random")
     _arguments.add_compile(parser)
+    add_generators(parser)
     parser.add_argument("--seconds", type=_arguments.duration, default=2.0, help="how long to run (default: 2)")
     parser.add_argument(
         "--best", action="store_true", help="take the fastest run of each kernel, not the median: for busy machines"
@@ -40,7 +42,7 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
     from legato.runtime.fill import feeds
 
     _arguments.require_use_of_inputs(args)
-    exe = _arguments.executable(args, tell)
+    exe = _arguments.executable(args, tell, take_generators(args))
     arrays = None if args.input is None else _arguments.read_arrays(args.input)
     given = feeds(exe.program.functions[exe.function], arrays, args.fill, dims=dict(args.dim), seed=args.seed)
     found = profile(exe, given, seconds=args.seconds, best=args.best, progress=tell)

@@ -14,6 +14,7 @@ from legato.base.errors import CompileError, RunError
 from legato.cli import _arguments
 from legato.cli._answer import Answer, Tell, counted, rows, seconds
 from legato.cli._files import write_arrays
+from legato.cli._generators import add_generators, take_generators
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write every tensor of a model into this new folder, one .npy file each",
     )
     _arguments.add_compile(parser)
+    add_generators(parser)
 
 
 def run(args: argparse.Namespace, tell: Tell) -> Answer:
@@ -46,7 +48,7 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
     _arguments.require_use_of_inputs(args)
     if args.dump is not None:
         return _dump(args, tell)
-    exe = _arguments.executable(args, tell)
+    exe = _arguments.executable(args, tell, take_generators(args))
     arrays = _inputs(args, exe)
     tell("running")
     start = time.perf_counter()
@@ -85,6 +87,7 @@ def _dump(args: argparse.Namespace, tell: Tell) -> Answer:
         hint = "give the model, which is compiled so that it keeps every tensor"
         raise CompileError(f"{args.model} is compiled, and computes only what its outputs need", hint=hint)
     _arguments.refuse(args, "--dump writes the outputs as well", "output")
+    _arguments.refuse(args, "--dump has each operator compiled alone", "generators")
     require_new(args.dump)
     whole = every_tensor(_arguments.module(args), replace(_arguments.options(args, tell), passes=UNFUSED))
     arrays = _inputs(args, whole.executable)

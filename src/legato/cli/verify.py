@@ -15,6 +15,7 @@ from legato.base.errors import CompileError
 from legato.cli import _arguments
 from legato.cli._answer import NO, YES, Answer, Tell, counted, rows
 from legato.cli._files import require_apart, write_arrays
+from legato.cli._generators import add_generators, take_generators
 
 if TYPE_CHECKING:
     from legato.compare import Culprit, Report
@@ -27,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="MODEL", help="an .onnx, .relay, .relax or .legato file")
     _arguments.add_inputs(parser, fill="random")
     _arguments.add_compile(parser)
+    add_generators(parser)
     parser.add_argument(
         "--against", choices=("interpreter", "onnxruntime"), help="the peer (default: the best there is)"
     )
@@ -38,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, tell: Tell) -> Answer:
     """Compares, and looks for the culprit where that is asked for."""
     if _arguments.is_artifact(args.model):
-        rest = ("input", "fill", "seed", "dim", "threads", "against", "bounds", "bisect", "output")
+        rest = ("input", "fill", "seed", "dim", "threads", "against", "bounds", "bisect", "output", "generators")
         _arguments.refuse(args, "of a .legato file its bytes are checked", *_arguments.OF_MODELS, *rest)
         return _artifact(args.model)
     _arguments.require_use_of_inputs(args)
@@ -50,6 +52,7 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
         require_apart(args.output.with_suffix(".npz"), args)
     import legato
 
+    generators = take_generators(args)
     report = legato.verify(
         _arguments.program(args),
         None if args.input is None else _arguments.read_arrays(args.input),
@@ -65,6 +68,7 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
         bisect=args.bisect,
         bounds=args.bounds or None,
         progress=tell,
+        generators=generators,
     )
     data = {"model": str(args.model), **report.to_json(), "reproducer": None}
     lines = _lines(report)

@@ -1,4 +1,5 @@
-"""Who is to blame for a wrong result: the importer, a pass, or the code below the passes, and at which node.
+"""Who is to blame for a wrong result: the importer, an engine of somebody else's, a pass, or the code below the passes,
+and at which node.
 
 Passes are checked by the interpreter: what a module computes after each must be what it computed before. The node is
 the first binding of @main that goes wrong, see `prefixes`: of the program before the pass, prefixes of which are given
@@ -19,9 +20,11 @@ from legato.compare.exact import flat, interpret
 from legato.compare.prefixes import FirstWrong, first_wrong
 from legato.compare.report import Culprit, judge, nearness
 from legato.driver import CompileOptions, compile_module
-from legato.ir.expr import Function
+from legato.ir.expr import Function, GlobalVar
 from legato.ir.module import Module
 from legato.lower.signature import input_types
+from legato.transform._external import ONLY_THEIRS, compiler_of, is_external
+from legato.transform.outline_external import OutlineExternal
 from legato.transform.pass_ import Observer, Pass, run
 from legato.transform.to_a_normal import ToANormal
 from legato.transform.to_graph import ToGraph
@@ -44,6 +47,9 @@ def blame(
     native = value(mod, inputs, float64=False)
     if theirs is not None and not all(nearness(n, t)[1] for n, t in zip(native, theirs, strict=True)):
         return _culprit("import", None, mod, inputs)
+    engine = _of_engine(mod, inputs, options, exact, native)
+    if engine is not None:
+        return engine
     before, changes = mod, list[tuple[Pass, Module, Module]]()
     for p in options.pipeline:
         after = run(before, [p], Observer())
@@ -57,6 +63,33 @@ def blame(
     if found is not None:
         return _culprit("code", found, before, inputs)
     return _rounds_otherwise(changes, inputs, native, options) or _culprit("code", None, before, inputs)
+
+
+def _of_engine(
+    mod: Module, inputs: Sequence[Array], options: CompileOptions, exact: Sequence[Array], native: Sequence[Array]
+) -> Culprit | None:
+    """The first function that an engine runs wrongly, where all others are compiled with the rest; None where there is
+    none, and where the program is wrong without engines, too."""
+    mod = OutlineExternal()(mod)
+    engines = {gv: str(compiler_of(f)) for gv, f in mod.functions.items() if is_external(f)}
+    is_wrong = partial(_code_is_wrong, options)
+    if not engines or is_wrong(_with_engine(mod, None), inputs, exact, native):
+        return None
+    for gv, generator in engines.items():
+        program = _with_engine(mod, gv)
+        if is_wrong(program, inputs, exact, native):
+            found = first_wrong(ToANormal()(program), inputs, is_wrong, options.packed)
+            return replace(_culprit("engine", found, program, inputs), node=gv.name, what=generator)
+    return None
+
+
+def _with_engine(mod: Module, kept: GlobalVar | None) -> Module:
+    """`mod` with one function for a generator at most: the others are the compiler's."""
+    functions = dict(mod.functions)
+    for gv, func in mod.functions.items():
+        if is_external(func) and gv is not kept:
+            functions[gv] = replace(func, attrs={k: v for k, v in func.attrs.items() if k not in ONLY_THEIRS})
+    return mod.with_functions(functions)
 
 
 def _rounds_otherwise(

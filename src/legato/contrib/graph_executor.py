@@ -16,29 +16,15 @@ from typing import Any
 from legato.base.errors import RunError
 from legato.base.kinds import require
 from legato.runtime.executable import Executable
-from legato.runtime.ndarray import copied_into
+from legato.runtime.executor import SessionModule
 from legato.runtime.session import Session
 from legato.runtime.timing import BenchmarkResult, time_evaluator
 
 __all__ = ["GraphModule", "create", "require_graph_of"]
 
 
-class GraphModule:
+class GraphModule(SessionModule):
     """The inputs and outputs of a program between its calls; `module` is what `lib["default"](device)` gives."""
-
-    def __init__(self, module: Session) -> None:
-        if not isinstance(module, Session):
-            raise RunError(f'a GraphModule of a {type(module).__name__}\n  hint: give it lib["default"](legato.cpu())')
-        self.module = module
-
-    def set_input(self, key: str | int | None = None, value: Any = None, **params: Any) -> None:
-        """Copies `value` to input `key`, and `params` to those of their names.
-
-        Names of `params` that are no inputs' are passed over: what constants became of them is in the program.
-        """
-        if key is not None:
-            self.module.set_input(key, value)
-        self.module.load_params(params)
 
     def set_input_zero_copy(self, key: str | int | None = None, value: Any = None, **params: Any) -> None:
         """As `set_input`, without copies: calls see what the arrays hold then."""
@@ -53,24 +39,6 @@ class GraphModule:
         index = self.module.get_output_index(key) if isinstance(key, str) else key
         self.module.set_output_zero_copy(index, value)
 
-    def run(self, **input_dict: Any) -> None:
-        """Calls the program, after setting `input_dict`."""
-        self.module.load_params(input_dict)
-        self.module.run()
-
-    def get_num_outputs(self) -> int:
-        """How many outputs there are."""
-        return self.module.get_num_outputs()
-
-    def get_num_inputs(self) -> int:
-        """How many inputs there are."""
-        return self.module.get_num_inputs()
-
-    def get_input(self, index: str | int, out: Any = None) -> Any:
-        """The value of an input (its number, or name), copied to `out` where that is given."""
-        found = self.module.get_input(index)
-        return found if out is None else copied_into(out, found)
-
     def get_input_index(self, name: str) -> int:
         """The number of the input called `name`; -1 if there is none."""
         return self.module.get_input_index(name)
@@ -78,14 +46,6 @@ class GraphModule:
     def get_output_index(self, name: str) -> int:
         """The number of the output called `name`; -1 if there is none."""
         return self.module.get_output_index(name)
-
-    def get_input_info(self) -> tuple[dict[str, tuple[Any, ...]], dict[str, str]]:
-        """Shapes and dtypes of the inputs, by name."""
-        return self.module.get_input_info()
-
-    def get_output(self, index: int, out: Any = None) -> Any:
-        """Output `index` of the last call, copied to `out` where that is given."""
-        return self.module.get_output(index, out)
 
     def debug_get_output(self, node: str | int, out: Any = None) -> Any:
         """Not here, as in the original: GraphModuleDebug computes what is between inputs and outputs."""

@@ -16,6 +16,7 @@ from typing import Any
 
 from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError, UnsupportedError
+from legato.base.spelling import several
 from legato.generators._stored import from_bytes
 from legato.infer.infer import infer
 from legato.ir._dims import free_dims
@@ -30,14 +31,12 @@ from legato.lower.supported import reachable
 from legato.ops import table
 from legato.runtime.engines import ENGINE, FUNCTION, Engine, by_name, loaded, restored
 from legato.runtime.program import ExternalInfo
-from legato.transform._external import COMPILER, SYMBOL, compiler_of, is_external
+from legato.transform._external import ONLY_THEIRS, SYMBOL, compiler_of, is_external
 from legato.transform._types import bound_dims
 from legato.transform.outline_external import OutlineExternal
 from legato.transform.to_a_normal import ToANormal
 
 __all__ = ["External", "engine_of", "require_generators", "taken_out"]
-
-_ONLY_THEIRS = (COMPILER, SYMBOL, "Primitive", "Inline")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +60,7 @@ def require_generators(mod: Module, generators: Iterable[Any] = ()) -> dict[str,
                 raise UnsupportedError(
                     f"@{gv.name} has a function for the compiler {compiler!r}, and there is none",
                     span=node.span,
-                    hint="give it, generators=[…]; or leave the attribute Compiler out: Legato compiles it itself then",
+                    hint=f"give it, {several('generators')}; without the attribute Compiler Legato compiles it",
                 )
             found[compiler] = known[compiler]
     return found
@@ -134,7 +133,7 @@ def _calling(gv: GlobalVar, func: Function) -> Function:
     call = Call(CALL_PURE_PACKED, (args,), attrs, ty=flat, span=func.span)
     parts = [call] if len(tensors) == 1 else [TupleGetItem(call, n, ty=t) for n, t in enumerate(tensors)]
     body = call if ret == flat else _nested(ret, iter(parts))
-    kept = {name: value for name, value in func.attrs.items() if name not in _ONLY_THEIRS}
+    kept = {name: value for name, value in func.attrs.items() if name not in ONLY_THEIRS}
     return replace(func, body=body, attrs=kept)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, SupportsIndex
 
 from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError
-from legato.base.kinds import require, require_integer, require_sequence
+from legato.base.kinds import require, require_integer, require_mapping, require_sequence
 from legato.infer.infer import infer
 from legato.ir.expr import Function
 from legato.ir.module import Module
@@ -64,7 +64,11 @@ class PassContext:
     _tokens: list[Token[PassContext]] = field(default_factory=list, repr=False)
 
     def __post_init__(self) -> None:
-        for name, value in (self.config or {}).items():
+        require_integer(self.opt_level, "opt_level")
+        for what in ("required_pass", "disabled_pass", "instruments"):
+            given = getattr(self, what)
+            require(given is None or isinstance(given, list | tuple | set | frozenset), given, what, "a list")
+        for name, value in require_mapping(self.config or {}, "config", "values by name").items():
             _require_config(name, value)
 
     def __enter__(self) -> Self:

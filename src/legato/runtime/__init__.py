@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from legato.runtime.artifact import verify_file
@@ -43,6 +44,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """What only scripts for TVM ask for is imported when they do."""
+    if name in ("container", "executor", "vm"):
+        return import_module(f"legato.runtime.{name}")
     if name not in ("Module", "enabled", "load_module"):
         raise AttributeError(f"module 'legato.runtime' has no attribute {name!r}")
     from legato.runtime import module

@@ -14,6 +14,7 @@ from typing import Any, Final
 from legato.base.dataclass import dataclass
 from legato.base.errors import ArtifactError, GeneratorError, RunError
 from legato.base.kinds import require_sequence
+from legato.base.spelling import several
 from legato.runtime.packed import Packed, leaves
 from legato.runtime.parts import Parts
 from legato.runtime.program import ExternalInfo
@@ -117,7 +118,7 @@ def with_engines(
     missing = sorted({e.generator for e in externals if e.generator not in known})
     if missing:
         functions = ", ".join(f"@{e.function}" for e in externals if e.generator in missing)
-        hint = "generators=[…] gives them; what is in the file is run by them"
+        hint = f"{several('generators')} gives them; what is in the file is run by them"
         names = ", ".join(map(repr, missing))
         raise GeneratorError(f"functions of the program ({functions}) need the generators {names}\n  hint: {hint}")
     found: dict[str, object] = dict(packed or {})

@@ -7,11 +7,12 @@ from typing import Final, TypeGuard
 from legato.ir.expr import Expr, Function
 from legato.ir.module import GlobalFunc
 
-__all__ = ["COMPILER", "COMPOSITE", "SYMBOL", "compiler_of", "is_closed", "is_external", "is_own"]
+__all__ = ["COMPILER", "COMPOSITE", "ONLY_THEIRS", "SYMBOL", "compiler_of", "is_closed", "is_external", "is_own"]
 
 COMPILER: Final = "Compiler"
 COMPOSITE: Final = "Composite"
 SYMBOL: Final = "global_symbol"
+ONLY_THEIRS: Final = (COMPILER, SYMBOL, "Primitive", "Inline")  # what functions have because they are for others
 _CLOSED: Final = (COMPILER, COMPOSITE, "PartitionedFromPattern", "Primitive")
 
 

@@ -23,9 +23,10 @@ from __future__ import annotations
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from legato.base.errors import UnsupportedError
+from legato.base.kinds import require
 from legato.generators import CSource, MergeComposite
 from legato.generators.annotate_target import AnnotateTarget
 from legato.generators.generator import Composite, supports_of
@@ -46,11 +47,21 @@ __all__ = ["PassPhase", "UMABackend"]
 
 
 class PassPhase(enum.Enum):
-    """When a pass of a backend runs: before patterns are looked for, before regions are merged, behind partitioning."""
+    """When a pass of a backend runs: before patterns are looked for, before regions are merged, behind partitioning.
+
+    Nothing runs in the phases of loops (TIR_PHASE_…): what has them is refused.
+    """
 
     PRE_PARTITIONING = 0
     POST_PARTITIONING_0 = 1
     POST_PARTITIONING_1 = 2
+    TIR_PHASE_0 = 3
+    TIR_PHASE_1 = 4
+    TIR_PHASE_2 = 5
+    TIR_PHASE_3 = 6
+
+
+_OF_GRAPHS: Final = (PassPhase.PRE_PARTITIONING, PassPhase.POST_PARTITIONING_0, PassPhase.POST_PARTITIONING_1)
 
 
 class UMABackend(ABC):
@@ -93,14 +104,31 @@ class UMABackend(ABC):
         self._patterns.append(entry if predicate is None else (*entry, predicate))
 
     def _register_relay_pass(self, phase: PassPhase, relay_pass: Pass) -> None:
-        """A pass that `partition` runs."""
+        """A pass that `partition` runs in a phase of the graph. CompileError for another phase, and for no pass."""
+        require(phase in _OF_GRAPHS, phase, "the phase of a Relay pass", f"one of {', '.join(map(str, _OF_GRAPHS))}")
+        require(isinstance(relay_pass, Pass), relay_pass, "a Relay pass", "what relay.transform makes")
         self._passes.append((phase, relay_pass))
 
     def _register_tir_pass(self, phase: Any, tir_pass: Any) -> None:
-        raise UnsupportedError("passes over loops cannot be registered", hint="override compile, and run them there")
+        """UnsupportedError: a backend gets a function of operators, of which its own `compile` makes loops."""
+        raise UnsupportedError(
+            "passes over loops cannot be registered: a backend is given functions of operators, and no loops of ours",
+            hint="override compile(function): it makes the loops, and can run such passes over them",
+        )
 
     def _register_operator_strategy(self, op: str, strategy: Any, plevel: int = 11) -> None:
-        raise UnsupportedError("there are no strategies", hint="override compile")
+        """UnsupportedError: nobody would ask for it."""
+        raise UnsupportedError(
+            "strategies of operators cannot be registered: a backend schedules what it takes by itself",
+            hint="override compile(function)",
+        )
+
+    def _register_target_attr(self, name: str, default: Any = "") -> None:
+        """UnsupportedError: a backend is an object, whose options are its own."""
+        raise UnsupportedError(
+            f"the target attribute {name!r} cannot be registered: targets name the CPU and its instructions",
+            hint="make it an argument of the backend's constructor",
+        )
 
     def _register_codegen(self, fmt: str = "c", **kwargs: Any) -> None:
         """Says that C is made, which it is. UnsupportedError for another form, and for pieces of text to be put in."""
