@@ -20,4 +20,4 @@ def jvp(f: Program, wrt: Wrt = None) -> Program:
     for a parameter without floats; UnsupportedError for an operator without a rule.
     """
     mod = as_module(f)
-    return like(f, cleaned(Tangent(names_of(main_of(mod), wrt))(unrolled(mod))))
+    return like(f, cleaned(unrolled(Tangent(names_of(main_of(mod), wrt))(unrolled(mod)))))

@@ -9,11 +9,12 @@ from typing import Final, TypeVar, cast
 from legato.base.errors import CompileError, UnsupportedError
 from legato.base.node import transform
 from legato.infer.infer import infer
-from legato.ir.expr import Constructor, Expr, Function, Tuple, Var
+from legato.ir.expr import Call, Constructor, Expr, Function, Tuple, Var, tuple_of
 from legato.ir.let import chain, lets
 from legato.ir.module import Module
+from legato.ir.op import Op
 from legato.ir.scope import post_order
-from legato.ir.types import GlobalTypeVar, Type, walk
+from legato.ir.types import UNIT, GlobalTypeVar, Type, walk
 from legato.transform._call_graph import callees, reachable_from
 from legato.transform._gradient.first_order import is_straight_line
 from legato.transform._gradient.nodes import is_data
@@ -133,19 +134,31 @@ def unrolled(mod: Module) -> Module:
 def cleaned(mod: Module) -> Module:
     """`mod`, whose @main is in A-normal form, without what differentiation made and nobody needs.
 
-    Variables keep their names: while the module is cleaned, they are results beside the true one, so that what has
-    become of each can be seen.
+    Variables keep their names: while the module is cleaned, an operator that must not go takes them all, so that what
+    has become of each can be seen.
     """
-    mod = EliminateDead()(live(unrolled(mod)))
+    mod = EliminateDead()(live(mod))
     bindings, result = chain(main_of(mod).body)
     known = [var for var, _ in bindings if is_data(var.ty)]
-    mod = run(infer(with_body(mod, lets(bindings, Tuple((result, *known))))), CLEAN)
-    bindings, whole = chain(main_of(mod).body)
-    assert isinstance(whole, Tuple)
-    names = dict[Var, str]()
-    for was, now in zip(known, whole.fields[1:], strict=True):
+    kept = (Var("kept", ty=UNIT), Call(_KEEP, (tuple_of(known),), ty=UNIT))
+    mod = run(infer(with_body(mod, lets([*bindings, kept], result))), CLEAN)
+    bindings, result = chain(main_of(mod).body)
+    ((kept, call),) = ((var, value) for var, value in bindings if isinstance(value, Call) and value.op is _KEEP)
+    names = dict[Expr, str]()
+    for was, now in zip(known, _fields(call), strict=True):
         if isinstance(now, Var):
             names.setdefault(now, was.name)
     new = {var: replace(var, name=names[var]) for var, _ in bindings if var in names}
-    body = transform(lets(bindings, whole.fields[0]), lambda node: new.get(node) if isinstance(node, Var) else None)
+    body = lets([(var, value) for var, value in bindings if var is not kept], result)
+    body = transform(body, lambda node: new.get(node) if isinstance(node, Var) else None)
     return EliminateDead()(infer(with_body(mod, body)))
+
+
+def _fields(call: Expr) -> tuple[Expr, ...]:
+    assert isinstance(call, Call)
+    (whole,) = call.args
+    assert isinstance(whole, Tuple)
+    return whole.fields
+
+
+_KEEP: Final = Op("keep", ("*data",), lambda relation, ty: UNIT, lambda data: (), stateful=True, doc="Nothing.")

@@ -28,13 +28,13 @@ def grad(f: Program, wrt: Wrt = None, *, has_aux: bool = False) -> Program:
     a rule.
     """
     mod = _differentiated(f, wrt, has_aux)
-    return like(f, cleaned(with_result(mod, lambda fields: _gradients(fields, wrt, has_aux))))
+    return like(f, cleaned(unrolled(with_result(mod, lambda fields: _gradients(fields, wrt, has_aux)))))
 
 
 def value_and_grad(f: Program, wrt: Wrt = None, *, has_aux: bool = False) -> Program:
     """As `grad`, with what `f` gives before the gradients: (value, gradients)."""
     mod = _differentiated(f, wrt, has_aux)
-    return like(f, cleaned(with_result(mod, lambda fields: Tuple((fields[0], _picked(fields[1], wrt))))))
+    return like(f, cleaned(unrolled(with_result(mod, lambda fields: Tuple((fields[0], _picked(fields[1], wrt)))))))
 
 
 def vjp(f: Program, wrt: Wrt = None) -> Program:
@@ -44,7 +44,7 @@ def vjp(f: Program, wrt: Wrt = None) -> Program:
     """
     mod = as_module(f)
     made = Gradient(names_of(main_of(mod), wrt), seeded=True)(unrolled(mod))
-    return like(f, cleaned(with_result(made, lambda fields: Tuple((fields[0], _picked(fields[1], wrt))))))
+    return like(f, cleaned(unrolled(with_result(made, lambda fields: Tuple((fields[0], _picked(fields[1], wrt)))))))
 
 
 def _differentiated(f: object, wrt: Wrt, has_aux: bool) -> Module:
