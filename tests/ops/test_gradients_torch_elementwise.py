@@ -106,13 +106,12 @@ CASES = [
 ]  # fmt: skip
 
 
-def gradients(name: str, attrs: dict[str, Any], args: list[Any], dy: Any) -> list[Any]:
-    """By the interpreter."""
+def program(name: str, attrs: dict[str, Any], args: list[Any]) -> Module:
+    """@main that calls the operator."""
     b = Builder()
     params = [b.var(f"x{n}", x.shape, "float64") for n, x in enumerate(args)]
     like = [b.constant(np.zeros((2, 3)))] if name == "full_like" else []
-    mod = Module.from_expr(b.function(params, b.op(name)(*like, *params, **attrs)))
-    return list(evaluate(vjp(mod), [*args, dy])[1])
+    return Module.from_expr(b.function(params, b.op(name)(*like, *params, **attrs)))
 
 
 @pytest.mark.parametrize(("name", "attrs", "args", "f"), CASES)
@@ -124,6 +123,43 @@ def test_gradients_are_those_of_pytorch(
     dy = np.random.default_rng(1).standard_normal(tuple(y.shape))
     y.backward(torch.tensor(dy)) if y.requires_grad else None
     wanted = [np.zeros(x.shape) if x.grad is None else x.grad.numpy() for x in given]
-    for got, want in zip(gradients(name, attrs, args, dy), wanted, strict=True):
+    found = evaluate(vjp(program(name, attrs, args)), [*args, dy])[1]
+    for got, want in zip(found, wanted, strict=True):
         assert np.array_equal(np.isnan(got), np.isnan(want))
         np.testing.assert_allclose(got, want, rtol=0, atol=1e-10 * max(1.0, np.nanmax(np.abs(want), initial=0)))
+
+
+SECOND = [
+    both("prod", ZEROS, torch.prod), both("prod", ZEROS, lambda x: x.prod(0), axis=0),
+    both("cumprod", ZEROS, lambda x: x.cumprod(1), axis=1),
+    both("cumsum", X, lambda x: x.cumsum(0), axis=0),
+    both("nn.softmax", X, lambda x: x.softmax(-1)), both("nn.log_softmax", CUBE, lambda x: x.log_softmax(1), axis=1),
+    both("max", TIES, lambda x: x.amax(0), axis=0), both("mean", X, torch.mean),
+    both("nn.l2_normalize", X * 0.5, l2, eps=0.5, axis=-1),
+    both("nn.lrn", WIDE, lambda x: F.local_response_norm(x, 3, 2.0, 0.5, 1.0), size=3, alpha=2.0, beta=0.5, bias=1.0),
+    both("nn.gelu", KINKS, F.gelu), both("nn.elu", KINKS[KINKS != 0], F.elu), both("nn.silu", KINKS, F.silu),
+    both("nn.softplus", KINKS, F.softplus), both("nn.mish", KINKS, F.mish), both("nn.relu", KINKS, F.relu),
+    both("sort", CUBE, lambda x: x.sort(1).values, axis=1),
+    pair("power", np.abs(LEFT) + 0.1, np.array([3.0, 2.0, -1.5, 0.0]), torch.pow),
+    pair("maximum", LEFT, RIGHT, torch.maximum), pair("floor_mod", LEFT + 0.3, RIGHT[:3, None] + 0.6, torch.remainder),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "attrs", "args", "f"), SECOND)
+def test_second_derivatives_are_those_of_pytorch(
+    name: str, attrs: dict[str, Any], args: list[Any], f: Callable[..., Any]
+) -> None:
+    """Of the gradients, by the arguments and by the cotangent."""
+    given = [torch.tensor(x, requires_grad=True) for x in args]
+    y = f(*given)
+    rng = np.random.default_rng(1)
+    dy, weights = rng.standard_normal(tuple(y.shape)), [rng.standard_normal(x.shape) for x in args]
+    seed = torch.tensor(dy, requires_grad=True)
+    first = torch.autograd.grad(y, given, seed, create_graph=True)
+    total = sum((g * torch.tensor(w)).sum() for g, w in zip(first, weights, strict=True))
+    wanted = torch.autograd.grad(total, [*given, seed], allow_unused=True)
+    twice = vjp(vjp(program(name, attrs, args)))
+    found = evaluate(twice, [*args, dy, (np.zeros(dy.shape), tuple(weights))])[1]
+    for got, want, like in zip(found, wanted, [*args, dy], strict=True):
+        want = np.zeros(like.shape) if want is None else want.numpy()
+        np.testing.assert_allclose(got, want, rtol=0, atol=1e-10 * max(1.0, np.abs(want).max()))

@@ -27,16 +27,18 @@ __all__ = ["ExpandCalls"]
 class ExpandCalls(FunctionPass):
     """Typed module → typed module without calls of operators that `expand`: these call none such.
 
-    known: only those of `dyn.X` whose numbers are all known become calls of X.
+    known:    only those of `dyn.X` whose numbers are all known become calls of X.
+    ungraded: only those of operators that have no gradient, which are differentiated as what they become.
     """
 
     name = "expand-calls"
     known: bool = False
+    ungraded: bool = False
 
     def function(self, func: Function, mod: Module) -> Function:
         if all(op.expand is None for op in called_operators(func)):
             return func
-        body = transform(func.body, _known if self.known else _expanded)
+        body = transform(func.body, _known if self.known else _ungraded if self.ungraded else _expanded)
         return func if body is func.body else replace(func, body=body)
 
     def __call__(self, mod: Module) -> Module:
@@ -58,6 +60,12 @@ def _expanded(node: Expr) -> Expr | None:
         return made if made.ty == wanted else b.match_cast(made, wanted)
 
     return b.body(body)
+
+
+def _ungraded(node: Expr) -> Expr | None:
+    if not isinstance(node, Call) or not isinstance(node.op, Op) or node.op.grad is not None:
+        return None
+    return _expanded(node)
 
 
 def _known(node: Expr) -> Expr | None:

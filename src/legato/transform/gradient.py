@@ -25,9 +25,9 @@ from legato.transform._gradient.cotangents import is_continuous
 from legato.transform._gradient.first_order import is_straight_line, reverse
 from legato.transform._gradient.marked import REMAT, Marked
 from legato.transform._gradient.nodes import is_data
+from legato.transform._gradient.prepared import prepared
 from legato.transform._gradient.wanted import fresh, output_type, parameters
 from legato.transform.pass_ import Pass
-from legato.transform.to_a_normal import ToANormal
 
 __all__ = ["Gradient"]
 
@@ -51,7 +51,7 @@ class Gradient(Pass):
     seeded: bool = False
 
     def __call__(self, mod: Module) -> Module:
-        return infer(self._made(ToANormal()(infer(mod))))
+        return infer(self._made(prepared(mod)))
 
     def _made(self, mod: Module) -> Module:
         """The module, not typed throughout; `mod` is in A-normal form."""

@@ -21,9 +21,9 @@ from legato.transform._gradient import general
 from legato.transform._gradient.first_order import forward, is_straight_line
 from legato.transform._gradient.marked import GRADIENT
 from legato.transform._gradient.nodes import is_data
+from legato.transform._gradient.prepared import prepared
 from legato.transform._gradient.wanted import fresh, output_type, parameters
 from legato.transform.pass_ import Pass
-from legato.transform.to_a_normal import ToANormal
 
 __all__ = ["Tangent"]
 
@@ -40,7 +40,7 @@ class Tangent(Pass):
     wrt: tuple[str, ...] = ()
 
     def __call__(self, mod: Module) -> Module:
-        mod = ToANormal()(infer(mod))
+        mod = prepared(mod)
         _require_no_own_gradients(mod)
         main = mod["main"]
         assert isinstance(main, Function)

@@ -2,6 +2,7 @@
 
 To read in this order:
 
+    prepared     what a module is before it is differentiated
     cotangents   what belongs to a value, and is nothing where it is zero
     rules        the rules of operators, applied
     straight     straight-line code
