@@ -91,7 +91,7 @@ class _Scatter:
         b, y = self.b, self.call
         mine = b.equal(self.data, y)
         theirs = b.logical_and(self.kept, b.equal(self.updates, self.read(y)))
-        count = self.again(*(b.cast(x, dtype=self.dtype) for x in (mine, theirs)), "add")
+        count = self.again(b.cast(mine, dtype=self.dtype), b.cast(theirs, dtype=self.dtype), "add")
         share = b.divide(dy, count)
         return only(self.b, mine, share), only(self.b, theirs, self.read(share))
 
