@@ -12,7 +12,7 @@ from legato.ir.attrs import make_attrs
 from legato.ir.expr import Call, Expr
 from legato.ir.op import Op
 from legato.ir.types import Dim
-from legato.ops._gradients import Contribution, dtype_of, extents, in_shape, shape_of
+from legato.ops._gradients import Contribution, dtype_of, extents, in_shape, only, shape_of
 from legato.ops._indexing import covers
 from legato.ops._rules import product
 
@@ -43,10 +43,6 @@ class _Scatter:
         """A scalar."""
         return self.b.constant(value, self.dtype)
 
-    def chosen(self, condition: Expr, value: Expr) -> Expr:
-        """`value` where the condition holds, 0 elsewhere."""
-        return self.b.where(condition, value, self.number(0.0))
-
     def grad(self, reduction: str, dy: Expr) -> list[Contribution]:
         """What flows to the data, the subscripts and the updates."""
         rules = {"add": self._add, "update": self._update, "mul": self._mul}
@@ -54,7 +50,7 @@ class _Scatter:
         return [dx, None, du]
 
     def _add(self, dy: Expr) -> tuple[Expr, Expr]:
-        return dy, self.chosen(self.kept, self.read(dy))
+        return dy, only(self.b, self.kept, self.read(dy))
 
     def _update(self, dy: Expr) -> tuple[Expr, Expr]:
         """Numbers in place of updates say which is the last at each place."""
@@ -65,7 +61,7 @@ class _Scatter:
         last = self.again(nobody, numbers, "update")
         stays = b.logical_and(self.kept, b.equal(self.read(last), numbers))
         old = b.less(last, b.constant(0, "int64"))
-        return self.chosen(old, dy), self.chosen(stays, self.read(dy))
+        return only(self.b, old, dy), only(self.b, stays, self.read(dy))
 
     def _mul(self, dy: Expr) -> tuple[Expr, Expr]:
         """The product of all factors at a place but one, which may be 0."""
@@ -75,12 +71,14 @@ class _Scatter:
         )
 
         def but(x: Expr, others: Expr, zeros: Expr) -> Expr:
-            alone = self.chosen(b.equal(zeros, self.number(1.0)), others)
-            return b.where(b.equal(x, zero), alone, self.chosen(b.equal(zeros, zero), b.divide(others, self._not_0(x))))
+            alone = only(self.b, b.equal(zeros, self.number(1.0)), others)
+            return b.where(
+                b.equal(x, zero), alone, only(self.b, b.equal(zeros, zero), b.divide(others, self._not_0(x)))
+            )
 
         dx = b.multiply(dy, but(self.data, others, zeros))
         du = b.multiply(self.read(dy), but(self.updates, self.read(others), self.read(zeros)))
-        return dx, self.chosen(self.kept, du)
+        return dx, only(self.b, self.kept, du)
 
     def _not_0(self, x: Expr) -> Expr:
         return self.b.where(self.b.equal(x, self.number(0.0)), self.number(1.0), x)
@@ -93,9 +91,9 @@ class _Scatter:
         b, y = self.b, self.call
         mine = b.equal(self.data, y)
         theirs = b.logical_and(self.kept, b.equal(self.updates, self.read(y)))
-        count = self.again(*(b.cast(x, dtype=self.dtype) for x in (mine, theirs)), "add")
+        count = self.again(b.cast(mine, dtype=self.dtype), b.cast(theirs, dtype=self.dtype), "add")
         share = b.divide(dy, count)
-        return self.chosen(mine, share), self.chosen(theirs, self.read(share))
+        return only(self.b, mine, share), only(self.b, theirs, self.read(share))
 
 
 def _as_number(b: Builder, n: Dim) -> Expr:

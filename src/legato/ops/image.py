@@ -249,8 +249,9 @@ def _cost(args: Sequence[TensorType], out: Type, a: Resize2DAttrs) -> Cost:
 def _transposed(b: Builder, rank: int, data: Node, a: Resize2DAttrs, dy: Node) -> list[Contribution]:
     """`dy` where elements of the data were read, for a resize in `rank` dimensions."""
     dtype = dtype_of(data)
+    own = {k: a[k] for k in a if k not in ("extrapolation_value", "out_dtype")}
     more = {"shape": extents(shape_of(data)), "out_dtype": "" if dtype_of(dy) == dtype else dtype}
-    return [b.op(f"image.resize{rank}d_grad")(dy, **{**a, **more})]
+    return [b.op(f"image.resize{rank}d_grad")(dy, **own, **more)]
 
 
 _DOC = """data with its {rank} spatial dimensions resized to `size`.

@@ -15,6 +15,7 @@ from legato.arith.expr import Expr, const, lor, select
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.infer.builder import Builder
+from legato.ir.attr_record import Attrs
 from legato.ir.expr import Call
 from legato.ir.expr import Expr as Node
 from legato.ir.op import Op, Relation, Sample
@@ -26,7 +27,7 @@ from legato.ops._indexing import inside
 from legato.ops._moving import as_dim, as_int
 from legato.ops._resize import Axis
 from legato.ops._rules import NUMBER, require_dtype, same_shape, tensor
-from legato.ops._tensors import Array, accumulator, cast_to, narrowed, result_dtype
+from legato.ops._tensors import Array, DtypeName, accumulator, cast_to, narrowed, result_dtype
 from legato.ops._writes import Free, Write, Writes
 from legato.ops.image import Resize1DAttrs, Resize2DAttrs, Resize3DAttrs, resize_axes, spatial_dims
 from legato.te.tensor import Tensor, compute, loops
@@ -37,48 +38,63 @@ __all__ = ["Resize1DGradAttrs", "Resize2DGradAttrs", "Resize3DGradAttrs", "resiz
 
 
 @dataclass(frozen=True, slots=True)
-class Resize2DGradAttrs(Resize2DAttrs):
-    """As of the forward operator; `shape`: that of its data; `out_dtype`: the dtype of its data ("": that of dy)."""
+class Resize2DGradAttrs(Attrs):
+    """As of the forward operator (`image.Resize2DAttrs`); `shape`: that of its data; `out_dtype`: the dtype of its data
+    ("": that of dy)."""
 
-    shape: tuple[Dim | int, ...] = ()
+    size: tuple[int | Dim, ...]
+    shape: tuple[int | Dim, ...]
+    roi: tuple[float, ...] = ()
+    layout: str = "NCHW"
+    method: str = "linear"
+    coordinate_transformation_mode: str = "half_pixel"
+    rounding_method: str = ""
+    cubic_alpha: float = -0.5
+    cubic_exclude: int = 0
+    out_dtype: DtypeName = ""
+    scale: tuple[float, ...] = ()
+    ratio: tuple[int | Dim, ...] = ()
+    crop: tuple[int | Dim, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Resize1DGradAttrs(Resize1DAttrs):
+class Resize1DGradAttrs(Resize2DGradAttrs):
     """As Resize2DGradAttrs, in one dimension."""
 
-    shape: tuple[Dim | int, ...] = ()
+    layout: str = "NCW"
 
 
 @dataclass(frozen=True, slots=True)
-class Resize3DGradAttrs(Resize3DAttrs):
+class Resize3DGradAttrs(Resize2DGradAttrs):
     """As Resize2DGradAttrs, in three dimensions."""
 
-    shape: tuple[Dim | int, ...] = ()
+    layout: str = "NCDHW"
 
 
-GradAttrs = Resize1DGradAttrs | Resize2DGradAttrs | Resize3DGradAttrs
+def _forward(a: Resize2DGradAttrs) -> Resize2DAttrs:
+    """The attributes of the forward operator, for floats of any dtype."""
+    return Resize2DAttrs(**{k: a[k] for k in a if k not in ("shape", "out_dtype")})
 
 
-def _relation(forward: Op, rel: Relation, dy: Type, a: GradAttrs) -> Type | None:
+def _relation(forward: Op, rel: Relation, dy: Type, a: Resize2DGradAttrs) -> Type | None:
     ty = tensor(rel, dy, "dy")
     require_dtype(rel, ty, NUMBER, "dy")
     data = TensorType(dims(a.shape), result_dtype(a.out_dtype, ty.dtype))
-    result = forward.type_rel(rel, data, a)
+    result = forward.type_rel(rel, data, _forward(a))
     if not isinstance(result, TensorType):
         return None
     same_shape(rel, result.shape, ty.shape, f"dy and the result of {forward.name}")
     return data
 
 
-def _is_crop(a: GradAttrs) -> bool:
+def _is_crop(a: Resize2DGradAttrs) -> bool:
     return a.coordinate_transformation_mode == "tf_crop_and_resize"
 
 
-def _reference(dy: Array, a: GradAttrs) -> Array:
+def _reference(dy: Array, a: Resize2DGradAttrs) -> Array:
     dtype = result_dtype(a.out_dtype, dt.dtype(dy.dtype))
     work = accumulator(dtype)
-    x, axes = cast_to(dy, work), resize_axes(a, [as_dim(n) for n in a.shape])
+    x, axes = cast_to(dy, work), resize_axes(_forward(a), [as_dim(n) for n in a.shape])
     if _is_crop(a):
         for d, axis in axes.items():
             outside = axis.outside_all().reshape([-1 if n == d else 1 for n in range(x.ndim)])
@@ -89,7 +105,7 @@ def _reference(dy: Array, a: GradAttrs) -> Array:
         if found.size:
             for places, weights in _taps_all(axis, work):
                 terms = x * weights.reshape([-1 if n == d else 1 for n in range(x.ndim)])
-                np.add.at(found, (slice(None),) * d + (places,), terms)
+                np.add.at(np.moveaxis(found, d, 0), places, np.moveaxis(terms, d, 0))
         x = found
     return cast_to(x, dtype)
 
@@ -100,8 +116,8 @@ def _taps_all(axis: Axis, dtype: dt.DType) -> list[tuple[Array, Array]]:
     return [(axis.nearest_all(), np.ones(as_int(axis.m), dtype.numpy))]
 
 
-def _compute(dy: Tensor, a: GradAttrs, out: TensorType) -> Tensor:
-    dtype, axes = accumulator(out.dtype), resize_axes(a, out.shape)
+def _compute(dy: Tensor, a: Resize2DGradAttrs, out: TensorType) -> Tensor:
+    dtype, axes = accumulator(out.dtype), resize_axes(_forward(a), out.shape)
 
     def first(*i: Expr) -> Expr:
         value = cast(dy[i], dtype)
@@ -137,10 +153,9 @@ def _spread(x: Tensor, d: int, axis: Axis, dtype: dt.DType) -> Tensor:
 
 def _grad(forward: str, b: Builder, call: Call, dy: Node) -> list[Contribution]:
     """The forward operator, without what stands outside of the data."""
-    a, wanted = call.attrs, dtype_of(call.args[0])
-    own = {k: a[k] for k in a if k != "shape"}
-    return [b.op(forward)(dy, **{**own, "extrapolation_value": 0.0,
-                                 "out_dtype": "" if wanted == dtype_of(dy) else wanted})]  # fmt: skip
+    a, dtype = call.attrs, dtype_of(call.args[0])
+    own = {k: a[k] for k in a if k not in ("shape", "out_dtype")}
+    return [b.op(forward)(dy, **own, out_dtype="" if dtype == dtype_of(dy) else dtype)]
 
 
 def _record(forward: Op, plain: type[Resize2DAttrs], attrs: type, samples: Sequence[Sample]) -> Op:
@@ -159,9 +174,12 @@ What comes to one place is added in the order of dy, in one dimension after the 
     )
 
 
+_VALUES = ("out_dtype", "extrapolation_value")  # which say nothing of places
+
+
 def _transposed(attrs: type[Resize2DAttrs], sample: Sample) -> Sample:
     """The sample of the forward operator as one of its transpose."""
-    (shape, dtype), own = sample.args[0], {k: v for k, v in sample.attrs.items() if k != "out_dtype"}
+    (shape, dtype), own = sample.args[0], {k: v for k, v in sample.attrs.items() if k not in _VALUES}
     sizes = dict(zip(spatial_dims(attrs(**own).layout), own["size"], strict=True))
     result = tuple(sizes.get(n, d) for n, d in enumerate(shape))
     return Sample(((result, dtype if dtype != "uint8" else "float32"),), {**own, "shape": shape}, rtol=sample.rtol)

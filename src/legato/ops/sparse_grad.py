@@ -150,7 +150,7 @@ def _values_reference(dy: Array, data: Array, indices: Array, indptr: Array, a: 
 def _values_compute(
     dy: Tensor, data: Tensor, indices: Tensor, indptr: Tensor, a: SparseDenseValuesGradAttrs, out: TensorType
 ) -> Tensor:
-    count, height, width = (*out.shape, *(const(1),) * (3 - out.rank))
+    count, height, width = [*out.shape, const(1), const(1)][:3]
     (n, columns), rows, dtype = data.shape, indptr.shape[0] - 1, accumulator(out.dtype)
     at = _along_rows(dy, a)
     left = compute((rows * height, n), lambda r, i: cast(at(i, r), dtype), "rows")
