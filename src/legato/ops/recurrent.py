@@ -20,6 +20,7 @@ from legato.ir.attr_record import Attrs
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import TensorType, TupleType, Type
 from legato.ops._activations import ACTIVATIONS, clipped
+from legato.ops._backward import gru_gradient, lstm_gradient, rnn_gradient
 from legato.ops._families import Array, quiet
 from legato.ops._rules import FLOAT, INT, require_dtype, require_rank, same_dtype, same_shape, tensor
 from legato.ops._tensors import accumulator, product, require_choice, tensor_bytes, wide
@@ -52,6 +53,7 @@ class LstmAttrs(RnnAttrs):
     """`activations`: of the gates, the cell input and the cell. input_forget: the forget gate is 1 - the input gate.
 
     peepholes: the argument behind the cell has what the cell adds to the input, output and forget gates, per unit.
+    cells: the cell states of every step are a fourth result.
     """
 
     activations: tuple[str, ...] = ("sigmoid", "tanh", "tanh")
@@ -59,6 +61,7 @@ class LstmAttrs(RnnAttrs):
     betas: tuple[float, ...] = (0.0, 0.0, 0.0)
     peepholes: bool = False
     input_forget: bool = False
+    cells: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +101,15 @@ def _relation(gates: int, states: int, extra: Callable[[Any], tuple[int, ...]]) 
             same_shape(rel, ty.shape, shape, what)
         same_dtype(rel, data, *(ty for ty, _, what in wanted if what != "lengths"))
         _check_activations(rel, a)
-        state = TensorType((batch, units), data.dtype)
-        return TupleType((TensorType((steps, batch, units), data.dtype), *(state for _ in range(states))))
+        state, kept = TensorType((batch, units), data.dtype), TensorType((steps, batch, units), data.dtype)
+        return TupleType((kept, *(state for _ in range(states)), *(kept for _ in range(_also_kept(a)))))
 
     return relation
+
+
+def _also_kept(a: RnnAttrs) -> int:
+    """How many states are kept of every step, beside the hidden one."""
+    return int(isinstance(a, LstmAttrs) and a.cells)
 
 
 def _more(rel: Relation, more: Type, vectors: Sequence[Expr], batch: Expr, a: RnnAttrs) -> list[Any]:
@@ -139,15 +147,16 @@ def _run(
     steps, batch = x.shape[:2]
     states = [s.copy() for s in states]
     lengths = np.clip(more[-1], 0, steps) if a.lengths else np.full(batch, steps)
-    out = np.zeros((steps, batch, states[0].shape[1]), x.dtype)
+    outs = [np.zeros((steps, batch, s.shape[1]), x.dtype) for s in states[: 1 + _also_kept(a)]]
     rows = np.arange(batch)
     for t in range(steps):
         runs = t < lengths
         at = np.where(runs, lengths - 1 - t, t) if a.reverse else np.full(batch, t)
         after = cell(wide(x[at, rows]), *map(wide, states))
         states = [np.where(runs[:, None], n.astype(x.dtype), s) for n, s in zip(after, states, strict=True)]
-        out[at[runs], rows[runs]] = states[0][runs]
-    return (out, *states)
+        for out, s in zip(outs, states, strict=False):
+            out[at[runs], rows[runs]] = s[runs]
+    return (outs[0], *states, *outs[1:])
 
 
 def _apply(a: RnnAttrs, n: int, x: Array, *, clip: bool = True) -> Array:
@@ -258,18 +267,21 @@ class _Steps:
         def place(b: Expr, u: Expr) -> tuple[Expr, ...]:
             return self.place(t, b), b, u
 
-        value = after[0]
+        values = list(after[: 1 + _also_kept(self.a)])
         if self.lengths is not None:
-            zero = const(0, value.dtype)
+            zero = const(0, values[0].dtype)
 
             def held(new: Tensor, old: Tensor) -> Tensor:
                 return compute(
                     self.shape, lambda b, u: te.select(te.lt(t, self.length(b)), new[b, u], old[b, u]), "held"
                 )
 
-            value = compute(self.shape, lambda b, u: te.select(te.lt(t, self.length(b)), after[0][b, u], zero), "kept")
+            def until_end(new: Tensor) -> Tensor:
+                return compute(self.shape, lambda b, u: te.select(te.lt(t, self.length(b)), new[b, u], zero), "kept")
+
+            values = list(map(until_end, values))
             after = [held(n, o) for n, o in zip(after, before, strict=True)]
-        return after, [(value, (self.steps, *self.shape), place)]
+        return after, [(value, (self.steps, *self.shape), place) for value in values]
 
     def run(self, states: Sequence[Tensor], inputs: Sequence[Tensor], cell: Callable[..., Any]) -> tuple[Tensor, ...]:
         """The scan; `cell(t, *states)` gives the states after a step."""
@@ -277,7 +289,9 @@ class _Steps:
         def step(t: Var, *before: Tensor) -> tuple[Sequence[Tensor], Sequence[Kept]]:
             return self.kept(t, cell(t, *before), before)
 
-        return scan(self.steps, states, (self.x, self.weight, *inputs), step)
+        outputs, *rest = scan(self.steps, states, (self.x, self.weight, *inputs), step)
+        more = _also_kept(self.a)
+        return (outputs, *rest[more:], *rest[:more])
 
 
 def _lstm_compute(
@@ -390,6 +404,7 @@ lstm_scan = Op(
     type_rel=_relation(4, 2, lambda a: (3,) if a.peepholes else ()),
     reference=quiet(_lstm_reference),
     compute=_lstm_compute,
+    grad=lstm_gradient,
     fusion=Fusion.OPAQUE,
     cost=_cost,
     samples=(
@@ -397,6 +412,7 @@ lstm_scan = Op(
         _sample(4, (3, 4, 17), 2, reverse=True),
         _sample(4, (4, 3, 5), 2, ((15,), "float32"), _SHORT, peepholes=True, lengths=True, reverse=True),
         _sample(4, (2, 2, 6), 2, clip=0.5, input_forget=True, **_OTHER),
+        _sample(4, (3, 2, 5), 2, _SHORT[:2], lengths=True, cells=True),
         _sample(4, (0, 2, 3), 2),
         _sample(4, (3, 2, 8), 2, dtype="float16", rtol=4e-3),
         _sample(4, (3, 2, 40), 2, dtype="float64", rtol=1e-12),
@@ -415,6 +431,7 @@ gru_scan = Op(
     type_rel=_relation(3, 1, lambda a: (1,) if a.reset_after else ()),
     reference=quiet(_gru_reference),
     compute=_gru_compute,
+    grad=gru_gradient,
     fusion=Fusion.OPAQUE,
     cost=_cost,
     samples=(
@@ -438,6 +455,7 @@ rnn_scan = Op(
     type_rel=_relation(1, 1, lambda a: ()),
     reference=quiet(_rnn_reference),
     compute=_rnn_compute,
+    grad=rnn_gradient,
     fusion=Fusion.OPAQUE,
     cost=_cost,
     samples=(
