@@ -130,13 +130,14 @@ def unrolled(mod: Module) -> Module:
     return mod if is_straight_line(main_of(normal)) else PartialEvaluate(FUEL)(normal)
 
 
-def cleaned(mod: Module) -> Module:
+def cleaned(mod: Module, *, unrolls: bool = True) -> Module:
     """`mod`, whose @main is in A-normal form, without what differentiation made and nobody needs.
 
+    unrolls: loops whose number of turns is known are written out.
     Variables keep their names: while the module is cleaned, they are results beside the true one, so that what has
     become of each can be seen.
     """
-    mod = EliminateDead()(live(unrolled(mod)))
+    mod = EliminateDead()(live(unrolled(mod) if unrolls else mod))
     bindings, result = chain(main_of(mod).body)
     known = [var for var, _ in bindings if is_data(var.ty)]
     mod = run(infer(with_body(mod, lets(bindings, Tuple((result, *known))))), CLEAN)
