@@ -187,7 +187,7 @@ def test_the_configuration_limits_groups() -> None:
 
 
 def test_what_there_is_not_says_why() -> None:
-    for name, why in (("ConvertLayout", "lowering decides"), ("Gradient", "no gradients yet"),
+    for name, why in (("ConvertLayout", "lowering decides"), ("Gradient", "legato.grad"),
                       ("FuseOpsByPattern", "a pattern of relax.dpl"), ("TopologicalSort", "not yet")):  # fmt: skip
         with pytest.raises(UnsupportedError, match=why):
             getattr(T, name)()

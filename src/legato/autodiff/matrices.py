@@ -11,7 +11,7 @@ import numpy as np
 
 from legato.arith.expr import Const
 from legato.arith.simplify import simplify
-from legato.autodiff.program import Program, Wrt, as_module, cleaned, like, main_of, names_of
+from legato.autodiff.program import Program, Wrt, as_module, cleaned, like, main_of, names_of, unrolled
 from legato.autodiff.reverse import grad
 from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError
@@ -50,12 +50,13 @@ def jacobian(f: Program, wrt: Wrt = None, *, mode: str | None = None) -> Program
     """
     if mode not in (None, "forward", "reverse"):
         raise CompileError(f"there is no mode {mode!r}", hint='there are "reverse" and "forward"')
-    made = _Jacobian(ToANormal()(as_module(f)), wrt)
+    made = _Jacobian(ToANormal()(unrolled(as_module(f))), wrt)
     if mode is None:
         mode = "forward" if _size(p.ty for p in made.params) < _size(made.outputs) else "reverse"
     blocks = made.forward() if mode == "forward" else made.reverse()
     rows = [block[0] if isinstance(wrt, str | int) else tuple_of(block) for block in blocks]
-    return like(f, cleaned(made.module(tuple_of(rows) if made.is_tuple else rows[0])))
+    whole = tuple_of(rows) if made.is_tuple else rows[0]
+    return like(f, cleaned(made.module(whole)))
 
 
 def hessian(f: Program, wrt: Wrt = None) -> Program:
@@ -163,7 +164,7 @@ class _Jacobian:
 
         What is no straight line is not taken apart: cells and calls belong to one direction.
         """
-        self._mod = differentiate(self._with(body))
+        self._mod = ToANormal()(unrolled(differentiate(self._with(body))))
         main = main_of(self._mod)
         bindings, result = chain(main.body)
         assert isinstance(result, Tuple)
@@ -171,7 +172,7 @@ class _Jacobian:
         seed = main.params[-1]
         results = derivative.fields if isinstance(derivative, Tuple) else (derivative,)
         if not is_straight_line(main):
-            return _Map(seed, bindings, results, unrolls=False)
+            return _Map(seed, bindings, results)
         moving, linear = {seed}, []
         for var, value in bindings:
             if moving.isdisjoint(free_vars(value)):

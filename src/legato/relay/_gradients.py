@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from legato.autodiff.program import cleaned, main_of, with_result
+from legato.autodiff.program import cleaned, main_of, unrolled, with_result
 from legato.base.errors import CompileError, UnsupportedError
 from legato.infer.builder import Builder
 from legato.infer.infer import infer
@@ -91,7 +91,7 @@ def _differentiated(mod: Module, mode: str) -> Module:
 
         return b.body(every)
 
-    return cleaned(with_result(Gradient()(mod), whole))
+    return cleaned(with_result(Gradient()(unrolled(mod)), whole))
 
 
 def _zeros(b: Builder, param: Var) -> Expr:
