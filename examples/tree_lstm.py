@@ -100,11 +100,11 @@ def sentences(path: Path) -> Iterator[tuple]:
         if len(fields) > 6 and fields[0].isdigit():
             heads.append(int(fields[6]))
         elif not line and heads:
-            yield from _tree(heads)
+            yield from tree_of(heads)
             heads = []
 
 
-def _tree(heads: list[int]) -> Iterator[tuple]:
+def tree_of(heads: list[int]) -> Iterator[tuple]:
     """The tree whose word n depends on word heads[n], counted from 1; none if it has several roots, or cycles."""
     children: list[list[tuple]] = [[] for _ in range(len(heads) + 1)]
     nodes = [(n, children[n + 1]) for n in range(len(heads))]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.metadata import distribution
 from pathlib import Path
 from types import ModuleType
@@ -16,20 +14,7 @@ import legato
 from legato.interp import evaluate
 
 torch = pytest.importorskip("torch")
-FOLDER = Path(__file__).parents[2] / "examples"
 TREEBANK = Path(str(distribution("turkish-treebanks").locate_file("data")))
-
-
-@pytest.fixture
-def example(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], ModuleType]]:
-    """Imports a file of the folder as if it were run there."""
-    monkeypatch.syspath_prepend(str(FOLDER))
-    torch.manual_seed(0)
-    before = set(sys.modules)
-    yield importlib.import_module
-    for name in set(sys.modules) - before:
-        if getattr(sys.modules[name], "__file__", None) and Path(str(sys.modules[name].__file__)).parent == FOLDER:
-            del sys.modules[name]
 
 
 def test_a_character_network_writes_what_pytorch_writes(example: Callable[[str], ModuleType]) -> None:

@@ -12,7 +12,7 @@ import pytest
 from safetensors.numpy import load_file
 
 import legato
-from legato import optim
+from legato import optim, relay
 from legato.base.errors import ArtifactError, CompileError, LegatoError, RunError
 from legato.interp import evaluate
 from legato.runtime.binding import address
@@ -113,6 +113,29 @@ def test_what_is_carried_is_in_the_checkpoint(tmp_path: Path) -> None:
     second.load(tmp_path / "run")
     assert [a.tobytes() for a in first.step(x)] == [a.tobytes() for a in second.step(x)]
     assert {n: a.tobytes() for n, a in first.carry.items()} == {n: a.tobytes() for n, a in second.carry.items()}
+
+
+def test_the_key_of_random_numbers_goes_on(tmp_path: Path) -> None:
+    text = """
+    #[version = "0.0.5"]
+    def @main(%w: Tensor[(3, 8), float32], %x: Tensor[(n, 8), float32], %key: Tensor[(10,), uint64]) {
+      let %dropped = random.dropout(%key, %x, rate=0.5f64);
+      let %y = nn.dense(%dropped.1, %w);
+      (sum(%y * %y), %dropped.0)
+    }
+    """
+
+    def trainer(seed: int) -> optim.Trainer:
+        first = {"key": relay.random.threefry_key(seed).data}
+        return optim.Trainer(legato.parse(text), optim.Adam(), {"w": np.ones((3, 8), np.float32)}, carry=first)
+
+    whole, resumed, x = trainer(0), trainer(1), np.ones((4, 8), np.float32)
+    losses = [float(whole.step(x)) for _ in range(5)]
+    assert len({*losses}) == 5, "other elements are dropped in each step"
+    whole.save(tmp_path / "run")
+    resumed.load(tmp_path / "run")
+    assert [whole.step(x).tobytes() for _ in range(5)] == [resumed.step(x).tobytes() for _ in range(5)]
+    assert trainer(0).step(x) == losses[0] != trainer(1).step(x)
 
 
 def test_other_checkpoints_are_refused(tmp_path: Path) -> None:
