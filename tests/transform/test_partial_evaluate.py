@@ -19,6 +19,7 @@ from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.scope import post_order
 from legato.ir.verify import Stage, verify
+from legato.ops import table
 from legato.transform.eliminate_dead import EliminateDead
 from legato.transform.partial_evaluate import PartialEvaluate
 from legato.transform.to_a_normal import ToANormal
@@ -28,6 +29,7 @@ from tests.programs.settings import examples
 from tests.programs.values import same
 from tests.transform.test_golden import FOLDER, argument, load, read
 
+TANH, EXP = table()["tanh"], table()["exp"]
 STRAIGHT = ("fold", "language", "power", "recurrent", "reverse_mode")
 
 
@@ -99,6 +101,30 @@ def @main(%xs: List[float32], %ys: List[float32], %k: float32) {
   (@map(%times(%k), %xs), @map(%times(%k), %ys), @map(%times(2f), %ys), @map(%times(2f), %xs))
 }""")
     assert sorted(gv.name for gv in PartialEvaluate()(mod).functions) == ["main", "map_1", "map_2"]
+
+
+def test_a_local_loop_is_specialised() -> None:
+    """It is a function of the module then, and takes neither what is known nor what it held."""
+    mod = parse("""
+def @main(%n: int32, %x: float32) {
+  let %go = fn (%f: fn (float32) -> float32, %i: int32, %y: float32) -> float32 {
+    if (%i <= 0) { %y } else { %go(%f, %i - 1, %f(%y) + %x) }
+  };
+  %go(tanh, %n, 1f) + %go(exp, %n, 1f)
+}""")
+    new = PartialEvaluate()(mod)
+    loops = [func for gv, func in new.graph_functions() if gv.name != "main"]
+    assert len(loops) == 2
+    for func in loops:
+        assert [str(p.ty) for p in func.params] == ["float32", "int32", "float32"]
+        assert not any(isinstance(n, Function) for n in post_order(func.body))
+        assert sum(isinstance(n, Call) and n.op in (TANH, EXP) for n in post_order(func.body)) == 1
+    unknown = parse("""
+def @main(%n: int32) {
+  let %go = fn (%i: int32) -> int32 { if (%i <= 0) { 0 } else { %i + %go(%i - 1) } };
+  %go(%n)
+}""")
+    assert [gv.name for gv in PartialEvaluate()(unknown).functions] == ["main"]  # there is nothing to specialise for
 
 
 def test_what_nothing_needs_goes() -> None:
@@ -252,6 +278,53 @@ def @both[B](%x: B, %k: int32, %g: fn (B) -> B) -> (B, int32) {
 }
 def @main(%k: int32) {
   (@both(True, %k, logical_not), @both((%k, 1f), %k, fn (%t: (int32, float32)) { (%t.0 + 1, %t.1) }))
+}""", _N),
+    "local loops": ("""def @main(%n: int32, %c: bool) {
+  let %k = %n + 1;
+  let %go = fn (%f: fn (int32) -> int32, %i: int32, %by: int32, %x: int32) -> int32 {
+    if (%i <= 0) { %x + %k } else { %go(%f, %i - %by, %by, %f(%x)) }
+  };
+  (%go(fn (%x: int32) { %x * %k }, %n, 1, 2), %go(fn (%x: int32) { %x + 3 }, %n, 1, 2),
+   if (%c) { %go(negative, 4, 1, %n) }
+   else { %go(negative, %n, 2, %n) })
+}""", _NB),
+    "local loops in local loops": ("""def @main(%n: int32) {
+  let %outer = fn (%f: fn (int32, int32) -> int32, %i: int32) -> int32 {
+    let %inner = fn (%g: fn (int32) -> int32, %j: int32, %x: int32) -> int32 {
+      if (%j <= 0) { %x } else { %inner(%g, %j - 1, %g(%x) + %i) }
+    };
+    if (%i <= 0) { 0 } else { %inner(fn (%x: int32) { %f(%x, %i) }, %i, 1) + %outer(%f, %i - 1) }
+  };
+  %outer(fn (%a: int32, %b: int32) { %a * %b + %n }, %n)
+}""", _N),
+    "a local loop that is a value, too": ("""def @main(%n: int32) {
+  let %go = fn (%mul: bool, %i: int32) -> int32 {
+    if (%i <= 0) { 1 } else { let %x = %go(%mul, %i - 1); if (%mul) { %x * %i } else { %x + %n } }
+  };
+  let %pair = (%go, %n);
+  (%go(True, %n), @map(fn (%i: int32) { %go(False, %i) }, Cons(%n, Nil)), %pair.0(False, 2))
+}""", _N),
+    "local loops with cells": ("""def @main(%n: int32) {
+  let %r = ref(%n); let %s = ref(0);
+  let %go = fn (%f: fn (int32) -> (), %i: int32) -> () {
+    if (%i > 0) { %f(%i); ref_write(%s, ref_read(%s) + ref_read(%r)); %go(%f, %i - 1) } else { () }
+  };
+  %go(fn (%x: int32) { ref_write(%r, ref_read(%r) * 2 + %x) }, %n); %go(fn (%x: int32) { () }, %n);
+  (ref_read(%r), ref_read(%s))
+}""", _N),
+    "local loops over dims": ("""def @main(%x: Tensor[(m, 4), float32]) {
+  let %k = cast(sum(%x), dtype="int32") - 10;
+  let %go = fn (%f: fn (Tensor[(m, 4), float32]) -> Tensor[(m, 4), float32], %i: int32, %y: Tensor[(m, 4), float32])
+      -> (Tensor[(m, 4), float32], int32) {
+    if (%i <= 0) { (%y, %i) } else { %go(%f, %i - 1, %f(%y) + ones(shape=[m, 4])) }
+  };
+  (%go(tanh, %k, %x), %go(fn (%t: Tensor[(m, 4), float32]) { %t * %x }, %k, %x))
+}""", _X),
+    "polymorphic local loops": ("""def @main(%n: int32) {
+  let %go: fn [A](fn (A) -> A, int32, A) -> A = fn [A](%f: fn (A) -> A, %i: int32, %x: A) -> A {
+    if (%i <= 0) { %x } else { %go(%f, %i - 1, %f(%x)) }
+  };
+  (%go(negative, %n, %n), %go(logical_not, %n, True), %go(fn (%t: (int32, bool)) { (%t.0 + %n, %t.1) }, %n, (1, False)))
 }""", _N),
     "equalities that wait for a dim": ("""
 def @get(%n: int64) { arange(0i64, %n, 1i64) }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import field
 
 from legato.arith.expr import Var as DimVar
@@ -38,9 +38,13 @@ class Local:
 
 
 class Scan:
-    """What is known of the local functions of `func`: `locals` in the order of their definitions."""
+    """What is known of the local functions of `func`: `locals` in the order of their definitions.
 
-    def __init__(self, func: Function) -> None:
+    Where only some are `wanted`, the others are values like any other, in the functions that they are in.
+    """
+
+    def __init__(self, func: Function, wanted: Container[Function] | None = None) -> None:
+        self._wanted = wanted
         self.root = Local(func, None, None, 0)
         self.locals: list[Local] = []
         self.by_var: dict[Var, Local] = {}
@@ -79,7 +83,10 @@ class Scan:
         """What is to be done for the parts of a node: visit them, bind a variable."""
         match node:
             case Let(var, value, body):
-                yield value, self._home(var, value, place), False
+                home = self._home(var, value, place)
+                if home is place and isinstance(value, Function):
+                    self._bind(var, place)  # it may call itself
+                yield value, home, False
                 yield var, place, True
                 yield body, place, False
             case Function(params):
@@ -111,7 +118,9 @@ class Scan:
         return inner
 
     def _stays(self, var: Var, value: Function) -> bool:
-        """True for a closure that is only a value."""
+        """True for a closure that is only a value, and for what is not wanted."""
+        if self._wanted is not None:
+            return value not in self._wanted
         return var not in self._called and is_closure(var, value)
 
     def _enter(self, func: Function, place: Local) -> None:

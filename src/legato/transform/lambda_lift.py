@@ -14,6 +14,8 @@ as a shape. Functions that held functions come out in A-normal form. After Johns
 
 from __future__ import annotations
 
+from collections.abc import Collection, Container
+
 from legato.arith.expr import Var as DimVar
 from legato.arith.expr import fresh
 from legato.base.dataclass import dataclass
@@ -36,7 +38,7 @@ from legato.transform.pass_ import Pass
 from legato.transform.place_shared import PlaceShared
 from legato.transform.to_a_normal import ToANormal
 
-__all__ = ["LambdaLift"]
+__all__ = ["LambdaLift", "lifted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,19 @@ class LambdaLift(Pass):
                 normal = ToANormal().function(written_out(func, mod), mod)
                 functions.update(_Lifter(gv, normal, names).run())
         return mod.with_functions(functions)
+
+
+def lifted(mod: Module, wanted: Collection[Function]) -> Module:
+    """`mod`, in A-normal form, with these local functions as functions of the module; other closures hold what they
+    did. Functions with polymorphic closures besides stay as they are: what types these hold for is not looked at."""
+    names = Names(mod)
+    functions: dict[GlobalVar, GlobalFunc] = {}
+    for gv, func in mod.functions.items():
+        functions[gv] = func
+        inner = [n for n in body_nodes(func) if isinstance(n, Function)] if isinstance(func, Function) else []
+        if is_own(func) and any(n in wanted for n in inner) and all(n in wanted or not n.type_params for n in inner):
+            functions.update(_Lifter(gv, func, names, wanted).run())
+    return mod.with_functions(functions)
 
 
 def _has_work(func: Function) -> bool:
@@ -96,9 +111,9 @@ class _Lifted:
 class _Lifter:
     """One function of the module, in A-normal form."""
 
-    def __init__(self, gv: GlobalVar, func: Function, names: Names) -> None:
+    def __init__(self, gv: GlobalVar, func: Function, names: Names, wanted: Container[Function] | None = None) -> None:
         self._gv, self._func = gv, func
-        self._scan = Scan(func)
+        self._scan = Scan(func, wanted)
         self._lifted = {
             local.var: _signature(local, names.new(f"{gv.name}_{local.var.name}"))
             for local in self._scan.locals

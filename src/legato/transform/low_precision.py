@@ -17,14 +17,13 @@ from dataclasses import replace
 
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
-from legato.base.dtype import DType
 from legato.base.errors import CompileError
 from legato.base.node import post_order, rebuild
-from legato.infer.builder import Builder
-from legato.ir.expr import Call, Constant, Expr, Function, Tuple, constant, tuple_of
+from legato.ir.expr import Call, Constant, Expr, Function, Tuple, tuple_of
 from legato.ir.module import Module
 from legato.ir.op import Narrow, Op
-from legato.ir.types import TensorType, TupleType
+from legato.ir.types import TupleType
+from legato.transform._narrow import in_dtype, is_float32, narrowed, widened
 from legato.transform.pass_ import FunctionPass
 
 __all__ = ["LowPrecision"]
@@ -66,7 +65,7 @@ class _Narrowed:
             elif id(node) in self.moved:
                 assert isinstance(node, Call)
                 args = tuple(self._narrow(a) for a in node.args)
-                self.narrow[id(node)] = replace(node, args=args, ty=_narrow_type(node))
+                self.narrow[id(node)] = replace(node, args=args, ty=narrowed(node.ty, NARROW))
             else:
                 self.wide[id(node)] = rebuild(node, {id(c): self._wide(c) for c in node.children()})
         return self._wide(self.order[-1])
@@ -74,14 +73,14 @@ class _Narrowed:
     def _wide(self, node: Expr) -> Expr:
         """`node` in its own dtype, for one use of it."""
         if id(node) in self.moved or (id(node) in self.wanted and id(node) not in self.kept):
-            return _cast(self._narrow(node), dt.float32)
+            return in_dtype(self._narrow(node), dt.float32)
         return self.wide[id(node)]
 
     def _narrow(self, node: Expr) -> Expr:
         """`node` with its tensors of float32 as bfloat16."""
         if isinstance(node, Tuple):
             return replace(tuple_of(self._narrow(f) for f in node.fields), span=node.span)
-        if not _is_float32(node):
+        if not is_float32(node.ty):
             return self._wide(node)
         found = self.narrow.get(id(node))
         if found is None:
@@ -89,12 +88,9 @@ class _Narrowed:
         return found
 
     def _converted(self, node: Expr) -> Expr:
-        if isinstance(node, Constant):
-            return constant(node.data.astype(NARROW.numpy))
-        value = self.wide[id(node)]
-        if isinstance(value, Call) and _is_widening(value):
-            return value.args[0]
-        return _cast(value, NARROW)
+        value = node if isinstance(node, Constant) else self.wide[id(node)]
+        found = widened(value, NARROW)
+        return in_dtype(value, NARROW) if found is None else found
 
 
 def _wanted(order: Sequence[Expr]) -> tuple[set[int], set[int]]:
@@ -126,7 +122,7 @@ def _kept(order: Sequence[Expr]) -> set[int]:
 
 
 def _kind(node: Expr) -> Narrow:
-    if not isinstance(node, Call) or not isinstance(node.op, Op) or not _is_float32(node):
+    if not isinstance(node, Call) or not isinstance(node.op, Op) or not is_float32(node.ty):
         return Narrow.NEVER
     narrow = node.op.narrow
     return narrow if isinstance(narrow, Narrow) else narrow(node.attrs)
@@ -144,7 +140,7 @@ def _contracts(node: Expr) -> bool:
             span=node.span,
             hint="add the attribute: it names the dtype in which sums are formed",
         )
-    return all(_is_float32(a) for a in node.args)
+    return all(is_float32(a.ty) for a in node.args)
 
 
 def _operands(node: Expr) -> tuple[Expr, ...] | None:
@@ -154,28 +150,9 @@ def _operands(node: Expr) -> tuple[Expr, ...] | None:
     for arg in node.args:
         if isinstance(arg.ty, TupleType) and not isinstance(arg, Tuple):
             return None
-        found += [x for x in _leaves(arg) if _is_float32(x)]
+        found += [x for x in _leaves(arg) if is_float32(x.ty)]
     return tuple(found)
 
 
 def _leaves(arg: Expr) -> Iterator[Expr]:
     return iter(arg.fields) if isinstance(arg, Tuple) else iter((arg,))
-
-
-def _is_float32(e: Expr) -> bool:
-    return isinstance(e.ty, TensorType) and e.ty.dtype is dt.float32
-
-
-def _is_widening(call: Call) -> bool:
-    """True for cast(x, "float32") of x in bfloat16."""
-    is_cast = isinstance(call.op, Op) and call.op.name == "cast"
-    return is_cast and isinstance(call.args[0].ty, TensorType) and call.args[0].ty.dtype is NARROW
-
-
-def _narrow_type(node: Call) -> TensorType:
-    assert isinstance(node.ty, TensorType)
-    return replace(node.ty, dtype=NARROW)
-
-
-def _cast(x: Expr, dtype: DType) -> Expr:
-    return Builder(span=x.span).op("cast")(x, dtype=dtype.name)

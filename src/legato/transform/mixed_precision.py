@@ -28,7 +28,7 @@ from legato.base.node import rebuild
 from legato.infer.builder import Builder
 from legato.infer.infer import infer
 from legato.ir.effects import brought_dims
-from legato.ir.expr import Call, Constant, Expr, Function, GlobalVar, Let, Tuple, TupleGetItem, Var, constant, tuple_of
+from legato.ir.expr import Call, Constant, Expr, Function, GlobalVar, Let, Tuple, TupleGetItem, Var, tuple_of
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.scope import post_order
@@ -36,6 +36,7 @@ from legato.ir.types import TensorType, TupleType, Type, walk
 from legato.ops.select import cast
 from legato.transform._external import is_own
 from legato.transform._mixed_lists import ALWAYS, FOLLOW, FREE, NEVER
+from legato.transform._narrow import in_dtype, is_float32, narrowed, widened
 from legato.transform.pass_ import Pass
 
 __all__ = ["NARROW", "Category", "MixedPrecision", "Rule", "listed", "mixed"]
@@ -210,7 +211,7 @@ class _Narrowed:
 
     def narrow(self, x: Expr) -> Expr:
         """`x` with its tensors of float32 in 16 bits."""
-        return self.as_type(x, _narrowed(x.ty, self.dtype))
+        return self.as_type(x, narrowed(x.ty, self.dtype))
 
     def wide(self, node: Expr) -> Expr:
         """`node` in the type that it had."""
@@ -229,25 +230,14 @@ class _Narrowed:
 
     def cast(self, x: Expr, dtype: DType) -> Expr:
         """`x` in another dtype, once for all its users."""
-        if dtype is self.dtype and isinstance(x, Call) and x.op is cast and _tensor(x.args[0]).dtype is dtype:
-            return x.args[0]  # which has been made wider only
+        found = widened(x, dtype) if dtype is self.dtype else None
+        if found is not None:
+            return found
         found = self.casts.get((id(x), dtype))
         if found is None:
-            found = self.casts[id(x), dtype] = _cast(x, dtype)
+            found = self.casts[id(x), dtype] = in_dtype(x, dtype)
             self.kept.append(x)
         return found
-
-
-def _cast(x: Expr, dtype: DType) -> Expr:
-    if not isinstance(x, Constant):
-        return Builder(span=x.span).call(cast, x, dtype=dtype.name)
-    with np.errstate(over="ignore"):
-        return constant(x.data.astype(dtype.numpy), dtype)
-
-
-def _tensor(x: Expr) -> TensorType:
-    assert isinstance(x.ty, TensorType)
-    return x.ty
 
 
 def _field(x: Expr, index: int) -> Expr:
@@ -257,11 +247,4 @@ def _field(x: Expr, index: int) -> Expr:
 
 def _has_float32(x: Expr) -> bool:
     """Whether a tensor of float32 is in it."""
-    return x.ty is not None and any(isinstance(t, TensorType) and t.dtype is dt.float32 for t in walk(x.ty))
-
-
-def _narrowed(ty: Type | None, dtype: DType) -> Type | None:
-    if isinstance(ty, TupleType):
-        fields = (_narrowed(f, dtype) for f in ty.fields)
-        return TupleType(tuple(f for f in fields if f is not None))
-    return replace(ty, dtype=dtype) if isinstance(ty, TensorType) and ty.dtype is dt.float32 else ty
+    return x.ty is not None and any(map(is_float32, walk(x.ty)))

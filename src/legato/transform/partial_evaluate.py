@@ -17,10 +17,12 @@ from typing import Final
 from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError
 from legato.infer.infer import infer
+from legato.ir.contents import body_nodes
 from legato.ir.equal import alpha_equal
 from legato.ir.expr import Function, GlobalVar
 from legato.ir.module import GlobalFunc, Module
 from legato.transform._partial import Attempt, Lessons, OutOfFuel, entries
+from legato.transform.lambda_lift import lifted
 from legato.transform.pass_ import Pass
 from legato.transform.to_a_normal import ToANormal
 
@@ -62,10 +64,20 @@ def _evaluated(mod: Module, fuel: int) -> tuple[Module, int, bool]:
     there are loops, in which more may be known now: what calls itself by way of others may do so no more."""
     normal, lessons = ToANormal()(mod), Lessons()
     found, left = _functions(normal, fuel, lessons)
+    local = lessons.local_loops(normal)
+    outer = ToANormal()(lifted(normal, local)) if local else normal
+    grown = _size(outer) - _size(normal)
+    if outer is not normal and grown <= fuel:  # specialisations are functions of the module
+        normal, lessons = outer, Lessons()
+        found, left = _functions(normal, fuel - grown, lessons)
     kept = {gv: found.get(gv, f) for gv, f in mod.functions.items() if gv in found or not isinstance(f, Function)}
     made = {gv: _old(mod.functions.get(gv), gv, f) for gv, f in {**kept, **found}.items()}
     new = mod if mod.with_functions(made) is mod else infer(normal.with_functions(made))
     return new, left, bool(lessons.loops)
+
+
+def _size(mod: Module) -> int:
+    return sum(len(body_nodes(func)) for _, func in mod.graph_functions())
 
 
 def _old(old: GlobalFunc | None, gv: GlobalVar, new: GlobalFunc) -> GlobalFunc:

@@ -67,6 +67,11 @@ class Lessons:
         else:
             self.loops.update(((f, error.key), (False,) * (len(error.key) - 1)) for f in error.functions)
 
+    def local_loops(self, mod: Module) -> set[Function]:
+        """The loops of which something is known, and which are no functions of the module `mod`."""
+        outer = {f for f in mod.functions.values() if isinstance(f, Function)}
+        return {func for (func, _), mask in self.loops.items() if any(mask) and func not in outer}
+
     def without_calls(self, mod: Module) -> Lessons:
         """These lessons, where no function is unrolled or specialised."""
         return Lessons(self.keys, {}, set(_functions(mod.functions)))
