@@ -31,7 +31,7 @@ def test_no_gradient_is_made(name: str) -> None:
     """)
     with pytest.raises(UnsupportedError, match=f"the operator {name} has no gradient") as caught:
         autodiff.grad(mod)
-    assert 'a function with a gradient of its own (Gradient="NAME")' in str(caught.value.hint)
+    assert 'a function with its own gradient (Gradient="NAME")' in str(caught.value.hint)
 
 
 def test_one_may_be_given() -> None:

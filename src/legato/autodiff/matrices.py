@@ -172,7 +172,7 @@ class _Jacobian:
         seed = main.params[-1]
         results = derivative.fields if isinstance(derivative, Tuple) else (derivative,)
         if not is_straight_line(main):
-            return _Map(seed, bindings, results)
+            return _Map(seed, bindings, results, unrolls=False)
         moving, linear = {seed}, []
         for var, value in bindings:
             if moving.isdisjoint(free_vars(value)):

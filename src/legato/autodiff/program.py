@@ -143,13 +143,13 @@ def cleaned(mod: Module) -> Module:
     kept = (Var("kept", ty=UNIT), Call(_KEEP, (tuple_of(known),), ty=UNIT))
     mod = run(infer(with_body(mod, lets([*bindings, kept], result))), CLEAN)
     bindings, result = chain(main_of(mod).body)
-    ((kept, call),) = ((var, value) for var, value in bindings if isinstance(value, Call) and value.op is _KEEP)
+    ((last, call),) = ((var, value) for var, value in bindings if isinstance(value, Call) and value.op is _KEEP)
     names = dict[Expr, str]()
     for was, now in zip(known, _fields(call), strict=True):
         if isinstance(now, Var):
             names.setdefault(now, was.name)
     new = {var: replace(var, name=names[var]) for var, _ in bindings if var in names}
-    body = lets([(var, value) for var, value in bindings if var is not kept], result)
+    body = lets([(var, value) for var, value in bindings if var is not last], result)
     body = transform(body, lambda node: new.get(node) if isinstance(node, Var) else None)
     return EliminateDead()(infer(with_body(mod, body)))
 

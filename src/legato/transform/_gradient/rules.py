@@ -34,7 +34,7 @@ def contributions(b: Builder, var: Var, call: Call, dy: Expr, wanted: Callable[[
     if op.grad is None:
         raise UnsupportedError(
             f"the operator {op.name} has no gradient", span=call.span,
-            hint='give its record a rule (Op.grad), call it in a function with a gradient of its own (Gradient="NAME"), '
+            hint='give its record a rule (Op.grad), call it in a function with its own gradient (Gradient="NAME"), '
                  "or keep gradients from it with stop_gradient",
         )  # fmt: skip
     with b.at(call.span):
