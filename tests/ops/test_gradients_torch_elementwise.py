@@ -129,6 +129,28 @@ def test_gradients_are_those_of_pytorch(
         np.testing.assert_allclose(got, want, rtol=0, atol=1e-10 * max(1.0, np.nanmax(np.abs(want), initial=0)))
 
 
+@pytest.mark.parametrize("exponent", [2.0, 3.0, 0.0, -1.0, [0.0, 1.0, 2.0, 0.5]])
+def test_powers_with_known_exponents_and_bases(exponent: Any) -> None:
+    x, z = LEFT + 3, np.array(exponent)
+    b = Builder()
+    param = b.var("x", x.shape, "float64")
+    mod = Module.from_expr(b.function([param], b.tuple_([b.power(param, z), b.power(np.abs(z), param)])))
+    given = torch.tensor(x, requires_grad=True)
+    y = given ** torch.tensor(z), torch.tensor(np.abs(z)) ** given
+    (y[0].sum() + 2 * y[1].sum()).backward()
+    ones = np.ones(x.shape)
+    (got,) = evaluate(vjp(mod), [x, (ones, 2 * ones)])[1]
+    np.testing.assert_allclose(got, given.grad.numpy(), rtol=1e-12)
+
+
+def test_the_gradient_of_a_power_moves_with_an_exponent_of_zero() -> None:
+    """Where PyTorch says that it does not."""
+    x, z = np.array([0.5, 2.0]), np.zeros(2)
+    twice = vjp(vjp(program("power", {}, [x, z])))
+    moves = evaluate(twice, [x, z, np.ones(2), (np.zeros(2), (np.ones(2), np.zeros(2)))])[1]
+    np.testing.assert_allclose(moves[1], 1 / x)
+
+
 SECOND = [
     both("prod", ZEROS, torch.prod), both("prod", ZEROS, lambda x: x.prod(0), axis=0),
     both("cumprod", ZEROS, lambda x: x.cumprod(1), axis=1),
@@ -140,7 +162,7 @@ SECOND = [
     both("nn.gelu", KINKS, F.gelu), both("nn.elu", KINKS[KINKS != 0], F.elu), both("nn.silu", KINKS, F.silu),
     both("nn.softplus", KINKS, F.softplus), both("nn.mish", KINKS, F.mish), both("nn.relu", KINKS, F.relu),
     both("sort", CUBE, lambda x: x.sort(1).values, axis=1),
-    pair("power", np.abs(LEFT) + 0.1, np.array([3.0, 2.0, -1.5, 0.0]), torch.pow),
+    pair("power", np.abs(LEFT) + 0.1, np.array([3.0, 2.0, -1.5, 0.5]), torch.pow),
     pair("maximum", LEFT, RIGHT, torch.maximum), pair("floor_mod", LEFT + 0.3, RIGHT[:3, None] + 0.6, torch.remainder),
 ]  # fmt: skip
 

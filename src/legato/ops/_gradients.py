@@ -9,6 +9,7 @@ computed again, and `call.args`.
 
 Conventions, at points without a derivative:
     kinks        one-sided derivatives differ: the derivative of the side where the function is flat (relu at 0: 0);
+                 where it is flat on neither, of the side to which the formula counts the point (leaky_relu: below);
                  abs, sign at 0: 0; clip at its bounds: 1, as inside
     ties         max, min, maximum and minimum of equal elements share it equally; pooling, sort and topk give it to the
                  element that they choose, the first one

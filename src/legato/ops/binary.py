@@ -22,6 +22,7 @@ from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.infer.builder import Builder
+from legato.ir.expr import Constant
 from legato.ir.expr import Expr as Node
 from legato.ir.op import Sample
 from legato.ir.types import Dim, TensorType
@@ -212,14 +213,29 @@ def _times_quotient(b: Builder, x: Node, z: Node, y: Node, dy: Node) -> Node:
     return b.negative(b.multiply(dy, b.round(b.divide(b.subtract(x, y), z))))
 
 
+def _is_never(x: Node, value: float) -> bool:
+    """Whether `x` is known, and no element of it is `value`."""
+    return isinstance(x, Constant) and not (x.data == value).any()
+
+
+def _is_always(x: Node, value: float) -> bool:
+    """Whether `x` is known, and all its elements are `value`."""
+    return isinstance(x, Constant) and bool((x.data == value).all())
+
+
 def _of_base(b: Builder, x: Node, z: Node, y: Node, dy: Node) -> Node:
-    """z·x^(z - 1), and 0 for z = 0, whatever x is."""
-    less = b.subtract(b.where(b.equal(z, 0), 1, z), 1)
-    return b.multiply(dy, b.multiply(z, b.power(x, less)))
+    """z·x^(z - 1), and 0 for z = 0 and x = 0."""
+    if _is_always(z, 2):
+        return b.multiply(dy, b.multiply(z, x))
+    if not _is_never(z, 0):
+        x = b.where(b.logical_and(b.equal(x, 0), b.equal(z, 0)), 1, x)
+    return b.multiply(dy, b.multiply(z, b.power(x, b.subtract(z, 1))))
 
 
 def _of_exponent(b: Builder, x: Node, z: Node, y: Node, dy: Node) -> Node:
     """y·log(x), and 0 for x = 0 where z is not below 0; NaN for x below 0."""
+    if _is_never(x, 0):
+        return b.multiply(dy, b.multiply(y, b.log(x)))
     is_flat = b.logical_and(b.equal(x, 0), b.greater_equal(z, 0))
     return b.multiply(dy, b.multiply(y, b.log(b.where(is_flat, 1, x))))
 
