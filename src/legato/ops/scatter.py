@@ -22,9 +22,11 @@ from legato.ops._families import quiet
 from legato.ops._indexing import covers, inside, targets, wrapped
 from legato.ops._rules import INT, known_dim, normalize_axis, require_dtype, same_dtype, same_shape, tensor
 from legato.ops._scatter_grad import of_elements, of_nd
-from legato.ops._tensors import Array, Index, known_int, require_choice
+from legato.ops._tensors import Array, Index, accumulator, cast_to, known_int, narrowed, require_choice
 from legato.ops._writes import Free, Write, Writes
 from legato.te.tensor import Tensor, loops
+from legato.tir.expr import cast
+from legato.tir.stmt import Stmt
 
 __all__ = ["ScatterElementsAttrs", "ScatterNDAttrs", "scatter_elements", "scatter_nd"]
 
@@ -62,11 +64,27 @@ def _reduction(rel: Relation, name: str, dtype: dt.DType) -> None:
         raise rel.fail(f"the reduction {name!r} needs numbers, got bool")
 
 
+def _wide(reduction: str, dtype: dt.DType) -> dt.DType:
+    """The dtype in which updates are combined: of 16-bit floats, sums and products are rounded once."""
+    return accumulator(dtype) if reduction in ("add", "mul") and dtype.is_float else dtype
+
+
 def _written(writes: Writes, data: Tensor, rest: Sequence[Tensor], reduction: str) -> Tensor:
     """`data`, with what is written."""
-    combine, inputs = _REDUCTIONS[reduction].scalar, (data, *rest)
-    specs = [(data.shape, data.dtype)]
-    return loops(specs, inputs, lambda y: writes.program(y, lambda i: data[i], combine), "scatter")[0]
+    combine, dtype = _REDUCTIONS[reduction].scalar, _wide(reduction, data.dtype)
+
+    def program(y: Tensor) -> Stmt:
+        return writes.program(y, lambda i: cast(data[i], dtype), lambda old, new: combine(old, cast(new, dtype)))
+
+    return narrowed(loops([(data.shape, dtype)], (data, *rest), program, "scatter")[0], data.dtype)
+
+
+def _combined(data: Array, reduction: str, index: tuple[Array, ...], updates: Array) -> Array:
+    """As `_written`, on arrays: updates at subscripts."""
+    dtype = dt.dtype(data.dtype)
+    out = cast_to(data, _wide(reduction, dtype)).copy()
+    _REDUCTIONS[reduction].at(out, index, updates.astype(out.dtype))
+    return cast_to(out, dtype)
 
 
 # ------------------------------------------------------------------------------- scatter_elements
@@ -92,14 +110,13 @@ def _elements_relation(rel: Relation, data: Type, indices: Type, updates: Type, 
 
 
 def _elements_reference(data: Array, indices: Array, updates: Array, a: ScatterElementsAttrs) -> Array:
-    out, axis = data.copy(), a.axis % data.ndim
+    axis = a.axis % data.ndim
     at, kept = targets(indices, data.shape[axis])
     grid: list[Array] = list(np.indices(indices.shape))
     for d, n in enumerate(data.shape):
         kept = kept & (grid[d] < n) if d != axis else kept
     grid[axis] = at
-    _REDUCTIONS[a.reduction].at(out, tuple(g[kept] for g in grid), updates[kept])
-    return out
+    return _combined(data, a.reduction, tuple(g[kept] for g in grid), updates[kept])
 
 
 def _elements_compute(
@@ -139,7 +156,8 @@ scatter_elements = Op(
     ),
     doc="""data, with result[i, indices[i, j, k], k] = updates[i, j, k] for axis 1, in row-major order of the updates.
 
-`reduction` combines with what is there instead of replacing it. Places outside the data are dropped.""",
+`reduction` combines with what is there instead of replacing it; 16-bit floats are added and multiplied in float32.
+Places outside the data are dropped.""",
 )  # fmt: skip
 
 # ------------------------------------------------------------------------------- scatter_nd
@@ -166,7 +184,7 @@ def _nd_relation(rel: Relation, data: Type, indices: Type, updates: Type, a: Sca
 
 
 def _nd_reference(data: Array, indices: Array, updates: Array, a: ScatterNDAttrs) -> Array:
-    out, depth = data.copy(), indices.shape[0]
+    depth = indices.shape[0]
     grid: list[Array] = list(np.indices(updates.shape))
     kept, index = np.ones(updates.shape, bool), []
     for d in range(depth):
@@ -175,8 +193,7 @@ def _nd_reference(data: Array, indices: Array, updates: Array, a: ScatterNDAttrs
         index.append(np.broadcast_to(at.reshape(shape), updates.shape))
         kept = kept & valid.reshape(shape)
     index += grid[indices.ndim - 1 :]
-    _REDUCTIONS[a.mode].at(out, tuple(g[kept] for g in index), updates[kept])
-    return out
+    return _combined(data, a.mode, tuple(g[kept] for g in index), updates[kept])
 
 
 def _nd_compute(data: Tensor, indices: Tensor, updates: Tensor, a: ScatterNDAttrs, out: TensorType) -> Tensor:
@@ -218,5 +235,6 @@ scatter_nd = Op(
     doc="""data, with result[indices[0, y…], indices[1, y…], …, z…] = updates[y…, z…].
 
 The first dimension of indices holds the subscripts (Relay's order; ONNX has them last). Updates are applied in
-row-major order; `mode` combines with what is there instead of replacing it. Places outside the data are dropped.""",
+row-major order; `mode` combines with what is there instead of replacing it; 16-bit floats are added and multiplied in
+float32. Places outside the data are dropped.""",
 )
