@@ -26,7 +26,8 @@ from tests.ops.test_ops import OPS, arguments, assert_close, leaves
 
 LARGE = 50
 # What decides the rank, or the number of results, is no dim.
-RANKS = {"gather_nd", "gather_nd_grad", "scatter_nd", "squeeze", *(op.name for op in OPS if op.name.startswith("dyn."))}
+RANKS = {"gather_nd", "gather_nd_grad", "nn.linear_scan", "scatter_nd", "squeeze",
+         *(op.name for op in OPS if op.name.startswith("dyn."))}  # fmt: skip
 # A size is no code: 0 and numbers below mean something else in `newshape`, as literals.
 CODES = {"reshape"}
 
