@@ -9,7 +9,7 @@ import pytest
 
 import legato
 from legato.autodiff import grad, jvp, vjp
-from legato.base.errors import CompileError, UnsupportedError
+from legato.base.errors import CompileError
 from legato.interp import evaluate
 from legato.ir.types import Type
 from legato.transform._gradient.cotangents import is_continuous
@@ -114,10 +114,35 @@ def test_what_is_refused() -> None:
         jvp(legato.parse("def @main(%x: float64, %i: int32) { %i + 1 }"))
 
 
-def test_functions_with_a_gradient_of_their_own_are_refused() -> None:
+OWN = """
+    def @half(%x: Tensor[(3), float64], %y: Tensor[(3), float64], Gradient="back") -> Tensor[(3), float64] {
+      %x * %y
+    }
+    def @back(%x: Tensor[(3), float64], %y: Tensor[(3), float64], %dy: Tensor[(3), float64])
+        -> (Tensor[(3), float64], Tensor[(3), float64]) {
+      (%y * %dy * 0.5f64, %x * %dy * 0.5f64)
+    }
+    def @block(%x: Tensor[(3), float64], Remat=1) -> Tensor[(3), float64] { exp(sin(%x)) }
+    def @main(%x: Tensor[(3), float64]) { @half(%x, @block(%x)) }"""
+
+
+def test_functions_with_a_gradient_of_their_own_have_its_transpose() -> None:
+    mod = legato.parse(OWN)
+    rng = np.random.default_rng(0)
+    x, dx, dy = rng.standard_normal((3, 3))
+    tangent = evaluate(jvp(mod), [x, dx])[1]
+    gradients = evaluate(vjp(mod), [x, dy])[1]
+    assert inner(tangent, dy) == pytest.approx(inner(gradients, [dx]), rel=1e-12)
+    block = np.exp(np.sin(x))
+    np.testing.assert_allclose(tangent, 0.5 * dx * block + 0.5 * x * block * np.cos(x) * dx, rtol=1e-12)
+
+
+def test_second_derivatives_of_functions_with_a_gradient_of_their_own() -> None:
     mod = legato.parse("""
-        def @f(%x: float64, Gradient="back") -> float64 { %x * %x }
-        def @back(%x: float64, %dy: float64) -> (float64,) { (%x * %dy,) }
-        def @main(%x: float64) { @f(%x) }""")
-    with pytest.raises(UnsupportedError, match="@f has a gradient of its own: there is no forward mode"):
-        jvp(mod)
+        def @f(%x: float64, Gradient="back") -> float64 { round(%x) }
+        def @back(%x: float64, %dy: float64) -> (float64,) { (sin(%x) * %dy,) }
+        def @main(%x: float64) { @f(%x) * %x }""")
+    # the gradient is round(x) + x·sin(x); that of round is sin
+    wanted = np.sin(0.7) + np.sin(0.7) + 0.7 * np.cos(0.7)
+    assert evaluate(jvp(grad(mod, "x")), [0.7, 1.0])[1] == pytest.approx(wanted)
+    assert evaluate(grad(grad(mod, "x"), "x"), [0.7]) == pytest.approx(wanted)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar, cast
 
 from legato.base.errors import CompileError, UnsupportedError
 from legato.base.node import transform
 from legato.infer.infer import infer
-from legato.ir.expr import Call, Constructor, Expr, Function, Tuple, Var, tuple_of
+from legato.ir.expr import Call, Constructor, Expr, Function, GlobalVar, Tuple, Var, tuple_of
 from legato.ir.let import chain, lets
 from legato.ir.module import Module
 from legato.ir.op import Op
@@ -17,6 +17,7 @@ from legato.ir.scope import post_order
 from legato.ir.types import UNIT, GlobalTypeVar, Type, walk
 from legato.transform._call_graph import callees, reachable_from
 from legato.transform._gradient.first_order import is_straight_line
+from legato.transform._gradient.marked import GRADIENT
 from legato.transform._gradient.nodes import is_data
 from legato.transform.eliminate_common import EliminateCommon
 from legato.transform.eliminate_dead import EliminateDead
@@ -60,9 +61,23 @@ def as_module(f: object) -> Module:
     return infer(held)
 
 
+def _own_gradients(mod: Module) -> Mapping[GlobalVar, GlobalVar]:
+    """The gradients of functions that have one of their own: nothing calls these yet."""
+    named = {gv.name: gv for gv in mod.functions}
+    found = ((gv, named.get(str(f.attrs.get(GRADIENT)))) for gv, f in mod.graph_functions())
+    return {gv: gradient for gv, gradient in found if gradient is not None}
+
+
+def _reached(mod: Module, roots: Iterable[GlobalVar]) -> set[GlobalVar]:
+    """The functions that these call, and the gradients of functions among them."""
+    own = _own_gradients(mod)
+    calls = {gv: [*called, *([own[gv]] if gv in own else [])] for gv, called in callees(mod).items()}
+    return reachable_from(roots, calls)
+
+
 def live(mod: Module) -> Module:
     """`mod` without functions that @main does not lead to, and data types that none of the others names."""
-    kept = reachable_from([mod.var("main")], callees(mod))
+    kept = _reached(mod, [mod.var("main")])
     functions = {gv: f for gv, f in mod.functions.items() if gv in kept or not isinstance(f, Function)}
     todo = [ty for f in functions.values() if isinstance(f, Function) for node in post_order(f) for ty in _named(node)]
     used = set[GlobalTypeVar]()
@@ -128,7 +143,13 @@ def unrolled(mod: Module) -> Module:
     """`mod` with calls, branches, loops and data that are known resolved, where it is not only operators: what is
     straight-line code then is differentiated without cells and closures."""
     normal = ToANormal()(mod)
-    return mod if is_straight_line(main_of(normal)) else PartialEvaluate(FUEL)(normal)
+    if is_straight_line(main_of(normal)):
+        return mod
+    made = PartialEvaluate(FUEL)(normal)
+    own = _own_gradients(normal)
+    kept = _reached(normal, (own[gv] for gv in made.functions if gv in own))
+    lost = {gv: f for gv, f in normal.functions.items() if gv in kept and gv not in made}
+    return made.with_functions({**made.functions, **lost}) if lost else made
 
 
 def cleaned(mod: Module) -> Module:

@@ -91,7 +91,7 @@ def _differentiated(mod: Module, mode: str) -> Module:
 
         return b.body(every)
 
-    return cleaned(with_result(Gradient()(unrolled(mod)), whole))
+    return cleaned(unrolled(with_result(Gradient()(unrolled(mod)), whole)))
 
 
 def _zeros(b: Builder, param: Var) -> Expr:

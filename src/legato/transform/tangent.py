@@ -11,18 +11,25 @@ old one and the tangent of that value: the Jacobian times the tangents.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from legato.base.dataclass import dataclass
-from legato.base.errors import UnsupportedError
+from legato.infer.builder import Builder
 from legato.infer.infer import infer
-from legato.ir.expr import Function, Var
+from legato.ir.expr import Expr, Function, GlobalVar, Tuple, Var
+from legato.ir.let import chain, lets
 from legato.ir.module import Module
+from legato.ir.types import TensorType, TupleType, Type
+from legato.ops._gradients import extents
 from legato.transform._call_graph import callees, reachable_from
+from legato.transform._closures import Names
 from legato.transform._gradient import general
 from legato.transform._gradient.first_order import forward, is_straight_line
-from legato.transform._gradient.marked import GRADIENT
+from legato.transform._gradient.marked import Marked
 from legato.transform._gradient.nodes import is_data
 from legato.transform._gradient.prepared import prepared
 from legato.transform._gradient.wanted import fresh, output_type, parameters
+from legato.transform.gradient import Gradient
 from legato.transform.pass_ import Pass
 
 __all__ = ["Tangent"]
@@ -40,23 +47,49 @@ class Tangent(Pass):
     wrt: tuple[str, ...] = ()
 
     def __call__(self, mod: Module) -> Module:
-        mod = prepared(mod)
-        _require_no_own_gradients(mod)
+        marked = Marked(prepared(mod), transposed=_transposed)
+        mod = marked.module
         main = mod["main"]
         assert isinstance(main, Function)
         output_type(main, has_aux=False)
         wrt = parameters(main, self.wrt, mod)
         names = fresh([f"d{p.name}" for p in wrt], main)
         moves = [Var(name, ty=p.ty) for name, p in zip(names, wrt, strict=True)]
-        if not is_straight_line(main) or not all(is_data(p.ty) for p in wrt):
-            return infer(general.forward(mod, wrt, moves))
-        return infer(mod.with_functions({**mod.functions, mod.var("main"): forward(main, wrt, moves)}))
+        if is_straight_line(main) and all(is_data(p.ty) for p in wrt):
+            made = mod.with_function(mod.var("main"), forward(main, wrt, moves))
+        else:
+            made = general.forward(mod, wrt, moves)
+        return infer(marked.restored(made))
 
 
-def _require_no_own_gradients(mod: Module) -> None:
-    """UnsupportedError if @main reaches a function with a gradient of its own, which says nothing of tangents."""
-    for gv in reachable_from([mod.var("main")], callees(mod)):
-        func = mod[gv]
-        if isinstance(func, Function) and func.attrs.get(GRADIENT):
-            raise UnsupportedError(f"@{gv.name} has a gradient of its own: there is no forward mode through it",
-                                   span=func.span, hint="use reverse mode (vjp, grad)")  # fmt: skip
+def _transposed(mod: Module, gv: GlobalVar) -> tuple[Module, GlobalVar]:
+    """`mod` with the transpose of a gradient @gv(x…, dy) → (dx…), linear in dy: the function (x…, dz) → what is to dy
+    as dz is to (dx…)."""
+    func = mod[gv]
+    assert isinstance(func, Function)
+    inside = reachable_from([gv], callees(mod)) - {gv}
+    others = {g: f for g, f in mod.functions.items() if g in inside}
+    main, name = GlobalVar("main"), GlobalVar(Names(mod).new(f"{gv.name}_transposed"))
+    dy = func.params[-1]
+    made = Gradient((dy.name,), seeded=True)(replace(mod, functions={**others, main: func}))
+    found = made[main]
+    assert isinstance(found, Function)
+    *params, dy, seed = found.params
+    bindings, result = chain(found.body)
+    assert isinstance(result, Tuple)
+    assert isinstance(result.fields[1], Tuple)
+    b = Builder()
+    with b.bindings() as bound:
+        b.let(dy, _zeros(b, dy.ty))  # whatever it is: the gradient is linear in it
+    body = lets([*bound, *bindings], result.fields[1].fields[0])
+    transpose = Function((*params, seed), body, None, found.type_params)
+    functions = {**mod.functions, **made.functions, name: transpose}
+    del functions[main]
+    return infer(replace(mod, functions=functions, types=made.types)), name
+
+
+def _zeros(b: Builder, ty: Type | None) -> Expr:
+    if isinstance(ty, TupleType):
+        return b.tuple_([_zeros(b, t) for t in ty.fields])
+    assert isinstance(ty, TensorType)
+    return b.zeros(shape=extents(ty.shape), dtype=ty.dtype.name)

@@ -4,7 +4,9 @@
     def @f(%x: …, Remat=1) { … }                the backward pass computes again what it needs, from the arguments:
                                                 nothing inside of @f is kept for it
 
-Differentiation sees a call of such a function as the call of an operator, whose rule calls the other function.
+Differentiation sees a call of such a function as the call of an operator, whose rule calls the other function. In
+forward mode, which takes the transpose of rules, that one is an operator as well; nothing is kept there for later, and
+Remat means nothing.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ from legato.transform._gradient.nodes import is_data
 
 __all__ = ["GRADIENT", "REMAT", "Marked"]
 
+Derived = Callable[[Module, GlobalVar], tuple[Module, GlobalVar]]
+Rule = Callable[[Builder, Call, Expr], list[Expr | None]]
 GRADIENT: Final = "Gradient"
 REMAT: Final = "Remat"
 
@@ -33,28 +37,47 @@ REMAT: Final = "Remat"
 class Marked:
     """The marked functions of a module, and the module in which they look like operators.
 
-    backward: (module, marked function) → module with another function, and the name of it.
+    backward: (module, function with Remat) → module with its gradient, and the name of that; None: in forward mode.
+    transposed: (module, gradient of a function) → module with its transpose, and the name of that; in forward mode.
     """
 
-    def __init__(self, mod: Module, backward: Callable[[Module, GlobalVar], tuple[Module, GlobalVar]]) -> None:
+    def __init__(self, mod: Module, backward: Derived | None = None, transposed: Derived | None = None) -> None:
         self._functions: dict[Expr, GlobalVar] = {}
+        self._backward, self._transposed = backward, transposed
         calls = callees(mod)
         for component in components(calls):
             for gv in component:
                 func = mod.functions[gv]
-                if isinstance(func, Function) and (func.attrs.get(GRADIENT) or func.attrs.get(REMAT)):
+                if isinstance(func, Function) and self._is_marked(func):
                     _require_data(gv, func)
                     if gv in calls[gv] or len(component) > 1:
                         raise UnsupportedError(f"@{gv.name} has a gradient of its own, and calls itself",
                                                span=func.span, hint="mark a function that it calls")  # fmt: skip
-                    own = func.attrs.get(GRADIENT)
-                    mod, other = (mod, _named(mod, gv, func, str(own))) if own else backward(mod, gv)
-                    mod = self._renamed(mod, {gv: self._operator(gv, func, other)})
+                    mod, rule = self._rule(mod, gv, func)
+                    mod = self._renamed(mod, {gv: self._operator(gv, func, rule)})
         self.module = mod
 
-    def _operator(self, gv: GlobalVar, func: Function, backward: GlobalVar) -> Op:
+    def _is_marked(self, func: Function) -> bool:
+        return bool(func.attrs.get(GRADIENT) or (self._backward is not None and func.attrs.get(REMAT)))
+
+    def _rule(self, mod: Module, gv: GlobalVar, func: Function) -> tuple[Module, Rule]:
+        """The rule of a marked function, and the module with what it calls."""
+        own = func.attrs.get(GRADIENT)
+        if not own:
+            assert self._backward is not None
+            mod, other = self._backward(mod, gv)
+            return mod, _rule(other)
+        other = _named(mod, gv, func, str(own))
+        if self._transposed is None:
+            return mod, _rule(other)
+        gradient = mod[other]
+        assert isinstance(gradient, Function)
+        mod, transpose = self._transposed(mod, other)
+        return mod, _rule(self._operator(other, gradient, _transposed_rule(transpose)))
+
+    def _operator(self, gv: GlobalVar, func: Function, rule: Rule) -> Op:
         names = tuple(p.name for p in func.params)
-        op = Op(f"@{gv.name}", names, _no_relation, _no_relation, grad=_rule(backward))
+        op = Op(f"@{gv.name}", names, _no_relation, _no_relation, grad=rule)
         self._functions[op] = gv
         return op
 
@@ -78,11 +101,22 @@ def _no_relation(*types: Any) -> Any:
     raise NotImplementedError  # it is gone before anybody asks
 
 
-def _rule(backward: GlobalVar) -> Callable[[Builder, Call, Expr], list[Expr]]:
-    def grad(b: Builder, call: Call, dy: Expr) -> list[Expr]:
+def _rule(backward: GlobalVar | Op) -> Rule:
+    def grad(b: Builder, call: Call, dy: Expr) -> list[Expr | None]:
         types = tuple(_type(arg) for arg in call.args)
         back = Call(backward, (*call.args, dy), None, call.type_args, ty=TupleType(types), span=call.span)
         return [b.get(back, n) for n in range(len(types))]
+
+    return grad
+
+
+def _transposed_rule(transpose: GlobalVar) -> Rule:
+    """The rule of a gradient (x…, dy) → (dx…), which is linear in dy: that of dy alone."""
+
+    def grad(b: Builder, call: Call, dz: Expr) -> list[Expr | None]:
+        *args, dy = call.args
+        made = Call(transpose, (*args, dz), None, call.type_args, ty=dy.ty, span=call.span)
+        return [*(None for _ in args), made]
 
     return grad
 
