@@ -164,12 +164,12 @@ class Graph(Operators):
         b, (of_x, of_h, bias_x, bias_h) = self.b, weights
         steps, count, _ = (int(d.value) for d in xs.ty.shape)
         size = int(of_h.ty.shape[1].value)
-        inputs = self.dense(xs, of_x, b.add(bias_x, bias_h))
+        inputs = b.split(self.dense(xs, of_x, b.add(bias_x, bias_h)), indices_or_sections=steps, axis=0)
         h: Any = b.zeros(shape=(count, size), dtype="float32")
         c: Any = h
         states = []
         for step in range(steps):
-            sums = b.add(b.take(inputs, b.constant(step, "int32"), axis=0), b.nn.dense(h, of_h))
+            sums = b.add(b.reshape(b.get(inputs, step), newshape=(count, 4 * size)), b.nn.dense(h, of_h))
             parts = b.split(sums, indices_or_sections=4, axis=1)
             i, f, g, o = (b.get(parts, n) for n in range(4))
             c = b.add(b.multiply(b.sigmoid(f), c), b.multiply(b.sigmoid(i), b.tanh(g)))
